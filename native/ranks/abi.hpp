@@ -1,13 +1,13 @@
-// What is used of MPI, and how three binary interfaces lay it out: Open MPI's (handles are
-// addresses of its objects), that of MPICH and its relatives (numbers), and MPI-5's standard one
-// (small numbers as addresses). No header of theirs is needed; test/abi holds this against those
-// that are installed. A status is never asked for: every receive names its sender and tag.
+// The part of MPI that is used, and its layout in three binary interfaces. Handles are addresses of
+// objects in Open MPI's, numbers in that of MPICH and its relatives, and small numbers as addresses
+// in MPI-5's standard one. It needs no MPI headers, and test/abi compares this file with those that
+// are installed. No call requests a status, because every receive names its sender and tag.
 #pragma once
 #include <cstdint>
 
 namespace hotslot::ranks {
 
-// Entry, function, parameters; each answers 0 or an error's number.
+// Entry, function and parameters. Each function returns 0 or an error's number.
 #define HOTSLOT_MPI_CALLS(X, Handle)                                                 \
   X(init_thread, MPI_Init_thread, (int*, char***, int, int*))                        \
   X(initialized, MPI_Initialized, (int*))                                            \
@@ -37,7 +37,7 @@ struct Calls {
 #undef HOTSLOT_MPI_ENTRY
 };
 
-// Open MPI's handles are the addresses of these.
+// Open MPI's handles are the addresses of these symbols.
 struct OpenMpi {
   using Handle = void*;
   static constexpr const char *world = "ompi_mpi_comm_world", *byte = "ompi_mpi_byte",
@@ -60,7 +60,7 @@ struct Standard {
   static constexpr int funneled = 1024, serialized = 2048, tag_ub = 501;
 };
 
-// No version string is longer, and no error's text.
+// Most bytes of a version string, and of an error's text.
 constexpr int max_text = 8192;
 
 }  // namespace hotslot::ranks

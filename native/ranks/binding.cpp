@@ -1,5 +1,5 @@
-// ranks.node: a process's own MPI thread to JavaScript. What it has to say comes through one
-// function, in the thread that made it.
+// ranks.node: the MPI thread of a process, for JavaScript. Its notices arrive through one function,
+// in the JavaScript thread that created it.
 #include <napi.h>
 
 #include <stdlib.h>
@@ -17,10 +17,10 @@ namespace {
 using ranks::Halo;
 using ranks::Notice;
 
-// Of a process there is one, for MPI can be begun once.
+// A process has one MPI thread, because MPI can be initialized only once.
 std::atomic<bool> taken{false};
 
-// The thread's own: its jobs by JavaScript's numbers.
+// The MPI thread's jobs, by the numbers that JavaScript gave them. Only that thread uses it.
 struct Halos {
   std::vector<std::pair<double, Halo*>> all;
   ranks::Mpi* mpi = nullptr;
@@ -37,10 +37,11 @@ class Ranks final {
   static constexpr const char* called = "this MPI";
   // new Ranks(libraries: string[], bell: Int32Array, notify(kind, job, a, b, c, bytes))
   explicit Ranks(Info info) : env_(info.Env()) {
-    // Where the user has not said otherwise. UCX and Open MPI would rewrite libc's mmap, munmap and
-    // brk while this process's other threads run in them, and take signals that are Node's: that
-    // has ended processes. Ranks that share a core make room. Within a machine Open MPI asks before
-    // it sends more than 4 KiB, and both sides must look for that.
+    // Defaults, which the user's environment overrides. UCX and Open MPI would rewrite libc's mmap,
+    // munmap and brk while other threads of this process run in them, which has ended processes.
+    // They would also take signals that belong to Node. Ranks that share a core yield to each
+    // other. Within a machine Open MPI asks the receiver before it sends more than 4 KiB, and both
+    // sides must poll for that.
     for (const auto& [name, value] : {std::pair{"UCX_MEM_MMAP_HOOK_MODE", "none"},
                                       {"UCX_MEM_MALLOC_HOOKS", "n"},
                                       {"UCX_ERROR_SIGNALS", ""},
@@ -91,12 +92,12 @@ class Ranks final {
     };
   }
 
-  // hold(bool): whether the process goes on while nothing else keeps it.
+  // hold(bool): whether MPI keeps the process alive while nothing else does.
   void hold(Info info) {
     info[0].As<Napi::Boolean>() ? notices_.Ref(info.Env()) : notices_.Unref(info.Env());
   }
 
-  // agree(token, bytes): `agreed` with everyone's.
+  // agree(token, bytes): notifies `agreed` with the bytes of all processes.
   void agree(Info info) {
     const Bytes bytes = bytes_of(info[1], "the bytes");
     thread(info).agree(number(info, 0), {bytes.data, bytes.data + bytes.size});
@@ -126,7 +127,7 @@ class Ranks final {
     const auto* first = reinterpret_cast<const int32_t*>(process.data);
     setup.process.assign(first, first + process.size / 4);
     setup.here = int(number(options.Get("here")));
-    // Known to JavaScript by its number from here on: what is ordered of it comes behind.
+    // JavaScript names the job by its number from here on. Orders for it run after this one.
     thread(info).add([halos = halos_, job, setup = std::move(setup), tell = teller()](
                          ranks::Mpi& mpi, const ranks::Comm& world) {
       auto made = std::make_unique<Halo>(mpi, world, job, setup, tell);
@@ -136,7 +137,7 @@ class Ranks final {
     });
   }
 
-  // send(job, bytes): to every other process.
+  // send(job, bytes): sends the bytes to every other process.
   void send(Info info) {
     const Bytes bytes = bytes_of(info[1], "the bytes");
     std::vector<uint8_t> copy(bytes.data, bytes.data + std::min(bytes.size, ranks::mail_bytes));
@@ -145,7 +146,8 @@ class Ranks final {
     });
   }
 
-  // left(job, rank, state, exchange): a rank elsewhere has, after so many exchanges.
+  // left(job, rank, state, exchange): a rank in another process has left, after `exchange`
+  // exchanges.
   void left(Info info) {
     thread(info).order([halos = halos_, job = number(info, 0), rank = int(number(info, 1)),
                         state = int(number(info, 2)), exchange = int64_t(number(info, 3))] {
@@ -177,8 +179,8 @@ class Ranks final {
   std::optional<ranks::Thread> thread_;
 };
 
-// lookUntil(words, index, seen, ms): whether the word is not `seen`, after at most `ms` in which it
-// does what MPI's thread has to do.
+// lookUntil(words, index, seen, ms): whether the word differs from `seen`, after at most `ms`
+// milliseconds in which the caller does the work of MPI's thread.
 bool look_helping(Info info) {
   const Bytes words = bytes_of(info[0], "words");
   const size_t index = size_t(number(info, 1));

@@ -1,4 +1,5 @@
-// Routes between a rank here and one elsewhere, half by half; who leaves, told both ways.
+// Routes between a rank here and one in another process, half by half, and reports of ranks that
+// leave, in both directions.
 #include "ranks/halo.hpp"
 
 #include <algorithm>
@@ -49,7 +50,7 @@ Halo::Halo(Mpi& mpi, const Comm& world, double job, HaloSetup setup, Thread::Tel
 }
 
 void Halo::look(Mpi& mpi, Look& look) {
-  // Exchange-5: states first; what a rank has sent is in its words before it leaves.
+  // Exchange-5: states first, because a rank's words hold all that it has sent before it leaves.
   for (size_t rank = 0; rank < found_.size(); ++rank)
     if (is_here(int(rank))) found_[rank] = word_at(&state_of(int(rank))).load();
   for (Route& route : outgoing_) ship(mpi, route, look);
@@ -66,7 +67,8 @@ void Halo::start(Mpi& mpi, Asked& asked) {
   asked.going = true;
 }
 
-// All at once: each call lets MPI move on, and where ranks share a core gives it away.
+// Tests all requests at once, because each call makes MPI progress, and yields the core if ranks
+// share one.
 void Halo::ask(Mpi& mpi, Look& look) {
   asked_.clear();
   const auto add = [this](Asked& asked) {
@@ -75,7 +77,7 @@ void Halo::ask(Mpi& mpi, Look& look) {
   for (Letter& letter : letters_) add(letter);
   for (Route& route : outgoing_)
     for (Half& half : route.halves) add(half);
-  // What leaves is waited for, here and where it goes to.
+  // Outgoing data is due: this process waits for it, and so does its receiver.
   if (!asked_.empty()) look.due = true;
   for (Route& route : incoming_)
     for (Half& half : route.halves) add(half);
@@ -90,7 +92,7 @@ void Halo::ask(Mpi& mpi, Look& look) {
   }
 }
 
-// Exchange-1: this is the reader of what leaves; a half is empty when MPI has no more to do with
+// Exchange-1: this job is the reader of outgoing halves. A half is empty when MPI has finished with
 // it.
 void Halo::ship(Mpi& mpi, Route& route, Look& look) {
   for (int half = 0; half < 2; ++half) {
@@ -114,8 +116,8 @@ void Halo::shipped(Route& route, Look& look) {
   }
 }
 
-// And the sender of what arrives. Whether its reader has left or not: the sender's request waits
-// for that.
+// Exchange-1: this job is the sender of incoming halves. It starts a receive even if the reader has
+// left, because the sender's request waits for it.
 void Halo::invite(Mpi& mpi, Route& route) {
   for (int half = 0; half < 2; ++half) {
     Half& of = route.halves[half];
@@ -123,8 +125,8 @@ void Halo::invite(Mpi& mpi, Route& route) {
   }
 }
 
-// Exchange-2: an arrival is told when what left for its sender before has left for good, for who is
-// told may start again.
+// Exchange-2: an arrival is published only when the previous data for its sender has been sent,
+// because its reader may then start the next exchange.
 void Halo::receive(Route& route, Look& look) {
   for (int half = 0; half < 2; ++half) {
     Half& of = route.halves[half];
@@ -149,7 +151,8 @@ void Halo::receive(Route& route, Look& look) {
   if (found_[reader] == open && route.told < started_[reader]) look.due = true;
 }
 
-// Ranks here that have left are told to the others, and those of the others are followed here.
+// Reports ranks here that have left to the other processes, and records here the ranks of other
+// processes that have left.
 void Halo::follow(Look& look) {
   if (!note_told_ && word_at(setup_.note).load() == note_written) {
     note_told_ = look.worked = true;
@@ -197,7 +200,7 @@ void Halo::send(Mpi& mpi, const std::vector<uint8_t>& bytes) {
   }
 }
 
-// As another process says.
+// Called when another process reports it.
 void Halo::left(int rank, int state, int64_t exchange) {
   if (rank < 0 || size_t(rank) >= setup_.process.size() || is_here(rank) || state <= open) return;
   gone_.push_back({rank, state, exchange});
@@ -226,7 +229,7 @@ void Halo::end(Mpi& mpi) {
 void Halo::ring(int rank) {
   Bell* const bell = reinterpret_cast<Bell*>(setup_.bells + rank * line);
   bell->ring();
-  // A sleeper of JavaScript's is woken by JavaScript.
+  // JavaScript wakes a thread that sleeps in JavaScript.
   if (word_at(&bell->parked).load() == Bell::javascript)
     tell_({Notice::wake, job_, {double(rank)}, {}});
 }

@@ -1,35 +1,36 @@
-// Stands in for every rank of a halo exchange that is in another process: sends what its outgoing
-// halves are filled with, fills incoming halves with what arrives, and says of a rank here how it
-// left. The rules Exchange-1 to Exchange-6 are those of src/shm/exchange-control.ts, where the
-// words are drawn.
+// Stands in for every rank of a halo exchange that is in another process. It sends filled outgoing
+// halves, fills incoming halves with arriving data, and reports how a rank here left. The rules
+// Exchange-1 to Exchange-6 are those of src/shm/exchange-control.ts, which also shows the layout of
+// the words.
 #pragma once
 #include "ranks/thread.hpp"
 
 namespace hotslot::ranks {
 
-// As src/shm/exchange-control.ts draws them, which compares these when it is given this addon.
+// As in src/shm/exchange-control.ts, which compares these values when it gets this addon.
 enum RankState : int32_t { absent = 0, open = 1 };
 constexpr int32_t note_written = 2, line = 16;
 constexpr int64_t numbers = int64_t(1) << 30;
 
-// One receiving rank and edge; two halves, `stride` bytes apart.
+// The buffer of one receiving rank and edge: two halves, `stride` bytes apart.
 struct HaloBuffer {
   int reader, sender;
   size_t offset, stride, bytes;
 };
 
 struct HaloSetup {
-  // The first failure's note; states and bells, a line per rank; words of the halves, a line per
-  // buffer; the halves.
+  // The first failure's note, states and bells with a line per rank, words of the halves with a
+  // line per buffer. `data` holds the halves.
   int32_t *note, *states, *bells, *halves;
   uint8_t* data;
   std::vector<HaloBuffer> buffers;
-  // Of each rank, its process; ours.
+  // The process of each rank, and this process (`here`).
   std::vector<int> process;
   int here;
 };
 
-// What processes of an exchange write each other besides, a message at a time.
+// Bytes of one message that the processes of an exchange send each other, in addition to the
+// halves.
 constexpr size_t mail_bytes = 4096;
 
 class Halo final : public Job {
@@ -39,19 +40,20 @@ class Halo final : public Job {
   bool drained() const override;
   void end(Mpi& mpi) override;
 
-  // On the thread. To every other process; at most mail_bytes.
+  // Called on the thread. Sends at most mail_bytes to every other process.
   void send(Mpi& mpi, const std::vector<uint8_t>& bytes);
-  // A rank elsewhere has left as `state`; it had sent so many exchanges, which arrive first
-  // (Exchange-5).
+  // A rank in another process has left as `state`. It had sent `exchange` exchanges, which arrive
+  // first (Exchange-5).
   void left(int rank, int state, int64_t exchange);
 
  private:
-  // Under way from its start until MPI says that it is over, which this look has found (`over`).
+  // A request, under way (`going`) from its start until MPI reports its end, which this look has
+  // found (`over`).
   struct Asked {
     Request request;
     bool going = false, over = false;
   };
-  // `full`: it has arrived, and is not told yet.
+  // `full`: its data has arrived and is not published yet.
   struct Half : Asked {
     bool full = false;
     int64_t next = 0;
@@ -59,10 +61,10 @@ class Halo final : public Job {
   struct Route {
     size_t buffer;
     int reader, sender;
-    // The last exchange that was told here.
+    // The last exchange whose arrival was published here.
     int64_t told = 0;
     Half halves[2];
-    // Of what leaves: sends of one route need not be over in order.
+    // For outgoing routes: sends of one route may end out of order.
     bool has_left(int64_t exchange) const { return halves[exchange % 2].next > exchange; }
   };
   struct Gone {
@@ -94,18 +96,18 @@ class Halo final : public Job {
   const Thread::Tell tell_;
   Comm comm_;
   std::vector<Route> outgoing_, incoming_;
-  // Of each rank here: the last exchange that it has filled a half with; its state as this look
-  // found it; whether that was told.
+  // For each rank here: the last exchange for which it has filled a half, its state as this look
+  // found it, and whether that state was reported.
   std::vector<int64_t> started_;
   std::vector<int32_t> found_;
   std::vector<bool> told_;
   bool note_told_ = false;
   std::vector<Gone> gone_;
   std::vector<Letter> letters_;
-  // From every other process.
+  // The other processes, and a receive from each of them.
   std::vector<int> others_;
   std::vector<Letter> inbox_;
-  // Of one look.
+  // Scratch of one look.
   std::vector<Asked*> asked_;
   std::vector<Request*> requests_;
   std::vector<int> over_;

@@ -1,4 +1,5 @@
-// One class of functions found in a library, made for each of the binary interfaces.
+// A class template of functions found in a library, with an instance for each of the binary
+// interfaces.
 #include "ranks/mpi.hpp"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
-// An MPI library that was opened at run time, whatever its binary interface. One call at a time:
-// from the thread that called init(), and where serialized() says so from others too. Every call
-// throws a Failure with MPI's own words.
+// An MPI library that was opened at run time, with any of the binary interfaces. Make one call at a
+// time, from the thread that called init() and, if serialized() is true, from other threads too.
+// A call that fails throws a Failure with MPI's own text.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -15,7 +15,7 @@ struct Failure : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// Room for any library's handle; 0 until it was made.
+// Room for any library's handle, 0 until it is created.
 struct Comm {
   uintptr_t is = 0;
 };
@@ -25,37 +25,38 @@ struct Request {
 
 class Mpi {
  public:
-  // The first of these that loads and is an MPI; null, and why, where there is none.
+  // Opens the first of these that loads and is an MPI. Returns null, and the reasons in `why`, if
+  // all fail.
   static std::unique_ptr<Mpi> open(const std::vector<std::string>& names, std::string& why);
   virtual ~Mpi() = default;
   const std::string& name() const { return name_; }
 
-  // Throws where something else in this process has called MPI.
+  // Throws if something else in this process has initialized MPI.
   virtual void init() = 0;
   virtual bool serialized() const = 0;
   virtual void finalize() = 0;
   virtual std::string version() = 0;
-  // Of the world, whose errors are returned from init() on.
+  // Properties of the world communicator. Its calls return errors from init() on.
   virtual int rank() = 0;
   virtual int size() = 0;
   virtual int max_tag() = 0;
-  // Every rank calls it; the world's where it is made first.
+  // Collective: every rank calls it. Duplicates the world communicator if `of` is null.
   virtual Comm duplicate(const Comm* of) = 0;
   virtual void free(Comm& comm) = 0;
 
-  // Persistent requests of plain bytes; start() orders one once.
+  // Create persistent requests of plain bytes. start() runs one once.
   virtual Request send_init(const void* bytes, size_t count, int to, int tag, const Comm& comm) = 0;
   virtual Request recv_init(void* bytes, size_t count, int from, int tag, const Comm& comm) = 0;
   virtual void start(Request& request) = 0;
   virtual Request send(const void* bytes, size_t count, int to, int tag, const Comm& comm) = 0;
-  // `count` bytes of every rank, in the order of ranks; in and out are apart.
+  // Gathers `count` bytes of every rank, in the order of ranks. `in` and `out` do not overlap.
   virtual Request all_gather(const void* in, size_t count, void* out, const Comm& comm) = 0;
-  // Whether it is over; a request that is not persistent is gone then.
+  // Whether the request is over. A request that is not persistent is freed then.
   virtual bool test(Request& request) = 0;
-  // Which of these are over, by their places; of those that are under way. MPI moves on once,
-  // however many they are.
+  // Writes the indices of the requests that are over, among those under way, to `over`. MPI makes
+  // progress once per call, for any number of requests.
   virtual void test_some(const std::vector<Request*>& requests, std::vector<int>& over) = 0;
-  // A receive that was started and will never be answered, and its request.
+  // Cancels a receive that was started and will never complete, and frees its request.
   virtual void cancel(Request& request) = 0;
   virtual void free(Request& request) = 0;
 

@@ -1,4 +1,4 @@
-// The loop of the thread that owns MPI, and what all processes say to each other at once.
+// The loop of the thread that owns MPI, and the exchange of bytes between all processes.
 #include "ranks/thread.hpp"
 
 #include <algorithm>
@@ -14,10 +14,11 @@ namespace {
 
 constexpr uint64_t spin_ns = 50'000;
 constexpr uint64_t min_nap_ns = 50'000, max_nap_ns = 1'000'000;
-// A rank whose thread was lost rings nobody: it is found out so often.
+// Longest sleep: a rank whose thread was lost rings no bell, so the thread checks at this interval.
 constexpr uint64_t sleep_ns = 100'000'000;
-// For so long after it was helped the thread only looks now and then: less often than who helps
-// gives up, or both sides could come to wait for each other's naps.
+// For `lately_ns` after a helper's work the thread polls only every `helped_nap_ns`. Only a thread
+// that may help for `help_ns`, twice that, counts as a helper, because otherwise both sides could
+// wait for each other's naps.
 constexpr uint64_t lately_ns = 10'000'000, helped_nap_ns = 1'000'000, help_ns = 2 * helped_nap_ns;
 
 class Agreement final : public Job {
@@ -57,18 +58,19 @@ struct Thread::State {
   std::condition_variable ended;
   std::deque<std::function<void()>> orders;
   bool over = false;
-  // Looked at by who holds `turn`, and by who is about to: the last look is under the lock.
+  // Read by the holder of `turn`, and before a thread takes `turn`. The last read is under the
+  // lock.
   std::atomic<bool> leave{false};
 
-  // Threads that look in this one's stead, where MPI lets them. These three only say who looks how
-  // often: what is looked at is guarded by `turn`, so a value that is a moment old costs a look,
-  // and no order among them is needed.
+  // Threads that poll in place of this one, if MPI allows it. These three only control who polls
+  // how often. `turn` guards the polled state, so a stale value costs one poll, and they need no
+  // order among them.
   std::atomic<bool> helped{false};
   std::atomic<int> helpers{0};
   std::atomic<uint64_t> helped_at{0};
-  // Whoever holds it has MPI and what follows to itself.
+  // Its holder has exclusive use of MPI and of the members below.
   std::mutex turn;
-  // What a helper's look failed of; the thread ends of it.
+  // The error of a helper's look, which ends the thread.
   std::string broken;
   std::unique_ptr<Mpi> mpi;
   Comm world;
@@ -120,7 +122,7 @@ struct Thread::State {
     tell({Notice::closed, closing_token, {}, {}});
   }
 
-  // False at the end.
+  // Returns false at the end.
   bool step() {
     const int32_t seen = bell->read();
     Look look;
@@ -135,36 +137,36 @@ struct Thread::State {
     }
     if (look.worked) return true;
     if (helpers > 0 || now_ns() - helped_at < lately_ns) {
-      // Not on the bell: who starts an exchange would pay for a wake, and is likely to wait next,
-      // and so to help.
+      // Not on the bell: a thread that starts an exchange would pay for a wake-up, and is likely to
+      // wait next, and so to help.
       const timespec nap{0, long(helped_nap_ns)};
       nanosleep(&nap, nullptr);
     } else if (waited < spin_ns) {
       pause_core();
       sched_yield();
     } else {
-      // A nap makes what is waited for come an eighth later at most.
+      // A nap delays the awaited event by at most an eighth of the time waited so far.
       bell->sleep(seen, look.due ? std::clamp(waited / 8, min_nap_ns, max_nap_ns) : sleep_ns);
     }
     return true;
   }
 
   void help(int32_t* word, int32_t seen, uint64_t ns) {
-    // The thread stands back for who stays.
+    // The thread naps while a helper stays.
     const bool stays = ns >= help_ns;
     const uint64_t deadline = now_ns() + ns;
     if (stays) helpers.fetch_add(1);
     while (word_at(word).load() == seen && now_ns() < deadline) {
       if (!help_once()) break;
-      // What is waited for may need this core.
+      // The awaited work may need this core.
       sched_yield();
     }
     if (!stays) return;
-    // One that has waited long enough to sleep leaves its work to the thread.
+    // A helper that gives up, and will sleep, leaves the work to the thread.
     helped_at = word_at(word).load() != seen ? now_ns() : 0;
     helpers.fetch_sub(1);
   }
-  // False when only the thread itself can go on.
+  // Returns false if only the thread itself can continue.
   bool help_once() {
     const std::unique_lock<std::mutex> lock(turn, std::try_to_lock);
     if (!lock) return true;
@@ -178,7 +180,7 @@ struct Thread::State {
     return broken.empty();
   }
 
-  // Holding `turn`.
+  // The caller holds `turn`.
   void pass(Look& look) {
     for (auto& job : jobs) job->look(*mpi, look);
     jobs.erase(std::remove_if(jobs.begin(), jobs.end(), [](auto& job) { return job->over(); }),
@@ -195,7 +197,7 @@ struct Thread::State {
     const std::lock_guard<std::mutex> lock(mutex);
     return !orders.empty();
   }
-  // The thread alone: an order may wait for all other processes.
+  // Only the thread runs orders, because an order may wait for all other processes.
   void obey(Look& look) {
     std::deque<std::function<void()>> now;
     {
@@ -208,7 +210,7 @@ struct Thread::State {
 };
 
 namespace {
-// A process has one thread at most; guarded.
+// A process has at most one thread. The mutex guards it.
 std::mutex there_mutex;
 std::shared_ptr<Thread::State> there;
 }  // namespace
@@ -248,7 +250,7 @@ Thread::~Thread() {
   std::unique_lock<std::mutex> lock(state_->mutex);
   if (!state_->ended.wait_for(lock, std::chrono::seconds(1), [this] { return state_->over; }))
     return;
-  // A helper that had begun before `leave` is where the thread was.
+  // A helper that began before `leave` was set may still be in MPI.
   for (const uint64_t begin = now_ns(); now_ns() - begin < 1'000'000'000; sched_yield())
     if (const std::unique_lock<std::mutex> turn(state_->turn, std::try_to_lock); turn) return;
 }

@@ -1,8 +1,8 @@
-// The one thread of a process that owns MPI, from its start to its end. It looks at its jobs again
-// and again: without a pause while something moves, then with naps while something is due, for MPI
-// wakes nobody; else it sleeps on its bell. A thread that waits for what MPI brings looks in its
-// stead, where the library lets more than one thread in: with two of them on one core each
-// hand-over would be a switch.
+// The one thread of a process that owns MPI, from its start to its end. It polls its jobs: without
+// a pause while something moves, then with naps while something is due, because MPI wakes no
+// thread. Otherwise it sleeps on its bell. A thread that waits for data from MPI polls in its
+// place, if the library allows calls from more than one thread. With both on one core, each
+// hand-over would be a context switch.
 #pragma once
 #include <deque>
 #include <functional>
@@ -17,7 +17,8 @@
 
 namespace hotslot::ranks {
 
-// What the thread tells JavaScript; the numbers mean what the kind says (src/extras/mpi/native.ts).
+// A message from the thread to JavaScript. The kind gives the numbers their meaning
+// (src/extras/mpi/native.ts).
 struct Notice {
   enum Kind : int { opened, failed, agreed, drained, closed, note, left, mail, wake };
   Kind kind;
@@ -26,7 +27,8 @@ struct Notice {
   std::vector<uint8_t> bytes = {};
 };
 
-// What a look found: something moved; something is waited for that only MPI can bring.
+// The result of a look. `worked`: something moved. `due`: something is awaited that only MPI can
+// bring.
 struct Look {
   bool worked = false, due = false;
 };
@@ -35,38 +37,38 @@ class Job {
  public:
   virtual ~Job() = default;
   virtual void look(Mpi& mpi, Look& look) = 0;
-  // Nothing that was given to it is still to be sent.
+  // Whether all data that it was given has been sent.
   virtual bool drained() const { return true; }
   virtual bool over() const { return false; }
-  // Before MPI's own end: what was asked for and not answered is taken back.
+  // Runs before MPI's own end: cancels requests that are still under way.
   virtual void end(Mpi&) {}
 };
 
 class Thread {
  public:
   using Tell = std::function<void(Notice&&)>;
-  // `tell` is called by the thread, and by those that look in its stead, one at a time; `bell`
-  // outlives it.
+  // The thread, and helpers in its place, call `tell`, one at a time. `bell` outlives the thread.
   Thread(std::vector<std::string> names, Bell* bell, Tell tell);
-  // Without a word to MPI, unless close() came first; waits a second for it to be where it can be
-  // left.
+  // Ends the thread without finalizing MPI, unless close() came first. Waits up to a second each
+  // for the thread and for a helper to leave MPI.
   ~Thread();
   Thread(const Thread&) = delete;
 
-  // Any thread: makes a job in the thread's own time. Jobs are made in the order of these calls.
+  // Called by any thread: the MPI thread makes the job later. Jobs are made in the order of these
+  // calls.
   using Make = std::function<std::unique_ptr<Job>(Mpi&, const Comm& world)>;
   void add(Make make);
-  // Tells `agreed` with everyone's bytes, which are equally many.
+  // Notifies `agreed` with the bytes of all processes, which must be equally many.
   void agree(double token, std::vector<uint8_t> bytes);
-  // Tells `drained` when no job has anything to send.
+  // Notifies `drained` when no job has anything to send.
   void drain(double token);
-  // Ends the jobs, then MPI, then the thread, and tells `closed`.
+  // Ends the jobs, then MPI, then the thread, and notifies `closed`.
   void close(double token);
-  // Runs there, between two looks.
+  // Runs `command` on the thread, between two looks.
   void order(std::function<void()> command);
 
-  // A thread that waits for *word to change, for at most `ns`: true as soon as it differs from
-  // `seen`. Meanwhile it does the work of the process's Thread, if there is one.
+  // Waits for *word to change, for at most `ns` nanoseconds, and returns true as soon as it differs
+  // from `seen`. Meanwhile the caller does the work of the process's Thread, if there is one.
   static bool look_until(int32_t* word, int32_t seen, uint64_t ns);
 
   struct State;

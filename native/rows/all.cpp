@@ -1,5 +1,5 @@
-// The room in one piece, as the build compiles it: reading the headers takes longer than compiling
-// the code.
+// All sources of this folder as one file, which the build compiles: reading the headers takes
+// longer than compiling the code.
 #include "rows/copy.cpp"
 #include "rows/drawable.cpp"
 #include "rows/finite.cpp"

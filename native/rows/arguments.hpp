@@ -14,11 +14,10 @@ inline Bytes element(napi_env env, napi_value array, size_t at) {
   return bytes_if_any(env, view);
 }
 
-// Numbers of a lane's state in an array of float64: from, to, steps, and the two words of the last
-// note.
+// Numbers of a lane's state in an array of float64: from, to, steps, and two for the last note.
 constexpr size_t lane_numbers = 5;
 
-// From a table's [bytes of an element, kind of floats, role].
+// Returns the kind of a table's [bytes of an element, kind of floats, role].
 inline FieldKind kind_of(const uint32_t* table) {
   const FieldKind kind{uint8_t(table[0]), FloatKind(table[1]), Role(table[2])};
   constexpr uint8_t items[] = {0, 2, 2, 4, 8};
@@ -31,12 +30,12 @@ inline FieldKind kind_of(const uint32_t* table) {
 
 // Functions of limiters and mailboxes.
 void export_words(Napi::Env env, Napi::Object exports);
-// Of trajectories.
+// Functions of trajectories.
 void export_lanes(Napi::Env env, Napi::Object exports);
 void export_views(Napi::Env env, Napi::Object exports);
-// What lies where in the memory of all of these.
+// Offsets in the memory of all of these.
 void export_layouts(Napi::Env env, Napi::Object exports);
-// Of what checkpoints keep.
+// Functions of checkpoints.
 void export_kept(Napi::Env env, Napi::Object exports);
 
 }  // namespace hotslot::rows

@@ -1,5 +1,5 @@
-// How native code waits for another thread's native call to end: spin, then yield, then nap. Never
-// for JavaScript.
+// Waits of native code for the end of another thread's native call: spin, then yield, then nap.
+// Never waits for JavaScript.
 #pragma once
 #include <sched.h>
 #include <time.h>
@@ -12,9 +12,9 @@
 
 namespace hotslot::rows {
 
-// Rounds of bad luck after which a reader asks writers to let it pass.
+// Failed rounds after which a reader asks writers to let it pass.
 constexpr uint32_t rounds_of_bad_luck = 32;
-// How long it is there from then on, whatever its deadline: longer than a row is copied.
+// Nanoseconds that a reader stays after it has asked, at any deadline: longer than a row is copied.
 constexpr uint64_t patience_ns(uint64_t row_bytes) { return 100'000 + 20 * row_bytes; }
 // Rounds a writer stands back for such readers: as long as a row is copied. Bounded, so that
 // readers cannot starve writers either.

@@ -1,6 +1,6 @@
-// rows.node: what collectors and in-process samplers call. Thin: arguments were checked in
-// JavaScript, here only what memory safety needs. Every view is a typed array over the shared
-// memory; a handle keeps its view alive.
+// rows.node, called by collectors and in-process samplers. Thin: JavaScript has checked the
+// arguments, and this checks only what memory safety needs. Every view is a typed array over the
+// shared memory. A handle keeps its view alive.
 #include <napi.h>
 
 #include <vector>
@@ -74,7 +74,7 @@ Napi::Value open_buffer(Info info) {
                      floats == source.row_bytes});
 }
 
-// Writes row, field and element of a refused value to the result array → −1.
+// Writes row, field and element of a rejected value to the result array → −1.
 double refused(const Buffer& buffer, const RefusedValue& value) {
   buffer.result[0] = double(value.row);
   buffer.result[1] = double(value.field);
@@ -84,8 +84,8 @@ double refused(const Buffer& buffer, const RefusedValue& value) {
 
 double ptr(Info info) { return double(snapshot(held<Buffer>(info, 0).source).ptr); }
 
-// Lines up what add() was given: a view of each field from argument `first` on, for an argument
-// costs less than an element of an array; `terminals`, given with a mask, holds each field's
+// Lines up the sources of add(): a view of each field from argument `first` on, because an argument
+// costs less than an element of an array. `terminals`, passed with a mask, holds each field's
 // terminal rows or undefined.
 void line_up(Info info, Buffer& buffer, uint64_t rows, size_t first, const Bytes& mask,
              napi_value terminals) {
@@ -103,7 +103,7 @@ void line_up(Info info, Buffer& buffer, uint64_t rows, size_t first, const Bytes
   }
 }
 
-// (buffer, rows, ...sources) → −1 where add() would refuse a value, else 0
+// (buffer, rows, ...sources) → −1 if add() would reject a value, else 0
 double look_at_rows(Info info) {
   Buffer& buffer = held<Buffer>(info, 0);
   const uint64_t rows = whole(info, 1);
@@ -113,8 +113,8 @@ double look_at_rows(Info info) {
   return 0;
 }
 
-// (buffer, rows, mask?, terminals?, limiter?, ...sources) → rows committed, 0 when the limiter says
-// not yet, −1 where a value is refused
+// (buffer, rows, mask?, terminals?, limiter?, ...sources) → rows committed, 0 when the limiter has
+// no room yet, −1 if a value is rejected
 double add_rows(Info info) {
   const napi_env env = info.Env();
   Buffer& buffer = held<Buffer>(info, 0);
@@ -133,9 +133,9 @@ double add_rows(Info info) {
   return double(rows);
 }
 
-// (buffer, bytes, rows, limiter?, words?, index, value) → rows committed, 0 when the limiter says
-// not yet, −1 where a value is refused. The rows lie one after the other as gather() packs them;
-// `words[index]` becomes `value` behind their commit, also of no rows.
+// (buffer, bytes, rows, limiter?, words?, index, value) → rows committed, 0 when the limiter has no
+// room yet, −1 if a value is rejected. The rows lie one after the other as gather() packs them.
+// `words[index]` becomes `value` after their commit, also for zero rows.
 double add_packed_rows(Info info) {
   Buffer& buffer = held<Buffer>(info, 0);
   const uint64_t rows = whole(info, 2);
@@ -183,8 +183,8 @@ int64_t first_beyond(const Index* indices, uint64_t count, uint64_t size, uint32
   return -1;
 }
 
-// (buffer, indices, count, wide, out, alone?) → −1, or the position of the first index that is no
-// row. Alone: without idle cores, whatever the size.
+// (buffer, indices, count, wide, out, alone?) → −1, or the position of the first index without a
+// row. `alone` excludes idle cores at any size.
 double gather_rows(Info info) {
   Buffer& buffer = held<Buffer>(info, 0);
   const uint64_t count = whole(info, 2);
@@ -207,8 +207,8 @@ double gather_rows(Info info) {
   return double(beyond);
 }
 
-// (buffer, seed, count, out, indices?): draws from the rows that are whole now and gathers them;
-// result = [ptr, size]
+// (buffer, seed, count, out, indices?): draws from the rows that are whole now, gathers them, and
+// sets result = [ptr, size]
 void sample_rows(Info info) {
   Buffer& buffer = held<Buffer>(info, 0);
   const uint64_t count = whole(info, 2);
@@ -234,8 +234,7 @@ void draw_indices(Info info) {
     draw(u32(info, 0), u32(info, 1), reinterpret_cast<uint32_t*>(out.data), out.size / 4);
 }
 
-// (view, byte offset, count of float32) → the place of the first that is NaN or infinite, −1 where
-// none is
+// (view, byte offset, count of float32) → the index of the first that is NaN or infinite, or −1
 double find_not_finite(Info info) {
   const uint64_t at = whole(info, 1), count = whole(info, 2);
   const Bytes view = require_bytes(info, 0, 0);

@@ -1,6 +1,6 @@
-// Row copies. Random rows are bound by how many cache lines can be waited for at once, so the loops
-// fetch whole rows ahead, never touch a line outside the rows asked for, and (streaming) write
-// whole 64-byte lines only.
+// Row copies. Copies of random rows are bound by the number of outstanding cache misses. So the
+// loops fetch whole rows ahead, touch only lines of the requested rows, and (streaming) write whole
+// 64-byte lines only.
 #include "rows/copy.hpp"
 
 #if defined(__x86_64__)
@@ -10,8 +10,8 @@
 namespace hotslot::rows {
 namespace {
 
-// How many rows ahead to fetch: far enough to hide a miss and its page walk, few enough to stay in
-// the second cache.
+// Number of rows to fetch ahead: far enough to hide a miss and its page walk, few enough to stay in
+// the L2 cache.
 inline uint64_t rows_ahead(uint64_t row_bytes) {
   const uint64_t rows = 16384 / row_bytes;
   return rows < 4 ? 4 : rows > 24 ? 24 : rows;
@@ -20,16 +20,17 @@ inline uint64_t rows_ahead(uint64_t row_bytes) {
 inline const uint8_t* row_of(const CopyTask& task, uint64_t at) {
   return task.rows + task.stride * task.indices[at];
 }
-// Behind the last one, a row that is there anyway.
+// Returns a row to fetch ahead: after the end, the last row.
 inline const uint8_t* later_row(const CopyTask& task, uint64_t at) {
   return row_of(task, at < task.count ? at : task.count - 1);
 }
 
-// Fetches the line of a row that `at` lies in, of its first 4 KiB: then the hardware follows by
-// itself. Into the second cache: measured twice as fast as into the first, which can wait for fewer
-// lines at a time. A line at a time between the copies of another row's: all of a row at once fills
-// the queue of misses, and the copy waits behind it (up to a quarter slower). Inlined by force: GCC
-// takes a function that only prefetches for one without effect and drops the call.
+// Fetches the line of a row that contains `at`, within its first 4 KiB, after which the hardware
+// prefetches on its own. It fetches into the L2 cache: measured twice as fast as into L1, which can
+// wait for fewer lines at a time. It fetches one line at a time between the copies of another row's
+// lines. A whole row at once would fill the queue of misses, and the copy would wait (up to a
+// quarter slower). Inlined by force, because GCC treats a function that only prefetches as one
+// without effect and drops the call.
 __attribute__((always_inline)) inline void fetch_line(const uint8_t* row, uint64_t at) {
   if (at < 4096) __builtin_prefetch(row + at, 0, 2);
 }

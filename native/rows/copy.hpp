@@ -1,5 +1,5 @@
-// Row copies: the inner loop of gather, chosen once for this processor, and the byte copies of rows
-// that others may be reading or writing at the same moment. Used by rows.cpp and mailbox.cpp only.
+// Row copies: the inner loop of gather, chosen once for this CPU, and the byte copies of rows that
+// other threads may read or write at the same time. Used by native/rows only.
 #pragma once
 #include <cstdint>
 #include <cstring>
@@ -7,7 +7,7 @@
 namespace hotslot::rows {
 
 // Copies rows indices[begin … end), row_bytes of each, to `out` (which is row `begin`'s place),
-// packed. Row i lies at rows + i × stride. Knows `count` indices, to prefetch beyond end.
+// packed. Row i lies at rows + i × stride. There are `count` indices, to prefetch beyond end.
 struct CopyTask {
   const uint8_t* rows;
   uint64_t stride;
@@ -41,13 +41,14 @@ inline void zero_shared(uint8_t* to, uint64_t bytes) {
 inline void before_shared_writes() {}
 inline void after_shared_reads() {}
 #else
-// The first and the last `size` bytes of a piece that is no shorter and at most twice as long.
+// Copies the first and the last `size` bytes of a piece of `size` to 2 × `size` bytes.
 template <uint64_t size>
 inline void copy_ends_of(uint8_t* to, const uint8_t* from, uint64_t bytes) {
   std::memcpy(to, from, size);
   std::memcpy(to + bytes - size, from + bytes - size, size);
 }
-// Most fields of a row are short. A size that is known is a move or two, any other is a call.
+// Most fields of a row are short. A copy of a constant size compiles to a move or two, any other to
+// a call.
 inline void to_shared(uint8_t* to, const uint8_t* from, uint64_t bytes) {
   if (bytes == 4) {
     std::memcpy(to, from, 4);

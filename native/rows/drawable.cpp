@@ -9,12 +9,12 @@
 namespace hotslot::rows {
 namespace {
 
-// Notes that are copied between two looks at what the writer has begun.
+// Notes that are copied between two reads of the writer's `begun`.
 constexpr uint64_t notes_at_once = 512;
-// Ordinals that wait for memory side by side.
+// Ordinals whose memory is prefetched at the same time.
 constexpr uint64_t ordinals_ahead = 32;
 
-// Of numbers that are read at random.
+// Makes room for numbers that are read at random.
 void make_room(std::vector<uint32_t>& numbers, uint64_t count) {
   numbers.reserve(count);
   ask_huge_pages(numbers.data(), count * sizeof(uint32_t));
@@ -50,16 +50,18 @@ void Drawable::sync_lane(uint64_t lane, Listener* listener) {
   const uint64_t capacity = lanes_.per_lane;
   Span now = span(lanes_, lane);
   if (now.to == state.seen.to && now.from == state.seen.from) return;
-  // Fewer where the writer was faster: it begins where who comes late does, at the oldest place.
+  // Fewer if the writer was faster: the writer overwrites where a late reader begins, at the oldest
+  // place.
   uint64_t most = notes_.size();
   while (true) {
-    // Entries go round the ring as places do.
+    // Entries wrap around the ring as places do.
     while (state.head >= capacity) {
       state.head -= capacity;
       state.tail -= capacity;
     }
-    // Lapped since the last look: nothing that is known holds any more. Nor where fewer are
-    // committed than were (Lanes-1): then another thread has written there what no writer does.
+    // If the reader was lapped since the last look, all that is known is invalid. So it is if fewer
+    // places are committed than before, which breaks Lanes-1: another thread has written into the
+    // words.
     if (now.from > state.seen.to || now.to < state.seen.to) {
       for (; state.head < state.tail; ++state.head)
         if (listener) listener->went(lane, entry(lane, state.head).place);
@@ -77,7 +79,7 @@ void Drawable::sync_lane(uint64_t lane, Listener* listener) {
     while (state.seen.to < now.to && !overtaken) {
       const uint64_t some = std::min<uint64_t>(most, now.to - state.seen.to);
       for (uint64_t i = 0; i < some; ++i) notes_[i] = note_at(lanes_, lane, state.seen.to + i);
-      // Lanes-4: none of them is believed unless all are what they were.
+      // Lanes-4: none of them is trusted unless all are unchanged.
       overtaken = lowest_kept(lanes_, lane) > state.seen.to;
       if (overtaken) break;
       for (uint64_t i = 0; i < some; ++i)
@@ -95,19 +97,20 @@ void Drawable::sync_lane(uint64_t lane, Listener* listener) {
 void Drawable::take(uint64_t lane, State& state, uint64_t place, const Note& note, uint64_t from,
                     Listener* listener) {
   if (note.final) {
-    // An episode of which only the end is left has no step to judge.
+    // If only the end of an episode remains, it has no step to judge.
     if (state.running) judge(lane, state, place, rule_.least(), true, from, listener);
     state.running = false;
     return;
   }
   if (!state.running || note.step == 0) {
-    // What a writer before left unfinished stays as it is: its incomplete views never become whole.
+    // An episode that an earlier writer left unfinished stays as it is: its incomplete views never
+    // become whole.
     state.running = true;
     state.start = place - std::min<uint64_t>(note.step, place);
     state.pending = place;
   }
   if (rule_.relabel != ViewRule::own) return;
-  // The observation behind the last step that is needed is this place's.
+  // The observation after the last required step is that of this place.
   judge(lane, state, place, rule_.ahead(), false, from, listener);
 }
 
@@ -130,22 +133,22 @@ void Drawable::judge(uint64_t lane, State& state, uint64_t end, uint64_t needed,
   if (ended) state.pending = end;
 }
 
-// Where entry e of a lane's list lies in the lists of all.
+// Returns the index of a lane's entry in the lists of all lanes.
 uint64_t Drawable::index_of(uint64_t lane, uint64_t entry) const {
   const uint64_t per_lane = lanes_.per_lane;
-  // Less than three laps, and mostly less than two.
+  // An entry is below three laps, and mostly below two.
   if (entry >= 2 * per_lane) entry -= 2 * per_lane;
   return lane * per_lane + (entry >= per_lane ? entry - per_lane : entry);
 }
 
-// Places from seen.from on are in the ring, so the place in the ring tells which lap it is of.
+// Places from seen.from on are in the ring, so the position in the ring determines the lap.
 Drawable::Step Drawable::step_of(uint64_t lane, uint64_t i) const {
   return {lane, place_at(lane, at_[i]), at_[i], reach_.empty() ? 0 : reach_[i],
           rest_.empty() ? 0 : rest_[i]};
 }
 
-// The last lane that begins at or before it: empty lanes begin where the next one does. Without
-// branches: nobody can foresee them.
+// Returns the last lane that begins at or before the ordinal: empty lanes begin where the next one
+// does. It has no branches, because they would be unpredictable.
 uint64_t Drawable::lane_of(uint64_t ordinal) const {
   uint64_t lane = 0;
   for (uint64_t lanes = lanes_.lanes; lanes > 1;) {

@@ -1,5 +1,5 @@
-// The look at numbers: the largest magnitude of a piece, by its bits. NaN and infinities are above
-// every finite number.
+// The check of numbers: it takes the largest magnitude of a piece, by its bits. NaN and infinities
+// are above every finite number.
 #include "rows/finite.hpp"
 
 namespace hotslot::rows {
@@ -8,7 +8,7 @@ namespace {
 template <typename Word, Word magnitude, Word infinity>
 __attribute__((always_inline)) inline bool below(const uint8_t* values, uint64_t bytes) {
   Word most = 0;
-  // Without a way out, so that it is done several at a time.
+  // Without an early exit, so that the compiler vectorizes it.
   for (uint64_t i = 0; i < bytes / sizeof(Word); ++i) {
     Word bits;
     std::memcpy(&bits, values + i * sizeof bits, sizeof bits);

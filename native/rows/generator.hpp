@@ -1,5 +1,6 @@
-// mt19937 as torch's CPU generator runs it. One draw seeds, so what costs is the seeding chain;
-// words are twisted only as far as they are asked for, and a draw can go on where it stopped.
+// mt19937 as torch's CPU generator runs it. Every draw seeds it, so the seeding chain dominates the
+// cost. Words are twisted only as far as they are requested, and a draw can continue where it
+// stopped.
 #pragma once
 #include <cstdint>
 
@@ -33,7 +34,7 @@ class Generator {
     }
   }
 
-  // A number of [0, 1) with 53 random bits, torch's float64 uniform.
+  // Returns a number of [0, 1) with 53 random bits, as torch's float64 uniform does.
   double next_double() {
     const uint64_t high = next(), low = next();
     return static_cast<double>((high << 32 | low) & ((uint64_t{1} << 53) - 1)) * 0x1p-53;
@@ -53,8 +54,8 @@ class Generator {
     return (mixed >> 1) ^ (0x9908b0dfu & (0u - (mixed & 1u)));
   }
 
-  // Makes up to `more` words of this generation, or of the next one where this one is used up. Word
-  // i needs i + 1 and i + 397 (mod 624), so the words may be made piece by piece.
+  // Makes up to `more` words of this generation, or of the next one if this one is used up. Word i
+  // needs i + 1 and i + 397 (mod 624), so the words may be made piece by piece.
   void twist(uint32_t more) {
     if (at_ == words) at_ = twisted_ = 0;
     const uint32_t to = twisted_ + more < words ? twisted_ + more : words;
@@ -68,7 +69,7 @@ class Generator {
   }
 
   uint32_t word_[words];
-  // The next word to give, and how many of this generation are made.
+  // Index of the next word to return, and the number of words of this generation that are made.
   uint32_t at_ = 0, twisted_ = 0;
 };
 

@@ -1,6 +1,6 @@
 // The part of rows.node that checkpoints call: ranges of rows and places out of memory that others
-// go on writing, and into memory that nobody uses yet. Arguments were checked in JavaScript, here
-// only what memory safety needs.
+// keep writing, and into memory that is not in use yet. JavaScript has checked the arguments, and
+// this checks only what memory safety needs.
 #include <napi.h>
 
 #include <cstring>
@@ -14,7 +14,7 @@
 namespace hotslot::rows {
 namespace {
 
-// Handles of buffers are binding.cpp's; here the memory itself is opened.
+// Opens the memory itself, because the handles of buffers belong to binding.cpp.
 Source source_of(Info info) {
   const Bytes memory = require_bytes(info, 0, sizeof(Header));
   const Source source = open(memory.data, memory.size);
@@ -85,7 +85,7 @@ void lane_states(Info info) {
   }
 }
 
-// (memory, what lane_states() gave)
+// (memory, result of lane_states())
 void set_lane_states(Info info) {
   const Lanes lanes = lanes_of(info);
   const auto* in =
@@ -103,7 +103,7 @@ void adopt_tree(Info info) {
   PriorityTree(require_bytes(info, 0, tree_bytes(leaves, lanes)).data, leaves, lanes).adopt();
 }
 
-// (limiter's memory, rows inserted, rows sampled): nobody uses it yet
+// (limiter's memory, rows inserted, rows sampled): for memory that is not in use yet
 void set_limiter(Info info) {
   auto& limiter = *reinterpret_cast<Limiter*>(require_bytes(info, 0, sizeof(Limiter)).data);
   limiter.admitted.store(whole(info, 1));

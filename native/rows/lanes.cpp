@@ -1,4 +1,5 @@
-// The seqlock of a lane: what its one writer stores in which order, and what a reader may believe.
+// The seqlock of a lane: the order of its one writer's stores, and the places that a reader may
+// trust.
 #include "rows/lanes.hpp"
 
 #include <cstring>
@@ -19,7 +20,7 @@ struct Offsets {
         end(places + lanes * per_lane * stride) {}
 };
 
-// Of several threads that raise it the highest counts.
+// If several threads raise it, the highest value counts.
 void raise(std::atomic<uint64_t>& word, uint64_t to) {
   uint64_t now = word.load(std::memory_order_relaxed);
   while (now < to && !word.compare_exchange_weak(now, to, std::memory_order_release,
@@ -49,7 +50,8 @@ Lanes open_lanes(void* memory, uint64_t bytes) {
     return opened;
   auto* header = static_cast<LanesHeader*>(memory);
   if (header->magic != lanes_magic || header->version != lanes_version) return opened;
-  // Each read once: another thread may write there. So bounded no product below wraps.
+  // Each is read once, because another thread may write there. With these bounds the products below
+  // cannot overflow.
   const uint32_t lanes = read_once(header->lanes), place_bytes = read_once(header->place_bytes);
   const uint64_t per_lane = read_once(header->per_lane);
   if (lanes == 0 || per_lane < 2 || per_lane > UINT32_MAX / lanes || place_bytes == 0 ||
@@ -70,11 +72,11 @@ Lanes open_lanes(void* memory, uint64_t bytes) {
 }
 
 Span span(const Lanes& lanes, uint64_t lane) {
-  // First, or a reader that stood still between the two loads while the writer went round would
-  // find nothing there.
+  // This load is first. Otherwise a reader that paused between the two loads, while the writer
+  // wrapped around, would find an empty span.
   const uint64_t kept = lowest_kept(lanes, lane);
   // Lanes-3: pairs with the writer's store, so the bytes below it are seen. The floor was a
-  // committed count once.
+  // committed count before.
   const uint64_t to = lanes.of[lane].committed.load(std::memory_order_acquire);
   if (kept >= to) return {to, to};
   return {to - kept > lanes.per_lane ? to - lanes.per_lane : kept, to};
@@ -96,7 +98,7 @@ LaneCounts count_steps(const Lanes& lanes) {
       const uint32_t before = note_at(lanes, lane, now.from).before;
       const uint64_t steps = lanes.of[lane].steps.load(std::memory_order_acquire);
       const bool none = now.from == now.to;
-      // Where the oldest place is still there behind it, so is every step that was counted.
+      // If the oldest place is still kept after these loads, so is every step that was counted.
       if (!none && lowest_kept(lanes, lane) > now.from) continue;
       counts.ptr += steps;
       if (!none) counts.size += static_cast<uint32_t>(steps) - before;
@@ -155,7 +157,7 @@ LaneState lane_state(const Lanes& lanes, uint64_t lane) {
     after_shared_reads();
     if (lanes.of[lane].begun.load(std::memory_order_acquire) > now.to - 1 + lanes.per_lane)
       continue;
-    // The count of these places, whatever the writer has added since.
+    // The count of these places, without those that the writer has added since.
     const uint32_t counted = last.before + (last.final ? 0 : 1);
     const auto ahead = static_cast<int32_t>(counted - static_cast<uint32_t>(steps));
     return {now.from, now.to, steps + static_cast<uint64_t>(int64_t{ahead}), last};
@@ -179,7 +181,7 @@ void set_lane(const Lanes& lanes, uint64_t lane, const LaneState& state) {
   LaneWords& words = lanes.of[lane];
   words.begun.store(state.to, std::memory_order_seq_cst);
   if (state.to > 0) write_note(lanes, lane, (state.to - 1) % lanes.per_lane, state.last);
-  // What the ring has places for needs no floor.
+  // A floor is needed only if the lane begins above the oldest place of the ring.
   const uint64_t oldest = state.to > lanes.per_lane ? state.to - lanes.per_lane : 0;
   words.floor.store(state.from > oldest ? state.from : 0, std::memory_order_seq_cst);
   words.committed.store(state.to, std::memory_order_seq_cst);
@@ -190,7 +192,7 @@ uint32_t steps_so_far(const Lanes& lanes, uint64_t lane) {
   const uint64_t to = lanes.of[lane].committed.load(std::memory_order_acquire);
   if (to == 0) return 0;
   const Note last = note_at(lanes, lane, to - 1);
-  // A writer that died under way may have begun on that place, a lap later.
+  // A writer that died during an add may have begun to overwrite that place, a lap later.
   if (lanes.of[lane].begun.load(std::memory_order_acquire) > to - 1 + lanes.per_lane) return 0;
   return last.final ? 0 : last.step + 1;
 }
@@ -225,7 +227,7 @@ void add_steps(const Lanes& lanes, uint64_t first, uint64_t count, const StepsTo
                uint32_t* episode) {
   stand_back(lanes);
 
-  // Lanes-2, for all lanes at once: one fence orders these stores before every byte that follows.
+  // Lanes-2 for all lanes: one fence orders these stores before every byte that follows.
   for (uint64_t i = 0; i < count; ++i) {
     if (!steps.takes(i)) continue;
     const uint64_t lane = first + i;
@@ -264,8 +266,8 @@ void add_steps(const Lanes& lanes, uint64_t first, uint64_t count, const StepsTo
       episode[i] = 0;
       ++end;
     }
-    // Lanes-3: what was written before is seen by who reads this. The count of steps comes after
-    // it: who sees a step counted finds it committed.
+    // Lanes-3: a thread that reads this sees the earlier writes. The count of steps comes after it,
+    // so a thread that sees a step counted finds it committed.
     lanes.of[lane].committed.store(end, std::memory_order_release);
     lanes.of[lane].steps.store(before + 1, std::memory_order_release);
   }

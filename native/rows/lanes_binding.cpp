@@ -1,5 +1,5 @@
-// The part of rows.node that lanes and their writers call. Thin: arguments were
-// checked in JavaScript, here only what memory safety needs.
+// The part of rows.node that lanes and their writers call. Thin: JavaScript has checked the
+// arguments, and this checks only what memory safety needs.
 #include <napi.h>
 
 #include <algorithm>
@@ -54,9 +54,9 @@ struct Writer {
   std::vector<uint32_t> episode;
 };
 
-// (lanes, first, count, [offset, bytes, whether an observation, bytes of an element, kind of
-// floats, role] of each field, whether to go on with unended episodes, whether rewards must be
-// finite)
+// (lanes, first, count, fields, whether to continue unended episodes, whether rewards must be
+// finite). A field is [offset, bytes, whether an observation, bytes of an element, kind of floats,
+// role].
 Napi::Value open_writer(Info info) {
   const Lanes& lanes = held<Lanes>(info, 0);
   Writer writer{lanes, whole(info, 1), whole(info, 2), {{}, {}, info[5].ToBoolean()}, {}, {}};
@@ -81,8 +81,8 @@ Napi::Value open_writer(Info info) {
 }
 
 // (writer, sources, finals?, rewards, terminated, truncated, skip?, steps, limiter?, out of three
-// float64) → 1, 0 when the limiter says not yet, −1 where a value is refused: `out` says which
-// (look_at_lanes)
+// float64) → 1, 0 when the limiter has no room yet, −1 if a value is rejected. `out` then names the
+// value (look_at_lanes).
 double add_steps_js(Info info) {
   const napi_env env = info.Env();
   Writer& writer = held<Writer>(info, 0);
@@ -121,9 +121,9 @@ double add_steps_js(Info info) {
   return 1;
 }
 
-// (writer, bytes, rows, limiter?, words?, index, value) → rows added, 0 when the limiter says not
-// yet; −1 − the first row that is wrong, where one is. `words[index]` becomes `value` behind the
-// last commit, also of no rows.
+// (writer, bytes, rows, limiter?, words?, index, value) → rows added, 0 when the limiter has no
+// room yet, −1 − the first wrong row if there is one. `words[index]` becomes `value` after the last
+// commit, also for zero rows.
 double add_packed_steps_js(Info info) {
   Writer& writer = held<Writer>(info, 0);
   const uint64_t rows = whole(info, 2);
@@ -140,7 +140,7 @@ double add_packed_steps_js(Info info) {
   return double(rows);
 }
 
-// (writer): what runs stays unended; the next step of each lane begins an episode.
+// (writer): running episodes stay unended, and the next step of each lane begins an episode.
 void cut_episodes(Info info) {
   std::vector<uint32_t>& episode = held<Writer>(info, 0).episode;
   std::fill(episode.begin(), episode.end(), 0);
@@ -157,7 +157,7 @@ void lane_span(Info info) {
   give(info, 2, {double(now.from), double(now.to)});
 }
 
-// (lanes, out): of each lane a float64, the place behind its last committed one
+// (lanes, out): a float64 for each lane, the place after its last committed one
 void lane_ends(Info info) {
   const Lanes& lanes = held<Lanes>(info, 0);
   auto* out = reinterpret_cast<double*>(require_bytes(info, 1, lanes.lanes * 8).data);
@@ -165,8 +165,8 @@ void lane_ends(Info info) {
     out[lane] = double(lanes.of[lane].committed.load(std::memory_order_acquire));
 }
 
-// (lanes, lane, from, count, out, at, counts): rows from `at` on; counts become the rows and the
-// steps among them. False where a writer was over them.
+// (lanes, lane, from, count, out, at, counts): writes rows to `out` from `at` on, and the numbers
+// of rows and of steps among them to `counts`. False if a writer overwrote them meanwhile.
 bool pack_lane_js(Info info) {
   const Lanes& lanes = held<Lanes>(info, 0);
   const uint64_t lane = whole(info, 1), count = whole(info, 3), at = whole(info, 5);
@@ -178,7 +178,7 @@ bool pack_lane_js(Info info) {
 }
 
 // (lanes, ids, count, [offset, bytes, at, whether an observation] of each field, out, rewards,
-// steps, flags): → −1, or the first id that is not there
+// steps, flags): → −1, or the index of the first id that is not there
 double read_places(Info info) {
   const Lanes& lanes = held<Lanes>(info, 0);
   const uint64_t count = whole(info, 2);
@@ -209,7 +209,7 @@ double read_places(Info info) {
       for (const double* row = fields; row + 3 < fields + table.size / 8; row += 4) {
         const auto bytes = static_cast<uint64_t>(row[1]),
                    at = static_cast<uint64_t>(row[2]) + i * bytes;
-        // Of a final observation the other fields were never written.
+        // The other fields of a final observation were never written.
         if (note.final && row[3] == 0) {
           std::fill_n(out.data + at, bytes, 0);
         } else {
@@ -223,7 +223,7 @@ double read_places(Info info) {
   return -1;
 }
 
-// (lanes, ids) → −1, or the first whose place was never written
+// (lanes, ids) → −1, or the index of the first id whose place was never written
 double first_unwritten(Info info) {
   const Lanes& lanes = held<Lanes>(info, 0);
   const Bytes given = require_bytes(info, 1, 0);

@@ -1,6 +1,5 @@
-// What rows.node says of its memory: where in a header each number lies that JavaScript reads or
-// writes by itself, in bytes from the header's start. So the headers of this folder are the only
-// place where that is written.
+// The layouts that rows.node exports: the offset, in bytes from a header's start, of each number
+// that JavaScript reads or writes itself. So only the headers of this folder define them.
 #include <napi.h>
 
 #include <cstddef>

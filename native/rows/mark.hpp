@@ -1,10 +1,10 @@
-// How far somebody's numbered rows have come: a word in shared memory that moves in the same native
-// call as the rows do. A thread that is ended lets a native call come to its end, so it leaves both
-// or neither.
-//   CommitMark-1  mark = n is stored after the commit of every row below n: who reads it may say
-//       that they are there.
-//   CommitMark-2  Between two native calls, mark says exactly which rows were taken. Whoever goes
-//       on from it takes none twice.
+// The progress of a sender's numbered rows: a word in shared memory that moves in the same native
+// call as the rows do. A thread that is ended still completes its native call, so it leaves both or
+// neither.
+//   CommitMark-1  mark = n is stored after the commit of every row below n: a thread that reads it
+//       may acknowledge them.
+//   CommitMark-2  Between two native calls, mark gives exactly the rows that were taken. A
+//       successor that continues from it takes no row twice.
 #pragma once
 #include <napi.h>
 
@@ -19,7 +19,7 @@ struct Mark {
   uint64_t value = 0;
 
   void move() const {
-    // CommitMark-1: after the commit; pairs with the acquire of who acknowledges.
+    // CommitMark-1: after the commit. Pairs with the acquire of the thread that acknowledges.
     if (word != nullptr) word->store(value, std::memory_order_release);
   }
 };

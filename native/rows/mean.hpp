@@ -1,5 +1,5 @@
-// The mean of vectors in the order in which they are given, the same bits wherever they are the
-// same.
+// The mean of vectors in the order in which they are given. Equal vectors give the same bits
+// everywhere.
 #pragma once
 #include <algorithm>
 #include <cstddef>
@@ -7,7 +7,7 @@
 
 namespace hotslot::rows {
 
-// Sums in float64 and rounds once. `to` may be one of them.
+// Sums in float64 and rounds once. `to` may be one of `vectors`.
 inline void mean(float* to, const std::vector<const float*>& vectors, size_t length) {
   constexpr size_t block = 512;
   double sum[block];

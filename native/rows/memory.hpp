@@ -1,4 +1,4 @@
-// How rooms of memory that is read at random are laid out.
+// Helpers for memory that is shared and read at random.
 #pragma once
 #include <sys/mman.h>
 
@@ -6,8 +6,8 @@
 
 namespace hotslot::rows {
 
-// Of shared memory that only its maker should write: one load, so that what was looked at is what
-// is used.
+// Reads a word of shared memory that only its maker should write. It loads once, so that the
+// checked value is the used one.
 template <typename T>
 inline T read_once(const T& word) {
   return __atomic_load_n(&word, __ATOMIC_RELAXED);
@@ -15,8 +15,8 @@ inline T read_once(const T& word) {
 
 inline uint64_t line_up(uint64_t bytes) { return (bytes + 63) / 64 * 64; }
 
-// Random reads miss the TLB as often as the cache. A kernel without huge pages may say no: nothing
-// is lost.
+// Random reads miss the TLB as often as the cache. Without huge pages the kernel may reject the
+// request, which is harmless.
 inline void ask_huge_pages([[maybe_unused]] void* memory, [[maybe_unused]] uint64_t bytes) {
 #if defined(MADV_HUGEPAGE)
   constexpr uintptr_t huge_page = uintptr_t{2} << 20;

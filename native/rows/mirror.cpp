@@ -34,7 +34,7 @@ uint32_t Mirror::find(uint32_t index, uint64_t place) {
     full_ = true;
     return nowhere;
   }
-  // Of two laps the newer one is kept.
+  // If a batch brings two laps of a place, the newer one is kept.
   if (brings) to_[which] = nowhere;
   which_[index] = static_cast<uint32_t>(to_.size());
   held_[index] = place + 1;
@@ -46,7 +46,8 @@ uint32_t Mirror::find(uint32_t index, uint64_t place) {
 
 uint64_t Mirror::end() {
   std::memcpy(out_ + to_.size() * lanes_.stride, to_.data(), to_.size() * 4);
-  // Also read by the client's thread, for statistics: a number alone, which orders nothing.
+  // The client's thread also reads it, for statistics. It is a number alone, which orders no other
+  // data.
   __atomic_store_n(&header_->brought, header_->brought + to_.size(), __ATOMIC_RELAXED);
   return to_.size();
 }

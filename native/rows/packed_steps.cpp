@@ -1,5 +1,4 @@
-// The way out of lanes, and the way in: what each row must be, and the stores of a lane's writer
-// for each of them.
+// Packs lanes into rows, checks rows, and adds them to lanes with the stores of a lane's writer.
 #include "rows/packed_steps.hpp"
 
 #include <algorithm>
@@ -48,7 +47,7 @@ PackedLook look_at_steps(const Lanes& lanes, uint64_t count, const PackedSteps& 
     const StepRow row = row_at(lanes, given, look.good);
     const bool final = row.kind == final_row;
     if (row.lane >= count || !(final || (row.kind & ~first_bit) <= ended_bits)) return look;
-    // PackedSteps-2, seen from behind.
+    // PackedSteps-2, checked from the final observation.
     if (final && !(ends_episode(before) && before.lane == row.lane)) return look;
     if (!final && ends_episode(before)) {
       --look.good;
@@ -72,18 +71,18 @@ void add_packed_steps(const Lanes& lanes, uint64_t first, uint64_t count, const 
   for (uint64_t i = 0; i < given.rows; ++i) {
     const StepRow row = row_at(lanes, given, i);
     const bool ends = ends_episode(row);
-    // Memory that is shared may have changed since it was looked at. Nothing is written outside of
-    // these lanes, and nothing read behind the last row.
+    // Shared memory may have changed since it was checked. This never writes outside of these
+    // lanes, and never reads after the last row.
     if (row.lane >= count || i + ends >= given.rows) return;
-    // As often as add_steps() does, which adds a step of each lane at once.
+    // Once per `count` steps, as add_steps() does, which adds a step of each lane in one call.
     if (steps++ % count == 0) stand_back(lanes);
     const uint64_t lane = first + row.lane;
     LaneWords& words = lanes.of[lane];
     const uint64_t place = words.committed.load(std::memory_order_relaxed);
     const uint64_t before = words.steps.load(std::memory_order_relaxed);
     const uint64_t end = place + (ends ? 2 : 1);
-    // Lanes-2, step by step: announced all at once, the rows would take the oldest places from
-    // readers long before they are written over.
+    // Lanes-2, step by step: if all rows were announced at once, readers would lose the oldest
+    // places long before they are overwritten.
     if (words.begun.load(std::memory_order_relaxed) < end)
       words.begun.store(end, std::memory_order_relaxed);
     before_shared_writes();
@@ -106,7 +105,7 @@ void add_packed_steps(const Lanes& lanes, uint64_t first, uint64_t count, const 
       write_note(lanes, lane, at, {0, step, 0, 0, 1, 0, static_cast<uint32_t>(before + 1)});
       step = 0;
     }
-    // Lanes-3, and the count of steps behind it, as in add_steps().
+    // Lanes-3, and the count of steps after it, as in add_steps().
     words.committed.store(end, std::memory_order_release);
     words.steps.store(before + 1, std::memory_order_release);
   }
@@ -127,7 +126,7 @@ PackedLane pack_lane(const Lanes& lanes, uint64_t lane, uint64_t from, uint64_t 
     if (!note.final) ++packed.steps;
     out += step_row_bytes(lanes);
   }
-  // Lanes-4, without the floor: what was cleared before it was taken is there all the same.
+  // Lanes-4, without the floor: places that were cleared are still readable.
   after_shared_reads();
   packed.whole = lanes.of[lane].begun.load(std::memory_order_acquire) <= from + lanes.per_lane;
   return packed;

@@ -1,4 +1,4 @@
-// The tree of priorities: leaves, parents made of their children, and the way down.
+// The tree of priorities: leaves, parents computed from their children, and the descent.
 #include "rows/priority_tree.hpp"
 
 #include <algorithm>
@@ -14,20 +14,20 @@ namespace hotslot::rows {
 namespace {
 
 constexpr double infinite = std::numeric_limits<double>::infinity();
-// No step: undrawable, or none was ever there. It adds up like zero, and is told from the leaf of a
-// priority of zero by its sign.
+// The leaf of a place without a drawable step. It adds up like zero, and its sign distinguishes it
+// from the leaf of a priority of zero.
 constexpr double nobody = -0.0;
 
-// Of leaves, for an id that is not to be followed.
+// Instead of a leaf, for an id that is skipped.
 constexpr uint64_t left_out = ~uint64_t{0};
-// Nodes of a level whose children are worth fetching.
+// Least nodes of a level whose children are worth prefetching.
 constexpr uint64_t nodes_to_fetch = 512;
-// Leaves that wait for memory side by side, and are raised to alpha together.
+// Leaves that are prefetched, and raised to alpha, together.
 constexpr uint64_t leaves_at_once = draws_at_once;
 
 uint64_t pad(uint64_t count) { return (count + fan - 1) / fan * fan; }
 
-// Sizes of the levels above the leaves, from below.
+// Sizes of the levels above the leaves, from the lowest on.
 std::vector<uint64_t> nodes_of(uint64_t leaves) {
   std::vector<uint64_t> nodes;
   uint64_t n = leaves;
@@ -63,11 +63,12 @@ PriorityTree::PriorityTree(void* memory, uint64_t leaves, uint64_t lanes)
     marked_.emplace_back((n + 63) / 64);
     next += 2 * pad(n);
   }
-  // All that following and settling can need: a tree is never left half made for want of memory.
+  // Reserves all memory that following and settling can need, so that a tree is never left half
+  // updated when memory runs out.
   dirty_.reserve(levels_[0].nodes);
   next_.reserve(levels_[0].nodes);
   before_.reserve(per_lane_);
-  // Numbered, so that the leaves say whose list they follow.
+  // Readers are numbered, so that the header records whose list the leaves follow.
   reader_ = __atomic_add_fetch(&header_->readers, 1, __ATOMIC_RELAXED);
 }
 
@@ -100,10 +101,10 @@ void PriorityTree::find(const double* masses, uint64_t count, Drawn* drawn) cons
     std::copy_n(masses + from, some, mass);
     for (size_t level = levels_.size(); level-- > 0;) {
       down(level == 0 ? leaves_ : levels_[level - 1].sum, at, mass, some);
-      // Where the sums are the leaves' it leads to none that only fills its line up.
+      // Never descend to a node that only pads the line.
       const uint64_t nodes = level == 0 ? count_ : levels_[level - 1].nodes;
       for (uint64_t i = 0; nodes % fan != 0 && i < some; ++i) at[i] = std::min(at[i], nodes - 1);
-      // While one draw waits for memory the others go on. The upper levels are in the cache anyway.
+      // While one draw waits for memory, the others proceed. The upper levels are in the cache.
       if (level == 0 || levels_[level - 1].nodes < nodes_to_fetch) continue;
       const double* below = level == 1 ? leaves_ : levels_[level - 2].sum;
       for (uint64_t i = 0; i < some; ++i) __builtin_prefetch(below + at[i] * fan);
@@ -129,7 +130,7 @@ void PriorityTree::settle() {
     const Level& here = levels_[level];
     const double* sums = level == 0 ? leaves_ : levels_[level - 1].sum;
     const double* leasts = level == 0 ? nullptr : levels_[level - 1].least;
-    // From where most are to be made it costs less to make them all than to know which.
+    // If more than half of the nodes changed, it is cheaper to recompute all than to track which.
     all = all || dirty_.size() > here.nodes / 2;
     if (!all && dirty_.size() > here.nodes / 32) sort_dirty(level);
     tree_kernels().make(sums, leasts, all ? nullptr : dirty_.data(),
@@ -148,7 +149,7 @@ void PriorityTree::mark_parents(size_t level) {
   next_.resize(dirty_.size());
   uint64_t *marked = marked_[level + 1].data(), *next = next_.data();
   for (const uint64_t node : dirty_) {
-    // Written in any case, kept where it was not marked before.
+    // It is always written, and kept only if it was not marked before.
     const uint64_t parent = node / fan;
     *next = parent;
     next += ~(marked[parent / 64] >> parent % 64) & 1;
@@ -169,7 +170,7 @@ void PriorityTree::sort_dirty(size_t level) {
 void PriorityTree::raise(double* priorities, uint64_t count) const {
   for (uint64_t i = 0; i < count; ++i) priorities[i] += header_->epsilon;
   tree_kernels().power(priorities, count, header_->alpha);
-  // All of them together must have a finite sum; and +0 is a leaf, −0 is none.
+  // The sum of all leaves must be finite. +0 is the leaf of a step, −0 stands for no step.
   const double most = std::numeric_limits<double>::max() / 2 / static_cast<double>(count_);
   for (uint64_t i = 0; i < count; ++i) priorities[i] = std::min(priorities[i], most) + 0.0;
 }
@@ -244,7 +245,7 @@ void PriorityTree::update(const Drawable& drawable, const double* ids, const Val
       }
     }
   }
-  // The largest is known now; in order once more, since the last of duplicates wins.
+  // The largest is known now. All are set in order once more, because the last of duplicates wins.
   for (uint64_t i = 0; i < count && header_->odd > odd_before; ++i) {
     if (scratch_[i] == left_out) continue;
     set(scratch_[i],
@@ -253,8 +254,8 @@ void PriorityTree::update(const Drawable& drawable, const double* ids, const Val
   settle();
 }
 
-// Where the leaf of an id lies, which is fetched, as its parent is; `left_out` where the id or its
-// priority is to be left out.
+// Returns the leaf of an id, and prefetches it and its parent. Returns `left_out` if the id or its
+// priority is skipped.
 template <typename Value>
 uint64_t PriorityTree::leaf_of(const Drawable& drawable, double given, const Value* priority) {
   uint32_t bits = 0;

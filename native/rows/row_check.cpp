@@ -1,4 +1,5 @@
-// Which rows and lanes have a number that is not finite, and what becomes of it.
+// Finds the rows and lanes that have a non-finite number, and decides whether it is rejected or
+// stored as 0.
 #include "rows/row_check.hpp"
 
 namespace hotslot::rows {
@@ -25,7 +26,7 @@ RowCheck::RowCheck(std::vector<FieldKind> kinds) : kinds_(std::move(kinds)), zer
       ends_[int(kinds_[f].role) - int(Role::terminated)] = int(f);
 }
 
-// As learners read it: discounts where there are some, else `terminated`, else done and not
+// As learners read it: by discounts if there are some, else by `terminated`, else done and not
 // truncated.
 bool RowCheck::is_terminated(const std::vector<Field>& fields, uint64_t row) const {
   const auto set = [&](Role role) {

@@ -1,5 +1,5 @@
-// The seqlock of the replay rows: which writer may write where, and how a reader knows that what it
-// copied is whole.
+// The seqlock of the replay rows: where a writer may write, and how a reader checks that its copy
+// is whole.
 #include "rows/rows.hpp"
 
 #include <algorithm>
@@ -13,8 +13,8 @@
 namespace hotslot::rows {
 namespace {
 
-// Most bytes written under one reservation: a reader that hits them waits this long at most (~100
-// µs).
+// Most bytes written under one reservation: a reader that hits them waits at most for this write
+// (~100 µs).
 constexpr uint64_t slice_bytes = uint64_t{1} << 20;
 
 uint64_t rows_per_slice(const Source& source) {
@@ -27,8 +27,8 @@ template <bool zeros>
 void write_rows(const Source& source, const Field* fields, size_t field_count, const uint8_t* mask,
                 uint64_t first, uint64_t rows, uint64_t position) {
   uint64_t index = position % source.capacity;
-  // Short rows wait for their places, so those that are this writer's are fetched ahead; long ones
-  // come by themselves.
+  // Writes of short rows would wait for cache lines, so the places of this writer's next rows are
+  // prefetched. The hardware prefetches those of long rows.
   const uint64_t ahead = source.row_bytes <= 512 ? 8 : rows;
   for (uint64_t row = first; row < first + rows; ++row) {
     uint8_t* to = source.rows + index * source.stride;
@@ -50,7 +50,8 @@ void write_rows(const Source& source, const Field* fields, size_t field_count, c
   }
 }
 
-// Rows-3: the rows behind `begin` that are written already; nobody else has them then.
+// Rows-3: takes the written rows that start at `begin` from the board. No other thread holds them
+// then.
 bool take_from_board(Header& header, uint64_t begin, uint64_t& end) {
   for (Written& written : header.board) {
     uint64_t turn = begin + 1;
@@ -64,7 +65,7 @@ bool take_from_board(Header& header, uint64_t begin, uint64_t& end) {
   return false;
 }
 
-// False when they are still ours: the board is full, or our turn has come meanwhile.
+// Returns false if this thread still holds them: the board is full, or its turn has come meanwhile.
 bool put_on_board(Header& header, uint64_t begin, uint64_t end) {
   for (Written& written : header.board) {
     uint64_t turn = Written::free;
@@ -80,7 +81,7 @@ bool put_on_board(Header& header, uint64_t begin, uint64_t end) {
   return false;
 }
 
-// Of rows that are written; returns when they are committed.
+// Commits rows that are written. Returns when they are committed.
 void commit(Header& header, uint64_t begin, uint64_t end) {
   Backoff turn;
   if (header.committed.load(std::memory_order_acquire) != begin &&
@@ -88,13 +89,13 @@ void commit(Header& header, uint64_t begin, uint64_t end) {
     while (header.committed.load(std::memory_order_acquire) < end) turn.pause();
     return;
   }
-  // The writers before us first. Their store and ours publish in order, so committed never covers a
+  // Waits for the writers before this one. The stores publish in order, so committed never covers a
   // half row.
   while (header.committed.load(std::memory_order_acquire) != begin) turn.pause();
   do {
     header.committed.store(end, std::memory_order_seq_cst);
     begin = end;
-    // Nobody has reserved behind us: whoever does so now looks at committed later.
+    // Ends if no writer has reserved after these rows: one that reserves now reads committed later.
   } while (header.reserved.load(std::memory_order_seq_cst) != begin &&
            take_from_board(header, begin, end));
 }
@@ -107,7 +108,7 @@ void add_slice(const Source& source, const Field* fields, size_t field_count, co
          courtesy.rounds() < rounds_of_courtesy(source.row_bytes))
     courtesy.pause();
 
-  // Rows-2: announces the rows to readers before the first byte changes; pairs with the load after
+  // Rows-2: announces the rows to readers before the first byte changes. Pairs with the load after
   // a reader's copy.
   const uint64_t begin = header.reserved.fetch_add(rows, std::memory_order_seq_cst);
   const uint64_t end = begin + rows;
@@ -121,7 +122,7 @@ void add_slice(const Source& source, const Field* fields, size_t field_count, co
   commit(header, begin, end);
 }
 
-// Places a writer may have touched: those of the absolute rows [from, from + count).
+// Places that a writer may have touched: those of the absolute rows [from, from + count).
 struct Window {
   uint64_t start;  // index of the first
   uint64_t count;
@@ -135,8 +136,8 @@ struct Window {
   }
 };
 
-// A reader's request to be let pass, from the first of a block's rows that it could not have to the
-// block's end.
+// A reader's request that writers let it pass, from the first of a block's rows that it could not
+// copy whole to the block's end.
 class Plea {
  public:
   explicit Plea(const Source& source)
@@ -151,7 +152,8 @@ class Plea {
     header_.readers_waiting.fetch_add(1, std::memory_order_seq_cst);
     asked_ = now_ns();
   }
-  // Whoever asked has to be there when it is let pass, or it would ask for nothing again and again.
+  // A reader that asked must stay until writers let it pass. Otherwise it would ask in vain
+  // repeatedly.
   bool is_over(uint64_t deadline_ns) const {
     if (asked_ == 0 || deadline_ns == 0) return false;
     const uint64_t now = now_ns();
@@ -164,14 +166,14 @@ class Plea {
   uint64_t asked_ = 0;
 };
 
-// Rows-4 for one row. False when the time is over; `out` is then worth nothing.
+// Rows-4 for one row. Returns false at the deadline, and `out` is then invalid.
 bool gather_again(const Source& source, uint32_t index, uint8_t* out, Plea& plea,
                   uint64_t deadline_ns) {
   Header& header = *source.header;
   Backoff wait;
   while (true) {
     const uint64_t before = header.committed.load(std::memory_order_acquire);
-    // Looked at first only to save a copy that would be thrown away.
+    // This first check only saves a copy that would be discarded.
     if (!Window(source, before, header.reserved.load(std::memory_order_relaxed)).covers(index)) {
       from_shared(out, source.rows + uint64_t{index} * source.stride, source.row_bytes);
       after_shared_reads();
@@ -186,8 +188,8 @@ bool gather_again(const Source& source, uint32_t index, uint8_t* out, Plea& plea
   }
 }
 
-// One block: copy, then look which rows were overtaken meanwhile. Returns the first row that is not
-// whole, for the time is over; `task.end` when all are.
+// Copies one block, then copies again the rows that were overtaken meanwhile. Returns the first row
+// that is not whole at the deadline, or `task.end` if all are.
 uint64_t gather_block(const Source& source, CopyRows copy, const CopyTask& task, bool stream_stores,
                       uint64_t deadline_ns) {
   Header& header = *source.header;
@@ -201,7 +203,8 @@ uint64_t gather_block(const Source& source, CopyRows copy, const CopyTask& task,
   bool drained = !stream_stores;
   for (uint64_t at = task.begin; at < task.end; ++at) {
     if (!touched.covers(task.indices[at])) continue;
-    // Ordinary stores over streaming ones: those must have left first.
+    // Ordinary stores follow streaming ones to the same bytes, so the streaming ones must drain
+    // first.
     if (!drained) finish_streaming();
     drained = true;
     uint8_t* out = task.out + (at - task.begin) * source.row_bytes;
@@ -210,7 +213,7 @@ uint64_t gather_block(const Source& source, CopyRows copy, const CopyTask& task,
   return task.end;
 }
 
-// Blocks of each thread between two looks at the clock: enough that waking a helper pays.
+// Blocks of each thread between two reads of the clock: enough to make waking a helper worthwhile.
 constexpr uint64_t blocks_each = 4;
 
 void lower(std::atomic<uint64_t>& least, uint64_t value) {
@@ -218,8 +221,8 @@ void lower(std::atomic<uint64_t>& least, uint64_t value) {
   while (value < seen && !least.compare_exchange_weak(seen, value, std::memory_order_relaxed)) {}
 }
 
-// Rows copied between two looks at `reserved`: ~half a MiB, and a multiple of 64 rows so that the
-// output's cache lines are not cut. Rows of 64 KiB and more go one by one.
+// Returns the rows copied between two reads of `reserved`: ~half a MiB, and a multiple of 64 rows
+// so that the output's cache lines are not cut. Rows of 64 KiB and more are copied one by one.
 uint64_t rows_per_block(uint32_t row_bytes) {
   if (row_bytes >= (1u << 16)) return 1;
   const uint64_t rows = (uint64_t{1} << 19) / row_bytes;
@@ -279,7 +282,7 @@ GatherResult gather(const Source& source, GatherJob& job, const uint32_t* indice
   const uint64_t at_once = helpers > 0 ? block * blocks_each * uint64_t(helpers + 1) : block;
   while (job.next_row < count) {
     const uint64_t from = job.next_row, to = std::min(count, from + at_once);
-    // The first row between them that is not whole: the time was over before it was.
+    // The first row of this round that was not whole at the deadline.
     std::atomic<uint64_t> torn{to};
     IdleCores::run(int((to - from + block - 1) / block), helpers, [&](int piece) {
       const uint64_t begin = from + piece * block, end = std::min(to, begin + block);
@@ -288,7 +291,7 @@ GatherResult gather(const Source& source, GatherJob& job, const uint32_t* indice
                           at};
       const uint64_t whole = gather_block(source, copy, task, stream_stores, deadline_ns);
       if (whole < end) lower(torn, whole);
-      // By the thread that made them: what it says next does not order another's.
+      // By the thread that made the stores, because a fence does not order another thread's.
       if (stream_stores) finish_streaming();
     });
     job.next_row = torn.load(std::memory_order_relaxed);

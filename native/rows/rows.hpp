@@ -1,22 +1,23 @@
-// Replay rows in shared memory: the layout of a buffer and the three things done to it (snapshot,
-// add, gather). Compiled into rows.node (collectors, in-process sampling) and pack.node; any number
-// of writers and readers, any thread.
+// Replay rows in shared memory: the layout of a buffer and its three operations (snapshot, add,
+// gather). Compiled into rows.node (collectors, in-process sampling) and pack.node. Any number of
+// writers and readers, on any thread.
 //
 //   memory   header (16 lines) │ row 0 │ row 1 │ … │ row capacity−1
 //
 // Absolute row p (counted from the first ever added) lies at index p mod capacity, row_stride()
 // bytes from the row before.
-//   Rows-1  reserved ≥ committed; rows [committed, reserved) may be under a writer's pen, all below
-//       committed are whole.
-//   Rows-2  a writer owns the rows [a, b) that its fetch_add on `reserved` returned, and writes
-//       them only once committed ≥ b − capacity: the earlier lap of the same places is whole.
-//   Rows-3  commits are in order: only who holds [a, b) moves committed, from a to b. Its owner
-//       holds it until it lies on the board; from there whoever committed up to a takes it, or the
-//       owner itself once committed is a. Whoever puts it there looks at committed behind that,
-//       whoever commits looks at the board behind that: one of them finds it. So writers that were
-//       put off their cores hold nobody up in turn, who comes back first commits for all.
-//   Rows-4  a reader trusts a row it copied only if `reserved`, read after the copy, shows that no
-//       writer can have begun on that place since the `committed` it read before the copy.
+//   Rows-1  reserved ≥ committed. Rows [committed, reserved) may be half written, and all rows
+//       below committed are whole.
+//   Rows-2  a writer owns the rows [a, b) that its fetch_add on `reserved` returned. It writes them
+//       only once committed ≥ b − capacity, when the earlier lap of the same places is whole.
+//   Rows-3  commits are in order: only the holder of [a, b) moves committed, from a to b. The owner
+//       holds it until it puts it on the board. From there the thread that committed up to a takes
+//       it, or the owner itself once committed is a. The owner reads committed after it put the
+//       rows there, and a thread that commits reads the board after that: one of them finds the
+//       rows. So preempted writers do not delay each other in turn, because the first one to resume
+//       commits for all.
+//   Rows-4  a reader trusts a copied row only if `reserved`, read after the copy, shows that no
+//       writer can have begun on that place since the `committed` read before the copy.
 #pragma once
 #include <atomic>
 #include <cstddef>
@@ -34,11 +35,12 @@ constexpr uint32_t bell_places = 8;
 // Written rows [begin, end) whose turn has not come (Rows-3).
 struct Written {
   static constexpr uint64_t free = 0, held = ~uint64_t{0};
-  // free, held (being filled or emptied), or begin + 1. Its store publishes `end` and the rows.
-  // Sequentially consistent where it becomes begin + 1 and where that is looked for: who puts
-  // stores `turn`, then looks at `committed`; who commits stores `committed`, then looks at `turn`.
-  // One of the two must see the other's. A place that is taken from `free` needs to acquire only
-  // what emptied it released, and the look before that is worth nothing by itself: relaxed.
+  // free, held (being filled or emptied), or begin + 1. Its store publishes `end` and the rows. It
+  // is sequentially consistent where it becomes begin + 1 and where that is looked for. A thread
+  // that puts rows here stores `turn`, then reads `committed`. A thread that commits stores
+  // `committed`, then reads `turn`. One of the two must see the other's store. Taking a place from
+  // `free` needs only to acquire the release that emptied it, and the load before it is a hint, so
+  // it is relaxed.
   std::atomic<uint64_t> turn;
   uint64_t end;
 };
@@ -48,20 +50,20 @@ struct alignas(64) Header {
   uint32_t version;
   uint32_t capacity;
   uint32_t row_bytes;
-  // Highest row that a writer owns. Writers add to it before their first byte (Rows-2); readers
-  // load it after their last (Rows-4).
+  // End of the rows that writers own. Writers add to it before their first byte (Rows-2), and
+  // readers load it after their last (Rows-4).
   alignas(64) std::atomic<uint64_t> reserved;
-  // Rows ever committed. Its store publishes the rows below it; pairs with every load in snapshot()
-  // and gather(). Behind it the next writer in turn is looked for, on the board and in `reserved`:
-  // so the store is sequentially consistent. Who waits for it, and the lap before it, need no more
-  // than to acquire what it published.
+  // Rows ever committed. Its store publishes the rows below it, and pairs with every load in
+  // snapshot() and gather(). After the store the thread looks for the next writer in turn, on the
+  // board and in `reserved`, so the store is sequentially consistent. Threads that wait for it, or
+  // for the lap before it, need only to acquire the rows that it published.
   alignas(64) std::atomic<uint64_t> committed;
-  // Readers that could not get a whole row; writers let them pass before they reserve again. Never
-  // held across calls. A courtesy: nothing is published by it, and a writer that sees it late,
-  // relaxed, lets them pass the next time.
+  // Readers that could not get a whole row. Writers let them pass before they reserve again. Never
+  // held across calls. It is a courtesy that publishes no data: a writer whose relaxed load is
+  // stale lets them pass the next time.
   alignas(64) std::atomic<uint32_t> readers_waiting;
   alignas(64) Written board[board_places];
-  // A BellBoard (src/shm/bell.ts); JavaScript's alone.
+  // A BellBoard (src/shm/bell.ts). Only JavaScript uses it.
   alignas(64) int32_t bells[bell_places * bell_words];
 };
 
@@ -73,8 +75,8 @@ struct Source {
   uint64_t stride = 0;
 };
 
-// Bytes from one row to the next in memory. A long row begins on a cache line, so that it touches
-// no line more than it must; a short one begins where a vector may be loaded at once.
+// Returns the bytes from one row to the next in memory. A long row begins on a cache line, so that
+// it touches as few lines as possible. A short one begins at the alignment of a vector load.
 inline uint64_t row_stride(uint64_t row_bytes) {
   const uint64_t grain = row_bytes >= 256 ? 64 : 16;
   return (row_bytes + grain - 1) / grain * grain;
@@ -85,23 +87,23 @@ struct Snapshot {
   uint64_t size;  // rows to draw from: min(ptr, capacity)
 };
 
-// Bytes a buffer takes from a 64-byte boundary on.
+// Returns the bytes that a buffer takes from a 64-byte boundary on.
 uint64_t bytes_needed(uint64_t capacity, uint32_t row_bytes);
 
-// Writes the header of a fresh, zeroed, 64-byte-aligned piece of memory, and asks for huge pages
-// where they help.
+// Writes the header of a fresh, zeroed, 64-byte-aligned piece of memory, and requests huge pages if
+// the system has them.
 void format(void* memory, uint32_t capacity, uint32_t row_bytes);
 
-// Opens formatted memory. Null header when it is not a buffer of this version, misaligned, or
-// shorter than it says.
+// Opens formatted memory. Returns a null header if it is not a buffer of this version, is
+// misaligned, or is shorter than its header says.
 Source open(void* memory, uint64_t bytes);
 
-// The rows that are whole now.
+// Returns the rows that are whole now.
 Snapshot snapshot(const Source& source);
 
 // One field of the rows to add: `bytes` per row, `stride` bytes from one row to the next, to
 // `offset` within the packed row. Rows whose mask byte is not zero take their bytes from `instead`,
-// dense, where it is not null. Rows whose byte in `zero` is not zero get zeros.
+// dense, if it is not null. Rows whose byte in `zero` is not zero get zeros.
 struct Field {
   const uint8_t* from;
   const uint8_t* instead;
@@ -116,43 +118,43 @@ inline bool some_zero(const Field* fields, size_t count) {
   return false;
 }
 
-// Adds `count` rows: reserves, writes, commits, slice by slice; waits only for writers that are
-// writing now. `mask` (count bytes) may be null. Returns when the rows are committed.
+// Adds `count` rows: reserves, writes and commits, slice by slice. It waits only for writers that
+// are writing now. `mask` (count bytes) may be null. Returns when the rows are committed.
 void add(const Source& source, const Field* fields, size_t field_count, const uint8_t* mask,
          uint64_t count);
 
-// How far a gather came; value-initialise one per batch.
+// The progress of a gather. Value-initialize one per batch.
 struct GatherJob {
   uint64_t next_row = 0;  // rows before it are whole in `out`
 };
 
-// Who gathers: the calling thread alone, or idle cores too where a batch is large enough for them
-// (shared_from bytes).
+// The threads that gather: the calling thread alone, or idle cores too if a batch is large enough
+// for them (shared_from bytes).
 enum class Hands { one, all };
 constexpr uint64_t shared_from = uint64_t{1} << 20;
 
 enum class GatherResult { Done, More };
 
 // Copies rows `indices[0 … count)` (each below the snapshot's size) to `out`, packed. Stops at
-// `deadline_ns` (CLOCK_MONOTONIC, 0 = none) and answers More; call again with the same job.
-// Streaming stores bypass the cache: right for large batches this CPU does not read again. Every
-// store is ordered before what the caller stores next. Each block of rows keeps Rows-4 by itself,
-// so it does not matter which thread copies it.
+// `deadline_ns` (CLOCK_MONOTONIC, 0 = none) and returns More: call again with the same job.
+// Streaming stores bypass the cache, which suits large batches that this CPU does not read again.
+// Every store is ordered before the caller's next store. Each block of rows keeps Rows-4 by itself,
+// so any thread may copy it.
 GatherResult gather(const Source& source, GatherJob& job, const uint32_t* indices, uint64_t count,
                     uint8_t* out, uint64_t deadline_ns, bool stream_stores,
                     Hands hands = Hands::all);
 
 // Copies the absolute rows [from, from + count), all of them committed, to `out`, packed. Returns
-// the lowest row that cannot have been written over meanwhile (Rows-4): what lies below it in `out`
-// is worth nothing.
+// the lowest row that cannot have been overwritten meanwhile (Rows-4). The copies of rows below it
+// are invalid.
 uint64_t read_rows(const Source& source, uint64_t from, uint64_t count, uint8_t* out);
 
-// The way back, for a buffer that nobody uses yet: rows are written to their places, and count when
-// set_rows() says how many were ever committed.
+// Restores a buffer that is not in use yet. Rows are written to their places, and count after
+// set_rows(), which sets the number of rows ever committed.
 void put_rows(const Source& source, uint64_t from, uint64_t count, const uint8_t* bytes);
 void set_rows(const Source& source, uint64_t committed);
 
-// Whether streaming stores pay for a batch of this many bytes.
+// Whether streaming stores are faster for a batch of `bytes` bytes.
 inline bool should_stream(uint64_t bytes) { return bytes >= (uint64_t{1} << 20); }
 
 }  // namespace hotslot::rows

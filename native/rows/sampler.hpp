@@ -1,5 +1,5 @@
-// Uniform row indices, bit-equal to torch's CPU generator. Pure functions; any thread may call
-// them.
+// Uniform row indices, bit-equal to torch's CPU generator. Pure functions, which any thread may
+// call.
 #pragma once
 #include <cstdint>
 

@@ -1,13 +1,14 @@
 // The loops of tree_kernels.hpp, included by tree_kernels.cpp once per instruction set, inside a
-// namespace that says how many draws fit a vector (`width`), under KERNEL, that set's target
-// attribute. No branches: nobody can foresee them. No #pragma once: that is the point.
+// namespace that defines how many draws fit a vector (`width`), under KERNEL, that set's target
+// attribute. The loops have no branches, because they would be unpredictable. The file has no
+// #pragma once, because it is included several times.
 
 typedef double Numbers __attribute__((vector_size(width * 8)));
 typedef int64_t Words __attribute__((vector_size(width * 8)));
 typedef uint64_t Unsigned __attribute__((vector_size(width * 8)));
 
-// In which half each mass lies, all bits set for the right one. Never in one without any: rounding
-// may leave more mass than there is on the left.
+// Finds the half in which each mass lies, with all bits set for the right one. Never chooses a half
+// whose sum is 0: rounding may leave more mass than the left half has.
 KERNEL INLINE void go(const Numbers& left, const Numbers& right, Numbers& mass, Words& to_right) {
   to_right = (right > 0) & ((mass > left) | (left == 0));
   mass -= reinterpret_cast<Numbers>(to_right & reinterpret_cast<Words>(left));
@@ -68,7 +69,8 @@ KERNEL void power(double* values, uint64_t count, double exponent) {
     for (int i = 12; i >= 0; --i) result = result * f + exp2_terms[i];
     result = reinterpret_cast<Numbers>(reinterpret_cast<Unsigned>(result) +
                                        (reinterpret_cast<Unsigned>(shifted) << 52));
-    // What is zero, subnormal, or would come near to the ends of the exponents.
+    // Values that are zero or subnormal, or whose results would be near the ends of the exponent
+    // range.
     const Words beyond = (x < 2.3e-308) | (near > 1000) | (near < -1000);
     any |= beyond;
     std::memcpy(odd + from, &beyond, sizeof(beyond));
@@ -95,7 +97,7 @@ KERNEL void make(const double* sums, const double* leasts, const uint64_t* nodes
     } else {
       std::memcpy(&l, leasts + node * fan, sizeof(l));
     }
-    // Neighbours, then pairs, then halves; what counts is in the first place.
+    // Adds neighbors, then pairs, then halves. The result is in the first element.
     s += __builtin_shufflevector(s, s, 1, 0, 3, 2, 5, 4, 7, 6);
     keep_less(l, __builtin_shufflevector(l, l, 1, 0, 3, 2, 5, 4, 7, 6));
     s += __builtin_shufflevector(s, s, 2, 3, 0, 1, 6, 7, 4, 5);

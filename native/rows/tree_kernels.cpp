@@ -1,5 +1,5 @@
-// The vector forms of the tree: several draws go down side by side, several powers are taken;
-// chosen once for this processor.
+// The vectorized kernels of the tree, chosen once for this CPU: several draws descend in parallel,
+// and several powers are taken.
 #include "rows/tree_kernels.hpp"
 
 #include <algorithm>

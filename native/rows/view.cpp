@@ -14,10 +14,10 @@
 namespace hotslot::rows {
 namespace {
 
-// Rows that are drawn side by side: while one waits for memory the others go on.
+// Rows that are drawn together: while one waits for memory, the others proceed.
 constexpr uint64_t rows_at_once = 64;
 
-// Of each thread, between two looks at the clock.
+// Blocks of each thread between two reads of the clock.
 constexpr uint64_t view_blocks_each = 2;
 
 }  // namespace
@@ -30,7 +30,7 @@ View::View(const Lanes& lanes, const ViewRule& rule, std::vector<Column> columns
     powers_.push_back(static_cast<float>(std::pow(rule.gamma, k)));
 }
 
-// In an order of their own: those that are made of the same places follow each other.
+// Sorts the columns, so that those copied from the same places are adjacent.
 void View::set_columns(std::vector<Column> columns) {
   columns_ = std::move(columns);
   std::stable_sort(columns_.begin(), columns_.end(), [this](const Column& a, const Column& b) {
@@ -54,7 +54,7 @@ void View::look_around() {
   }
 }
 
-// Room for the rows of a batch, none of which has a goal yet.
+// Makes room for the rows of a batch, which have no goals yet.
 void View::begin(const Request& request) {
   request_ = request;
   rows_.resize(request.count);
@@ -62,7 +62,7 @@ void View::begin(const Request& request) {
   if (rule_.relabel != ViewRule::own) goals_.assign(request.count, 0);
 }
 
-// For so many blocks at once; they allocate nothing while they are made.
+// Makes room for `blocks` blocks at once, which then allocate no memory while they are made.
 void View::make_room(uint64_t blocks) {
   uint64_t places = 0;
   for (const Column& column : columns_) places = std::max(places, places_of(column));
@@ -115,7 +115,7 @@ bool View::draw_rows(uint64_t from, uint64_t to) {
 
 void View::draw_uniformly(uint64_t from, uint64_t to) {
   ordinals_.resize(to - from);
-  // As torch's randint: the word's remainder.
+  // The word's remainder, as in torch's randint.
   const auto count = static_cast<uint32_t>(drawable_.count());
   uint32_t* next = ordinals_.data();
   generator_.take(to - from, [&next, count](uint32_t word) { *next++ = word % count; });
@@ -139,7 +139,7 @@ void View::draw_by_priority(uint64_t from, uint64_t to) {
 }
 
 View::Row View::row_of(uint64_t drawn) const {
-  // Leaves fit 32 bits, by which processors divide faster.
+  // Leaves fit 32 bits, which CPUs divide faster.
   const auto leaf = static_cast<uint32_t>(drawn), per_lane = static_cast<uint32_t>(lanes_.per_lane);
   const uint64_t lane = leaf / per_lane, at = leaf % per_lane, place = drawable_.place_at(lane, at);
   Row row;
@@ -147,7 +147,7 @@ View::Row View::row_of(uint64_t drawn) const {
   return {lane, place, at, 0, 0};
 }
 
-// A word a row for the ratio, then a word a row for the step.
+// Draws one word per row for the ratio, then one word per row for the step.
 void View::draw_goals(uint64_t from, uint64_t to) {
   if (rule_.relabel == ViewRule::own) return;
   for (uint64_t i = from; i < to; ++i) goals_[i] = generator_.next() * 0x1p-32 < rule_.ratio;
@@ -192,7 +192,7 @@ View::Result View::gather(uint64_t deadline_ns) {
   const uint64_t each = rows_per_block(), count = request_.count;
   uint64_t bytes = 0;
   for (const Column& column : columns_) bytes += places_of(column) * column.bytes;
-  // What a device does not hold is looked up in turn.
+  // The mirror looks up places in order, so it excludes helpers.
   const bool stream = mirror_ == nullptr && bytes * count >= shared_from;
   const int helpers = stream ? IdleCores::helpers(bytes * count) : 0;
   const uint64_t at_once = stream ? view_blocks_each * uint64_t(helpers + 1) : 1;
@@ -204,8 +204,8 @@ View::Result View::gather(uint64_t deadline_ns) {
       const uint64_t begin = from + piece * each;
       make_rows(blocks_[piece], begin, std::min(to, begin + each), stream);
     });
-    // A row that was kept when it was looked at is whole for good: the writer goes on meanwhile,
-    // and may lap all of them.
+    // A row that passed its check stays whole. The writer continues meanwhile, and may lap all of
+    // them.
     for (int piece = 0; piece < pieces; ++piece) {
       const std::vector<uint64_t> lost = blocks_[piece].lost;  // make_again() writes to the first
       if (as_before_ && !lost.empty()) return Result::empty;
@@ -219,7 +219,7 @@ View::Result View::gather(uint64_t deadline_ns) {
   return Result::done;
 }
 
-// Draws a row that was overtaken anew, from what is there now, and makes it, until it was not
+// Redraws a row that was overtaken, from the steps drawable now, and makes it, until it is not
 // overtaken.
 bool View::make_again(uint64_t i) {
   Backoff wait;
@@ -244,7 +244,7 @@ bool View::make_again(uint64_t i) {
   return made > 0;
 }
 
-// Behind the last row: the least of the batch is known then.
+// Computes the weights after the last row, when the minimum of the batch is known.
 void View::weigh() {
   Weighing how{request_.normalise, request_.beta, 0, 0, 0};
   double least = chances_.empty() ? 1 : chances_[0].value;

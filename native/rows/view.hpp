@@ -1,5 +1,5 @@
-// Makes batches of a view: draws steps, and copies what the view asks for around each into columns.
-// One thread's, which idle cores may help.
+// Makes batches of a view: draws steps, and copies the places that the view needs around each into
+// columns. One thread owns it, which idle cores may help.
 #pragma once
 #include <cstdint>
 #include <cstring>
@@ -15,12 +15,12 @@
 
 namespace hotslot::rows {
 
-// One column of a batch; the numbers are those of src/store/views/columns.ts.
+// One column of a batch, numbered as in src/store/views/columns.ts.
 struct Column {
   enum Kind : uint32_t {
-    now,        // a field of the step itself: of a window's steps, each
-    next,       // an observation behind the last step
-    achieved,   // observations behind each step of a transition
+    now,        // a field of the step itself, or of each step of a window
+    next,       // the observation after the last step
+    achieved,   // observations after each step of a transition
     rewards,    // float32
     discounts,  // float32
     terminated,
@@ -34,21 +34,21 @@ struct Column {
     learn,          // float32
     relabelled,
     priorities,  // float32 with the bits "not written"
-    goals,       // of a device: where it finds the goals of relabelled rows
+    goals,       // for a device: where it finds the goals of relabeled rows
   };
   Kind kind;
-  // Of a field: bytes from the start of a place, its bytes, its frames (1: not stacked), whether
+  // For a field: its offset in a place, its bytes, and its frames (1: not stacked). Then whether
   // frames before the episode are zero, and whether it is an observation (a window has one more).
   uint32_t offset = 0, bytes = 0, frames = 1;
   bool zero = false, observation = false;
-  // The field of achieved goals that takes this one's place in relabelled rows; offset + 1, 0 for
+  // The field of achieved goals that replaces this one in relabeled rows: its offset + 1, or 0 for
   // none.
   uint32_t goal = 0;
-  // Where it begins in the batch.
+  // Its offset in the batch.
   uint64_t at = 0;
 };
 
-// What is asked of one batch.
+// Options of one batch.
 struct Request {
   uint64_t count = 0;
   uint8_t* out = nullptr;
@@ -62,17 +62,18 @@ class View {
 
   View(const Lanes& lanes, const ViewRule& rule, std::vector<Column> columns);
 
-  // From here on a device keeps the places: in place of a field's bytes a column says where the
-  // device finds them.
+  // Makes a device keep the places from now on: a column holds the indices at which the device
+  // finds a field, instead of its bytes.
   void keep_on_device(std::unique_ptr<Mirror> mirror) { mirror_ = std::move(mirror); }
   Mirror* mirror() { return mirror_.get(); }
-  // From here on this view draws by these priorities.
+  // Makes the view draw by these priorities from now on.
   void follow(std::unique_ptr<PriorityTree> tree) { tree_ = std::move(tree); }
   PriorityTree* tree() { return tree_.get(); }
   void set_columns(std::vector<Column> columns);
-  // The first of a kind; null where there is none.
+  // Returns the first column of a kind, or null.
   const Column* column(Column::Kind kind) const;
-  // Bytes from a batch's start to the end of its last column; 2⁶⁴ − 1 where that is more.
+  // Returns the bytes from a batch's start to the end of its last column, or 2⁶⁴ − 1 if that
+  // overflows.
   uint64_t batch_bytes(uint64_t count) const;
   const Drawable& drawable() const { return drawable_; }
   const Lanes& lanes() const { return lanes_; }
@@ -80,38 +81,39 @@ class View {
 
   // Takes the snapshot.
   void look_around();
-  // Draws a batch from it: `empty` while nothing is drawable (or, by priorities, all of them are
-  // zero). Then gather() until done.
+  // Draws a batch from the snapshot. Returns `empty` while no step is drawable (or, by priorities,
+  // all priorities are zero). Call gather() after it until done.
   Result draw(const Request& request, uint64_t seed);
-  // The batch that was drawn before, by its ids; by where its goals lay, or null, and where it put
-  // the `some` that it brought. Its weights stay as they are. False where a step of it is gone.
-  // Then gather(), `empty` where one went meanwhile.
+  // Draws a batch that was drawn before, by its ids. `goals` (or null) are the indices of its
+  // goals, and `brought` the places of the `some` steps that it brought. Its weights stay as they
+  // are. Returns false if one of its steps is gone. Call gather() after it, which returns `empty`
+  // if a step went meanwhile.
   bool draw_as_before(const Request& request, const double* ids, const uint32_t* goals,
                       const uint32_t* brought, uint64_t some);
-  // Goes on until `deadline_ns` (CLOCK_MONOTONIC, 0: none). A step that was overtaken is drawn
-  // again. Idle cores make blocks of a large batch; each keeps Lanes-4 by itself.
+  // Copies rows until `deadline_ns` (CLOCK_MONOTONIC, 0: none). A step that was overtaken is drawn
+  // again. Idle cores make blocks of a large batch, and each block keeps Lanes-4 by itself.
   Result gather(uint64_t deadline_ns);
-  // The batch of steps that are named, goals too where they are not null (−1: the row's own). The
-  // first that is not drawable, or whose goal is none of its episode's later ones, or which was
-  // overtaken; count where all are there.
+  // Makes a batch of the steps `ids`, with `goals` if not null (−1: the row's own). Returns the
+  // first row that is not drawable, was overtaken, or whose goal is not one of those that the rule
+  // allows, or `count` if all rows are whole.
   uint64_t take(const Request& request, const double* ids, const double* goals);
 
-  // Of the last batch.
+  // Rows of the last batch that were drawn again.
   uint64_t drawn_again() const { return drawn_again_; }
 
  private:
   using Row = Drawable::Step;
-  // What was true of a row's leaf when it was drawn.
+  // A row's leaf, and the tree's numbers, when the row was drawn.
   struct Chance {
     double value, total, least, drawn_from;
   };
-  // What the notes say of a row: places [first, first + steps) and the observation behind them,
-  // `before` places of padding, and where its episode began. `lowest` is the lowest place that is
-  // read.
+  // The extent of a row, from its notes: places [first, first + steps) and the observation after
+  // them, `before` places of padding, and the start of its episode. `lowest` is the lowest place
+  // that is read.
   struct Extent {
     uint64_t first, start, lowest;
     uint32_t steps, before;
-    // Of a transition.
+    // Only for a transition.
     float reward;
     uint8_t terminated, truncated;
   };
@@ -122,7 +124,7 @@ class View {
   void draw_by_priority(uint64_t from, uint64_t to);
   Row row_of(uint64_t drawn) const;
   void draw_goals(uint64_t from, uint64_t to);
-  // What is known of the rows [from, to) while they are made: a thread's own.
+  // The state of the rows [from, to) while one thread makes them.
   struct Block {
     uint64_t from = 0, to = 0;
     std::vector<Extent> extents;
@@ -144,8 +146,8 @@ class View {
   void write_column(const Column& column, const Block& block) const;
   template <typename Each>
   void each_place(const Column& column, const Row& row, const Extent& extent, Each&& each) const;
-  // What its places depend on, beside the row: the same for columns that are copied from the same
-  // places.
+  // The properties, in addition to the row, that determine a column's places. They are equal for
+  // columns that are copied from the same places.
   auto places_by(const Column& column) const {
     const bool window = rule_.edges != ViewRule::transitions;
     return std::make_tuple(column.kind, column.frames, window && column.observation);
@@ -173,8 +175,8 @@ class View {
   Request request_;
   Generator generator_;
   std::vector<Row> rows_;
-  // For hindsight: where a row's new goal lies, behind the step that achieved it; 0 for the row's
-  // own.
+  // For hindsight: the place of a row's new goal, after the step that achieved it, or 0 for the
+  // row's own goal.
   std::vector<uint64_t> goals_;
   std::vector<Chance> chances_;
   std::vector<Block> blocks_;
@@ -182,7 +184,7 @@ class View {
   std::vector<float> powers_;
   std::vector<uint32_t> ordinals_;
   uint64_t next_row_ = 0, drawn_again_ = 0;
-  // The batch is one that was drawn before.
+  // Whether the batch is one that was drawn before.
   bool as_before_ = false;
 };
 

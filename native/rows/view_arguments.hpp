@@ -1,4 +1,4 @@
-// A view's rule and columns as JavaScript hands them over: rows of numbers
+// A view's rule and columns as JavaScript passes them: rows of numbers
 // (src/store/views/columns.ts).
 #pragma once
 #include <algorithm>
@@ -40,14 +40,14 @@ inline std::vector<Column> columns_of(const double* numbers, size_t count) {
   return columns;
 }
 
-// Whether n is a whole number of [least, most].
+// Whether n is an integer of [least, most].
 inline bool is_count(double n, double least, double most) {
   return n >= least && n <= most && n == double(uint64_t(n));
 }
 
-// Whether a view of these lanes can be that; on the numbers, before any of them is made smaller.
-// What needs more places than a lane has is none (checkFits() in src/store/views/views.ts says so
-// in words).
+// Whether these lanes can have a view with this rule. It checks the numbers before any of them is
+// narrowed. A rule that needs more places than a lane has is invalid (checkFits() in
+// src/store/views/views.ts throws the error text).
 inline bool sound_rule(const double* n, const Lanes& lanes) {
   const auto most = double(lanes.per_lane);
   if (!is_count(n[0], 0, 3) || !is_count(n[6], 0, 3) || !(n[2] >= 0 && n[2] <= 1) || !(n[7] >= 0))
@@ -58,7 +58,7 @@ inline bool sound_rule(const double* n, const Lanes& lanes) {
   return std::max(n[1], n[3] + n[4]) + n[5] <= most;
 }
 
-// And these columns: every field that is read lies within a place.
+// Whether the columns are valid: every field that is read lies within a place.
 inline bool sound_columns(const double* numbers, size_t count, double frames, const Lanes& lanes) {
   constexpr double word = 4294967295, exact = 9007199254740992;
   for (const double* n = numbers; n < numbers + count * column_numbers; n += column_numbers) {

@@ -1,5 +1,5 @@
-// The part of rows.node that views and priorities call. Thin: arguments were checked in JavaScript,
-// here only what memory safety needs.
+// The part of rows.node that views and priorities call. Thin: JavaScript has checked the arguments,
+// and this checks only what memory safety needs.
 #include <napi.h>
 
 #include <algorithm>
@@ -49,7 +49,7 @@ void set_columns(Info info) {
   view(info).set_columns(checked_columns(columns, here.rule().frames, here.lanes()));
 }
 
-// (view, out?): how many steps are drawable; their ids, as many as fit
+// (view, out?) → the number of drawable steps. Writes as many of their ids to `out` as fit.
 double view_count(Info info) {
   View& here = view(info);
   here.look_around();
@@ -76,7 +76,7 @@ double sample_view(Info info) {
   return again;
 }
 
-// (view, ids, goals?, count, out) → −1, or the first that cannot be had
+// (view, ids, goals?, count, out) → −1, or the index of the first id that is not available
 double take_view(Info info) {
   const uint64_t count = whole(info, 3);
   const auto* ids = reinterpret_cast<const double*>(require_bytes(info, 1, count * 8).data);
@@ -129,7 +129,7 @@ void inspect_tree(Info info) {
         double(header.odd), double(header.applied)});
 }
 
-// (memory, sequence): updates from this one on are not applied yet
+// (memory, sequence): marks the updates from this sequence on as not applied yet
 void begin_updates(Info info) {
   reinterpret_cast<TreeHeader*>(require_bytes(info, 0, sizeof(TreeHeader)).data)->applied =
       whole(info, 1);

@@ -1,4 +1,4 @@
-// What the notes of a view's rows say, and the columns that follow from them alone.
+// Reads the notes of a view's rows, and writes the columns that follow from them alone.
 #include <algorithm>
 
 #include "rows/view.hpp"
@@ -12,8 +12,8 @@ void View::fetch_notes(const Row& row) const {
   if (notes > 1) __builtin_prefetch(first + (notes - 1) * sizeof(Note));
 }
 
-// Reads the notes of a row, and writes what follows from them alone. Bounded whatever it reads: a
-// writer may be at it.
+// Reads the notes of a row, and writes the columns that follow from them alone. It is bounded for
+// any values, because a writer may be overwriting the notes.
 void View::look(const Row& row, uint64_t i, Extent& extent, std::vector<Note>& notes) const {
   const bool window = rule_.edges != ViewRule::transitions;
   const auto note = [&](uint64_t place) {
@@ -27,8 +27,8 @@ void View::look(const Row& row, uint64_t i, Extent& extent, std::vector<Note>& n
   extent.first = row.place;
   if (rule_.edges == ViewRule::anchor) {
     extent.first = std::max(extent.start, row.place - std::min<uint64_t>(rule_.burn_in, row.place));
-    // A note that was written over may say anything; so may a row that was drawn before the last
-    // look around.
+    // An overwritten note may hold any values, and so may the row, if it was drawn before the last
+    // look_around().
     extent.first = std::min(row.place, std::max(extent.first, drawable_.seen(row.lane).from));
   }
   extent.before = rule_.edges == ViewRule::anchor
@@ -52,7 +52,7 @@ void View::look(const Row& row, uint64_t i, Extent& extent, std::vector<Note>& n
   }
 }
 
-// What the notes of a transition come to.
+// Computes reward, terminated and truncated of a transition from its notes.
 void View::sum_up(const Note* notes, Extent& extent) const {
   extent.reward = notes[0].reward;
   for (uint32_t j = 1; j < extent.steps; ++j) extent.reward += powers_[j] * notes[j].reward;
@@ -61,7 +61,7 @@ void View::sum_up(const Note* notes, Extent& extent) const {
   extent.truncated = last.truncated;
 }
 
-// What the notes say of each step of a window; zero where it is padded.
+// Writes the notes' values of each step of a window, and zeros where it is padded.
 void View::write_window(const Note* notes, const Extent& extent, uint64_t i) const {
   const uint64_t length = rule_.window();
   for (const Column& column : columns_) {
@@ -84,7 +84,7 @@ void View::write_window(const Note* notes, const Extent& extent, uint64_t i) con
   }
 }
 
-// The columns that have one value a row.
+// Writes a column with one value per row.
 void View::write_column(const Column& column, const Block& block) const {
   const auto each = [&](auto value_of) {
     for (uint64_t i = block.from; i < block.to; ++i)

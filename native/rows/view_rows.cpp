@@ -1,4 +1,4 @@
-// The rows of a view's batches: their bytes, or where a device finds them.
+// Makes the rows of a view's batches: their bytes, or the indices at which a device finds them.
 #include <algorithm>
 
 #include "rows/view.hpp"
@@ -6,14 +6,14 @@
 namespace hotslot::rows {
 namespace {
 
-// Bytes of a batch that are made between two looks at the clock and at what writers have begun.
+// Bytes of a batch that are made between two reads of the clock and of the writers' `begun`.
 constexpr uint64_t block_bytes = uint64_t{1} << 19;
 // Notes to fetch ahead of their use.
 constexpr uint64_t notes_ahead = 24;
 
 }  // namespace
 
-// False where rows were overtaken: block.lost says which.
+// Makes the rows [from, to). Returns false if rows were overtaken, and lists them in block.lost.
 bool View::make_rows(Block& block, uint64_t from, uint64_t to, bool stream) const {
   block.from = from, block.to = to;
   for (uint64_t i = from; i < std::min(from + notes_ahead, to); ++i) fetch_notes(rows_[i]);
@@ -42,14 +42,14 @@ bool View::make_rows(Block& block, uint64_t from, uint64_t to, bool stream) cons
   return block.lost.empty();
 }
 
-// The same where a device keeps the places.
+// Does the same if a device keeps the places.
 bool View::find_rows(Block& block) const {
   for (const Column& column : columns_)
     if (column.kind > Column::achieved) write_column(column, block);
-  // Mirror-2: only what whole notes say is looked up.
+  // Mirror-2: looks up only rows with whole notes.
   for (uint64_t i = block.from; i < block.to; ++i)
     if (lowest_kept(lanes_, rows_[i].lane) <= block.extent(i).lowest) find_row(i, block.extent(i));
-  // Lanes-4, of what was copied.
+  // Lanes-4, for the places that were copied.
   block.lost.clear();
   for (uint64_t i = block.from; i < block.to; ++i)
     if (lowest_kept(lanes_, rows_[i].lane) > block.extent(i).lowest) block.lost.push_back(i);
@@ -64,7 +64,7 @@ void View::find_row(uint64_t i, const Extent& extent) const {
       const uint64_t goal = goal_of(i);
       put(column, i, 1, 0, goal == 0 ? Mirror::own : mirror_->find(index(row, goal), goal));
     }
-    // Columns that are made of the same places have one list.
+    // Columns that are copied from the same places share one list.
     if (column.kind > Column::achieved || column.at == listed) continue;
     listed = column.at;
     uint64_t next = 0;
@@ -77,7 +77,7 @@ void View::find_row(uint64_t i, const Extent& extent) const {
 
 // ---- copying ------------------------------------------------------------------------------------
 
-// Places that a column has in one row.
+// Returns the number of places that a column has in one row.
 uint64_t View::places_of(const Column& column) const {
   if (column.kind == Column::achieved) return rule_.n;
   if (column.kind > Column::achieved) return 0;
@@ -125,11 +125,11 @@ uint64_t View::rows_per_block() const {
   uint64_t bytes = 1;
   for (const Column& column : columns_) bytes += places_of(column) * column.bytes;
   const uint64_t rows = std::max<uint64_t>(1, block_bytes / bytes);
-  // Whole lines of the output, where a row is short.
+  // Whole cache lines of the output, if rows are short.
   return bytes < 8192 ? (rows + 63) / 64 * 64 : rows;
 }
 
-// Where a place of the row's lane lies; `place` is less than a lap from the row's own.
+// Returns the index of a place of the row's lane. `place` is less than a lap from the row's own.
 uint32_t View::index(const Row& row, uint64_t place) const {
   const uint64_t per_lane = lanes_.per_lane;
   uint64_t at;
@@ -180,7 +180,7 @@ void View::list_places(const Column& column, Block& block) const {
   }
 }
 
-// From the places that are listed.
+// Copies a column from the listed places.
 void View::copy_column(const Column& column, const Block& block, bool stream) const {
   const uint64_t per_row = places_of(column);
   const uint64_t count = (block.to - block.from) * per_row;
@@ -195,7 +195,7 @@ void View::copy_column(const Column& column, const Block& block, bool stream) co
   (stream && column.bytes >= 64 ? copy_rows_streaming() : copy_rows_plain())(task);
 }
 
-// Zeroes what is padded, and puts new goals in.
+// Zeroes padded places, and writes new goals.
 void View::mend_column(const Column& column, const Block& block) const {
   const bool padded_may_be =
       column.kind == Column::achieved || rule_.edges != ViewRule::transitions || column.zero;

@@ -1,5 +1,5 @@
-// The part of rows.node that limiters and mailboxes call. Thin: arguments were checked in
-// JavaScript, here only what memory safety needs.
+// The part of rows.node that limiters and mailboxes call. Thin: JavaScript has checked the
+// arguments, and this checks only what memory safety needs.
 #include <napi.h>
 
 #include "rows/arguments.hpp"
@@ -27,8 +27,8 @@ bool may_sample_rows(Info info) {
   return may_sample(limiter, limiter.inserts.load(), limiter.samples.load(), whole(info, 1));
 }
 
-// What was counted, by whoever counts for itself: a thread that is ended lets a native call come to
-// its end, so it leaves both the count and this word, or neither.
+// Stores the number that a thread has counted. A thread that is ended still completes its native
+// call, so it leaves both the count and this word, or neither.
 void say_counted(Info info, size_t at) {
   if (!info[at].IsTypedArray()) return;
   const Bytes word = require_bytes(info, at, sizeof(int32_t));
@@ -36,14 +36,14 @@ void say_counted(Info info, size_t at) {
                                                             std::memory_order_seq_cst);
 }
 
-// (limiter, rows, word?, value) → whether they were taken; then `word[0]` is `value`
+// (limiter, rows, word?, value) → whether they were taken. If they were, `word[0]` becomes `value`
 bool take_sample_rows(Info info) {
   const bool taken = take_samples(*held<Limiter*>(info, 0), whole(info, 1));
   if (taken) say_counted(info, 2);
   return taken;
 }
 
-// (limiter, rows, which may be less than none, word?, value)
+// (limiter, rows, which may be negative, word?, value)
 void count_samples(Info info) {
   held<Limiter*>(info, 0)->samples.fetch_add(whole(info, 1));
   say_counted(info, 2);

@@ -1,6 +1,6 @@
 /**
- * What a FullGraphWrapper keeps between iterations: static buffers and a graph for each stage and
- * shape of the data.
+ * The state that a FullGraphWrapper keeps between iterations: static buffers and a graph for each
+ * stage and shape of the data.
  */
 
 import { rangeError } from '../../base/errors.ts';
@@ -15,7 +15,7 @@ export type PerStage<T> = Record<Stage, T>;
 /** Buffers and graph of one stage and shape. */
 export class CapturedIteration extends Owner {
   readonly shape: IterationShape;
-  /** one per model, null where it reads nothing */
+  /** one per model, null if the model reads nothing */
   readonly loaders: readonly (StaticBufferLoader | null)[];
   pool: GraphPool | null = null;
   exec: GraphExec | null = null;
@@ -32,13 +32,13 @@ export class CapturedIteration extends Owner {
     construction.done();
   }
 
-  /** There is a graph now: what it reads has to be there from now on. */
+  /** Records that a graph was captured: every iteration must supply the tensors that it reads. */
   settle(stage: Stage, data: IterationData): void {
     this.shape.settle(data);
     for (const loader of this.loaders) if (loader) settleKeys(loader, stage);
   }
 
-  /** Forgets the graph; the buffers stay. */
+  /** Forgets the graph and keeps the buffers. */
   reset(): void {
     this.exec?.close();
     this.pool?.close();
@@ -48,9 +48,9 @@ export class CapturedIteration extends Owner {
 
 export class CapturedIterations extends Owner {
   readonly #kept: PerStage<CapturedIteration[]> = { training: [], validation: [] };
-  /** out of use; one that refused to close is asked again with the next */
+  /** iterations out of use: one whose close() threw is closed again with the next one */
   readonly #gone: CapturedIteration[] = [];
-  /** captured ones per stage */
+  /** most captured iterations per stage */
   readonly #mostGraphs: number;
 
   constructor(mostGraphs: number) {
@@ -69,8 +69,8 @@ export class CapturedIterations extends Owner {
   }
 
   /**
-   * Throws RangeError when a stage has as many graphs as it may; `why` says what is new about the
-   * data.
+   * Throws RangeError if the stage already has the maximum number of graphs. `why` names the change
+   * in the data.
    */
   checkRoom(stage: Stage, why: string): void {
     const captured = this.#kept[stage].filter(({ exec }) => exec).length;
@@ -81,7 +81,10 @@ export class CapturedIterations extends Owner {
     );
   }
 
-  /** Before it is captured a stage has one shape at a time: the next one takes its place. */
+  /**
+   * Keeps `fresh`. A shape that was not captured is replaced by it, because a stage has one such
+   * shape at a time.
+   */
   keep(stage: Stage, fresh: CapturedIteration): void {
     for (const old of this.#kept[stage].splice(0))
       (old.exec ? this.#kept[stage] : this.#gone).push(old);

@@ -1,6 +1,6 @@
 /**
- * A whole training or validation iteration as one captured graph, whatever forward and backward do:
- * the first iterations run eagerly, one captures, and every later one is a single replay over the
+ * A whole training or validation iteration as one captured graph, with any forward and backward.
+ * The first iterations run eagerly, one captures, and every later one is a single replay over the
  * same buffers. Megatron's FullCudaGraphWrapper, with graphs, results and counters per instance.
  */
 
@@ -38,19 +38,19 @@ import {
 import { type Stage, type StaticBufferLoader, stages, unwrapped } from './static-buffer-loader.ts';
 import { structureOf, type TensorStruct } from './struct.ts';
 
-/** What the function gets besides the iteration's arguments. */
+/** Second argument of the function, after the iteration's arguments. */
 export interface IterationContext {
   device: Device;
-  /** enqueue here; it is the device's current stream while the function runs */
+  /** the stream to enqueue on, which is the device's current stream while the function runs */
   stream: Stream;
-  /** lends memory for what lives only inside the iteration */
+  /** pool for memory that lives only inside the iteration */
   pool: GraphPool;
 }
 
 /**
- * Forward, or forward and backward: enqueues device work only, the same in every call, and returns
- * what callers shall see (the same object after every replay). `dataIterator` gives the static
- * buffers, in the form that run() was given.
+ * Forward, or forward and backward. It enqueues device work only, the same in every call, and
+ * returns the result for the callers of run() (the same object after every replay). `dataIterator`
+ * yields the static buffers, in the form that run() received.
  */
 export type IterationFunction<Model = unknown, Result = unknown> = (
   args: IterationOptions<Model>,
@@ -58,27 +58,32 @@ export type IterationFunction<Model = unknown, Result = unknown> = (
 ) => Result;
 
 export interface FullGraphOptions {
-  /** iterations that run eagerly before one captures, per stage; default 1 */
+  /** iterations that run eagerly before one captures, per stage (default: 1) */
   warmupSteps?: number;
   /**
    * every graph's temporaries in the device's shared pool, so results kept there last only until
-   * the next replay; default false
+   * the next replay (default: false)
    */
   useSingleMempool?: boolean;
-  /** graphs kept per stage, one per shape of the data; default 1: another shape is refused */
+  /**
+   * graphs kept per stage, one per shape of the data (default: 1, so run() throws for a second
+   * shape)
+   */
   maxGraphs?: number;
   /** default: the device of the model's first parameter, else 'auto' */
   device?: Device | string;
 }
 
 export class FullGraphWrapper<Model = unknown, Result = unknown> extends Owner {
-  /** the graph that ran last; null while iterations run eagerly */
+  /** the graph that ran last, null while iterations run eagerly */
   readonly graph: PerStage<GraphExec | null> = { training: null, validation: null };
-  /** what the function returned last; a replay gives the same object */
+  /** last return value of the function, the same object after a replay */
   readonly result: PerStage<Result | null> = { training: null, validation: null };
   /** the static buffers of the last iteration, per model and microbatch */
   readonly dataRead: PerStage<IterationData | null> = { training: null, validation: null };
-  /** why a stage is not captured and runs eagerly until it is reset; null: nothing is in the way */
+  /**
+   * why a stage is not captured and runs eagerly until it is reset, null if capture did not fail
+   */
   readonly reason: PerStage<Error | null> = { training: null, validation: null };
   readonly #counts: PerStage<number> = { training: 0, validation: 0 };
   readonly #fn: IterationFunction<Model, Result>;
@@ -87,10 +92,13 @@ export class FullGraphWrapper<Model = unknown, Result = unknown> extends Owner {
   readonly #kept: CapturedIterations;
   readonly #wanted: Device | string | undefined;
   #device: Device | null = null;
-  /** behind the last iteration, and between the caller's stream and the capture stream */
+  /**
+   * recorded after the last iteration, and (`start`) between the caller's stream and the capture
+   * stream
+   */
   #end: DeviceEvent | null = null;
   #start: DeviceEvent | null = null;
-  /** where `end` was recorded last */
+  /** handle of the stream on which `end` was recorded last */
   #on = 0;
   #running = false;
 
@@ -120,16 +128,16 @@ export class FullGraphWrapper<Model = unknown, Result = unknown> extends Owner {
   currIter(stage: Stage): number {
     return this.#counts[checkStage(stage)];
   }
-  /** Counts one more, as run() does when it went well. */
+  /** Counts one more iteration, as run() does after one that succeeded. */
   nextIter(stage: Stage): void {
     this.#counts[checkStage(stage)]++;
   }
 
   /**
-   * Runs one iteration: exactly one update, whether eager, captured or replayed. It is ordered
-   * behind what the current stream was given so far, and what that is given next waits for it.
-   * Counted when it went well; throws RangeError for data that does not fit the captured graph or
-   * ends early; then nothing has run.
+   * Runs one iteration: exactly one update, whether eager, captured or replayed. It runs after all
+   * work already enqueued on the current stream, and work enqueued there later waits for it. Only
+   * an iteration that succeeds is counted. Throws RangeError, before anything has run, for data
+   * that does not fit the captured graph or ends early.
    */
   run(...args: [options: IterationOptions<Model>]): Result {
     const iteration = checkIteration(args) as IterationOptions<Model>;
@@ -141,7 +149,7 @@ export class FullGraphWrapper<Model = unknown, Result = unknown> extends Owner {
       const stage: Stage = iteration.forwardOnly ? 'validation' : 'training';
       const iterators = iteratorsOf(iteration);
       const device = this.#open(iteration.model);
-      // Order only: how the last one ended is told on the stream that it was for.
+      // Order only: a failure of the last iteration is reported on the stream that it ran for.
       this.#follow(device.currentStream, { orderOnly: true });
       const { kept, buffers } = this.#read(stage, iteration, iterators, device);
       this.dataRead[stage] = structureOf(buffers);
@@ -159,7 +167,7 @@ export class FullGraphWrapper<Model = unknown, Result = unknown> extends Owner {
     }
   }
 
-  /** Forgets graph, result and counter of a stage, or of both; the static buffers stay. */
+  /** Forgets graph, result and counter of a stage, or of both, and keeps the static buffers. */
   resetGraph(stage?: Stage): void {
     if (this.#running)
       throw stateError('RUNNING', 'an iteration is under way: reset the wrapper after it');
@@ -189,8 +197,8 @@ export class FullGraphWrapper<Model = unknown, Result = unknown> extends Owner {
   }
 
   /**
-   * Reads the iteration's data into the static buffers of its kind. Each microbatch is loaded
-   * before the next is read: an iterator may use its memory again.
+   * Reads the iteration's data into the static buffers of its shape. Each microbatch is loaded
+   * before the next is read, because an iterator may reuse its memory.
    */
   #read(
     stage: Stage,
@@ -203,8 +211,8 @@ export class FullGraphWrapper<Model = unknown, Result = unknown> extends Owner {
       why = difference ?? why;
       return difference === null;
     };
-    // What reads most of the data comes first: a graph does not see keys that came after its
-    // capture.
+    // The shape that reads the most tensors comes first: a graph does not see keys that came after
+    // its capture.
     let fitting = this.#kept
       .of(stage)
       .filter(({ shape }) => fits(shape.differs(iteration, iterators)))
@@ -229,7 +237,8 @@ export class FullGraphWrapper<Model = unknown, Result = unknown> extends Owner {
           fitting = fitting.filter(({ shape }) => fits(shape.misfit(i, microbatch, given)));
           if (this.#kept.of(stage).includes(kept) && !fitting.includes(kept)) {
             kept = fitting[0] ?? fresh();
-            // What was read before moves over: where it came from may hold other data by now.
+            // The microbatches read so far are copied over from the buffers, because the iterator's
+            // memory may hold other data by now.
             for (const [j, before] of buffers.entries())
               before?.forEach((each, n) => void load(j, n, each));
           }
@@ -244,7 +253,7 @@ export class FullGraphWrapper<Model = unknown, Result = unknown> extends Owner {
     return { kept, buffers };
   }
 
-  /** Makes `stream` wait for the last iteration, where that was on another one. */
+  /** Makes `stream` wait for the last iteration if that ran on another stream. */
   #follow(stream: Stream, options?: { orderOnly: boolean }): void {
     if (this.#on !== 0 && this.#on !== stream.handle)
       stream.wait(this.#end as DeviceEvent, options);
@@ -269,13 +278,13 @@ export class FullGraphWrapper<Model = unknown, Result = unknown> extends Owner {
     const pool = this.#poolOf(kept);
     try {
       return onCaptureStream(device, pool, (capture) => {
-        // Order only: what failed before on the caller's stream is nothing to other users of this
-        // one.
+        // Order only: an earlier failure on the caller's stream must not reach other users of the
+        // capture stream.
         capture.wait(this.#start as DeviceEvent, { orderOnly: true });
         try {
           return this.#call(iteration(), { device, stream: capture, pool });
         } finally {
-          // Also behind what a function enqueued before it threw.
+          // Also after the work that a function enqueued before it threw.
           if (!failed(capture)) this.#record(capture);
         }
       });
@@ -284,7 +293,9 @@ export class FullGraphWrapper<Model = unknown, Result = unknown> extends Owner {
     }
   }
 
-  /** Leaves the reason and lets the stage run eagerly when it does not succeed. */
+  /**
+   * Captures the iteration. If the capture fails, stores the reason, and the stage runs eagerly.
+   */
   #capture(
     kept: CapturedIteration,
     stage: Stage,

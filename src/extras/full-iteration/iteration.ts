@@ -1,6 +1,6 @@
 /**
- * One iteration's arguments for FullGraphWrapper, checked by name; and what a captured graph
- * depends on.
+ * One iteration's arguments for FullGraphWrapper, checked by name, and the properties that a
+ * captured graph depends on.
  */
 
 import { checkCount, checkFlag, describeValue } from '../../base/checks.ts';
@@ -9,13 +9,13 @@ import { Tensor } from '../../device/device.ts';
 import { hasParameters } from '../../device/parameters.ts';
 import { describe, structureOf, type TensorStruct, tensorsIn } from './struct.ts';
 
-/** One microbatch after the other: objects of named tensors, on the device or the cpu. */
+/** Yields one microbatch after the other: objects of named tensors, on the device or the cpu. */
 export type DataIterator = Iterator<TensorStruct> | Iterable<TensorStruct>;
 
 export interface IterationOptions<Model = unknown> {
-  /** handed to the function as it is; an array for several models */
+  /** passed to the function unchanged, an array for several models */
   model: Model;
-  /** for several models an array as long, null where a model reads nothing */
+  /** for several models an array of the same length, null if a model reads nothing */
   dataIterator: DataIterator | null | readonly (DataIterator | null)[];
   /** microbatches read from each iterator */
   numMicrobatches: number;
@@ -49,7 +49,7 @@ export function checkIteration(args: readonly unknown[]): IterationOptions {
   return options as IterationOptions;
 }
 
-/** Per model its iterator, or null where it reads nothing. */
+/** Returns each model's iterator, or null if the model reads nothing. */
 export function iteratorsOf({
   model,
   dataIterator,
@@ -75,7 +75,7 @@ export function iteratorsOf({
   });
 }
 
-/** The next microbatch of an iterator. */
+/** Returns the next microbatch of an iterator. */
 export function nextOf(
   iterator: Iterator<TensorStruct>,
   where: { i: number; microbatch: number; of: number; stage: string },
@@ -92,7 +92,10 @@ export function nextOf(
   );
 }
 
-/** What the buffers and the graph of one kind of iteration were made for. */
+/**
+ * The counts, models and tensors that the buffers and the graph of one kind of iteration were made
+ * for.
+ */
 export class IterationShape {
   readonly #counts: string;
   readonly #models: readonly unknown[];
@@ -106,14 +109,14 @@ export class IterationShape {
     this.#nulls = nullsIn(iterators);
   }
 
-  /** How many tensors there have to be, over all microbatches. */
+  /** Number of tensors that an iteration must supply, over all microbatches. */
   get tensors(): number {
     return [...this.#tensors.values()].reduce((sum, each) => sum + each.size, 0);
   }
 
   /**
-   * Null when this is an iteration of the same kind as far as that is known before its data is
-   * read; or why not.
+   * Returns null if this is an iteration of the same kind, as far as that is known before its data
+   * is read. Otherwise returns the difference.
    */
   differs(options: IterationOptions, iterators: readonly unknown[]): string | null {
     const [counts, models, nulls] = [countsOf(options), modelsOf(options), nullsIn(iterators)];
@@ -127,8 +130,9 @@ export class IterationShape {
   }
 
   /**
-   * Null when the microbatch fits in, or none like it was seen before; or why not. It may bring
-   * more tensors, but no fewer than a graph reads.
+   * Returns null if the microbatch fits, or if none at its position was seen before. Otherwise
+   * returns the difference. A microbatch may bring more tensors, but must have all that a graph
+   * reads.
    */
   misfit(i: number, microbatch: number, given: TensorStruct): string | null {
     const known = this.#tensors.get(`${i} ${microbatch}`);
@@ -142,13 +146,18 @@ export class IterationShape {
     return null;
   }
 
-  /** The first of its kind says what the others have to be. */
+  /**
+   * Records the tensors of the first microbatch at this position: later ones must have them too.
+   */
   see(i: number, microbatch: number, given: TensorStruct): void {
     const at = `${i} ${microbatch}`;
     if (!this.#tensors.has(at)) this.#tensors.set(at, tensorsOf(given));
   }
 
-  /** A graph reads these buffers from now on, also what came later: all of it has to be given. */
+  /**
+   * Records that a graph reads these buffers from now on, including keys that came later: every
+   * iteration must supply all of them.
+   */
   settle(data: IterationData): void {
     for (const [i, microbatches] of data.entries())
       for (const [microbatch, buffers] of (microbatches ?? []).entries())
@@ -165,7 +174,7 @@ const countsOf = ({ numMicrobatches, seqLength }: IterationOptions) =>
 const modelsOf = ({ model }: IterationOptions): readonly unknown[] =>
   Array.isArray(model) ? model : [model];
 
-/** Whether two models have other parameters; what has none that are named cannot be told apart. */
+/** Whether two models have different parameters. Models without named parameters count as equal. */
 function others(model: unknown, known: unknown): boolean {
   if (model === known) return false;
   const [own, wanted] = [parametersOf(model), parametersOf(known)];
@@ -181,12 +190,13 @@ function parametersOf(model: unknown): string | null {
 const nullsIn = (iterators: readonly unknown[]) =>
   `data iterators ${iterators.map((each) => (each === null ? 'null' : 'given')).join(', ')}`;
 
-/** Per iterator its microbatches, or null where there is no iterator. */
+/** The microbatches of each iterator, or null if the model reads nothing. */
 export type IterationData = readonly (readonly Record<string, unknown>[] | null)[];
 
 /**
- * Over the buffers, in the form the caller has: alone, or one per model. New ones for each call,
- * which uses them up, with a copy of the structures: the function may delete and swap keys there.
+ * Returns iterators over the buffers, in the form the caller has: alone, or one per model. Each
+ * call gets new ones, because it uses them up, with a copy of the structures: the function may
+ * delete and swap keys there.
  */
 export function iteratorsOver(
   { dataIterator }: IterationOptions,

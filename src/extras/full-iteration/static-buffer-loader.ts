@@ -1,6 +1,6 @@
 /**
- * Buffers that stay where they are, so that a captured graph can read them: each microbatch of each
- * stage has its own, and new data is copied in on a stream of the loader's own. Megatron's
+ * Buffers at fixed addresses, so that a captured graph can read them. Each microbatch of each stage
+ * has its own, and new data is copied in on a stream of the loader's own. Megatron's
  * StaticBufferLoader.
  */
 
@@ -27,8 +27,8 @@ export type Stage = (typeof stages)[number];
 type Buffers = Record<string, unknown>;
 
 /**
- * Says that a graph was captured that reads the buffers of a stage: every key in them stays, and
- * has to be given. For the package itself; not exported from it.
+ * Records that a graph was captured that reads the buffers of a stage: every key in them stays, and
+ * every load must supply it. For the package itself, which does not export it.
  */
 export let settleKeys: (loader: StaticBufferLoader, stage: Stage) => void;
 
@@ -36,7 +36,7 @@ export class StaticBufferLoader extends Owner {
   readonly device: Device;
   /** never handed out: a graph reads the tensors that these structures name */
   readonly #buffers: Record<Stage, Buffers[]> = { training: [], validation: [] };
-  /** keys that came later, and that no graph reads: they may go again */
+  /** keys that came later and that no graph reads, which a later load may omit */
   readonly #added = new WeakMap<Buffers, Set<string>>();
   #stream: Stream;
   readonly #before: DeviceEvent;
@@ -56,20 +56,20 @@ export class StaticBufferLoader extends Owner {
   }
 
   /**
-   * Per stage, the buffers of each microbatch: tensors on the device, in structures of the caller's
-   * own.
+   * The buffers of each microbatch, per stage: tensors on the device, in structures that the caller
+   * owns.
    */
   get staticBuffers(): Record<Stage, Buffers[]> {
     return structureOf(this.#buffers);
   }
 
   /**
-   * Copies `inputs` into the buffers of this microbatch and gives those: always the same tensors,
-   * in a structure that is the caller's to change. The first load makes them, later ones may bring
-   * new keys; a missing key, another shape or dtype is refused by its path, before anything is
-   * copied. Copies wait for what the current stream was given so far, and what it is given from now
-   * on waits for them; the calling thread never waits. An array of one object is taken for the
-   * object, microbatches come in order.
+   * Copies `inputs` into the buffers of this microbatch and returns those: always the same tensors,
+   * in a structure that the caller may change. The first load creates them, and later ones may
+   * bring new keys. A missing key, another shape or another dtype throws with its path before
+   * anything is copied. The copies run after all work already enqueued on the current stream, and
+   * work enqueued there later waits for them. The calling thread never waits. An array of one
+   * object is treated as the object. Microbatches come in order.
    */
   load(inputs: TensorStruct, stage: Stage, microbatch: number): Buffers {
     checkOpen(this);
@@ -89,7 +89,7 @@ export class StaticBufferLoader extends Owner {
     current.record(this.#before);
     if (dropFailed(this.#stream)) this.#stream = this.device.createStream();
     const stream = this.#stream;
-    // Order only: what failed on the current stream stays its own.
+    // Order only: a failure on the current stream stays there.
     stream.wait(this.#before, { orderOnly: true });
     const added = copyTensorsInStruct(fresh, this.device, stream) as Buffers;
     if (known) {
@@ -131,8 +131,8 @@ export class StaticBufferLoader extends Owner {
   }
 
   /**
-   * What is new in `given`. A key that came later may be missing, one that was always there is
-   * missed. Changes nothing.
+   * Returns the new keys of `given`, and changes nothing. A key that came later may be missing.
+   * Throws if another key is missing.
    */
   #check(known: Buffers, given: Buffers, where: string): Buffers {
     const added = this.#added.get(known) as Set<string>;

@@ -1,6 +1,7 @@
 /**
  * Tensors in nested objects and arrays: found by path, copied to a device, overwritten in place.
- * Megatron's copy_tensors_in_struct and clone_tensors_in_struct, whose names are that way round.
+ * The names are those of Megatron's copy_tensors_in_struct (new tensors) and
+ * clone_tensors_in_struct (overwrites).
  */
 
 import { describeValue } from '../../base/checks.ts';
@@ -11,9 +12,9 @@ import { CpuTensor } from '../../device/cpu-tensor.ts';
 import { type Device, type Stream, Tensor } from '../../device/device.ts';
 import { allOrNothing } from '../../device/owner.ts';
 
-/** What counts as a tensor in a structure; a typed array has one dimension. */
+/** Values that count as tensors in a structure. A typed array has one dimension. */
 export type TensorLike = Tensor | CpuTensor | TypedArray;
-/** Arrays and plain objects, nested; whatever else is in them is taken over as it is. */
+/** Nested arrays and plain objects. Other values in them are kept as they are. */
 export type TensorStruct = { readonly [key: string]: unknown } | readonly unknown[];
 
 function isTensorLike(value: unknown): value is TensorLike {
@@ -31,7 +32,7 @@ export function isStruct(value: unknown): value is TensorStruct {
   return prototype === Object.prototype || prototype === null;
 }
 
-/** Every tensor with its path, such as `obs.image[0]`, in the order of the structure. */
+/** Yields every tensor with its path, such as `obs.image[0]`, in the order of the structure. */
 export function* tensorsIn(
   value: unknown,
   path = '',
@@ -48,8 +49,8 @@ export function describe(tensor: TensorLike): string {
 }
 
 /**
- * New tensors on `device` for those in `src`, enqueued on `stream`; TypeError when `src` is no
- * array or plain object.
+ * Copies the tensors in `src` to new ones on `device`, enqueued on `stream`. Throws TypeError
+ * unless `src` is an array or a plain object.
  */
 export function copyTensorsInStruct<T extends TensorStruct>(
   src: T,
@@ -64,8 +65,8 @@ export function copyTensorsInStruct<T extends TensorStruct>(
 
 /**
  * Overwrites the tensors in `target` with those in `src`, enqueued on `stream` (default: the
- * target's device's current one); what is no tensor is taken over. Refuses, by path, another shape
- * or dtype, and to write into a frozen structure.
+ * current one of the target's device). Other values are assigned. Throws, with the path, for
+ * another shape or dtype, and for a frozen target.
  */
 export function cloneTensorsInStruct(
   target: TensorStruct,
@@ -87,14 +88,17 @@ function entries(struct: TensorStruct): [string, unknown][] {
   return Object.entries(struct);
 }
 
-/** No two places have one path: a key that is no plain word is quoted. */
+/**
+ * Joins a path. A key with other characters than those of words is quoted, so every place has its
+ * own path.
+ */
 function join(path: string, key: string, within: TensorStruct): string {
   if (Array.isArray(within)) return `${path}[${key}]`;
   if (!/^[\w$-]+$/.test(key)) return `${path}[${JSON.stringify(key)}]`;
   return path ? `${path}.${key}` : key;
 }
 
-/** Its own one: no structure has a tensor named `toString` that was not put there. */
+/** Reads an own property only: an inherited `toString` is never found. */
 const at = (struct: TensorStruct, key: string): unknown =>
   Object.hasOwn(struct, key) ? (struct as Record<string, unknown>)[key] : undefined;
 
@@ -106,7 +110,7 @@ function checkStruct(what: string, value: unknown): void {
 }
 
 /**
- * Arrays and plain objects of the caller's own, with the same tensors in them: it may delete and
+ * Copies arrays and plain objects, with the same tensors in them, so that the caller may delete and
  * swap keys.
  */
 export function structureOf<T>(value: T): T {
@@ -134,7 +138,7 @@ function copyOf(
   return Object.fromEntries(entries(value).map(([key, each]) => [key, copied(each)]));
 }
 
-/** Before anything is enqueued: whether every tensor can be read by `device`. */
+/** Throws, before anything is enqueued, if `device` cannot read one of the tensors. */
 function checkReadable(src: unknown, device: Device): void {
   for (const [path, from] of tensorsIn(src))
     if (from instanceof Tensor) checkSource(from, device, path);
@@ -150,7 +154,7 @@ function checkSource(from: Tensor, device: Device, path: string): void {
     throw typeError(`${path} has strides [${from.strides}]: only contiguous tensors are copied`);
 }
 
-/** Before anything is overwritten: whether everything can be. */
+/** Throws, before anything is overwritten, if one of the tensors cannot be. */
 export function checkFits(target: TensorStruct, src: TensorStruct, path = ''): void {
   if (Object.isFrozen(target))
     throw typeError(
@@ -194,8 +198,9 @@ function overwrite(target: TensorStruct, src: TensorStruct, stream: Stream | und
 }
 
 /**
- * A tensor of another device is there when that device's current stream says so; and what that
- * stream is given next, such as the next microbatch into the same memory, comes behind the copy.
+ * Enqueues the copy of one tensor. A tensor of another device is read after the work on that
+ * device's current stream. Work enqueued there later, such as the next microbatch into the same
+ * memory, runs after the copy.
  */
 function put(to: Tensor, from: TensorLike, stream: Stream): void {
   if (!(from instanceof Tensor)) {
@@ -214,6 +219,6 @@ function put(to: Tensor, from: TensorLike, stream: Stream): void {
   stream.copy(to, from);
   using read = to.device.createEvent();
   stream.record(read);
-  // Order only: a copy that failed is told on its own stream.
+  // Order only: a failed copy is reported on its own stream.
   source.wait(read, { orderOnly: true });
 }

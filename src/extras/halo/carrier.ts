@@ -1,5 +1,5 @@
 /**
- * How a rank's arrays get into its neighbours' buffers and out of its own: at once from process
+ * Moves a rank's arrays into its neighbours' buffers and out of its own: synchronously in process
  * memory, or by a device.
  */
 
@@ -14,40 +14,37 @@ import {
 } from './shared-exchange.ts';
 import { HaloDataTransformerHost } from './transformer.ts';
 
-/** One rank's route to one neighbour: buffers by their place in the exchange's list. */
+/** One rank's route to one neighbour. Buffers are named by their index in the exchange's list. */
 export interface HaloRoute {
   readonly sender: number;
   readonly outgoing: number;
   readonly incoming: number;
 }
 
-/** Knows no states and no bells: its caller says when a half may be written or read. */
+/**
+ * Moves data only. Its caller handles states and bells, and decides when a half may be written or
+ * read.
+ */
 export interface HaloCarrier {
   readonly deviceName: string;
   /**
-   * Puts what leaves into the outgoing half of every route, or begins to; throws before it began
-   * for other quantities.
+   * Packs the outgoing data into the outgoing half of every route, or begins to. Throws before it
+   * begins if the quantities do not fit.
    */
   pack(exchange: number, x: HaloQuantities, y: HaloQuantities | null): void;
-  /**
-   * Whether what pack() began is done, and with it every unpack() before: throws what went wrong
-   * with either.
-   */
+  /** Whether the last pack() and every unpack() before it are done. Throws the error of either. */
   packed(): boolean;
-  /**
-   * Waits for that for some time, at most `ms`, and says nothing of what went wrong; in workers
-   * only.
-   */
+  /** Waits until packed() may be true, at most `ms`, and ignores errors. For workers only. */
   awaitPackedSync(ms: number): void;
   awaitPacked(ms: number): Promise<void>;
   /**
-   * The stream that the arrays' own work is on; null where nothing is enqueued. Throws while it
+   * Returns the stream of the arrays' own work, or null if nothing is enqueued. Throws while it
    * captures.
    */
   caller(): Stream | null;
-  /** Throws while what caller() gave captures. */
+  /** Throws while the stream that caller() returned captures. */
   check(caller: Stream | null): void;
-  /** Puts the route's incoming half into the arrays, or begins to. */
+  /** Unpacks the route's incoming half into the arrays, or begins to. */
   unpack(
     route: number,
     exchange: number,
@@ -55,11 +52,11 @@ export interface HaloCarrier {
     y: HaloQuantities | null,
     caller: Stream | null,
   ): void;
-  /** What the caller enqueues next finds everything unpacked. */
+  /** Orders the caller's next work after all unpacking. */
   finish(caller: Stream | null): void;
   /**
-   * A rank that is still in the exchange may go on writing into this one's buffers: asked now, and
-   * later from this thread.
+   * Closes the carrier. `isOpen` returns whether a rank is still in the exchange, and so may write
+   * into this one's buffers. It is called now, and later from this thread.
    */
   close(isOpen: (rank: number) => boolean): void;
 }
@@ -70,7 +67,7 @@ interface Way {
   readonly incoming: readonly TypedArray[];
 }
 
-/** Typed arrays: packed straight into shared memory, unpacked straight out of it. */
+/** Carrier of typed arrays: packs directly into shared memory, and unpacks directly from it. */
 export class HostHaloCarrier implements HaloCarrier {
   readonly deviceName = 'cpu';
   readonly #ways: readonly Way[];

@@ -1,20 +1,23 @@
 /**
- * Typed arrays that were given back and wait to be asked for again: `cpu` is no device that could
- * keep them. One per thread.
+ * Cache of typed arrays that were given back, one per thread, because `cpu` has no device that
+ * could cache them.
  */
 
 import { arrayOf, type DType, dtypes, type TypedArray } from '../../base/dtype.ts';
 import { rangeError } from '../../base/errors.ts';
 import type { CacheCounts } from '../../device/facts.ts';
 
-/** What is more goes, the longest unused first. */
+/** Most bytes kept. Beyond it, the longest unused arrays are dropped first. */
 const MAX_BYTES = 256 << 20;
 
-/** The latest last. */
+/** In the order in which they were given back. */
 const kept: TypedArray[] = [];
 const counts: CacheCounts = { hits: 0, misses: 0, bytes: 0 };
 
-/** With whatever is in it. Throws ERR_HOTSLOT_MEMORY when there is no room for so many elements. */
+/**
+ * Returns an array of `length` elements with unspecified contents. Throws ERR_HOTSLOT_MEMORY if it
+ * cannot be allocated.
+ */
 export function takeBuffer(dtype: DType, length: number): TypedArray {
   const { array, bytes } = dtypes[dtype];
   const at = kept.findLastIndex((each) => each instanceof array && each.length === length);

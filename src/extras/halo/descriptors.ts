@@ -1,4 +1,4 @@
-/** What a transformer is made of: one descriptor per quantity, in the buffer's order. */
+/** Descriptors of a transformer: one per quantity, in the buffer's order. */
 
 import { describeValue } from '../../base/checks.ts';
 import { rangeError, typeError } from '../../base/errors.ts';

@@ -31,10 +31,9 @@ interface Way {
 }
 
 /**
- * Every copy to and from the buffers is on one stream, in the order of the exchanges. So when
- * `#left`, which is recorded behind the copies of exchange n+1 to the neighbours, is done, the
- * copies of exchange n out of this rank's buffers are too: their halves may be emptied
- * (Exchange-1).
+ * Every copy to and from the buffers is on one stream, in the order of the exchanges. `#left` is
+ * recorded after the copies of exchange n+1 to the neighbours. When it is done, so are the copies
+ * of exchange n out of this rank's buffers, and their halves may be emptied (Exchange-1).
  */
 export class DeviceHaloCarrier implements HaloCarrier {
   readonly deviceName: string;
@@ -42,7 +41,7 @@ export class DeviceHaloCarrier implements HaloCarrier {
   readonly #made = new OwnedParts();
   readonly #stream: Stream;
   readonly #left: DeviceEvent;
-  /** what the caller's stream had been given when something arrived */
+  /** recorded on the caller's stream when data has arrived */
   readonly #before: DeviceEvent;
   readonly #ways: readonly Way[];
   #awaited: Promise<unknown> | null = null;
@@ -84,8 +83,8 @@ export class DeviceHaloCarrier implements HaloCarrier {
         transformer,
         outgoing: halves(outgoing, (view) => made.own(device.registerHost(view, { pin: false }))),
         incoming: halves(incoming, (view) => {
-          // The reader pins it, which serves its writer's copies as well: drivers pin no memory
-          // twice.
+          // Only the reader pins it, which serves its writer's copies as well: drivers reject
+          // pinning memory twice.
           const [memory] = lendHost(device, 'halo buffers are', [view], warn) as [HostMemory];
           made.own({ close: () => void kept.push({ memory, inUse: () => this.#isOpen(sender) }) });
           return memory;
@@ -95,7 +94,7 @@ export class DeviceHaloCarrier implements HaloCarrier {
     construction.done();
   }
 
-  /** The caller's stream goes on behind the packing, not behind the copies. */
+  /** Packs and copies. The caller's stream waits for the packing, but not for the copies. */
   pack(exchange: number, x: HaloQuantities, y: HaloQuantities | null): void {
     const stream = this.#stream;
     this.caller();
@@ -128,9 +127,7 @@ export class DeviceHaloCarrier implements HaloCarrier {
     await (nativeGraphs().threadCaptures() ? over : Promise.race([this.#packing(), over]));
     clearTimeout(timer);
   }
-  /**
-   * One thread of Node's pool waits, however often it is asked; packed() throws what went wrong.
-   */
+  /** Waits in one thread of Node's pool, however often it is called. packed() throws the error. */
   #packing(): Promise<unknown> {
     const done = () => {
       this.#awaited = null;
@@ -174,10 +171,10 @@ export class DeviceHaloCarrier implements HaloCarrier {
     });
   }
   /**
-   * Copies under way go on and end as they would have: the device keeps what they touch. A
-   * neighbour that is still there may begin another copy into a buffer, which therefore stays
-   * pinned until it has left: it is unpinned when this thread makes or closes another HaloUpdater
-   * then, or ends.
+   * Closes the carrier. Copies under way complete, because the device keeps the memory that they
+   * use. A neighbour that is still open may begin another copy into a buffer, so the buffer stays
+   * pinned until that neighbour has left. It is unpinned when this thread next makes or closes a
+   * HaloUpdater, or ends.
    */
   close(isOpen: (rank: number) => boolean): void {
     this.#isOpen = isOpen;
@@ -185,7 +182,7 @@ export class DeviceHaloCarrier implements HaloCarrier {
   }
 }
 
-/** What ranks of this thread left pinned. */
+/** Memory that closed ranks of this thread left pinned. */
 const kept: { memory: HostMemory; inUse: () => boolean }[] = [];
 
 function sweep(): void {

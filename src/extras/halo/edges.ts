@@ -1,4 +1,4 @@
-/** Which ranges of an array leave and arrive over each of its edges and corners. */
+/** Ranges of an array that leave and arrive over each of its edges and corners. */
 
 import { checkCount, checkKeys, describeValue } from '../../base/checks.ts';
 import { rangeError, typeError } from '../../base/errors.ts';
@@ -23,22 +23,22 @@ export const edges = Object.freeze(Object.keys(edgeSteps) as Edge[]);
 
 export interface EdgeSlicesOptions {
   /**
-   * true: the points of the compute domain that leave; false: the points of the halo at which
-   * others arrive
+   * true for the points of the compute domain that leave, false for the halo points at which others
+   * arrive
    */
   interior: boolean;
-  /** how many of the halo's points, counted from the compute domain; all of them when left out */
+  /** number of halo points, counted from the compute domain (default: all of them) */
   points?: number;
 }
 
 /**
- * A range per dimension, for HaloExchangeSpec: `packSlices` with `interior: true`, `unpackSlices`
- * with `interior: false`. Dimensions that the edge does not cross take the whole compute domain. Of
- * an interface dimension both neighbours hold the points on their common edge, so what leaves
- * starts one point further inside.
+ * Returns a range per dimension, for HaloExchangeSpec: `packSlices` with `interior: true`,
+ * `unpackSlices` with `interior: false`. Dimensions that the edge does not cross take the whole
+ * compute domain. Both neighbours hold the points of an interface dimension on their common edge,
+ * so the outgoing range starts one point further inside.
  *
- * Throws TypeError for an unknown edge, RangeError for more points than the halo has, more than the
- * compute domain can give, or a halo that the array has no room for.
+ * Throws TypeError for an unknown edge. Throws RangeError for more points than the halo has, more
+ * than the compute domain can give, or a halo that does not fit into the array.
  */
 export function edgeSlices(
   spec: QuantityHaloSpec,

@@ -1,6 +1,6 @@
 /**
- * The moves of one direction as kernel launches: as few as kernels take arrays, each with its table
- * in device memory.
+ * The moves of one direction as kernel launches: as few as the number of arrays per kernel allows,
+ * each with its table in device memory.
  */
 
 import { dtypes } from '../../base/dtype.ts';
@@ -12,21 +12,21 @@ import { guardConstruction, Owner, own } from '../../device/owner.ts';
 import { count, encode, encodeWritten, type Move } from './moves.ts';
 import type { HaloExchangeSpec } from './spec.ts';
 
-/** Elements that a halo kernel takes. */
+/** Most elements that one halo kernel moves. */
 const MAX_ELEMENTS = 2 ** 32 - 1;
 
 interface Launch {
   /**
-   * handle, byte offset and bytes of the buffer's part, the table, and each array: those of arrays
-   * are filled in by each call
+   * handle, byte offset and bytes of the buffer's part, the table, and each array. Each call fills
+   * in those of the arrays
    */
   readonly spans: Float64Array;
   /**
-   * moves, elements, and the elements of each array; then, for moves into arrays, what
-   * encodeWritten() returns
+   * moves, elements, and the elements of each array, and for moves into arrays the result of
+   * encodeWritten()
    */
   readonly wholes: Float64Array;
-  /** which arrays */
+  /** indices of the arrays */
   readonly arrays: readonly number[];
 }
 
@@ -35,8 +35,8 @@ export class HaloLaunches extends Owner {
   readonly #launches: Launch[] = [];
 
   /**
-   * `specs`: of all arrays, in the moves' numbering. Tables are the device's: equal ones are there
-   * once.
+   * `specs` are those of all arrays, in the moves' numbering. The device owns the tables and keeps
+   * equal ones once.
    */
   constructor(
     device: Device,
@@ -70,8 +70,8 @@ export class HaloLaunches extends Owner {
   }
 
   /**
-   * Enqueues on `stream`, behind what `behind` was given so far; `mark` is an event of this
-   * caller's.
+   * Enqueues the launches on `stream`, after all work already enqueued on `behind`. `mark` is an
+   * event of the caller's.
    */
   run(stream: Stream, behind: Stream | null, mark: DeviceEvent, arrays: readonly Tensor[]): void {
     let first = behind?.handle ?? 0;
@@ -96,7 +96,7 @@ export class HaloLaunches extends Owner {
   ): Launch {
     const arrays = moves.map(({ array }) => array);
     const elements = arrays.map((array) => (specs[array] as HaloExchangeSpec).specification.span);
-    // By their places among the kernel's arguments.
+    // Numbered by their places among the kernel's arguments.
     const numbered = moves.map((move, i) => ({ ...move, array: i }));
     const table = encode(numbered, direction);
     const { handle } = own(this, new Handle(nativeShared().deviceTable(device.handle, table)));

@@ -1,7 +1,7 @@
 /**
- * What a transformer does, as strided copies between arrays and its dense buffer. A rotation costs
- * nothing: it turns the order in which the array is walked, so it is folded into signed steps. The
- * buffer is filled in row-major order of the rotated part.
+ * A transformer's work as strided copies between arrays and its dense buffer. A rotation is free:
+ * it turns the order in which the array is walked, so it is folded into signed steps. The buffer is
+ * filled in row-major order of the rotated part.
  */
 
 import { rangeError } from '../../base/errors.ts';
@@ -16,7 +16,7 @@ import {
 
 /** One array's part of the buffer. */
 export interface Move {
-  /** which array: all x in order, or x and y of each descriptor in turn */
+  /** index of the array: all x in order, or x and y of each descriptor in turn */
   readonly array: number;
   /** elements from the buffer's start */
   readonly buffer: number;
@@ -28,13 +28,13 @@ export interface Move {
    */
   readonly extents: readonly number[];
   readonly steps: readonly number[];
-  /** of every element, on its way into the buffer */
+  /** whether every element is negated on its way into the buffer */
   readonly negate: boolean;
 }
 
 /**
- * Arrays → buffer: each descriptor's x part, then its y part. An odd turn of a vector puts y's
- * elements in x's place.
+ * Returns the moves arrays → buffer: each descriptor's x part, then its y part. An odd turn of a
+ * vector puts y's elements in x's place.
  */
 export function packMoves(descriptors: readonly Components[]): Move[] {
   return listed(descriptors, (components, first) => {
@@ -50,8 +50,8 @@ export function packMoves(descriptors: readonly Components[]): Move[] {
 }
 
 /**
- * Buffer → arrays, as it comes. Throws RangeError for a part that has two elements in one place:
- * either could stay.
+ * Returns the moves buffer → arrays, without rotation. Throws RangeError for a part with two
+ * elements in one place, because either could remain.
  */
 export function unpackMoves(descriptors: readonly Components[]): Move[] {
   const moves = listed(descriptors, (components, first) =>
@@ -93,8 +93,8 @@ function listed(
 }
 
 /**
- * A part of an array in the order in which it lies in the buffer: turned, and with what is one run
- * taken together.
+ * Describes a part of an array in the order in which it lies in the buffer: turned, and with
+ * dimensions that form one run merged.
  */
 function walk(
   { dims, strides, xDim, yDim }: QuantityHaloSpec,
@@ -137,8 +137,8 @@ export function count({ extents }: Pick<Move, 'extents'>): number {
 }
 
 /**
- * As native code and kernels read it: a HaloMove of native/kernels/halo.hpp for each move. Places
- * in the buffer count from the first's.
+ * Encodes the moves for native code and kernels: a HaloMove of native/kernels/halo.hpp each. Places
+ * in the buffer count from that of the first move.
  */
 export function encode(moves: readonly Move[], direction: 'pack' | 'unpack'): BigInt64Array {
   const { words, unpacks, negates } = nativeHalos().layout;
@@ -164,10 +164,10 @@ export function encode(moves: readonly Move[], direction: 'pack' | 'unpack'): Bi
 }
 
 /**
- * The same for a launch whose moves go into arrays, followed by three words for each move, as
- * native/device/addon/halo.cpp reads them: the first element of the array that it writes, one more
- * than its last, and a bit for each other move that writes an element of it if both are given the
- * same memory.
+ * Extends the table for a launch whose moves write into arrays by three words for each move, as
+ * native/device/addon/halo.cpp reads them. These are the first element of the array that it writes,
+ * one more than its last, and a bit for each other move. A bit is set if that move writes one of
+ * the same elements when both get the same memory.
  */
 export function encodeWritten(table: BigInt64Array, moves: readonly Move[]): BigInt64Array {
   const written = moves.flatMap((move, m) => {

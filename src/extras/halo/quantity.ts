@@ -1,4 +1,4 @@
-/** The arrays that a transformer is given, held against what it was made for. */
+/** Arrays of a transformer, and their checks against its specifications. */
 
 import { describeValue } from '../../base/checks.ts';
 import { dtypes, type TypedArray } from '../../base/dtype.ts';
@@ -9,8 +9,8 @@ import type { QuantityHaloSpec } from './spec.ts';
 
 /**
  * An array of a specification's shape, strides and dtype, which need not own its memory: `data`
- * begins with its first element. What is said about it has to be what the specification says; what
- * is left out is taken from there.
+ * begins with its first element. Fields that are given must equal those of the specification.
+ * Omitted fields are taken from it.
  */
 export interface HaloQuantity {
   data: TypedArray | Tensor;
@@ -20,12 +20,12 @@ export interface HaloQuantity {
   dims?: readonly string[];
 }
 
-/** One per descriptor, in their order. */
+/** One quantity per descriptor, in the same order. */
 export type HaloQuantities = readonly HaloQuantity[];
 
 /**
- * The data of all quantities in the moves' order: one quantity per descriptor, or two where its
- * components are a vector's. Throws as checkQuantity does, and for lists of another length.
+ * Returns the data of all quantities in the moves' order: one quantity per descriptor, or two for
+ * the components of a vector. Throws as checkQuantity does, and for lists of another length.
  */
 export function checkQuantities(
   what: string,
@@ -63,8 +63,9 @@ function checkList(what: string, name: string, given: unknown, length: number): 
 }
 
 /**
- * The quantity's data. Throws TypeError for a quantity of another kind, dtype or device, RangeError
- * for another shape or too few elements; the text says which one. On every call's path.
+ * Returns the quantity's data. Throws TypeError for a quantity of another kind, dtype or device,
+ * RangeError for another shape or too few elements. The text names the quantity. Every call runs
+ * this check.
  */
 function checkQuantity(
   list: 'x' | 'y',
@@ -88,8 +89,8 @@ function checkQuantity(
       throw wrongData(list, index, data, spec, device);
     if (data.closed) throw closedError(`${list}[${index}]: its data`);
     elements = data.spanBytes / spec.itemsize;
-    // A tensor with dimensions of its own is the array, unless it is said how one lies in its
-    // memory.
+    // A tensor with dimensions of its own is the array, unless shape and strides describe one in
+    // its memory.
     const memory =
       data.contiguous && (data.shape.length <= 1 || (shape !== undefined && strides !== undefined));
     if (!memory && !same(data.shape, spec.shape))
@@ -110,7 +111,7 @@ function checkQuantity(
   return data;
 }
 
-/** The stride of a dimension of one element means nothing. */
+/** Whether two lists are equal. The stride of a dimension of one element is ignored. */
 function same<T>(got: readonly T[], wanted: readonly T[], shape?: readonly number[]): boolean {
   if (got?.length !== wanted.length) return false;
   for (let d = 0; d < wanted.length; d++)

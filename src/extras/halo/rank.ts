@@ -1,6 +1,6 @@
 /**
- * One rank of a halo exchange: what it packs, sends and receives, and how it leaves. It waits for
- * nothing, which is its HaloUpdater's part. The rules are in exchange-control.ts.
+ * One rank of a halo exchange: it packs, sends, receives and leaves. It never waits, which is the
+ * work of its HaloUpdater. The rules are in exchange-control.ts.
  */
 import { closedError, DeviceError, stateError } from '../../base/errors.ts';
 import type { Device, Stream } from '../../device/device.ts';
@@ -22,43 +22,43 @@ const texts: ExchangeTexts = {
   next: 'close every rank and share another exchange',
 };
 
-/** What an exchange that is under way still needs. */
+/** The state of an exchange that is under way. */
 interface UnderWay {
   readonly x: HaloQuantities;
   readonly y: HaloQuantities | null;
   /** our own halves are filled */
   sent: boolean;
-  /** routes over which nothing has arrived */
+  /** routes over which data has yet to arrive */
   readonly missing: number[];
 }
 
 /** This thread's ranks, until they are closed. */
 const here = new Set<HaloRank>();
 /**
- * This thread's ranks whose part is not on its way yet: a waiter sends for all, or two would wait
- * for each other.
+ * This thread's ranks whose part is not sent yet. A waiter sends for all of them, because otherwise
+ * two could wait for each other.
  */
 const unsent = new Set<HaloRank>();
 
-/** One of this thread's ranks whose part is not on its way yet. */
+/** Returns one of this thread's ranks whose part is not sent yet. */
 export function packingRank(): HaloRank | undefined {
   const [rank] = unsent;
   return rank;
 }
 
-/** What its methods say and throw is told at HaloUpdater's, which have the same names. */
+/** The methods of HaloUpdater with the same names document results and errors. */
 export class HaloRank extends ExchangeMember {
   readonly #neighbours: readonly HaloNeighbour[];
   readonly #routes: readonly HaloRoute[];
   readonly #id: string;
-  /** this rank's own: read it before a look */
+  /** this rank's own, to be read before each look() */
   readonly bell: Bell;
-  /** of the neighbours, each once */
+  /** those of the neighbours, each once */
   readonly #bells: readonly Bell[];
   readonly carrier: HaloCarrier;
   #exchange = 0;
   #underWay: UnderWay | null = null;
-  /** it failed */
+  /** whether fail() was called for it */
   #gone = false;
   #closed = false;
 
@@ -84,7 +84,7 @@ export class HaloRank extends ExchangeMember {
         ? new HostHaloCarrier(shared, rank, this.#routes)
         : new DeviceHaloCarrier(device, shared, rank, this.#routes);
     try {
-      // Last: a rank whose carrier cannot be made is free for another try.
+      // Last, so that a rank whose carrier cannot be made can be claimed again.
       checkFree(rank, this.words.claim(rank));
     } catch (error) {
       this.carrier.close(() => false);
@@ -97,7 +97,7 @@ export class HaloRank extends ExchangeMember {
   override get exchange(): number {
     return this.#exchange;
   }
-  /** its part is on its way, or nothing is under way */
+  /** true if its part is sent, or if no exchange is under way */
   get sent(): boolean {
     return this.#underWay?.sent ?? true;
   }
@@ -120,7 +120,7 @@ export class HaloRank extends ExchangeMember {
           'something else has written into the shared memory',
       );
     }
-    // The transformers refuse what is no list.
+    // The transformers reject values other than lists.
     const given = { x: Array.isArray(x) ? [...x] : x, y: Array.isArray(y) ? [...y] : y };
     try {
       this.carrier.pack(exchange, given.x, given.y);
@@ -151,15 +151,16 @@ export class HaloRank extends ExchangeMember {
       try {
         if (this.#underWay?.sent === false) this.failing(() => this.#send());
       } catch {
-        // all ranks are told
+        // fail() has informed all ranks
       }
       this.#closed = true;
       this.#underWay = null;
       for (const set of [here, unsent]) set.delete(this);
-      // Exchange-3, Exchange-5: after what was sent, and rings this rank's own waiter too.
+      // Exchange-3, Exchange-5: after the data that was sent. This rings this rank's own waiter
+      // too.
       this.words.leave(this.rank, RankState.closed);
     }
-    // Again, if something was not given back the first time.
+    // Runs on every close(), in case something was not given back the first time.
     this.carrier.close((other) => this.words.state(other) <= RankState.open);
   }
 
@@ -174,7 +175,8 @@ export class HaloRank extends ExchangeMember {
   }
 
   /**
-   * Exchange-4, Exchange-5: one look; the bell was read before it. True when nothing is missing.
+   * Exchange-4, Exchange-5: looks once, after the bell was read. Returns true when all data has
+   * arrived.
    */
   look(caller: Stream | null): boolean {
     const failed = this.words.failed;
@@ -185,7 +187,7 @@ export class HaloRank extends ExchangeMember {
     return whole;
   }
 
-  /** Sends and receives what can be; true when nothing is missing. */
+  /** Sends and receives as far as possible. Returns true when all data has arrived. */
   #take(caller: Stream | null): boolean {
     for (const other of unsent) if (other !== this) other.#sendIfCan();
     const { x, y, sent, missing } = this.#underWay as UnderWay;
@@ -211,17 +213,20 @@ export class HaloRank extends ExchangeMember {
     try {
       this.failing(() => this.#send());
     } catch {
-      // All ranks of its exchange are told, it at its next call.
+      // fail() has informed all ranks of its exchange, and it throws at its own next call.
     }
   }
 
   #checkOpen(): void {
     if (this.#closed) throw closedError(`this HaloUpdater of rank ${this.rank}`);
-    // Its reason may have got lost with the thread that was writing one down.
+    // The reason may have been lost with the thread that was writing it.
     if (this.#gone && !this.words.failed)
       throw stateError('CLOSED', `rank ${this.rank} has failed: close it`);
   }
-  /** Throws where a wait would be for ever: for a rank of this thread that has not started. */
+  /**
+   * Throws if a wait would never end, because it waits for a rank of this thread that has not
+   * started.
+   */
   checkStarted(): void {
     const { missing } = this.#underWay as UnderWay;
     for (const other of here) {

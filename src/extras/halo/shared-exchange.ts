@@ -1,7 +1,7 @@
 /**
- * What the ranks of a halo exchange have in common: which rank sends what to which, and the shared
- * memory it goes through. Made once, by the code that starts the threads; plain data, so it goes
- * through postMessage as it is.
+ * The part of a halo exchange that its ranks share: which rank sends which data to which, and the
+ * shared memory for it. The code that starts the threads makes it once. It is plain data, so it
+ * passes through postMessage unchanged.
  */
 import { randomUUID } from 'node:crypto';
 import { checkCount, checkKeys, describeValue } from '../../base/checks.ts';
@@ -26,24 +26,22 @@ import { HaloExchangeSpec, type QuantityHaloOptions, QuantityHaloSpec } from './
 import type { HaloNeighbour, HaloTopology } from './topology.ts';
 
 const KIND = 'hotslot.HaloExchange';
-/** Whole pages of a buffer's own: drivers pin no less. */
 
 export interface HaloExchangeOptions {
   /**
-   * periodicTopology() or cubedSphereTopology(), or one of your own in which neighbours are mutual
+   * result of periodicTopology() or cubedSphereTopology(), or one of your own in which neighbours
+   * are mutual
    */
   topology: Pick<HaloTopology, 'ranks' | 'neighbours'>;
-  /** one per quantity; every rank's arrays are like this */
+  /** one per quantity, the same for the arrays of every rank */
   x: readonly QuantityHaloOptions[];
-  /** for vectors: the second components */
+  /** second components of vectors */
   y?: readonly QuantityHaloOptions[];
-  /**
-   * halo points to exchange, counted from the compute domain; all of each quantity's when left out
-   */
+  /** halo points to exchange, counted from the compute domain (default: all of each quantity) */
   points?: number;
 }
 
-/** What arrives at one rank over one edge: two halves in shared memory. */
+/** Buffer of the data that arrives at one rank over one edge: two halves in shared memory. */
 export interface HaloBuffer {
   readonly rank: number;
   readonly edge: Edge;
@@ -56,7 +54,7 @@ export interface HaloBuffer {
 
 export interface SharedHaloExchange {
   readonly kind: typeof KIND;
-  /** tells exchanges apart, also after they went through postMessage */
+  /** identifies the exchange, also after postMessage */
   readonly id: string;
   readonly ranks: number;
   readonly neighbours: readonly (readonly HaloNeighbour[])[];
@@ -65,23 +63,27 @@ export interface SharedHaloExchange {
   readonly points: number | null;
   readonly dtype: DType;
   readonly buffers: readonly HaloBuffer[];
-  /** apart from the data: a thread that took a rank holds on to the words until it ends */
+  /** separate from the data, because a thread that took a rank keeps the words until it ends */
   readonly words: Place;
   readonly data: Place;
-  /** null: all ranks are in this process */
+  /** null if all ranks are in this process */
   readonly elsewhere: RanksElsewhere | null;
 }
 
 /**
- * Throws TypeError and RangeError for quantities that cannot be exchanged together, neighbours that
- * are not mutual and edges that do not fit each other, naming ranks and edges; ERR_HOTSLOT_MEMORY
- * when the buffers do not fit.
+ * Lays out a halo exchange between threads of this process. Throws TypeError and RangeError for
+ * quantities that cannot be exchanged together, neighbours that are not mutual and edges that do
+ * not fit each other, naming ranks and edges. Throws ERR_HOTSLOT_MEMORY if the buffers cannot be
+ * allocated.
  */
 export function shareHaloExchange(options: HaloExchangeOptions): SharedHaloExchange {
   return layOutExchange(options, () => null);
 }
 
-/** The same, told how many ranks there are: which of them are elsewhere. */
+/**
+ * Does what shareHaloExchange() does. `place` gets the number of ranks and returns which of them
+ * are elsewhere.
+ */
 export function layOutExchange(
   options: HaloExchangeOptions,
   place: (ranks: number) => RanksElsewhere | null,
@@ -120,6 +122,7 @@ export function layOutExchange(
       buffers.push(
         Object.freeze({ rank, edge: neighbour.edge, length, byteOffset: bytes, stride }),
       );
+      // Each buffer has whole pages of its own, because drivers pin no less than a page.
       bytes += roundUp(2 * stride, PAGE);
     }
   }
@@ -142,8 +145,8 @@ export function layOutExchange(
 }
 
 /**
- * Of an array that lacks the dimension which an edge crosses, the whole compute domain would
- * arrive, not a halo.
+ * Throws RangeError if an array lacks the dimension that an edge crosses, because the whole compute
+ * domain would arrive, not a halo.
  */
 function checkCrossed(rank: number, edge: Edge, [x, y]: ReturnType<typeof exchangeSpecs>): void {
   const [alongX, alongY] = edgeSteps[edge];
@@ -159,7 +162,7 @@ function checkCrossed(rank: number, edge: Edge, [x, y]: ReturnType<typeof exchan
     }
 }
 
-/** Throws a TypeError unless it is what shareHaloExchange() made, in this thread or another. */
+/** Throws a TypeError unless shareHaloExchange() made it, in this thread or another. */
 export function checkExchange(what: string, shared: SharedHaloExchange): void {
   for (const place of [shared?.data, shared?.words])
     checkShared(KIND, shared, place?.memory, `${what} takes what shareHaloExchange() returned`);
@@ -175,8 +178,8 @@ export function wordsOf({
 }
 
 /**
- * Fails the exchange from outside, for a rank that never came up: every rank that waits or calls
- * throws. For the code that started the threads; a rank fails by its updater's fail().
+ * Fails the exchange from outside, for a rank that never started: every rank that waits or calls
+ * throws. For the code that started the threads. A rank itself calls fail() of its updater.
  */
 export function failHaloExchange(shared: SharedHaloExchange, error: unknown): void {
   checkExchange('failHaloExchange', shared);
@@ -185,7 +188,7 @@ export function failHaloExchange(shared: SharedHaloExchange, error: unknown): vo
   words.ringAll();
 }
 
-/** Both halves of a buffer, for registration with a driver. */
+/** Returns both halves of a buffer, for registration with a driver. */
 export function bufferView(
   { data, dtype }: SharedHaloExchange,
   { byteOffset, stride }: HaloBuffer,
@@ -199,8 +202,8 @@ export function bufferView(
 }
 
 /**
- * The specifications of a rank's transformer for one neighbour: what leaves over the edge, and what
- * arrives over it.
+ * Returns the specifications of a rank's transformer for one neighbour, with the ranges that leave
+ * and arrive over the edge.
  */
 export function exchangeSpecs(
   { x, y, points }: Pick<SharedHaloExchange, 'x' | 'y' | 'points'>,
@@ -220,7 +223,10 @@ export function exchangeSpecs(
   return [specsOf(x), y && specsOf(y)];
 }
 
-/** Options alone: a QuantityHaloSpec's own fields would be unknown ones on the other side. */
+/**
+ * Copies the options alone: after postMessage the other fields of a QuantityHaloSpec would be
+ * unknown options.
+ */
 function plainSpecs(
   name: string,
   list: readonly QuantityHaloOptions[],
@@ -269,7 +275,10 @@ function checkTopology(
   return Object.freeze(plain);
 }
 
-/** The neighbour's own view of this edge; Exchange-2 stands on its being there. */
+/**
+ * Returns the neighbour's own view of this edge. Exchange-2 depends on it. Throws RangeError if the
+ * neighbours are not mutual.
+ */
 function mirror(
   all: readonly (readonly HaloNeighbour[])[],
   rank: number,
@@ -288,8 +297,8 @@ function mirror(
 }
 
 /**
- * What leaves there has to have the shape of what arrives here, array by array: equal sums would
- * mix quantities up.
+ * Throws RangeError unless the outgoing part there has the shape of the incoming part here, array
+ * by array. Equal sums of elements would not be enough, because they could mix quantities up.
  */
 function checkFit(
   which: string,

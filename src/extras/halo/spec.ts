@@ -1,11 +1,14 @@
-/** What is exchanged: an array with its place in memory, and which parts of it leave and arrive. */
+/**
+ * Specifications of an exchange: an array with its layout in memory, and the parts of it that leave
+ * and arrive.
+ */
 
 import { checkCount, checkKeys, describeValue } from '../../base/checks.ts';
 import { checkDType, type DType, dtypes, elementCount } from '../../base/dtype.ts';
 import { rangeError, typeError } from '../../base/errors.ts';
 import { rowMajor } from '../../device/strides.ts';
 
-/** Names of the horizontal dimensions: rotations turn these two. */
+/** Names of the two horizontal dimensions, which rotations turn. */
 const X_DIMS: readonly string[] = ['i', 'i_interface'];
 const Y_DIMS: readonly string[] = ['j', 'j_interface'];
 
@@ -13,17 +16,17 @@ export interface QuantityHaloOptions {
   /** halo points on each side of the horizontal dimensions */
   nPoints: number;
   shape: readonly number[];
-  /** elements between neighbours of each dimension; row-major when left out */
+  /** elements between neighbours of each dimension (default: row-major) */
   strides?: readonly number[];
-  /** bytes of an element; has to be the dtype's */
+  /** bytes of an element, which must be the dtype's */
   itemsize?: number;
   /** first element of the compute domain, per dimension */
   origin: readonly number[];
   /** elements of the compute domain, per dimension */
   extent: readonly number[];
   /**
-   * a name per dimension: 'i' and 'j' (or 'i_interface', 'j_interface') are horizontal, the rest is
-   * free
+   * a name per dimension: 'i' and 'j' (or 'i_interface', 'j_interface') are horizontal, the others
+   * are free
    */
   dims: readonly string[];
   dtype: DType;
@@ -43,16 +46,17 @@ export class QuantityHaloSpec {
   readonly dims: readonly string[];
   readonly dtype: DType;
   /**
-   * Place of 'i' or 'i_interface' among the dimensions, −1 where there is none; likewise `yDim`.
+   * Index of 'i' or 'i_interface' among the dimensions, or −1. `yDim` is that of 'j' or
+   * 'j_interface'.
    */
   readonly xDim: number;
   readonly yDim: number;
-  /** Elements from the first to the last, both included. */
+  /** Distance in elements from the first to the last, both included. */
   readonly span: number;
 
   /**
-   * Throws TypeError and RangeError with the dimension and the values for whatever does not fit
-   * together.
+   * Throws TypeError and RangeError, naming the dimension and the values, for options that do not
+   * fit together.
    */
   constructor(options: QuantityHaloOptions) {
     checkKeys('QuantityHaloSpec', options, [
@@ -128,32 +132,34 @@ export class QuantityHaloSpec {
 }
 
 /**
- * From `start` up to, not including, `stop` along one dimension; a negative one counts from the
- * end.
+ * Elements from `start` up to, not including, `stop` along one dimension. A negative number counts
+ * from the end.
  */
 export type HaloRange = readonly [start: number, stop: number];
 
 export interface HaloExchangeSpecOptions {
   specification: QuantityHaloSpec;
-  /** a range per dimension: what leaves */
+  /** a range per dimension of the part that leaves */
   packSlices: readonly HaloRange[];
   /**
    * clockwise quarter turns that take the sender's axes to the receiver's, with i to the right and
-   * j upwards: any whole number, taken modulo 4. The data turns the other way
+   * j upwards: any integer, taken modulo 4. The data turns the other way
    */
   packClockwiseRotation: number;
-  /** a range per dimension: where what arrives goes, as it comes */
+  /**
+   * a range per dimension of the part that is overwritten by the arriving data, without rotation
+   */
   unpackSlices: readonly HaloRange[];
 }
 
-/** NDSL's HaloExchangeSpec: what leaves one array and what arrives in it. */
+/** NDSL's HaloExchangeSpec: the parts of one array that leave and arrive. */
 export class HaloExchangeSpec {
   readonly specification: QuantityHaloSpec;
   /** with both ends counted from the start */
   readonly packSlices: readonly HaloRange[];
   readonly packClockwiseRotation: number;
   readonly unpackSlices: readonly HaloRange[];
-  /** Elements that leave, and that arrive. */
+  /** Number of elements that leave, and that arrive (`unpackSize`). */
   readonly packSize: number;
   readonly unpackSize: number;
 
@@ -211,7 +217,7 @@ function ranges(
   );
 }
 
-/** How often the data is turned: n = −rotation mod 4. */
+/** Returns how often the data is turned: n = −rotation mod 4. */
 export function quarterTurns(rotation: number): 0 | 1 | 2 | 3 {
   return (((-rotation % 4) + 4) % 4) as 0 | 1 | 2 | 3;
 }

@@ -1,22 +1,20 @@
-/**
- * Which rank is whose neighbour: a periodic plane and the six faces of a cube, split over ranks.
- */
+/** Neighbours of ranks on a periodic plane and on the six faces of a cube, split over ranks. */
 
 import { checkCount, checkKeys, describeValue } from '../../base/checks.ts';
 import { rangeError, typeError } from '../../base/errors.ts';
 import { type Edge, edgeSteps, edges } from './edges.ts';
 
 export interface HaloNeighbour {
-  /** my edge, over which data leaves for this neighbour and arrives from it */
+  /** this rank's edge, over which data leaves for this neighbour and arrives from it */
   readonly edge: Edge;
   readonly rank: number;
-  /** the neighbour's edge at which mine arrives, and over which it sends to me */
+  /** the neighbour's edge, at which this rank's data arrives and over which the neighbour sends */
   readonly edgeThere: Edge;
-  /** 0 to 3: packClockwiseRotation of what I send */
+  /** packClockwiseRotation of the data that this rank sends, 0 to 3 */
   readonly clockwiseRotation: number;
 }
 
-/** Where a rank's part lies: columns count along x, rows along y. */
+/** The position of a rank's part: columns count along x, rows along y. */
 export interface HaloPlace {
   readonly face: number;
   readonly column: number;
@@ -24,8 +22,8 @@ export interface HaloPlace {
 }
 
 /**
- * Plain frozen data, to be posted to other threads. A rank is column + columns × (row + rows ×
- * face).
+ * Plain frozen data that can be posted to other threads. A rank's number is column + columns × (row
+ * + rows × face).
  */
 export interface HaloTopology {
   readonly ranks: number;
@@ -33,22 +31,22 @@ export interface HaloTopology {
   readonly layout: readonly [columns: number, rows: number];
   readonly places: readonly HaloPlace[];
   /**
-   * of each rank, edges before corners; the same rank can be there more than once, and a rank can
-   * be its own neighbour
+   * neighbours of each rank, edges before corners. A rank can occur more than once, and can be its
+   * own neighbour
    */
   readonly neighbours: readonly (readonly HaloNeighbour[])[];
 }
 
 export interface PeriodicTopologyOptions {
-  /** one number is a ring along i, for arrays without j: neighbours over E and W alone */
+  /** one number is a ring along i, for arrays without j, with neighbours over E and W alone */
   layout: readonly [columns: number, rows: number] | readonly [columns: number];
-  /** with diagonal neighbours; true when left out */
+  /** with diagonal neighbours (default: true) */
   corners?: boolean;
 }
 
 /**
- * A doubly periodic plane, or a ring. Ranks of a row have equal rows of cells, ranks of a column
- * equal columns.
+ * Returns a doubly periodic plane, or a ring. Ranks of a row have equally many rows of cells, ranks
+ * of a column equally many columns.
  */
 export function periodicTopology(options: PeriodicTopologyOptions): HaloTopology {
   checkKeys('periodicTopology', options, ['layout', 'corners']);
@@ -65,17 +63,18 @@ export function periodicTopology(options: PeriodicTopologyOptions): HaloTopology
 }
 
 export interface CubedSphereTopologyOptions {
-  /** of each face; [1, 1] when left out */
+  /** columns and rows of each face (default: [1, 1]) */
   layout?: readonly [columns: number, rows: number];
   corners?: boolean;
 }
 
 /**
- * Six faces, arranged as in `cubeFaces`. Neighbours across an edge between faces may lie turned to
- * each other; at the cube's eight corners, where three faces meet, there is no diagonal neighbour.
- * Every rank has as many cells along x as along y, all ranks equally many: where the axes turn,
- * one's columns lie beside the other's rows. For the same reason a scalar has both interface
- * dimensions or none; of a vector, y has the dimension on an interface that x has not.
+ * Returns six faces, arranged as in `cubeFaces`. Neighbours across an edge between faces may be
+ * turned relative to each other. At the cube's eight corners, where three faces meet, ranks have no
+ * diagonal neighbour. Every rank has as many cells along x as along y, and all ranks have equally
+ * many. The reason is that columns of one rank are adjacent to rows of the other where the axes
+ * turn. For the same reason a scalar has both interface dimensions or neither, and the y component
+ * of a vector has the interface dimension that x lacks.
  *
  * Throws RangeError for a layout that is not square.
  */
@@ -94,7 +93,7 @@ export function cubedSphereTopology(options: CubedSphereTopologyOptions = {}): H
 type Vector = readonly [number, number, number];
 
 /**
- * A cube's face in space, seen from outside: the outward normal, and the directions in which i and
+ * A cube's face in space, seen from outside: its outward normal, and the directions in which i and
  * j grow.
  */
 export interface CubeFace {
@@ -104,8 +103,8 @@ export interface CubeFace {
 }
 
 /**
- * The six faces are a staircase: from an even face the next one is over E, from an odd one over N,
- * and neither turns.
+ * The six faces form a staircase: the next face is over E from an even one and over N from an odd
+ * one, and neither is turned.
  */
 export const cubeFaces: readonly CubeFace[] = staircase();
 
@@ -128,7 +127,8 @@ function staircase(): readonly CubeFace[] {
 
 type Step = readonly [x: number, y: number];
 /**
- * The part one step away; `turns` quarter turns counter-clockwise lie between its axes and mine.
+ * The part one step away. Its axes are `turns` counter-clockwise quarter turns from those of the
+ * first part.
  */
 type Beside = { place: HaloPlace; turns: number } | null;
 
@@ -144,14 +144,14 @@ function overCube({ face, column, row }: HaloPlace, [stepX, stepY]: Step, n: num
   const out = outX === 0 ? times(outY, y) : times(outX, x);
   const faceThere = cubeFaces.findIndex((each) => dot(each.normal, out) === 1);
   const there = cubeFaces[faceThere]!;
-  // Folded over the edge, a direction along the edge stays and the one out of the face becomes the
-  // one into the cube.
+  // Folded over the edge, a direction along the edge stays, and the direction out of the face
+  // becomes the one into the cube.
   const folded = outX === 0 ? x : times(-outX, normal);
   const turns = [there.x, there.y, times(-1, there.x), times(-1, there.y)].findIndex(
     (axis) => dot(axis, folded) === 1,
   );
-  // Unfolded into my plane, the other face's centre is a whole face away. In half parts, to stay
-  // among whole numbers.
+  // Unfolded into this face's plane, the other face's center is a whole face away. The unit is half
+  // a part, so that all numbers are integers.
   const fromCentre = [
     2 * toColumn + 1 - n - 2 * n * outX,
     2 * toRow + 1 - n - 2 * n * outY,
@@ -210,7 +210,7 @@ function crossedEdges(corners: boolean | undefined): readonly Edge[] {
   return corners === false ? edges.filter((edge) => edge.length === 1) : edges;
 }
 
-/** Every rank has a place and a list of neighbours here. */
+/** Bounds the memory of a topology, which has a place and a list of neighbours for each rank. */
 const MAX_RANKS = 2 ** 20;
 
 function checkLayout(layout: readonly [number, number]): readonly [number, number] {

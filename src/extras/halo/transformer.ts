@@ -1,7 +1,7 @@
 /**
- * Packs parts of many arrays into one buffer, and what arrives in another buffer into them: what a
- * rank sends to one neighbour and gets from it. NDSL's HaloDataTransformer; `…Host` and `…Device`
- * are its CPU and GPU.
+ * Packs parts of many arrays into one buffer, which a rank sends to one neighbour, and unpacks
+ * another buffer, which it gets from that neighbour, into them. NDSL's HaloDataTransformer, whose
+ * CPU and GPU classes are `…Host` and `…Device`.
  */
 import { answered } from '../../base/addon.ts';
 import { describeValue } from '../../base/checks.ts';
@@ -25,23 +25,22 @@ import type { HaloExchangeSpec } from './spec.ts';
 type Specs = readonly HaloExchangeSpec[];
 
 /**
- * What is kept for the next transformer: by the device, until no thread has it open; on cpu by the
- * thread.
+ * Caches for the next transformer. The device keeps them until no thread has it open, and on cpu
+ * the thread keeps them.
  */
 export interface HaloStats {
-  /** memory that is used again, also after another transformer */
+  /** memory that is reused, also by another transformer */
   readonly buffers: CacheCounts;
   readonly streams: CacheCounts;
   /**
-   * tables of what to copy, by their content: dimensions, strides, ranges, rotation and direction
-   * are all in there
+   * tables of copies, keyed by their content: dimensions, strides, ranges, rotation and direction
    */
   readonly descriptors: CacheCounts;
 }
 
 /**
  * Packs parts of arrays into a buffer and unpacks another one into them. NDSL's
- * HaloDataTransformer: get() makes the one for a device.
+ * HaloDataTransformer. get() creates the one for a device.
  */
 export abstract class HaloDataTransformer implements Disposable {
   /** 'cpu', 'host:0', … */
@@ -53,10 +52,10 @@ export abstract class HaloDataTransformer implements Disposable {
   #finalized = false;
 
   /**
-   * For arrays on `device`, one quantity per HaloExchangeSpec in this order; with `y`, for vectors
-   * whose components lie side by side in the buffer. Throws TypeError for mixed dtypes and for
-   * anything but HaloExchangeSpecs, RangeError for an empty list, x and y of different length, and
-   * when the elements that leave and those that arrive differ in number.
+   * Creates a transformer for arrays on `device`, one quantity per HaloExchangeSpec in this order.
+   * With `y` it is for vectors, whose components are adjacent in the buffer. Throws TypeError for
+   * mixed dtypes and for anything but HaloExchangeSpecs. Throws RangeError for an empty list, for x
+   * and y of different length, and if the numbers of elements that leave and arrive differ.
    */
   static get(device: 'cpu', x: Specs, y?: Specs | null): HaloDataTransformerHost;
   static get(device: Device, x: Specs, y?: Specs | null): HaloDataTransformerDevice;
@@ -81,43 +80,46 @@ export abstract class HaloDataTransformer implements Disposable {
   }
 
   /**
-   * Packs these into the pack buffer; on a device it enqueues and returns. One quantity per
-   * HaloExchangeSpec.
+   * Packs `x` and `y` into the pack buffer, one quantity per HaloExchangeSpec. On a device it
+   * enqueues and returns.
    */
   abstract asyncPack(x: HaloQuantities, y?: HaloQuantities | null): void;
-  /** Unpacks the unpack buffer into these; likewise. */
+  /** Unpacks the unpack buffer into `x` and `y`. On a device it enqueues and returns. */
   abstract asyncUnpack(x: HaloQuantities, y?: HaloQuantities | null): void;
   /**
-   * Resolves when everything packed and unpacked so far is done; replays of a graph are their own
-   * stream's.
+   * Resolves when all packing and unpacking so far is done. It does not cover replays of a graph,
+   * which run on the stream that replays.
    */
   abstract synchronize(): Promise<void>;
-  /** The same, blocking; on a device ERR_HOTSLOT_STATE_MAIN_THREAD on the main thread. */
+  /**
+   * Does what synchronize() does and blocks. On a device it throws ERR_HOTSLOT_STATE_MAIN_THREAD on
+   * the main thread.
+   */
   abstract synchronizeSync(): void;
   /**
-   * On a device: the current stream goes on behind everything packed and unpacked so far. The host
-   * waits for nothing.
+   * On a device, lets the current stream wait for all packing and unpacking so far. The host never
+   * waits.
    */
   abstract join(): void;
   /**
-   * The buffer, `length` elements, with what was packed. On a device it joins: toArray() and copies
-   * on the current stream find it there.
+   * Returns the buffer of `length` elements that holds the packed data. On a device it joins, so
+   * that toArray() and copies on the current stream read that data.
    */
   abstract getPackBuffer(): TypedArray | Tensor;
   /**
-   * The buffer to fill before asyncUnpack; what is enqueued on the current stream comes before
-   * that.
+   * Returns the buffer to fill before asyncUnpack, which runs after all work already enqueued on
+   * the current stream.
    */
   abstract getUnpackBuffer(): TypedArray | Tensor;
   abstract stats(): HaloStats;
-  /** May be called again: when it refused, and after it was done. */
+  /** Frees the resources. It may be called again, after it threw and after it succeeded. */
   protected abstract release(): void;
 
   /** False after finalize(). */
   ready(): boolean {
     return !this.#finalized;
   }
-  /** Gives the buffers back; twice is fine. Work under way goes on and ends as it would have. */
+  /** Gives the buffers back. It may be called twice. Work under way completes. */
   finalize(): void {
     this.#finalized = true;
     this.release();
@@ -131,7 +133,7 @@ export abstract class HaloDataTransformer implements Disposable {
       throw stateError('CLOSED', `${what} after finalize(): get another transformer`);
   }
 
-  /** All arrays in the moves' order, each held against its specification. */
+  /** Returns all arrays in the moves' order, each checked against its specification. */
   protected arrays(
     what: string,
     x: HaloQuantities,
@@ -142,7 +144,10 @@ export abstract class HaloDataTransformer implements Disposable {
   }
 }
 
-/** Arrays in process memory: done when a call returns, large ones with the help of idle cores. */
+/**
+ * Transformer of arrays in process memory. A call returns when its work is done, and uses idle
+ * cores for large arrays.
+ */
 export class HaloDataTransformerHost extends HaloDataTransformer {
   readonly #pack: BigInt64Array;
   readonly #unpack: BigInt64Array;
@@ -163,8 +168,8 @@ export class HaloDataTransformerHost extends HaloDataTransformer {
     this.#move('asyncUnpack', this.#unpack, this.#own('asyncUnpack').unpack, x, y);
   }
   /**
-   * As asyncPack, into a buffer of the caller's: `length` elements of the dtype, apart from the
-   * quantities; shared memory too.
+   * Packs as asyncPack does, into a buffer of the caller's: `length` elements of the dtype, also in
+   * shared memory, that do not overlap the quantities.
    */
   packInto(buffer: TypedArray, x: HaloQuantities, y?: HaloQuantities | null): void {
     this.#move('packInto', this.#pack, buffer, x, y);
@@ -222,19 +227,18 @@ export class HaloDataTransformerHost extends HaloDataTransformer {
 }
 
 /**
- * Arrays on a device. Kernels run on a pooled stream, behind what the caller's current stream has
- * been given; on the current stream itself while that captures, so that the graph has them and a
- * replay is in its stream's order. Make it before the capture.
+ * Transformer of arrays on a device. Kernels run on a pooled stream, after all work already
+ * enqueued on the caller's current stream. While the current stream captures, they run on it, so
+ * that the graph contains them and a replay is in its stream's order. Create the transformer before
+ * the capture.
  */
 export class HaloDataTransformerDevice extends HaloDataTransformer {
   readonly #device: Device;
   readonly #made = new OwnedParts();
   readonly #stream: LentStream;
-  /**
-   * between this stream and the caller's, one way or the other: a wait is for the record there was
-   */
+  /** orders this stream and the caller's, in either direction: a wait is for the latest record */
   readonly #mark: DeviceEvent;
-  /** work was enqueued that no stream of the caller's waits for */
+  /** whether work was enqueued that no stream of the caller's waits for */
   #loose = false;
   readonly #buffers: { pack: Tensor; unpack: Tensor };
   readonly #pack: HaloLaunches;
@@ -301,8 +305,8 @@ export class HaloDataTransformerDevice extends HaloDataTransformer {
   }
 
   /**
-   * The current stream goes on behind the work here. In a capture that is on the same stream;
-   * nothing else can be waited for.
+   * Lets the current stream wait for the work here. In a capture that work is on the same stream,
+   * and waiting for other work throws.
    */
   #join(what: string, captured = false): void {
     this.checkReady(what);
@@ -318,7 +322,10 @@ export class HaloDataTransformerDevice extends HaloDataTransformer {
     }
   }
 
-  /** What a graph is made of does not wait for what was enqueued here before. */
+  /**
+   * Throws if work from before the capture is not joined, because the kernels of a graph do not
+   * wait for it.
+   */
   #checkJoined(): void {
     if (!this.#loose) return;
     const next = 'call join() after the last asyncPack or asyncUnpack before a capture';

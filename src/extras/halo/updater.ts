@@ -1,7 +1,7 @@
 /**
  * The halo exchange of one rank with its neighbours, which are other threads of this process, or
- * ranks of the same one. What arrives is waited for apart from what leaves, so that computing goes
- * on in between. The rank itself is rank.ts.
+ * ranks of the same one. The call of start() sends, and that of wait() receives, so that the caller
+ * can compute in between. The rank itself is rank.ts.
  */
 import { checkCount, checkKeys } from '../../base/checks.ts';
 import { stateError } from '../../base/errors.ts';
@@ -20,39 +20,43 @@ import { HaloRank, packingRank } from './rank.ts';
 import { checkExchange, type SharedHaloExchange } from './shared-exchange.ts';
 
 /**
- * how long a thread looks before it sleeps; and for what comes from another process before it gives
- * its event loop a turn
+ * milliseconds that a thread polls before it sleeps, and (`TURN_LOOK_MS`) that it polls for another
+ * process before it gives its event loop a turn
  */
 const LOOK_MS = 0.001;
 const TURN_LOOK_MS = 0.05;
 
-/** How a rank takes part. */
+/** Options of one rank. */
 export interface HaloUpdaterOptions {
-  /** where the rank's arrays are; 'cpu' when left out */
+  /** device of the rank's arrays (default: 'cpu') */
   device?: 'cpu' | Device;
 }
 
 export type HaloWaitOptions = WaitOptions;
 
-/** One of them that computes elsewhere shall not keep a waiter from looking. */
+/**
+ * Longest wait for another rank of this thread, whose device may compute for long, before the
+ * waiter looks again.
+ */
 const OTHERS_SLICE_MS = 1;
 
 /**
- * Exchanges halos between the ranks of what shareHaloExchange() made: NDSL's HaloUpdater, between
- * threads. One per rank. A thread that cannot go on calls fail(), so that the others learn why.
+ * Exchanges halos between the ranks of a shareHaloExchange() result: NDSL's HaloUpdater, between
+ * threads. One per rank. A thread that cannot continue calls fail(), so that the others throw with
+ * its error.
  */
 export class HaloUpdater implements Disposable {
   readonly rank: number;
   /** 'cpu', 'host:0', … */
   readonly deviceName: string;
   readonly #inside: HaloRank;
-  /** some ranks are in other processes: native code rings */
+  /** some ranks are in other processes, so native code rings the bell */
   readonly #elsewhere: boolean;
   #waiting = false;
 
   /**
-   * Takes `rank` of an exchange for the calling thread, for good. Throws RangeError for a rank that
-   * is none, ERR_HOTSLOT_STATE_BUSY for one that was taken before.
+   * Takes `rank` of an exchange for the calling thread, permanently. Throws RangeError for an
+   * invalid rank, ERR_HOTSLOT_STATE_BUSY for one that was taken before.
    */
   constructor(shared: SharedHaloExchange, rank: number, options: HaloUpdaterOptions = {}) {
     checkExchange('HaloUpdater', shared);
@@ -65,36 +69,36 @@ export class HaloUpdater implements Disposable {
     this.deviceName = this.#inside.carrier.deviceName;
   }
 
-  /** Number of the latest exchange that was started; they count from 1. */
+  /** Number of the latest exchange that was started, counted from 1. */
   get exchange(): number {
     return this.#inside.exchange;
   }
 
   /**
-   * Packs what leaves for every neighbour and returns without waiting; from then on (on a device:
-   * in stream order behind the current stream) the arrays' compute domains may change. One quantity
-   * per specification. Throws, and nothing has happened, for other quantities and
-   * (ERR_HOTSLOT_STATE_BUSY) while an exchange is under way. A device that refuses to pack is the
-   * end of the exchange, as fail() is.
+   * Packs the data for every neighbour and returns without waiting. After that the arrays' compute
+   * domains may change (on a device: by work enqueued on the current stream later). Takes one
+   * quantity per specification. Throws, without any effect, for other quantities and
+   * (ERR_HOTSLOT_STATE_BUSY) while an exchange is under way. A DeviceError while it packs fails the
+   * exchange, as fail() does.
    */
   start(x: HaloQuantities, y: HaloQuantities | null = null): void {
     this.#inside.start(x, y);
   }
 
   /**
-   * Sends what start() packed, if a device has packed it by now: true once it is on its way, or
-   * with nothing under way. Every wait does this first; a caller that computes for long on a device
-   * calls it in between, so that the neighbours need not wait.
+   * Sends the data of start() if the device has packed it by now. Returns true if it is sent, or if
+   * no exchange is under way. Every wait does this first. Call it during long computations on a
+   * device, so that the neighbours need not wait.
    */
   progress(): boolean {
     return this.#inside.progress();
   }
 
   /**
-   * Puts what arrives into the halos of the arrays that start() was given, in stream order behind
-   * and before the current stream's work. True when all has arrived, false when the time is over:
-   * call it again. Rejects when something is missing and any rank failed, or the sender closed or
-   * was lost: see fail().
+   * Unpacks the arriving data into the halos of the arrays of start(), in stream order after the
+   * current stream's earlier work and before its later work. Resolves with true when all data has
+   * arrived, and with false after `timeoutMs`: call it again. Rejects if data is missing and any
+   * rank failed, or the sender closed or was lost: see fail().
    */
   async wait(options: HaloWaitOptions = {}): Promise<boolean> {
     checkWait('wait', options);
@@ -102,7 +106,8 @@ export class HaloUpdater implements Disposable {
     const { bell, carrier } = this.#inside;
     const caller = carrier.caller();
     const park = async (seen: number, left: number) => {
-      // A wake of another process costs an event loop's turn: what is nearly there is looked for.
+      // A wake-up by another process costs a turn of the event loop, so this polls for data that is
+      // about to arrive.
       if (this.#elsewhere && lookElsewhere(bell, seen, Math.min(left, TURN_LOOK_MS))) return;
       const rung = bell.parkAsync(seen, Math.min(left, MAX_PARK_MS));
       const packing = packingRank();
@@ -117,9 +122,9 @@ export class HaloUpdater implements Disposable {
   }
 
   /**
-   * The same, blocking, for worker threads; on the main thread it returns if no waiting is needed,
-   * else it throws ERR_HOTSLOT_STATE_MAIN_THREAD. Throws ERR_HOTSLOT_STATE_EMPTY where it would
-   * wait for ever, for a rank of this thread that has not started.
+   * Does what wait() does and blocks, for worker threads. On the main thread it returns if no
+   * waiting is needed, else it throws ERR_HOTSLOT_STATE_MAIN_THREAD. Throws ERR_HOTSLOT_STATE_EMPTY
+   * if it would never end, because it waits for a rank of this thread that has not started.
    */
   waitSync(options: { timeoutMs?: number } = {}): boolean {
     checkWaitSync('waitSync', options);
@@ -143,7 +148,8 @@ export class HaloUpdater implements Disposable {
   }
 
   /**
-   * start() and wait(). What the blocking form refuses on the main thread can be awaited by wait().
+   * Calls start() and wait(). If the blocking form throws on the main thread, the exchange has
+   * started, and wait() can await it.
    */
   async update(
     x: HaloQuantities,
@@ -165,17 +171,18 @@ export class HaloUpdater implements Disposable {
   }
 
   /**
-   * This rank cannot go on: every rank that misses something or calls throws an error with `error`
-   * as its cause. The first one wins. A rank that is found closed or lost counts as a failure of
-   * the one that found it so.
+   * Declares that this rank cannot continue: every rank that misses data or calls throws an error
+   * with `error` as its cause. The first failure wins. A rank that is found closed or lost counts
+   * as a failure of the rank that found it.
    */
   fail(error: unknown): void {
     this.#inside.fail(error);
   }
 
   /**
-   * Leaves the exchange; twice is fine. Neighbours get what was sent before; of an exchange under
-   * way they get this rank's part if it is packed by now. A rank that still waits for more throws.
+   * Leaves the exchange. It may be called twice. Neighbours get the data that was sent before, and
+   * this rank's part of an exchange under way if it is packed by now. A rank that still waits for
+   * more throws.
    */
   close(): void {
     this.#inside.close();

@@ -1,6 +1,4 @@
-/**
- * How an operand's bytes get from one spec's device to another's, in the order that events give.
- */
+/** Copies of an operand's bytes from one spec's device to another's, ordered by events. */
 
 import { arrayOf, type TypedArray } from '../../base/dtype.ts';
 import type { CpuTensor } from '../../device/cpu-tensor.ts';
@@ -14,13 +12,13 @@ import { denseCopy } from './dense.ts';
 import type { DeviceSpec } from './device-spec.ts';
 
 /**
- * What is enqueued on `later` from now on comes after what is on `earlier`: the devices wait, the
+ * Orders work enqueued on `later` from now on after the work on `earlier`. The devices wait, the
  * host does not.
  */
 function follow(later: Stream, earlier: Stream): void {
   if (later.handle === earlier.handle) return;
-  // Not through the device object: a stream outlives it. A wait is for the record there was, so the
-  // event may go at once.
+  // Not through the device object: a stream outlives it. A wait is for the latest record, so the
+  // event may close at once.
   const { device } = earlier;
   using mark = new OpenedEvent(device, nativeEvents().createEvent(device.handle, false), false);
   earlier.record(mark);
@@ -28,8 +26,8 @@ function follow(later: Stream, earlier: Stream): void {
 }
 
 /**
- * The stream that reads the input, behind whatever makes it: behind `startEvent`, else behind the
- * source's current stream.
+ * Returns the stream that reads the input, ordered after `startEvent`, or else after the source's
+ * current stream.
  */
 export function readerOf(source: DeviceSpec, startEvent: DeviceEvent | undefined): Stream {
   const reader = source.transferStream ?? source.current;
@@ -38,10 +36,9 @@ export function readerOf(source: DeviceSpec, startEvent: DeviceEvent | undefined
   return reader;
 }
 
-/** Fresh memory on a device, filled by `fill`; closed when that fails. */
+/** Allocates memory on a device and fills it by `fill`. Closes it if that throws. */
 function filled(device: Device, like: Tensor | CpuTensor, fill: (out: Tensor) => void): Tensor {
-  // Memory that was used before is given out again only when what used it is done: a copy into it
-  // need not wait.
+  // Memory is reused only when the work that used it is done, so a copy into it need not wait.
   return allOrNothing((own) => {
     const out = own(device.allocate({ shape: like.shape, dtype: like.dtype, zeroed: false }));
     if (out.size > 0) fill(out);
@@ -49,7 +46,9 @@ function filled(device: Device, like: Tensor | CpuTensor, fill: (out: Tensor) =>
   });
 }
 
-/** From one device of a family to another. The target's current stream waits for it. */
+/**
+ * Copies from one device of a family to another. The target's current stream waits for the copy.
+ */
 export function copyOver(x: Tensor, transfer: Stream, from: DeviceSpec, to: DeviceSpec): Tensor {
   const [source, target] = [from.device, to.device] as [Device, Device];
   return filled(target, x, (out) => {
@@ -61,8 +60,8 @@ export function copyOver(x: Tensor, transfer: Stream, from: DeviceSpec, to: Devi
       follow(current, transfer);
       return;
     }
-    // In two steps, through pinned memory of the source, which is kept until the second is done:
-    // that one is the target's.
+    // In two steps, through pinned memory of the source. The second copy runs on the target, and
+    // the memory is kept until it is done.
     using staging = new Handle(
       nativeMemory().read(transfer.handle, dense.handle, dense.byteOffset, dense.bytes),
     );
@@ -78,14 +77,17 @@ export function copyOver(x: Tensor, transfer: Stream, from: DeviceSpec, to: Devi
   });
 }
 
-/** From process memory to a device: the bytes are taken at once. */
+/** Copies from process memory to a device. The bytes are read before it returns. */
 export function enter(values: CpuTensor, to: DeviceSpec): Tensor {
   return filled(to.device as Device, values, (out) => {
     out.write(values.data, to.current);
   });
 }
 
-/** The elements, row-major. Blocks this thread, helping the device; never on the main thread. */
+/**
+ * Returns the elements, row-major. Blocks this thread, which helps the device. Never call it on the
+ * main thread.
+ */
 export function readSync(x: Tensor, reader: Stream, from: DeviceSpec): TypedArray {
   const data = arrayOf(x.dtype, x.size);
   if (x.size === 0) return data;

@@ -1,6 +1,6 @@
 /**
- * Where an operator's input or output lives, and the two streams there: the one that computes, the
- * one that copies away.
+ * The device of an operator's input or output, and the two streams there: one computes, one copies
+ * away.
  */
 
 import { describeValue } from '../../base/checks.ts';
@@ -14,23 +14,23 @@ import { guardConstruction, Owner, own } from '../../device/owner.ts';
 import { belongingStream, dropFailed } from '../../device/stream.ts';
 
 /**
- * After a refusal: where the process's transfer stream from `spec` to `other` has failed, or is
- * gone, the next call gets another one. For the package itself; not exported from it.
+ * Replaces the process's transfer stream from `spec` to `other` after an error, if that stream has
+ * failed or is gone. For the package itself, which does not export it.
  */
 export let renewTransfer: (spec: DeviceSpec, other: DeviceSpec) => void;
 
 /**
- * torchlinops' DeviceSpec. Streams that were given stay the giver's, and so does a Device; a device
+ * torchlinops' DeviceSpec. The caller keeps the streams and the Device that it passes. A device
  * opened here by name is closed here.
  */
 export class DeviceSpec extends Owner {
-  /** 'cpu' is plain process memory and no device */
+  /** 'cpu' means plain process memory */
   readonly device: Device | 'cpu';
-  /** the caller's, never the default */
+  /** the stream that the caller passed, never the default one */
   readonly #given: Stream | null;
   #compute: Stream | null;
   #transfer: Stream | null;
-  /** the transfer stream is the process's */
+  /** the transfer stream belongs to the process */
   #shared = false;
 
   /**
@@ -69,8 +69,8 @@ export class DeviceSpec extends Owner {
   }
 
   /**
-   * What copies from and to here are ordered by now: the compute stream that was given, else the
-   * device's current stream.
+   * The stream that orders copies from and to this device: the compute stream that was passed, else
+   * the device's current stream.
    */
   get current(): Stream {
     if (this.device === 'cpu') throw typeError('cpu is plain process memory: it has no streams');
@@ -78,8 +78,8 @@ export class DeviceSpec extends Owner {
   }
 
   /**
-   * Between two devices, neither of them cpu: sets the transfer stream to the other one and the
-   * compute stream, which is the device's default one. A stream there is already stays.
+   * Sets the transfer stream to the other device, and the compute stream to this device's default
+   * one. Streams that are set already stay. Does nothing if one of the two is cpu.
    */
   p2pSetup(other: DeviceSpec | Device): void {
     const target = other instanceof DeviceSpec ? other.device : checkDevice('p2pSetup', other);
@@ -90,9 +90,9 @@ export class DeviceSpec extends Owner {
   }
 
   /**
-   * The stream that copies from `source` to `target`: on the source, one per ordered pair and
-   * process, the same in every thread; it closes with the source, when no thread has that open any
-   * more. torchlinops' STREAM_POOL.
+   * Returns the stream that copies from `source` to `target`. It is a stream of the source, one per
+   * ordered pair and process, and the same in every thread. It closes with the source, when no
+   * thread has that open any more. torchlinops' STREAM_POOL.
    */
   static getTransferStream(source: Device | DeviceSpec, target: Device | DeviceSpec): Stream {
     const [from, to] = [source, target].map((each) =>
@@ -130,7 +130,7 @@ export class DeviceSpec extends Owner {
   }
 }
 
-/** A call with more arguments than there are means something else than it says. */
+/** Throws TypeError for surplus arguments, which the caller must have meant otherwise. */
 export function refuseSurplus(rule: string, surplus: readonly unknown[]): void {
   if (surplus.length > 0)
     throw typeError(

@@ -1,6 +1,4 @@
-/**
- * Linear operators whose dimensions have names, and what is made of them: chains, and the identity.
- */
+/** Linear operators whose dimensions have names, chains of them, and the identity. */
 
 import { checkKeys, describeValue } from '../../base/checks.ts';
 import { rangeError, typeError } from '../../base/errors.ts';
@@ -17,13 +15,13 @@ import {
 
 export interface ForwardOptions {
   /**
-   * the input is there when this event is done, instead of when its device's current stream has
+   * the input is ready when this event is done, instead of when its device's current stream has
    * come this far
    */
   startEvent?: DeviceEvent;
 }
 
-/** torchlinops' NamedLinop. Null stands for what is not known, and fits everything. */
+/** torchlinops' NamedLinop. A null shape or device is unknown, and fits every other. */
 export abstract class NamedLinop {
   readonly ishape: NamedShape | null;
   readonly oshape: NamedShape | null;
@@ -42,12 +40,12 @@ export abstract class NamedLinop {
     return null;
   }
   /**
-   * A fresh tensor, the caller's to close, or the input itself (or a view of it). Enqueues and
-   * returns; a promise where the host has to wait.
+   * Enqueues the operator and returns a new tensor, which the caller closes, or the input itself
+   * (or a view of it). Returns a promise if the host has to wait.
    */
   abstract forward(x: Operand, options?: ForwardOptions): Answer;
   abstract adjoint(): NamedLinop;
-  /** adjoint ∘ inner ∘ forward; without `inner`, adjoint ∘ forward. */
+  /** Returns adjoint ∘ inner ∘ forward or, without `inner`, adjoint ∘ forward. */
   normal(inner?: NamedLinop): NamedLinop {
     return new Chain(...[this, inner, this.adjoint()].filter((each) => each !== undefined));
   }
@@ -56,10 +54,10 @@ export abstract class NamedLinop {
   }
 }
 
-/** Gives its input itself. */
+/** Returns its input. */
 export class Identity extends NamedLinop {
   private readonly spec: DeviceSpec | null;
-  /** With a spec it takes only what is on that device. */
+  /** With a spec it accepts only operands on that device. */
   constructor(ioshape: NamedShape | null = null, spec: DeviceSpec | null = null) {
     super(ioshape, ioshape);
     this.spec = spec;
@@ -83,9 +81,9 @@ export class Identity extends NamedLinop {
 }
 
 /**
- * Operators in the order in which they run. Neighbours must agree in shape and device. What lies
- * between two of them is closed as soon as the second is enqueued: device memory lasts as long as
- * the work that uses it.
+ * Operators in the order in which they run. Neighbours must agree in shape and device. The tensor
+ * between two operators is closed as soon as the second one is enqueued: device memory lasts as
+ * long as the work that uses it.
  */
 export class Chain extends NamedLinop {
   readonly linops: readonly NamedLinop[];
@@ -120,9 +118,9 @@ export class Chain extends NamedLinop {
   }
 
   /**
-   * Only the first operator starts with `startEvent`; a later transfer waits for its own device's
-   * current stream. Where the first is no transfer, the current stream waits for the event. A
-   * promise if an operator gives one.
+   * Runs the operators. Only the first one starts with `startEvent`, and a later transfer waits for
+   * its own device's current stream. If the first one does not take a `startEvent`, the current
+   * stream waits for the event. Returns a promise if an operator does.
    */
   forward(x: Operand, options: ForwardOptions = {}): Answer {
     checkKeys('forward', options, ['startEvent']);
@@ -179,8 +177,8 @@ export class Chain extends NamedLinop {
 }
 
 /**
- * Closes an intermediate, unless its memory is the chain's input or lives on in what was made of
- * it.
+ * Closes an intermediate tensor, unless its memory is that of the chain's input or of the
+ * operator's output.
  */
 function release(x: Operand, input: Operand, output?: Operand): void {
   const storage = (of: Operand | undefined) => (of instanceof Tensor ? of.storage : null);

@@ -1,4 +1,4 @@
-/** What operators take and give, and how it is checked at their door. */
+/** Inputs and outputs of operators, and the checks that run before any side effect. */
 
 import { describeValue } from '../../base/checks.ts';
 import type { TypedArray } from '../../base/dtype.ts';
@@ -9,21 +9,21 @@ import { Tensor } from '../../device/device.ts';
 /** Names of dimensions, outermost first. */
 export type NamedShape = readonly string[];
 /**
- * What operators take and give: on a device a Tensor; on the cpu a CpuTensor, or an array as one
- * dimension.
+ * Input or output of an operator: a Tensor on a device, and a CpuTensor, or an array with one
+ * dimension, on the cpu.
  */
 export type Operand = Tensor | CpuTensor | TypedArray;
 export type Answer = Operand | Promise<Operand>;
 
-/** An operator, as far as its input goes: null stands for what is not known. */
+/** The properties of an operator that describe its input. Null means unknown. */
 interface Taker {
   readonly ishape: NamedShape | null;
   readonly idevice: string | null;
 }
 
 /**
- * The input as a tensor. Throws TypeError for one of another device or rank,
- * ERR_HOTSLOT_STATE_CLOSED for one that is closed.
+ * Returns the input as a tensor. Throws TypeError for one of another device or rank,
+ * ERR_HOTSLOT_STATE_CLOSED for a closed one.
  */
 export function checkOperand(linop: Taker, x: Operand): Tensor | CpuTensor {
   if (!(x instanceof Tensor || x instanceof CpuTensor || ArrayBuffer.isView(x)))

@@ -22,7 +22,7 @@ export class ToDevice extends NamedLinop implements Disposable {
   readonly ispec: DeviceSpec;
   readonly ospec: DeviceSpec;
   override readonly takesStart = true;
-  /** specs made here of names and devices */
+  /** specs created here from names and devices */
   readonly #made = new OwnedParts();
 
   /**
@@ -52,24 +52,24 @@ export class ToDevice extends NamedLinop implements Disposable {
   override get odevice(): string {
     return this.ospec.name;
   }
-  /** Neither side is cpu; host devices are devices. */
+  /** True if neither side is cpu. Host devices count as devices. */
   get isGpu2gpu(): boolean {
     return this.ispec.device !== 'cpu' && this.ospec.device !== 'cpu';
   }
 
   /**
-   * The input's elements, shape and dtype on the output device; the input itself when the devices
-   * are the same. Throws TypeError for input of another device or rank, or of strides that cannot
-   * be moved (see denseCopy), ERR_HOTSLOT_STATE_CLOSED for closed input. The input may be closed,
-   * and an array overwritten, at once; a caller that writes to a device tensor again waits for the
-   * copy first, as the source's own stream does not.
+   * Returns the input's elements, shape and dtype on the output device, or the input itself if the
+   * devices are the same. Throws TypeError for input of another device or rank, or of strides that
+   * cannot be moved (see denseCopy), ERR_HOTSLOT_STATE_CLOSED for closed input. The input may be
+   * closed, and an array overwritten, at once. Wait for the copy before you write to a device
+   * tensor again, because the source's own stream does not wait for it.
    *
-   * - device → device of its family: a Tensor at once; work on the target's current stream comes
+   * - device → device of its family: a Tensor at once, and work on the target's current stream runs
    *   after the copy
    * - cpu → device: a Tensor at once, likewise
    * - device → cpu: a promise of a CpuTensor with all of its bytes
-   * - device → device of another family: a promise of a Tensor; neither's events mean anything to
-   *   the other, so the host carries it
+   * - device → device of another family: a promise of a Tensor, because the host carries the bytes:
+   *   neither can wait for the other's events
    */
   forward(x: Operand, options: ForwardOptions = {}): Operand | Promise<Tensor | CpuTensor> {
     const input = this.#check(x, options);
@@ -88,8 +88,8 @@ export class ToDevice extends NamedLinop implements Disposable {
   }
 
   /**
-   * As forward, in a worker: what would be a promise is waited for, helping the device.
-   * ERR_HOTSLOT_STATE_MAIN_THREAD there.
+   * Does what forward does, in a worker, and waits and helps the device if forward would return a
+   * promise. Throws ERR_HOTSLOT_STATE_MAIN_THREAD on the main thread.
    */
   forwardSync(x: Operand, options: ForwardOptions = {}): Operand {
     refuseMainThread(`forward() of ${this}`);
@@ -101,17 +101,17 @@ export class ToDevice extends NamedLinop implements Disposable {
     return ospec.device === 'cpu' ? values : enter(values, ospec);
   }
 
-  /** Back again, with the same specs: close this operator last. */
+  /** Returns the operator that moves back, with the same specs. Close this operator last. */
   adjoint(): ToDevice {
     return new ToDevice(this.ospec, this.ispec, this.oshape);
   }
-  /** The identity; with `inner`, adjoint ∘ inner ∘ forward. */
+  /** Returns the identity or, with `inner`, adjoint ∘ inner ∘ forward. */
   override normal(inner?: NamedLinop): NamedLinop {
     return inner === undefined ? new Identity(this.ishape, this.ispec) : super.normal(inner);
   }
   /**
-   * The operator for one tile, by dimension name: the same one, for a part goes where the whole
-   * goes.
+   * Returns the operator for one tile, given by dimension names. It has the same devices, because a
+   * part moves where the whole does.
    */
   split(tile: Readonly<Record<string, { start: number; stop: number }>>): ToDevice {
     if (typeof tile !== 'object' || tile === null)
@@ -143,7 +143,10 @@ export class ToDevice extends NamedLinop implements Disposable {
     this.close();
   }
 
-  /** The target's streams can wait for the source's events; else the host carries the bytes. */
+  /**
+   * True if the target's streams can wait for the source's events. Otherwise the host carries the
+   * bytes.
+   */
   get #ordered(): boolean {
     const [source, target] = [this.ispec.device, this.ospec.device];
     return (
@@ -153,7 +156,10 @@ export class ToDevice extends NamedLinop implements Disposable {
   #reader(startEvent: DeviceEvent | undefined): Stream {
     return this.#renewing(() => readerOf(this.ispec, startEvent));
   }
-  /** An error on a stream is sticky: the next call shall not meet this one. */
+  /**
+   * Replaces the transfer stream after an error, which is sticky, so that the next call does not
+   * meet it.
+   */
   #renewing<T>(enqueue: () => T): T {
     try {
       return enqueue();

@@ -1,6 +1,6 @@
 /**
- * What some ranks of which are in other processes: its words and bytes as the MPI thread is given
- * them, and its letters.
+ * An exchange with ranks in other processes: the words and bytes that the MPI thread gets, and its
+ * letters.
  */
 import { dtypes } from '../../base/dtype.ts';
 import { rangeError } from '../../base/errors.ts';
@@ -32,9 +32,11 @@ import type { HaloJob, Ranks } from './native.ts';
 /** MPI counts a message's bytes by an int. */
 export const MAX_BYTES = 2 ** 31 - 1;
 
-/** What goes between processes: ranks, and buffers of two halves between them. */
+/**
+ * The layout of an exchange between processes: its ranks, and buffers of two halves between them.
+ */
 interface Laid {
-  /** for errors: what processes begin, and what takes a rank of it */
+  /** names in errors: of the exchange, and of the class that takes one of its ranks */
   readonly what: string;
   readonly user: string;
   readonly ranks: number;
@@ -42,10 +44,10 @@ interface Laid {
   readonly data: Place;
   readonly elsewhere: RanksElsewhere;
   readonly buffers: readonly Halves[];
-  /** what has to be the same in every process */
+  /** options that must be the same in every process */
   readonly facts: unknown;
 }
-/** What goes from one rank to another. */
+/** The buffer from one rank to another. */
 interface Halves {
   readonly reader: number;
   readonly sender: number;
@@ -57,8 +59,8 @@ interface Halves {
 }
 
 /**
- * Throws RangeError where ranks cannot be shared out evenly, in order, or an edge has too many
- * bytes.
+ * Lays out a halo exchange. Throws RangeError if the ranks cannot be divided evenly, in order, or
+ * if an edge has more than `MAX_BYTES` bytes.
  */
 export function haloElsewhere(
   options: HaloExchangeOptions,
@@ -104,7 +106,7 @@ export function haloElsewhere(
   };
 }
 
-/** A rank per process. */
+/** Lays out a learner group with one rank per process. */
 export function groupElsewhere(
   parameters: number,
   here: number,
@@ -155,7 +157,7 @@ export class ExchangeElsewhere {
   readonly facts: unknown;
   readonly #laid: Laid;
   readonly #words: ExchangeControlBlock;
-  /** of a learner group */
+  /** only for a learner group */
   #questions: Questions | null = null;
   #send: (letter: Letter) => void = () => {};
   /** the first failure came from another process, or was sent there */
@@ -171,7 +173,7 @@ export class ExchangeElsewhere {
       if (!this.#words.isHere(rank)) this.#words.standIn(rank);
   }
 
-  /** Letters go this way from here on. */
+  /** Sends letters through `native` from now on. */
   begin(native: Ranks, job: number): void {
     this.#send = (letter) => native.send(job, written(letter));
   }
@@ -207,7 +209,7 @@ export class ExchangeElsewhere {
     };
   }
 
-  /** It has failed here first: the others learn why. */
+  /** Sends the reason to the other processes if the exchange failed here first. */
   tellNote(native: Ranks, job: number): void {
     const { failure } = this.#words;
     if (this.#noted || failure === null) return;
@@ -215,7 +217,7 @@ export class ExchangeElsewhere {
     native.send(job, written({ kind: 'note', ...failure }));
   }
 
-  /** A rank here has left; one that failed has said why before. */
+  /** Reports that a rank here has left. A failed rank has sent its reason before. */
   tellLeft(native: Ranks, job: number, rank: number, state: number, exchange: number): void {
     native.send(job, written({ kind: 'left', rank, state, exchange }));
   }
@@ -239,7 +241,7 @@ export class ExchangeElsewhere {
     this.#words.bell(rank).ring();
   }
 
-  /** The end for every rank here: MPI failed, or processes did not agree. */
+  /** Fails every rank here, because MPI failed or the processes did not agree. */
   fail(error: Error): void {
     this.#words.fail({ rank: -1, exchange: 0, error });
     this.#words.ringAll();

@@ -1,11 +1,13 @@
-/** Who started this process as one of several, and which MPI libraries it can belong to. */
+/**
+ * The launcher that started this process as one of several, and the MPI libraries it may belong to.
+ */
 import { describeValue } from '../../base/checks.ts';
 import { typeError, unavailableError } from '../../base/errors.ts';
 
 export interface Launcher {
-  /** in errors */
+  /** name in errors */
   readonly name: string;
-  /** processes that it started */
+  /** number of processes that it started */
   readonly size: number;
   /** names to be tried, the likeliest first */
   readonly libraries: readonly string[];
@@ -13,12 +15,15 @@ export interface Launcher {
 
 const openMpi = ['libmpi.so.40'];
 const mpich = ['libmpi.so.12', 'libmpich.so.12'];
-/** The standard ABI of MPI 5; `.so.0` is what MPICH 5.0 called it. */
+/** The standard ABI of MPI 5, which MPICH 5.0 called `.so.0`. */
 const standard = ['libmpi_abi.so.1', 'libmpi_abi.so.0'];
 
 const START = 'start it as one of several processes, such as: mpirun -n 2 node main.mjs';
 
-/** By the variables that launchers leave. Throws ERR_HOTSLOT_UNAVAILABLE where none did. */
+/**
+ * Finds the launcher by the environment variables that it sets. Throws ERR_HOTSLOT_UNAVAILABLE if
+ * none is set.
+ */
 export function launcherOf(env: NodeJS.ProcessEnv, library: string | undefined): Launcher {
   if (library !== undefined && typeof library !== 'string')
     throw typeError(`library must name an MPI library to open, got ${describeValue(library)}`);

@@ -1,6 +1,4 @@
-/**
- * One of several processes that an MPI launcher started: what it has of MPI, opened at run time.
- */
+/** The MPI of one of several processes that a launcher started, opened at run time. */
 import { checkKeys, describeValue } from '../../base/checks.ts';
 import { Closing } from '../../base/closing.ts';
 import {
@@ -22,24 +20,24 @@ import { Notice, newRanks, type Ranks } from './native.ts';
 
 export interface OpenMpiOptions {
   /**
-   * the library, where it is not the launcher's usual one; HOTSLOT_MPI in the environment says the
-   * same
+   * the library, if it is another than the launcher's usual one (default: HOTSLOT_MPI in the
+   * environment)
    */
   library?: string;
 }
 
 /**
- * Opens the MPI library that this process's launcher belongs to, in a thread of its own, and takes
- * part in it: once per process. Resolves when all processes have come so far. Rejects with
- * ERR_HOTSLOT_UNAVAILABLE, in words, without a launcher, without a library, and where the library
- * is another one than the launcher's; ERR_HOTSLOT_STATE_BUSY for a second time.
+ * Opens the MPI library of this process's launcher in a thread of its own, once per process.
+ * Resolves when all processes have called it. Rejects with ERR_HOTSLOT_UNAVAILABLE without a
+ * launcher, without a library, and if the library is not the launcher's. A second call rejects with
+ * ERR_HOTSLOT_STATE_BUSY.
  */
 export async function openMpi(options: OpenMpiOptions = {}): Promise<MpiProcess> {
   checkKeys('openMpi', options, ['library']);
   const launcher = launcherOf(process.env, options.library);
   const inside = new Inside(launcher);
   const { rank, size, name } = await inside.opened;
-  // A library that finds no launcher of its kind takes itself for the only one.
+  // A library that finds no launcher of its kind reports one process.
   if (size !== launcher.size) {
     const text = `${launcher.name} started ${launcher.size} processes, and ${name} says there ${size === 1 ? 'is' : 'are'} ${size}`;
     await inside.close();
@@ -57,51 +55,52 @@ interface Facts {
 }
 
 /**
- * What openMpi() gives. `close()` it at the end, in every process: a launcher takes one that ends
- * without it for a crash.
+ * The result of openMpi(). Call `close()` at the end, in every process: a launcher treats a process
+ * that ends without it as a crash.
  */
 export interface MpiProcess extends AsyncDisposable {
-  /** of this process, from 0 */
+  /** rank of this process, from 0 */
   readonly rank: number;
-  /** processes in all */
+  /** number of processes */
   readonly size: number;
   /**
-   * the library's own words and the file that was opened, such as 'Open MPI v4.1.4 (libmpi.so.40)'
+   * the library's version and the file that was opened, such as 'Open MPI v4.1.4 (libmpi.so.40)'
    */
   readonly name: string;
 
   /**
-   * A halo exchange whose ranks are shared out evenly among the processes, in order: with as many
-   * ranks as processes, a process's rank is `rank`. Every process calls it, with the same options,
-   * in the same order as whatever else they do together; those that differ fail the exchange in
-   * every process. From here on it is as shareHaloExchange() made it: HaloUpdater(exchange, rank),
+   * Creates a halo exchange whose ranks are divided evenly among the processes, in order: with as
+   * many ranks as processes, a process's rank is `rank`. Every process calls it with the same
+   * options, in the same order as the other collective calls. Differing options fail the exchange
+   * in every process. Use the result as that of shareHaloExchange(): HaloUpdater(exchange, rank),
    * also in other threads of this process. Throws as shareHaloExchange() does, and RangeError for
-   * ranks that cannot be shared out.
+   * ranks that cannot be divided evenly.
    */
   shareHaloExchange(options: HaloExchangeOptions): SharedHaloExchange;
 
   /**
-   * A learner group with a rank per process, for LearnerGroup.join(), which calls this. Every
-   * process does, with as many parameters; those that differ fail the group in every process.
+   * Creates a learner group with a rank per process, for LearnerGroup.join(), which calls this.
+   * Every process calls it with the same number of parameters. Differing numbers fail the group in
+   * every process.
    */
   shareLearnerGroup(options: { parameters: number }): SharedLearnerGroup;
 
   /**
-   * Everyone's numbers, in the order of ranks. Every process calls it with equally many, in the
-   * same order as whatever else they do together. Rejects with a TypeError where they do not, a
-   * RangeError for more than 2 GiB.
+   * Resolves with the numbers of every process, in the order of ranks. Every process calls it with
+   * equally many, in the same order as the other collective calls. Rejects with a TypeError if they
+   * do not, and with a RangeError for more than 2 GiB.
    */
   allGather(values: Float64Array): Promise<Float64Array[]>;
 
   /**
-   * Sends what was given to it, waits until every process has come so far, and ends MPI, which
-   * cannot be opened again in this process. Rejects with ERR_HOTSLOT_STATE_BUSY, and nothing has
-   * happened, while a rank of this process is in an exchange.
+   * Sends all pending data, waits until every process has called close(), and ends MPI, which
+   * cannot be opened again in this process. Rejects with ERR_HOTSLOT_STATE_BUSY, without any
+   * effect, while a rank of this process is in an exchange.
    */
   close(): Promise<void>;
 }
 
-/** Its methods are told at MpiProcess. */
+/** MpiProcess documents its methods. */
 class Opened implements MpiProcess {
   readonly rank: number;
   readonly size: number;
@@ -133,7 +132,7 @@ class Opened implements MpiProcess {
       throw rangeError(
         `allGather takes ${MAX_BYTES} bytes of each process at most, got ${values.byteLength}`,
       );
-    // As they are now: it may have to wait for what was begun before.
+    // A copy of the present values: earlier collective calls may have to end first.
     const all = await this.#inside.gather(new Uint8Array(values.slice().buffer));
     const numbers = new Float64Array(Uint8Array.from(all).buffer);
     return Array.from({ length: this.size }, (_, rank) =>
@@ -154,7 +153,7 @@ interface Waiting {
   reject(error: Error): void;
 }
 
-/** What the thread is asked and what it answers. */
+/** Sends requests to the MPI thread and receives its answers. */
 class Inside {
   readonly opened: Promise<Facts>;
   readonly #native: Ranks;
@@ -162,7 +161,7 @@ class Inside {
   readonly #exchanges = new Map<number, ExchangeElsewhere>();
   readonly #waiting = new Map<number, Waiting>();
   #token = 0;
-  /** what processes do together is begun one after the other */
+  /** tail of the collective calls, which begin one after the other */
   #together: Promise<unknown> = Promise.resolve();
   #failed: Error | null = null;
   readonly #closing = new Closing();
@@ -223,7 +222,7 @@ class Inside {
         await this.#agree('the end', null);
         await this.#asked((token) => this.#native.close(token));
       }).catch((error: unknown) => {
-        // Others were at something else: it can be tried again.
+        // The other processes made another call, so close() can be tried again.
         this.#closing.retry();
         throw error;
       }),
@@ -234,7 +233,10 @@ class Inside {
     checkAgreed(await this.#asked((token) => this.#native.agree(token, recordOf(what, facts))));
   }
 
-  /** Does something behind what was begun before, and keeps the process until it is over. */
+  /**
+   * Runs `does` after the collective calls that were begun before. The process stays alive until it
+   * is over.
+   */
   #inTurn<T>(does: () => Promise<T>): Promise<T> {
     const done = this.#together.then(does, does);
     this.#together = done;
@@ -276,7 +278,7 @@ class Inside {
   }
 }
 
-/** The file that was opened, and the first of the library's own words. */
+/** Returns the library's version and the file that was opened. */
 function nameOf(bytes: Uint8Array): string {
   const [file, words = ''] = new TextDecoder().decode(bytes).split('\n');
   const [version = ''] = words.split(',');

@@ -1,7 +1,7 @@
 /** The process's own MPI thread, as ranks.node has it. */
 import { loadAddon } from '../../base/addon.ts';
 
-/** What the thread tells, in the order of native/ranks/thread.hpp. */
+/** Kinds of the thread's notices, numbered as in native/ranks/thread.hpp. */
 export const Notice = {
   opened: 0,
   failed: 1,
@@ -35,7 +35,7 @@ export interface HaloJob {
   data: Uint8Array;
   /** five per buffer: reader, sender, byte offset, stride, bytes of a half */
   buffers: Float64Array;
-  /** of each rank, and of this one */
+  /** the process of each rank */
   process: Int32Array;
   here: number;
 }

@@ -1,7 +1,7 @@
 /**
- * Whether managed memory can be used in this process: found out once, by whichever thread asks
- * first, and remembered in the native core, so that every thread answers alike. What can hang is
- * done in a child process that can be killed.
+ * Whether managed memory can be used in this process: probed once, by whichever thread asks first,
+ * and stored in the native core, so that every thread gets the same answer. The probe may hang, so
+ * it runs in a child process that can be killed.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { isMainThread } from 'node:worker_threads';
@@ -23,7 +23,7 @@ export const CompilationState = Object.freeze({
 export type CompilationState = (typeof CompilationState)[keyof typeof CompilationState];
 
 const TIMEOUT_MS = 30_000;
-/** How often it is looked whether another thread's probe has ended. */
+/** Interval at which a thread checks whether another thread's probe has ended. */
 const LOOK_MS = 10;
 
 /** Read once per thread: it never changes. */
@@ -38,14 +38,15 @@ function outcome(text = nativeManaged().probeOutcome()): Outcome | undefined {
 
 /**
  * Finds out whether managed memory works here, in a child process that is killed after `timeoutMs`
- * milliseconds; once per process, so a later call, or one of another thread, gives the first one's
- * result. `success`: the probe has ended and said something of every family, also where that is a
- * reason against it. Rejects only wrong options (TypeError, RangeError): a failure is a state, see
- * compilationError(). A time-out is one process warning (UnifiedMemoryWarning) besides. A `signal`
- * that aborts ends the waiting, not the probe: it rejects with its reason.
+ * milliseconds. The probe runs once per process, so a later call, or one of another thread,
+ * resolves with the first one's result. `success` means that the probe ended and reported on every
+ * family, even if it reported a reason against one. Rejects only for wrong options (TypeError,
+ * RangeError): a failure is a state, see compilationError(). A time-out also emits one process
+ * warning (UnifiedMemoryWarning). If `signal` aborts, the call rejects with the signal's reason,
+ * and the probe continues.
  *
- * From Megatron's core.inference.unified_memory, where it compiles an allocator; here there is
- * nothing to compile.
+ * From Megatron's core.inference.unified_memory, where it compiles an allocator. This one compiles
+ * nothing.
  */
 export async function compileAllocator(
   options: { timeoutMs?: number; signal?: AbortSignal } = {},
@@ -67,7 +68,10 @@ async function compiled(timeoutMs: number): Promise<CompilationState> {
   }
 }
 
-/** The same, with the calling thread blocked meanwhile; throws where that could never end. */
+/**
+ * Probes as compileAllocator() does, and blocks the calling thread until the result is known.
+ * Throws if that could never end.
+ */
 export function compileAllocatorSync(): void {
   while (!known) {
     const claimed = answered(nativeManaged().claimProbe());
@@ -92,7 +96,7 @@ function publish({ error, reasons }: Outcome): void {
     process.emitWarning(error.message, 'UnifiedMemoryWarning');
 }
 
-/** `unattempted` until a probe has ended, and alike in every thread. */
+/** Returns `unattempted` until a probe has ended. The state is the same in every thread. */
 export function compilationState(): CompilationState {
   const found = outcome();
   if (!found) return CompilationState.unattempted;
@@ -100,14 +104,14 @@ export function compilationState(): CompilationState {
 }
 
 /**
- * Why the state is `failure`; null in any other. The error is made anew per thread, with the same
- * text.
+ * Returns why the state is `failure`, or null in any other state. Each thread has an error of its
+ * own, with the same text.
  */
 export function compilationError(): Error | null {
   return outcome()?.error ?? null;
 }
 
-/** Why a family has no managed memory as far as the probe knows; null where it has. */
+/** Returns why a family has no managed memory as far as the probe knows, or null if it has. */
 export function familyReason(family: DeviceFamily): string | null {
   return outcome()?.reasons[family] ?? null;
 }

@@ -1,6 +1,6 @@
 /**
- * Moving and advising all parameters of a module: each byte once, however many names it has, and
- * all checks first.
+ * Moves and advises all parameters of a module: each byte once, however many names it has, and
+ * after all checks.
  */
 
 import { checkFlag, checkKeys, describeValue } from '../../base/checks.ts';
@@ -21,8 +21,8 @@ import {
 } from './managed-tensor.ts';
 
 /**
- * What has named tensors. Null, empty and cpu ones (also host memory lent to a device) are passed
- * over.
+ * A module with named tensors. Null, empty and cpu ones (also host memory lent to a device) are
+ * skipped.
  */
 export interface ManagedModule {
   namedParameters(): Iterable<readonly [string, MaybeTensor]>;
@@ -39,11 +39,11 @@ interface Part {
 
 /**
  * Brings all parameters of a module, and its buffers with `includeBuffers`, to a device of their
- * family or to the CPU (−1); returns the bytes it asked for, 0 for a null module. Memory that
- * several names share, or that touches, is one prefetch. Each tensor goes by `stream`, or by its
+ * family or to the CPU (−1). Returns the bytes that it requested, 0 for a null module. Memory that
+ * several names share, or that touches, is one prefetch. Each tensor moves on `stream`, or on its
  * own device's current stream. Before anything moves, everything is checked: throws as
  * prefetchManagedTensor does, naming the parameter. From Megatron's core.inference.unified_memory,
- * as the one below.
+ * as is the function below.
  */
 export function prefetchManagedModuleParameters(
   module: ManagedModule | null | undefined,
@@ -58,8 +58,8 @@ export function prefetchManagedModuleParameters(
 }
 
 /**
- * Where the pages of a module's parameters belong. Options, refusals and the bytes returned as
- * above.
+ * Sets the preferred location of the pages of a module's parameters. Options, errors and the
+ * returned bytes are those of the function above.
  */
 export function adviseManagedModuleParametersPreferredLocation(
   module: ManagedModule | null | undefined,
@@ -87,7 +87,7 @@ function each(
   return bytes;
 }
 
-/** The module's ranges, in the order in which its storages come first. */
+/** Returns the module's ranges, in the order in which their storages first occur. */
 function partsOf(
   module: ManagedModule,
   what: string,
@@ -115,7 +115,7 @@ function partsOf(
   return [...byStorage.values()].flatMap(union);
 }
 
-/** What a module gave, pair by pair. */
+/** Checks and yields the pairs that a module returned. */
 function* pairs(
   what: string,
   method: string,
@@ -149,7 +149,7 @@ function partOf(what: string, name: string, t: MaybeTensor, device: number): Par
   return { name, tensor: t, start: t.byteOffset, end: t.byteOffset + t.spanBytes };
 }
 
-/** Ranges of one storage without overlaps or neighbours. */
+/** Merges the ranges of one storage that overlap or touch. */
 function union(parts: Part[]): Part[] {
   const merged: Part[] = [];
   for (const part of parts.sort((a, b) => a.start - b.start)) {

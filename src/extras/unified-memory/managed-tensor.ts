@@ -1,6 +1,6 @@
 /**
- * Moving and advising one tensor in managed memory, and the checks and errors that whole modules
- * share with it.
+ * Moves and advises one tensor in managed memory. The functions for whole modules share its checks
+ * and errors.
  */
 
 import { checkKeys, describeValue } from '../../base/checks.ts';
@@ -11,15 +11,12 @@ import { type Device, type Stream, Tensor } from '../../device/device.ts';
 import type { DeviceFamily } from '../../device/facts.ts';
 import { nativeManaged, nativeMemory } from '../../device/native.ts';
 
-/**
- * What stands where a tensor may stand: null, undefined and whatever has no elements are passed
- * over.
- */
+/** A tensor or nothing: null, undefined and values without elements are skipped. */
 export type MaybeTensor = Tensor | CpuTensor | TypedArray | null | undefined;
 
-/** Pages of a tensor go to a device, in order of a stream. */
+/** The device that a tensor's pages move to, and the stream that orders the move. */
 export interface PrefetchOptions {
-  /** an index of the tensor's family, or −1: the CPU */
+  /** an index of the tensor's family, or −1 for the CPU */
   device: number;
   /** default, also for null: the current stream of the tensor's device */
   stream?: Stream | null | undefined;
@@ -27,12 +24,12 @@ export interface PrefetchOptions {
 
 /**
  * Brings the pages of a tensor in managed memory to a device of its family, or to the CPU (−1), in
- * stream order; returns at once. Null and empty tensors do nothing, before anything is checked.
- * Throws TypeError for a tensor that is not in managed memory, an unknown option or a stream of
- * another device, RangeError for a device that does not exist, ERR_HOTSLOT_STATE_CLOSED; the
- * driver's refusal as a DeviceError (UnifiedMemoryUnsupportedError where the family cannot) that
- * names shape, dtype, address and bytes. From Megatron's core.inference.unified_memory, as the two
- * below.
+ * stream order, and returns at once. Returns without any check for null and empty tensors. Throws
+ * TypeError for a tensor that is not in managed memory, an unknown option or a stream of another
+ * device. Throws RangeError for a device that does not exist, and ERR_HOTSLOT_STATE_CLOSED. A
+ * driver error throws a DeviceError (UnifiedMemoryUnsupportedError if the family cannot) that names
+ * shape, dtype, address and bytes. From Megatron's core.inference.unified_memory, as are the two
+ * functions below.
  */
 export function prefetchManagedTensor(t: MaybeTensor, options: PrefetchOptions): void {
   if (isNothing(t)) return;
@@ -44,8 +41,8 @@ export function prefetchManagedTensor(t: MaybeTensor, options: PrefetchOptions):
 }
 
 /**
- * Where a tensor's pages belong: `device` is an index of its family, or −1, the CPU. Refuses as
- * prefetchManagedTensor.
+ * Sets the preferred location of a tensor's pages: `device` is an index of its family, or −1 for
+ * the CPU. Throws as prefetchManagedTensor does.
  */
 export function adviseManagedTensorPreferredLocation(
   t: MaybeTensor,
@@ -59,8 +56,8 @@ export function adviseManagedTensorPreferredLocation(
 }
 
 /**
- * A device that shall reach a tensor's pages where they are: an index of its family. Refuses as
- * prefetchManagedTensor.
+ * Lets a device, an index of the tensor's family, access the tensor's pages where they are. Throws
+ * as prefetchManagedTensor does.
  */
 export function adviseManagedTensorAccessedBy(t: MaybeTensor, options: { device: number }): void {
   if (isNothing(t)) return;
@@ -74,7 +71,7 @@ export function adviseManagedTensorAccessedBy(t: MaybeTensor, options: { device:
   );
 }
 
-/** What the module helpers share: the same calls, with other words for what is moved. */
+/** Calls shared with the module functions: `words` describes the moved memory in errors. */
 export function prefetch(
   tensor: Tensor,
   device: number,
@@ -130,7 +127,7 @@ export function streamFor(device: Device, stream: Stream | null | undefined): St
   return stream;
 }
 
-/** A driver's no names what it was about; any other error says it already. */
+/** Adds the operation and its tensor to a driver error. Other errors name them already. */
 function named(call: () => void, words: () => string): void {
   try {
     call();
@@ -148,7 +145,7 @@ const placeName = (device: number) => (device < 0 ? 'the CPU' : `device ${device
 export const shapeOf = (tensor: { shape: readonly number[] }) =>
   tensor.shape.join('×') || 'a scalar';
 
-/** Shape, dtype, bytes and address, as every refusal names them. */
+/** Returns shape, dtype, bytes and address as text for errors. */
 export function inWords(tensor: Tensor): string {
   const address = (nativeMemory().address(tensor.handle) + tensor.byteOffset).toString(16);
   return `${shapeOf(tensor)} ${tensor.dtype} (${tensor.spanBytes} bytes at 0x${address})`;

@@ -14,11 +14,11 @@ import { compilationError, compileAllocatorSync, familyReason } from './compilat
 export interface MempoolStats {
   /** tensors that are open */
   tensors: number;
-  /** their bytes, as reserved: pages are made when they are touched or prefetched */
+  /** their reserved bytes: pages are created when they are touched or prefetched */
   bytes: number;
   /** the most bytes that were open at a time */
   peakBytes: number;
-  /** tensors ever made */
+  /** tensors ever allocated */
   allocations: number;
 }
 
@@ -29,7 +29,7 @@ export class UnifiedMempool extends Owner {
   #peakBytes = 0;
   #allocations = 0;
 
-  /** From createUnifiedMempool() alone; with `owned` the device closes with the pool. */
+  /** Only createUnifiedMempool() calls it. With `owned` the device closes with the pool. */
   constructor(device: Device, owned: boolean) {
     super(`this unified memory pool of ${device.name}`, 'make another');
     this.device = device;
@@ -42,9 +42,9 @@ export class UnifiedMempool extends Owner {
   }
 
   /**
-   * A zeroed tensor in managed memory; its preferred location is the pool's device, which is also
-   * in accessed-by. The tensor is the caller's to close, or closed with the pool. Throws as
-   * Device.allocateManaged does: ERR_HOTSLOT_MEMORY names bytes.
+   * Allocates a zeroed tensor in managed memory. Its preferred location is the pool's device, which
+   * also has accessed-by advice. The caller closes the tensor, or it closes with the pool. Throws
+   * as Device.allocateManaged does: ERR_HOTSLOT_MEMORY names the bytes.
    */
   allocate<D extends DType = 'float32'>(options: {
     shape: readonly number[];
@@ -77,12 +77,12 @@ export class UnifiedMempool extends Owner {
 }
 
 /**
- * A pool of managed memory on a device, given open or by name. Where compileAllocator() has not
- * run, this runs it and blocks the thread until it has, which takes a new process and every driver
- * there is: await it first where the thread must stay free. Throws UnifiedMemoryUnsupportedError
- * (ERR_HOTSLOT_UNAVAILABLE) where the device has no managed memory, with its reason, and after a
- * failed probe, with compilationError() as `cause`; ERR_HOTSLOT_STATE_BUSY where the probe is under
- * way and the thread cannot wait for it.
+ * Creates a pool of managed memory on a device, given open or by name. If compileAllocator() has
+ * not run, this runs its probe and blocks the thread until it ends, which takes a new process and
+ * loads every driver. Await compileAllocator() first if the thread must not block. Throws
+ * UnifiedMemoryUnsupportedError (ERR_HOTSLOT_UNAVAILABLE) if the device has no managed memory, with
+ * its reason, and after a failed probe, with compilationError() as `cause`. Throws
+ * ERR_HOTSLOT_STATE_BUSY if the probe is under way and the thread cannot wait for it.
  *
  * From Megatron's core.inference.unified_memory.
  */
@@ -99,7 +99,7 @@ export function createUnifiedMempool(device: Device | string): UnifiedMempool {
     throw new UnifiedMemoryUnsupportedError(`there is no managed memory: ${cause.message}`, {
       cause,
     });
-  // A device whose family failed there is not even opened.
+  // A device whose family failed the probe is not opened.
   const family = named ? device.split(':')[0] : device.family;
   const unsupported = (name: string, reason: string) =>
     new UnifiedMemoryUnsupportedError(`${name} has no managed memory: ${reason}`);

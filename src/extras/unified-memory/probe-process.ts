@@ -1,6 +1,6 @@
 /**
- * Starts the probe as a child process, bounded in time, and says in words how it ended. Both ways
- * give the same outcome.
+ * Starts the probe as a child process with a time limit, and describes how it ended. The async and
+ * the blocking form give the same outcome.
  */
 import { spawn, spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
@@ -10,13 +10,13 @@ import {
 } from '../../base/errors.ts';
 import type { DeviceFamily } from '../../device/facts.ts';
 
-/** What the probe says of a family: why there is no managed memory, null where there is. */
+/** The probe's result for a family: why it has no managed memory, or null if it has. */
 export interface ProbeResult {
   family: DeviceFamily;
   reason: string | null;
 }
 
-/** The device that it tries next. */
+/** The device that the probe tries next. */
 export interface Trying {
   trying: string;
 }
@@ -24,12 +24,15 @@ export interface Trying {
 export type Reasons = Partial<Record<DeviceFamily, string | null>>;
 
 export interface Outcome {
-  /** null: the probe ended in time and said something of every family */
+  /** null if the probe ended in time and reported on every family */
   error: UnifiedMemoryUnsupportedError | null;
   reasons: Reasons;
 }
 
-/** How the child ended; both null while it was still running at the time-out. */
+/**
+ * How the child ended. `code` is null after a signal, `signal` after an exit, and both if it did
+ * not start.
+ */
 interface Ended {
   code: number | null;
   signal: string | null;
@@ -46,14 +49,14 @@ export function probe(timeoutMs: number): Promise<Outcome> {
     let stdout = '';
     let stderr = '';
     const child = spawn(process.execPath, args(), { stdio: ['ignore', 'pipe', 'pipe'] });
-    // Once: what comes after the first end changes nothing.
+    // Only the first end counts.
     const end = (outcome: Outcome) => {
       clearTimeout(limit);
       resolve(outcome);
     };
     const limit = setTimeout(() => {
       child.kill('SIGKILL');
-      // Stuck in a driver it may die late, or never: this process does not wait for that.
+      // A child stuck in a driver may die late, or never. This process does not wait for that.
       for (const part of [child, child.stdout, child.stderr] as Partial<typeof child>[])
         part.unref?.();
       child.stdout.destroy();
@@ -71,7 +74,7 @@ export function probe(timeoutMs: number): Promise<Outcome> {
   });
 }
 
-/** Blocks the thread meanwhile. */
+/** Blocks the thread until the probe ends. */
 export function probeSync(timeoutMs: number): Outcome {
   const ended = spawnSync(process.execPath, args(), {
     timeout: timeoutMs,
@@ -85,7 +88,7 @@ export function probeSync(timeoutMs: number): Outcome {
   return outcomeOf({ code, signal, stdout: stdout ?? '', stderr: stderr ?? '', failed });
 }
 
-/** What the system would not start. */
+/** Returns the outcome of a child that the system did not start. */
 export function notStarted(failed: Error): Outcome {
   return outcomeOf({ code: null, signal: null, stdout: '', stderr: '', failed });
 }
@@ -114,7 +117,7 @@ function outcomeOf({ code, signal, stdout, stderr, failed }: Ended): Outcome {
 }
 
 /**
- * The last line that says something: an uncaught exception ends with its stack and Node's version.
+ * Returns the last line before the stack and Node's version, with which an uncaught exception ends.
  */
 function lastError(stderr: string): string | undefined {
   return stderr
@@ -123,7 +126,7 @@ function lastError(stderr: string): string | undefined {
     .at(-1);
 }
 
-/** Lines that are something else are a driver's own, or cut off. */
+/** Parses the lines that begin with `key`. Other lines are printed by a driver, or cut off. */
 function linesOf<T>(stdout: string, key: string): T[] {
   const lines = stdout
     .split('\n')
@@ -138,7 +141,8 @@ function readTold(stdout: string): Reasons {
 }
 
 /**
- * The device that was tried when the probe ended; all families are opened before the first one is.
+ * Returns the device that was tried when the probe ended. All families are opened before the first
+ * device is tried.
  */
 function tried(stdout: string): string | undefined {
   const last = linesOf<Trying>(stdout, 'trying').at(-1)?.trying;
@@ -153,7 +157,7 @@ function where(stdout: string): string {
   return missing === '' ? 'when all was said' : `without a word of ${missing}`;
 }
 
-/** What keeps a family's driver from being opened; the host device has none. */
+/** Variables that keep a family's driver from being opened. The host device has none. */
 const variables: Partial<Record<DeviceFamily, string>> = {
   cuda: 'HOTSLOT_CUDA=none',
   rocm: 'HOTSLOT_HIP=none',

@@ -1,7 +1,7 @@
 /**
- * The child process that finds out whether managed memory works here: it may hang or crash in a
- * driver, and is killed then. One line of JSON per family, `{family, reason}`; the reason is null
- * where all went well. `{trying}` before a device is tried.
+ * The child process that finds out whether managed memory works here. It may crash in a driver, or
+ * hang and be killed. It prints one line of JSON per family, `{family, reason}`, with a null reason
+ * if all succeeded, and `{trying}` before a device is tried.
  */
 import { writeSync } from 'node:fs';
 import { DeviceError } from '../../base/errors.ts';
@@ -9,7 +9,7 @@ import { systemProcesses } from '../../base/system-addon.ts';
 import { listDevices, openDevice } from '../../device/open.ts';
 import type { ProbeResult, Trying } from './probe-process.ts';
 
-/** CUDA: another process has the device, which takes one at a time. */
+/** CUDA status: another process has the device, which is in exclusive mode. */
 const EXCLUSIVE = 46;
 
 systemProcesses().endWithParent(Number(process.argv[2]));
@@ -21,12 +21,12 @@ for (const { name, family, available, reason = 'no reason was given' } of listDe
   say({ family, reason: available ? await wrong(name) : reason });
 }
 
-/** At once: whatever comes next may not come back. */
+/** Writes synchronously, because the next call may never return. */
 function say(line: ProbeResult | Trying): void {
   writeSync(1, `${JSON.stringify(line)}\n`);
 }
 
-/** What does not work with managed memory there; null: it all does. */
+/** Returns what does not work with managed memory on the device, or null if all does. */
 async function wrong(name: string): Promise<string | null> {
   try {
     using device = openDevice(name);
@@ -40,7 +40,7 @@ async function wrong(name: string): Promise<string | null> {
       ? null
       : `managed memory of ${name} lost element ${bad} of what was written to it`;
   } catch (error) {
-    // The parent's own context keeps every other process out.
+    // The parent's own context excludes every other process.
     if (error instanceof DeviceError && error.status === EXCLUSIVE)
       return 'the GPU is in exclusive mode, so the process that tries managed memory cannot have it beside this one: nvidia-smi -c 0';
     return (error as Error).message;
