@@ -5,7 +5,7 @@
 import { highEnd, lowEnd, neighbour } from './float32.ts';
 
 /**
- * Explains why number `j` of an action lies outside of the action space; undefined if it lies
+ * Explains why number `j` of an action lies outside of the action space. Undefined if it lies
  * within.
  */
 export type ExplainOutside = (value: number, j: number) => string | undefined;

@@ -1,8 +1,8 @@
 /**
- * Finds and loads the native binaries: a local build wins over a shipped prebuild. Everyone may
- * load an addon here. `system` holds the process's one pool of threads for large jobs, which every
- * other addon is linked to when it loads; `device` holds the one native core, which the actors'
- * addons and `ranks` are linked to as well.
+ * Finds and loads the native binaries: a local build wins over a shipped prebuild. Any module may
+ * load an addon here. `system` holds the process's one pool of threads for large jobs, to which
+ * every other addon is linked when it loads. `device` holds the one native core, to which the
+ * actors' addons and `ranks` are linked as well.
  */
 
 import { existsSync, readFileSync, realpathSync } from 'node:fs';
@@ -13,12 +13,12 @@ import { packageRoot } from './package-root.ts';
 const root = packageRoot(import.meta.url);
 const require = createRequire(import.meta.url);
 const loaded = new Map<string, unknown>();
-/** Of these a process has one file. */
+/** Addons of which a process has one file. */
 const lenders: ReadonlySet<string> = new Set(['system', 'device']);
 
 /**
- * Thrown where a native call did not answer: the thread is being ended, and nothing it does now may
- * count.
+ * Thrown if a native call did not answer: the thread is being ended, and its work must not count
+ * any more.
  */
 export class ThreadEnding extends Error {
   constructor() {
@@ -28,10 +28,10 @@ export class ThreadEnding extends Error {
 }
 
 /**
- * The answer of a native call, or ThreadEnding. While a worker is being terminated there is a
- * moment in which its native calls do nothing and return undefined, and its JavaScript still runs:
- * a hand-over behind such a call would publish work that was never done. Every native function
- * whose work is handed on therefore answers, and its answer is looked at.
+ * Returns the answer of a native call, or throws ThreadEnding. While a worker is being terminated,
+ * there is a moment in which its native calls do nothing and return undefined, and its JavaScript
+ * still runs. A hand-over after such a call would publish work that was never done. So every native
+ * function whose work is handed on returns an answer, and the answer is checked.
  */
 export function answered<T>(answer: T | undefined): T {
   if (answer === undefined) throw new ThreadEnding();
@@ -71,15 +71,15 @@ interface Linkable {
   /** Lends the addon a maker of errors, the pool's table of functions, and the core's. */
   link?(makeError: typeof nativeError, cores?: unknown, core?: unknown): void;
   /**
-   * Of `system`: the pool, as it is lent, and a bound on the cores that it uses. Of several
-   * threads' bounds the least counts.
+   * In `system`: the pool, as it is lent, and a bound on the cores that it uses. The least of
+   * several threads' bounds counts.
    */
   cores?: { readonly table: unknown; boundCores(most: number): void };
 }
 
 /**
- * How many cores Hotslot may use: HOTSLOT_CORES, or all of them. More than there are means all.
- * Throws a RangeError where the variable is anything but a whole number from 1 on, in digits.
+ * Returns how many cores Hotslot may use: HOTSLOT_CORES, or all. A larger number than there are
+ * cores means all. Throws a RangeError if the variable is not a whole number from 1 on, in digits.
  */
 function allowedCores(): number {
   const asked = process.env.HOTSLOT_CORES ?? '';
@@ -89,12 +89,12 @@ function allowedCores(): number {
     );
   return asked === '' ? Infinity : Number(asked);
 }
-// A wrong setting is said when the library is loaded, before anything runs with another number of
+// Throws for a wrong setting when the library is loaded, before it runs with another number of
 // threads.
 allowedCores();
 
 /**
- * Why no addon of Hotslot's can be loaded on this machine, whatever is built; null where one can.
+ * Returns why this machine can load no addon of Hotslot's, whatever is built, or null if it can.
  */
 export function cannotRunHere(): string | null {
   const { platform, arch } = process;
@@ -108,8 +108,8 @@ export function cannotRunHere(): string | null {
 }
 
 /**
- * Where an addon of this name may lie, first choice first. HOTSLOT_ADDONS names a folder to use
- * instead.
+ * Returns where an addon of this name may lie, first choice first. HOTSLOT_ADDONS names a folder to
+ * use instead.
  */
 function places(name: string): string[] {
   const own = process.env.HOTSLOT_ADDONS;
@@ -120,7 +120,7 @@ function places(name: string): string[] {
   ];
 }
 
-/** Whether this process has the binary, for another thread or for this one. */
+/** Returns whether this process has the binary, for another thread or for this one. */
 function isMapped(path: string): boolean {
   try {
     return readFileSync('/proc/self/maps', 'utf8').includes(`${realpathSync(path)}\n`);
@@ -130,8 +130,8 @@ function isMapped(path: string): boolean {
 }
 
 /**
- * What is lent to an addon when it is linked. What a lender throws says all: of itself, and not of
- * who is linked to it.
+ * Returns what is lent to an addon when it is linked. An error that a lender throws is about the
+ * lender, and not about the addon that is linked to it.
  */
 function lentTo(name: string): unknown[] {
   if (name === 'system') return [];
@@ -143,9 +143,9 @@ function lentTo(name: string): unknown[] {
 
 /**
  * Loads `<name>.node` once per thread. Throws an Error that lists every place that was tried, or
- * names the addon that the process has and this thread could not begin with: no other file takes
- * its place, for a second core would know none of the first one's handles, and a second pool would
- * have threads of its own.
+ * that names the addon that the process has and this thread could not begin with. No other file
+ * takes that addon's place: a second core would know none of the first one's handles, and a second
+ * pool would have threads of its own.
  */
 export function loadAddon<T>(name: string): T {
   const known = loaded.get(name);

@@ -1,9 +1,12 @@
-/** What may be passed: checks that throw at the door, with the rule and the value in the text. */
+/**
+ * Checks of arguments, which throw when a function is called, with the rule and the value in the
+ * text.
+ */
 import { resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { rangeError, typeError } from './errors.ts';
 
-/** A value in few words, for an error's text: never its contents. */
+/** Describes a value in few words, for an error's text: never its contents. */
 export function describeValue(value: unknown): string {
   if (typeof value === 'string')
     return value.length > 60 ? `'${value.slice(0, 60)}…'` : `'${value}'`;
@@ -11,7 +14,7 @@ export function describeValue(value: unknown): string {
   if (typeof value !== 'object' || value === null) return String(value);
   if (Array.isArray(value)) return `an array of ${value.length}`;
   const name = (value as { constructor?: { name?: string } }).constructor?.name ?? 'Object';
-  // Of what only inherits from a typed array the engine would say that it has no length.
+  // By isView(): to the engine, an object that only inherits from a typed array has no length.
   if (ArrayBuffer.isView(value))
     return `a ${name} of ${'length' in value ? value.length : value.byteLength}`;
   return name === 'Object' ? 'an object' : `a ${name}`;
@@ -54,10 +57,10 @@ export function checkKeys(what: string, options: object, known: readonly string[
       throw typeError(`${what}: unknown option '${key}'; it takes ${known.join(', ')}`);
 }
 
-/** What the library gives to constructors that nobody else may call. */
+/** The key that the library gives to constructors that callers may not use. */
 export const INTERNAL = Symbol('hotslot');
 
-/** Throws a TypeError unless the library itself calls; `instead` is what makes such an object. */
+/** Throws a TypeError unless the library itself calls. `instead` is what makes such an object. */
 export function checkInternal(
   key: unknown,
   what: string,
@@ -67,9 +70,9 @@ export function checkInternal(
 }
 
 /**
- * The absolute path of a path or a file: URL. Whoever takes a path calls this before anything is
- * awaited: a program that changes its folder later still means the file that it named. Throws a
- * TypeError for anything else.
+ * Returns the absolute path of a path or a file: URL. Every function that accepts a path calls this
+ * before it awaits anything: a program that changes its folder later still means the file that it
+ * named. Throws a TypeError for any other value.
  */
 export function checkPath(what: string, path: string | URL): string {
   if (path instanceof URL) {

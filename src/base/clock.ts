@@ -1,6 +1,6 @@
 /**
- * The clock of every record and deadline: native code and all threads count its milliseconds alike;
- * and timers of any length. Everyone may know it.
+ * The clock of every record and deadline, whose milliseconds native code and all threads count
+ * alike, and timers of any length. Any module may import it.
  */
 import { answered } from './addon.ts';
 import { systemClock } from './system-addon.ts';

@@ -1,6 +1,6 @@
 /**
- * How many cores there are for large jobs: gathers of large batches, the host device's own
- * products, halos.
+ * The number of cores for large jobs: gathers of large batches, the host device's own products,
+ * halos.
  */
 import { answered } from './addon.ts';
 import { systemCores } from './system-addon.ts';

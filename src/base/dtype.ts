@@ -24,7 +24,7 @@ export const dtypes = {
 } as const;
 
 /**
- * `bool` is 0 or 1 in a byte; `float16` and `bfloat16` are the bits of their numbers: see
+ * `bool` is 0 or 1 in a byte. `float16` and `bfloat16` are the bits of their numbers: see
  * toFloat16() and its like.
  */
 export type DType = keyof typeof dtypes;
@@ -57,7 +57,7 @@ export type DTypeOf<A extends TypedArray> = {
 }[Exclude<DType, Borrowing>];
 export type TypedArray = ArrayOf<DType>;
 
-/** The dtype of a typed array; undefined for what is none. */
+/** Returns the dtype of a typed array, or undefined for any other value. */
 export function dtypeOf<A extends TypedArray>(values: A): DTypeOf<A> | undefined {
   // The first one that fits is the array's own: those that borrow it come last.
   return (Object.keys(dtypes) as DTypeOf<A>[]).find((each) => values instanceof dtypes[each].array);
@@ -74,8 +74,8 @@ export function checkDType<D extends DType>(name: string, value: D | undefined):
 }
 
 /**
- * A fresh zeroed typed array of `length` elements; throws ERR_HOTSLOT_MEMORY where there is none so
- * large.
+ * Returns a new zeroed typed array of `length` elements. Throws ERR_HOTSLOT_MEMORY if it does not
+ * fit into memory.
  */
 export function arrayOf<D extends DType>(dtype: D, length: number): ArrayOf<D> {
   try {
@@ -89,16 +89,18 @@ export function arrayOf<D extends DType>(dtype: D, length: number): ArrayOf<D> {
   }
 }
 
-/** Product of a shape's dimensions (1 for a scalar's empty shape). */
+/** Returns the product of a shape's dimensions (1 for a scalar's empty shape). */
 export function elementCount(shape: readonly number[]): number {
   return shape.reduce((n, d) => n * d, 1);
 }
 
-/** Throws unless it is an array of whole numbers of at least 0; gives the elements. */
+/**
+ * Throws unless `shape` is an array of whole numbers of at least 0. Returns the number of elements.
+ */
 export function checkShape(shape: readonly number[]): number {
   if (!Array.isArray(shape))
     throw typeError(`a shape is an array of whole numbers, got ${describeValue(shape)}`);
-  // The text is made for what is refused only.
+  // The text is made only for a refused shape.
   for (const d of shape)
     if (!Number.isSafeInteger(d) || d < 0)
       checkCount(`shape [${shape.map(describeValue).join()}]: every dimension`, d, 0);

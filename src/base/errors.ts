@@ -1,11 +1,11 @@
 /**
- * The three kinds of "no". Misuse throws at the door (TypeError, RangeError, or an Error whose code
- * starts with ERR_HOTSLOT_STATE_ when the moment is wrong); "not yet" is a return value and never
- * comes from here; a driver's refusal is a DeviceError. A pipeline that failed throws a
+ * The three kinds of rejection. Misuse throws when called (TypeError, RangeError, or an Error whose
+ * code starts with ERR_HOTSLOT_STATE_ when the moment is wrong). "Not yet" is a return value and
+ * never comes from here. A driver's refusal is a DeviceError. A pipeline that failed throws a
  * PipelineError from every waiter.
  */
 
-/** Every code a Hotslot error can carry; docs/errors.md lists them with what to do. */
+/** Every code that a Hotslot error can carry. docs/errors.md lists them with what to do. */
 export type ErrorCode =
   | 'ERR_HOTSLOT_ARGUMENT'
   | 'ERR_HOTSLOT_RANGE'
@@ -52,7 +52,7 @@ export function stateError(what: StateCode, message: string, cause?: unknown): C
     `ERR_HOTSLOT_STATE_${what}`,
   );
 }
-/** For what was closed before; `next` says what to do. */
+/** Returns the error of an object that was closed before. `next` says what to do. */
 export function closedError(what: string, next?: string): CodedError {
   return stateError('CLOSED', `${what} is closed${next === undefined ? '' : `; ${next}`}`);
 }
@@ -62,7 +62,10 @@ type StateCode = ErrorCode extends infer C
     : never
   : never;
 
-/** Something this machine cannot do; the text says why and what would help. */
+/**
+ * Returns the error for something that this machine cannot do. The text says why and what would
+ * help.
+ */
 export function unavailableError(
   message: string,
   code: ErrorCode = 'ERR_HOTSLOT_UNAVAILABLE',
@@ -71,7 +74,7 @@ export function unavailableError(
   return coded(new Error(message, cause === undefined ? undefined : { cause }), code);
 }
 
-/** A source that a compiler finds fault with; the text holds what it says. */
+/** Returns the error of a source that a compiler rejects. The text holds the compiler's output. */
 export const compileError = (message: string): CodedError =>
   coded(new Error(message), 'ERR_HOTSLOT_COMPILE');
 
@@ -85,7 +88,7 @@ export interface DeviceErrorDetail {
   advice: string;
 }
 
-/** An error's text: what is made by hand says what is wrong with itself. */
+/** Returns an error's text. Throws a TypeError for a message that is not a string. */
 function text(message: unknown): string {
   if (message !== undefined && typeof message !== 'string')
     throw typeError(`an error's message is a string, got ${typeof message}`);
@@ -98,7 +101,7 @@ function checkDetail(name: string, detail: unknown): void {
     );
 }
 
-/** The driver's no. On a stream it is sticky: it surfaces at the next record, query or launch. */
+/** A driver's error. On a stream it is sticky: it surfaces at the next record, query or launch. */
 export class DeviceError extends Error {
   readonly code: ErrorCode = 'ERR_HOTSLOT_DEVICE';
   readonly family: string;
@@ -118,7 +121,7 @@ export class DeviceError extends Error {
   }
 }
 
-/** There is no managed memory to be had: the text says why, `cause` what went before. */
+/** Managed memory is not available: the text says why, and `cause` what went before. */
 export class UnifiedMemoryUnsupportedError extends Error {
   readonly code: ErrorCode = 'ERR_HOTSLOT_UNAVAILABLE';
   constructor(message: string, options?: ErrorOptions) {
@@ -127,7 +130,7 @@ export class UnifiedMemoryUnsupportedError extends Error {
   }
 }
 
-/** compileAllocator() did not hear in time whether there is managed memory. */
+/** compileAllocator() did not learn in time whether there is managed memory. */
 export class UnifiedMemoryCompileTimeoutError extends UnifiedMemoryUnsupportedError {
   constructor(message: string, options?: ErrorOptions) {
     super(message, options);

@@ -7,10 +7,10 @@ import { describeValue } from './checks.ts';
 import { typeError } from './errors.ts';
 
 /**
- * The bits of IEEE's binary16 (1 sign, 5 exponent, 10 mantissa) for each number, as a fresh array.
- * Rounds to the nearest, ties to even; from 65,520 on it is infinity, below 2⁻¹⁴ subnormal. A NaN
- * stays one: quiet, with its sign and the upper bits of its payload. Throws TypeError for anything
- * but a Float32Array.
+ * Returns the bits of IEEE's binary16 (1 sign, 5 exponent, 10 mantissa) for each number, in a new
+ * array. Rounds to the nearest, ties to even. A number from 65,520 on becomes infinity, one below
+ * 2⁻¹⁴ subnormal. A NaN stays one: quiet, with its sign and the upper bits of its payload. Throws
+ * TypeError for anything but a Float32Array.
  */
 export function toFloat16(values: Float32Array): Uint16Array {
   const bits = bitsOf('toFloat16', values);
@@ -20,8 +20,8 @@ export function toFloat16(values: Float32Array): Uint16Array {
 }
 
 /**
- * The numbers of such bits, exactly, as a fresh array; a NaN becomes quiet. Throws TypeError for
- * anything but a Uint16Array.
+ * Returns the numbers of such bits, exactly, in a new array. A NaN becomes quiet. Throws TypeError
+ * for anything but a Uint16Array.
  */
 export function fromFloat16(values: Uint16Array): Float32Array {
   checkHalves('fromFloat16', values);
@@ -31,9 +31,9 @@ export function fromFloat16(values: Uint16Array): Float32Array {
 }
 
 /**
- * The upper half of each number's bits (1 sign, 8 exponent, 7 mantissa), rounded to the nearest,
- * ties to even, as a fresh array. What rounds beyond the largest is infinity; a NaN stays one, as
- * with toFloat16(). Throws TypeError for anything but a Float32Array.
+ * Returns the upper half of each number's bits (1 sign, 8 exponent, 7 mantissa), rounded to the
+ * nearest, ties to even, in a new array. A number that rounds beyond the largest becomes infinity.
+ * A NaN stays one, as with toFloat16(). Throws TypeError for anything but a Float32Array.
  */
 export function toBfloat16(values: Float32Array): Uint16Array {
   const bits = bitsOf('toBfloat16', values);
@@ -47,8 +47,8 @@ export function toBfloat16(values: Float32Array): Uint16Array {
 }
 
 /**
- * The numbers of such bits, exactly, as a fresh array; a NaN becomes quiet. Throws TypeError for
- * anything but a Uint16Array.
+ * Returns the numbers of such bits, exactly, in a new array. A NaN becomes quiet. Throws TypeError
+ * for anything but a Uint16Array.
  */
 export function fromBfloat16(values: Uint16Array): Float32Array {
   checkHalves('fromBfloat16', values);
@@ -62,7 +62,7 @@ export function fromBfloat16(values: Uint16Array): Float32Array {
 
 const isNaNBits = (bits: number): boolean => (bits & 0x7fffffff) > 0x7f800000;
 
-/** A float's bits as binary16. */
+/** Returns a float's bits as binary16. */
 function narrowed(bits: number): number {
   const sign = (bits >>> 16) & 0x8000;
   const size = bits & 0x7fffffff;
@@ -80,7 +80,7 @@ function narrowed(bits: number): number {
   return sign | (kept + (rest > tie || (rest === tie && (kept & 1) === 1) ? 1 : 0));
 }
 
-/** The bits of binary16 as a float's. */
+/** Returns the bits of binary16 as a float's. */
 function widened(half: number): number {
   const sign = (half & 0x8000) << 16;
   const exponent = (half >>> 10) & 31;

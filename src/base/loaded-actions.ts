@@ -1,7 +1,7 @@
 /**
- * Actions that load() took without being told the learner's action space. A buffer remembers the
- * extremes of each number, with their rows. A learner compares them with its own space at the first
- * update whose batch comes from that buffer.
+ * Actions that load() added without the learner's action space. A buffer remembers the extremes of
+ * each number, with their rows. A learner compares them with its own space at the first update
+ * whose batch comes from that buffer.
  */
 import type { ExplainOutside } from './action-space.ts';
 
@@ -13,7 +13,7 @@ interface Extreme {
 
 /**
  * The least and the greatest value of each number of one buffer's actions, and the first value that
- * is no whole number.
+ * is not a whole number.
  */
 class Extremes {
   readonly #least: (Extreme | undefined)[] = [];

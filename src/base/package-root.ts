@@ -1,12 +1,12 @@
-/** Where the package lies. */
+/** The folder in which the package lies. */
 import { existsSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 /**
- * The folder of the package that a module is of, with a slash behind it: the nearest one above it
- * that has a package.json. Modules are also bundled into files of other folders, so no number of
- * folders is right for all.
+ * Returns the folder of a module's package, with a slash at its end: the nearest one above the
+ * module that has a package.json. Modules are also bundled into files of other folders, so no
+ * number of folders is right for all.
  */
 export function packageRoot(module: string): string {
   const start = dirname(fileURLToPath(module));

@@ -24,7 +24,7 @@ export function toPlain(error: unknown, causes = 8): unknown {
   const { name, message, stack } = error;
   const plain: PlainError = { name, message, stack };
   if ('code' in error) plain.code = error.code;
-  // One that holds itself ends somewhere.
+  // Ends a chain of causes that holds itself.
   if (error.cause !== undefined && causes > 0) plain.cause = toPlain(error.cause, causes - 1);
   if (error instanceof DeviceError) {
     const { family, call, status, statusName, advice } = error;
@@ -51,8 +51,8 @@ export function fromPlain(plain: unknown): unknown {
 }
 
 /**
- * The error itself, or an error that says what else was thrown: who keeps it takes null for "no
- * failure".
+ * Returns the error itself, or an error that says what else was thrown. Callers that keep it use
+ * null for "no failure".
  */
 export const errorOf = (thrown: unknown): Error =>
   thrown instanceof Error ? thrown : new Error(String(thrown), { cause: thrown });

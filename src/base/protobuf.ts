@@ -1,6 +1,6 @@
 /**
- * The wire format of Protocol Buffers, for writing: event files and ONNX models are made of it.
- * Everyone may know it.
+ * The wire format of Protocol Buffers, for writing: event files and ONNX models are made of it. Any
+ * module may import it.
  */
 
 const VARINT = 0;
@@ -11,20 +11,20 @@ const FOUR_BYTES = 5;
 const utf8 = new TextEncoder();
 
 /**
- * One message, field by field in the order of the calls; numbers and names of fields are the
+ * One message, field by field in the order of the calls. The numbers and names of fields are the
  * format's.
  */
 export class Message {
-  // Of Node's pool: small messages come by the thousand.
+  // From Node's pool, because small messages come by the thousand.
   #bytes = Buffer.allocUnsafe(64);
   #length = 0;
 
-  /** What was written; good until the next field. */
+  /** The bytes written so far, valid until the next field. */
   get bytes(): Uint8Array {
     return this.#bytes.subarray(0, this.#length);
   }
 
-  /** An int32, int64, uint64, bool or enum: a whole number from −2⁵³ to 2⁵³. */
+  /** Writes an int32, int64, uint64, bool or enum: a whole number from −2⁵³ to 2⁵³. */
   int(field: number, value: number): this {
     this.#key(field, VARINT);
     this.#varint(value);
@@ -61,7 +61,10 @@ export class Message {
     this.#varint(field * 8 + kind);
   }
 
-  /** Seven bits a byte, the lowest first; what is negative is ten bytes of its two's complement. */
+  /**
+   * Writes seven bits a byte, the lowest first. A negative number is ten bytes of its two's
+   * complement.
+   */
   #varint(value: number): void {
     this.#room(10);
     if (value < 0) {

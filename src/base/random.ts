@@ -1,13 +1,13 @@
 /**
- * Seeded random numbers for everything that is drawn on the processor: weights, environments,
- * examples. One object belongs to one thread.
+ * Seeded random numbers for everything that is drawn on the CPU: weights, environments, examples.
+ * One object belongs to one thread.
  */
 import { checkCount, describeValue } from './checks.ts';
 import { typeError } from './errors.ts';
 
 /**
  * Numbers by sfc32: the same seed and stream give the same numbers on every machine. They are not
- * torch's; those of `uniformIndices` are.
+ * torch's, but those of `uniformIndices` are.
  */
 export class Random {
   #a: number;
@@ -37,13 +37,14 @@ export class Random {
     return (sum >>> 0) / 2 ** 32;
   }
 
-  /** Where it is: four whole numbers, for loadState(). */
+  /** Returns the generator's state: four whole numbers, for loadState(). */
   state(): number[] {
     return [this.#a, this.#b, this.#c, this.#count];
   }
 
   /**
-   * Goes on from there: the same numbers follow. Throws a TypeError for what state() never gave.
+   * Continues from a state: the same numbers follow. Throws a TypeError unless it is four whole
+   * numbers.
    */
   loadState(state: readonly number[]): void {
     const whole =
@@ -71,7 +72,7 @@ export class Random {
     return Math.sqrt(-2 * Math.log(1 - this.next())) * Math.cos(2 * Math.PI * this.next());
   }
 
-  /** A whole number in [0, count); `count` is a whole number from 1 to 2³². */
+  /** Returns a whole number in [0, count). `count` is a whole number from 1 to 2³². */
   below(count: number): number {
     if (typeof count !== 'number')
       throw typeError(`below takes a number, got ${describeValue(count)}`);

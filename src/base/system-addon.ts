@@ -1,6 +1,6 @@
 /**
- * The functions of system.node by subject, as TypeScript sees them: what is asked of the operating
- * system and the process.
+ * The functions of system.node by subject, as TypeScript sees them: calls to the operating system
+ * and the process.
  */
 import { addonOf } from './addon.ts';
 
@@ -9,7 +9,7 @@ export type LockHandle = { readonly handleOf: 'lock' };
 /** A child process and the two pipes to it. */
 export type ChildHandle = { readonly handleOf: 'child' };
 
-/** Where shared memory lies. */
+/** Addresses of shared memory. */
 export const systemMemory = addonOf<{
   /** the address of the view's first byte mod `to` */
   misalignment(view: ArrayBufferView, to: number): number;
@@ -18,8 +18,8 @@ export const systemMemory = addonOf<{
 /** Locks on files. */
 export const systemFiles = addonOf<{
   /**
-   * a handle; null where another has it; else why not, in the system's words. `shared`: whoever
-   * shares it may have it too
+   * Returns a handle, null if another has it, or else the system's text. `shared`: others that
+   * share the lock may have it too
    */
   lockFile(path: string, keep: Uint8Array, shared: boolean): LockHandle | string | null;
   unlockFile(lock: LockHandle): void;
@@ -28,7 +28,8 @@ export const systemFiles = addonOf<{
 /** Child processes. */
 export const systemProcesses = addonOf<{
   /**
-   * pipes that hold so many bytes; out: the descriptors that the child reads from, and writes to
+   * Opens pipes that hold `bytes` bytes. `out`: the descriptors that the child reads from, and
+   * writes to
    */
   openChild(bytes: number, out: Int32Array): ChildHandle;
   /** the child has them now: they close here, and the child is ended with the handle */
@@ -38,9 +39,7 @@ export const systemProcesses = addonOf<{
   /** what it reads from has ended */
   endWriting(child: ChildHandle): void;
   closeChild(child: ChildHandle): void;
-  /**
-   * how many bytes, 0 when so many milliseconds were not enough, −1 when the other end is closed
-   */
+  /** Returns how many bytes, 0 if `milliseconds` were not enough, −1 if the other end is closed */
   readChild(
     child: ChildHandle,
     into: Uint8Array,
@@ -62,27 +61,30 @@ export const systemProcesses = addonOf<{
 /** How threads wake each other. */
 export const systemBells = addonOf<{
   /**
-   * words of a bell that native code knows, in words of 32 bits from its start; of all; and how its
-   * owner sleeps
+   * native code's places of a bell's words, in words of 32 bits from its start, the count of all,
+   * and how its owner sleeps
    */
   readonly layout: Readonly<Record<string, number>>;
-  /** futex wake of the word at `index` of `words`; the only thing that reaches a native sleeper */
+  /** Wakes by futex at the word at `index` of `words`: only this reaches a native sleeper */
   wakeNative(words: Int32Array, index: number): void;
   /**
-   * looks at that word for at most `ms`, and lends its core to threads that are ready meanwhile;
-   * true when it is not `seen`
+   * Looks at that word for at most `ms`, and lends its core to threads that are ready meanwhile.
+   * Returns true when it is not `seen`
    */
   lookNative(words: Int32Array, index: number, seen: number, ms: number): boolean | undefined;
-  /** sleeps on that word for at most `ms` as native code wakes it; true when it is not `seen` */
+  /**
+   * Sleeps on that word for at most `ms`, as native code wakes it. Returns true when it is not
+   * `seen`
+   */
   sleepNative(words: Int32Array, index: number, seen: number, ms: number): boolean | undefined;
 }>('system', 'bells');
 
 /** Threads' ends. */
 export const systemThreads = addonOf<{
   /**
-   * The word goes from `before` to `from`; however this thread's environment ends, it becomes `to`
-   * if it is `from` then. Answers what it was, see `answered`: nothing is done when it was not
-   * `before`.
+   * Changes the word from `before` to `from`. However this thread's environment ends, the word
+   * becomes `to` if it is `from` then. Returns what it was (see `answered`), and does nothing if it
+   * was not `before`.
    */
   watchThread(
     words: Int32Array,

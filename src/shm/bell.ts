@@ -1,7 +1,7 @@
 /**
  * The one way to sleep and to wake. Every thread has one bell, a cache line of its own in shared
- * memory: a count that only grows and a flag that says how its owner sleeps. Anyone may ring; only
- * the owner parks.
+ * memory: a count that only grows and a flag that says how its owner sleeps. Any thread may ring,
+ * and only the owner parks.
  *
  * The rule that makes it lose no wake: the owner reads the count, *then* looks for work, *then*
  * parks on the count it read. A thread that changes something publishes first and rings afterwards.
@@ -14,9 +14,9 @@ import type { Place } from './memory.ts';
 
 /** Int32 words of one bell (64 bytes, so that two bells never share a cache line). */
 export const BELL_WORDS = 16;
-/** wakes so far; written by ringers (add), read by the owner before it looks for work */
+/** wakes so far, written by ringers (add), read by the owner before it looks for work */
 const COUNT = 0;
-/** how the owner sleeps; written by the owner only, read by ringers after the count moved */
+/** how the owner sleeps, written by the owner only, read by ringers after the count moved */
 const PARKED = 1;
 /** who has taken this bell: 0, or the number of that claim (claim.ts) */
 const CLAIMED = 2;
@@ -26,7 +26,10 @@ const CLAIMS = 3;
 export const Parked = { awake: 0, javascript: 1, native: 2 } as const;
 
 let checked: ReturnType<typeof systemBells> | undefined;
-/** What native code does with bells; it was compiled with the same words, or this throws. */
+/**
+ * Returns the native functions for bells. Throws unless native code was compiled with the same
+ * words.
+ */
 function native() {
   if (checked === undefined) {
     const bells = systemBells();
@@ -46,7 +49,7 @@ export class Bell {
   readonly words: Int32Array;
   /** its place on the board it was claimed from */
   readonly index: number;
-  /** the number of the claim that this object is of; 0: of none */
+  /** the number of this object's claim, or 0 without one */
   readonly claim: number;
 
   constructor(words: Int32Array, index = 0, claim = 0) {
@@ -55,7 +58,7 @@ export class Bell {
     this.claim = claim;
   }
 
-  /** The count to park on; read it before looking for work. */
+  /** Returns the count to park on. Read it before looking for work. */
   read(): number {
     return Atomics.load(this.words, COUNT);
   }
@@ -68,15 +71,17 @@ export class Bell {
     else if (parked === Parked.native) native().wakeNative(this.words, COUNT);
   }
 
-  /** Looks at the count for so long, and does not sleep; true as soon as it differs from `seen`. */
+  /**
+   * Looks at the count for `ms` without sleeping. Returns true as soon as it differs from `seen`.
+   */
   look(seen: number, ms: number): boolean {
     if (Atomics.load(this.words, COUNT) !== seen) return true;
     return ms > 0 && native().lookNative(this.words, COUNT, seen, ms) === true;
   }
 
   /**
-   * Sleeps until the count differs from `seen` or `timeoutMs` is over; looks for `lookMs` first.
-   * Owner only. Returns true when the bell rang.
+   * Sleeps until the count differs from `seen` or `timeoutMs` is over, after looking for `lookMs`.
+   * Owner only. Returns true if the bell rang.
    */
   park(seen: number, timeoutMs: number, lookMs = 0): boolean {
     if (this.look(seen, lookMs)) return true;
@@ -88,8 +93,8 @@ export class Bell {
   }
 
   /**
-   * The same where native code rings, which wakes no sleeper of JavaScript's. The thread cannot be
-   * ended meanwhile: at most `timeoutMs`.
+   * Does the same if native code rings, which wakes no sleeper of JavaScript's. The thread cannot
+   * be ended meanwhile, for at most `timeoutMs`.
    */
   parkNative(seen: number, timeoutMs: number, lookMs = 0): boolean {
     return (
@@ -98,8 +103,8 @@ export class Bell {
   }
 
   /**
-   * The same for a thread that must not block (main): resolves when the bell rings or the time is
-   * over.
+   * Does the same for a thread that must not block (main). Resolves when the bell rings or the time
+   * is over.
    */
   async parkAsync(seen: number, timeoutMs: number): Promise<boolean> {
     Atomics.store(this.words, PARKED, Parked.javascript);
@@ -115,13 +120,13 @@ export class Bell {
 const fence = new Int32Array(new SharedArrayBuffer(4));
 
 /**
- * A row of bells in shared memory that threads take one by one; `ringAll` reaches each one taken.
+ * A row of bells in shared memory that threads take one by one. `ringAll` reaches each one taken.
  */
 export class BellBoard {
   readonly words: Int32Array;
   readonly count: number;
 
-  /** So many bells in shared memory, from `offset` on. */
+  /** Returns a board of `count` bells in shared memory, from `offset` on. */
   static over({ memory, offset }: Place, count: number): BellBoard {
     return new BellBoard(new Int32Array(memory, offset, count * BELL_WORDS), count);
   }
@@ -134,8 +139,8 @@ export class BellBoard {
   }
 
   /**
-   * Takes a free bell for the calling thread, until that gives it back or ends; null when all are
-   * taken.
+   * Takes a free bell for the calling thread, until that gives it back or ends. Returns null if all
+   * are taken.
    */
   claim(): Bell | null {
     for (let i = 0; i < this.count; i++) {
@@ -152,20 +157,19 @@ export class BellBoard {
   }
 
   /**
-   * Gives a claimed bell back, in the thread that took it; a ring that still comes is harmless.
-   * Twice is fine.
+   * Gives a claimed bell back, in the thread that took it. A ring that still comes is harmless.
+   * Idempotent.
    */
   release(bell: Bell): void {
     giveWord(bell.words, CLAIMED, bell.claim);
   }
 
   /**
-   * Behind what is to be seen. Who claims a bell meanwhile looks for that behind the claim: one of
-   * the two sees the other's.
+   * Rings all claimed bells, after a change was published. A thread that claims a bell meanwhile
+   * looks for the change after its claim, so one of the two sees the other's.
    */
   ringAll(): void {
-    // On x64 a load may come before native code's stores; not before an addition, whatever it is
-    // to.
+    // On x64 a load may come before native code's stores, but not before an addition to any word.
     Atomics.add(fence, 0, 0);
     for (let i = 0; i < this.count; i++) {
       if (Atomics.load(this.words, i * BELL_WORDS + CLAIMED) !== 0) this.at(i).ring();

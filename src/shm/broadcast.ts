@@ -1,7 +1,7 @@
 /**
  * A ring in shared memory that one thread writes and any threads read, each at its own pace: the
- * newest entries of a history, each of them `width` float64. The writer waits for nobody. A reader
- * that falls behind by more than the capacity learns how many entries it missed.
+ * newest entries of a history, each of them `width` float64. The writer never waits. A reader that
+ * lags by more than the capacity learns how many entries it missed.
  * test/model/broadcast.ts steps every order:
  * Broadcast-1  an entry that is read is whole.
  * Broadcast-2  each entry is read once, or counted as missed.
@@ -21,8 +21,8 @@ export abstract class BroadcastRing<Entry> {
   readonly #head: Int32Array;
 
   /**
-   * In a place of broadcastBytes(), or with entries elsewhere than behind the word that counts
-   * them. `capacity` is a power of two, so that the wrapping count stays in step.
+   * The place has broadcastBytes(), unless the entries lie elsewhere than after the word that
+   * counts them. `capacity` is a power of two, so that the wrapping count stays in step.
    */
   constructor(
     { memory, offset }: Place,
@@ -36,28 +36,32 @@ export abstract class BroadcastRing<Entry> {
     this.#head = new Int32Array(memory, offset, 1);
   }
 
-  /** What the values of an entry say. */
+  /** Returns the entry that these values describe. */
   protected abstract entryOf(values: Float64Array): Entry;
 
   /** Entries ever written, wrapping at 2^32. */
   get head(): number {
     return Atomics.load(this.#head, 0) >>> 0;
   }
-  /** Before another thread has the ring: so many were written, and the newest are in `values`. */
+  /**
+   * Sets how many entries were written, before another thread has the ring. The newest are in
+   * `values`.
+   */
   restore(head: number): void {
     Atomics.store(this.#head, 0, head | 0);
   }
 
-  /** Where entry `n` begins in `values`. */
+  /** Returns where entry `n` begins in `values`. */
   at(n: number): number {
     return (n % this.capacity) * this.#width;
   }
   /**
-   * Writer only: where its next entry begins in `values`. It stores the entry's values there, then
-   * calls publish(). After a writer that died in between, its successor begins the same entry.
+   * Returns where the next entry begins in `values`. The writer alone calls this, stores the
+   * entry's values there, then calls publish(). If it dies in between, its successor begins the
+   * same entry.
    */
   begin(): number {
-    // Loads the head: on arm64 the values could be seen before the last addition else.
+    // Loads the head, because otherwise the values could be seen before the last addition on arm64.
     return this.at(this.head);
   }
   publish(): void {

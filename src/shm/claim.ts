@@ -10,15 +10,16 @@ import { isMainThread } from 'node:worker_threads';
 import { answered } from '../base/addon.ts';
 import { systemThreads } from '../base/system-addon.ts';
 
-/** The next number of a word that counts claims. */
+/** Returns the next number of a word that counts claims. */
 export function nextClaim(words: Int32Array, counter: number): number {
   return (Atomics.add(words, counter, 1) & 0x3fff_ffff) + 1;
 }
 
 /**
- * `before` → `now` in the calling thread, and `now` → `ended` when that ends before another thread
- * has stored something else; what the word was. The main thread ends with the process. A worker can
- * be terminated between two lines: native code stores and watches.
+ * Changes a word from `before` to `now` in the calling thread. If that ends before another thread
+ * has stored something else, the word changes from `now` to `ended`. Returns what the word was. The
+ * main thread ends with the process. A worker can be terminated between two lines, so native code
+ * stores and watches.
  */
 export function enterWord(
   words: Int32Array,
@@ -31,12 +32,15 @@ export function enterWord(
   return answered(systemThreads().watchThread(words, at, before, now, ended));
 }
 
-/** 0 → `claim`, until it is given back or the calling thread ends; false when it is taken. */
+/**
+ * Changes a word from 0 to `claim`, until it is given back or the calling thread ends. Returns
+ * false if it is taken.
+ */
 export function takeWord(words: Int32Array, at: number, claim: number): boolean {
   return enterWord(words, at, 0, claim, 0) === 0;
 }
 
-/** The same of `count` words from `first` on, all or none: −1, or the first that is taken. */
+/** Does the same for `count` words from `first` on, all or none. Returns −1, or the first taken. */
 export function takeWords(words: Int32Array, first: number, count: number, claim: number): number {
   for (let at = first; at < first + count; at++) {
     if (takeWord(words, at, claim)) continue;
@@ -46,9 +50,9 @@ export function takeWords(words: Int32Array, first: number, count: number, claim
   return -1;
 }
 
-/** `claim` → 0, in the thread that took it. Twice is fine. */
+/** Changes a word from `claim` to 0, in the thread that took it. Idempotent. */
 export function giveWord(words: Int32Array, at: number, claim: number): void {
   if (Atomics.compareExchange(words, at, claim, 0) !== claim || isMainThread) return;
-  // Else this thread would hold on to the shared memory until it ends.
+  // Otherwise this thread would keep the shared memory until it ends.
   answered(systemThreads().unwatchThread(words, at, claim));
 }

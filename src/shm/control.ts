@@ -1,7 +1,7 @@
 /**
- * The control plane between the opener and its actors' threads: comlink calls for set-up. Never on
- * the hot path, never to a thread that is parked. SupervisedThread ends the wait where the thread
- * ends. Errors keep their class name, code and cause.
+ * The control plane between the opener and its actors' threads: comlink calls for set-up. They are
+ * never made on the hot path, nor to a thread that is parked. SupervisedThread ends the wait if the
+ * thread ends. Errors keep their class name, code and cause.
  */
 import type { MessagePort } from 'node:worker_threads';
 import * as Comlink from 'comlink';
@@ -36,9 +36,7 @@ export class Control<T extends object> {
     this.#remote = Comlink.wrap(nodeEndpoint(port)) as never;
   }
 
-  /**
-   * Calls a method of the exposed object. Never settles where the thread ends before it answers.
-   */
+  /** Calls a method of the exposed object. Never settles if the thread ends before it answers. */
   call<K extends keyof T>(
     method: K,
     ...args: T[K] extends (...a: infer A) => unknown ? A : never

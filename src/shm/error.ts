@@ -1,13 +1,13 @@
-/** An error as bytes that fit into a place in shared memory; everyone may know it. */
+/** An error as bytes that fit into a place in shared memory. Any module may import it. */
 import { fromPlain, type PlainError, toPlain } from '../base/plain-error.ts';
 
-/** A name that is longer says nothing. */
+/** Longer names are cut. */
 const NAME = 100;
 
 /**
- * JSON of at most `most` bytes (200 or more): the stack goes first, then the cause, then the end of
- * the message. Never throws, whatever was thrown: its readers learn at least that there was
- * something.
+ * Encodes an error as JSON of at most `most` bytes (200 or more): it drops the stack first, then
+ * the cause, then the end of the message. Never throws, whatever was thrown, so that readers learn
+ * at least that there was an error.
  */
 export function encodeError(error: unknown, most: number): Uint8Array {
   const isError = attempt(() => error instanceof Error) ?? false;
@@ -34,7 +34,8 @@ export function encodeError(error: unknown, most: number): Uint8Array {
 const encode = (form: unknown) => new TextEncoder().encode(JSON.stringify(form));
 
 /**
- * Undefined for what cannot be: a cause that holds itself, a bigint in JSON, a getter that throws.
+ * Returns undefined if `fn` throws: for a cause that holds itself, a bigint in JSON, a getter that
+ * throws.
  */
 function attempt<T>(fn: () => T): T | undefined {
   try {
@@ -44,7 +45,7 @@ function attempt<T>(fn: () => T): T | undefined {
   }
 }
 
-/** A fresh one each time, so that its thrower may add to it. */
+/** Returns a new error each time, so that its thrower may add to it. */
 export function decodeError(bytes: Uint8Array): Error {
   // slice(): TextDecoder refuses views of shared memory.
   return fromPlain(JSON.parse(new TextDecoder().decode(bytes.slice()))) as Error;

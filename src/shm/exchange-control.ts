@@ -1,27 +1,27 @@
 /**
  * The words that the ranks of a halo exchange share: which ranks are there, what each buffer holds,
- * a bell per rank, the first failure. One buffer per receiving rank and edge; one rank writes it,
- * one reads it. test/model/halo.ts checks these rules:
+ * a bell per rank, the first failure. There is one buffer per receiving rank and edge, which one
+ * rank writes and one reads. test/model/halo.ts checks these rules:
  *
  * Exchange-1  A buffer has two halves, taken in turn: exchange n is in half n mod 2. A half's word
  *    is 0 while it is empty, else the number of the exchange that fills it. The sender alone fills
- *    it, after its last byte; the receiver alone empties it, after its last byte is read and before
- *    it fills any buffer with its own next exchange.
- * Exchange-2  Starting never waits, because the half it packs into is empty. Neighbours are mutual,
- *    so a rank that starts n+1 has finished n; for that each neighbour had filled its own buffers
- *    with n; before that it had emptied its halves of n−1.
+ *    it, after its last byte. The receiver alone empties it, after its last byte is read and
+ *    before it fills any buffer with its own next exchange.
+ * Exchange-2  Starting never waits, because the half it packs into is empty. Neighbors are mutual,
+ *    so a rank that starts n+1 has finished n. For that each neighbor had filled its own buffers
+ *    with n, and before that it had emptied its halves of n−1.
  * Exchange-3  A rank that fills a buffer rings its reader afterwards. A rank that leaves (closes,
  *    fails) says so first, then rings all.
  * Exchange-4  A waiter reads its bell, then looks for a failure, then for what has arrived, then
  *    parks on the count that it read.
- * Exchange-5  What was sent is received, whichever rank closed, failed or died since: a waiter
- *    reads the failure, and each sender's state, before it looks at the sender's word, and gives up
- *    only if something is missing then.
+ * Exchange-5  Sent parts are received, whichever rank closed, failed or died since. A waiter reads
+ *    the failure and each sender's state before it looks at the sender's word, and gives up only
+ *    if a part is missing then.
  * Exchange-6  The first failure wins and every rank throws it. A rank whose thread ended cannot
- *    tell: its environment stores `lost` and rings no bell, so no park is longer than 100 ms. A
- *    rank that misses one that is gone fails, and so tells all others. A rank that failed while
- *    another was first is not missed before that one has said why, or for 100 ms if it died over
- *    it.
+ *    report it: its environment stores `lost` and rings no bell, so no park is longer than 100 ms.
+ *    A rank that misses one that is gone fails, and so informs all others. A rank that failed
+ *    while another was first is not missed before that one has written why, or for 100 ms if it
+ *    died while it wrote.
  */
 
 import { addonOf, checkLayout } from '../base/addon.ts';
@@ -32,16 +32,16 @@ import { LINE, type Place } from './memory.ts';
 import { NOTE_WORDS, NOTE_WRITTEN, SharedNote } from './note.ts';
 
 /**
- * Written by the rank itself, `lost` by its thread's environment: `open` becomes one of the three
- * behind it, once.
+ * Written by the rank itself, `lost` by its thread's environment. `open` becomes one of the three
+ * after it, once.
  */
 export const RankState = { absent: 0, open: 1, closed: 2, failed: 3, lost: 4 } as const;
 export type RankState = (typeof RankState)[keyof typeof RankState];
 
-/** A word has room for so many numbers; an even one, so that halves stay in turn. */
+/** The count of numbers in a word. It is even, so that halves stay in turn. */
 const NUMBERS = 2 ** 30;
 
-/** Bytes for so many ranks and buffers, from a cache line's start on. */
+/** Returns the bytes for `ranks` ranks and `buffers` buffers, from a cache line's start on. */
 export function exchangeControlBytes(ranks: number, buffers: number): number {
   return 4 * (NOTE_WORDS + ranks * (LINE + BELL_WORDS) + buffers * LINE);
 }
@@ -68,8 +68,8 @@ export interface RanksElsewhere {
 interface Elsewhere {
   readonly layout: Readonly<Record<string, number>>;
   /**
-   * looks at that word for at most `ms`, and does what MPI's thread has to do meanwhile; true when
-   * it is not `seen`
+   * Looks at that word for at most `ms`, and does the work of MPI's thread meanwhile. Returns true
+   * when the word is not `seen`
    */
   lookUntil(words: Int32Array, index: number, seen: number, ms: number): boolean | undefined;
 }
@@ -77,20 +77,23 @@ interface Elsewhere {
 const elsewhere = addonOf<Elsewhere>('ranks');
 
 /**
- * What a thread that can wait looks for: MPI's thread stands back for who helps so long
+ * How long a thread that can wait looks: MPI's thread stands back for one that helps this long
  * (native/ranks/thread.cpp).
  */
 export const LOOK_ELSEWHERE_MS = 2;
 
 /**
- * For so long at most this thread brings what comes from other processes itself; true when the bell
- * has rung.
+ * Lets this thread itself bring what comes from other processes, for at most `ms`. Returns true
+ * when the bell has rung.
  */
 export function lookElsewhere(bell: Bell, seen: number, ms: number): boolean {
   return elsewhere().lookUntil(bell.words, 0, seen, ms) === true;
 }
 
-/** Before native code is given an exchange's words: throws unless it was compiled with the same. */
+/**
+ * Throws unless native code was compiled with the same words. Call it before native code gets an
+ * exchange's words.
+ */
 export function checkElsewhere(): void {
   const { absent, open } = RankState;
   const ours = { line: LINE, absent, open, written: NOTE_WRITTEN, numbers: NUMBERS };
@@ -99,7 +102,7 @@ export function checkElsewhere(): void {
 
 export class ExchangeControlBlock {
   readonly ranks: number;
-  /** what is native code's to read and write too */
+  /** the words that native code reads and writes too */
   readonly views: Readonly<Record<'note' | 'states' | 'bells' | 'halves', Int32Array>>;
   readonly #elsewhere: RanksElsewhere | null;
   readonly #note: SharedNote;
@@ -151,8 +154,8 @@ export class ExchangeControlBlock {
   }
 
   /**
-   * Takes a rank for good; what it was before. It becomes `lost` should the thread end while it is
-   * `open`.
+   * Takes a rank permanently, and returns what it was before. It becomes `lost` if the thread ends
+   * while it is `open`.
    */
   claim(rank: number): RankState {
     const { absent, open, lost } = RankState;
@@ -166,14 +169,14 @@ export class ExchangeControlBlock {
     );
   }
 
-  /** A rank elsewhere is open from the start; it leaves as its process says. */
+  /** Opens a rank elsewhere, which is open from the start and leaves as its process says. */
   standIn(rank: number): void {
     Atomics.compareExchange(this.#states, rank * LINE, RankState.absent, RankState.open);
   }
 
   /**
-   * An open rank leaves; Exchange-5: everything it sent is in its words by now. Exchange-3: tells
-   * everybody.
+   * Lets an open rank leave. Exchange-5: everything it sent is in its words by now. Exchange-3:
+   * rings all.
    */
   leave(rank: number, as: typeof RankState.closed | typeof RankState.failed): void {
     const before = Atomics.compareExchange(this.#states, rank * LINE, RankState.open, as);
@@ -206,7 +209,7 @@ export class ExchangeControlBlock {
   // ---- the first failure ------------------------------------------------------------------------
 
   /**
-   * Exchange-6. A writer that dies over it leaves no note, but it is lost, which its neighbours
+   * Exchange-6. A writer that dies meanwhile leaves no note, but it is lost, which its neighbors
    * find out.
    */
   fail({ rank, exchange, error }: { rank: number; exchange: number; error: unknown }): void {
@@ -233,7 +236,7 @@ function numbered(exchange: number): number {
   return ((exchange - 1) % NUMBERS) + 1;
 }
 
-/** What a rank was before it was to be taken; by whom, and of what. */
+/** Throws ERR_HOTSLOT_STATE_BUSY unless the rank was free. `who` takes ranks of `of`. */
 export function checkFree(
   rank: number,
   state: RankState,

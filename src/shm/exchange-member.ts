@@ -1,7 +1,7 @@
 /**
- * A rank as a member of an exchange: it sends, tells all others what it failed of, and throws what
- * another one failed of, or that one left before it sent its part. The rules Exchange-1 to
- * Exchange-6 stand in exchange-control.ts.
+ * A rank as a member of an exchange. It sends, reports its failure to all others, and throws if
+ * another one failed, or left before it sent its part. The rules Exchange-1 to Exchange-6 stand in
+ * exchange-control.ts.
  */
 import { ThreadEnding } from '../base/addon.ts';
 import { type ErrorCode, stateError, unavailableError } from '../base/errors.ts';
@@ -9,7 +9,7 @@ import type { Bell } from './bell.ts';
 import { type ExchangeControlBlock, RankState } from './exchange-control.ts';
 import { Deadline, MAX_PARK_MS } from './wait.ts';
 
-/** What errors say of this kind of exchange. */
+/** The words of errors for this kind of exchange. */
 export interface ExchangeTexts {
   readonly whole: string;
   /** follows a rank's number */
@@ -26,7 +26,7 @@ export abstract class ExchangeMember {
   readonly words: ExchangeControlBlock;
   readonly rank: number;
   readonly #texts: ExchangeTexts;
-  /** a rank failed but has not written why; after this moment its reason is no longer waited for */
+  /** if a rank failed but has not written why, the moment after which its reason is not awaited */
   #reasonUntil: Deadline | null = null;
 
   constructor(words: ExchangeControlBlock, rank: number, texts: ExchangeTexts) {
@@ -35,7 +35,7 @@ export abstract class ExchangeMember {
     this.#texts = texts;
   }
 
-  /** of the latest exchange that was begun; they count from 1 */
+  /** the number of the latest exchange that was begun, counted from 1 */
   abstract get exchange(): number;
 
   /** in errors */
@@ -44,40 +44,40 @@ export abstract class ExchangeMember {
   }
 
   /**
-   * Everything of the exchange that this rank sends lies in its buffers' halves: these are the
-   * readers' now, whom the bells ring.
+   * Hands the halves of buffers with everything that this rank sends in the exchange to their
+   * readers, and rings their bells.
    */
   send(
     routes: readonly { readonly outgoing: number; readonly incoming: number }[],
     bells: readonly Bell[],
   ): void {
     const { words, exchange } = this;
-    // Exchange-1: by now everything of the exchange before is read, on a device too. Before the
-    // first, there was none.
+    // Exchange-1: by now everything of the previous exchange is read, on a device too. The first
+    // has none before it.
     if (exchange > 1) for (const { incoming } of routes) words.empty(incoming, exchange - 1);
     for (const { outgoing } of routes) words.fill(outgoing, exchange);
     // Exchange-3
     for (const bell of bells) bell.ring();
   }
 
-  /** This rank cannot go on; everybody learns why. */
+  /** Ends this rank as failed. All ranks learn why. */
   fail(error: unknown): void {
     this.words.fail({ rank: this.rank, exchange: this.exchange, error });
     this.words.leave(this.rank, RankState.failed);
   }
 
-  /** What `fn` throws is the end of the exchange for every rank. */
+  /** Runs `fn`. An error from it ends the exchange for every rank. */
   failing<T>(fn: () => T): T {
     try {
       return fn();
     } catch (error) {
-      // A thread that is being terminated is lost, which is found out without it.
+      // A thread that is being terminated is lost, which others find out without it.
       if (!(error instanceof ThreadEnding)) this.fail(error);
       throw error;
     }
   }
 
-  /** Throws what the exchange failed of, if it did. */
+  /** Throws the failure of the exchange, if there is one. */
   checkFailed(): void {
     const { failure } = this.words;
     if (failure === null) return;
@@ -95,14 +95,17 @@ export abstract class ExchangeMember {
   }
 
   /**
-   * Of a part that was not there behind a look at its sender's state (Exchange-5). Throws when it
-   * will not come.
+   * Throws if a part will not come. Call it if the part was missing after a look at its sender's
+   * state (Exchange-5).
    */
   checkComes(sender: number, state: RankState, edge?: string): void {
     if (state > RankState.open && !this.#mayExplain(state)) this.#miss(sender, state, edge);
   }
 
-  /** Exchange-6: another thread is just writing down why a rank has failed, and rings then. */
+  /**
+   * Exchange-6: returns whether another thread may still be writing why a rank has failed. It rings
+   * then.
+   */
   #mayExplain(state: RankState): boolean {
     if (state !== RankState.failed || this.words.failed) return false;
     this.#reasonUntil ??= new Deadline(MAX_PARK_MS);
@@ -110,7 +113,7 @@ export abstract class ExchangeMember {
   }
 
   #miss(sender: number, state: RankState, edge: string | undefined): never {
-    // It said why before it left.
+    // The sender wrote why before it left.
     this.checkFailed();
     const { of, closed, failed, sent, next } = this.#texts;
     const over = edge === undefined ? '' : ` over edge ${edge}`;

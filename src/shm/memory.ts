@@ -1,6 +1,6 @@
 /**
- * Plain SharedArrayBuffers with an aligned place inside, and the distances in them; everyone may
- * know it.
+ * Plain SharedArrayBuffers with an aligned place inside, and the distances in them. Any module may
+ * import it.
  */
 import { freemem } from 'node:os';
 import { types } from 'node:util';
@@ -28,8 +28,8 @@ export interface Place {
 /**
  * Over-allocates a plain (never growable: those are 40 times slower to read) SharedArrayBuffer. The
  * address decides the offset, and the address is the same in every thread. `widest`: bytes of the
- * widest elements that it is viewed by as a whole. Throws ERR_HOTSLOT_MEMORY, saying bytes asked
- * and free.
+ * widest elements that it is viewed by as a whole. Throws ERR_HOTSLOT_MEMORY with the bytes
+ * requested and free.
  */
 export function allocateShared(
   what: string,
@@ -38,7 +38,7 @@ export function allocateShared(
   widest: 1 | 8 = 8,
 ): Place {
   const total = bytes + alignment;
-  // The system takes 0.1 ms to say what is free.
+  // The system takes 0.1 ms to report the free memory.
   const free = () => Math.min(freemem(), process.availableMemory?.() ?? Number.POSITIVE_INFINITY);
   const refusal = () => `${what} asks for ${bytes} bytes of shared memory, ${free()} are free`;
   if (!(total <= UNCHECKED) && !(total <= free()))
@@ -46,7 +46,7 @@ export function allocateShared(
   let memory: SharedArrayBuffer;
   try {
     memory = new SharedArrayBuffer(total);
-    // A view has a most length in elements: such a one must reach the end.
+    // Views have a maximum length in elements: the widest one must reach the end.
     if (widest === 8) new Float64Array(memory, 0, Math.floor(total / 8));
     else new Uint8Array(memory, 0, total);
   } catch (error) {
@@ -59,20 +59,23 @@ export function allocateShared(
   return { memory, offset: (alignment - astray) % alignment };
 }
 
-/** Whatever its prototype says: native code keeps the address, and other memory can go. */
+/**
+ * Returns whether memory is shared, whatever its prototype says. Native code keeps the address, and
+ * other memory can go.
+ */
 export const isShared = (memory: unknown): memory is SharedArrayBuffer =>
   types.isSharedArrayBuffer(memory);
 
 /**
- * Throws a TypeError, which says the rule, unless `shared` describes an object of this kind and its
- * memory is shared.
+ * Throws a TypeError with the rule unless `shared` describes an object of this kind and its memory
+ * is shared.
  */
 export function checkShared(kind: string, shared: unknown, memory: unknown, rule: string): void {
   if ((shared as { kind?: unknown } | null | undefined)?.kind === kind && isShared(memory)) return;
   throw typeError(`${rule}, got ${describeValue(shared)}`);
 }
 
-/** Throws a RangeError unless so many bytes lie there. */
+/** Throws a RangeError unless `bytes` bytes lie at `offset`. */
 export function checkRoom({ memory, offset }: Place, bytes: number): void {
   checkCount('offset', offset, 0, memory.byteLength);
   if (offset % 8 !== 0 || !(offset + bytes <= memory.byteLength))
@@ -80,14 +83,14 @@ export function checkRoom({ memory, offset }: Place, bytes: number): void {
 }
 
 /**
- * The second look of who copied bytes that another thread may have written over meanwhile. An
- * addition of nothing: a load would let earlier reads of the bytes come behind it (on arm64), the
- * half of an addition that stores does not.
+ * Looks a second time at a word, after a copy of bytes that another thread may have overwritten
+ * meanwhile. It adds 0: a load would let earlier reads of the bytes come after it (on arm64), and
+ * the half of an addition that stores does not.
  */
 export const secondLook = (words: Int32Array, index: number): number =>
   Atomics.add(words, index, 0);
 
-/** `bytes` rounded up to a multiple of `to`. */
+/** Returns `bytes` rounded up to a multiple of `to`. */
 export function roundUp(bytes: number, to: number): number {
   return Math.ceil(bytes / to) * to;
 }

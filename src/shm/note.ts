@@ -1,17 +1,17 @@
 /**
- * The first failure, as a note in shared memory: written once, and read by every thread. Everyone
- * may know it.
+ * The first failure, as a note in shared memory: written once, and read by every thread. Any module
+ * may import it.
  */
 import { decodeError, encodeError } from './error.ts';
 
 /**
- * The writer moves it on: from none to writing takes the pen, written publishes all the other
+ * The writer changes it: from none to writing claims the note, and written publishes all other
  * words.
  */
 const State = { none: 0, writing: 1, written: 2 } as const;
 /** The first word of a note that can be read. */
 export const NOTE_WRITTEN = State.written;
-/** words: state, bytes of text; then the facts as float64; then the error as JSON */
+/** words: state, bytes of text, then the facts as float64, then the error as JSON */
 const FACTS_AT = 2;
 const MAX_FACTS = 7;
 const TEXT_AT = 16;
@@ -36,8 +36,8 @@ export class SharedNote {
   }
 
   /**
-   * The first one wins. `takeOver`: a note begun and not finished is written anew, for a caller
-   * that knows its writer is dead.
+   * Writes the note, unless another writer was first. With `takeOver`, a note begun and not
+   * finished is written again, for a caller that knows that its writer is dead.
    */
   write(facts: readonly number[], error: unknown, { takeOver = false } = {}): void {
     const text = encodeError(error, TEXT_BYTES);
@@ -50,14 +50,14 @@ export class SharedNote {
     Atomics.store(this.#words, 0, State.written);
   }
 
-  /** Makes room for another note; for the only thread that reads this one. */
+  /** Makes room for another note. Only for the one thread that reads this one. */
   clear(): void {
     Atomics.store(this.#words, 0, State.none);
   }
 
   /**
-   * Null while nothing is written. The error is a fresh one each time, so that its reader may throw
-   * it.
+   * Returns the note, or null while none is written. The error is new each time, so that its reader
+   * may throw it.
    */
   read(): { facts: readonly number[]; error: Error } | null {
     if (!this.written) return null;

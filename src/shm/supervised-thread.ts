@@ -22,7 +22,7 @@ export class SupervisedThread {
   }
 
   /**
-   * Starts a thread. Rejects with the reason where it ends before it is ready, and ends one that
+   * Starts a thread. Rejects with the reason if it ends before it is ready, and ends one that
    * cannot become ready.
    */
   async start(): Promise<void> {
@@ -42,8 +42,8 @@ export class SupervisedThread {
   }
 
   /**
-   * Starts another thread in place of one that ended, and again where that is not ready before it
-   * ends, while `again` says so of the latest reason. Resolves with whether one is ready.
+   * Starts another thread in place of one that ended, and again if that ends before it is ready,
+   * while `again` returns true for the latest reason. Resolves to whether one is ready.
    */
   async replace(reason: Error, again: (reason: Error) => boolean): Promise<boolean> {
     for (let latest = reason; again(latest); ) {
@@ -58,7 +58,7 @@ export class SupervisedThread {
   }
 
   /**
-   * Tells the thread to stop; one that does not is terminated. The owner starts none from here on.
+   * Asks the thread to stop, and terminates it if it does not. The owner starts none afterwards.
    */
   async stop(tell: (thread: MessageThread) => void): Promise<void> {
     const thread = this.running;

@@ -11,24 +11,24 @@ export class TaskThread implements StartedThread {
   #pool: Piscina | null = null;
   #thread: Worker | null = null;
 
-  /** `late` hears what a thread throws that has no task. */
+  /** `late` is called with what a thread without a task throws. */
   constructor(entry: URL, late: (error: unknown) => void) {
     this.#entry = entry;
     this.#late = late;
   }
 
   /**
-   * Null where it has ended: its pool makes another one then, whose task waits for ever where that
-   * ends before it has begun.
+   * The thread, or null if it has ended. Its pool then makes another one, whose task waits forever
+   * if that ends before it has begun.
    */
   get thread(): Worker | null {
     return this.#pool?.threads[0] === this.#thread ? this.#thread : null;
   }
 
   /**
-   * In the thread of the task before, or a new one where that has ended. It gets all flags of the
-   * process: a loader of the program's modules is among them. Rejects with what the task throws,
-   * and where its thread ends first.
+   * Runs a task in the thread of the task before, or in a new one if that has ended. The thread
+   * gets all flags of the process, such as a loader of the program's modules. Rejects with what the
+   * task throws, or if its thread ends first.
    */
   run(setup: unknown, transferList: Transferable[]): Promise<void> {
     if (this.thread === null) {
@@ -48,7 +48,9 @@ export class TaskThread implements StartedThread {
     return running;
   }
 
-  /** Not the pool's close(): its timer holds the pool for 30 s more. */
+  /**
+   * Ends thread and pool. The pool's close() has a timer that would hold the pool for 30 s more.
+   */
   terminate(): Promise<unknown> {
     return Promise.all([this.#pool?.destroy(), this.#thread?.terminate()]);
   }

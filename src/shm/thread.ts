@@ -1,7 +1,7 @@
 /**
- * Threads that this package starts. Nobody else makes a worker: here one that is sent messages, in
- * task-thread.ts one with a long task. Their owners know the interfaces alone, so that a browser's
- * Web Worker can be another form of them.
+ * Threads that this package starts. No other code makes workers: this file makes one that is sent
+ * messages, and task-thread.ts one with a long task. Their owners know the interfaces alone, so
+ * that a browser's Web Worker can be another form of them.
  */
 import { Worker } from 'node:worker_threads';
 import { callAfter } from '../base/clock.ts';
@@ -14,31 +14,31 @@ const STOP_MS = 5000;
 export interface StartedThread {
   /** Resolves once the thread is over, or has done its task. */
   readonly ended: Promise<unknown>;
-  /** Ends the thread wherever it is; resolves when it has ended. Twice is fine. */
+  /** Ends the thread wherever it is, and resolves when it has ended. Idempotent. */
   terminate(): Promise<unknown>;
 }
 
 export interface MessageThread extends StartedThread {
   /**
-   * Resolves with ERR_HOTSLOT_THREAD_LOST; its cause is what the thread threw, none where it exited
-   * or was terminated.
+   * Resolves to ERR_HOTSLOT_THREAD_LOST. Its cause is what the thread threw, without one if it
+   * exited or was terminated.
    */
   readonly ended: Promise<Error>;
   /** messages to the thread and from it */
   readonly port: Pick<NodeJS.EventEmitter, 'on' | 'off'> & Pick<Worker, 'postMessage'>;
-  /** The process may end while the thread runs. */
+  /** Lets the process end while the thread runs. */
   unref(): void;
 }
 
 /**
- * Flags of this process that a module of this package can use; others (--input-type, -e, …) are
+ * Flags of this process that a module of this package can use. Others (--input-type, -e, …) are
  * about the program's entry.
  */
 const execArgv = process.execArgv.filter((flag) => flag === '--enable-source-maps');
 
 /**
- * `setup` is the thread's workerData. Throws ERR_HOTSLOT_THREAD_LOST where the system gives no
- * thread.
+ * Starts a thread with `setup` as its workerData. Throws ERR_HOTSLOT_THREAD_LOST if the system
+ * gives no thread.
  */
 export function startThread(
   entry: URL,
@@ -65,7 +65,7 @@ export function startThread(
   return { ended, port: worker, unref: () => worker.unref(), terminate: () => worker.terminate() };
 }
 
-/** Resolves when a thread that was told to stop has ended; a late one is terminated. */
+/** Resolves when a thread that was asked to stop has ended, and terminates a late one. */
 export async function stopped(thread: StartedThread): Promise<void> {
   using _ = callAfter(STOP_MS, () => void thread.terminate());
   await thread.ended;

@@ -10,22 +10,22 @@ import { describeValue } from '../base/checks.ts';
 import { rangeError, stateError, typeError } from '../base/errors.ts';
 import type { Bell } from './bell.ts';
 
-/** No park is longer: the net under a bug, and under a thread that ended, which rings no bell. */
+/** The longest park: the safety net for a bug, and for a thread that ended, which rings no bell. */
 export const MAX_PARK_MS = 100;
 /** A waiter that finds work again and again lets its event loop turn this often. */
 const TURN_MS = 50;
 
 /** How long to wait. */
 export interface WaitOptions {
-  /** for ever when left out */
+  /** forever if left out */
   timeoutMs?: number;
   /** rejects the wait with its reason */
   signal?: AbortSignal | undefined;
 }
 
 /**
- * What one look found: true, it is so; false, not yet; 'again', not yet, but work was done that may
- * have made it so.
+ * The result of one look: true if it is so, false if not yet, and 'again' if not yet, but work was
+ * done that may have made it so.
  */
 export type Look = () => boolean | 'again';
 
@@ -35,16 +35,16 @@ export class Deadline {
   constructor(ms = Number.POSITIVE_INFINITY) {
     this.#at = performance.now() + ms;
   }
-  /** milliseconds; not positive once it is over */
+  /** milliseconds, not positive once it is over */
   get left(): number {
     return this.#at - performance.now();
   }
 }
 
 /**
- * Waits without blocking: true when `look` says so, false when the time is over. What `look` throws
- * rejects. `park` sleeps in the bell's stead, for at most `left` milliseconds; it returns when the
- * count is no longer `seen`.
+ * Waits without blocking. Resolves to true when `look` returns true, and to false when the time is
+ * over. Rejects with what `look` throws. `park` sleeps in the bell's stead, for at most `left`
+ * milliseconds, and returns when the count is no longer `seen`.
  */
 export async function waitFor(
   bell: Bell,
@@ -76,7 +76,7 @@ export async function waitFor(
         await new Promise(setImmediate);
       } else {
         if (!hold) signal?.addEventListener('abort', wake);
-        // A pending waitAsync does not hold the process; a timer does.
+        // A pending waitAsync does not hold the process, but a timer does.
         hold ??= setInterval(() => {}, 2 ** 30);
         if (!signal?.aborted) await park(seen, left);
       }
@@ -89,8 +89,8 @@ export async function waitFor(
 }
 
 /**
- * The same, blocking, for worker threads. On the main thread it answers what needs no waiting, and
- * refuses the rest: `instead` names what to await there.
+ * Does the same, blocking, for worker threads. On the main thread it returns if it need not wait,
+ * and throws otherwise: `instead` names what to await there.
  */
 export function waitForSync(
   bell: Bell,
@@ -120,7 +120,7 @@ export function waitForSync(
   }
 }
 
-/** Throws ERR_HOTSLOT_STATE_MAIN_THREAD there; `instead` is what to await. */
+/** Throws ERR_HOTSLOT_STATE_MAIN_THREAD on the main thread. `instead` is what to await. */
 export function refuseMainThread(instead: string): void {
   if (isMainThread)
     throw stateError('MAIN_THREAD', `the main thread never blocks: await ${instead} instead`);
@@ -138,7 +138,10 @@ export function checkSignal(signal: unknown): void {
     throw typeError(`signal must be an AbortSignal, got ${describeValue(signal)}`);
 }
 
-/** The promise, or the signal's reason where that comes first; what was begun goes on. */
+/**
+ * Settles as the promise does, or rejects with the signal's reason if that comes first. The
+ * promise's work continues.
+ */
 export function orAborted<T>(promise: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
   if (!signal) return promise;
   return new Promise((resolve, reject) => {

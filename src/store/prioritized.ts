@@ -1,4 +1,4 @@
-/** Draws by priority (Schaul et al., 2016), and the pure draw of which they are made. */
+/** Prioritized sampling (Schaul et al., 2016), and the pure function that draws. */
 
 import { checkCount, checkInternal, checkKeys, describeValue, INTERNAL } from '../base/checks.ts';
 import { arrayOf } from '../base/dtype.ts';
@@ -7,9 +7,9 @@ import { lanesAddon, type ViewHandle } from './lanes/lanes-addon.ts';
 import { seedWord } from './rows/sampler.ts';
 import type { View } from './views/views.ts';
 
-/** What a sampler is bound to at its first use. */
+/** The buffer and view to which a sampler is bound at its first use. */
 interface Binding {
-  /** what the buffers of all threads have in common */
+  /** common to this buffer's objects in all threads */
   readonly memory: SharedArrayBuffer;
   readonly view: View;
   readonly handle: ViewHandle;
@@ -18,22 +18,22 @@ interface Binding {
 }
 
 /**
- * What weights are scaled to: 1 for the least likely step of all, for the least likely of the
- * batch, or not at all.
+ * The scale of weights: 1 for the least likely step of all, 1 for the least likely of the batch, or
+ * none.
  */
 export type Normalise = 'tree' | 'batch' | 'none';
 const normalises = ['tree', 'batch', 'none'] as const;
 
 export interface PrioritizedOptions {
-  /** leaf = (|p| + epsilon)^alpha: 0 draws uniformly; 0.6 by default */
+  /** leaf = (|p| + epsilon)^alpha: 0 draws uniformly. Default: 0.6 */
   alpha?: number;
-  /** 1e-6 by default */
+  /** default: 1e-6 */
   epsilon?: number;
-  /** 'tree' by default */
+  /** default: 'tree' */
   normalise?: Normalise;
 }
 
-/** For the package itself; not exported from it. */
+/** For the package itself. Not exported from it. */
 export let internalsOfSampler: (sampler: PrioritizedSampler) => {
   readonly normalise: number;
   binding: Binding | null;
@@ -47,7 +47,10 @@ export class PrioritizedSampler {
   readonly normalise: Normalise;
   readonly #inside: { readonly normalise: number; binding: Binding | null; running: boolean };
 
-  /** Only what has what is private to it: a proxy of one, or what inherits from one, has not. */
+  /**
+   * Returns true only for an object with the private field. A proxy, or an object that inherits
+   * from one, lacks it.
+   */
   static [Symbol.hasInstance](made: unknown): boolean {
     return typeof made === 'object' && made !== null && #inside in made;
   }
@@ -66,9 +69,10 @@ export class PrioritizedSampler {
   }
 
   /**
-   * `leaves` float64[capacity], ring place p of lane l at l × capacity / lanes + p, 0 where nothing
-   * can be drawn; the largest |p| ever given; the sum of all leaves; updates that came too late and
-   * numbers that were none, so far. Throws ERR_HOTSLOT_STATE_EMPTY before the first use.
+   * Returns `leaves`, float64[capacity]: ring place p of lane l at l × capacity / lanes + p, 0 for
+   * what cannot be drawn. `maxPriority` is the largest |p| ever given, and `total` the sum of all
+   * leaves. `stale` counts updates that came too late so far, and `odd` priorities that were not
+   * numbers. Throws ERR_HOTSLOT_STATE_EMPTY before the first use.
    */
   inspect(): {
     leaves: Float64Array;
@@ -91,9 +95,9 @@ export class PrioritizedSampler {
 }
 
 /**
- * A sampler for one buffer and one view: its first use binds it. Draws with probability leaf /
- * total; new steps have the largest priority that was ever given, 1 at first. Throws TypeError or
- * RangeError by name.
+ * Creates a sampler for one buffer and one view, to which its first use binds it. It draws with
+ * probability leaf / total. New steps have the largest priority that was ever given, initially 1.
+ * Throws a TypeError or RangeError that names the option.
  */
 export function prioritized(options: PrioritizedOptions = {}): PrioritizedSampler {
   checkKeys('prioritized', options, ['alpha', 'epsilon', 'normalise']);
@@ -104,11 +108,11 @@ export function prioritized(options: PrioritizedOptions = {}): PrioritizedSample
 }
 
 /**
- * Draws by `leaves`, which are raised to alpha already: mass = torch's float64 uniform of `seed` ×
- * their sum, the first leaf at which the running sum reaches it, never a zero one. `masses` instead
- * of `seed` and `count` draws at these. Weights are (p / least p)^−beta ('tree': of all leaves that
- * are not zero, 'batch': of those drawn) or (leaves × p)^−beta ('none'). Throws a RangeError where
- * all leaves are zero.
+ * Draws by `leaves`, which are already raised to alpha. A draw's mass is torch's float64 uniform of
+ * `seed` × the sum of the leaves. It takes the first leaf at which the running sum reaches the
+ * mass, never a zero one. `masses` instead of `seed` and `count` draws at these. Weights are (p /
+ * least p)^−beta ('tree': of all leaves that are not zero, 'batch': of those drawn) or (leaves ×
+ * p)^−beta ('none'). Throws a RangeError if all leaves are zero.
  */
 export function prioritizedIndices(options: {
   leaves: Float64Array;

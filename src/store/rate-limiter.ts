@@ -1,6 +1,7 @@
 /**
- * Bounds how many rows are sampled per row inserted, by Reverb's SampleToInsertRatio. Its counts
- * lie in shared memory and move natively (native/rows/limiter.hpp); any thread may ask and count.
+ * Bounds how many rows are sampled per row inserted, as Reverb's SampleToInsertRatio does. Its
+ * counts lie in shared memory, and native code changes them (native/rows/limiter.hpp). Any thread
+ * may ask and count.
  */
 import {
   checkCount,
@@ -18,7 +19,10 @@ import { type LimiterHandle, rowsAddon } from './rows/rows-addon.ts';
 
 /** collectors that can wait for room to add */
 const BELLS = 16;
-/** Behind what native code counts: a cache line with the largest batch, then the bells. */
+/**
+ * Returns what follows the counts of native code: a cache line with the largest batch, then the
+ * bells.
+ */
 function placesOf() {
   const batchAt = rowsAddon().layouts.limiter.bytes;
   const bellsAt = batchAt + LINE * 4;
@@ -30,13 +34,13 @@ const KIND = 'hotslot.RateLimiter';
 export type { LimiterHandle };
 
 export interface RateLimiterOptions {
-  /** rows sampled per row inserted, on average; more than 0 */
+  /** rows sampled per row inserted, on average, more than 0 */
   samplesPerInsert: number;
-  /** rows that must be inserted before the first sample; at least 1 */
+  /** rows that must be inserted before the first sample, at least 1 */
   minSize: number;
   /**
-   * how far samples and inserts × samplesPerInsert may drift apart, in sampled rows; at least a
-   * batch. Default: minSize rows, or the samples of as many inserts where those are more
+   * how far samples and inserts × samplesPerInsert may drift apart, in sampled rows, at least a
+   * batch. Default: minSize × max(1, samplesPerInsert)
    */
   errorBuffer?: number;
   /**
@@ -46,36 +50,36 @@ export interface RateLimiterOptions {
   gateAdd?: boolean;
 }
 
-/** What share() gives and attach() takes; goes through postMessage as it is. */
+/** The object that share() returns and attach() accepts. postMessage sends it as it is. */
 export interface SharedRateLimiter extends Required<RateLimiterOptions> {
   readonly kind: typeof KIND;
   readonly memory: SharedArrayBuffer;
   readonly offset: number;
 }
 
-/** For the package itself; not exported from it. */
+/** For the package itself. Not exported from it. */
 export let internalsOfLimiter: (limiter: RateLimiter) => {
   /** rung after samples are counted: bells of collectors that wait to add */
   readonly bells: BellBoard;
   /** for the native add, which admits and counts inserts in the same call as it writes the rows */
   readonly handle: LimiterHandle;
   /**
-   * After add() was told "not yet": throws a RangeError when `rows` at once could never be
-   * admitted.
+   * Throws a RangeError, after add() returned "not yet", if `rows` at once could never be admitted.
    */
   checkAdd(rows: number): void;
   /**
-   * rows that an add may have at once, beside the largest batch: what must not wait for ever is no
-   * longer
+   * Returns the rows that one add may have, given the largest batch. A longer add could wait
+   * forever
    */
   mostAtOnce(): number;
   /**
-   * takeSamples() that leaves `value` in `word[0]`: both or neither, whenever the thread is ended
+   * Does takeSamples() and leaves `value` in `word[0]`: both or neither, whenever the thread is
+   * ended
    */
   take(rows: number, word: Int32Array, value: number): boolean;
-  /** rows that were taken, and never sampled; the word in the same way */
+  /** Gives back rows that were taken and never sampled, and sets the word in the same way */
   giveBack(rows: number, word: Int32Array, value: number): void;
-  /** as a restore has it; nobody uses it yet */
+  /** Sets the counts of a limiter that is being restored and is not in use yet */
   restore(inserts: number, samples: number): void;
 };
 
@@ -90,12 +94,15 @@ export class RateLimiter {
   readonly #shared: SharedRateLimiter;
   readonly #counts = new Float64Array(3);
   /**
-   * largest batch a pipeline said it asks for, so that an add that could block it is refused; 0
-   * while unknown
+   * largest batch that a pipeline declared, so that an add that could block it is refused. 0 while
+   * unknown
    */
   readonly #batch: Int32Array;
 
-  /** Only what has what is private to it: a proxy of one, or what inherits from one, has not. */
+  /**
+   * Returns true only for an object with the private field. A proxy, or an object that inherits
+   * from one, lacks it.
+   */
   static [Symbol.hasInstance](made: unknown): boolean {
     return typeof made === 'object' && made !== null && #bells in made;
   }
@@ -135,8 +142,8 @@ export class RateLimiter {
   }
 
   /**
-   * A limiter in shared memory of its own. Throws TypeError or RangeError naming the option that is
-   * not allowed.
+   * Creates a limiter in shared memory of its own. Throws a TypeError or RangeError that names the
+   * invalid option.
    */
   static create(options: RateLimiterOptions): RateLimiter {
     checkKeys('RateLimiter.create', options, [
@@ -161,7 +168,9 @@ export class RateLimiter {
     );
   }
 
-  /** The same limiter in another thread. Throws a TypeError unless it came from share(). */
+  /**
+   * Opens the same limiter in another thread. Throws a TypeError unless `shared` came from share().
+   */
   static attach(shared: SharedRateLimiter): RateLimiter {
     checkShared(
       KIND,
@@ -188,9 +197,9 @@ export class RateLimiter {
   }
 
   /**
-   * Whether a batch of `rows` may be sampled now: at least minSize rows are in, and samples + rows
-   * stay within samplesPerInsert × (inserts − minSize) + errorBuffer. Counts nothing: one requester
-   * asks, then calls countSamples(); several at once use takeSamples().
+   * Returns whether a batch of `rows` may be sampled now: at least minSize rows are in, and samples
+   * + rows stay within samplesPerInsert × (inserts − minSize) + errorBuffer. Counts no rows: a
+   * single requester calls countSamples() afterwards, and several at once use takeSamples().
    */
   admitSample(rows: number): boolean {
     return rowsAddon().maySample(this.#handle, checkCount('rows', rows, 0));
@@ -203,8 +212,8 @@ export class RateLimiter {
   }
 
   /**
-   * admitSample() and countSamples() in one step: of several threads only as many pass as there is
-   * room for.
+   * Does admitSample() and countSamples() in one step: only as many threads pass as there is room
+   * for.
    */
   takeSamples(rows: number): boolean {
     return this.#rung(rowsAddon().takeSamples(this.#handle, checkCount('rows', rows)));
@@ -214,12 +223,12 @@ export class RateLimiter {
     return taken;
   }
 
-  /** Whether an add of `rows` would be taken now; always true unless gateAdd. */
+  /** Returns whether an add of `rows` would be accepted now. Always true unless gateAdd. */
   admitInsert(rows: number): boolean {
     return rowsAddon().mayInsert(this.#handle, checkCount('rows', rows, 0));
   }
 
-  /** What a batch of `rows` waits for, in words, or null when it would be admitted. */
+  /** Returns, as text, what a batch of `rows` waits for, or null if it would be admitted. */
   waitingFor(rows: number): string | null {
     if (this.admitSample(rows)) return null;
     const [, inserts, samples] = this.#read() as unknown as [number, number, number];
@@ -230,7 +239,7 @@ export class RateLimiter {
     return `samples: a batch of ${count(rows)} needs ${count(needed)} rows inserted, has ${count(inserts)} (${count(samples)} sampled)`;
   }
 
-  /** What an add of `rows` waits for, in words, or null when it would be taken. */
+  /** Returns, as text, what an add of `rows` waits for, or null if it would be accepted. */
   addWaitingFor(rows: number): string | null {
     if (this.admitInsert(rows)) return null;
     const [admitted, , samples] = this.#read() as unknown as [number, number, number];
@@ -241,9 +250,9 @@ export class RateLimiter {
   }
 
   /**
-   * Refuses a band in which batches and adds could each wait for the other: the error buffer must
-   * hold one batch plus one add, in sampled rows. Pipelines call it before they start; adds that
-   * come later are held to the same rule.
+   * Throws a RangeError if batches and adds could each wait for the other: the error buffer must
+   * hold one batch plus one add, in sampled rows. Pipelines call it before they start, and later
+   * adds follow the same rule.
    */
   checkBand(options: { sampleCount: number; addCount?: number }): void {
     checkKeys('checkBand', options, ['sampleCount', 'addCount']);
@@ -252,7 +261,7 @@ export class RateLimiter {
     checkCount('addCount', addCount);
     this.#checkRoom(sampleCount, addCount);
     let known = Atomics.load(this.#batch, 0);
-    // Keeps the largest; publishes a bound that only add() reads, to explain a refusal.
+    // Keeps the largest. This publishes a bound that only add() reads, to explain a refusal.
     while (known < sampleCount) known = Atomics.compareExchange(this.#batch, 0, known, sampleCount);
   }
 
@@ -286,7 +295,7 @@ function count(rows: number): string {
   return rows.toLocaleString('en-US');
 }
 
-/** Throws a TypeError unless it is a limiter of this thread, or none. */
+/** Throws a TypeError unless `limiter` is a limiter of this thread, or null. */
 export function checkLimiter(limiter: unknown): asserts limiter is RateLimiter | null {
   if (limiter !== null && !(limiter instanceof RateLimiter))
     throw typeError(`limiter must be a RateLimiter, got ${describeValue(limiter)}`);

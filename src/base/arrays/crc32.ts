@@ -1,4 +1,4 @@
-/** CRC-32, by which a zip file knows that its bytes are the ones that were written. */
+/** CRC-32, by which a zip file's reader checks that its bytes are the ones that were written. */
 import zlib from 'node:zlib';
 
 const table = Uint32Array.from({ length: 256 }, (_, byte) => {
@@ -7,7 +7,7 @@ const table = Uint32Array.from({ length: 256 }, (_, byte) => {
   return rest;
 });
 
-/** A byte at a time; `before` is the sum of the bytes in front, 0 of none. */
+/** Sums byte by byte. `before` is the sum of the bytes in front, or 0 without any. */
 export function crc32ByTable(bytes: Uint8Array, before = 0): number {
   let sum = ~before;
   for (let i = 0; i < bytes.length; i++)
@@ -15,5 +15,5 @@ export function crc32ByTable(bytes: Uint8Array, before = 0): number {
   return ~sum >>> 0;
 }
 
-/** zlib's own, which is many times as fast; Node 21 and other runtimes have none. */
+/** zlib's own function is many times as fast, but Node 21 and other runtimes lack it. */
 export const crc32: (bytes: Uint8Array, before?: number) => number = zlib.crc32 ?? crc32ByTable;

@@ -1,29 +1,29 @@
-/** Files that are there as a whole or not at all, and reading them piece by piece. */
+/** Writes files as a whole or not at all, and reads them piece by piece. */
 import { randomBytes } from 'node:crypto';
 import { type FileHandle, mkdir, open, rename, stat, unlink } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { unavailableError } from '../errors.ts';
 import { malformed } from './tensors.ts';
 
-/**
- * Puts bytes behind those before. They are read before the promise resolves, and not afterwards.
- */
+/** Puts bytes after those before. They are read before the promise resolves, and not afterwards. */
 export type Put = (bytes: Uint8Array) => Promise<void>;
 
 /** Bytes that go through the system at once. */
 export const PIECE = 1 << 24;
-/** Smaller ones wait for each other. */
+/** Pieces up to this size are collected before they are written. */
 const SMALL = 1 << 16;
 
-/** What the system says, as an error of ours; others stay as they are. */
+/**
+ * Returns an error of ours with the system's text. Errors without a system call stay as they are.
+ */
 function told(what: string, error: unknown): unknown {
   const { syscall, message } = error as NodeJS.ErrnoException;
   return syscall === undefined ? error : unavailableError(`${what}: ${message}`, undefined, error);
 }
 
 /**
- * Writes what `fill` puts into a file beside `path`, flushes it, and gives it the name `path`; then
- * flushes the folder. Until then `path` is what it was. When anything fails the file beside is
+ * Writes what `fill` puts into a file next to `path`, flushes it, gives it the name `path`, and
+ * flushes the folder. Until then `path` is what it was. If a step fails, the file next to it is
  * removed.
  */
 export async function writeWhole(
@@ -38,17 +38,15 @@ export async function writeWhole(
   });
 }
 
-/**
- * A file that is written, and has neither been flushed nor got its name. One of the two is called.
- */
+/** A file that is written, but neither flushed nor named. Call one of the two. */
 export interface Beside {
-  /** flushes it and gives it its name; the folder is left to the caller */
+  /** flushes it and gives it its name. The caller flushes the folder */
   place(): Promise<void>;
-  /** removes it; nothing where it has its name */
+  /** removes it, unless it has its name */
   drop(): Promise<void>;
 }
 
-/** The first half of writeWhole(), for who has no time for the second one yet. */
+/** Does the first half of writeWhole(), for callers that do the second half later. */
 export async function writeBeside(
   what: string,
   path: string,
@@ -61,7 +59,7 @@ export async function writeBeside(
     const open = file;
     file = null;
     await open.close().catch(() => {});
-    await unlink(beside).catch(() => {}); // what went wrong first is told
+    await unlink(beside).catch(() => {}); // the first error is thrown
   };
   const trying = async (act: (file: FileHandle) => Promise<void>) => {
     try {
@@ -106,8 +104,8 @@ async function writeAll(file: FileHandle, bytes: Uint8Array): Promise<void> {
 }
 
 /**
- * Makes a folder, with those above it, and flushes each new name. Not by mkdir's own `recursive`:
- * where a file system answers ENOENT whatever there is, that never ends.
+ * Makes a folder, with those above it, and flushes each new name. mkdir's own `recursive` is not
+ * used: it never ends if a file system answers ENOENT whatever there is.
  */
 export async function makeFolder(path: string): Promise<void> {
   const make = async () => {
@@ -131,14 +129,14 @@ export async function makeFolder(path: string): Promise<void> {
   }
 }
 
-/** A new name is safe only when its folder is. */
+/** Flushes a folder: a new name in it is safe only then. */
 export async function flushFolder(path: string): Promise<void> {
-  if (process.platform === 'win32') return; // folders are no files there
+  if (process.platform === 'win32') return; // folders are not files there
   const folder = await open(path);
   try {
     await folder.sync();
   } catch (error) {
-    // Some file systems flush folders by themselves, and know no call for it.
+    // Some file systems flush folders by themselves, and lack the call for it.
     if (!['EINVAL', 'ENOTSUP'].includes((error as NodeJS.ErrnoException).code ?? '')) throw error;
   } finally {
     await folder.close();
@@ -153,16 +151,14 @@ export interface Reading {
   read(into: Uint8Array, place: number): Promise<void>;
 }
 
-/**
- * Opens a file for as long as `use` takes. Throws ERR_HOTSLOT_UNAVAILABLE with the system's words.
- */
+/** Opens a file while `use` runs. Throws ERR_HOTSLOT_UNAVAILABLE with the system's text. */
 export async function reading<T>(
   what: string,
   path: string,
   use: (file: Reading) => Promise<T>,
 ): Promise<T> {
   try {
-    // Asked first: opening a pipe would wait for whoever writes to it.
+    // Checked first, because opening a pipe would wait for its writer.
     if (!(await stat(path)).isFile()) throw unavailableError(`${what}: it is no file`);
     const file = await open(path);
     try {

@@ -1,7 +1,7 @@
 /**
- * The header of an npy file: a magic word and a version, the length of what follows, and a
- * dictionary as Python writes it, which says dtype, order and shape. Versions 1.0 to 3.0 differ in
- * how wide the length is, and in texts that no number needs.
+ * The header of an npy file: a magic word and a version, the length of the rest, and a dictionary
+ * as Python writes it, with dtype, order and shape. Versions 1.0 to 3.0 differ in the width of the
+ * length, and in texts that arrays of numbers do not need.
  */
 import { describeValue } from '../checks.ts';
 import { type DType, dtypes } from '../dtype.ts';
@@ -9,7 +9,7 @@ import { typeError } from '../errors.ts';
 import { Scanner } from './scanner.ts';
 import { countOf, malformed, type TensorData } from './tensors.ts';
 
-/** What numpy calls our dtypes, without the byte order in front. */
+/** Our dtypes by numpy's names, without the byte order in front. */
 const NAMES: Readonly<Record<Exclude<DType, 'bfloat16'>, string>> = {
   float64: 'f8',
   float32: 'f4',
@@ -29,10 +29,10 @@ const dtypeOfName = new Map(Object.entries(NAMES).map(([dtype, name]) => [name, 
 const MAGIC = Uint8Array.of(0x93, ...Buffer.from('NUMPY'));
 /** Magic word, version, and the wider of the two lengths: a file has more than that. */
 export const PREAMBLE = MAGIC.length + 2 + 4;
-/** numpy writes some hundred bytes; structured dtypes, which are refused, some more. */
+/** numpy writes some hundred bytes, and some more for structured dtypes, which are refused. */
 const MAX_HEADER_BYTES = 1 << 20;
 
-/** What a header says of the bytes behind it. */
+/** A header's description of the bytes after it. */
 export interface NpyHeader {
   readonly dtype: DType;
   readonly shape: readonly number[];
@@ -44,7 +44,8 @@ export interface NpyHeader {
 }
 
 /**
- * The bytes in front of the data, padded as numpy does, so that the data begin at a multiple of 64.
+ * Returns the bytes in front of the data, padded as numpy does, so that the data begin at a
+ * multiple of 64.
  */
 export function makeNpyHeader(what: string, { dtype, shape }: TensorData): Uint8Array {
   if (dtype === 'bfloat16')
@@ -68,7 +69,7 @@ export function makeNpyHeader(what: string, { dtype, shape }: TensorData): Uint8
   return header;
 }
 
-/** Where the dictionary begins and where the data do, of the first PREAMBLE bytes. */
+/** Returns where the dictionary and the data begin, from the first PREAMBLE bytes. */
 export function npyPlaces(
   what: string,
   first: Uint8Array,
@@ -95,9 +96,9 @@ export function npyPlaces(
   return { dictionary, data: dictionary + length };
 }
 
-/** What the dictionary says; `room` is how many bytes there are behind it. */
+/** Parses the dictionary. `room` is the number of bytes after it. */
 export function parseNpyHeader(what: string, dictionary: Uint8Array, room: number): NpyHeader {
-  // What is no ASCII has no place in what is allowed, in whichever encoding.
+  // Text that is not ASCII is never allowed, in whichever encoding.
   const scanner = new Scanner(what, Buffer.from(dictionary).toString('latin1'));
   let type: { dtype: DType; bigEndian: boolean } | undefined;
   let fortran: boolean | undefined;
@@ -175,7 +176,7 @@ function flagOf(scanner: Scanner): boolean {
   return false;
 }
 
-/** Python's tuple of whole numbers; Python 2 wrote an L behind long ones. */
+/** Reads Python's tuple of whole numbers. Python 2 wrote an L after long ones. */
 function tupleOf(scanner: Scanner): number[] {
   const found: number[] = [];
   scanner.expect('(');

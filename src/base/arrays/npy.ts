@@ -18,9 +18,9 @@ import {
 } from './tensors.ts';
 
 /**
- * The bytes of an npy file of this tensor: version 1.0, little-endian, row-major. Throws TypeError
- * or RangeError where dtype, shape and data do not fit each other, and TypeError for bfloat16,
- * which numpy has not.
+ * Returns the bytes of an npy file of this tensor: version 1.0, little-endian, row-major. Throws
+ * TypeError or RangeError if dtype, shape and data do not fit each other, and TypeError for
+ * bfloat16, which numpy lacks.
  */
 export function encodeNpy(tensor: TensorData): Uint8Array {
   const what = 'encodeNpy';
@@ -37,10 +37,10 @@ export function encodeNpy(tensor: TensorData): Uint8Array {
 }
 
 /**
- * The tensor of an npy file's bytes, in a fresh array: versions 1.0 to 3.0. What is big-endian or
- * in Fortran's order is put into ours. Throws RangeError for bytes that are no such file, and
- * TypeError, with what to do, for dtypes that Hotslot has not: objects, structured ones, complex
- * numbers, text, dates.
+ * Returns the tensor of an npy file's bytes (versions 1.0 to 3.0) in a new array. Big-endian data
+ * and Fortran's order are converted to ours. Throws RangeError for bytes that are not such a file.
+ * Throws TypeError, with what to do, for dtypes that Hotslot lacks: objects, structured ones,
+ * complex numbers, text, dates.
  */
 export function decodeNpy(bytes: Uint8Array): TensorData {
   const what = 'decodeNpy';
@@ -53,12 +53,12 @@ export function decodeNpy(bytes: Uint8Array): TensorData {
   return tensorOf(what, header, data);
 }
 
-/** The tensor, of data as they lie in the file; they are changed. */
+/** Returns the tensor of data as they lie in the file, and changes the data. */
 export function tensorOf(what: string, header: NpyHeader, data: ArrayOf<DType>): TensorData {
   const { dtype, shape, bigEndian, fortran } = header;
   if (bigEndian) for (const part of bytesOf(data)) swap(dtypes[dtype].bytes, part);
   checkBools(what, dtype, data);
-  // Of one dimension, or of one longer than 1, both orders are the same.
+  // Both orders are the same if at most one dimension is longer than 1.
   const turned = fortran && shape.filter((d) => d > 1).length > 1;
   return { dtype, shape, data: turned ? rowMajor(what, header, data) : data };
 }
@@ -70,14 +70,14 @@ function swap(width: number, { buffer, byteOffset, length }: Uint8Array): void {
   if (width === 8) bytes.swap64();
 }
 
-/** What lies with its first dimension fastest, with its last one fastest. */
+/** Reorders data from first dimension fastest to last dimension fastest. */
 function rowMajor(
   what: string,
   { dtype, shape, count }: NpyHeader,
   from: ArrayOf<DType>,
 ): ArrayOf<DType> {
   const to = freshArray(what, dtype, count);
-  // Bits alone move: a float that is read and written could change a NaN's.
+  // Moves bits alone: reading and writing a float could change a NaN's bits.
   const words = { 1: Uint8Array, 2: Uint16Array, 4: Uint32Array, 8: BigUint64Array }[
     dtypes[dtype].bytes
   ];

@@ -23,12 +23,12 @@ const ENDING = '.npy';
 
 /**
  * Writes these tensors as an npz file, stored (np.savez()), each as `name.npy`, in the order of the
- * record. The same record gives the same bytes. It takes the place of `path` as a whole, as
- * writeSafetensors() does it; the data must stay as they are until the promise resolves, and are
- * not copied. Files above 4 GiB and more than 65,535 tensors are written as zip64. Rejects with
- * TypeError or RangeError, naming the tensor, where dtype, shape and data do not fit each other,
- * for bfloat16, which numpy has not, and for names that zip cannot keep; with
- * ERR_HOTSLOT_UNAVAILABLE, in the system's words, where the file cannot be written.
+ * record. The same record gives the same bytes. It replaces `path` as a whole, as
+ * writeSafetensors() does. The data are not copied, and must stay as they are until the promise
+ * resolves. Files above 4 GiB, and 65,535 tensors or more, are written as zip64. Rejects with a
+ * TypeError or RangeError that names the tensor, if dtype, shape and data do not fit each other. It
+ * does so too for bfloat16, which numpy lacks, and for names that zip cannot keep. Rejects with
+ * ERR_HOTSLOT_UNAVAILABLE, with the system's text, if the file cannot be written.
  */
 export async function writeNpz(path: string | URL, tensors: NamedTensors): Promise<void> {
   const to = checkPath('writeNpz', path);
@@ -48,16 +48,17 @@ export async function writeNpz(path: string | URL, tensors: NamedTensors): Promi
 }
 
 export interface ReadNpzOptions {
-  /** the arrays that are read; others are not looked at. Default all */
+  /** the arrays that are read. Others are skipped. Default: all */
   readonly names?: readonly string[];
 }
 
 /**
- * Reads an npz file, of np.savez() or np.savez_compressed(), zip64 or not; each entry as
- * decodeNpy() takes it, and its CRC-32 is checked. The record has no prototype. Rejects with
- * RangeError for what is no such file or is damaged, naming the entry, and for a name that it has
- * not; with TypeError, and what to do, for dtypes that Hotslot has not: `names` reads the others.
- * Rejects with ERR_HOTSLOT_UNAVAILABLE, in the system's words, where the file cannot be read.
+ * Reads an npz file, of np.savez() or np.savez_compressed(), zip64 or not. Each entry is decoded as
+ * decodeNpy() does, and its CRC-32 is checked. The record has no prototype. Rejects with a
+ * RangeError that names the entry if the file is not an npz file or is damaged, and for a name that
+ * it lacks. Rejects with a TypeError, with what to do, for dtypes that Hotslot lacks: `names` reads
+ * the others. Rejects with ERR_HOTSLOT_UNAVAILABLE, with the system's text, if the file cannot be
+ * read.
  */
 export async function readNpz(
   path: string | URL,
@@ -71,7 +72,7 @@ export async function readNpz(
   return tensors;
 }
 
-/** The arrays of an npz file, and why those of dtypes that Hotslot has not are not among them. */
+/** The arrays of an npz file, and the errors of those whose dtypes Hotslot lacks. */
 export interface NpzArrays {
   readonly tensors: NamedTensors;
   readonly foreign: ReadonlyMap<string, TypeError>;
@@ -79,7 +80,7 @@ export interface NpzArrays {
   readonly there: readonly string[];
 }
 
-/** Of these names, or all. */
+/** Reads the arrays of these names, or all. */
 export async function arraysOf(from: string, names?: readonly string[]): Promise<NpzArrays> {
   const what = `readNpz: '${from}'`;
   return reading(what, from, async (file) => {

@@ -1,6 +1,6 @@
 /**
- * The header of a safetensors file: eight bytes with its length, little-endian, then JSON that says
- * of each tensor which dtype and shape it has and where its bytes lie.
+ * The header of a safetensors file: eight bytes with its length, little-endian, then JSON with each
+ * tensor's dtype, shape, and the place of its bytes.
  */
 import { describeValue } from '../checks.ts';
 import { type DType, dtypes } from '../dtype.ts';
@@ -19,7 +19,7 @@ import {
 } from './tensors.ts';
 
 /**
- * What the format calls our dtypes, in the order in which a file has their tensors: those of the
+ * Our dtypes by the format's names, in the order in which a file has their tensors: those of the
  * most bytes come first.
  */
 const NAMES: Readonly<Record<DType, string>> = {
@@ -46,7 +46,7 @@ const MAX_HEADER_BYTES = 100_000_000;
 /** Bytes of the length in front. */
 export const LENGTH = 8;
 
-/** Where a tensor lies in the bytes behind the header. */
+/** The place of a tensor in the bytes after the header. */
 interface Place {
   readonly name: string;
   readonly begin: number;
@@ -56,12 +56,12 @@ export interface Placed extends Place {
   readonly dtype: DType;
   readonly shape: readonly number[];
 }
-/** Of a dtype that Hotslot has not: why it is refused when somebody asks for it. */
+/** A tensor of a dtype that Hotslot lacks, with the error for a caller that asks for it. */
 interface Foreign extends Place {
   readonly refusal: TypeError;
 }
 
-/** Length and header as bytes, and the tensors in the order in which they follow. */
+/** Returns length and header as bytes, and the tensors in the order in which they follow. */
 export function makeHeader(
   what: string,
   tensors: NamedTensors,
@@ -104,11 +104,14 @@ export function makeHeader(
   return { header, sorted: sorted.map(([, tensor]) => tensor) };
 }
 
-/** UTF-8's order, which is not that of JavaScript's strings. */
+/** Compares names in UTF-8's order, which is not that of JavaScript's strings. */
 const byBytes = ([a]: readonly [string, unknown], [b]: readonly [string, unknown]): number =>
   Buffer.compare(Buffer.from(a), Buffer.from(b));
 
-/** The header's bytes, of the first eight (fewer where there are no more) and the size of all. */
+/**
+ * Returns the header's length in bytes, from the first eight bytes (or all, if fewer) and the size
+ * of all.
+ */
 export function headerLength(what: string, first: Uint8Array, size: number): number {
   if (first.length < LENGTH)
     throw malformed(what, `${size} bytes are no safetensors file: 8 are the header's length`);
@@ -124,9 +127,9 @@ export function headerLength(what: string, first: Uint8Array, size: number): num
 }
 
 /**
- * What a header says, in the order of the bytes; `room` is how many there are behind it. All of it
- * is checked. `names`: the tensors that are asked for; without them all. Throws for one that is not
- * there, and TypeError for one of a dtype that Hotslot has not.
+ * Parses a header, and returns its tensors in the order of their bytes. `room` is the number of
+ * bytes after it. All of it is checked. `names`: the tensors that are asked for, by default all.
+ * Throws for one that is not there, and TypeError for one of a dtype that Hotslot lacks.
  */
 export function parseHeader(
   what: string,
@@ -139,7 +142,7 @@ export function parseHeader(
   const placed: (Placed | Foreign)[] = [];
   let metadata: Record<string, string> = recordOf([]);
   for (const [name, entry] of json) {
-    // Some writers say so that there are none.
+    // Some writers write null instead of leaving it out.
     if (name === METADATA) metadata = entry === null ? recordOf([]) : textsOf(what, entry);
     else placed.push(placedOf(`${what}: ${describeValue(name)}`, name, entry, room));
   }

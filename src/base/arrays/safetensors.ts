@@ -1,6 +1,6 @@
 /**
- * Safetensors: named tensors in one file, without code in it; what torch and other frameworks keep
- * weights in.
+ * Safetensors: named tensors in one file, without code in it, in which torch and other frameworks
+ * keep weights.
  */
 import { checkPath, describeValue } from '../checks.ts';
 import { dtypes } from '../dtype.ts';
@@ -24,23 +24,23 @@ import {
   type TensorData,
 } from './tensors.ts';
 
-/** What a file holds. */
+/** The contents of a file. */
 export interface Safetensors {
   /**
-   * in the order of the file, names that are whole numbers first; without a prototype, so that a
+   * in the order of the file, names that are whole numbers first. Without a prototype, so that a
    * name is only a name
    */
   readonly tensors: NamedTensors;
-  /** `__metadata__`; empty where the file has none */
+  /** `__metadata__`, empty if the file has none */
   readonly metadata: Readonly<Record<string, string>>;
 }
 
 /**
- * The bytes of a file of these tensors, all dtypes, all shapes. `metadata` are texts that it keeps
- * beside them. The same tensors and texts give the same bytes, in whatever order they come. Throws
- * TypeError or RangeError, naming the tensor, where dtype, shape and data do not fit each other,
- * and for the name `__metadata__`; ERR_HOTSLOT_MEMORY where the bytes do not fit into memory:
- * writeSafetensors() needs no copy.
+ * Returns the bytes of a file of these tensors, of all dtypes and shapes. `metadata` are texts that
+ * it keeps next to them. The same tensors and texts give the same bytes, in whatever order they
+ * come. Throws a TypeError or RangeError that names the tensor if dtype, shape and data do not fit
+ * each other, and for the name `__metadata__`. Throws ERR_HOTSLOT_MEMORY if the bytes do not fit
+ * into memory: writeSafetensors() needs no copy.
  */
 export function encodeSafetensors(
   tensors: NamedTensors,
@@ -61,14 +61,14 @@ export function encodeSafetensors(
 }
 
 export interface ReadSafetensorsOptions {
-  /** the tensors that are read; others may be of any dtype. Default all */
+  /** the tensors that are read. Others may be of any dtype. Default: all */
   readonly names?: readonly string[];
 }
 
 /**
- * What the bytes of a file hold, as fresh arrays. Throws RangeError for bytes that break a rule of
- * the format, with the rule and the tensor, and for a name that it has not; TypeError for a dtype
- * that Hotslot has not (`F8_E4M3` and its like): `names` reads the others.
+ * Returns what the bytes of a file hold, in new arrays. Throws a RangeError, with the rule and the
+ * tensor, for bytes that break a rule of the format, and for a name that it lacks. Throws TypeError
+ * for a dtype that Hotslot lacks (`F8_E4M3` and its like): `names` reads the others.
  */
 export function decodeSafetensors(
   bytes: Uint8Array,
@@ -93,11 +93,11 @@ export function decodeSafetensors(
 }
 
 /**
- * Writes such a file. It is written beside `path`, flushed to the disk, and then put in its place:
- * whoever reads `path`, even after a loss of power, finds the old file or the new one, whole. When
- * writing fails, `path` is as it was and nothing is left beside it. The data must stay as they are
- * until the promise resolves; they are not copied. Rejects as encodeSafetensors() throws, and with
- * ERR_HOTSLOT_UNAVAILABLE, in the system's words, where the file cannot be written.
+ * Writes such a file. It is written next to `path`, flushed to the disk, and then put in its place.
+ * A reader of `path`, even after a loss of power, finds the old file or the new one, whole. If
+ * writing fails, `path` is as it was and no file is left next to it. The data are not copied, and
+ * must stay as they are until the promise resolves. Rejects as encodeSafetensors() throws, and with
+ * ERR_HOTSLOT_UNAVAILABLE, with the system's text, if the file cannot be written.
  */
 export async function writeSafetensors(
   path: string | URL,
@@ -109,7 +109,10 @@ export async function writeSafetensors(
   await writeWhole(`writeSafetensors: '${to}'`, to, fill);
 }
 
-/** What puts the bytes of such a file, for who writes it. Throws as encodeSafetensors() does. */
+/**
+ * Returns a function that puts the bytes of such a file, for the code that writes it. Throws as
+ * encodeSafetensors() does.
+ */
 export function fillSafetensors(
   what: string,
   tensors: NamedTensors,
@@ -124,8 +127,8 @@ export function fillSafetensors(
 
 /**
  * Reads such a file, each tensor straight into its own array, so a file may be larger than one
- * array. Rejects as decodeSafetensors() throws, and with ERR_HOTSLOT_UNAVAILABLE, in the system's
- * words, where the file cannot be read.
+ * array. Rejects as decodeSafetensors() throws, and with ERR_HOTSLOT_UNAVAILABLE, with the system's
+ * text, if the file cannot be read.
  */
 export async function readSafetensors(
   path: string | URL,

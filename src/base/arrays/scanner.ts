@@ -18,12 +18,12 @@ export class Scanner {
     this.#text = text;
   }
 
-  /** The next character; '' at the end. */
+  /** The next character, or '' at the end. */
   get next(): string {
     return this.#text.charAt(this.#at);
   }
 
-  /** Skips blanks, and `character` if it is next: says whether it was. */
+  /** Skips blanks, and `character` if it is next. Returns whether it was. */
   took(character: string): boolean {
     this.blanks();
     if (this.next !== character) return false;
@@ -39,14 +39,17 @@ export class Scanner {
     this.whileIn(BLANKS);
   }
 
-  /** As many characters of this set as there are. */
+  /** Takes as many characters of this set as there are. */
   whileIn(set: string): string {
     const from = this.#at;
     while (this.#at < this.#text.length && set.includes(this.next)) this.#at++;
     return this.#text.slice(from, this.#at);
   }
 
-  /** A text between two quotes of this kind, with them; a backslash keeps what is behind it. */
+  /**
+   * Takes a text between two quotes of this kind, with them. A backslash keeps the character after
+   * it.
+   */
   quoted(quote: string): string {
     const from = this.#at;
     if (!this.took(quote)) this.fail('a text in quotes is missing');

@@ -1,6 +1,6 @@
 /**
- * JSON of which nothing gets lost: JSON.parse() keeps the last of two keys that are equal, and
- * takes `__proto__` for what it is not. Numbers are whole and not negative, as headers have them.
+ * JSON parsed without losses: JSON.parse() keeps the last of two keys that are equal, and takes
+ * `__proto__` for what it is not. Numbers are whole and not negative, as headers have them.
  */
 import { describeValue } from '../checks.ts';
 import { Scanner } from './scanner.ts';
@@ -11,7 +11,7 @@ export type Json = string | number | boolean | null | readonly Json[] | Readonly
 /** Deeper than any header goes, and far from what a call stack holds. */
 const DEEPEST = 16;
 
-/** Throws RangeError, beginning with `what`, for a text that is no such JSON. */
+/** Parses such JSON. Throws a RangeError, beginning with `what`, for any other text. */
 export function parseJson(what: string, text: string): Json {
   const scanner = new Scanner(what, text);
   const value = valueNext(scanner, 0);
@@ -76,7 +76,7 @@ function numberNext(scanner: Scanner): number {
       scanner.next === '' ? 'it breaks off' : `${describeValue(scanner.next)} begins no value`,
     );
   const value = Number(written);
-  // No number is written twice over: 1, never 01, 1.0 or 1e0.
+  // Each number has one notation: 1, never 01, 1.0 or 1e0.
   if (!Number.isSafeInteger(value) || value < 0 || `${value}` !== written)
     scanner.fail(`${describeValue(written)} is no whole number from 0 to 2⁵³ − 1`);
   return value;

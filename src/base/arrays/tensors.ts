@@ -1,4 +1,4 @@
-/** Tensors in memory, as files take and give them, and what they have to be. */
+/** Tensors in memory, as files are read into and written from them, and their checks. */
 import { checkCount, checkKeys, describeValue } from '../checks.ts';
 import { type ArrayOf, arrayOf, checkDType, type DType, dtypes } from '../dtype.ts';
 import { type CodedError, rangeError, typeError } from '../errors.ts';
@@ -12,15 +12,15 @@ export interface TensorData {
   readonly data: ArrayOf<DType>;
 }
 
-/** By name. What `await learner.state()` gives is such a record. */
+/** Tensors by name. `await learner.state()` returns such a record. */
 export type NamedTensors = Readonly<Record<string, TensorData>>;
 
 /** Makes the error for bytes that are not what they should be. */
 export const malformed = (what: string, why: string): CodedError => rangeError(`${what}: ${why}`);
 
 /**
- * Elements of a shape. Throws RangeError where a dimension is no whole number of at least 0, or
- * where the bytes of all of them are more than a number can say exactly.
+ * Returns the elements of a shape. Throws RangeError if a dimension is not a whole number of at
+ * least 0, or if the bytes of all elements are more than a number can hold exactly.
  */
 export function countOf(what: string, shape: readonly unknown[], bytes: number): number {
   let count = 1;
@@ -32,7 +32,10 @@ export function countOf(what: string, shape: readonly unknown[], bytes: number):
   return count;
 }
 
-/** Throws unless it is { dtype, shape, data } that belong together; gives them as they are now. */
+/**
+ * Throws unless `tensor` is { dtype, shape, data } that belong together. Returns them as they are
+ * now.
+ */
 export function checkTensor(what: string, tensor: unknown): TensorData {
   if (typeof tensor !== 'object' || tensor === null)
     throw typeError(`${what} must be { dtype, shape, data }, got ${describeValue(tensor)}`);
@@ -56,7 +59,10 @@ export function checkTensor(what: string, tensor: unknown): TensorData {
   return { dtype, shape: [...shape], data };
 }
 
-/** The names that a reader is to read; undefined for all. Throws TypeError for what is none. */
+/**
+ * Returns the names that a reader is to read, or undefined for all. Throws TypeError for other
+ * values.
+ */
 export function namesOf(
   what: string,
   options: { readonly names?: readonly string[] },
@@ -90,14 +96,14 @@ export function checkBools(what: string, dtype: DType, data: ArrayOf<DType>): vo
 }
 
 /**
- * The entries of a plain object. Throws TypeError for anything else, such as a Map, whose entries
- * nobody would see.
+ * Returns the entries of a plain object. Throws TypeError for any other value, such as a Map, whose
+ * entries would be ignored.
  */
 export function entriesOf<T>(what: string, record: Readonly<Record<string, T>>): [string, T][] {
   const above =
     typeof record === 'object' && record !== null ? Object.getPrototypeOf(record) : undefined;
-  // Nothing above it, or what has nothing above itself: another realm's Object.prototype is good
-  // too.
+  // A plain object has no prototype, or one that has none itself: another realm's Object.prototype
+  // is good too.
   if (above === undefined || (above !== null && Object.getPrototypeOf(above) !== null)) {
     const late = record instanceof Promise ? '; await it' : '';
     throw typeError(`${what} must be a plain object, got ${describeValue(record)}${late}`);
@@ -105,7 +111,7 @@ export function entriesOf<T>(what: string, record: Readonly<Record<string, T>>):
   return Object.entries(record);
 }
 
-/** Names and tensors, checked, in the order of the record. */
+/** Returns names and tensors, checked, in the order of the record. */
 export function checkTensors(what: string, tensors: NamedTensors): [string, TensorData][] {
   return entriesOf(`${what}: tensors`, tensors).map(([name, tensor]) => {
     checkText(`${what}: a tensor's name`, name);
@@ -113,7 +119,7 @@ export function checkTensors(what: string, tensors: NamedTensors): [string, Tens
   });
 }
 
-/** Throws unless it is a string that UTF-8 can say. */
+/** Throws unless `text` is a string that UTF-8 can encode. */
 export function checkText(what: string, text: unknown): asserts text is string {
   if (typeof text !== 'string')
     throw typeError(`${what} must be a string, got ${describeValue(text)}`);
@@ -121,14 +127,14 @@ export function checkText(what: string, text: unknown): asserts text is string {
     throw rangeError(`${what} has half of a surrogate pair, which UTF-8 cannot say`);
 }
 
-/** A record in which every name is only a name, `__proto__` and `constructor` too. */
+/** Returns a record in which every name is only a name, `__proto__` and `constructor` too. */
 export function recordOf<T>(entries: Iterable<readonly [string, T]>): Record<string, T> {
   const record = Object.create(null) as Record<string, T>;
   for (const [name, value] of entries) record[name] = value;
   return record;
 }
 
-/** A fresh array; throws ERR_HOTSLOT_MEMORY where there is none so large. */
+/** Returns a new array. Throws ERR_HOTSLOT_MEMORY if it does not fit into memory. */
 export function freshArray<D extends DType>(what: string, dtype: D, length: number): ArrayOf<D> {
   try {
     return arrayOf(dtype, length);
@@ -140,12 +146,12 @@ export function freshArray<D extends DType>(what: string, dtype: D, length: numb
   }
 }
 
-/** Bytes of one view; whole elements of every dtype. Node 20 has none of more than 2³² bytes. */
+/** Bytes of one view, whole elements of every dtype. Node 20 has no view of more than 2³² bytes. */
 const VIEW = 2 ** 30;
 
 /**
- * The same memory as bytes, in views one behind the other. Little-endian, as the formats are and
- * every machine that Hotslot runs on.
+ * Returns the same memory as bytes, in views one after the other. Little-endian, as are the formats
+ * and every machine that Hotslot runs on.
  */
 export function bytesOf({ buffer, byteOffset, byteLength }: ArrayOf<DType>): Uint8Array[] {
   return Array.from({ length: Math.ceil(byteLength / VIEW) }, (_, i) => {
@@ -158,7 +164,9 @@ export function putBytes({ buffer, byteOffset }: ArrayOf<DType>, bytes: Uint8Arr
   new Uint8Array(buffer, byteOffset + at, bytes.length).set(bytes);
 }
 
-/** Throws a TypeError unless it is a Uint8Array (a Buffer is one) whose memory is still there. */
+/**
+ * Throws a TypeError unless `bytes` is a Uint8Array (a Buffer is one) whose memory is still there.
+ */
 export function checkBytes(what: string, bytes: unknown): asserts bytes is Uint8Array {
   if (!(bytes instanceof Uint8Array))
     throw typeError(`${what} takes a Uint8Array, got ${describeValue(bytes)}`);

@@ -1,7 +1,6 @@
 /**
- * The entries of a zip file, stored or deflated, with or without zip64. What the directory at its
- * end says is compared with the file and its sums; encrypted entries and files in several parts are
- * refused.
+ * The entries of a zip file, stored or deflated, with or without zip64. The directory at its end is
+ * compared with the file and its sums. Encrypted entries and files in several parts are refused.
  */
 import { pipeline, Readable } from 'node:stream';
 import { createInflateRaw } from 'node:zlib';
@@ -22,7 +21,7 @@ export interface ZipEntry {
   readonly size: number;
   /** where its own header begins */
   readonly place: number;
-  /** where what comes behind it begins, at the latest */
+  /** where the next entry or the directory begins, at the latest */
   readonly limit: number;
 }
 
@@ -31,12 +30,12 @@ const ENTRY = 46;
 const END = 22;
 const END_64 = 56;
 const LOCATOR = 20;
-/** What deflate can make of a byte at most: 258 bytes out of two bits. */
+/** The most bytes that deflate can make of one: 258 bytes out of two bits. */
 const MAX_PER_BYTE = 1032;
 
 const view = (bytes: Uint8Array) => Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
 
-/** A field of eight bytes; one that no file reaches is refused. */
+/** Returns a field of eight bytes. Throws for a number that no file reaches. */
 function wide(what: string, bytes: Buffer, at: number): number {
   const value = at + 8 <= bytes.length ? bytes.readBigUInt64LE(at) : undefined;
   if (value === undefined || value > Number.MAX_SAFE_INTEGER)
@@ -55,7 +54,7 @@ async function part(what: string, file: Reading, place: number, length: number):
   return view(bytes);
 }
 
-/** Where the directory lies and how many entries it has. */
+/** Returns where the directory lies and how many entries it has. */
 async function findDirectory(
   what: string,
   file: Reading,
@@ -102,8 +101,8 @@ async function findDirectory(
 }
 
 /**
- * The entries in the order of the directory. Throws RangeError for what is no zip file, or one that
- * contradicts itself.
+ * Returns the entries in the order of the directory. Throws RangeError if the file is not a zip
+ * file, or contradicts itself.
  */
 export async function zipEntries(what: string, file: Reading): Promise<ZipEntry[]> {
   const { count, size, place } = await findDirectory(what, file);
@@ -180,7 +179,7 @@ function nameOf(what: string, called: Buffer, utf8: boolean): string {
   return name;
 }
 
-/** What zip64 adds to an entry, of all that is added. */
+/** Returns zip64's part of an entry's extra fields. */
 function zip64Of(what: string, extra: Buffer): Buffer {
   for (let at = 0; at + 4 <= extra.length; ) {
     const [id, length] = [extra.readUInt16LE(at), extra.readUInt16LE(at + 2)];
@@ -190,7 +189,7 @@ function zip64Of(what: string, extra: Buffer): Buffer {
   throw malformed(what, 'its sizes of zip64 are missing');
 }
 
-/** Refuses entries that share a name or bytes: small files of that kind unfold to no end. */
+/** Throws for entries that share a name or bytes: small files of that kind unfold without end. */
 function apart(what: string, entries: readonly ZipEntry[]): ZipEntry[] {
   const names = new Set<string>();
   for (const { name } of entries) {
@@ -209,8 +208,8 @@ function apart(what: string, entries: readonly ZipEntry[]): ZipEntry[] {
 }
 
 /**
- * An entry's bytes, piece by piece; a piece is good until the next one. Throws where size or sum
- * are not the entry's.
+ * Yields an entry's bytes, piece by piece. A piece is valid until the next one. Throws if size or
+ * sum are not the entry's.
  */
 export async function* entryBytes(
   what: string,
@@ -266,7 +265,7 @@ async function* inflated(
   const copies = (async function* () {
     for await (const piece of packed) yield piece.slice();
   })();
-  // What fails on either side comes out of the loop.
+  // An error on either side comes out of the loop.
   pipeline(Readable.from(copies), inflate, () => {});
   try {
     for await (const piece of inflate) yield piece as Uint8Array;

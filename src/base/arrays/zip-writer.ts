@@ -1,7 +1,6 @@
 /**
- * A zip file whose entries are stored as they are, which is what numpy writes. Sizes and places
- * above 32 bits, and more than 65,534 entries, are said in the fields of zip64, which are there
- * only then.
+ * Writes a zip file whose entries are stored as they are, as numpy does. Sizes and places above 32
+ * bits, and more than 65,534 entries, go into the fields of zip64, which are there only then.
  */
 import { setImmediate } from 'node:timers/promises';
 import { crc32 } from './crc32.ts';
@@ -11,7 +10,7 @@ const MAX_UINT16 = 0xffff;
 const MAX_UINT32 = 0xffffffff;
 /** Names are UTF-8. */
 const FLAGS = 0x800;
-/** 1 January 1980, the first one there is: a file says nothing of when it was written. */
+/** 1 January 1980, the first possible date: a file does not record when it was written. */
 const DATE = 0x21;
 /** Version 4.5 of the format is the one with zip64. */
 const VERSION = 45;
@@ -19,7 +18,7 @@ const VERSION = 45;
 const MADE_BY = (3 << 8) | VERSION;
 const MODE = 0o100644 * 2 ** 16;
 
-/** Fields one behind the other, little-endian: [bytes, value]. */
+/** Returns fields one after the other, little-endian: [bytes, value]. */
 function fields(...each: readonly (readonly [2 | 4 | 8, number])[]): Uint8Array {
   const bytes = Buffer.alloc(each.reduce((sum, [width]) => sum + width, 0));
   let at = 0;
@@ -32,7 +31,7 @@ function fields(...each: readonly (readonly [2 | 4 | 8, number])[]): Uint8Array 
   return bytes;
 }
 
-/** Writes through `put`; the file is whole after end(). */
+/** Writes through `put`. The file is whole after end(). */
 export class ZipWriter {
   readonly #put: Put;
   readonly #directory: Uint8Array[] = [];
@@ -44,8 +43,8 @@ export class ZipWriter {
   }
 
   /**
-   * An entry of these parts, one behind the other. They are read twice, and must be the same both
-   * times.
+   * Adds an entry of these parts, one after the other. They are read twice, and must be the same
+   * both times.
    */
   async add(name: string, parts: readonly Uint8Array[]): Promise<void> {
     const called = Buffer.from(name);
@@ -86,7 +85,7 @@ export class ZipWriter {
     this.#count++;
   }
 
-  /** The directory of all entries, and the file's end. */
+  /** Writes the directory of all entries, and the file's end. */
   async end(): Promise<void> {
     const place = this.#at;
     for (const part of this.#directory) await this.#append(part);
@@ -119,7 +118,7 @@ export class ZipWriter {
   }
 }
 
-/** The sum of all parts; others get their turn between long pieces. */
+/** Returns the sum of all parts. Other work gets its turn between long pieces. */
 async function sumOf(parts: readonly Uint8Array[]): Promise<number> {
   let sum = 0;
   for (const part of parts)

@@ -19,7 +19,7 @@ export interface Places {
 /** The places of a lane that are there, counted from the first ever written in it. */
 export type Span = (lane: number) => { from: number; to: number };
 
-/** Of each step or of each final observation: where the next one goes. */
+/** A field's column with a row for each step, or for each final observation. */
 class Rows {
   readonly data: ArrayOf<DType>;
   readonly #field: StepField;
@@ -114,7 +114,7 @@ async function columnsOf(buffer: Places, span: Span, ptr: number): Promise<Named
   ]);
 }
 
-/** What lies there, unless a writer took it meanwhile. */
+/** Reads places. If that fails because rows were added meanwhile, throws ERR_HOTSLOT_STATE_BUSY. */
 function placesAt(buffer: Places, ids: Float64Array, ptr: number): PlacesRead {
   try {
     return buffer.read(ids);

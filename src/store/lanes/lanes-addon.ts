@@ -1,12 +1,12 @@
 /**
- * The part of rows.node that trajectories call. Arguments are checked in this room before, and
- * memory safety there.
+ * The part of rows.node that trajectories call. This directory checks arguments first, and native
+ * code checks memory safety.
  */
 import { addonOf } from '../../base/addon.ts';
 import type { TypedArray } from '../../base/dtype.ts';
 import type { LimiterHandle } from '../rate-limiter.ts';
 
-/** Native objects over shared memory; each keeps its memory alive. */
+/** Native objects over shared memory. Each keeps its memory alive. */
 export type LanesHandle = { readonly handleOf: 'lanes' };
 export type WriterHandle = { readonly handleOf: 'writer' };
 export type ViewHandle = { readonly handleOf: 'view' };
@@ -19,8 +19,8 @@ interface LanesAddon {
   laneCounts(lanes: LanesHandle, out: Float64Array): void;
   clearLanes(lanes: LanesHandle): void;
   /**
-   * `fields`: offset, bytes, whether it is an observation and what stepKind() gives, of each;
-   * `finite`: rewards must be
+   * `fields`: for each its offset, bytes, whether it is an observation, and the result of
+   * stepKind(). `finite`: whether rewards must be finite
    */
   openWriter(
     lanes: LanesHandle,
@@ -31,9 +31,9 @@ interface LanesAddon {
     finite: boolean,
   ): WriterHandle;
   /**
-   * 1, 0 when the limiter says not yet, −1 where a number is refused: `odd` is its lane, the
-   * field's number (more by as many as there are fields for a final observation, by twice as many
-   * for a reward) and the element.
+   * Returns 1, 0 if the limiter says not yet, or −1 if a number is refused. Then `odd` holds the
+   * lane, the index of the field, and the element. With F fields, the index is F larger for a final
+   * observation, and 2F for a reward.
    */
   addSteps(
     writer: WriterHandle,
@@ -48,8 +48,8 @@ interface LanesAddon {
     odd: Float64Array,
   ): number;
   /**
-   * Rows of packed-rows.ts; 0 when the limiter says not yet, −1 − the first row that is wrong where
-   * one is. `words[index]` becomes `value` behind the last commit.
+   * Adds rows of packed-rows.ts. Returns their number, 0 if the limiter says not yet, or −1 − the
+   * first row that is wrong. `words[index]` becomes `value` after the last commit.
    */
   addPackedSteps(
     writer: WriterHandle,
@@ -63,11 +63,11 @@ interface LanesAddon {
   cutEpisodes(writer: WriterHandle): void;
   /** of a lane, the places [from, to) that a reader may take now */
   laneSpan(lanes: LanesHandle, lane: number, out: Float64Array): void;
-  /** of each lane, the place behind its last committed one */
+  /** of each lane, the place after its last committed one */
   laneEnds(lanes: LanesHandle, out: Float64Array): void;
   /**
-   * places as rows, from byte `at` of `out` on; `counts` become the rows and the steps among them.
-   * False where they were written over.
+   * Writes places as rows, from byte `at` of `out` on. `counts` become the rows and the steps among
+   * them. Returns false if the places were overwritten.
    */
   packLane(
     lanes: LanesHandle,
@@ -79,8 +79,8 @@ interface LanesAddon {
     counts: Float64Array,
   ): boolean;
   /**
-   * −1, or the first id that is not there; `fields`: offset, bytes, where in `out`, and whether an
-   * observation, of each
+   * Returns −1, or the index of the first id that is not there. `fields`: for each its offset,
+   * bytes, where it goes in `out`, and whether it is an observation
    */
   readPlaces(
     lanes: LanesHandle,
@@ -98,11 +98,11 @@ interface LanesAddon {
     columns: Float64Array,
     tree?: Float64Array,
   ): ViewHandle;
-  /** how its columns lie from here on; the same columns */
+  /** Sets where the view's columns lie from now on. They stay the same columns */
   setColumns(view: ViewHandle, columns: Float64Array): void;
-  /** how many steps are drawable; their ids, as many as fit */
+  /** Counts the drawable steps, and writes as many of their ids as fit */
   viewCount(view: ViewHandle, ids?: Float64Array): number;
-  /** rows drawn again, or −1 while nothing can be drawn */
+  /** Returns how many rows were drawn again, or −1 while no step can be drawn */
   sampleView(
     view: ViewHandle,
     seed: number,
@@ -111,7 +111,7 @@ interface LanesAddon {
     beta: number,
     normalise: number,
   ): number;
-  /** −1, or the first row that cannot be had */
+  /** Returns −1, or the first row that is not drawable */
   takeView(
     view: ViewHandle,
     ids: Float64Array,
@@ -119,7 +119,7 @@ interface LanesAddon {
     count: number,
     out: Uint8Array,
   ): number;
-  /** −1, or the first id whose place was never written */
+  /** Returns −1, or the index of the first id whose place was never written */
   firstUnwritten(lanes: LanesHandle, ids: Float64Array): number;
   treeBytes(leaves: number, lanes: number): number;
   formatTree(
@@ -143,7 +143,7 @@ interface LanesAddon {
     facts: Float64Array,
   ): void;
   beginUpdates(memory: Float64Array, sequence: number): void;
-  /** false where every leaf is zero */
+  /** Returns false if every leaf is zero */
   drawLeaves(
     leaves: Float64Array,
     seed: number,
@@ -159,12 +159,12 @@ interface LanesAddon {
 
 export const lanesAddon = addonOf<LanesAddon>('rows');
 
-/** Bytes of a typed array, whatever its elements. */
+/** Returns the bytes of a typed array of any dtype. */
 export function bytesOf(array: TypedArray): Uint8Array {
   return new Uint8Array(array.buffer, array.byteOffset, array.byteLength);
 }
 
-/** Places of a lane that a reader may take now. */
+/** Returns the places of a lane that a reader may take now. */
 export function spanOf(lanes: LanesHandle, lane: number): { from: number; to: number } {
   const span = new Float64Array(2);
   lanesAddon().laneSpan(lanes, lane, span);

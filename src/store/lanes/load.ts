@@ -1,4 +1,4 @@
-/** Episodes of a data set into the lanes of a trajectory buffer. */
+/** Loads episodes of a data set into the lanes of a trajectory buffer. */
 
 import type { ArrayOf, DType } from '../../base/dtype.ts';
 import { rangeError } from '../../base/errors.ts';
@@ -30,7 +30,7 @@ interface Lanes {
 /** Steps of one episode in the file: from `from` to before `to`. */
 interface Episode {
   from: number;
-  /** behind the last step that is added */
+  /** after the last step that is added */
   to: number;
   ended: 'terminated' | 'truncated' | 'no';
   /** both flags as the file has them */
@@ -52,7 +52,7 @@ interface Columns {
   readonly truncated: Uint8Array;
   readonly lane: ArrayOf<DType> | undefined;
   readonly episodeStep: ArrayOf<DType> | undefined;
-  /** no final observations: the last step of what was cut has to be one */
+  /** no final observations: the last step of a truncated episode has to be one */
   readonly cut: boolean;
 }
 
@@ -102,8 +102,8 @@ export async function loadSteps(
 }
 
 /**
- * Numbers that a field cannot hold, or that a writer would refuse, are found before the first step
- * is added.
+ * Throws, before the first step is added, for a number that a field cannot hold or that a writer
+ * would refuse.
  */
 function checkColumns(
   buffer: Lanes,
@@ -119,7 +119,7 @@ function checkColumns(
   for (const { field, now, next, final } of fields) {
     const checked = looks && (field.observation || field.key === 'actions');
     now.check(from, to, checked ? always : undefined);
-    // Read where an episode ends, and stored as 0 where it terminated.
+    // Read only where an episode ends, and stored as 0 if it terminated.
     next?.check(from, to, checked ? (row) => ended[row] === 1 && terminated[row] === 0 : undefined);
     final?.check(
       0,
@@ -153,7 +153,7 @@ function columnsOf(data: DataSet, fields: readonly StepField[]): Columns {
   const whole = (column: Column) => column.take(0, column.rows) as Uint8Array;
   const terminated = whole(data.need(own('terminated', 'bool'), 'terminals'));
   const truncated = data.ask(own('truncated', 'bool'));
-  // D4RL's timeouts are also set where the step terminated.
+  // D4RL's timeouts are also set at steps that terminated.
   const cut = truncated
     ? whole(truncated)
     : whole(data.need(own('timeouts', 'bool'))).map((out, i) => out & ~terminated[i]! & 1);
@@ -187,8 +187,8 @@ function columnsOf(data: DataSet, fields: readonly StepField[]): Columns {
 }
 
 /**
- * Where an episode begins is told by the end of the one before, by another lane, or by steps that
- * do not follow on each other.
+ * Splits rows into episodes. One begins after the end of the one before, at another lane, or at a
+ * step that does not follow the one before.
  */
 function episodesOf(columns: Columns, { from, to }: { from: number; to: number }): Episode[] {
   const { terminated, truncated, lane, episodeStep, cut } = columns;
@@ -214,12 +214,12 @@ function episodesOf(columns: Columns, { from, to }: { from: number; to: number }
     open = null;
   }
   if (!cut) return episodes;
-  // The last observation of what was cut is the final one, and its step is nobody's.
+  // The last observation of a truncated episode is its final one, and the step with it is dropped.
   for (const episode of episodes) if (episode.ended === 'truncated') episode.to--;
   return episodes.filter((episode) => episode.to > episode.from);
 }
 
-/** Gives each episode its lane. Throws where one has not enough places. */
+/** Assigns each episode a lane. Throws if a lane has too few places. */
 function place(buffer: Lanes, { lane }: Columns, episodes: readonly Episode[]): void {
   const used = new Float64Array(buffer.lanes);
   for (const episode of episodes) {
@@ -248,8 +248,8 @@ async function write(
   const writers = new Map<number, TrajectoryWriter>();
   let added = 0;
   try {
-    // All of them before the first step: a lane that has a writer is refused while nothing is
-    // added.
+    // Opens all writers before the first step, so that a lane with a writer throws before any step
+    // is added.
     for (const { lane } of episodes)
       if (!writers.has(lane)) writers.set(lane, buffer.writer({ firstLane: lane, lanes: 1 }));
     for (const episode of episodes) {
@@ -266,7 +266,7 @@ async function write(
         await pause();
       }
       if (episode.ended !== 'no') continue;
-      // What a writer leaves unended stays so: the next episode is not taken for the rest of it.
+      // A new writer leaves this episode without an end. So the next one is not taken for its rest.
       writers.get(episode.lane)!.close();
       writers.set(episode.lane, buffer.writer({ firstLane: episode.lane, lanes: 1 }));
     }
@@ -277,8 +277,8 @@ async function write(
 }
 
 /**
- * The steps from `from` to before `to` of an episode, one at a time, as a writer of one lane takes
- * them.
+ * Yields the steps from `from` to before `to` of an episode, one at a time, as a writer of one lane
+ * accepts them.
  */
 function* stepsOf(columns: Columns, episode: Episode, from: number, to: number): Generator<Steps> {
   const { fields } = columns;
@@ -300,7 +300,7 @@ function* stepsOf(columns: Columns, episode: Episode, from: number, to: number):
   }
 }
 
-/** The observation behind an episode's last step `i`. */
+/** Returns the observation after an episode's last step `i`. */
 function finalOf(
   { fields, cut }: Columns,
   f: number,
@@ -308,7 +308,7 @@ function finalOf(
   i: number,
 ): ArrayOf<DType> {
   const { now, next, final } = fields[f]!;
-  // Behind a step that terminated nothing is bootstrapped: the observation may be the step's own.
+  // No value is bootstrapped after a step that terminated: the observation may be the step's own.
   if (cut)
     return ended === 'truncated'
       ? now.take(i + 1, i + 2)

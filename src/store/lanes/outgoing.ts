@@ -1,11 +1,11 @@
 /**
- * The steps of a buffer on their way out: every place once, as rows, lane by lane in order.
+ * Outgoing steps of a buffer: each place once, as a row, lane by lane in order.
  *
- * A writer that goes round must not come upon a place that was not taken yet. What keeps it back is
- * the buffer's limiter, with gateAdd, samplesPerInsert 1 and minSize 1, whose samples are counted
- * as steps are taken, never before: then no more than errorBuffer + 1 steps are under way. All of
- * them may be of one lane, each with a final observation; so a lane has to have 2 × (errorBuffer +
- * the steps of one add + 1) places. What was written over all the same is found, and never sent.
+ * A writer must not overwrite a place that was not taken yet. The buffer's limiter (gateAdd,
+ * samplesPerInsert 1, minSize 1) holds it back, because samples are counted when steps are taken,
+ * never before. So at most errorBuffer + 1 steps are under way. All of them may be of one lane,
+ * each with a final observation. So a lane needs 2 × (errorBuffer + the steps of one add + 1)
+ * places. Places that were overwritten nevertheless are detected, and never sent.
  */
 import { checkCount, describeValue } from '../../base/checks.ts';
 import { rangeError, stateError, typeError } from '../../base/errors.ts';
@@ -15,7 +15,7 @@ import { internalsOfTrajectories, type TrajectoryBuffer } from './trajectory-buf
 
 /** A row names its lane by 16 bits. */
 const MAX_LANES = 2 ** 16;
-/** A step that ends its episode, and the final observation behind it, go together. */
+/** A step that ends its episode, and the final observation after it, go together. */
 const MIN_ROWS = 2;
 
 export interface TakenSteps {
@@ -26,22 +26,22 @@ export interface TakenSteps {
 }
 
 export interface StepsOutgoing {
-  /** of a row; writer.addPacked() of a buffer with the same fields takes it */
+  /** of a row, as writer.addPacked() of a buffer with the same fields accepts it */
   readonly rowBytes: number;
-  /** Rows that are committed and were not taken yet. */
+  /** Counts the rows that are committed and were not taken yet. */
   waiting(): number;
   /**
-   * Writes up to `most` rows (at least two) to `out`, going round the lanes, and forgets them. The
-   * same object each time says how many; fewer only where nothing is left, or a step waits for room
-   * for its final observation too. Throws RangeError, and ERR_HOTSLOT_STATE_BUSY where a writer was
-   * faster than this; that is for good.
+   * Writes up to `most` rows (at least two) to `out`, lane by lane in turn, and forgets them.
+   * Returns the same object each time, with the numbers written. Writes fewer rows only if none are
+   * left, or if a step and its final observation do not both fit. Throws RangeError, or permanently
+   * ERR_HOTSLOT_STATE_BUSY once a writer has overwritten a place that was not taken.
    */
   take(out: Uint8Array, most: number): TakenSteps;
 }
 
 /**
- * From the first step of a buffer on. Throws a RangeError for more lanes than rows can name,
- * ERR_HOTSLOT_STATE_BUSY where a lane has lost its first steps already.
+ * Begins at the first step of a buffer. Throws a RangeError if there are more lanes than rows can
+ * name, and ERR_HOTSLOT_STATE_BUSY if a lane has already lost its first steps.
  */
 export function stepsOutgoing(buffer: TrajectoryBuffer): StepsOutgoing {
   return new LanesOutgoing(buffer);
@@ -52,10 +52,10 @@ class LanesOutgoing implements StepsOutgoing {
   readonly #handle: LanesHandle;
   readonly #lanes: number;
   readonly #perLane: number;
-  /** of each lane: the place to be taken next, and the one behind the last that is committed */
+  /** of each lane: the place to be taken next, and the one after the last committed place */
   readonly #next: Float64Array;
   readonly #ends: Float64Array;
-  /** of native code: rows and steps */
+  /** rows and steps, as native code counts them */
   readonly #counts = new Float64Array(2);
   readonly #taken = { rows: 0, steps: 0 };
   /** the lane whose turn it is */
@@ -103,7 +103,7 @@ class LanesOutgoing implements StepsOutgoing {
     taken.rows = 0;
     taken.steps = 0;
     const share = this.#share(most);
-    // Over once all lanes in a row had nothing that fits.
+    // Ends once all lanes in turn had no row that fits.
     for (let idle = 0; idle < this.#lanes && taken.rows < most; ) {
       const lane = this.#turn;
       this.#turn = lane + 1 === this.#lanes ? 0 : lane + 1;
@@ -117,7 +117,7 @@ class LanesOutgoing implements StepsOutgoing {
     lanesAddon().laneEnds(this.#handle, this.#ends);
   }
 
-  /** Rows that a lane gives at once: as many as every other that has some. */
+  /** Returns how many rows a lane gives at once: the same number for each lane that has some. */
   #share(most: number): number {
     let lanes = 0;
     for (let lane = 0; lane < this.#lanes; lane++)
@@ -125,7 +125,7 @@ class LanesOutgoing implements StepsOutgoing {
     return Math.max(MIN_ROWS, Math.floor(most / lanes));
   }
 
-  /** How many rows of a lane were written behind those of before. */
+  /** Writes rows of a lane after those already in `out`, and returns how many. */
   #pack(lane: number, most: number, out: Uint8Array): number {
     const from = this.#next[lane]!;
     const count = Math.min(this.#ends[lane]! - from, most);

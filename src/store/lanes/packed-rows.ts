@@ -1,6 +1,6 @@
 /**
- * Steps as rows, one for each place, in which they go from one buffer to another:
- * native/rows/packed_steps.hpp draws them.
+ * Steps as rows, one for each place, by which they go from one buffer to another.
+ * native/rows/packed_steps.hpp describes a row.
  */
 
 import { type CodedError, rangeError } from '../../base/errors.ts';
@@ -8,13 +8,13 @@ import { notFinite, packedNumber } from '../rows/field-roles.ts';
 import { rowsAddon } from '../rows/rows-addon.ts';
 import { finalKey, type StepLayout } from './schema.ts';
 
-/** What lies in front of a row's place, and what kinds there are. */
+/** The layout of a row's head, which precedes its place, and the kinds of rows. */
 const stepRow = () => rowsAddon().layouts.stepRow;
 
 /** Bytes of a row. */
 export const rowBytesOf = ({ placeBytes }: StepLayout): number => stepRow().bytes + placeBytes;
 
-/** Of rows that were found good: how many are steps. */
+/** Counts the steps among valid rows. */
 export function stepsAmong(bytes: Uint8Array, rowBytes: number): number {
   const { kind, final } = stepRow();
   let steps = 0;
@@ -22,19 +22,22 @@ export function stepsAmong(bytes: Uint8Array, rowBytes: number): number {
   return steps;
 }
 
-/** Whether a row is a step that ended its episode: its final observation is the row behind it. */
+/**
+ * Returns whether a row is a step that ended its episode. The next row is then its final
+ * observation.
+ */
 export function endsEpisode(bytes: Uint8Array, rowBytes: number, row: number): boolean {
   const { kind, ended } = stepRow();
   return ((bytes[row * rowBytes + kind] as number) & ended) !== 0;
 }
 
-/** A row's lane, counted from its writer's first one. */
+/** Returns a row's lane, counted from its writer's first one. */
 export function laneOf(bytes: Uint8Array, rowBytes: number, row: number): number {
   const at = row * rowBytes + stepRow().lane;
   return (bytes[at] as number) | ((bytes[at + 1] as number) << 8);
 }
 
-/** Why native code refused this row of a writer of so many lanes. */
+/** Returns the error of a row that native code refused. The writer has `lanes` lanes. */
 export function packedFault(
   bytes: Uint8Array,
   layout: StepLayout,
@@ -48,7 +51,7 @@ export function packedFault(
 const kindOf = (bytes: Uint8Array, rowBytes: number, row: number): number =>
   new DataView(bytes.buffer, bytes.byteOffset + row * rowBytes).getUint16(stepRow().kind, true);
 
-/** Null where the row's lane and kind are what they should be. */
+/** Returns what is wrong with a row's lane or kind, or null. */
 function wrongKind(bytes: Uint8Array, rowBytes: number, row: number, lanes: number): string | null {
   const { ended, final, first } = stepRow();
   const lane = laneOf(bytes, rowBytes, row);
@@ -70,7 +73,7 @@ function wrongKind(bytes: Uint8Array, rowBytes: number, row: number, lanes: numb
   return null;
 }
 
-/** Of a row that has a number that is not finite. */
+/** Returns the error of a row that has a non-finite number. */
 function oddNumber(bytes: Uint8Array, layout: StepLayout, row: number): CodedError {
   const { bytes: head, final: finalKind, reward } = stepRow();
   const from = row * rowBytesOf(layout);

@@ -25,7 +25,7 @@ export type PlacesRead<S extends StepFields = StepFields> = FieldColumns<S> & {
   readonly rewards: Float32Array;
   readonly terminated: Uint8Array;
   readonly truncated: Uint8Array;
-  /** of its episode, from 0; a final observation's is the episode's length */
+  /** index in its episode, from 0. For a final observation it is the episode's length */
   readonly episodeStep: Uint32Array;
   /** 1 for an episode's final observation */
   readonly final: Uint8Array;
@@ -61,7 +61,7 @@ export class BufferReader {
     this.#signature = JSON.stringify([source.layout.fields, source.perLane]);
   }
 
-  /** A view says for which fields it was made. */
+  /** Adds the signature of the fields and lane capacity for which a view is made. */
   signed<T extends object>(spec: T): T & { signature: string } {
     return { ...spec, signature: this.#signature };
   }
@@ -195,18 +195,21 @@ export class BufferReader {
     lanesAddon().updateTree(this.#drawn.handle, ids, values, ids.length);
   }
 
-  /** Whose tree follows this buffer; null before one was used. */
+  /** The sampler whose tree follows this buffer, or null before one was used. */
   get sampler(): PrioritizedSampler | null {
     return this.#sampler;
   }
-  /** Binds a sampler to this buffer and a view, unless it is; what native code needs of it. */
+  /**
+   * Binds a sampler to this buffer and a view, unless it is bound. Returns its parts for native
+   * code.
+   */
   bind(sampler: PrioritizedSampler, view: View): { tree: Float64Array; handle: ViewHandle } {
     this.checkView(view);
     const { handle } = this.#bound(sampler, view);
     return { tree: internalsOfSampler(sampler).binding!.tree, handle };
   }
 
-  /** Throws unless it is a view of these fields. */
+  /** Throws unless `view` is a view of these fields. */
   checkView(view: unknown): ViewSpec {
     if (!(view instanceof View))
       throw typeError(
@@ -278,7 +281,7 @@ export class BufferReader {
       );
   }
 
-  /** Room for so many rows of the view's columns. */
+  /** Allocates `rows` rows of the view's columns. */
   #columns(open: Open, view: View, rows: number, weighted: Weighted): ArrayBuffer {
     if (open.rows !== rows) {
       open.layout = placeColumns(columnsOf(this.#source.layout, specOf(view), weighted), rows);
@@ -306,7 +309,7 @@ export class BufferReader {
     return given instanceof Float64Array ? given : Float64Array.from(given as number[]);
   }
 
-  /** Why an id cannot be had, in words. */
+  /** Returns, as text, why an id cannot be read or drawn. */
   #whyNot(id: number): string {
     const { lanes, perLane } = this.#source;
     const where = `place ${Math.floor(id / lanes)} of lane ${id % lanes}`;
@@ -339,7 +342,7 @@ export class BufferReader {
   }
 }
 
-/** Two views that ask for the same are one. */
+/** Returns whether two views ask for the same. */
 const equal = (one: ViewSpec, other: ViewSpec): boolean =>
   JSON.stringify(one) === JSON.stringify(other);
 
@@ -356,7 +359,7 @@ function checkPriorities(given: unknown, count: number): Float64Array {
     );
   if (given.length !== count)
     throw rangeError(`priorities must be as many as ids, ${count}, got ${given.length}`);
-  // Memory that was transferred away has none.
+  // An array whose memory was transferred away has no elements.
   if (count === 0) return new Float64Array();
   const values =
     given instanceof Float64Array ? given : Float64Array.from(given as ArrayLike<number>);

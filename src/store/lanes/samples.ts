@@ -1,14 +1,14 @@
-/** What TypeScript knows of samples: a typed array for each column. */
+/** The types of samples: a typed array for each column. */
 import type { ArrayOf, DType } from '../../base/dtype.ts';
 import type { View } from '../views/views.ts';
 import type { DTypeOfStep, Observations, StepFields } from './schema.ts';
 
-/** A column of each field; a sample of a schema that is not known has any. */
+/** A column of each field. If the schema is unknown, a sample has any columns. */
 export type FieldColumns<S extends StepFields> = string extends keyof S
   ? Readonly<Record<string, ArrayOf<DType>>>
   : { readonly [K in keyof S]: ArrayOf<DTypeOfStep<S[K]>> };
 
-/** No interface: those are not taken for records of columns. */
+/** A type, because TypeScript does not accept an interface as a record of columns. */
 type Weights = {
   /** count: with a prioritized sampler */
   readonly weights?: Float64Array;
@@ -16,7 +16,7 @@ type Weights = {
   readonly probabilities?: Float64Array;
 };
 
-/** Rows of transitions; `count` of each. */
+/** Rows of transitions: `count` in each column. */
 export type TransitionSample<S extends StepFields = StepFields> = FieldColumns<S> &
   (string extends keyof S
     ? unknown
@@ -24,7 +24,7 @@ export type TransitionSample<S extends StepFields = StepFields> = FieldColumns<S
   Weights & {
     /** Σ γ^j r of its steps */
     readonly rewards: Float32Array;
-    /** γ^k, or 0 where its last step terminated */
+    /** γ^k, or 0 if its last step terminated */
     readonly discounts: Float32Array;
     /** of its last step */
     readonly terminated: Uint8Array;
@@ -32,20 +32,20 @@ export type TransitionSample<S extends StepFields = StepFields> = FieldColumns<S
     /** k, up to nStep */
     readonly steps: Int32Array;
     readonly ids: Float64Array;
-    /** with hindsight: 1 where the goal is another one */
+    /** with hindsight: 1 if the goal is another one */
     readonly relabelled?: Uint8Array;
     /** with hindsight: count × nStep × elements, what each of its steps achieved */
     readonly nextAchieved?: ArrayOf<DType>;
   };
 
-/** Rows of windows of T = burnIn + length steps; observations have one more. */
+/** Rows of windows of T = burnIn + length steps. Observations have one more. */
 export type WindowSample<S extends StepFields = StepFields> = FieldColumns<S> &
   Weights & {
     /** count × T */
     readonly rewards: Float32Array;
     readonly terminated: Uint8Array;
     readonly truncated: Uint8Array;
-    /** count × T: 0 where there is no step */
+    /** count × T: 0 where a step is missing */
     readonly mask: Float32Array;
     /** count × T: 0 there and in the burn-in */
     readonly learn: Float32Array;

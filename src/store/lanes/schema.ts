@@ -1,4 +1,4 @@
-/** The fields of a step: where each lies in its place, and what TypeScript knows of them. */
+/** The fields of a step: where each lies in its place, and the types of their arrays. */
 
 import { checkFlag, checkKeys, describeValue } from '../../base/checks.ts';
 import { type ArrayOf, type DType, dtypes, elementCount } from '../../base/dtype.ts';
@@ -6,11 +6,11 @@ import { rangeError, typeError } from '../../base/errors.ts';
 import type { FieldSpec } from '../rows/fields.ts';
 import { schemaLayout } from '../rows/pack-layout.ts';
 
-/** A field of a step; dtype is float32 unless said. */
+/** A field of a step. The default dtype is float32. */
 export interface StepFieldSpec extends FieldSpec {
   /**
-   * what the environment shows before the action: stored once per step, and once more at an
-   * episode's end
+   * whether the environment shows it before the action: it is stored once per step, and once more
+   * at an episode's end
    */
   readonly observation?: boolean;
 }
@@ -31,7 +31,8 @@ export type Observations<S extends StepFields> = {
   string;
 
 /**
- * What add() takes of a dtype: bits, or for floats of two bytes also numbers, which are rounded.
+ * The arrays that add() accepts for a dtype. For floats of two bytes they hold bits, or numbers
+ * that are rounded.
  */
 export type GivenOf<D extends DType> = D extends 'float16' | 'bfloat16'
   ? ArrayOf<D> | Float32Array
@@ -40,7 +41,7 @@ export type GivenOf<D extends DType> = D extends 'float16' | 'bfloat16'
 /** A byte or a boolean for each lane. */
 export type Flags = Uint8Array | readonly boolean[];
 
-/** One step of each lane of a writer; L lanes. */
+/** One step of each of a writer's L lanes. */
 export type Steps<S extends StepFields = StepFields> = string extends keyof S
   ? Readonly<Record<string, unknown>>
   : { readonly [K in keyof S]: GivenOf<DTypeOfStep<S[K]>> } & {
@@ -50,10 +51,10 @@ export type Steps<S extends StepFields = StepFields> = string extends keyof S
       readonly terminated: Flags;
       /** L: the episode was cut */
       readonly truncated: Flags;
-      /** L: lanes that have no step this time; their elements are not read */
+      /** L: lanes that have no step this time, and whose elements are not read */
       readonly skip?: Flags | undefined;
     } & {
-      /** L × elements: the observation behind an episode's last step; read where one ends */
+      /** L × elements: the observation after an episode's last step, read where one ends */
       readonly [K in Observations<S> as `final${Capitalize<K>}`]?:
         | GivenOf<DTypeOfStep<S[K]>>
         | undefined;
@@ -77,7 +78,9 @@ export interface StepLayout {
   readonly placeBytes: number;
 }
 
-/** Columns that batches make, and what add() takes beside fields. */
+/**
+ * Names that fields cannot have: columns that batches make, and what add() accepts next to fields.
+ */
 const reserved = [
   'rewards',
   'terminated',
@@ -104,8 +107,8 @@ export const nextKey = (name: string): string => `next${capitalised(name)}`;
 export const finalKey = (name: string): string => `final${capitalised(name)}`;
 
 /**
- * Observations first, since a place that holds a final observation is read no further. Throws
- * TypeError or RangeError naming the field that is not allowed.
+ * Lays out a place with observations first, because a place that holds a final observation is read
+ * no further. Throws a TypeError or RangeError that names the invalid field.
  */
 export function stepLayout(fields: StepFields): StepLayout {
   if (typeof fields !== 'object' || fields === null || Array.isArray(fields))
@@ -161,5 +164,5 @@ export function stepLayout(fields: StepFields): StepLayout {
   return Object.freeze({ fields: Object.freeze(laid), placeBytes: packed.rowBytes });
 }
 
-/** Elements of a field's value by its dtype. */
+/** Returns the bytes of one element of a field. */
 export const itemBytes = (field: StepField): number => dtypes[field.dtype].bytes;

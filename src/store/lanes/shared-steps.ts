@@ -1,5 +1,5 @@
 /**
- * How a trajectory buffer goes to another thread, and what is looked at before it is taken there.
+ * The description of a trajectory buffer for another thread, and its checks before it is attached.
  */
 
 import { typeError } from '../../base/errors.ts';
@@ -12,7 +12,7 @@ import type { StepFields, StepLayout } from './schema.ts';
 
 export const KIND = 'hotslot.TrajectoryBuffer';
 
-/** What share() gives and attach() takes; goes through postMessage as it is. */
+/** The object that share() returns and attach() accepts. postMessage sends it as it is. */
 export interface SharedTrajectoryBuffer<S extends StepFields = StepFields> {
   readonly kind: typeof KIND;
   readonly memory: SharedArrayBuffer;
@@ -27,8 +27,8 @@ export interface SharedTrajectoryBuffer<S extends StepFields = StepFields> {
 }
 
 /**
- * Throws unless the memory's header, written once before it was first shared, says what its
- * description does.
+ * Throws unless the header of the memory, written once before it was first shared, agrees with the
+ * description.
  */
 export function checkHeader(shared: SharedTrajectoryBuffer): void {
   const { lanes: at } = rowsAddon().layouts;

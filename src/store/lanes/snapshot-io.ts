@@ -1,12 +1,12 @@
 /**
- * What a checkpoint needs of trajectories: their places, and the priorities by which they are
- * drawn.
+ * The parts of trajectories that a checkpoint needs: their places, and the priorities by which they
+ * are drawn.
  */
 import { persistenceAddon } from '../rows/persistence-addon.ts';
 import { rowsAddon } from '../rows/rows-addon.ts';
 import type { SnapshotIO } from '../rows/snapshot-io.ts';
 
-/** A ring for each lane, as lanes.hpp has it. */
+/** Returns the snapshot access to each lane's ring (lanes.hpp). */
 export function lanesSnapshotIO(
   buffer: { lanes: number; laneCapacity: number; layout: { placeBytes: number } },
   memory: Float64Array,
@@ -32,15 +32,18 @@ export function lanesSnapshotIO(
   };
 }
 
-/** A tree of priorities: what its leaves and their sums are made of. Views of its memory. */
+/**
+ * The parts of a priority tree that its leaves and their sums are made of. Arrays are views of its
+ * memory.
+ */
 export interface TreeParts {
-  /** float64, a leaf for each place; −0 is none, 0 that of a priority of zero */
+  /** float64, a leaf for each place: −0 means no leaf, 0 a priority of zero */
   readonly leaves: Float64Array;
   /** of each lane, the place up to which leaves were given */
   readonly known: BigUint64Array;
   /** the largest |p| ever given */
   largest: number;
-  /** updates that came too late, and numbers that were none */
+  /** updates that came too late, and priorities that were not numbers */
   stale: number;
   odd: number;
 }
@@ -56,7 +59,7 @@ export function treeParts(tree: Float64Array, leaves: number, lanes: number): Tr
   };
 }
 
-/** Into a tree that nobody uses yet. */
+/** Restores a tree that is not in use yet. */
 export function restoreTree(
   tree: Float64Array,
   leaves: number,
@@ -74,8 +77,8 @@ export function restoreTree(
 }
 
 /**
- * A tree's words of 64 bits as whole numbers, and where they are: of the header, of each lane, and
- * the leaves.
+ * Returns a tree's 64-bit words as integers, and where the words of the header, of the lanes and of
+ * the leaves begin.
  */
 function treeWords(tree: Float64Array, lanes: number) {
   const { largest, stale, odd, bytes } = rowsAddon().layouts.tree;

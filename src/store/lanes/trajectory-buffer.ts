@@ -1,7 +1,7 @@
 /**
- * Experience that has an order, in shared memory: each environment's steps in a ring of their own.
- * The bytes and who may touch them are drawn in native/rows/lanes.hpp; this file checks arguments,
- * calls it and rings.
+ * Ordered experience in shared memory: the steps of each environment lie in a ring of their own.
+ * native/rows/lanes.hpp describes the bytes and who may touch them. This file checks arguments,
+ * calls native code and rings the bells.
  */
 
 import type { NamedTensors } from '../../base/arrays/tensors.ts';
@@ -34,11 +34,11 @@ import { checkHeader, KIND, type SharedTrajectoryBuffer } from './shared-steps.t
 import { lanesSnapshotIO } from './snapshot-io.ts';
 import { TrajectoryWriter, type WriterSetup } from './trajectory-writer.ts';
 
-/** For the package itself; not exported from it. */
+/** For the package itself. Not exported from it. */
 export let internalsOfTrajectories: (buffer: TrajectoryBuffer) => {
   /** rung after every commit */
   readonly bells: BellBoard;
-  /** for native code that draws by itself; keep it referenced as long as it does */
+  /** for native code that draws by itself: keep it referenced until that code has ended */
   readonly memory: Float64Array;
   readonly reader: BufferReader;
   /** for checkpoints */
@@ -52,7 +52,7 @@ export class TrajectoryBuffer<S extends StepFields = StepFields> {
   /** places of one lane: capacity / lanes */
   readonly laneCapacity: number;
   readonly layout: StepLayout;
-  /** bounds steps sampled per step inserted; null when the buffer was created without one */
+  /** bounds steps sampled per step inserted, or null if the buffer was created without one */
   readonly limiter: RateLimiter | null;
   readonly #shared: SharedTrajectoryBuffer<S>;
   readonly #memory: Float64Array;
@@ -63,7 +63,10 @@ export class TrajectoryBuffer<S extends StepFields = StepFields> {
   readonly #reader: BufferReader;
   #handle: LanesHandle | null;
 
-  /** Only what has what is private to it: a proxy of one, or what inherits from one, has not. */
+  /**
+   * Returns true only for an object with the private field. A proxy, or an object that inherits
+   * from one, lacks it.
+   */
   static [Symbol.hasInstance](made: unknown): boolean {
     return typeof made === 'object' && made !== null && #shared in made;
   }
@@ -102,11 +105,12 @@ export class TrajectoryBuffer<S extends StepFields = StepFields> {
   }
 
   /**
-   * `capacity` places (at most 2³² − 1, a multiple of `lanes`, two or more a lane) of these fields;
-   * `rewards` (float32), `terminated` and `truncated` (bool) are always there. With a limiter, its
-   * counts follow this buffer, and it may gate add(). `nonFinite: 'keep'` takes numbers that are
-   * NaN or infinite as they are; the default, 'refuse', see a writer's add(). Throws TypeError or
-   * RangeError for what is not allowed, ERR_HOTSLOT_MEMORY when it does not fit.
+   * Creates a buffer of `capacity` places (at most 2³² − 1, a multiple of `lanes`, two or more a
+   * lane) of these fields. Each step also has `rewards` (float32), `terminated` and `truncated`
+   * (bool). If a limiter is given, its counts follow this buffer, and it may gate add().
+   * `nonFinite: 'keep'` stores NaN and infinite numbers as they are. A writer's add() describes the
+   * default, 'refuse'. Throws TypeError or RangeError for an invalid option, and ERR_HOTSLOT_MEMORY
+   * if the buffer does not fit.
    */
   static create<const S extends StepFields>(options: {
     capacity: number;
@@ -143,8 +147,8 @@ export class TrajectoryBuffer<S extends StepFields = StepFields> {
   }
 
   /**
-   * The same buffer in another thread (or again in this one). Throws a TypeError unless it came
-   * from share().
+   * Opens the same buffer in another thread (or again in this one). Throws a TypeError unless
+   * `shared` came from share().
    */
   static attach<S extends StepFields = StepFields>(
     shared: SharedTrajectoryBuffer<S>,
@@ -159,7 +163,7 @@ export class TrajectoryBuffer<S extends StepFields = StepFields> {
     return new TrajectoryBuffer<S>(INTERNAL, shared);
   }
 
-  /** A plain object for postMessage or workerData; the limiter goes with it. */
+  /** Returns a plain object for postMessage or workerData, with the limiter in it. */
   share(): SharedTrajectoryBuffer<S> {
     this.#open();
     return this.#shared;
@@ -175,10 +179,10 @@ export class TrajectoryBuffer<S extends StepFields = StepFields> {
   }
 
   /**
-   * Takes lanes for this thread until close(), or its end; all of them by default. Throws
-   * ERR_HOTSLOT_STATE_BUSY, and takes none, where one has a living writer. What a writer before
-   * left unfinished stays an unended episode, unless `resume` says that this one goes on with it:
-   * its first step of a lane is the one behind the last that the lane has.
+   * Takes lanes (by default all) for this thread until close() or the end of the thread. Throws
+   * ERR_HOTSLOT_STATE_BUSY, and takes none, if one of them has a living writer. An episode that the
+   * previous writer left unfinished stays without an end. With `resume` this writer continues it:
+   * its first step of a lane follows the last step in the lane.
    */
   writer(
     options: { firstLane?: number; lanes?: number; resume?: boolean } = {},
@@ -228,7 +232,7 @@ export class TrajectoryBuffer<S extends StepFields = StepFields> {
     } satisfies WriterSetup);
   }
 
-  /** A view of transitions: n steps from each on, and the observation behind them. */
+  /** Returns a view of transitions: n steps from each step on, and the observation after them. */
   transitions(options: TransitionsOptions = {}): View<S, 'transitions'> {
     const spec = transitionsSpec(options, this.layout, this.laneCapacity);
     return new View<S, 'transitions'>(
@@ -236,27 +240,27 @@ export class TrajectoryBuffer<S extends StepFields = StepFields> {
       this.#reader.signed({ ...spec, kind: 'transitions' }),
     );
   }
-  /** A view of windows: burn-in and steps to learn from, of one episode. */
+  /** Returns a view of windows: burn-in and steps to learn from, of one episode. */
   windows(options: WindowsOptions): View<S, 'windows'> {
     const spec = windowsSpec(options, this.layout, this.laneCapacity);
     return new View<S, 'windows'>(INTERNAL, this.#reader.signed({ ...spec, kind: 'windows' }));
   }
 
-  /** Of how many steps the view is whole now. */
+  /** Counts the steps that the view can sample now. */
   drawable(view: View): number {
     this.#open();
     return this.#reader.count(view);
   }
-  /** Their ids, in the order in which they are drawn from: lane by lane, oldest first. */
+  /** Returns the ids of the drawable steps in the order of the draw: lane by lane, oldest first. */
   drawableIds(view: View): Float64Array {
     this.#open();
     return this.#reader.ids(view);
   }
 
   /**
-   * `count` drawable steps of a view, with replacement: uniformly, as torch's randint draws
-   * ordinals, or by a sampler's priorities. Typed arrays by column, dense; see
-   * docs/trajectories.md. Throws ERR_HOTSLOT_STATE_EMPTY while nothing can be drawn, and
+   * Samples `count` drawable steps of a view with replacement: uniformly, as torch's randint draws
+   * ordinals, or by a sampler's priorities. Returns a dense typed array for each column
+   * (docs/trajectories.md). Throws ERR_HOTSLOT_STATE_EMPTY while no step can be drawn, and
    * ERR_HOTSLOT_STATE_RUNNING while a pipeline has the sampler.
    */
   sample<V extends View>(options: {
@@ -274,8 +278,9 @@ export class TrajectoryBuffer<S extends StepFields = StepFields> {
   }
 
   /**
-   * The same for chosen steps. `goalIds`, for views with hindsight: the step whose achieved goal
-   * the row gets, −1 for its own. Throws a RangeError naming the first id that is not drawable.
+   * Returns the same columns for chosen steps. For views with hindsight, `goalIds` names the step
+   * whose achieved goal each row gets, or −1 for the row's own goal. Throws a RangeError that names
+   * the first id that is not drawable.
    */
   transitionsAt<V extends View>(options: {
     view: V;
@@ -288,8 +293,8 @@ export class TrajectoryBuffer<S extends StepFields = StepFields> {
   }
 
   /**
-   * What lies at these ids as it was added, final observations too. Throws a RangeError naming the
-   * first that is not there.
+   * Returns the places with these ids as they were added, final observations too. Throws a
+   * RangeError that names the first id that is not there.
    */
   read(ids: Float64Array | readonly number[]): PlacesRead<S> {
     this.#open();
@@ -297,9 +302,10 @@ export class TrajectoryBuffer<S extends StepFields = StepFields> {
   }
 
   /**
-   * New priorities |p| of steps, in order: of one id the last counts. Ids that were overwritten
-   * meanwhile are left out. Throws before anything changes: for priorities that are NaN, infinite
-   * or negative, for ids that never were, before a sampler was used, and while a pipeline has it.
+   * Sets the priorities |p| of steps, in order: if an id occurs twice, the last priority counts.
+   * Ids that were overwritten meanwhile are ignored. Throws before anything changes: for priorities
+   * that are NaN, infinite or negative, for ids that were never written, before a sampler was used,
+   * and while a pipeline has it.
    */
   updatePriorities(
     ids: Float64Array | readonly number[],
@@ -310,30 +316,30 @@ export class TrajectoryBuffer<S extends StepFields = StepFields> {
   }
 
   /**
-   * Adds the steps of an npz file, or of arrays as readNpz() gives them, by writers of its own;
-   * resolves to how many. Columns as dump() writes them, or D4RL's (docs/offline.md). Rejects
-   * before anything is added with RangeError, naming column or lane, with ERR_HOTSLOT_STATE_BUSY
-   * where a lane has a writer or the limiter says not yet.
+   * Adds the steps of an npz file, or of arrays as readNpz() returns them, with writers of its own.
+   * Resolves to the number of steps. Columns have the names that dump() writes, or D4RL's
+   * (docs/offline.md). Rejects before anything is added: with a RangeError that names the column or
+   * lane, or with ERR_HOTSLOT_STATE_BUSY if a lane has a writer or the limiter says not yet.
    */
   async load(from: string | URL | NamedTensors, options: LoadOptions = {}): Promise<number> {
     return this.#open() && loadSteps(this as unknown as TrajectoryBuffer, from, options);
   }
   /**
    * Writes all steps, lane by lane, and final observations as an npz file, as a whole or not at
-   * all; resolves to how many steps. Rejects with ERR_HOTSLOT_STATE_EMPTY without any, and with
-   * ERR_HOTSLOT_STATE_BUSY when some are added meanwhile.
+   * all. Resolves to the number of steps. Rejects with ERR_HOTSLOT_STATE_EMPTY if there are none,
+   * and with ERR_HOTSLOT_STATE_BUSY if some are added meanwhile.
    */
   async dump(path: string | URL): Promise<number> {
     const handle = this.#open();
     return dumpSteps(this, (lane) => spanOf(handle, lane), path);
   }
 
-  /** Forgets all steps; ids go on. Episodes that run go on too, from their next step. */
+  /** Removes all steps. Ids continue, and so do running episodes, from their next step. */
   clear(): void {
     lanesAddon().clearLanes(this.#open());
   }
 
-  /** Lets go of this object's hold; other threads' stay. Twice is fine. */
+  /** Releases this object's handle. Objects of other threads stay open. Idempotent. */
   close(): void {
     this.#handle = null;
   }

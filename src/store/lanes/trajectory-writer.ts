@@ -1,4 +1,4 @@
-/** The pen of some lanes: the only one that writes them while its thread lives. */
+/** The writer of some lanes: the only one that they have while its thread lives. */
 
 import { checkInternal, checkKeys, describeValue } from '../../base/checks.ts';
 import { dtypes, type TypedArray } from '../../base/dtype.ts';
@@ -19,7 +19,7 @@ import {
   type Steps,
 } from './schema.ts';
 
-/** What a buffer gives its writer. */
+/** The parts of a buffer that its writer uses. */
 export interface WriterSetup {
   readonly firstLane: number;
   readonly lanes: number;
@@ -40,10 +40,10 @@ export class TrajectoryWriter<S extends StepFields = StepFields> {
   readonly lanes: number;
   readonly #setup: WriterSetup;
   readonly #known: readonly string[];
-  /** of the last add(), by field: made once, so that adding makes no garbage */
+  /** of the last add(), by field: allocated once, so that add() makes no garbage */
   readonly #sources: TypedArray[] = [];
   readonly #finals: (TypedArray | undefined)[] = [];
-  /** what native code refused: lane, field and element */
+  /** the number that native code refused: lane, field and element */
   readonly #odd = new Float64Array(3);
   readonly #limiting: ReturnType<typeof internalsOfLimiter> | null;
   #open = true;
@@ -71,13 +71,14 @@ export class TrajectoryWriter<S extends StepFields = StepFields> {
   }
 
   /**
-   * Adds one step of each lane, all committed when this returns. Where `terminated` or `truncated`
-   * is set the episode ends: the final observations are read there, and the next step begins an
-   * episode. Returns how many lanes this writer has, or 0 when the limiter gates it and says not
-   * yet: nothing was taken then, offer the same again. A final observation that is not finite is
-   * stored as 0 where the episode terminated. Anywhere else a number of an observation, of
-   * `actions` or of the rewards that is NaN or infinite is a RangeError with lane and field, and
-   * nothing is added; other fields are stored as they are. Throws TypeError or RangeError by field.
+   * Adds one step of each lane. All are committed when this returns. If `terminated` or `truncated`
+   * is set for a lane, its episode ends: the final observations are read there, and the next step
+   * begins an episode. Returns the number of this writer's lanes, or 0 if the limiter gates add()
+   * and says not yet. After 0 no step was taken: offer the same again. A non-finite final
+   * observation is stored as 0 if the episode terminated. Any other NaN or infinity in an
+   * observation, in `actions` or in the rewards throws a RangeError with lane and field, and no
+   * step is added. Other fields are stored as they are. Throws a TypeError or RangeError that names
+   * the field.
    */
   add(given: Steps<S>): number {
     this.#checkOpen();
@@ -128,17 +129,18 @@ export class TrajectoryWriter<S extends StepFields = StepFields> {
   }
 
   /**
-   * Adds `rows` rows, each a step or a final observation, of any of this writer's lanes (counted
-   * from `firstLane`), in order; all are committed when this returns, and `mark`, if any, has moved
-   * behind them in the same native call, also with no rows. A row is `u16 lane · u16 kind · f32
-   * reward · the place`, little endian, 8 + layout.placeBytes bytes in all. Kind 0 is a step, 1 one
-   * that terminated its episode, 2 truncated, 3 both, each 8 more where it is its episode's first
-   * whatever ran there before; 4 is the final observation, which comes directly behind a step of
-   * its lane that ended, and there only. Of more rows than a lane has places the last ones stay.
-   * Returns `rows`, or 0 when the limiter, which counts steps alone, gates it and says not yet:
-   * nothing was taken then, and the mark is where it was; without a step it never says so. Throws
-   * TypeError or RangeError as add() does, for bytes that are not rows × a row's, and naming the
-   * first row that is wrong, while nothing is taken.
+   * Adds `rows` rows in order, each a step or a final observation of one of this writer's lanes
+   * (counted from `firstLane`). All are committed when this returns. The same native call then
+   * moves `mark`, if given, also with no rows. A row is `u16 lane · u16 kind · f32 reward · the
+   * place`, little endian, 8 + layout.placeBytes bytes in all. Kind 0 is a step, 1 a step that
+   * terminated its episode, 2 one that truncated it, and 3 both. Each is 8 more if the step is its
+   * episode's first, whatever ran there before. Kind 4 is the final observation. It comes directly
+   * after a step of its lane that ended an episode, and only there. If there are more rows than a
+   * lane has places, the last ones stay. Returns `rows`, or 0 if the limiter, which counts steps
+   * alone, gates the call and says not yet. After 0 no row was taken, and the mark did not move.
+   * Without a step the limiter never says not yet. Throws TypeError or RangeError as add() does,
+   * for bytes that are not rows × a row's, and with the first row that is wrong. In each case no
+   * row is taken.
    */
   addPacked(bytes: Uint8Array, rows: number, mark?: Mark): number {
     this.#checkOpen();
@@ -164,16 +166,16 @@ export class TrajectoryWriter<S extends StepFields = StepFields> {
   }
 
   /**
-   * Leaves the episodes that run unended: the next step of each lane begins another. For who knows
-   * that steps between are lost. Only a writer that was opened with `resume` behind it, before that
-   * step, still goes on with what was left.
+   * Leaves the running episodes without an end: the next step of each lane begins another. Call it
+   * if you know that steps between them are lost. Only a writer that is opened with `resume` after
+   * this call, before that step, still continues those episodes.
    */
   cutEpisodes(): void {
     this.#checkOpen();
     lanesAddon().cutEpisodes(this.#setup.handle);
   }
 
-  /** Gives the lanes back. An episode that has not ended stays unended. Twice is fine. */
+  /** Releases the lanes. An episode that has not ended stays without an end. Idempotent. */
   close(): void {
     if (!this.#open) return;
     this.#open = false;

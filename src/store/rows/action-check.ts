@@ -6,12 +6,12 @@ import { outsideBox, outsideIndices } from '../../base/action-space.ts';
 import { checkCount, checkKeys, describeValue } from '../../base/checks.ts';
 import { rangeError, typeError } from '../../base/errors.ts';
 
-/** One of n actions, or a box; its ends are one number for all, or one for each. */
+/** One of n actions, or a box whose ends are one number for all, or one for each. */
 export type LoadedActions =
   | { readonly n: number }
   | { readonly low: number | ArrayLike<number>; readonly high: number | ArrayLike<number> };
 
-/** Looks at some actions, `size` numbers each. `name`: of a row. */
+/** Checks some actions, of `size` numbers each. `name` returns a row's name. */
 export type ActionCheck = (
   values: ArrayLike<number | bigint>,
   size: number,
@@ -19,9 +19,9 @@ export type ActionCheck = (
 ) => void;
 
 /**
- * Throws RangeError for the first of the actions that the space does not have. Undefined without a
- * space. Throws TypeError or RangeError if `space` is neither { n } nor { low, high }, or if the
- * buffer has no field `actions` that it could be compared with.
+ * Returns a check that throws a RangeError for the first action outside the space, or undefined
+ * without a space. Throws TypeError or RangeError if `space` is neither { n } nor { low, high }, or
+ * if the buffer has no field `actions` that it could be compared with.
  */
 export function actionCheck(
   space: LoadedActions | undefined,

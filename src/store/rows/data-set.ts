@@ -16,15 +16,15 @@ import { withMinari } from './minari.ts';
 import { rowsAddon } from './rows-addon.ts';
 
 export interface LoadOptions {
-  /** what a column is called there, by the name that it has here: `{ obs: 'observations' }` */
+  /** names of columns in the data set, by their names here: `{ obs: 'observations' }` */
   readonly columns?: Readonly<Record<string, string>>;
   /**
-   * which rows, counted in the file from 0: from `from`, 0 unless said, to before `to`; default all
+   * which rows, counted in the file from 0: from `from` (default 0) to before `to`. Default: all
    */
   readonly rows?: { readonly from?: number; readonly to?: number };
   /**
-   * the learner's, `{ n }` or `{ low, high }`: a row whose `actions` it does not have is refused.
-   * Default: any are taken
+   * the learner's, `{ n }` or `{ low, high }`: a row with `actions` outside of it is rejected.
+   * Default: any are accepted
    */
   readonly actionSpace?: LoadedActions;
 }
@@ -39,7 +39,7 @@ export interface Wanted {
 
 /** Bytes that are converted and added at once. */
 const PIECE_BYTES = 1 << 22;
-/** Rows of which a piece is made. */
+/** Returns the number of rows in a piece. */
 export const pieceOf = (rowBytes: number): number =>
   Math.max(1, Math.floor(PIECE_BYTES / rowBytes));
 
@@ -68,8 +68,8 @@ export class Column {
   }
 
   /**
-   * Rows `from` to before `to` in the field's dtype. Throws for the first number that it cannot
-   * hold.
+   * Returns rows `from` to before `to` in the field's dtype. Throws for the first number that the
+   * dtype cannot hold.
    */
   take(from: number, to: number): ArrayOf<DType> {
     const { data, dtype } = this.#tensor;
@@ -84,8 +84,8 @@ export class Column {
   }
 
   /**
-   * Throws what take() would throw for any of these rows; with `finite` also for a row that holds a
-   * number that is NaN or infinite and must not.
+   * Throws what take() would throw for any of these rows. Also throws for a NaN or infinite number
+   * in a row for which `finite` returns true.
    */
   check(from: number, to: number, finite?: (row: number) => boolean): void {
     const { dtype } = this.#tensor;
@@ -116,10 +116,10 @@ export class Column {
   }
 }
 
-/** What is loaded from. */
+/** The columns of a data set, by name. */
 export class DataSet {
   readonly #tensors: NamedTensors;
-  /** of columns that Hotslot cannot read: told when a field asks for one */
+  /** errors of columns that Hotslot cannot read, thrown when a field asks for one */
   readonly #foreign: ReadonlyMap<string, TypeError>;
   readonly #names: Readonly<Record<string, string>>;
   #first: Column | null = null;
@@ -130,7 +130,7 @@ export class DataSet {
     this.#names = names;
   }
 
-  /** Reads it. `known`: names that `columns` may have. */
+  /** Reads a data set. `known`: names that `columns` may have. */
   static async of(from: unknown, options: LoadOptions, known: readonly string[]): Promise<DataSet> {
     checkKeys('load', options, ['columns', 'rows', 'actionSpace']);
     const { columns = {}, rows = {} } = options;
@@ -150,7 +150,8 @@ export class DataSet {
   }
 
   /**
-   * The column of a field: by the name that was given for it, by the field's own, or by the other.
+   * Finds the column of a field: by the name that was given for it, by the field's own, or by
+   * `other`.
    */
   find(wanted: Wanted, other?: string): Column | undefined {
     const name = [this.#names[wanted.key], wanted.key, other].find(
@@ -164,7 +165,7 @@ export class DataSet {
       : new Column(name, this.#tensors[name] as TensorData, wanted);
   }
 
-  /** The same, of as many rows as those before. */
+  /** Does find(), and throws unless the column has as many rows as those before. */
   ask(wanted: Wanted, other?: string): Column | undefined {
     const column = this.find(wanted, other);
     if (column === undefined) return undefined;
@@ -177,7 +178,7 @@ export class DataSet {
     return column;
   }
 
-  /** The same; throws where there is none. */
+  /** Does ask(), and throws if there is no such column. */
   need(wanted: Wanted, other?: string): Column {
     const column = this.ask(wanted, other);
     if (column) return column;
@@ -192,7 +193,7 @@ export class DataSet {
     return this.#first?.rows ?? 0;
   }
 
-  /** The rows that are wanted. */
+  /** Returns the rows that the options ask for. */
   span({ rows = {} }: LoadOptions): { from: number; to: number } {
     const from = checkCount('load: rows.from', rows.from ?? 0, 0, this.rows);
     return { from, to: checkCount('load: rows.to', rows.to ?? this.rows, from, this.rows) };
@@ -208,7 +209,7 @@ const listed = (tensors: NamedTensors): string => {
 
 type Source = Pick<NpzArrays, 'tensors' | 'foreign'>;
 
-/** Few open files: who opens none loads no code for it. */
+/** Imports the code that opens files only for a path: few programs open files. */
 async function sourceOf(from: unknown): Promise<Source> {
   if (typeof from === 'string' || from instanceof URL) {
     const path = checkPath('load', from);
@@ -234,7 +235,7 @@ export async function writeColumns(
 }
 
 /**
- * Throws unless a limiter takes so many rows now: nobody may be there to sample the rows that it
+ * Throws unless the limiter accepts `rows` rows now: perhaps no thread samples the rows that it
  * waits for.
  */
 export function checkAdmitted(limiter: RateLimiter | null, rows: number): void {
@@ -242,7 +243,7 @@ export function checkAdmitted(limiter: RateLimiter | null, rows: number): void {
   if (waits) throw gated(waits, 'no row was added');
 }
 
-/** `came`: what became of the rows before. */
+/** Returns the error of a gated add(). `came`: what became of the rows before. */
 export const gated = (waits: string, came: string) =>
   stateError(
     'BUSY',
@@ -250,10 +251,10 @@ export const gated = (waits: string, came: string) =>
       'For offline data make the buffer without a limiter, or its limiter with gateAdd: false',
   );
 
-/** Lets other work of the thread have its turn between two pieces. */
+/** Lets other work of the thread run between two pieces. */
 export const pause = (): Promise<void> => turn();
 
-/** Throws when rows came while they were read. */
+/** Throws if rows were added while a dump read them. */
 export function checkStill(before: number, now: number): void {
   if (before !== now)
     throw stateError(

@@ -1,14 +1,14 @@
-/** Elements of one dtype as those of another, where each of them is the same number there. */
+/** Converts elements from one dtype to another in which each is the same number. */
 import { type ArrayOf, arrayOf, type DType } from '../../base/dtype.ts';
 import { fromBfloat16, fromFloat16, toBfloat16, toFloat16 } from '../../base/float16.ts';
 
-/** The elements, or the place of the first one that the other dtype cannot hold. */
+/** The elements, or the index of the first one that the other dtype cannot hold. */
 export type Exact = { readonly data: ArrayOf<DType> } | { readonly lost: number };
 
 /**
- * Files of float64 are rounded to float32, as everybody does with them; what is finite has to stay
- * so. Every other pair of dtypes keeps each number as it is, or says which one it cannot keep. Of
- * the same dtype the array itself is given.
+ * Converts elements. float64 is rounded to float32, as is usual for files of float64, and finite
+ * numbers have to stay finite. Every other pair of dtypes keeps each number as it is, or reports
+ * the first that it cannot keep. For the same dtype the array itself is returned.
  */
 export function exactly(data: ArrayOf<DType>, from: DType, to: DType): Exact {
   if (from === to) return { data };
@@ -27,7 +27,7 @@ const numbersOf = (data: ArrayOf<DType>, dtype: DType): Values =>
       ? fromBfloat16(data as Uint16Array)
       : data;
 
-/** Whether both are one number, without rounding either. */
+/** Returns whether both are one number, without rounding either. */
 function same(one: number, other: number | bigint): boolean {
   if (typeof other === 'bigint') return Number.isInteger(one) && BigInt(one) === other;
   return one === other || (Number.isNaN(one) && Number.isNaN(other));

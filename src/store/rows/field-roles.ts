@@ -49,7 +49,7 @@ const kindOf = ({ dtype }: Field, role: number): number[] => [
   role,
 ];
 
-/** [bytes of an element, kind of floats, role] of a row's field. */
+/** Returns [bytes of an element, kind of floats, role] of a row's field. */
 export const rowKind = (field: Field, nonFinite: NonFiniteNumbers): number[] =>
   kindOf(
     field,
@@ -58,7 +58,7 @@ export const rowKind = (field: Field, nonFinite: NonFiniteNumbers): number[] =>
       : (roles[field.key] as number),
   );
 
-/** The same of a step's field. */
+/** Returns the same for a step's field. */
 export const stepKind = (
   field: Field & { readonly observation: boolean },
   nonFinite: NonFiniteNumbers,
@@ -70,13 +70,13 @@ export const stepKind = (
       : Role.own,
   );
 
-/** Throws TypeError if it is neither. */
+/** Throws a TypeError if `nonFinite` is neither. */
 export function checkNonFinite(nonFinite: unknown): NonFiniteNumbers {
   if (nonFinite === 'refuse' || nonFinite === 'keep') return nonFinite;
   throw typeError(`nonFinite must be 'refuse' or 'keep', got ${describeValue(nonFinite)}`);
 }
 
-/** Element `at` of an array of this dtype, as a number. */
+/** Returns element `at` of an array of this dtype, as a number. */
 export function numberAt(values: TypedArray, dtype: DType, at: number): number {
   const piece = values.subarray(at, at + 1);
   if (dtype === 'float16') return fromFloat16(piece as Uint16Array)[0] as number;
@@ -85,7 +85,7 @@ export function numberAt(values: TypedArray, dtype: DType, at: number): number {
     : Number(piece[0]);
 }
 
-/** Element `element` of a value that lies at `offset` of packed bytes. */
+/** Returns element `element` of a value that lies at `offset` of packed bytes. */
 export function packedNumber(
   bytes: Uint8Array,
   offset: number,
@@ -100,8 +100,8 @@ export function packedNumber(
 }
 
 /**
- * The error of a refused value. `which`: its row or lane; `ends`: it is in a next observation of an
- * episode that goes on or was cut.
+ * Returns the error of a refused value. `which`: its row or lane. `ends`: whether it is in a next
+ * observation of an episode that goes on or was cut.
  */
 export function notFinite(
   key: string,
@@ -117,5 +117,5 @@ export function notFinite(
   );
 }
 
-/** Whether a row's field is a next observation. */
+/** Returns whether a row's field is a next observation. */
 export const isNext = (key: string): boolean => roles[key] === Role.next;

@@ -1,25 +1,22 @@
-/**
- * What TypeScript knows of a buffer's rows: the names that add() and batches use, and the dtype of
- * each.
- */
+/** The types of a buffer's rows: the names that add() and batches use, and the dtype of each. */
 import type { ArrayOf, DType } from '../../base/dtype.ts';
 
 /**
- * Fields with their dtypes, e.g. `{ obs: 'float32'; action: 'int64' }`; one that may be absent is
- * optional. `Fields` itself: nothing is known of them.
+ * Fields with their dtypes, e.g. `{ obs: 'float32'; action: 'int64' }`. A field that may be absent
+ * is optional. `Fields` itself means that the fields are unknown.
  */
 export type Fields = Readonly<Record<string, DType | undefined>>;
 
 /** The dtype of a field that is there. */
 export type DTypeIn<F extends Fields, K extends keyof F> = Exclude<F[K], undefined>;
 
-/** One field of a general schema; dtype is float32 unless said. */
+/** One field of a general schema. The default dtype is float32. */
 export interface FieldSpec {
   readonly shape: readonly number[];
   readonly dtype?: DType;
 }
 
-/** The dtypes of a schema as create() takes it; a field that names none is float32. */
+/** The dtypes of a schema as create() accepts it. A field that names none is float32. */
 export type FieldsOf<S extends Readonly<Record<string, FieldSpec | undefined>>> = {
   readonly [K in keyof S]: DTypeOfSpec<Exclude<S[K], undefined>>;
 };
@@ -31,7 +28,7 @@ type DTypeOfSpec<S> = S extends { readonly dtype: infer D extends DType }
       : Extract<D, DType> | 'float32'
     : 'float32';
 
-/** An off-policy buffer's; `C` is its criticDim, where that is known. */
+/** The fields of an off-policy buffer. `C` is its criticDim, if that is known. */
 export type OffPolicyFields<C extends number = 0> = {
   readonly obs: 'float32';
   readonly nextObs: 'float32';
@@ -52,15 +49,15 @@ export type SchemaRows = Readonly<Record<string, ArrayOf<DType>>>;
 export type RowFlags = Float32Array | Uint8Array | readonly boolean[];
 
 /**
- * The fields of n off-policy transitions, without the flags of their ends; lengths in elements, D =
- * obsDim, A = actionDim.
+ * The fields of n off-policy transitions, without the flags of their ends. Lengths are in elements,
+ * with D = obsDim and A = actionDim.
  */
 interface TransitionRows {
   /** n × D */
   readonly obs: Float32Array;
   /**
-   * n × D: what the environment returned, after an automatic reset the new episode's first
-   * observation
+   * n × D: the observation that the environment returned (after an automatic reset the new
+   * episode's first one)
    */
   readonly nextObs: Float32Array;
   /** n × A */
@@ -74,39 +71,39 @@ interface TransitionRows {
     | Uint8ClampedArray
     | readonly boolean[]
     | undefined;
-  /** n × D, needed with terminalMask; rows the mask leaves out are not read */
+  /** n × D, needed with terminalMask. Rows that the mask leaves out are not read */
   readonly terminalNextObs?: Float32Array | undefined;
 }
 
 /**
- * n off-policy transitions with the two flags that replay buffers have after Gym: a row terminated
- * where it is done and not truncated.
+ * n off-policy transitions with the two flags of replay buffers that follow Gym: a row terminated
+ * if it is done and not truncated.
  */
 export interface OffPolicyRows extends TransitionRows {
   /**
    * n: terminated or truncated, as 0 or 1. Not `terminated`: a target of γ · (1 − dones) is wrong
-   * where an episode was cut.
+   * if an episode was cut.
    */
   readonly dones: Float32Array;
   /** n: truncated, as 0 or 1 */
   readonly truncated: Float32Array;
-  /** n: where it is given, dones must be terminated or truncated in each row */
+  /** n: if given, dones must be terminated or truncated in each row */
   readonly terminated?: RowFlags | undefined;
 }
 
 /**
- * The same with Gymnasium's two flags; the buffer makes `dones` of them. Where both are set, the
+ * The same with Gymnasium's two flags, from which the buffer makes `dones`. If both are set, the
  * row terminated.
  */
 export interface TerminatedRows extends TransitionRows {
-  /** n: the episode ended by itself, nothing follows */
+  /** n: the episode ended by itself, and no step follows */
   readonly terminated: RowFlags;
-  /** n: the episode was cut, and would have gone on */
+  /** n: the episode was cut, and would have continued */
   readonly truncated: RowFlags;
   readonly dones?: undefined;
 }
 
-/** What off-policy transitions have beside those when criticDim is not 0. */
+/** Additional fields of off-policy transitions if criticDim is not 0. */
 export interface CriticRows {
   /** n × C */
   readonly critic: Float32Array;
@@ -116,10 +113,10 @@ export interface CriticRows {
   readonly terminalNextCritic?: Float32Array | undefined;
 }
 
-/** What add() takes of fields with these dtypes. */
+/** The arrays that add() accepts for fields with these dtypes. */
 export type SchemaRowsOf<F extends Fields> = { readonly [K in keyof F]: ArrayOf<DTypeIn<F, K>> };
 
-/** What add() takes of an off-policy buffer. */
+/** The arrays that an off-policy buffer's add() accepts. */
 export type TransitionsOf<C extends number> = (OffPolicyRows | TerminatedRows) &
   ([C] extends [0]
     ? unknown
@@ -127,14 +124,14 @@ export type TransitionsOf<C extends number> = (OffPolicyRows | TerminatedRows) &
       ? { readonly [K in keyof CriticRows]?: CriticRows[K] | undefined }
       : CriticRows);
 
-/** What add() takes, told from the fields; `object` where nothing is known of them. */
+/** The arrays that add() accepts, by the fields, or `object` if the fields are unknown. */
 export type RowsOf<F extends Fields> = string extends keyof F
   ? object
   : F extends OffPolicyFields
     ? TransitionsOf<F extends OffPolicyFields<1> ? 1 : 'critic' extends keyof F ? number : 0>
     : SchemaRowsOf<F>;
 
-/** The array that sample() makes: floats where every field is float32, else bytes. */
+/** The array that sample() makes: floats if every field is float32, else bytes. */
 export type PackedRows<F extends Fields> = string extends keyof F
   ? Float32Array | Uint8Array
   : [F[keyof F]] extends ['float32' | undefined]

@@ -1,12 +1,12 @@
 /**
- * Rewards of goals that are reached or not, over windows of steps: what the kernel `goal_reward`
- * makes on a device.
+ * Rewards of goals that are reached or not, over windows of steps: the same as the kernel
+ * `goal_reward` makes on a device.
  */
 import { checkCount, checkKeys, describeValue } from '../../base/checks.ts';
 import { rangeError, typeError } from '../../base/errors.ts';
 
 export interface GoalRewardOptions {
-  /** rows × n × dims: what was achieved behind each step of a window */
+  /** rows × n × dims: the goal achieved after each step of a window */
   readonly achieved: Float32Array;
   /** rows × dims */
   readonly goal: Float32Array;
@@ -25,14 +25,14 @@ export interface GoalRewardOptions {
 const known = ['achieved', 'goal', 'steps', 'n', 'dims', 'gamma', 'threshold'] as const;
 
 /**
- * For each row Σ gamma^j · r_j over its first `steps` steps, where r_j is 0 if what was achieved
- * then is no further from the goal than `threshold` (Euclidean), and −1 if it is, or is NaN. A
- * fresh array of as many rewards as `steps` has rows.
+ * Returns for each row Σ gamma^j · r_j over its first `steps` steps, in a new array with a reward
+ * for each row of `steps`. The reward r_j is 0 if the distance of the achieved goal from the goal
+ * is at most `threshold` (Euclidean), and −1 if it is larger or NaN.
  *
- * In float32 from left to right: squares of the differences are added up and compared with
- * threshold², and powers of gamma are repeated products. The kernel `goal_reward` takes the same
- * steps, so both give the same bits. Throws TypeError for arrays of another kind, RangeError for
- * other lengths and for numbers outside what is said above.
+ * The arithmetic is float32 from left to right: squares of the differences are added up and
+ * compared with threshold², and powers of gamma are repeated products. The kernel `goal_reward`
+ * takes the same steps, so both give the same bits. Throws TypeError for arrays of another kind,
+ * and RangeError for other lengths and for numbers out of range.
  */
 export function goalReward(options: GoalRewardOptions): Float32Array {
   checkKeys('goalReward', options, known);
@@ -60,7 +60,7 @@ export function goalReward(options: GoalRewardOptions): Float32Array {
         const off = Math.fround((achieved[at + c] as number) - (goal[i * dims + c] as number));
         far = Math.fround(far + Math.fround(off * off));
       }
-      // A NaN is no distance within the limit.
+      // A NaN counts as a distance beyond the limit.
       if (!(far <= limit)) sum = Math.fround(sum - (powers[j] as number));
     }
     rewards[i] = sum;

@@ -1,4 +1,4 @@
-/** Rows of a replay buffer from a data set, and back into a file. */
+/** Loads rows of a replay buffer from a data set, and writes them to a file. */
 
 import type { NamedTensors, TensorData } from '../../base/arrays/tensors.ts';
 import { type ArrayOf, arrayOf, type DType, elementCount } from '../../base/dtype.ts';
@@ -31,10 +31,10 @@ interface Rows {
   gather(indices: Uint32Array, out: Uint8Array): Uint8Array;
 }
 
-/** What is added: each field's elements, and which rows are left out. */
+/** The rows to add: each field's elements, and which rows are left out. */
 interface Plan {
   readonly fields: Readonly<Record<string, { take: Take; elements: number }>>;
-  /** 1 for each row that is left out; undefined where none is */
+  /** 1 for each row that is left out, or undefined if none is */
   readonly left?: (from: number, to: number) => Uint8Array;
 }
 
@@ -68,7 +68,7 @@ export async function loadRows(
   const actions = fields.find(({ key }) => key === 'actions');
   const checkActions = actionCheck(options.actionSpace, fields) ?? noteActions(buffer);
   const piece = pieceOf(buffer.rowBytes);
-  // Numbers that their field cannot hold, or that are not finite, are found before the first row is
+  // Finds numbers that their field cannot hold, or that are not finite, before the first row is
   // added.
   for (let at = from; at < to; at += piece) {
     const rows = taken(plan, at, Math.min(at + piece, to));
@@ -109,7 +109,7 @@ interface Taken {
   placeOf(row: number): number;
 }
 
-/** Null where no row is left. */
+/** Returns the rows that are not left out, or null if there are none. */
 function taken({ fields, left }: Plan, from: number, to: number): Taken | null {
   const out = left?.(from, to);
   const count = to - from - (out ? sum(out) : 0);
@@ -126,7 +126,7 @@ function taken({ fields, left }: Plan, from: number, to: number): Taken | null {
   return { arrays: Object.fromEntries(arrays), count, placeOf };
 }
 
-/** Without the rows that are left out; in place where the array is nobody else's. */
+/** Returns a copy without the rows that are left out. */
 function kept(all: ArrayOf<DType>, elements: number, left: Uint8Array): ArrayOf<DType> {
   const rows = all.slice() as Uint8Array;
   let at = 0;
@@ -181,8 +181,8 @@ function transitions(data: DataSet, fields: readonly FieldLayout[]): Plan {
 }
 
 /**
- * The observations of the rows behind. Nothing is bootstrapped from where an episode terminated:
- * there it is the row's own.
+ * Returns the observations of the next rows. If an episode terminated at a row, no value is
+ * bootstrapped, and the row keeps its own observation.
  */
 function behind(column: Column, terminated: RowEnds['terminated'], elements: number): Take {
   return (from, to) => {
@@ -198,8 +198,8 @@ function behind(column: Column, terminated: RowEnds['terminated'], elements: num
 }
 
 /**
- * Rows whose next observation nobody knows: the last of an episode that was cut, and of a file that
- * ends within one.
+ * Marks rows whose next observation is unknown: the last of an episode that was cut, and of a file
+ * that ends within one.
  */
 const leftOut =
   (rows: number, { terminated, truncated }: RowEnds): NonNullable<Plan['left']> =>
@@ -222,7 +222,7 @@ export async function dumpRows(buffer: Rows, path: string | URL): Promise<number
   return count;
 }
 
-/** Every field's column, oldest row first. */
+/** Returns every field's column, oldest row first. */
 async function gathered(buffer: Rows, ptr: number, count: number): Promise<NamedTensors> {
   const { capacity, rowBytes } = buffer;
   const fields = Object.values(buffer.layout.fields);

@@ -33,7 +33,10 @@ function nextOf(name: string, columns: Readonly<Record<string, string>>): string
   return `next${key.slice(0, 1).toUpperCase()}${key.slice(1)}`;
 }
 
-/** The record itself if it has no column of Minari's; otherwise one with D4RL's columns added. */
+/**
+ * Returns the record itself if it has no column of Minari's, otherwise one with D4RL's columns
+ * added.
+ */
 export function withMinari(
   tensors: NamedTensors,
   columns: Readonly<Record<string, string>>,
@@ -70,7 +73,7 @@ export function withMinari(
   return made;
 }
 
-/** A row for each step, `behind` rows behind the step's own. */
+/** Returns a row for each step, `behind` rows after the step's own. */
 function rowsOf({ dtype, shape, data }: TensorData, ends: Uint8Array, behind: number): TensorData {
   const [rows, ...each] = shape;
   const elements = rows ? data.length / rows : 0;

@@ -1,4 +1,4 @@
-/** Where each field lies in a packed row. Frozen once made; everyone may read it. */
+/** The place of each field in a packed row. A layout is frozen, so any thread may read it. */
 
 import { checkCount, checkKeys, describeValue } from '../../base/checks.ts';
 import { checkDType, type DType, dtypes, elementCount } from '../../base/dtype.ts';
@@ -8,7 +8,7 @@ import { rowsAddon } from './rows-addon.ts';
 
 export interface FieldLayout {
   readonly dtype: DType;
-  /** shape of one row's value; [] is one scalar per row */
+  /** shape of one row's value, [] for one scalar per row */
   readonly shape: readonly number[];
   /** bytes from the start of the row */
   readonly offset: number;
@@ -25,13 +25,13 @@ export interface PackLayout {
 }
 
 /**
- * Longest row; a batch of them must still have a byte count that fits every device's copy calls.
+ * Longest row. A batch of rows must still have a byte count that fits every device's copy calls.
  */
 const MAX_ROW_BYTES = 2 ** 31 - 1;
 
 /**
- * Bytes from one row to the next in memory: native/rows/rows.hpp says why. Whatever leaves the
- * memory is packed.
+ * Returns the bytes from one row to the next in memory (native/rows/rows.hpp has the reason). Rows
+ * that leave the memory are packed.
  */
 export function rowStride(rowBytes: number): number {
   return rowsAddon().rowStride(rowBytes);
@@ -64,9 +64,9 @@ function place(drafts: readonly Draft[]): PackLayout {
 }
 
 /**
- * The layout UniLab packs off-policy transitions in: float32 fields side by side, the critic's
- * last. Throws TypeError or RangeError for dimensions that are no positive whole numbers (criticDim
- * may be 0).
+ * Returns the layout in which UniLab packs off-policy transitions: float32 fields one after the
+ * other, the critic's last. Throws TypeError or RangeError for dimensions that are not positive
+ * whole numbers (criticDim may be 0).
  */
 export function offPolicyLayout(dims: {
   obsDim: number;
@@ -96,9 +96,9 @@ export function offPolicyLayout(dims: {
 }
 
 /**
- * A layout of any named fields, in the order given: each aligned to its item size, the row padded
- * to the largest one. Throws TypeError for a missing or malformed schema, RangeError for dimensions
- * that are no positive whole numbers.
+ * Returns a layout of any named fields, in the order given: each aligned to its item size, the row
+ * padded to the largest one. Throws TypeError for a missing or malformed schema, and RangeError for
+ * dimensions that are not positive whole numbers.
  */
 export function schemaLayout(fields: Readonly<Record<string, FieldSpec>>): PackLayout {
   if (typeof fields !== 'object' || fields === null || Array.isArray(fields)) {
@@ -125,8 +125,8 @@ export function schemaLayout(fields: Readonly<Record<string, FieldSpec>>): PackL
 }
 
 /**
- * A layout that came from another thread names fields as place() lays them, or throws: native code
- * reads and writes there.
+ * Throws unless the fields of a layout from another thread lie as place() lays them, because native
+ * code reads and writes there.
  */
 export function checkFields(fields: readonly FieldLayout[], rowBytes: number): void {
   if (fields.length === 0) throw typeError('the layout names no fields');

@@ -4,8 +4,8 @@ import { rangeError, typeError } from '../../base/errors.ts';
 import { isShared } from '../../shm/memory.ts';
 
 /**
- * A word of shared memory that says how far somebody's rows have come: `words[index]` becomes
- * `value` in the same native call that commits the rows, behind the commit. A thread that ends in
+ * A word of shared memory that counts how far a sender's rows have come: `words[index]` becomes
+ * `value` in the same native call that commits the rows, after the commit. A thread that ends in
  * between leaves both or neither.
  */
 export interface Mark {
@@ -17,7 +17,7 @@ export interface Mark {
 }
 
 /**
- * Throws TypeError or RangeError unless `bytes` are `rows` rows, and `mark` is a place of shared
+ * Throws TypeError or RangeError unless `bytes` hold `rows` rows and `mark` is a place in shared
  * memory.
  */
 export function checkPacked(

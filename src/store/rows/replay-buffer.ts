@@ -1,7 +1,7 @@
 /**
  * Experience in shared memory: packed rows of a fixed stride, any number of writers and readers in
- * any thread. The bytes and who may touch them are drawn in native/rows/rows.hpp; this file checks
- * arguments, calls it and rings.
+ * any thread. native/rows/rows.hpp describes the bytes and who may touch them. This file checks
+ * arguments, calls native code and rings the bells.
  */
 
 import type { NamedTensors } from '../../base/arrays/tensors.ts';
@@ -46,13 +46,13 @@ const offPolicyOptions = ['capacity', 'obsDim', 'actionDim', 'criticDim', 'limit
 
 export type { SharedReplayBuffer };
 
-/** For the package itself; not exported from it. */
+/** For the package itself. Not exported from it. */
 export let internalsOfBuffer: (buffer: ReplayBuffer) => {
   /** rung after every commit */
   readonly bells: BellBoard;
   /**
-   * header and rows, for native code that gathers by itself (rows::open); keep it referenced as
-   * long as it does
+   * header and rows, for native code that gathers by itself (rows::open). Keep it referenced until
+   * that code has ended
    */
   readonly memory: Float64Array;
   /** where row 0 begins in it */
@@ -63,20 +63,21 @@ export let internalsOfBuffer: (buffer: ReplayBuffer) => {
   /** for checkpoints */
   readonly ledger: SnapshotIO;
   /**
-   * For tests: makes a buffer that is not in use yet believe that `ptr` rows were ever committed.
+   * Sets, for tests, how many rows were ever committed (`ptr`) in a buffer that is not in use yet.
    */
   setCounters(ptr: number): void;
 };
 
 /**
- * `F`: its fields with their dtypes; `R`: what add() takes. create() and offPolicy() infer both.
+ * `F` is the fields with their dtypes, and `R` the rows that add() accepts. create() and
+ * offPolicy() infer both.
  */
 export class ReplayBuffer<F extends Fields = Fields, R extends object = RowsOf<F>> {
   readonly capacity: number;
   readonly layout: PackLayout;
   /** bytes of one packed row */
   readonly rowBytes: number;
-  /** bounds samples per insert; null when the buffer was created without one */
+  /** bounds samples per insert, or null if the buffer was created without one */
   readonly limiter: RateLimiter | null;
   readonly #bells: BellBoard;
   readonly #memory: Float64Array;
@@ -87,7 +88,10 @@ export class ReplayBuffer<F extends Fields = Fields, R extends object = RowsOf<F
   readonly #arrayDtype: 'float32' | 'uint8';
   #handle: BufferHandle | null;
 
-  /** Only what has what is private to it: a proxy of one, or what inherits from one, has not. */
+  /**
+   * Returns true only for an object with the private field. A proxy, or an object that inherits
+   * from one, lacks it.
+   */
   static [Symbol.hasInstance](made: unknown): boolean {
     return typeof made === 'object' && made !== null && #bells in made;
   }
@@ -132,11 +136,11 @@ export class ReplayBuffer<F extends Fields = Fields, R extends object = RowsOf<F
   }
 
   /**
-   * A buffer of `capacity` rows (at most 2³² − 1) of any named fields, e.g. `{ obs: { shape: [4] },
-   * action: { shape: [], dtype: 'int64' } }`. With a limiter, its counts follow this buffer, and it
-   * may gate add(). `nonFinite: 'keep'` takes numbers that are NaN or infinite as they are; the
-   * default, 'refuse', see add(). Throws TypeError or RangeError for a schema that is not allowed,
-   * ERR_HOTSLOT_MEMORY when the rows do not fit.
+   * Creates a buffer of `capacity` rows (at most 2³² − 1) of any named fields, e.g. `{ obs: {
+   * shape: [4] }, action: { shape: [], dtype: 'int64' } }`. If a limiter is given, its counts
+   * follow this buffer, and it may gate add(). `nonFinite: 'keep'` stores NaN and infinite numbers
+   * as they are. add() describes the default, 'refuse'. Throws TypeError or RangeError for an
+   * invalid schema, and ERR_HOTSLOT_MEMORY if the rows do not fit.
    */
   static create<const S extends Readonly<Record<string, FieldSpec | undefined>>>(options: {
     capacity: number;
@@ -149,15 +153,15 @@ export class ReplayBuffer<F extends Fields = Fields, R extends object = RowsOf<F
     return ReplayBuffer.#allocate(options, layout, false);
   }
 
-  /**
-   * A buffer of off-policy transitions, float32 throughout, in UniLab's field order. Throws like
-   * create().
-   */
   #counter(which: 'reserved' | 'committed'): Int64 {
     const { buffer, byteOffset } = this.#memory;
     return new Int64(new BigInt64Array(buffer, byteOffset + rowsAddon().layouts.rows[which], 1), 0);
   }
 
+  /**
+   * Creates a buffer of off-policy transitions, float32 throughout, in UniLab's field order. Throws
+   * like create().
+   */
   static offPolicy<C extends number = 0>(options: {
     capacity: number;
     obsDim: number;
@@ -171,8 +175,8 @@ export class ReplayBuffer<F extends Fields = Fields, R extends object = RowsOf<F
   }
 
   /**
-   * The same buffer in another thread (or again in this one). Throws a TypeError unless it came
-   * from share().
+   * Opens the same buffer in another thread (or again in this one). Throws a TypeError unless
+   * `shared` came from share().
    */
   static attach<F extends Fields = Fields, R extends object = RowsOf<F>>(
     shared: SharedReplayBuffer<F, R>,
@@ -231,12 +235,12 @@ export class ReplayBuffer<F extends Fields = Fields, R extends object = RowsOf<F
     return new ReplayBuffer(INTERNAL, Object.freeze({ kind: KIND, ...place, ...how }), limiter);
   }
 
-  /** A plain object for postMessage or workerData; the limiter goes with it. */
+  /** Returns a plain object for postMessage or workerData, with the limiter in it. */
   share(): SharedReplayBuffer<F, R> {
     return this.#open() && this.#shared;
   }
 
-  /** Rows ever committed; exact beyond 2³². */
+  /** Rows ever committed, exact beyond 2³². */
   get ptr(): number {
     return rowsAddon().ptr(this.#open());
   }
@@ -247,15 +251,16 @@ export class ReplayBuffer<F extends Fields = Fields, R extends object = RowsOf<F
   }
 
   /**
-   * Copies n rows in and commits them; n follows from the fields' lengths. Views of any buffer are
-   * read, shared or not. Returns n, or 0 when the limiter gates add() and says not yet: nothing was
-   * taken then, offer the same rows again. Off-policy: where `terminalMask` is not zero, next_obs
-   * and next_critic come from the terminal fields (as in UniLab). A next observation that is not
-   * finite is stored as 0 where its episode terminated. Anywhere else a number of obs, nextObs,
-   * critic, nextCritic, criticObs, nextCriticObs, actions, rewards, dones, terminated, truncated or
-   * discounts that is NaN or infinite is a RangeError with row and field, and nothing is added;
-   * other fields are stored as they are. Throws TypeError or RangeError naming field, expected and
-   * given; RangeError for more rows than capacity, or than a gating limiter could ever admit.
+   * Copies n rows in and commits them. n follows from the fields' lengths. Views of any buffer are
+   * read, shared or not. Returns n, or 0 if the limiter gates add() and says not yet. After 0 no
+   * row was taken: offer the same rows again. Off-policy: if `terminalMask` is not zero for a row,
+   * its next_obs and next_critic come from the terminal fields (as in UniLab). A non-finite next
+   * observation is stored as 0 if its episode terminated. Any other NaN or infinity throws a
+   * RangeError with row and field, and no row is added, if the field is obs, nextObs, critic,
+   * nextCritic, criticObs, nextCriticObs, actions, rewards, dones, terminated, truncated or
+   * discounts. Other fields are stored as they are. Throws a TypeError or RangeError that names the
+   * field, what it should hold and what it holds. Throws RangeError for more rows than capacity, or
+   * than a gating limiter could ever admit.
    */
   add(rows: R): number {
     const handle = this.#open();
@@ -275,11 +280,11 @@ export class ReplayBuffer<F extends Fields = Fields, R extends object = RowsOf<F
   }
 
   /**
-   * Copies `rows` rows in that lie one after the other as gather() packs them, and commits them;
-   * `mark`, if any, moves in the same native call, behind the commit, also with no rows. Returns
-   * `rows`, or 0 when the limiter gates it and says not yet: nothing was taken then, and the mark
-   * is where it was. Throws TypeError or RangeError as add() does, and unless bytes are rows ×
-   * rowBytes; of a number that is not finite the error's `row` is its row.
+   * Copies in and commits `rows` rows that lie one after the other, as gather() packs them. `mark`,
+   * if any, moves in the same native call, after the commit, also with no rows. Returns `rows`, or
+   * 0 if the limiter gates the call and says not yet. After 0 no row was taken, and the mark did
+   * not move. Throws TypeError or RangeError as add() does, and unless bytes are rows × rowBytes.
+   * The error of a non-finite number has its row as `row`.
    */
   addPacked(bytes: Uint8Array, rows: number, mark?: Mark): number {
     const handle = this.#open();
@@ -303,9 +308,9 @@ export class ReplayBuffer<F extends Fields = Fields, R extends object = RowsOf<F
   }
 
   /**
-   * Copies the rows at `indices` (each below size) to `out`, packed one after the other; no row is
-   * ever torn, but one that writers overtook is the newer one. `out` holds at least indices.length
-   * × rowBytes bytes. Returns `out`.
+   * Copies the rows at `indices` (each below size) to `out`, packed one after the other. Rows are
+   * never torn, but a row that a writer has replaced is the newer one. `out` holds at least
+   * indices.length × rowBytes bytes. Returns `out`.
    */
   gather<T extends TypedArray>(indices: Uint32Array | BigInt64Array, out: T): T {
     const handle = this.#open();
@@ -325,8 +330,8 @@ export class ReplayBuffer<F extends Fields = Fields, R extends object = RowsOf<F
 
   /**
    * Draws `count` of the rows that are whole now (as uniformIndices does) and gathers them, in one
-   * native call. `out` (at least count × rowBytes bytes) is made when not given: a Float32Array if
-   * every field is float32, else bytes. Throws ERR_HOTSLOT_STATE_EMPTY before the first commit.
+   * native call. `out` (at least count × rowBytes bytes) is allocated if not given: a Float32Array
+   * if every field is float32, else bytes. Throws ERR_HOTSLOT_STATE_EMPTY before the first commit.
    */
   sample<T extends TypedArray = PackedRows<F>>(options: SampleOptions, out?: T): Sample<T> {
     const handle = this.#open();
@@ -341,19 +346,19 @@ export class ReplayBuffer<F extends Fields = Fields, R extends object = RowsOf<F
   }
 
   /**
-   * Adds the rows of an npz file (a path or a `file:` URL), or of arrays as readNpz() gives them;
-   * resolves to how many. Columns are found by the fields' keys, `columns` or, of off-policy
-   * buffers, D4RL's names; without next observations they are made of the rows behind. Rejects
-   * before anything is added with RangeError, naming the column, where one is missing, or of
-   * another shape, or holds what the field's dtype cannot; for more rows than capacity; with
-   * ERR_HOTSLOT_STATE_BUSY where the limiter says not yet.
+   * Adds the rows of an npz file (a path or a `file:` URL), or of arrays as readNpz() returns them.
+   * Resolves to the number of rows. Columns are found by the fields' keys, by `columns` or, for
+   * off-policy buffers, by D4RL's names. If next observations are missing, they are made from the
+   * rows that follow. Rejects before any row is added. It rejects with a RangeError that names the
+   * column if one is missing, has another shape, or holds what the field's dtype cannot, and for
+   * more rows than capacity. It rejects with ERR_HOTSLOT_STATE_BUSY if the limiter says not yet.
    */
   async load(from: string | URL | NamedTensors, options: LoadOptions = {}): Promise<number> {
     this.#open();
     return loadRows(this, { offPolicy: this.#shared.offPolicy, look: this.#look }, from, options);
   }
 
-  /** Throws what add() would throw of a number that is not finite. */
+  /** Throws what add() would throw for a non-finite number. */
   #look = (rows: object, name: (row: number) => string): void => {
     const { rows: count, sources } = this.#input.lineUp(rows);
     if (rowsAddon().lookAtRows(this.#open(), count, ...sources) < 0)
@@ -361,17 +366,17 @@ export class ReplayBuffer<F extends Fields = Fields, R extends object = RowsOf<F
   };
 
   /**
-   * Writes the rows that are there, oldest first, as an npz file of a column for each field's key:
-   * load() reads it. The file is there as a whole or not at all. Resolves to how many. Rejects with
-   * ERR_HOTSLOT_STATE_EMPTY without rows, and with ERR_HOTSLOT_STATE_BUSY when rows are added
-   * meanwhile.
+   * Writes the stored rows, oldest first, as an npz file with a column for each field's key, which
+   * load() reads. The file is there as a whole or not at all. Resolves to the number of rows.
+   * Rejects with ERR_HOTSLOT_STATE_EMPTY if there are no rows, and with ERR_HOTSLOT_STATE_BUSY if
+   * rows are added meanwhile.
    */
   async dump(path: string | URL): Promise<number> {
     this.#open();
     return dumpRows(this, path);
   }
 
-  /** Lets go of this object's hold; other threads' stay. Twice is fine. */
+  /** Releases this object's handle. Objects of other threads stay open. Idempotent. */
   close(): void {
     this.#handle = null;
   }

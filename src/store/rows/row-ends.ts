@@ -1,9 +1,9 @@
-/** How the rows of a data set ended, whichever flags it has. */
+/** The ends of a data set's rows, from whichever flags it has. */
 import type { ArrayOf, DType } from '../../base/dtype.ts';
 import { rangeError } from '../../base/errors.ts';
 import type { Column, DataSet, Wanted } from './data-set.ts';
 
-/** Gives a field's elements of rows `from` to before `to`. */
+/** Returns a field's elements of rows `from` to before `to`. */
 export type Take = (from: number, to: number) => ArrayOf<DType>;
 export const taker =
   (column: Column): Take =>
@@ -14,18 +14,18 @@ export interface RowEnds {
   readonly takes: Readonly<Record<'dones' | 'truncated', Take>>;
   readonly terminated: (from: number, to: number) => Uint8Array;
   readonly truncated: (from: number, to: number) => Uint8Array;
-  /** throws where nothing says where episodes were cut */
+  /** throws if no column says where episodes were cut */
   needBorders(): void;
 }
 
 const flag = (key: string) => ({ key, dtype: 'bool', shape: [] }) as const;
-/** Columns with flags that are no fields of an off-policy buffer. */
+/** Columns with flags that are not fields of an off-policy buffer. */
 export const flagColumns = ['terminated', 'terminals', 'timeouts'];
 
 /**
- * `dones` and `truncated`; or Gymnasium's `terminated` and `truncated`; or D4RL's `terminals` and
- * `timeouts`. Where both of a pair are set, the row terminated. With all three of the first, dones
- * must be terminated or truncated in each row.
+ * Reads `dones` and `truncated`, or Gymnasium's `terminated` and `truncated`, or D4RL's `terminals`
+ * and `timeouts`. If both of a pair are set, the row terminated. If `dones`, `terminated` and
+ * `truncated` are all there, dones must be terminated or truncated in each row.
  */
 export function endsOf(data: DataSet, field: (key: string) => Wanted): RowEnds {
   const dones = data.ask(field('dones'));

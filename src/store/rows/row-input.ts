@@ -1,6 +1,6 @@
 /**
- * Checks what add() is given and lines it up for the native call. One per ReplayBuffer object; its
- * thread's only.
+ * Checks the arguments of add() and lines them up for the native call. Each ReplayBuffer object has
+ * one, which only its thread uses.
  */
 import { describeValue } from '../../base/checks.ts';
 import { type DType, dtypes, type TypedArray } from '../../base/dtype.ts';
@@ -14,11 +14,11 @@ interface FieldInput {
   array: abstract new (...args: never[]) => TypedArray;
   /** elements of one row */
   elements: number;
-  /** where its terminal rows are given, or '' */
+  /** the key of its terminal rows, or '' */
   terminalKey: string;
 }
 
-/** What the native call takes: views per field, in row order. */
+/** The arguments of the native call: views per field, in row order. */
 interface LinedUp {
   rows: number;
   sources: TypedArray[];
@@ -57,7 +57,7 @@ export class RowInput {
     this.#known = new Set([...this.#fields.map((field) => field.key), ...terminal, ...more]);
   }
 
-  /** Throws TypeError or RangeError with the field, what it should hold and what it holds. */
+  /** Throws a TypeError or RangeError with the field, what it should hold and what it holds. */
   lineUp(given: object): LinedUp {
     if (typeof given !== 'object' || given === null)
       throw typeError(`add() needs an object of fields, got ${describeValue(given)}`);
@@ -76,8 +76,8 @@ export class RowInput {
   }
 
   /**
-   * The error of rows that native code refused: row, field and element, and the rows as add() was
-   * given them.
+   * Returns the error of rows that native code refused, from row, field and element, and from the
+   * rows that add() was given.
    */
   refused(
     [row, field, element]: Float64Array,
@@ -91,7 +91,7 @@ export class RowInput {
     return notFinite(from, element!, value, name(row!), isNext(key));
   }
 
-  /** The same of packed rows. */
+  /** Returns the same for packed rows. */
   refusedPacked(
     [row, field, element]: Float64Array,
     bytes: Uint8Array,

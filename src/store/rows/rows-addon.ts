@@ -1,18 +1,18 @@
 /**
- * What rows.node offers. Only src/store calls this: arguments are checked here before, and memory
- * safety there.
+ * The exports of rows.node. Only src/store calls them: it checks arguments first, and native code
+ * checks memory safety.
  */
 import { addonOf } from '../../base/addon.ts';
 import type { TypedArray } from '../../base/dtype.ts';
 
-/** Native objects over shared memory; each keeps its view alive. */
+/** Native objects over shared memory. Each keeps its view alive. */
 export type BufferHandle = { readonly handleOf: 'buffer' };
 export type LimiterHandle = { readonly handleOf: 'limiter' };
 
 type Numbers<K extends string> = Readonly<Record<K, number>>;
 /**
- * Where numbers lie in headers of shared memory, in bytes from their start; `bytes`: of the header.
- * Native code was compiled with them.
+ * The places of numbers in headers of shared memory, in bytes from their start. `bytes` is the size
+ * of the header. Native code was compiled with these numbers.
  */
 interface RowsLayouts {
   readonly rows: Numbers<
@@ -22,7 +22,7 @@ interface RowsLayouts {
   /** of a lane as checkpoints keep it: bytes of a place's note, numbers of its state */
   readonly kept: Numbers<'noteBytes' | 'stateNumbers'>;
   /**
-   * in front of a step on its way to another buffer; kinds: bits of a step that ended, a final
+   * the head of a step on its way to another buffer. Kinds: bits of a step that ended, a final
    * observation, the bit of a first step
    */
   readonly stepRow: Numbers<'lane' | 'kind' | 'reward' | 'bytes' | 'ended' | 'final' | 'first'>;
@@ -34,22 +34,22 @@ interface RowsLayouts {
 
 interface RowsAddon {
   readonly layouts: RowsLayouts;
-  /** that a replay buffer takes */
+  /** bytes that a replay buffer needs */
   rowsBytes(capacity: number, rowBytes: number): number;
-  /** from one row, or place, to the next in memory */
+  /** bytes from one row, or place, to the next in memory */
   rowStride(rowBytes: number): number;
   treeLeavesAt(lanes: number): number;
   mirrorBytes(places: number): number;
   formatBuffer(memory: Float64Array, capacity: number, rowBytes: number): void;
   /**
-   * `fields`: offset, bytes and what rowKind() gives, of each; `result`: three numbers that later
-   * calls write
+   * `fields`: for each its offset, bytes and the result of rowKind(). `result`: three numbers that
+   * later calls write
    */
   openBuffer(memory: Float64Array, fields: Uint32Array, result: Float64Array): BufferHandle;
   ptr(buffer: BufferHandle): number;
   /**
-   * views per field, in row order; 0 when the limiter says not yet, −1 where row, field and element
-   * in the result are refused
+   * Adds rows from views per field, in row order. Returns 0 if the limiter says not yet, and −1 if
+   * a number is refused: the result then has its row, field and element
    */
   addRows(
     buffer: BufferHandle,
@@ -59,9 +59,9 @@ interface RowsAddon {
     limiter: LimiterHandle | undefined,
     ...sources: readonly TypedArray[]
   ): number;
-  /** −1 where addRows() would refuse a number, else 0 */
+  /** Returns −1 if addRows() would refuse a number, else 0 */
   lookAtRows(buffer: BufferHandle, rows: number, ...sources: readonly TypedArray[]): number;
-  /** `words[index]` becomes `value` behind the commit; 0 and −1 as above */
+  /** `words[index]` becomes `value` after the commit. Returns 0 and −1 as addRows() does */
   addPackedRows(
     buffer: BufferHandle,
     bytes: Uint8Array,
@@ -72,8 +72,8 @@ interface RowsAddon {
     value: number | undefined,
   ): number;
   /**
-   * −1, or the position of the first index that is no row; `alone`: by the calling thread, without
-   * idle cores
+   * Returns −1, or the position of the first index that is not a row. `alone`: by the calling
+   * thread, without idle cores
    */
   gatherRows(
     buffer: BufferHandle,
@@ -102,7 +102,7 @@ interface RowsAddon {
   ): void;
   openLimiter(memory: Float64Array): LimiterHandle;
   maySample(limiter: LimiterHandle, rows: number): boolean;
-  /** what was taken is said in `word[0]` by the same call */
+  /** Takes samples, and stores `value` in `word[0]` in the same call */
   takeSamples(limiter: LimiterHandle, rows: number, word?: Int32Array, value?: number): boolean;
   countSamples(limiter: LimiterHandle, rows: number, word?: Int32Array, value?: number): void;
   mayInsert(limiter: LimiterHandle, rows: number): boolean;
@@ -123,7 +123,7 @@ interface RowsAddon {
     into: Float32Array,
     newerThan: number,
   ): number;
-  /** −1, or the place of the first of `count` float32 that is NaN or infinite */
+  /** Returns −1, or the index of the first of `count` float32 that is NaN or infinite */
   firstNotFinite(view: ArrayBufferView, byteOffset: number, count: number): number;
 }
 

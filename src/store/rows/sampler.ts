@@ -1,6 +1,6 @@
 /**
- * Drawing rows: what is asked for, and uniform indices, bit-equal to torch's CPU generator. Pure;
- * any thread may call it.
+ * Drawing rows: the options of a draw, and uniform indices, bit-equal to torch's CPU generator.
+ * Pure, so any thread may call it.
  */
 import { checkCount, checkKeys } from '../../base/checks.ts';
 import { arrayOf, type TypedArray } from '../../base/dtype.ts';
@@ -12,7 +12,7 @@ export interface SampleOptions {
   seed: number | bigint;
   /** rows to draw, with replacement */
   count: number;
-  /** filled with the drawn indices when given; at least `count` long */
+  /** filled with the drawn indices if given, at least `count` long */
   indices?: Uint32Array;
 }
 
@@ -24,10 +24,10 @@ export interface Sample<T extends TypedArray = TypedArray> {
   size: number;
 }
 
-/** Largest number of rows to draw from; torch switches to another draw from 2³² on. */
+/** Largest number of rows to draw from. From 2³² on torch uses another draw. */
 export const MAX_DRAW_SIZE = 2 ** 32 - 1;
 
-/** Throws unless `out` holds `count` rows of so many bytes. */
+/** Throws unless `out` holds `count` rows of `rowBytes` bytes. */
 export function checkOut(out: unknown, count: number, rowBytes: number): void {
   const least = count * rowBytes;
   if (!ArrayBuffer.isView(out) || out instanceof DataView)
@@ -39,9 +39,9 @@ export function checkOut(out: unknown, count: number, rowBytes: number): void {
 }
 
 /**
- * The part of a seed torch's generator uses: its low 32 bits. Throws a TypeError unless `seed` is a
- * number or bigint, a RangeError unless it is whole, not negative, and (as a bigint) below 2⁶⁴ or
- * (as a number) a safe integer.
+ * Returns the part of a seed that torch's generator uses: its low 32 bits. Throws a TypeError
+ * unless `seed` is a number or bigint. Throws a RangeError unless it is whole, not negative, and
+ * (as a bigint) below 2⁶⁴ or (as a number) a safe integer.
  */
 export function seedWord(seed: number | bigint): number {
   if (typeof seed === 'bigint') {
@@ -60,7 +60,7 @@ export function seedWord(seed: number | bigint): number {
 }
 
 /**
- * What sample() is asked for. Throws TypeError or RangeError naming the value that is not allowed.
+ * Checks the options of sample(). Throws a TypeError or RangeError that names the invalid value.
  */
 export function checkSample(options: SampleOptions): {
   word: number;
@@ -79,9 +79,10 @@ export function checkSample(options: SampleOptions): {
 }
 
 /**
- * `count` indices below `size`, drawn with replacement: exactly the values torch gives for
- * `torch.Generator('cpu').manual_seed(seed)` and `torch.randint(0, size, (count,), generator=g)`.
- * `size` is 1 … 2³² − 1. Throws TypeError or RangeError naming the value that is not allowed.
+ * Returns `count` indices below `size`, drawn with replacement: exactly the values that torch
+ * returns for `torch.Generator('cpu').manual_seed(seed)` and `torch.randint(0, size, (count,),
+ * generator=g)`. `size` is 1 … 2³² − 1. Throws TypeError or RangeError naming the value that is not
+ * allowed.
  */
 export function uniformIndices(options: {
   seed: number | bigint;

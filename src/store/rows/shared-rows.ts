@@ -1,5 +1,5 @@
 /**
- * Replay rows as threads hand them to each other: one piece of shared memory, and what lies in it.
+ * Replay rows as threads send them to each other: one piece of shared memory, and what lies in it.
  */
 
 import type { SharedRateLimiter } from '../rate-limiter.ts';
@@ -9,7 +9,7 @@ import type { PackLayout } from './pack-layout.ts';
 
 export const KIND = 'hotslot.ReplayBuffer';
 
-/** What share() gives and attach() takes; goes through postMessage as it is. */
+/** The object that share() returns and attach() accepts. postMessage sends it as it is. */
 export interface SharedReplayBuffer<F extends Fields = Fields, R extends object = RowsOf<F>> {
   readonly kind: typeof KIND;
   readonly memory: SharedArrayBuffer;

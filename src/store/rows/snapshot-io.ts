@@ -1,11 +1,13 @@
 /**
- * What a checkpoint needs of a buffer, whichever it is: rings of places, which never change from
- * when they are committed until they are written over. A buffer of rows is one ring.
+ * The parts of any buffer that a checkpoint needs: rings of places, which do not change between
+ * their commit and their overwriting. A buffer of rows is one ring.
  */
 
 import { persistenceAddon } from './persistence-addon.ts';
 
-/** By lane: the places [from, to) are whole, and what else the lane is, `numbers` in all. */
+/**
+ * By lane, `numbers` numbers in all: the whole places [from, to), and the rest of the lane's state.
+ */
 export type LaneStates = Float64Array;
 
 export interface SnapshotIO {
@@ -14,24 +16,24 @@ export interface SnapshotIO {
   readonly perLane: number;
   /** bytes of a place as read() copies it */
   readonly placeBytes: number;
-  /** of a lane's state; `from` and `to` are the first two */
+  /** of a lane's state, of which `from` and `to` are the first two */
   readonly numbers: number;
-  /** a full ring has no gaps: what is dropped at its old end is made up for at the new one */
+  /** a full ring has no gaps: places dropped at its old end are made up for at the new one */
   readonly full: boolean;
   states(): LaneStates;
   /**
-   * Copies places to `out`. Returns the lowest that is whole: those before it in `out` were written
-   * over meanwhile.
+   * Copies places to `out`. Returns the lowest that is whole: those before it in `out` were
+   * overwritten meanwhile.
    */
   read(lane: number, from: number, count: number, out: Uint8Array): number;
-  /** Into a buffer that nobody uses yet: nothing of it counts before restore(). */
+  /** Copies places into a buffer that is not in use yet. They count only after restore(). */
   put(lane: number, from: number, count: number, bytes: Uint8Array): void;
   restore(states: LaneStates): void;
 }
 
 /**
- * One ring, of rows. What a writer may have begun on shows when it is read (Rows-4 of
- * native/rows/rows.hpp).
+ * Returns the access to one ring of rows. Reading it shows which rows a writer may have begun on
+ * (Rows-4 of native/rows/rows.hpp).
  */
 export function rowsSnapshotIO(
   buffer: { capacity: number; rowBytes: number; ptr: number },

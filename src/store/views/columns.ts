@@ -1,6 +1,5 @@
 /**
- * What a batch of a view is made of: its columns, where each lies, and the numbers by which native
- * code knows them.
+ * The columns of a view's batch: where each lies, and the numbers by which native code knows them.
  */
 import { type DType, dtypes, elementCount, type TypedArray } from '../../base/dtype.ts';
 import { roundUp } from '../../shm/memory.ts';
@@ -35,11 +34,11 @@ export interface Column {
   /** of one row */
   readonly shape: readonly number[];
   readonly kind: number;
-  /** of a field: where it is taken from */
+  /** the field from which it is taken, if any */
   readonly field: StepField | null;
   readonly frames: number;
   readonly zero: boolean;
-  /** the achieved goal that takes its place in relabelled rows */
+  /** the achieved goal that takes its place in relabeled rows */
   readonly goal: StepField | null;
 }
 
@@ -54,7 +53,7 @@ export interface BatchLayout {
   readonly bytes: number;
 }
 
-/** Where columns begin: what devices copy fastest, and kernels read by vectors. */
+/** Alignment of columns, in bytes: devices copy it fastest, and kernels read it by vectors. */
 export const COLUMN_ALIGNMENT = 256;
 
 const derived = (
@@ -73,16 +72,16 @@ const derived = (
   goal: null,
 });
 
-/** Where a device finds the goals of relabelled rows; no column of a batch. */
+/** The list by which a device finds the goals of relabeled rows. Batches have no such column. */
 export const goalsColumn = derived('goals', Kind.goals, 'int32');
 
 /**
- * Which batches have weights: none, one for the host (float64, with probabilities), or a device's
- * (float32, with priorities).
+ * The weights of a batch: none, the host's (float64, with probabilities), or a device's (float32,
+ * with priorities).
  */
 export type Weighted = 'no' | 'host' | 'device';
 
-/** The columns of a view, in the order in which they are listed and lie. */
+/** Returns the columns of a view, in the order in which they are listed and lie. */
 export function columnsOf(layout: StepLayout, spec: ViewSpec, weighted: Weighted): Column[] {
   const windows = spec.kind === 'windows';
   const steps = windows ? [spec.burnIn + spec.length] : [];
@@ -136,11 +135,11 @@ export function columnsOf(layout: StepLayout, spec: ViewSpec, weighted: Weighted
   return columns;
 }
 
-/** Bytes of one row of a column. */
+/** Returns the bytes of one row of a column. */
 export const columnBytes = ({ dtype, shape }: Column): number =>
   elementCount(shape) * dtypes[dtype].bytes;
 
-/** One column behind the other. */
+/** Places columns one after the other. */
 export function placeColumns(columns: readonly Column[], rows: number): BatchLayout {
   let end = 0;
   const placed = columns.map((column) => {
@@ -151,7 +150,7 @@ export function placeColumns(columns: readonly Column[], rows: number): BatchLay
   return { columns: placed, bytes: end };
 }
 
-/** The rule and the columns as native code reads them (native/rows/view_arguments.hpp). */
+/** Returns the rule and the columns as native code reads them (native/rows/view_arguments.hpp). */
 export function viewNumbers(
   spec: ViewSpec,
   layout: BatchLayout,
@@ -186,7 +185,7 @@ export function viewNumbers(
   return { rule, columns: Float64Array.from(columns) };
 }
 
-/** The columns of a batch in one piece of memory, as typed arrays by name. */
+/** Returns the columns of a batch in one piece of memory, as typed arrays by name. */
 export function arraysOf(
   layout: BatchLayout,
   memory: ArrayBuffer,

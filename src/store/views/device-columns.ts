@@ -1,8 +1,8 @@
 /**
- * Batches of a view whose steps a device keeps. Pack makes what follows from the notes alone, and
- * says of every field where the device finds it, place by place; the device gathers by these lists.
- * What it does not hold yet travels behind them, once. Rules Mirror-1 to Mirror-4 stand in
- * native/rows/mirror.hpp.
+ * Batches of a view whose steps a device keeps. Pack makes the columns that follow from the notes
+ * alone, and lists for every field where the device finds it, place by place. The device gathers by
+ * these lists. Steps that it does not hold yet travel after the lists, once. Rules Mirror-1 to
+ * Mirror-4 stand in native/rows/mirror.hpp.
  */
 import { roundUp } from '../../shm/memory.ts';
 import type { StepField } from '../lanes/schema.ts';
@@ -23,35 +23,37 @@ export interface GatheredColumn {
   readonly places: number;
   /** bytes from the start of the gathered batch */
   readonly at: number;
-  /** bytes from the start of what travels: where its list lies (int32 [rows × places]) */
+  /** place of its list (int32 [rows × places]) in what travels, in bytes from the start */
   readonly list: number;
   /**
-   * of a goal that hindsight changes: the field that takes its place in some rows, and where that
-   * one's list lies
+   * for a goal that hindsight changes: the field that takes its place in some rows, and the place
+   * of that field's list
    */
   readonly instead: { readonly field: StepField; readonly list: number } | null;
 }
 
 export interface DeviceBatchLayout {
-  /** what travels: columns that are no fields lie there, a field's place is that of its list */
+  /**
+   * columns that travel: those that are not fields lie there, and a field has the place of its list
+   */
   readonly made: BatchLayout;
   /** a field's columns, by name */
   readonly gathered: ReadonlyMap<string, GatheredColumn>;
   /** bytes that they take on the device */
   readonly gatheredBytes: number;
-  /** where the steps lie that travel with a batch, and how many there is room for */
+  /** where the steps that travel with a batch lie, and the most that fit */
   readonly freshAt: number;
   readonly most: number;
 }
 
-/** Places that one row of a view asks for, no two alike, at most. */
+/** Returns the most distinct places that one row of a view asks for. */
 function placesOfRow({ kind, nStep, length, burnIn, stack, relabel }: ViewSpec): number {
   const frames = Math.max(1, ...Object.values(stack));
   if (kind === 'windows') return frames + burnIn + length;
   return relabel === null ? frames + Math.min(nStep, frames) : frames + nStep + 1;
 }
 
-/** Columns of batches of so many rows, of a buffer of so many places. */
+/** Lays out the columns of batches of `rows` rows, of a buffer of `places` places. */
 export function deviceBatchLayout(
   columns: readonly Column[],
   spec: ViewSpec,
@@ -95,9 +97,9 @@ export function deviceBatchLayout(
   };
 }
 
-/** Bytes of what pack knows of the places: native/rows/mirror.hpp draws it. */
+/** Returns the bytes of pack's record of the places (native/rows/mirror.hpp). */
 export const mirrorBytes = (places: number): number => rowsAddon().mirrorBytes(places);
-/** Places that ever travelled. */
+/** Returns how many places ever traveled. */
 export function broughtTo(mirror: Float64Array): number {
   const { brought } = rowsAddon().layouts.mirror;
   return Number(Atomics.load(new BigUint64Array(mirror.buffer, mirror.byteOffset + brought, 1), 0));

@@ -1,6 +1,6 @@
 /**
- * Hindsight goals: what a later step achieved, taken for what was wanted (Andrychowicz et al.,
- * 2017).
+ * Hindsight goals: the goal that a later step achieved replaces the wanted goal (Andrychowicz et
+ * al., 2017).
  */
 import { checkInternal, checkKeys, describeValue, INTERNAL } from '../../base/checks.ts';
 import { rangeError, typeError } from '../../base/errors.ts';
@@ -9,17 +9,15 @@ import { nextKey, type StepLayout } from '../lanes/schema.ts';
 export interface HindsightOptions {
   /** the observation that holds the goal that is wanted */
   goal: string;
-  /** the observation that holds the goal that is achieved; the same dtype and shape */
+  /** the observation that holds the goal that is achieved, of the same dtype and shape */
   achieved: string;
-  /**
-   * a step from the row's own on, its episode's last, or any of its episode; 'future' by default
-   */
+  /** a step from the row's own on, its episode's last, or any of its episode. Default: 'future' */
   strategy?: 'future' | 'final' | 'episode';
-  /** how much of a batch gets another goal, 0 to 1; 0.8 by default, four of five */
+  /** share of a batch that gets another goal, 0 to 1. Default: 0.8, four of five */
   ratio?: number;
 }
 
-/** What `transitions({ relabel })` takes. */
+/** The object that `transitions({ relabel })` accepts. */
 export class Hindsight {
   readonly goal: string;
   readonly achieved: string;
@@ -39,9 +37,9 @@ export class Hindsight {
 const strategies = ['future', 'final', 'episode'] as const;
 
 /**
- * `ratio` of a batch gets the goal that a later step achieved, now and next, and says so in
- * `relabelled`. The batch brings `nextAchieved`, of which `goal_reward` or a kernel of your own
- * makes rewards. Throws TypeError or RangeError by name.
+ * Gives `ratio` of a batch the goal that a later step achieved, now and next, and marks those rows
+ * in `relabelled`. The batch has `nextAchieved`, from which `goal_reward` or your own kernel makes
+ * rewards. Throws a TypeError or RangeError that names the option.
  */
 export function hindsight(options: HindsightOptions): Hindsight {
   checkKeys('hindsight', options, ['goal', 'achieved', 'strategy', 'ratio']);

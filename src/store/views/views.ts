@@ -1,4 +1,4 @@
-/** Views: what a sample is made of. Checked once, frozen, and good for one schema. */
+/** Views: descriptions of a sample. They are checked once, frozen, and valid for one schema. */
 import { checkCount, checkInternal, checkKeys, describeValue } from '../../base/checks.ts';
 import { rangeError, typeError } from '../../base/errors.ts';
 import type { StepFields, StepLayout } from '../lanes/schema.ts';
@@ -8,15 +8,15 @@ import { checkHindsight, type Hindsight } from './hindsight.ts';
 export type Stack = Readonly<Record<string, number>>;
 
 export interface TransitionsOptions {
-  /** steps that a transition sums up, fewer where the episode ends before; 1 by default */
+  /** steps that a transition sums up, fewer if the episode ends before. Default: 1 */
   nStep?: number;
-  /** discount of one step, 0 to 1; 0.99 by default */
+  /** discount of one step, 0 to 1. Default: 0.99 */
   gamma?: number;
   /**
    * observations that come as the last k frames of their episode, oldest first, e.g. `{ obs: 4 }`
    */
   stack?: Stack;
-  /** what stands before an episode's first frame: that frame, or zeros; 'repeat' by default */
+  /** fill before an episode's first frame: that frame, or zeros. Default: 'repeat' */
   pad?: 'repeat' | 'zero';
   /** goals that were achieved instead of those that were wanted */
   relabel?: Hindsight;
@@ -25,18 +25,18 @@ export interface TransitionsOptions {
 export interface WindowsOptions {
   /** steps to learn from */
   length: number;
-  /** steps before them that only warm a recurrent state up; 0 by default */
+  /** steps before them that only warm a recurrent state up. Default: 0 */
   burnIn?: number;
   /**
-   * 'full': all steps are there; 'tail': cut at the episode's end; 'anchor': burn-in cut at its
-   * start too; 'full' by default
+   * 'full': all steps are there, 'tail': cut at the episode's end, 'anchor': burn-in cut at its
+   * start too. Default: 'full'
    */
   edges?: 'full' | 'tail' | 'anchor';
   stack?: Stack;
   pad?: 'repeat' | 'zero';
 }
 
-/** Everything of a view, made definite. */
+/** All options of a view, with defaults filled in. */
 export interface ViewSpec {
   readonly kind: 'transitions' | 'windows';
   readonly nStep: number;
@@ -53,12 +53,12 @@ export interface ViewSpec {
 /** Before it is signed. */
 type Unsigned = Omit<ViewSpec, 'signature'>;
 
-/** For the package itself; not exported from it. */
+/** For the package itself. Not exported from it. */
 export let specOf: (view: View) => ViewSpec;
 
 /**
- * What buffer.transitions() and buffer.windows() make; any thread's buffer of the same fields takes
- * it.
+ * The object that buffer.transitions() and buffer.windows() return. A buffer of the same fields
+ * accepts it in any thread.
  */
 export class View<
   S extends StepFields = StepFields,
@@ -69,7 +69,10 @@ export class View<
   /** known to TypeScript only */
   declare readonly '~fields'?: S;
 
-  /** Only what has what is private to it: a proxy of one, or what inherits from one, has not. */
+  /**
+   * Returns true only for an object with the private field. A proxy, or an object that inherits
+   * from one, lacks it.
+   */
   static [Symbol.hasInstance](made: unknown): boolean {
     return typeof made === 'object' && made !== null && #spec in made;
   }
@@ -154,7 +157,7 @@ function checkPad(pad: unknown = 'repeat'): 'repeat' | 'zero' {
 }
 
 function checkStack(stack: unknown, layout: StepLayout): Stack {
-  // A field may have any name, those that every object inherits among them.
+  // A field may have any name, even one that every object inherits.
   const frames: Record<string, number> = Object.create(null);
   if (stack === undefined) return Object.freeze(frames);
   if (typeof stack !== 'object' || stack === null)
@@ -173,7 +176,7 @@ function checkStack(stack: unknown, layout: StepLayout): Stack {
 }
 
 /**
- * The steps, the frames before them and the observation behind them must have room in a lane's
+ * Throws unless the steps, the frames before them and the observation after them fit in a lane's
  * ring.
  */
 function checkFits(what: string, steps: number, stack: Stack, perLane: number): void {

@@ -10,7 +10,7 @@ import { mailboxBytes, WeightVersions } from './weight-versions.ts';
 
 const KIND = 'hotslot.WeightMailbox';
 
-/** What share() gives and attach() takes; goes through postMessage as it is. */
+/** The object that share() returns and attach() accepts. postMessage sends it as it is. */
 export interface SharedWeightMailbox {
   readonly kind: typeof KIND;
   readonly memory: SharedArrayBuffer;
@@ -18,7 +18,7 @@ export interface SharedWeightMailbox {
   readonly length: number;
 }
 
-/** For whatever writes versions piece by piece; not exported from the package. */
+/** For code that writes versions piece by piece. Not exported from the package. */
 export let versionsOf: (mailbox: WeightMailbox) => WeightVersions;
 
 export class WeightMailbox {
@@ -27,7 +27,10 @@ export class WeightMailbox {
   readonly #shared: SharedWeightMailbox;
   readonly #versions: WeightVersions;
 
-  /** Only what has what is private to it: a proxy of one, or what inherits from one, has not. */
+  /**
+   * Returns true only for an object with the private field. A proxy, or an object that inherits
+   * from one, lacks it.
+   */
   static [Symbol.hasInstance](made: unknown): boolean {
     return typeof made === 'object' && made !== null && #shared in made;
   }
@@ -44,8 +47,8 @@ export class WeightMailbox {
   }
 
   /**
-   * `length`: float32 weights of one version. Throws ERR_HOTSLOT_MEMORY when three of them do not
-   * fit.
+   * Creates a mailbox for versions of `length` float32 weights. Throws ERR_HOTSLOT_MEMORY if three
+   * versions do not fit.
    */
   static create(options: { length: number }): WeightMailbox {
     checkKeys('WeightMailbox.create', options, ['length']);
@@ -60,7 +63,9 @@ export class WeightMailbox {
     return new WeightMailbox(INTERNAL, Object.freeze({ kind: KIND, ...place, length }));
   }
 
-  /** The same mailbox in another thread. Throws a TypeError unless it came from share(). */
+  /**
+   * Opens the same mailbox in another thread. Throws a TypeError unless `shared` came from share().
+   */
   static attach(shared: SharedWeightMailbox): WeightMailbox {
     checkShared(
       KIND,
@@ -76,7 +81,7 @@ export class WeightMailbox {
     return this.#shared;
   }
 
-  /** The newest whole version; 0 before the first. Versions are dense and start at 1. */
+  /** The newest whole version, or 0 before the first. Versions are dense and start at 1. */
   get published(): number {
     return this.#versions.published;
   }
@@ -88,8 +93,7 @@ export class WeightMailbox {
 
   /**
    * Publishes weights that lie in host memory. Returns the version, or 0 for not yet. Writer only.
-   * Throws RangeError for a weight that is NaN or infinite, unless `nonFinite` says that such
-   * weights are to be published too.
+   * Throws a RangeError for a weight that is NaN or infinite, unless `nonFinite` is true.
    */
   write(weights: Float32Array, options: { nonFinite?: boolean } = {}): number {
     this.#check('weights', weights);
@@ -109,9 +113,9 @@ export class WeightMailbox {
   }
 
   /**
-   * Copies the newest version into `into` (`length` float32) and returns it; 0 when none is newer
-   * than `newerThan`, and then `into` may hold anything. Any thread, while versions are written.
-   * Throws TypeError for another array or length.
+   * Copies the newest version into `into` (`length` float32) and returns its number. Returns 0 if
+   * none is newer than `newerThan`, and `into` may then hold anything. Any thread may call it while
+   * versions are written. Throws TypeError for another array or length.
    */
   read(into: Float32Array, newerThan = 0): number {
     this.#check('into', into);

@@ -1,7 +1,7 @@
 /**
- * A mailbox's versions and where their bytes belong: the writer's side of it, for the actors. One
- * writer at a time. The invariants (Mailbox-1 to Mailbox-4) stand beside the words they govern, in
- * native/rows/mailbox.hpp.
+ * A mailbox's versions and the places of their bytes: its writer's side, for the actors. There is
+ * one writer at a time. The invariants (Mailbox-1 to Mailbox-4) stand next to the words they
+ * govern, in native/rows/mailbox.hpp.
  */
 import { answered } from '../../base/addon.ts';
 import { checkCount } from '../../base/checks.ts';
@@ -12,8 +12,8 @@ import { rowsAddon } from '../rows/rows-addon.ts';
 
 const BELLS = 16;
 /**
- * Behind the words of native/rows/mailbox.hpp, which the writer alone writes, follow the bells,
- * then whole pages.
+ * The bells and then whole pages follow the words of native/rows/mailbox.hpp, which the writer
+ * alone writes.
  */
 function placesOf(length: number) {
   const { bytes: bellsAt } = rowsAddon().layouts.mailbox;
@@ -24,13 +24,13 @@ function placesOf(length: number) {
 /** versions are Int32 */
 const LAST_VERSION = 2 ** 31 - 1;
 
-/** Bytes of a mailbox whose versions have `length` float32. */
+/** Returns the bytes of a mailbox whose versions have `length` float32. */
 export function mailboxBytes(length: number): number {
   const { dataAt, dataBytes } = placesOf(length);
   return dataAt + dataBytes;
 }
 
-/** Where a version's bytes belong. */
+/** The place of a version's bytes. */
 export interface VersionPlace {
   version: number;
   /** version mod 3 */
@@ -41,7 +41,7 @@ export interface VersionPlace {
 
 export class WeightVersions {
   /**
-   * the three buffers: whole pages, page-aligned, nothing else inside, for registration with a
+   * the three buffers: whole pages, page-aligned, without other data, for registration with a
    * driver
    */
   readonly view: Uint8Array;
@@ -68,7 +68,7 @@ export class WeightVersions {
     this.view = new Uint8Array(memory, offset + dataAt, dataBytes);
   }
 
-  /** The newest whole version; 0 before the first. */
+  /** The newest whole version, or 0 before the first. */
   get published(): number {
     return Atomics.load(this.control, this.#published);
   }
@@ -87,9 +87,9 @@ export class WeightVersions {
   }
 
   /**
-   * Versions begun but not published, oldest first. A writer that takes over from a dead one, or
-   * after one whose weights were refused, writes them again in their places and publishes them:
-   * `begun` never moves back, because readers rely on it (Mailbox-3).
+   * Returns versions begun but not published, oldest first. A writer that takes over from a dead
+   * one, or after one whose weights were refused, writes them again in their places and publishes
+   * them. `begun` never moves back, because readers rely on it (Mailbox-3).
    */
   unpublished(): VersionPlace[] {
     const { published } = this;
@@ -115,8 +115,8 @@ export class WeightVersions {
   }
 
   /**
-   * The place of the first weight of a version, wholly written and not yet published, that is NaN
-   * or infinite; −1: none is.
+   * Returns the index of the first NaN or infinite weight of a version, or −1. The version is
+   * wholly written and not yet published.
    */
   notFinite(version: number): number {
     return answered(
@@ -124,31 +124,31 @@ export class WeightVersions {
     );
   }
 
-  /** A version's bytes, and where they begin in `view`. */
+  /** Returns a version's bytes, and where they begin in `view`. */
   bytesOf(version: number): { bytes: Uint8Array; byteOffset: number } {
     const { byteOffset } = this.#placement(version);
     return { bytes: this.view.subarray(byteOffset, byteOffset + 4 * this.length), byteOffset };
   }
 
   /**
-   * A version that is wholly written will not be published (Mailbox-4); by the one that would have
-   * published it. The first of two may be written again and refused again: the highest stays, or
-   * the second would be somebody's for ever.
+   * Records that a wholly written version will not be published (Mailbox-4). Only the thread that
+   * would have published it calls this. The first of two may be written again and refused again:
+   * the highest stays, or the second would keep its owner forever.
    */
   refuse(version: number): void {
     if (version > this.refused) Atomics.store(this.control, this.#refused, version);
   }
   /**
-   * A pipeline closes, and the copies that it ordered are over: nobody will publish what it began
-   * and did not (Mailbox-4).
+   * Refuses the versions that a closing pipeline began and did not publish (Mailbox-4). Call it
+   * after the copies that it ordered are over.
    */
   abandon(): void {
     const { begun } = this;
     if (begun > this.published) this.refuse(begun);
   }
   /**
-   * The newest version of an earlier run, into a mailbox that has had none: the next one is counted
-   * from there.
+   * Puts the newest version of an earlier run into a mailbox that has had none. The next version is
+   * counted from there.
    */
   restore(version: number, weights: Float32Array): void {
     const { bytes } = this.bytesOf(version);
@@ -157,12 +157,12 @@ export class WeightVersions {
     Atomics.store(this.control, this.#published, version);
     this.bells.ringAll();
   }
-  /** The highest version that was refused; 0 for none. */
+  /** The highest version that was refused, or 0. */
   get refused(): number {
     return Atomics.load(this.control, this.#refused);
   }
 
-  /** Null, unless there can be no other version: then it throws. */
+  /** Returns null, or throws if versions have ended. */
   notYet(): null {
     if (this.begun === LAST_VERSION)
       throw rangeError(`versions end at ${LAST_VERSION}; make a new mailbox`);
