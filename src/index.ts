@@ -1,7 +1,8 @@
 /**
- * `hotslot`: the replay path. Buffers, collectors, the pipeline, devices and weights. Each other
- * subject has a door of its own: `hotslot/collect`, `learner`, `graph`, `memory`, `linop`, `halo`,
- * `ranks`, `remote`, `formats`, `monitor` and `transfer`. Nothing behind the doors is reachable.
+ * `hotslot`: the replay path. Buffers, collectors, the pipeline, devices and weights. Every other
+ * subject has its own entry point: `hotslot/collect`, `learner`, `graph`, `memory`, `linop`,
+ * `halo`, `ranks`, `remote`, `formats`, `monitor` and `transfer`. Modules outside of the entry
+ * points cannot be imported.
  */
 
 import './assembly.ts';

@@ -1,15 +1,15 @@
-/** What everything built on devices checks first. */
+/** Checks that modules built on devices make first. */
 import { describeValue } from '../base/checks.ts';
 import { closedError, typeError } from '../base/errors.ts';
 import { type Device, type Stream, Tensor } from './device.ts';
 
 /**
- * Devices as openDevice() made them: a proxy of one, or what inherits from one, lacks what is
- * private to it.
+ * The devices that openDevice() made. A proxy of a device, or an object that inherits from one,
+ * lacks the device's private fields.
  */
 export const openedDevices = new WeakSet<object>();
 
-/** Throws TypeError unless it is a Device, ERR_HOTSLOT_STATE_CLOSED when that is closed. */
+/** Throws TypeError unless `device` is a Device, ERR_HOTSLOT_STATE_CLOSED if it is closed. */
 export function checkDevice(what: string, device: Device): Device {
   if (typeof device !== 'object' || device === null || !openedDevices.has(device))
     throw typeError(
@@ -19,7 +19,7 @@ export function checkDevice(what: string, device: Device): Device {
   return device;
 }
 
-/** Throws TypeError unless it is a tensor, of whatever memory. */
+/** Throws TypeError unless `tensor` is a tensor, of any memory. */
 export function checkTensor(what: string, tensor: Tensor): Tensor {
   if (tensor instanceof Tensor) return tensor;
   throw typeError(
@@ -28,8 +28,8 @@ export function checkTensor(what: string, tensor: Tensor): Tensor {
 }
 
 /**
- * The handle of a stream, event, graph or exec; TypeError for anything else. Cheap: every launch
- * comes by here.
+ * Returns the handle of a stream, event, graph or exec, and throws TypeError for anything else. It
+ * must be cheap, because every launch calls it.
  */
 export function handleOf(what: string, kind: string, object: { readonly handle: number }): number {
   const handle = object?.handle;

@@ -1,6 +1,6 @@
 /**
- * An array in plain process memory with a shape: what tensors are made from and read into. `cpu` is
- * no device.
+ * An array with a shape in plain process memory, from which tensors are made and into which they
+ * are read. It has no device.
  */
 
 import { describeValue } from '../base/checks.ts';
@@ -24,9 +24,9 @@ export class CpuTensor<
   readonly dtype: D;
 
   /**
-   * Row-major; throws when the elements do not fill the shape, whose default is one dimension. The
-   * dtype is the array's own unless it is given: 'bool' over a Uint8Array, 'float16' or 'bfloat16'
-   * over a Uint16Array.
+   * Takes row-major data. Throws if the elements do not fill the shape, which defaults to one
+   * dimension. The dtype is the array's own unless it is given: 'bool' over a Uint8Array, 'float16'
+   * or 'bfloat16' over a Uint16Array.
    */
   constructor(data: A, shape: readonly number[] = [data?.length], dtype?: D) {
     const own = dtypeOf(data);
@@ -50,7 +50,7 @@ export class CpuTensor<
   get size(): number {
     return this.data.length;
   }
-  /** A row-major copy, as every tensor gives it. */
+  /** Returns a row-major copy, as every tensor does. */
   async toArray(): Promise<A> {
     return this.data.slice() as A;
   }

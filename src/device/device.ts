@@ -1,7 +1,7 @@
 /**
- * The device contract: what every family offers, with the same names and order as
- * native/device/device.hpp. Streams, events and graphs are the device's own, never Node's.
- * Enqueueing returns at once; nothing here blocks the main thread.
+ * The device contract: the interface of every family, with the same names and order as
+ * native/device/core/device.hpp. Streams, events and graphs are the device's own, never Node's.
+ * Enqueueing returns at once, and no call blocks the main thread.
  */
 import { checkCount, checkKeys, describeValue } from '../base/checks.ts';
 import {
@@ -26,10 +26,13 @@ import type { ArgumentsOf, KernelName } from './kernels.ts';
 import type { KernelsToLoad, LoadedKernel } from './own-kernels/declarations.ts';
 import { gatherStrided, rowMajor } from './strides.ts';
 
-/** What launch() takes behind the kernel's name. */
+/** Arguments of launch() after the kernel's name. */
 export type LaunchArguments<K extends KernelName = KernelName> = ArgumentsOf<K, Tensor>;
 
-/** What launch() takes behind a kernel that was loaded; what it has none of may be left out. */
+/**
+ * Arguments of launch() after a loaded kernel. `wholes` and `reals` may be omitted if the kernel
+ * has none.
+ */
 export interface LoadedArguments {
   tensors: readonly Tensor[];
   wholes?: readonly number[];
@@ -37,22 +40,22 @@ export interface LoadedArguments {
 }
 
 /**
- * A point in a stream. Never recorded counts as done; recorded again, only the latest record
- * counts.
+ * A point in a stream. An event that was never recorded counts as done. If it is recorded several
+ * times, only the latest record counts.
  */
 export interface DeviceEvent extends Disposable {
   readonly handle: number;
   readonly timing: boolean;
   /**
-   * True when the latest record is done. Throws DeviceError when its stream failed or it belongs to
-   * a capture.
+   * Returns true if the latest record is done. Throws DeviceError if its stream failed or it
+   * belongs to a capture.
    */
   query(): boolean;
-  /** Milliseconds from `start` to this event; both need `timing: true` and must be done. */
+  /** Returns milliseconds from `start` to this event. Both need `timing: true` and must be done. */
   elapsedMs(start: DeviceEvent): number;
   /**
-   * Resolves when done; rejects with DeviceError when the stream failed, and with the signal's
-   * reason.
+   * Resolves when the event is done. Rejects with DeviceError if the stream failed, or with the
+   * signal's reason.
    */
   done(options?: { signal?: AbortSignal }): Promise<void>;
   close(): void;
@@ -66,13 +69,13 @@ export interface Graph extends Disposable {
   close(): void;
 }
 
-/** A graph made ready: replay it on a stream as often as wanted. */
+/** An instantiated graph: replay it on a stream any number of times. */
 export interface GraphExec extends Disposable {
   readonly handle: number;
   /**
-   * Later replays run `graph`; those enqueued before run what they were enqueued with. True when
-   * the driver took the change in place (the same operations, other arguments), false when the exec
-   * had to be made anew, which costs more.
+   * Makes later replays run `graph`, while replays enqueued before keep their own. Returns true if
+   * the driver made the change in place (the same operations, other arguments), or false if the
+   * exec had to be made anew, which costs more.
    */
   update(graph: Graph): boolean;
   close(): void;
@@ -88,19 +91,19 @@ export interface Stream extends Disposable {
   readonly priority: number;
   readonly closed: boolean;
   /**
-   * In a capture a record only marks a place, for other streams to join there. With `external` it
-   * becomes an operation of the graph: each replay records the event anew, and outsiders can ask
-   * for it and measure with it.
+   * Records the event. In a capture a record only marks a place, at which other streams can join.
+   * With `external` it becomes an operation of the graph: each replay records the event anew, and
+   * code outside of the graph can query it and measure with it.
    */
   record(event: DeviceEvent, options?: { external?: boolean }): void;
   /**
-   * What is enqueued from now on waits for the event's latest record. If that stream failed, this
-   * one fails with it; with `orderOnly` it only waits until it is over.
+   * Makes work enqueued from now on wait for the event's latest record. If the event's stream
+   * failed, this stream fails with it, or with `orderOnly` only waits until that work is over.
    */
   wait(event: DeviceEvent, options?: { orderOnly?: boolean }): void;
   /**
-   * Copies bytes; both contiguous and equal in bytes. Host ↔ device, within a device, or between
-   * peers.
+   * Copies bytes between host and device, within a device, or between peers. Both tensors must be
+   * contiguous and equal in bytes.
    */
   copy(to: Tensor, from: Tensor): void;
   /**
@@ -109,8 +112,8 @@ export interface Stream extends Disposable {
    */
   fill(to: Tensor, value: number | bigint): void;
   /**
-   * Launches a kernel by name: docs/learner.md lists them. Counts, dtypes, sizes and strides are
-   * checked at the door.
+   * Launches a kernel by name. docs/learner.md lists the kernels. Counts, dtypes, sizes and strides
+   * are checked before the launch.
    */
   launch<K extends KernelName>(kernel: K, ...args: LaunchArguments<K>): void;
   /** Launches a kernel of device.loadKernels(), on a stream of the device it was loaded on. */
@@ -118,14 +121,14 @@ export interface Stream extends Disposable {
   /** Enqueues one replay of a graph. */
   replay(exec: GraphExec): void;
   /**
-   * Brings the pages of a tensor in managed memory to a device of its family, or to the CPU (−1),
-   * in stream order. Refused inside a capture: the address never changes, so a graph finds the
-   * pages wherever they are.
+   * Moves the pages of a tensor in managed memory to a device of its family, or to the CPU (−1), in
+   * stream order. Throws inside a capture: the address never changes, so a graph finds the pages
+   * wherever they are.
    */
   prefetch(tensor: Tensor, device: number): void;
-  /** True when everything enqueued so far is done. */
+  /** Returns true if everything enqueued so far is done. */
   query(): boolean;
-  /** Resolves when everything enqueued so far is done; rejects with the signal's reason. */
+  /** Resolves when everything enqueued so far is done, or rejects with the signal's reason. */
   synchronize(options?: { signal?: AbortSignal }): Promise<void>;
   beginCapture(): void;
   endCapture(): Graph;
@@ -133,13 +136,16 @@ export interface Stream extends Disposable {
   close(): void;
 }
 
-/** Host memory registered with a device in place: pinned where the family pins. */
+/** Host memory registered with a device in place, and pinned if the family pins. */
 export interface HostMemory extends Disposable {
   readonly handle: number;
   readonly bytes: number;
-  /** how the driver reaches it: pinned in place, imported in place, or through copies of its own */
+  /**
+   * how the driver reaches it: pinned in place, imported in place, or through the driver's own
+   * copies
+   */
   readonly kind: HostKind;
-  /** A tensor over a part of it, for copies. */
+  /** Returns a tensor over a part of it, for copies. */
   tensor<D extends DType>(options: {
     shape: readonly number[];
     dtype: D;
@@ -162,9 +168,9 @@ export interface Device extends Disposable {
   createStream(options?: { priority?: number }): Stream;
   createEvent(options?: { timing?: boolean }): DeviceEvent;
   /**
-   * Device memory of this shape. Throws (ERR_HOTSLOT_MEMORY) naming the bytes asked and free.
-   * Zeroed, unless `zeroed` is false: then it is memory that this device had before, with whatever
-   * is in it, and costs next to nothing.
+   * Allocates device memory of this shape. Throws (ERR_HOTSLOT_MEMORY) naming the requested and the
+   * free bytes. The memory is zeroed unless `zeroed` is false: then it is memory that this device
+   * had before, with any content, and costs next to nothing.
    */
   allocate<D extends DType = 'float32'>(options: {
     shape: readonly number[];
@@ -172,9 +178,9 @@ export interface Device extends Disposable {
     zeroed?: boolean;
   }): Tensor<D>;
   /**
-   * Zeroed managed memory: one address for the CPU and every device of the family, between which
-   * its pages move. Preferred location and accessed-by are this device. Throws
-   * (ERR_HOTSLOT_UNAVAILABLE) where there is none: traits.noManaged says why.
+   * Allocates zeroed managed memory: one address for the CPU and every device of the family,
+   * between which its pages move. Preferred location and accessed-by are this device. Throws
+   * (ERR_HOTSLOT_UNAVAILABLE) if the device has none, and traits.noManaged has the reason.
    */
   allocateManaged<D extends DType = 'float32'>(options: {
     shape: readonly number[];
@@ -183,31 +189,31 @@ export interface Device extends Disposable {
   advise(tensor: Tensor, advice: Advice): void;
   residency(tensor: Tensor): Residency;
   /**
-   * Lends the bytes of `view`, on a SharedArrayBuffer, to the device, pinned in place; the view
-   * stays referenced until the device is done with them after close(). Throws a TypeError for
-   * memory that is not shared, and DeviceError when the driver refuses to pin them. When a closed
-   * registration of the same bytes is still in use, it is used again. A worker thread waits up to 2
-   * s for one of other bytes in the same pages; on the main thread the driver's error is thrown at
-   * once. With `pin: false` they are lent as they are, and copies take longer.
+   * Registers the bytes of `view`, on a SharedArrayBuffer, with the device, pinned in place. The
+   * view stays referenced until the device is done with them after close(). Throws a TypeError for
+   * memory that is not shared, and DeviceError if the driver cannot pin them. A closed registration
+   * of the same bytes that is still in use is used again. A worker thread waits up to 2 s for a
+   * closed registration of other bytes in the same pages, while the main thread throws the driver's
+   * error at once. With `pin: false` the bytes are not pinned, and copies take longer.
    */
   registerHost(view: TypedArray, options?: { pin?: boolean }): HostMemory;
   /**
-   * Kernels of the program's own, by name: docs/own-kernels.md. Compiling may take seconds, and is
-   * done once. Throws ERR_HOTSLOT_COMPILE with the compiler's words, ERR_HOTSLOT_UNAVAILABLE where
-   * nothing here can make or load an image, and a TypeError for an image of another family or with
-   * other parameters than declared. They go with the device.
+   * Loads your own kernels, by name: docs/own-kernels.md. Compiling may take seconds, and is done
+   * once. Throws ERR_HOTSLOT_COMPILE with the compiler's output, and ERR_HOTSLOT_UNAVAILABLE if
+   * this machine can neither make nor load an image. Throws a TypeError for an image of another
+   * family or with other parameters than declared. The kernels are freed with the device.
    */
   loadKernels<K extends string>(options: KernelsToLoad<K>): Promise<Record<K, LoadedKernel>>;
   /** The device's default compute stream: one per process. */
   readonly defaultStream: Stream;
-  /** This thread's current stream on this device; at first the default one. */
+  /** This thread's current stream on this device, at first the default one. */
   readonly currentStream: Stream;
   withStream<T>(stream: Stream, fn: () => T): T;
   readonly closed: boolean;
   close(): void;
 }
 
-/** What owns the bytes: closed once, shared by every view of it. */
+/** The owner of the bytes, closed once and shared by every view of them. */
 export interface Storage {
   readonly handle: number;
   readonly device: Device;
@@ -217,7 +223,7 @@ export interface Storage {
   readonly managed: boolean;
   readonly closed: boolean;
   close(): void;
-  /** Fresh copies in and out through the device's stream order; never blocks the main thread. */
+  /** Copies bytes out and in, in the device's stream order, and never blocks the main thread. */
   read(byteOffset: number, bytes: number, stream: Stream): Promise<Uint8Array>;
   write(byteOffset: number, bytes: Uint8Array, stream: Stream): void;
 }
@@ -229,7 +235,7 @@ export interface Storage {
 export class Tensor<D extends DType = DType> implements Disposable {
   readonly storage: Storage;
   readonly shape: readonly number[];
-  /** elements between neighbours of each dimension */
+  /** elements from one index to the next of each dimension */
   readonly strides: readonly number[];
   readonly dtype: D;
   /** bytes from the start of the storage */
@@ -303,8 +309,8 @@ export class Tensor<D extends DType = DType> implements Disposable {
   }
 
   /**
-   * Another view of the same bytes: offset and strides in elements of `dtype`, counted from this
-   * tensor's start.
+   * Returns another view of the same bytes: offset and strides in elements of `dtype`, counted from
+   * this tensor's start.
    */
   view<V extends DType = D>(options: {
     shape: readonly number[];
@@ -327,8 +333,8 @@ export class Tensor<D extends DType = DType> implements Disposable {
   }
 
   /**
-   * Copies `values` (row-major, same element count and dtype) in, in stream order; `values` may
-   * change at once.
+   * Copies `values` (row-major, same element count and dtype) into the tensor, in stream order.
+   * `values` may change after the call.
    */
   write(values: ArrayOf<D>, stream: Stream = this.device.currentStream): this {
     this.checkOpen();
@@ -339,7 +345,7 @@ export class Tensor<D extends DType = DType> implements Disposable {
       throw typeError(
         `write takes a ${array.name} of ${this.size} elements (${this.dtype}), got ${describeValue(values)}`,
       );
-    // Of none there may be no memory either: it was transferred away.
+    // An empty array may have no memory either, if its buffer was transferred.
     const { buffer, byteOffset, byteLength } = values;
     const bytes =
       byteLength === 0 ? new Uint8Array() : new Uint8Array(buffer, byteOffset, byteLength);
@@ -347,7 +353,9 @@ export class Tensor<D extends DType = DType> implements Disposable {
     return this;
   }
 
-  /** A row-major copy of the elements once everything enqueued on `stream` so far is done. */
+  /**
+   * Returns a row-major copy of the elements after everything enqueued on `stream` so far is done.
+   */
   async toArray(stream: Stream = this.device.currentStream): Promise<ArrayOf<D>> {
     this.checkOpen();
     const out = arrayOf(this.dtype, this.size);

@@ -1,15 +1,15 @@
-/** What is known of devices: plain data, that native code gives and everything may read. */
+/** Facts about devices: plain data from native code, which any module may read. */
 
 export type DeviceFamily = 'cuda' | 'rocm' | 'xpu' | 'host';
 
 export interface DeviceInfo {
-  /** 'host:0', 'cuda:0', …; the family's name alone where no device could be counted */
+  /** 'host:0', 'cuda:0', …, or the family's name alone if no device could be counted */
   name: string;
   family: DeviceFamily;
   available: boolean;
   /** why it is not available, and what would help */
   reason?: string;
-  /** what the device calls itself */
+  /** the device's own description */
   description?: string;
 }
 
@@ -21,49 +21,52 @@ export interface MemoryInfo {
 }
 
 /**
- * What is known of managed pages: one answer for all of a tensor's, or −2 where they differ or the
- * driver does not tell.
+ * Locations of managed pages: one answer for all pages of a tensor, or −2 if they differ or the
+ * driver does not report it.
  */
 export interface Residency {
   /**
-   * where they were brought last: a device by its index, −1 the CPU; −2 also before the first
+   * where they were moved last: a device by its index, −1 the CPU, −2 also before the first
    * prefetch
    */
   location: number;
-  /** where they belong: likewise */
+  /** preferred location, likewise */
   preferred: number;
   /** devices that reach them where they are, without moving them */
   accessedBy: number[];
 }
 
 /**
- * Where managed pages belong (−1: the CPU), and a device that shall reach them without moving them.
+ * The preferred location of managed pages (−1: the CPU), and a device that must reach them without
+ * moving them.
  */
 export interface Advice {
   preferredLocation?: number;
   accessedBy?: number;
 }
 
-/** What a device is and can do, beyond the contract. */
+/** Properties and abilities of a device, beyond the contract. */
 export interface DeviceTraits {
   readonly description: string;
   /** events can measure time */
   readonly timingEvents: boolean;
-  /** graphs can record events for outsiders: record(event, { external: true }) */
+  /** graphs can record events for code outside of them: record(event, { external: true }) */
   readonly graphEvents: boolean;
   /**
-   * a kernel that runs for seconds is ended, and everything on the device with it: it drives a
-   * display, or Windows is beneath
+   * a kernel that runs for seconds is ended, together with everything on the device, which drives a
+   * display or runs under Windows
    */
   readonly watchdog: boolean;
-  /** completions ring the bell of the thread that polls; otherwise it must look again soon */
+  /** completions ring the bell of the polling thread, which otherwise must query again soon */
   readonly rings: boolean;
   readonly submitter: 'host_stream' | 'cuda_driver' | 'hip_runtime' | 'level_zero';
-  /** why there is no managed memory; empty where there is */
+  /** reason why managed memory is missing, or empty */
   readonly noManaged: string;
-  /** managed pages go to the CPU and to other devices too, and it is known where they are */
+  /** managed pages move to the CPU and to other devices too, and their location is known */
   readonly movesPages: boolean;
-  /** what the kernel `gemm` runs on; a vendor's library is tried when the device is opened */
+  /**
+   * the implementation of the kernel `gemm`. A vendor's library is tried when the device is opened
+   */
   readonly matrixProducts: string;
 }
 
@@ -71,9 +74,7 @@ export interface DeviceTraits {
 export const hostKinds = ['pageable', 'registered', 'imported'] as const;
 export type HostKind = (typeof hostKinds)[number];
 
-/**
- * How often something was there already, how often it had to be made, and the bytes that are kept.
- */
+/** Counts of objects used again and of objects made, and the bytes that are kept. */
 export interface CacheCounts {
   hits: number;
   misses: number;

@@ -1,21 +1,23 @@
-/** What a handle of the core names, closed at most once and by its owner only. */
+/** The object that a handle of the core names, closed at most once and by its owner only. */
 import { isMainThread } from 'node:worker_threads';
 import { stateError } from '../base/errors.ts';
 import { nativeHandles } from './native.ts';
 
-/** How long a call waits for what other threads have in use. The main thread never waits. */
+/**
+ * Milliseconds that a call waits for objects that other threads use. The main thread never waits.
+ */
 export const PATIENCE_MS = isMainThread ? 0 : 2000;
 
 /**
- * What closes a handle. A device's goes with the device, and closing it before does nothing; a
- * pipeline's goes with the pipeline, and closing it before is refused.
+ * The owner that closes a handle. A device's handle closes with the device, and closing it before
+ * does nothing. A pipeline's handle closes with the pipeline, and closing it before throws.
  */
 export type HandleOwner = 'caller' | 'device' | 'pipeline';
 
 export class Handle implements Disposable {
   /**
-   * Whether it is one, and not a proxy of one or what inherits from one: these lack what is private
-   * to it.
+   * Returns whether `made` is a handle. A proxy of one, or an object that inherits from one, lacks
+   * its private fields.
    */
   static is(made: unknown): boolean {
     return typeof made === 'object' && made !== null && #closed in made;
@@ -23,7 +25,7 @@ export class Handle implements Disposable {
 
   readonly handle: number;
   readonly #owner: HandleOwner;
-  /** closed when that is, where the handle is not the caller's */
+  /** the object with which the handle closes, if it is not the caller's */
   readonly #lender: { readonly closed: boolean } | null;
   #closed = false;
 
@@ -40,11 +42,11 @@ export class Handle implements Disposable {
     return this.#lender?.closed ?? this.#closed;
   }
   /**
-   * Makes the handle stale. When an actor of another thread has it pinned, the main thread returns
-   * at once, and the object is freed when the actor is closed. A worker thread sleeps until then,
-   * for up to 2 s.
+   * Makes the handle stale. If an actor of another thread has it pinned, the main thread returns at
+   * once, and the object is freed when the actor is closed. A worker thread sleeps until then, for
+   * up to 2 s.
    * @throws ERR_HOTSLOT_STATE_BUSY in a worker thread when the object is still pinned after 2 s: it
-   * stays open, call close() again; on any thread for an object that belongs to a pipeline.
+   * stays open, so call close() again. Also on any thread for an object that belongs to a pipeline.
    */
   close(): void {
     if (this.#owner === 'pipeline')
@@ -63,7 +65,7 @@ export class Handle implements Disposable {
   [Symbol.dispose](): void {
     this.close();
   }
-  /** in errors */
+  /** name in errors */
   protected get called(): string {
     return 'handle';
   }

@@ -1,11 +1,11 @@
 /**
- * Kernels by name: what they take, in the order they take it. The truth is native/kernels; a test
+ * Kernels by name, with their arguments in order. native/kernels is authoritative, and a test
  * compares the two.
  */
 
 /**
- * Names of a kernel's arguments. It writes the first `writes` tensors and only reads the others;
- * those that it writes it reads too where it `keeps`, or has a `beta` that is not 0.
+ * Names of a kernel's arguments. The kernel writes the first `writes` tensors and only reads the
+ * others. It also reads the tensors that it writes if it `keeps`, or has a `beta` that is not 0.
  */
 interface KernelShape {
   readonly writes: number;
@@ -368,7 +368,7 @@ export type KernelName = keyof typeof kernels;
 
 /** As many values as there are names. */
 type Values<Names extends readonly string[], V> = { readonly [I in keyof Names]: V };
-/** An argument list by its name; one without elements may be left out. */
+/** An argument list by its name. A list without elements may be omitted. */
 type Listed<Key extends string, Names extends readonly string[], V> = Names extends readonly []
   ? { readonly [K in Key]?: readonly [] }
   : { readonly [K in Key]: Values<Names, V> };
@@ -377,8 +377,8 @@ type Arguments<S extends KernelShape, T> = Listed<'tensors', S['tensors'], T> &
   Listed<'reals', S['reals'], number>;
 
 /**
- * Tensors (`T`), whole numbers and reals of a launch, in the order the kernel takes them; nothing
- * for one without any.
+ * Tensors (`T`), whole numbers and reals of a launch, in the order the kernel takes them, or no
+ * argument for a kernel without any.
  */
 export type ArgumentsOf<K extends KernelName, T> =
   Record<never, never> extends Arguments<(typeof kernels)[K], T>

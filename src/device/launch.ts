@@ -9,21 +9,20 @@ import { nativeKernels } from './native.ts';
 import type { LoadedKernel } from './own-kernels/declarations.ts';
 import { layOut } from './strides.ts';
 
-/** Handle, offset, bytes, code of the dtype, step, run: what a tensor is to the native call. */
+/** Numbers of a tensor in the native call: handle, offset, bytes, code of the dtype, step, run. */
 const TENSOR_FIELDS = 6;
 /**
- * max_pointers tensors, max_wholes, max_floats; the native call counts, so that more than fit are
- * refused there.
+ * max_pointers tensors, max_wholes, max_floats. The native call counts, and rejects more than fit.
  */
 const ROOM = 12 * TENSOR_FIELDS + 12 + 8;
 
 /**
- * The tensors' fields, then the whole numbers, then the reals. One per thread, good until the next
- * launch is lined up: the native call copies it.
+ * The tensors' fields, then the whole numbers, then the reals. There is one per thread, valid until
+ * the next lineUp(), because the native call copies it.
  */
 export const numbers = new Float64Array(ROOM);
 
-/** What a launch is given, before it is known that it fits. */
+/** Arguments of a launch, before they are checked. */
 export interface LooseArguments {
   tensors?: readonly Tensor[];
   wholes?: readonly number[];
@@ -31,8 +30,8 @@ export interface LooseArguments {
 }
 
 /**
- * Fills `numbers`; throws TypeError or RangeError, naming the place, for what is no tensor or no
- * number.
+ * Fills `numbers`. Throws TypeError or RangeError, naming the place, unless each value is a tensor
+ * or a number.
  */
 export function lineUp(kernel: string, tensors: unknown, wholes: unknown, reals: unknown): void {
   checkList('tensors', tensors);
@@ -69,13 +68,13 @@ function checkList(name: string, list: unknown): asserts list is readonly unknow
     throw typeError(`launch: ${name} must be an array, got ${describeValue(list)}`);
 }
 
-/** A tensor, or the part of one that an operation touches, by the name it has there. */
+/** A tensor, or the part of one that an operation touches, by its name in that operation. */
 export type Named = readonly [name: string, tensor: Tensor];
 
 /**
- * What a launch reads and writes, of each tensor the rows that it touches: those of a table are no
- * business of the columns beside them. Nothing where it does not fit: what is wrong, the launch
- * itself says.
+ * Returns the tensors that a launch reads and writes, each reduced to the part that it touches:
+ * rows of a table without the columns next to them. Returns none if the arguments do not fit,
+ * because the launch itself throws then.
  */
 export function touched(
   kernel: string | LoadedKernel,

@@ -1,6 +1,6 @@
 /**
- * Lends host memory to a device: pinned where the driver pins it, else as it is, and a warning says
- * why.
+ * Registers host memory with a device: pinned if the driver pins it, otherwise unpinned with a
+ * warning that has the reason.
  */
 import type { TypedArray } from '../base/dtype.ts';
 import { DeviceError } from '../base/errors.ts';
@@ -10,8 +10,8 @@ import { allOrNothing } from './owner.ts';
 import { PinnedHost } from './storage.ts';
 
 /**
- * All or nothing, and all alike: when the driver refuses to pin one of `views`, none is pinned, and
- * `warn` is told. `what` names them there.
+ * Registers all or none of `views`, in the same way: if the driver cannot pin one of them, none is
+ * pinned, and `warn` is called. `what` names them there.
  */
 export function lendHost(
   device: Device,
@@ -32,10 +32,10 @@ export function lendHost(
 }
 
 /**
- * Pinned memory of the driver's own for what the device writes home, where the memory it belongs in
- * is not pinned: a copy to that would keep its caller until it is done. Whoever sees the work done
- * fetches the bytes (`copyOut`). Null where none is needed, or to be had; `warn` is told of the
- * latter.
+ * Returns pinned memory of the driver for readbacks, if their destination is not pinned: a copy to
+ * that would block its caller until it is done. The thread that sees the work done fetches the
+ * bytes (`copyOut`). Returns null if no such memory is needed, or if none is available, after a
+ * call of `warn`.
  */
 export function readbackBufferFor(
   device: Device,

@@ -1,6 +1,6 @@
 /**
- * The functions of device.node, as TypeScript sees them: for this folder, for what is built on
- * devices and for the actors. Handles are process-wide numbers.
+ * The functions of device.node, as TypeScript sees them: for this directory, for modules built on
+ * devices, and for the actors. Handles are process-wide numbers.
  */
 import { addonOf } from '../base/addon.ts';
 import type { TypedArray } from '../base/dtype.ts';
@@ -13,7 +13,7 @@ import type {
   Residency,
 } from './facts.ts';
 
-/** How many arguments of each kind a kernel takes; `writes`: bit i for tensor i. */
+/** Counts of a kernel's arguments of each kind. */
 interface NativeKernel {
   name: string;
   tensors: number;
@@ -26,7 +26,7 @@ interface NativeKernel {
 }
 
 /**
- * Kernels that a program brings, as native/device/core/kernel_module.hpp has them; `codes`: their
+ * Kernels that a program supplies, as native/device/core/kernel_module.hpp has them. `codes`: their
  * tensors' dtypes.
  */
 interface NativeModule {
@@ -42,25 +42,25 @@ interface NativeModule {
   images: readonly { name: string; image: string | Uint8Array }[];
   file: string;
   source: string;
-  /** what the source may include */
+  /** headers that the source may include */
   headers: readonly { name: string; text: string }[];
 }
 
-/** Devices: opening them, and what they say of themselves. */
+/** Devices: opening them, and their facts. */
 export const nativeDevices = addonOf<{
   listDevices(): DeviceInfo[];
   openDevice(name: string): { handle: number; family: DeviceFamily; index: number; stream: number };
-  /** What belongs to the device goes when no thread has it open any more. */
+  /** Frees the device's own objects when no thread has the device open any more. */
   closeDevice(device: number): void;
   deviceTraits(device: number): DeviceTraits;
   memoryInfo(device: number): MemoryInfo;
-  /** Whether a copy between the two is one operation on either's streams. */
+  /** Returns whether a copy between the two is one operation on either's streams. */
   reaches(device: number, other: number): boolean;
-  /** Whether streams of one can wait for events of the other. */
+  /** Returns whether streams of one can wait for events of the other. */
   orders(device: number, other: number): boolean;
   /**
-   * Declares that the calling thread runs this library's code alone until it ends: the driver is
-   * not asked for its context and mode.
+   * Declares that the calling thread runs only this library's code until it ends, so the driver is
+   * not queried for its context and mode.
    */
   ownThread(): void;
 }>('device', 'devices');
@@ -72,20 +72,20 @@ export const nativeHandles = addonOf<{
     Record<'device' | 'memory' | 'event' | 'stream' | 'graph' | 'exec' | 'pool' | 'kernels', number>
   >;
   /**
-   * True when it was open. Sleeps for up to `ms` while other threads have it pinned, then throws
-   * ERR_HOTSLOT_STATE_BUSY. With 0, the default, this returns at once: the handle is stale, and the
-   * last thread that unpins it frees the object.
+   * Returns true if it was open. Sleeps for up to `ms` while other threads have it pinned, then
+   * throws ERR_HOTSLOT_STATE_BUSY. With 0, the default, this returns at once: the handle is stale,
+   * and the last thread that unpins it frees the object.
    */
   close(handle: number, ms?: number): boolean;
   handleCount(kind: number): { open: number; pinned: number };
-  /** What drivers would not take back since the last call, in words. */
+  /** Returns texts of the objects that drivers failed to free since the last call. */
   releaseFailures(): string[];
 }>('device', 'handles');
 
-/** A device's memory and the host's, and values written and read. */
+/** Memory of a device and of the host, and values written and read. */
 export const nativeMemory = addonOf<{
   allocate(device: number, bytes: number): number;
-  /** As allocate, with whatever is in it; allowed in a capture. */
+  /** Allocates without zeroing, which is allowed in a capture. */
   scratch(device: number, bytes: number): number;
   address(memory: number): number;
   /**
@@ -93,9 +93,9 @@ export const nativeMemory = addonOf<{
    * has a closed registration of other bytes in the same pages.
    */
   registerHost(device: number, view: TypedArray, pin: boolean, ms: number): number;
-  /** pinned memory of the driver's own */
+  /** Allocates pinned memory of the driver. */
   allocateHost(device: number, bytes: number): number;
-  /** How the driver reaches a registered memory: an index into hostKinds. */
+  /** Returns how the driver reaches a registered memory: an index into hostKinds. */
   hostKind(memory: number): number;
   write(stream: number, memory: number, offset: number, bytes: Uint8Array): void;
   read(stream: number, memory: number, offset: number, bytes: number): number;
@@ -106,8 +106,8 @@ export const nativeMemory = addonOf<{
 export const nativeManaged = addonOf<{
   allocateManaged(device: number, bytes: number): number;
   /**
-   * Throws unless `device` is the index of one of the family's devices, or −1, the CPU, where
-   * `least` is that.
+   * Throws unless `device` is the index of one of the family's devices, or −1, the CPU, if `least`
+   * is −1.
    */
   checkLocation(family: string, device: number, least: -1 | 0): void;
   prefetch(stream: number, memory: number, offset: number, bytes: number, device: number): void;
@@ -115,20 +115,25 @@ export const nativeManaged = addonOf<{
   advise(memory: number, offset: number, bytes: number, advice: 0 | 1, device: number): void;
   residency(memory: number, offset: number, bytes: number): Residency;
   /**
-   * 'mine': this thread has it from now on; 'here': it has it already; 'running': another has it;
-   * else the outcome.
+   * Returns 'mine' if this thread has the probe from now on, 'here' if it has it already, 'running'
+   * if another thread has it, else the outcome.
    */
   claimProbe(): string;
-  /** By the thread that has claimed it; answers, see `answered`. */
+  /**
+   * Publishes the outcome, by the thread that has claimed the probe. Pass the result to `answered`.
+   */
   publishProbe(outcome: string): boolean;
-  /** Empty while it is not known. */
+  /** Returns the outcome, or an empty text while it is unknown. */
   probeOutcome(): string;
 }>('device', 'managed');
 
-/** Streams, and what is enqueued on them. */
+/** Streams, and work enqueued on them. */
 export const nativeStreams = addonOf<{
   createStream(device: number, priority: number): number;
-  /** These two answer, see `answered`: actors hand on what they enqueued. */
+  /**
+   * record() and copy() return an answer for `answered`, because actors hand on the work that they
+   * enqueued.
+   */
   record(stream: number, event: number, external?: boolean): true;
   wait(stream: number, event: number, orderOnly?: boolean): void;
   copy(
@@ -155,8 +160,8 @@ export const nativeEvents = addonOf<{
 /** Captures and their graphs. */
 export const nativeGraphs = addonOf<{
   /**
-   * The capture stream's handle: this thread alone has it, and the pool (0: none), until
-   * leaveCapture. 0: another has it still.
+   * Returns the capture stream's handle, which only this thread has, with the pool (0: none), until
+   * leaveCapture. Returns 0 while another thread has it.
    */
   enterCapture(device: number, pool: number, ms: number): number;
   leaveCapture(device: number): void;
@@ -164,12 +169,12 @@ export const nativeGraphs = addonOf<{
   endCapture(stream: number): number;
   capturing(stream: number): boolean;
   /**
-   * Whether the calling thread has a capture open, on whatever stream: asking for what is done
+   * Returns whether the calling thread has a capture open, on any stream: a query of completed work
    * would break it.
    */
   threadCaptures(): boolean;
   instantiate(graph: number): number;
-  /** True: taken in place, false: made anew. */
+  /** Returns true if the exec was changed in place, false if it was made anew. */
   update(exec: number, graph: number): boolean;
   nodeCount(graph: number): number;
   replay(stream: number, exec: number): void;
@@ -179,42 +184,49 @@ export const nativeGraphs = addonOf<{
 export const nativePools = addonOf<{
   createGraphPool(device: number): number;
   graphPoolBytes(pool: number): number;
-  /** A block's handle, which is the pool's, and the offset in it. */
+  /** Returns the handle of a block, which the pool owns, and the offset in it. */
   poolAllocate(pool: number, bytes: number): [handle: number, offset: number];
 }>('device', 'pools');
 
-/** What belongs to a device, and what its threads share of it. */
+/** Objects that belong to a device, and that its threads share. */
 export const nativeShared = addonOf<{
-  /** A stream's handle, the same in every thread: what belongs to the device. */
+  /** Returns a stream's handle, the same in every thread, because the device owns it. */
   sharedCaptureStream(device: number): number;
   sharedGraphPool(device: number): number;
   transferStream(source: number, target: number): number;
-  /** One of these failed: the next call that asks for it gets another. */
+  /** Drops one of these that failed, so that the next call for it returns another. */
   dropBelonging(device: number, stream: number): void;
-  /** A stream of the device's pool: this thread's alone until it gives it back, or ends. */
+  /**
+   * Returns a stream of the device's pool, which only this thread has until it gives the stream
+   * back, or ends.
+   */
   lendStream(device: number): number;
   takeBackStream(device: number, stream: number): void;
   /**
-   * Device memory that holds these bytes for good, the same one for every call with equal bytes;
-   * the handle is the caller's.
+   * Returns device memory that holds these bytes permanently, the same for every call with equal
+   * bytes. The caller owns the handle.
    */
   deviceTable(device: number, bytes: BigInt64Array): number;
   /**
-   * Of memory that is used again, pooled streams and tables, since the process opened the device.
+   * Returns counts of reused memory, pooled streams and tables, since the process opened the
+   * device.
    */
   caches(device: number): Record<'buffers' | 'streams' | 'tables', CacheCounts>;
 }>('device', 'shared');
 
-/** Kernels, launches of them, and those that a program brings. */
+/** Kernels, their launches, and kernels that a program supplies. */
 export const nativeKernels = addonOf<{
   readonly gemmProvider: string;
   kernels(): NativeKernel[];
   /**
-   * Per tensor: bytes that such a launch touches from its start, and bytes from row to row, 0 for
-   * one run.
+   * Returns per tensor the bytes that such a launch touches from its start, and the bytes from row
+   * to row, 0 for one run.
    */
   kernelReach(kernel: string, numbers: Float64Array, wholes: number, reals: number): number[];
-  /** numbers: see launch.ts; then how many tensors, whole numbers and reals are in it */
+  /**
+   * Launches a kernel. `numbers`: see launch.ts, followed by the counts of its tensors, whole
+   * numbers and reals.
+   */
   launch(
     stream: number,
     kernel: string,
@@ -223,7 +235,7 @@ export const nativeKernels = addonOf<{
     wholes: number,
     reals: number,
   ): void;
-  /** Of a module that a program brought: `index` is the kernel in it. */
+  /** Launches a kernel of a module that a program supplied: `index` is the kernel in it. */
   launchBrought(
     stream: number,
     module: number,
@@ -233,22 +245,20 @@ export const nativeKernels = addonOf<{
     reals: number,
     index: number,
   ): void;
-  /** The module that was loaded under this key, or 0. */
+  /** Returns the module that was loaded under this key, or 0. */
   loadedKernels(device: number, key: string): number;
   loadKernels(device: number, key: string, request: NativeModule): Promise<number>;
 }>('device', 'kernels');
 
 /** Strided copies between arrays and a buffer. */
 export const nativeHalos = addonOf<{
-  /**
-   * words of 64 bits and dimensions that a move has at most, arrays of a launch, and a move's flags
-   */
+  /** most words of 64 bits and dimensions of a move, most arrays of a launch, and a move's flags */
   readonly layout: Readonly<Record<'words' | 'maxRank' | 'arrays' | 'unpacks' | 'negates', number>>;
   /**
-   * A halo kernel, after all that the stream `after` (0: none) was given; `spans` are handle,
-   * offset and bytes of the buffer, the table and the arrays. For moves into arrays, the table and
-   * what each move writes follow the whole numbers, see native/device/addon/halo.cpp; a move that
-   * writes an element of an earlier one is a launch after it.
+   * Launches a halo kernel after all work enqueued on the stream `after` (0: none). `spans` are
+   * handle, offset and bytes of the buffer, the table and the arrays. For moves into arrays, the
+   * table and what each move writes follow the whole numbers, see native/device/addon/halo.cpp. A
+   * move that writes an element of an earlier one is a launch after it.
    */
   launchHalo(
     stream: number,
@@ -259,13 +269,13 @@ export const nativeHalos = addonOf<{
     wholes: Float64Array,
   ): void;
   /**
-   * Whether moves `a` and `b` of a table write one element of an array; of one move: whether it
-   * writes one twice.
+   * Returns whether moves `a` and `b` of a table write the same element of an array. For one move
+   * it returns whether that writes an element twice.
    */
   haloMeets(table: BigInt64Array, a: number, b: number): boolean;
   /**
-   * Strided copies in the calling thread, as native/kernels/halo.hpp has them; answers, see
-   * `answered`.
+   * Makes strided copies in the calling thread, as native/kernels/halo.hpp has them. Pass the
+   * result to `answered`.
    */
   moveHalo(
     table: BigInt64Array,

@@ -1,5 +1,5 @@
 /**
- * Opens devices and lists them. The objects made here are thin: the truth is in the native core,
+ * Opens devices and lists them. The objects made here are thin: their state is in the native core,
  * once per process.
  */
 import { answered } from '../base/addon.ts';
@@ -23,7 +23,7 @@ import { loadKernels } from './own-kernels/load.ts';
 import { MemoryStorage, RegisteredHost } from './storage.ts';
 import { OpenedEvent, OpenedStream } from './stream.ts';
 
-/** Every family with what it has or why it is unavailable. */
+/** Returns every family with its devices, or with the reason why it is unavailable. */
 export function listDevices(): DeviceInfo[] {
   return nativeDevices().listDevices();
 }
@@ -41,8 +41,8 @@ export function openDevice(name: 'auto' | (string & {}) = 'auto'): Device {
 }
 
 /**
- * This thread's current stream of each device, by the device's handle: however often the device was
- * opened here.
+ * This thread's current stream of each device, by the device's handle, which all objects of the
+ * device share.
  */
 const current = new Map<number, Stream>();
 
@@ -123,7 +123,7 @@ class OpenedDevice implements Device {
     managed: boolean,
   ): Tensor<D> {
     const bytes = checkShape(shape) * dtypes[checkDType(what, dtype)].bytes;
-    // Drivers refuse to give nothing: an empty tensor has a byte behind it.
+    // Drivers reject an allocation of 0 bytes, so an empty tensor has a byte of memory.
     const storage = new MemoryStorage(this, allocate(Math.max(bytes, 1)), bytes, { managed });
     return new Tensor(storage, [...shape], dtype);
   }
@@ -181,8 +181,8 @@ class OpenedDevice implements Device {
     try {
       return fn();
     } finally {
-      // Not the default stream of this object, which another one would then meet after this is
-      // closed.
+      // Not the default stream of this object, because another object would use it after this one
+      // is closed.
       if (before) current.set(this.handle, before);
       else current.delete(this.handle);
     }
@@ -192,13 +192,13 @@ class OpenedDevice implements Device {
     return this.#closed;
   }
   /**
-   * Closes this object; what was made of it closes on its own. When no thread has the device open
-   * any more, what belongs to the device itself goes: transfer streams, the shared capture stream
-   * and graph pool, memory kept for later.
+   * Closes this object. Objects made from it close on their own. When no thread has the device open
+   * any more, the device's own objects are freed: transfer streams, the shared capture stream and
+   * graph pool, and memory kept for later.
    */
   close(): void {
     if (this.#closed) return;
-    // First, for the core counts a closing also where it then throws.
+    // Set first, because the core counts a closing even if it then throws.
     this.#closed = true;
     nativeDevices().closeDevice(this.handle);
   }
@@ -211,16 +211,16 @@ class OpenedDevice implements Device {
   }
 }
 
-/** No native wait is longer: a worker that is told to end gets out between two of them. */
+/** Longest native wait: a worker that must end leaves between two of them. */
 const SLICE_MS = 40;
 
-/** How long the next native wait of this deadline may be. */
+/** Returns the milliseconds of this deadline's next native wait. */
 export const sliceOf = (deadline: Deadline): number =>
   Math.max(0, Math.min(deadline.left, SLICE_MS));
 
 /**
- * Blocks this thread until the event is done, helping the device; false when `ms` are over. Never
- * on the main thread.
+ * Blocks this thread until the event is done, and helps the device meanwhile. Returns false after
+ * `ms`. Throws on the main thread.
  */
 export function waitEventSync(device: Device, event: DeviceEvent, ms?: number): boolean {
   refuseMainThread('event.done()');
@@ -228,8 +228,8 @@ export function waitEventSync(device: Device, event: DeviceEvent, ms?: number): 
 }
 
 /**
- * The same on every thread, for what is being closed. Throws ThreadEnding where the thread is ended
- * meanwhile.
+ * Does the same on every thread, for objects that are being closed. Throws ThreadEnding if the
+ * thread is ended meanwhile.
  */
 export function blockOnEvent(device: Device, event: DeviceEvent, ms?: number): boolean {
   const deadline = new Deadline(ms);

@@ -1,6 +1,6 @@
 /**
- * The one way in which objects close: what an object is made of goes with it, and a part that
- * refuses is asked again.
+ * The one way in which objects close: an object's parts close with it, and a part that fails to
+ * close is closed again by the next call.
  */
 import { closedError } from '../base/errors.ts';
 import { errorOf } from '../base/plain-error.ts';
@@ -10,15 +10,15 @@ export interface Closable {
 }
 
 /**
- * For the classes that own: `part` closes with `owner`. Users of such an object have no way to
- * these three.
+ * Makes `part` close with `owner`, and returns it. These three functions are for classes that own,
+ * and users of such an object cannot reach them.
  */
 export let own: <T extends Closable>(owner: Owner, part: T) => T;
-/** Throws ERR_HOTSLOT_STATE_CLOSED from the first close() on, as parts may be gone since. */
+/** Throws ERR_HOTSLOT_STATE_CLOSED after the first close(), because parts may be closed since. */
 export let checkOpen: (owner: Owner) => void;
 /**
- * For a constructor: `using construction = guardConstruction(this);` closes what there is unless it
- * comes as far as `construction.done()`.
+ * Guards a constructor: `using construction = guardConstruction(this);` closes the parts made so
+ * far unless the constructor reaches `construction.done()`.
  */
 export let guardConstruction: (owner: Owner) => ConstructionGuard;
 
@@ -42,22 +42,22 @@ export abstract class Owner implements Disposable {
   }
 
   /**
-   * `called`: its name in the error of a caller that uses it closed, such as 'this loader'; `next`:
-   * what that one can do
+   * `called`: its name in the error for its use after close(), such as 'this loader'. `next`:
+   * advice in that error
    */
   constructor(called: string, next?: string) {
     this.#called = called;
     this.#next = next;
   }
 
-  /** True once every part is gone. */
+  /** True after every part is closed. */
   get closed(): boolean {
     return this.#closed;
   }
 
   /**
-   * Closes the parts, the latest first. When a part throws, so does this, and the next call starts
-   * with that part.
+   * Closes the parts, the latest first. If a part throws, this call throws too, and the next call
+   * starts with that part.
    */
   close(): void {
     if (this.#closed) return;
@@ -73,7 +73,7 @@ export abstract class Owner implements Disposable {
   }
 }
 
-/** What a function or an object with another base class is made of. */
+/** The parts of a function, or of an object with another base class. */
 export class OwnedParts extends Owner {
   constructor(called = 'this') {
     super(called);
@@ -98,7 +98,7 @@ class ConstructionGuard implements Disposable {
     try {
       this.#half?.close();
     } catch (error) {
-      // The caller is thrown why the construction failed, not this.
+      // The caller gets the error of the construction, not this one.
       process.emitWarning(
         `what was half made is not given back: ${errorOf(error).message}`,
         'DeviceWarning',
@@ -107,7 +107,10 @@ class ConstructionGuard implements Disposable {
   }
 }
 
-/** What `make` returns; when it throws, everything that it gave to `own` is closed again. */
+/**
+ * Returns the result of `make`. If `make` throws, everything that it passed to `own` is closed
+ * again.
+ */
 export function allOrNothing<T>(make: (own: <P extends Closable>(part: P) => P) => T): T {
   const parts = new OwnedParts();
   using construction = parts.construction();

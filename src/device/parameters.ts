@@ -1,6 +1,5 @@
 /**
- * What a module of any kind looks like here: it gives its parameters with their names, as PyTorch's
- * modules do.
+ * The interface of a module: it returns its parameters with their names, as PyTorch's modules do.
  */
 
 interface Module {

@@ -1,6 +1,4 @@
-/**
- * The bytes behind tensors: device memory, managed memory, or host memory registered with a device.
- */
+/** The bytes of tensors: device memory, managed memory, or host memory registered with a device. */
 
 import { types } from 'node:util';
 import { checkCount, checkKeys, describeValue } from '../base/checks.ts';
@@ -24,7 +22,7 @@ interface StorageOptions {
   host?: boolean;
   managed?: boolean;
   owner?: HandleOwner;
-  /** of memory that is not the caller's, the object that goes when it goes */
+  /** the object with which the memory closes, if it is not the caller's */
   lender?: { readonly closed: boolean } | null;
 }
 
@@ -33,7 +31,7 @@ export class MemoryStorage extends Handle implements Storage {
   readonly bytes: number;
   readonly host: boolean;
   readonly managed: boolean;
-  /** called once the storage is closed: for a pool that counts its tensors */
+  /** called after the storage is closed, for a pool that counts its tensors */
   onClose: (() => void) | null = null;
   constructor(
     device: Device,
@@ -80,15 +78,15 @@ export class MemoryStorage extends Handle implements Storage {
   }
 }
 
-/** What a view lies in, whatever it says of itself. */
+/** Returns the buffer of a view, even if the view overrides the property. */
 const bufferOf = Object.getOwnPropertyDescriptor(
   Object.getPrototypeOf(Uint8Array.prototype),
   'buffer',
 )!.get as (this: TypedArray) => ArrayBufferLike;
 
 /**
- * Other memory can be taken from under the device: a transfer to another thread moves or frees its
- * bytes.
+ * Throws unless a view is on shared memory. A transfer of other memory to another thread moves or
+ * frees its bytes while the device uses them.
  */
 function shared(view: TypedArray): TypedArray {
   if (!ArrayBuffer.isView(view) || dtypeOf(view) === undefined)
@@ -102,8 +100,8 @@ function shared(view: TypedArray): TypedArray {
 }
 
 /**
- * Pinned host memory of the driver's own, which only native calls reach: for what comes home where
- * no other can be pinned.
+ * Pinned host memory of the driver, which only native calls reach, for readbacks if no other memory
+ * can be pinned.
  */
 export class PinnedHost extends MemoryStorage {
   constructor(device: Device, bytes: number) {

@@ -31,12 +31,10 @@ import { checkNeed, isLoadedKernel, type LoadedKernel } from './own-kernels/decl
 
 const none: readonly never[] = [];
 
-/** The stream of the capture whose function this thread is inside; null outside. */
+/** The stream of the capture whose function this thread runs, or null. */
 let captures: { readonly handle: number } | null = null;
 
-/**
- * Runs `fn`, which a graph is made of: work that it puts on a stream that takes no part is refused.
- */
+/** Runs the captured function `fn`: work on a stream outside of the capture throws. */
 export function capturedBy<T>(stream: Stream, fn: () => T): T {
   const before = captures;
   captures = stream;
@@ -48,8 +46,8 @@ export function capturedBy<T>(stream: Stream, fn: () => T): T {
 }
 
 /**
- * Throws ERR_HOTSLOT_STATE_CAPTURE for work beside the capture: it would run now, once, and in no
- * replay.
+ * Throws ERR_HOTSLOT_STATE_CAPTURE for work outside of the capture: it would run now, once, and in
+ * no replay.
  */
 export function checkTakesPart(what: string, stream: { readonly handle: number }): void {
   if (
@@ -96,7 +94,7 @@ export class OpenedStream extends Handle implements Stream {
   readonly device: Device;
   readonly priority: number;
 
-  /** `lender`: of a stream that is not the caller's, the object that goes when it goes */
+  /** `lender`: the object with which the stream closes, if it is not the caller's */
   constructor(
     device: Device,
     handle: number,
@@ -196,8 +194,8 @@ export class OpenedStream extends Handle implements Stream {
     return nativeStreams().streamQuery(this.handle);
   }
   async synchronize(options: { signal?: AbortSignal } = {}): Promise<void> {
-    if (this.capturing) this.query(); // refused, as asking is
-    // Not through the device: a stream outlives the object it was made with.
+    if (this.capturing) this.query(); // throws, as every query in a capture does
+    // Not through the device: a stream outlives the object with which it was made.
     using event = new OpenedEvent(
       this.device,
       nativeEvents().createEvent(this.device.handle, false),
@@ -220,10 +218,7 @@ export class OpenedStream extends Handle implements Stream {
   }
 }
 
-/**
- * A stream of the device's pool, which keeps streams that were given back; closing this one gives
- * it back.
- */
+/** A stream of the device's pool, to which close() gives it back. */
 export class LentStream extends OpenedStream {
   #returned = false;
   /** Throws ERR_HOTSLOT_STATE_CAPTURE inside a capture. */
@@ -240,7 +235,7 @@ export class LentStream extends OpenedStream {
   }
 }
 
-/** One element that is this number. */
+/** Returns an array of one element, this number. */
 function elementOf(dtype: DType, value: number | bigint): TypedArray {
   const element = new dtypes[dtype].array(1);
   const wanted = typeof element[0];
@@ -269,12 +264,12 @@ class ReadyGraph extends Handle implements GraphExec {
   }
 }
 
-/** Streams that belong to a device, by the Device object they were asked of. */
+/** Streams that belong to a device, by the Device object from which they came. */
 const belonging = new WeakMap<Device, Map<number, Stream>>();
 
 /**
- * The stream of this handle, which belongs to the device: the same object each time, and closing it
- * does nothing.
+ * Returns the stream of this handle, which belongs to the device: the same object each time, and
+ * closing it does nothing.
  */
 export function belongingStream(device: Device, handle: number): Stream {
   const streams = belonging.get(device) ?? new Map<number, Stream>();
@@ -285,18 +280,18 @@ export function belongingStream(device: Device, handle: number): Stream {
 }
 
 /**
- * An error stays on a stream: one that failed is given up here, and true says that another one is
- * to be taken.
+ * Drops a stream that failed, because an error stays on it, and returns true. The caller then takes
+ * another one.
  */
 export function dropFailed(stream: Stream): boolean {
   if (!failed(stream)) return false;
-  // Does nothing to a caller's own stream, as closing does to a device's.
+  // This does nothing to a caller's own stream, as closing does nothing to a device's.
   nativeShared().dropBelonging(stream.device.handle, stream.handle);
   stream.close();
   return true;
 }
 
-/** Whether an error stays on the stream, or it is closed; false while it captures. */
+/** Returns whether an error stays on the stream, or it is closed, and false while it captures. */
 export function failed(stream: Stream): boolean {
   try {
     if (!stream.capturing) stream.query();

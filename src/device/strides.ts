@@ -1,6 +1,6 @@
 /** Steps between the elements of an array, in elements. */
 
-/** Row-major strides in elements. */
+/** Returns row-major strides in elements. */
 export function rowMajor(shape: readonly number[]): number[] {
   const strides = new Array<number>(shape.length);
   let step = 1;
@@ -11,16 +11,15 @@ export function rowMajor(shape: readonly number[]): number[] {
   return strides;
 }
 
-/** Dense: rows may be counted in it as one likes. */
+/** The array is dense: its rows may have any length. */
 const DENSE = -1;
-/** Its elements are no rows at one distance. */
+/** The array's elements do not lie in rows at one distance. */
 const NO_ROWS = -2;
 
 /**
- * How an array lies in memory, into `to` from `at` on: elements from one row to the next (or one of
- * the two above), and elements that lie together, as a row's do; both times `bytes`, the size of an
- * element. An array of two dimensions that count has rows even when it is dense. Returns where it
- * stopped.
+ * Writes an array's layout into `to` from `at` on: bytes from row to row (or one of the two above),
+ * and bytes that lie together, as a row's do. `bytes` is the size of an element. An array with two
+ * dimensions of lengths other than 1 has rows even if it is dense. Returns the next place in `to`.
  */
 export function layOut(
   shape: readonly number[],
@@ -40,7 +39,7 @@ export function layOut(
     wide++;
   }
   let step = DENSE;
-  // Dimensions beyond the rows fold into one with them where they go on at the rows' distance.
+  // Dimensions outside of the rows fold into one with them if they continue at the rows' distance.
   for (let next = -1; i >= 0 && step !== NO_ROWS; i--) {
     const length = shape[i] as number;
     if (length === 1) continue;
@@ -56,7 +55,7 @@ export function layOut(
   return at + 2;
 }
 
-/** Elements of a strided array in row-major order. */
+/** Copies the elements of a strided array in row-major order. */
 export function gatherStrided(
   from: Float32Array,
   to: Float32Array,

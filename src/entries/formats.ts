@@ -1,6 +1,6 @@
 /**
- * `hotslot/formats`: tensors in files that other frameworks read, safetensors and numpy's npy and
- * npz; policies as ONNX models.
+ * `hotslot/formats`: tensors in files that other frameworks read (safetensors, numpy's npy and
+ * npz), and policies as ONNX models.
  */
 export { decodeNpy, encodeNpy } from '../base/arrays/npy.ts';
 export { type ReadNpzOptions, readNpz, writeNpz } from '../base/arrays/npz.ts';

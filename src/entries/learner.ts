@@ -1,4 +1,4 @@
-/** `hotslot/learner`: networks, optimisers and learners as device work that can be captured. */
+/** `hotslot/learner`: networks, optimizers and learners as device work that can be captured. */
 export type { Activation } from '../learn/activation.ts';
 export type { ActorCritic, ActorCriticBatch } from '../learn/actor-critic/actor-critic.ts';
 export type { ActorValue } from '../learn/actor-critic/critics.ts';

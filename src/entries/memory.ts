@@ -1,6 +1,4 @@
-/**
- * `hotslot/memory`: one address for the processor and the devices, between which its pages move.
- */
+/** `hotslot/memory`: one address for the CPU and the devices, between which its pages move. */
 export { UnifiedMemoryCompileTimeoutError, UnifiedMemoryUnsupportedError } from '../base/errors.ts';
 export {
   CompilationState,

@@ -1,4 +1,4 @@
-/** `hotslot/monitor`: a training watched from outside. */
+/** `hotslot/monitor`: a training, watched from outside. */
 export type { ListenOptions } from '../net/monitor/listening.ts';
 export type {
   MonitorOptions,

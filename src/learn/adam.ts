@@ -18,14 +18,16 @@ export interface AdamOptions {
   beta2?: number;
   /** default 1e-8 */
   epsilon?: number;
-  /** how much of the parameters each step pulls them towards 0; default 0 */
+  /** share of the parameters by which each step pulls them towards 0, default 0 */
   weightDecay?: number;
   /**
-   * true: the rate times weightDecay is taken off them, as AdamW does; false, the default: their
-   * share is added to the gradient
+   * true: each step subtracts rate · weightDecay · parameters, as AdamW does. Default false:
+   * weightDecay · parameters is added to the gradient
    */
   decoupled?: boolean;
-  /** scales the gradient so that its global norm is at most this; default: no clipping */
+  /**
+   * limit of the gradient's global norm, to which a larger gradient is scaled, default: no clipping
+   */
   maxGradNorm?: number;
 }
 
@@ -39,29 +41,30 @@ export const adamKeys = [
   'maxGradNorm',
 ] as readonly (keyof AdamOptions)[];
 
-/** Default of the optimisers of an actor, of critics and of a temperature. */
+/** The default of the optimizers of an actor, of critics and of a temperature. */
 export const ACTOR_CRITIC_RATE = { learningRate: 3e-4 } as const;
 
-/** Those of a learner's options that are its optimiser's. */
+/** Returns those of a learner's options that belong to its optimizer. */
 export const adamOptions = (options: AdamOptions): AdamOptions =>
   Object.fromEntries(
     adamKeys.filter((key) => options[key] !== undefined).map((key) => [key, options[key]]),
   );
 
-/** With defaults in place; without clipping maxGradNorm is Infinity. */
+/** The options with defaults in place. Without clipping maxGradNorm is Infinity. */
 type Resolved = Required<AdamOptions>;
 
 /** Places of the options in a state. */
 const resolvedKeys = adamKeys as readonly (keyof Resolved)[];
 
-/** The options as a state has them: float64, in the order of `adamKeys`. */
+/** Returns the options as a state has them: float64, in the order of `adamKeys`. */
 export let optionsOf: (adam: Adam) => Float64Array<ArrayBuffer>;
 /**
- * For a learner's loadState(), after the tensors: `saved` is what optionsOf() gave, undefined of
- * older states, and `rate` the saved learning rate. A rate that the constructor was given, and that
- * the saved run was not, replaces the saved one. If both were given the same, the saved rate
- * remains: setLearningRate() may have changed it meanwhile. All other options stay the
- * constructor's, because captured steps contain them. Returns a text for each option that differs.
+ * Resumes the options in a learner's loadState(), after the tensors. `saved` is the result of
+ * optionsOf(), or undefined for older states, and `rate` is the saved learning rate. If the
+ * constructor was given a rate that the saved run was not given, this rate replaces the saved one.
+ * If both were given the same rate, the saved one remains, because setLearningRate() may have
+ * changed it meanwhile. All other options stay the constructor's, because captured steps contain
+ * them. Returns a text for each option that differs.
  */
 export let resumeOptions: (
   adam: Adam,
@@ -70,7 +73,7 @@ export let resumeOptions: (
   stream: Stream,
 ) => string[];
 
-/** Places in the factors: what adam_advance and clip_scale write and adam reads. */
+/** Places in the factors, which adam_advance and clip_scale write and adam reads. */
 const clipFactor = 2;
 const normPlace = 3;
 const normLanes = 256;
@@ -90,20 +93,20 @@ export class Adam extends Owner {
   /** factors that no step reads */
   readonly #looked: Tensor<'float32'>;
   /**
-   * float32 [1]: what steps take from now on; setLearningRate() writes it, also between replays of
-   * a captured step
+   * float32 [1]: the rate of later steps. setLearningRate() writes it, also between launches of a
+   * captured step
    */
   readonly learningRate: Tensor<'float32'>;
   /**
-   * 1 − beta1, 1 − beta2: what the kernels take, as a float holds them exactly enough where beta is
-   * close to 1
+   * 1 − beta1 and 1 − beta2, which the kernels take because a float holds them exactly enough if
+   * beta is close to 1
    */
   readonly #rests: readonly [number, number];
   readonly #reals: readonly [epsilon: number, decay: number, pull: number];
   readonly #maxGradNorm: number | undefined;
   /** `learningRate` is the rate that the training began with, over all its runs */
   #options: Resolved;
-  /** the constructor was given a learning rate */
+  /** whether the constructor was given a learning rate */
   readonly #rated: boolean;
 
   static {
@@ -112,8 +115,8 @@ export class Adam extends Owner {
   }
 
   /**
-   * State for `parameters`, a contiguous float32 vector; its first values are written in order of
-   * device.currentStream. `defaults`: the learning rate if `options` have none.
+   * Makes the state for `parameters`, a contiguous float32 vector. The initial values are written
+   * in order of device.currentStream. `defaults`: the learning rate if `options` have none.
    */
   constructor(
     device: Device,
@@ -170,12 +173,12 @@ export class Adam extends Owner {
   }
 
   /**
-   * float32 [1]: the gradient's global norm before clipping; written only when maxGradNorm is set.
+   * float32 [1]: the gradient's global norm before clipping, written only if maxGradNorm is set.
    */
   get gradientNorm(): Tensor<'float32'> {
     return this.#factors.view({ shape: [1], offset: normPlace });
   }
-  /** float32 [1]: what the gradient was multiplied with (1 without clipping). */
+  /** float32 [1]: the factor by which the gradient was multiplied (1 without clipping). */
   get clip(): Tensor<'float32'> {
     return this.#factors.view({ shape: [1], offset: clipFactor });
   }
@@ -223,8 +226,8 @@ export class Adam extends Owner {
   }
 
   /**
-   * Steps enqueued on `stream` behind this take `rate`; so do replays of a captured step that begin
-   * behind it.
+   * Sets the rate of steps enqueued on `stream` after this call, and of launches of a captured step
+   * that begin after it.
    */
   setLearningRate(rate: number, stream: Stream = this.#device.currentStream): void {
     checkStream('setLearningRate', stream);

@@ -1,5 +1,5 @@
 /**
- * What an update reads of a batch, and writes to it: checked at the door, then cut into
+ * The columns of a batch that an update reads and writes: checked when called, then cut into
  * minibatches.
  */
 import { describeValue } from '../base/checks.ts';
@@ -9,8 +9,8 @@ import { checkColumn, checkMatrix, checkRows, rowsOf } from './checks.ts';
 import { ops } from './ops/index.ts';
 
 /**
- * Rows of one step, of which 1 says that the episode terminated: the learner's `gamma` discounts
- * what follows the others.
+ * Rows of one step with a flag that is 1 if the episode terminated. The learner's `gamma` discounts
+ * the bootstrap of the other rows.
  */
 interface Terminated {
   /** [rows], of any dtype */
@@ -18,17 +18,19 @@ interface Terminated {
 }
 
 /**
- * The same by two flags, as Gym's `dones` and replay buffers after it have them: a row terminated
- * where it is done and not truncated.
+ * The same with two flags, as in Gym and in replay buffers modeled on it: a row terminated if it is
+ * done and not truncated.
  */
 interface Ends {
-  /** 1 where the episode ended, terminated or truncated */
+  /** 1 if the episode ended, terminated or truncated */
   dones: Tensor<'float32'>;
-  /** 1 where it ended by a time limit: such rows still bootstrap */
+  /** 1 if a time limit ended it: such rows still bootstrap */
   truncated: Tensor<'float32'>;
 }
 
-/** Rows of any number of steps, each with what its bootstrap counts: gamma^k · (1 − terminated). */
+/**
+ * Rows of any number of steps k, each with the factor of its bootstrap: gamma^k · (1 − terminated).
+ */
 interface Discounts {
   discounts: Tensor<'float32'>;
 }
@@ -36,25 +38,28 @@ interface Discounts {
 interface Given {
   rewards: Tensor<'float32'>;
   /**
-   * float32 [rows]: each row's loss and gradient are multiplied by its weight; the mean stays one
-   * over rows
+   * float32 [rows]: factors of each row's loss and gradient, while the mean still divides by the
+   * number of rows
    */
   weights?: Tensor<'float32'> | undefined;
-  /** float32 [rows], written: how far off each row was */
+  /**
+   * float32 [rows], written: each row's absolute TD error, or its cross-entropy if values are
+   * distributions
+   */
   priorities?: Tensor<'float32'> | undefined;
 }
 
 /**
- * What every learner needs of a batch of K × batchSize rows, as strided views of packed rows or as
- * tensors of their own. Where there are `discounts`, they say what the bootstrap counts, else
- * `terminated` does, else `dones` and `truncated`. The later ones of these are ignored.
+ * Columns that every learner needs of a batch of K × batchSize rows, as strided views of packed
+ * rows or as separate tensors. The bootstrap's factors come from the first of these that is
+ * present, and the others are ignored: `discounts`, `terminated`, `dones` with `truncated`.
  */
 export type Rows = Given & (Ends | Terminated | Discounts);
 
-/** Columns by name, as they were checked; those of one number a row are [rows, 1]. */
+/** Checked columns by name. Columns of one number a row are [rows, 1]. */
 export type Columns = Readonly<Record<string, Tensor<'float32'>>>;
 
-/** How wide a field is; 'index': one number a row, of any dtype. */
+/** The width of each field, or 'index' for one number a row of any dtype. */
 export type ColumnWidths = Readonly<Record<string, number | 'index'>>;
 
 /** A pipeline's batch throws for a field that it does not have. */
@@ -64,9 +69,9 @@ function given(batch: unknown, key: string): unknown {
 }
 
 /**
- * The batch's columns: `fields`, rewards, what ended or discounts, and where they are given weights
- * and priorities. Throws TypeError for a field that is missing or of another dtype, RangeError for
- * other shapes and rows that make no minibatches.
+ * Returns the batch's columns: `fields`, rewards, ends or discounts, and weights and priorities if
+ * they are given. Throws TypeError for a field that is missing or of another dtype. Throws
+ * RangeError for other shapes, and unless the rows are a multiple of `batchSize`.
  */
 export function columnsOf(
   what: string,
@@ -108,21 +113,21 @@ export function columnsOf(
   return { columns: columns as Columns, rows };
 }
 
-/** The fields that say what the bootstrap counts. */
+/** Returns the names of the fields that give the bootstrap's factors. */
 function endsOf(batch: unknown): readonly string[] {
   for (const key of ['discounts', 'terminated']) if (given(batch, key)) return [key];
   return ['dones', 'truncated'];
 }
 
-/** Rows [start, start + rows) of all columns. */
+/** Returns rows [start, start + rows) of all columns. */
 export function sliced(columns: Columns, start: number, rows: number): Columns {
   const parts = Object.entries(columns).map(([key, column]) => [key, rowsOf(column, start, rows)]);
   return Object.fromEntries(parts) as Columns;
 }
 
 /**
- * What each row's bootstrap counts: the batch's discounts, or `gamma` where the episode did not end
- * by itself, made in `into`.
+ * Returns the factor of each row's bootstrap: the batch's discounts, or `gamma` for rows that did
+ * not terminate, computed in `into`.
  */
 export function discountsOf(
   stream: Stream,

@@ -1,6 +1,6 @@
 /**
- * What the learner checks at its door: float32 tensors as the kernels take them (rows with a
- * stride), and numbers.
+ * Checks of a learner's arguments: float32 tensors as the kernels take them (rows with a stride),
+ * and numbers.
  */
 
 import { checkCount, describeValue } from '../base/checks.ts';
@@ -8,15 +8,15 @@ import type { DType } from '../base/dtype.ts';
 import { type CodedError, rangeError, stateError, typeError } from '../base/errors.ts';
 import { Tensor } from '../device/device.ts';
 
-/** Elements between row starts of a [rows, columns] tensor whose columns are neighbours. */
+/** Returns the elements between row starts of a [rows, columns] tensor with adjacent columns. */
 export function rowStride(tensor: Tensor<'float32'>): number {
   const columns = tensor.shape[1] ?? 1;
   return (tensor.shape[0] as number) > 1 ? (tensor.strides[0] as number) : columns;
 }
 
 /**
- * Throws unless `tensor` is float32 [rows, columns] with neighbouring columns; `rows` undefined
- * accepts any number.
+ * Throws unless `tensor` is float32 [rows, columns] with adjacent columns. If `rows` is undefined,
+ * any number is accepted.
  */
 export function checkMatrix(
   name: string,
@@ -42,7 +42,7 @@ export function checkMatrix(
   return tensor;
 }
 
-/** Throws unless `tensor` is float32 [rows] or [rows, 1]; gives a view of shape [rows, 1]. */
+/** Throws unless `tensor` is float32 [rows] or [rows, 1]. Returns a view of shape [rows, 1]. */
 export function checkColumn(
   name: string,
   tensor: Tensor<'float32'>,
@@ -52,7 +52,7 @@ export function checkColumn(
   return checkRows(name, tensor, rows);
 }
 
-/** The same for a tensor of any dtype. */
+/** Does the same for a tensor of any dtype. */
 export function checkRows<D extends DType>(
   name: string,
   tensor: Tensor<D>,
@@ -73,7 +73,7 @@ export function checkRows<D extends DType>(
   return tensor.view({ shape: [rows, 1], strides: [Math.max(stride, 1), 1] });
 }
 
-/** Rows [start, start + rows) of a checked matrix, as a view. */
+/** Returns rows [start, start + rows) of a checked matrix, as a view. */
 export function rowsOf<D extends DType>(tensor: Tensor<D>, start: number, rows: number): Tensor<D> {
   const stride = tensor.strides[0] as number;
   return tensor.view({
@@ -98,7 +98,7 @@ export function checkVector(
   return tensor;
 }
 
-/** Throws a TypeError unless it is an open float32 tensor. */
+/** Throws a TypeError unless `tensor` is an open float32 tensor. */
 export function checkFloats(name: string, tensor: Tensor<'float32'>): void {
   if (!(tensor instanceof Tensor && tensor.dtype === 'float32')) {
     const instead =
@@ -122,8 +122,8 @@ export function checkWithin(name: string, value: number, low: number, high: numb
 }
 
 /**
- * Throws unless `obs` is whole rows of `inputs` float32, n rows or more, and the first n have no
- * NaN. A policy would act on anything.
+ * Throws unless `obs` is n or more whole rows of `inputs` float32, and the first n have no NaN. The
+ * policy itself would act on any numbers.
  */
 export function checkObservations(obs: Float32Array, n: number, inputs: number): void {
   checkCount('n', n, 0);
@@ -140,7 +140,7 @@ export function checkObservations(obs: Float32Array, n: number, inputs: number):
       );
 }
 
-/** For a policy that acts, or is written down, before it has weights. */
+/** Returns the error for a policy that acts, or is exported, before it has weights. */
 export const unloaded = (call: string): CodedError =>
   stateError(
     'EMPTY',

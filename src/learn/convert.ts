@@ -1,4 +1,4 @@
-/** Stored elements as float32, inside a graph: the kernel `convert` over tensors as they lie. */
+/** Stored elements as float32, inside a graph: the kernel `convert` on strided tensors. */
 import { checkKeys, describeValue } from '../base/checks.ts';
 import { dtypes, elementCount } from '../base/dtype.ts';
 import { rangeError, typeError } from '../base/errors.ts';
@@ -7,22 +7,23 @@ import type { Stream, Tensor } from '../device/device.ts';
 import { rowMajor } from '../device/strides.ts';
 
 export interface ConvertOptions {
-  /** factor; default 1 */
+  /** factor, default 1 */
   scale?: number;
-  /** added behind the factor; default 0 */
+  /** added after the factor, default 0 */
   shift?: number;
 }
 
 /**
- * Enqueues to = scale · from + shift, elementwise in float32, nothing fused: pixels as `{ scale: 1
- * / 255 }`. `from` may be of any dtype; whole numbers and float64 are rounded to the nearest float
- * first, a bool is 0 or 1. With scale 1 and shift 0 nothing is computed: every number that float32
- * has stays what it is.
+ * Enqueues to = scale · from + shift, elementwise in float32, without fused operations: for pixels,
+ * `{ scale: 1 / 255 }`. `from` may be of any dtype. Whole numbers and float64 are first rounded to
+ * the nearest float, and a bool is 0 or 1. With scale 1 and shift 0 nothing is computed: every
+ * number that float32 has stays unchanged.
  *
- * Both have as many elements: the same first dimension, behind which the elements of a row lie side
- * by side, as in a batch's fields; or two contiguous tensors of any shapes. A launch only, so it
- * may be captured. Throws TypeError for a `to` that is not float32 and for other strides,
- * RangeError for shapes that do not fit and factors that are not finite.
+ * Both tensors have the same number of elements. They have the same first dimension and the
+ * elements of a row side by side, as in a batch's fields, or both are contiguous, of any shapes.
+ * The call only launches, so it may be captured. Throws TypeError for a `to` that is not float32
+ * and for other strides. Throws RangeError for shapes that do not fit and factors that are not
+ * finite.
  */
 export function convert(
   stream: Stream,
@@ -62,7 +63,7 @@ export function convert(
 
 const sizes = (tensor: Tensor): string => tensor.shape.join('×') || 'a scalar';
 
-/** Elements from row to row. */
+/** Returns the elements from row to row. */
 function distance({ dtype, shape, strides }: Tensor, columns: number): number {
   const inner = shape.slice(1);
   const dense = rowMajor(inner);

@@ -1,6 +1,4 @@
-/**
- * What a network says of a value, one number or a distribution over atoms: how that is asked for.
- */
+/** How to ask for a network's output of a value: one number, or a distribution over atoms. */
 import { checkCount, checkKeys, describeValue } from '../base/checks.ts';
 import { rangeError, typeError } from '../base/errors.ts';
 import { checkWithin } from './checks.ts';
@@ -12,7 +10,7 @@ export interface Atoms {
   max: number;
 }
 
-/** Throws unless there are two at least, and min is below max. */
+/** Throws unless there are at least two atoms, and min is below max. */
 export function checkAtoms(name: string, { atoms, min, max }: Atoms): Atoms {
   checkCount(`${name}.atoms`, atoms, 2, 2 ** 20);
   checkWithin(`${name}.min`, min, -1e30, 1e30);
@@ -23,8 +21,8 @@ export function checkAtoms(name: string, { atoms, min, max }: Atoms): Atoms {
 }
 
 /**
- * The atoms of `{ kind: 'categorical' }`, by default so many; null for `{ kind: 'scalar' }`.
- * `more`: keys that it may have besides.
+ * Returns the atoms of `{ kind: 'categorical' }`, by default `atoms` of them, or null for `{ kind:
+ * 'scalar' }`. `more`: further keys that the categorical kind may have.
  */
 export function checkKind(
   name: string,

@@ -1,4 +1,4 @@
-/** What learners have in common: minibatches, numbers drawn or given, what is recorded, state. */
+/** The common part of learners: minibatches, numbers drawn or given, records, state. */
 import { checkCount, checkKeys } from '../base/checks.ts';
 import { rangeError, stateError, typeError } from '../base/errors.ts';
 import { loadedActionsCheck } from '../base/loaded-actions.ts';
@@ -28,67 +28,63 @@ import { look, Watch, type Watched } from './watch.ts';
 
 type Floats = Tensor<'float32'>;
 
-/** What a step of one minibatch is told besides its columns. */
+/** Context of a step on one minibatch, in addition to its columns. */
 export interface StepContext {
-  /** which of the learner's steps this is: what happens every so many is decided by it */
+  /** number of this step, by which the learner decides what periodic work is due */
   readonly phase: number;
   /** the numbers of that name for this minibatch */
   draw(name: string): Floats;
-  /** writes what is asked of an event; `made` is called only where something is */
+  /** writes the requested records of an event, and calls `made` only if there are any */
   record(event: string, made: () => LossRecord): void;
 }
 
-/** What an event can be asked for. */
+/** Values of an event that can be recorded. */
 export interface LossRecord {
   loss: Floats;
   gradient: Floats;
   optimiser: Adam;
 }
 
-/** What a learner does with a minibatch, and what it remembers. */
+/** The work of a learner on a minibatch, and its state. */
 export interface LearnerHooks {
-  /** what watch() looks at */
+  /** networks that watch() checks */
   watched(): readonly Watched[];
-  /** what a step may tell: each event's name, and how long its gradient is */
+  /** events that a step may record, each with the length of its gradient */
   readonly events: Readonly<Record<string, number>>;
   /** one gradient step on one minibatch */
   step(stream: Stream, columns: Columns, context: StepContext): void;
-  /** adds `share` of the step's numbers to the scalars; the first writes them */
+  /**
+   * adds the step's numbers times `share` to the scalars, which the first step of an update writes
+   */
   report(stream: Stream, scalars: Floats, share: number, first: boolean): void;
-  /** what `state()` holds, besides generator and count of updates */
+  /** parts of `state()`, in addition to the generator and the count of updates */
   parts(): [string, Part][];
-  /** derives what is made of the state */
+  /** recomputes whatever is derived from the state */
   restored?(stream: Stream): void;
 }
 
-/**
- * For the end of a learner's constructor: everything has been enqueued on the device's current
- * stream.
- */
+/** Ends a learner's constructor, after everything was enqueued on the device's current stream. */
 export let begin: (learner: Learner, work: LearnerHooks) => void;
 
-/** What it learns by, defaults filled in: numbers and texts, as JSON has them. */
+/** A learner's settings with defaults filled in: numbers and texts, as JSON has them. */
 export type LearnerSettings = { readonly [name: string]: Setting };
 type Setting = string | number | boolean | null | readonly Setting[] | LearnerSettings;
 
 export abstract class Learner extends Owner {
   readonly device: Device;
-  /** the algorithm's name, whatever a bundler makes of its class's */
+  /** the algorithm's name, also if a bundler renames its class */
   readonly kind: string;
-  /**
-   * what a run that goes on must have alike; seeds and optimisers, whose state is kept, are not in
-   * it
-   */
+  /** settings that a resumed run must share, without seeds and optimizers, whose state is saved */
   readonly settings: LearnerSettings;
   readonly batchSize: number;
-  /** what an update writes to `out`, in order: means over its minibatches */
+  /** names of the numbers that an update writes to `out`, in order: means over its minibatches */
   abstract readonly scalars: readonly string[];
-  /** resolves when the first values are in place; await it before capturing an update */
+  /** resolves when the initial values are in place, so await it before you capture an update */
   readonly ready: Promise<void>;
   /** random numbers of a minibatch, in the order in which they are used */
   readonly draws: readonly Draw[];
   readonly #written: DeviceEvent;
-  /** where something is drawn */
+  /** present if the learner draws numbers */
   readonly #generator: DeviceGenerator | undefined;
   readonly #drawn = new Map<string, Floats>();
   readonly #cycle: readonly number[];
@@ -117,12 +113,12 @@ export abstract class Learner extends Owner {
       batchSize: number;
       fields: ColumnWidths;
       /**
-       * explains why number `j` of an action lies outside of the learner's action space; undefined
-       * if it lies within
+       * explains why number `j` of an action lies outside of the learner's action space, or returns
+       * undefined if it lies within
        */
       explainOutside: (value: number, j: number) => string | undefined;
       draws?: readonly Draw[];
-      /** what happens every so many steps: a captured update has to hold whole cycles */
+      /** periods in steps: a captured update must hold whole cycles of each */
       every?: readonly number[];
       firstUpdate?: number;
       gamma: number | undefined;
@@ -160,16 +156,16 @@ export abstract class Learner extends Owner {
       .then(() => {
         this.#settled = true;
       });
-    // A caller that awaits it is thrown a failure, and so is the first update.
+    // Awaiting `ready` throws a failure, and so does the first update.
     this.ready.catch(() => {});
   }
 
   /**
-   * Enqueues K = rows / batchSize steps on consecutive minibatches, and into `out` (float32, at
-   * least as long as `scalars`) the means over them. Launches only: nothing is allocated, so it may
-   * be captured once `ready`. Throws TypeError for a field that is missing or of another dtype,
-   * RangeError for other shapes, naming both. Emits one `LearnerWarning` if the batch's buffer was
-   * loaded with an action outside of this learner's space.
+   * Enqueues K = rows / batchSize steps on consecutive minibatches, and writes the means over them
+   * to `out` (float32, at least as long as `scalars`). It only launches and allocates nothing, so
+   * it may be captured after `ready` has resolved. Throws TypeError for a field that is missing or
+   * of another dtype, RangeError for other shapes, naming both. Emits one `LearnerWarning` if the
+   * batch's buffer was loaded with an action outside of this learner's space.
    */
   update(stream: Stream, batch: object, out: Floats, options: UpdateOptions = {}): void {
     checkOpen(this);
@@ -215,10 +211,10 @@ export abstract class Learner extends Owner {
   }
 
   /**
-   * From here on every so many steps' passes and gradients are looked at for NaN and infinity, on
-   * the device; graphs that were captured before do not. `await watch.first()` says what was first,
-   * by update, network and layer. It closes with the learner; another call begins anew. Throws
-   * ERR_HOTSLOT_STATE_CAPTURE inside a capture.
+   * Checks the passes and gradients of every `every`-th step for NaN and infinity on the device
+   * from now on, except in graphs captured before. `await watch.first()` returns the first finding
+   * with update, network and layer. The watch closes with the learner. Another call starts a new
+   * watch. Throws ERR_HOTSLOT_STATE_CAPTURE inside a capture.
    */
   watch(options: { every?: number } = {}): Watch {
     checkOpen(this);
@@ -234,8 +230,8 @@ export abstract class Learner extends Owner {
   }
 
   /**
-   * Everything that later updates depend on, once all that was enqueued on the current stream is
-   * done.
+   * Returns everything that later updates depend on, after all work enqueued on the current stream
+   * is done.
    */
   async state(): Promise<LearnerState> {
     checkOpen(this);
@@ -245,9 +241,9 @@ export abstract class Learner extends Owner {
   }
 
   /**
-   * Goes on from there, in order of the current stream; throws where a name, dtype or shape
-   * differs, and leaves all as it was. Emits a `LearnerWarning` for options of optimisers that
-   * differ. docs/checkpoints.md says which of them apply.
+   * Resumes from a state, in order of the current stream. Throws if a name, dtype or shape differs,
+   * and then changes nothing. Emits a `LearnerWarning` for options of optimizers that differ.
+   * docs/checkpoints.md says which of them apply.
    */
   loadState(record: LearnerState): void {
     checkOpen(this);
@@ -282,8 +278,8 @@ export abstract class Learner extends Owner {
   }
 
   /**
-   * Orders the first updates behind the first values, whatever stream wrote them. A capture cannot
-   * ask or wait.
+   * Orders the first updates after the initial values, on whichever stream those were written. A
+   * capture can neither query nor wait.
    */
   #settle(stream: Stream): void {
     if (this.#settled) return;

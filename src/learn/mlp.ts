@@ -1,5 +1,5 @@
 /**
- * The multilayer perceptron: the network that most learners are made of, by the sizes of its
+ * The multilayer perceptron (MLP), the network of most learners, defined by the sizes of its
  * layers.
  */
 import { checkCount, checkKeys, describeValue } from '../base/checks.ts';
@@ -11,9 +11,9 @@ import { Network } from './network/network.ts';
 export interface MlpOptions {
   /** neurons per layer, input first: [4, 120, 84, 2] */
   sizes: readonly number[];
-  /** between layers; default 'relu' */
+  /** between layers, default 'relu' */
   activation?: Activation;
-  /** behind the last layer; default 'none' */
+  /** after the last layer, default 'none' */
   outputActivation?: Activation;
 }
 
@@ -23,7 +23,7 @@ export const layerOf: Record<Activation, () => Layer[]> = {
   tanh: () => [tanh()],
 };
 
-/** Linear layers from each size to the next, with the activation behind every one. */
+/** Returns linear layers from each size to the next, each followed by the activation. */
 export const hiddenLayers = (sizes: readonly number[], activation: Activation): Layer[] =>
   sizes
     .slice(1)

@@ -1,6 +1,6 @@
 /**
- * Finds the first operation of an update that wrote a number that is none: every launch is looked
- * at as it is enqueued.
+ * Finds the first operation of an update that wrote NaN or infinity, by reading back the float
+ * tensors of every launch.
  */
 
 import { stateError, typeError } from '../base/errors.ts';
@@ -11,7 +11,7 @@ import { type LooseArguments, type Named, touched } from '../device/launch.ts';
 import type { LoadedKernel } from '../device/own-kernels/declarations.ts';
 import { OpenedStream } from '../device/stream.ts';
 
-/** An operation that wrote NaN or an infinity, the first that did. */
+/** The first operation that wrote NaN or an infinity. */
 export interface NonFinite {
   /** operations enqueued before it */
   operation: number;
@@ -22,17 +22,17 @@ export interface NonFinite {
   /** the element, row-major among those that it wrote, and what it became */
   index: number;
   value: number;
-  /** names of the tensors that it read such a number from */
+  /** names of the tensors from which it read NaN or infinity */
   before: string[];
-  /** all of that in a sentence */
+  /** the fields above as a sentence */
   text: string;
 }
 
 /**
- * Runs `fn` eagerly on the device's current stream, and reads what each of its operations read and
- * wrote of float tensors: null when all that was written is finite. The operations happen, once.
- * What other streams and replayed graphs do is not seen. Each look is a copy: for finding an error,
- * not for training. Throws ERR_HOTSLOT_STATE_CAPTURE inside a capture.
+ * Runs `fn` eagerly on the device's current stream, and reads back the float tensors that each of
+ * its operations reads and writes. Returns null if everything written is finite. Each operation
+ * runs once. Work of other streams and of replayed graphs is not checked. Each check is a copy: use
+ * it to find an error, not to train. Throws ERR_HOTSLOT_STATE_CAPTURE inside a capture.
  */
 export async function firstNonFinite(
   device: Device,
@@ -58,7 +58,7 @@ export async function firstNonFinite(
   }
 }
 
-/** What stood in a tensor at some point of the stream, under the name that the tensor has there. */
+/** The values of a tensor at some point of the stream, with the tensor's name there. */
 type Look = readonly [name: string, values: Promise<ArrayLike<unknown>>];
 
 interface Operation {
@@ -67,7 +67,7 @@ interface Operation {
   behind: Look[];
 }
 
-/** Another object for a stream, through which what is enqueued is looked at. */
+/** A second object for a stream, which checks the work enqueued through it. */
 class WatchedStream extends OpenedStream {
   readonly #operations: Operation[] = [];
 
@@ -109,7 +109,8 @@ class WatchedStream extends OpenedStream {
     );
     return floats.map(([name, tensor]) => {
       const values = tensor.toArray(this);
-      // Whoever awaits it is thrown its failure; the others' must not be nobody's.
+      // Code that awaits these values gets their failure. The other failures must not be unhandled
+      // rejections.
       values.catch(() => {});
       return [name, values];
     });
@@ -134,7 +135,7 @@ class WatchedStream extends OpenedStream {
     return null;
   }
 
-  /** Whatever became of them. */
+  /** Waits until all reads have ended, failed or not. */
   async over(): Promise<void> {
     const looks = this.#operations.flatMap(({ before, behind }) => [...before, ...behind]);
     await Promise.allSettled(looks.map(([, values]) => values));

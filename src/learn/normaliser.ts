@@ -1,6 +1,6 @@
 /**
- * Running normalisation of observations on the device: statistics of every row that was seen, in
- * launches that can be captured.
+ * Running normalization of observations on the device: statistics of all rows seen, in launches
+ * that can be captured.
  */
 import { checkCount, checkFlag, checkKeys, describeValue } from '../base/checks.ts';
 import { rangeError, typeError } from '../base/errors.ts';
@@ -15,23 +15,20 @@ type Floats = Tensor<'float32'>;
 export interface NormaliserOptions {
   /**
    * 'variance', the default: (x − mean) / √(variance + epsilon), statistics by Chan et al., as
-   * Stable-Baselines3's RunningMeanStd; 'deviation': (x − mean) / (√variance + epsilon), with the
-   * variance of rsl_rl's and FastTD3's EmpiricalNormalization, which takes the mean's distance
+   * Stable-Baselines3's RunningMeanStd. With 'deviation': (x − mean) / (√variance + epsilon), with
+   * the variance of rsl_rl's and FastTD3's EmpiricalNormalization, which takes the mean's distance
    * after it moved
    */
   form?: 'variance' | 'deviation';
   /** default 1e-8, with 'deviation' 1e-2 */
   epsilon?: number;
-  /** what is normalised is held within ±clip; default: no limit */
+  /** limit of normalized numbers to ±clip, default: no limit */
   clip?: number;
 }
 
 export class Normaliser extends Owner {
   readonly size: number;
-  /**
-   * float32 [2 · size]: means, then what an element less its mean is multiplied with; what policies
-   * take
-   */
+  /** float32 [2 · size]: means, then the factors of (element − mean), as policies take them */
   readonly published: Floats;
   readonly mean: Floats;
   readonly factor: Floats;
@@ -42,16 +39,19 @@ export class Normaliser extends Owner {
   readonly #after: 0 | 1;
   readonly #outside: 0 | 1;
   readonly #epsilon: number;
-  /** what counts as seen before the first row: 1e-4 rows as in Stable-Baselines3 */
+  /**
+   * rows that count as seen before the first one: 1e-4 as in Stable-Baselines3, or 0 with
+   * 'deviation'
+   */
   readonly #start: number;
   readonly #batch: Floats;
   readonly #apart: Floats;
   readonly #rows: number;
 
   /**
-   * For batches of up to `rows` rows of `size` numbers. `published`, if given, is where means and
-   * factors lie: a contiguous float32 vector of 2 · size that somebody else closes. First values
-   * are written in order of device.currentStream: mean 0, variance 1.
+   * Makes a normalizer for batches of up to `rows` rows of `size` numbers. `published`, if given,
+   * holds means and factors: a contiguous float32 vector of 2 · size that its owner closes. The
+   * initial values are written in order of device.currentStream: mean 0, variance 1.
    */
   constructor(
     device: Device,
@@ -91,7 +91,7 @@ export class Normaliser extends Owner {
       : 1 / Math.sqrt(variance + this.#epsilon);
   }
 
-  /** Takes the rows of `x` [rows, size] up into the statistics. */
+  /** Adds the rows of `x` [rows, size] to the statistics. */
   update(stream: Stream, x: Floats): void {
     checkStream('update', stream);
     const { size } = this;
@@ -116,7 +116,7 @@ export class Normaliser extends Owner {
     stream.launch('moments_advance', { tensors: [this.count], wholes: [rows] });
   }
 
-  /** out = x normalised by the statistics as they are; out may be x. */
+  /** Writes `x`, normalized by the current statistics, to `out`, which may be `x`. */
   apply(stream: Stream, out: Floats, x: Floats): void {
     ops.sub(stream, out, x, this.mean);
     ops.mul(stream, out, out, this.factor);
@@ -124,7 +124,7 @@ export class Normaliser extends Owner {
   }
 }
 
-/** With defaults; throws for what is none. */
+/** Returns the options with defaults, and throws for an invalid one. */
 export function normaliserOptions(options: NormaliserOptions): Required<NormaliserOptions> {
   checkKeys('normaliser', options, ['form', 'epsilon', 'clip']);
   const { form = 'variance' } = options;
@@ -138,7 +138,7 @@ export function normaliserOptions(options: NormaliserOptions): Required<Normalis
   return { form, epsilon, clip };
 }
 
-/** A learner's option: false, true for the defaults, or how. */
+/** Returns the options of a learner's choice: false, true for the defaults, or options. */
 export function normaliserOption(
   option: boolean | NormaliserOptions,
 ): NormaliserOptions | undefined {

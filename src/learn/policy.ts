@@ -1,6 +1,6 @@
 /**
  * The acting side of a learner's network: greedy actions on the calling thread from a flat weight
- * vector, no device.
+ * vector, without a device.
  */
 import { describeValue } from '../base/checks.ts';
 import { arrayOf } from '../base/dtype.ts';
@@ -10,14 +10,13 @@ import { Mlp, type MlpOptions } from './mlp.ts';
 import { Network } from './network/network.ts';
 
 /**
- * The weights of a policy that has some; for those who write it down in another form. Throws for
- * one that has none.
+ * Returns a policy's weights, for exports to other formats. Throws if the policy has no weights.
  */
 export let weightsOf: (policy: MlpPolicy, call: string) => Float32Array;
 
 export class MlpPolicy {
   readonly network: Network;
-  /** the flat vector that act and values read; copy new weights into it with load() */
+  /** the flat vector that act and values read, into which load() copies new weights */
   readonly parameters: Float32Array;
   readonly #run: (x: Float32Array, rows: number) => Float32Array;
   #loaded = false;
@@ -33,8 +32,8 @@ export class MlpPolicy {
   }
 
   /**
-   * Of a Network, or of what an Mlp is made with. `parameters`, if given, are copied: a flat vector
-   * of its parameterCount.
+   * Makes a policy from a Network or from an Mlp's options. `parameters`, if given, are copied: a
+   * flat vector of the network's parameterCount.
    */
   constructor(network: Network | MlpOptions, parameters?: Float32Array) {
     this.network = network instanceof Network ? network : new Mlp(network);
@@ -59,10 +58,10 @@ export class MlpPolicy {
   }
 
   /**
-   * The network's outputs [n, outputs] for `obs`, n rows of float32 observations (row-major). The
-   * array is the policy's own and good until the next call. Throws ERR_HOTSLOT_STATE_EMPTY until
-   * the policy has weights, RangeError where obs is not whole rows, n or more, or one of the n has
-   * NaN.
+   * Returns the network's outputs [n, outputs] for `obs`, n rows of float32 observations
+   * (row-major). The array belongs to the policy and is valid until the next call. Throws
+   * ERR_HOTSLOT_STATE_EMPTY until the policy has weights. Throws RangeError if obs is not n or more
+   * whole rows, or if one of the first n has NaN.
    */
   values(obs: Float32Array, n: number): Float32Array {
     checkObservations(obs, n, this.network.inputs);
@@ -71,8 +70,8 @@ export class MlpPolicy {
   }
 
   /**
-   * The greedy action of each of `n` rows, the first of equals. The array is good until the next
-   * call. Throws as values() does.
+   * Returns the greedy action of each of `n` rows, the first of equals. The array is valid until
+   * the next call. Throws as values() does.
    */
   act(obs: Float32Array, n: number): Int32Array {
     const { outputs } = this.network;

@@ -1,4 +1,4 @@
-/** What an update depends on, by name: read from the device, and put back. */
+/** The state on which updates depend, by name: read from the device, and written back. */
 
 import type { NamedTensors, TensorData } from '../base/arrays/tensors.ts';
 import { describeValue } from '../base/checks.ts';
@@ -12,36 +12,36 @@ import type { Network } from './network/network.ts';
 /** One entry of a learner's state. */
 export type Saved = TensorData;
 
-/** By name. */
+/** A learner's state by name. */
 export type LearnerState = NamedTensors;
 
-/** Device memory, or a number of the host's, that is part of the state. */
+/** Device memory, or a number in CPU memory, that is part of the state. */
 export type Part =
   | { readonly tensor: Tensor }
   | {
       readonly dtype: DType;
       /** elements */
       readonly size: number;
-      /** throws for values that cannot be */
+      /** throws for invalid values */
       check(data: ArrayOf<DType>): void;
       read(stream: Stream): Promise<ArrayOf<DType>>;
       write(data: ArrayOf<DType>, stream: Stream): void;
     }
   | Addition;
 
-/** What states of earlier versions do not have. */
+/** A part that states of earlier versions lack. */
 interface Addition {
   readonly dtype: DType;
   readonly size: number;
   read(stream: Stream): Promise<ArrayOf<DType>>;
   /**
-   * called after the parts before it were written, with undefined for a state without it; returns
-   * texts that the user reads
+   * called after the parts before it were written, with undefined for a state without it, and
+   * returns texts that the user reads
    */
   resume(data: ArrayOf<DType> | undefined, record: LearnerState, stream: Stream): string[];
 }
 
-/** A network's parameters under `name`, as torch's state_dict has them. */
+/** Returns a network's parameters under `name`, as torch's state_dict has them. */
 export function networkParts(
   name: string,
   network: Network,
@@ -54,7 +54,7 @@ export function networkParts(
   ]);
 }
 
-/** Tensors under `name`. */
+/** Returns tensors under `name`. */
 export const tensorParts = (
   name: string,
   tensors: Readonly<Record<string, Tensor>>,
@@ -62,8 +62,8 @@ export const tensorParts = (
   Object.entries(tensors).map(([key, tensor]) => [`${name}.${key}`, { tensor }]);
 
 /**
- * Moments, steps and learning rate, and the options that the optimiser was made with:
- * resumeOptions() says which of them go first.
+ * Returns moments, steps and learning rate, and the options with which the optimizer was made.
+ * resumeOptions() decides which of them apply.
  */
 export function adamParts(name: string, adam: Adam): [string, Part][] {
   const { mean, spread, steps, learningRate } = adam;
@@ -100,8 +100,9 @@ export async function readState(
 }
 
 /**
- * Throws before anything is written where a name, a dtype, a shape or a value does not fit, naming
- * it. One process warning names the learner's options that differ from the saved ones.
+ * Writes a state to its parts. Throws before the first write if a name, a dtype, a shape or a value
+ * does not fit, naming it. One process warning names the learner's options that differ from the
+ * saved ones.
  */
 export function writeState(
   what: string,
@@ -140,7 +141,7 @@ export function writeState(
       return [];
     };
   });
-  // An optimiser's parts are in order: its tensors, then its options.
+  // An optimizer's parts are in order: its tensors, then its options.
   const differing = writes.flatMap((write) => write());
   if (differing.length > 0)
     learnerWarning(
@@ -150,11 +151,11 @@ export function writeState(
 
 export const learnerWarning = (text: string): void => process.emitWarning(text, 'LearnerWarning');
 
-/** Where a generator is in its numbers. */
+/** Returns the part for a generator's seed and offset. */
 export const generatorPart = (generator: DeviceGenerator): Part => ({
   dtype: 'uint64',
   size: 2,
-  check() {}, // any two words are a seed and a place
+  check() {}, // any two words are a valid seed and offset
   async read(stream) {
     const { seed, offset } = await generator.state(stream);
     return BigUint64Array.of(seed, offset);

@@ -12,10 +12,7 @@ export interface Draw {
   readonly shape: readonly [rows: number, numbers: number];
 }
 
-/**
- * Where an event of an update is written to: each is optional, and costs nothing where it is not
- * asked for.
- */
+/** Tensors to which an update writes an event. Each is optional, and costs nothing if omitted. */
 export interface EventRecord {
   /** float32 [1] */
   loss?: Floats;
@@ -28,18 +25,18 @@ export interface EventRecord {
 export interface UpdateOptions {
   /** float32 [rows], as the batch's field of that name */
   weights?: Floats;
-  /** float32 [rows], written; as the batch's field of that name */
+  /** float32 [rows], written, as the batch's field of that name */
   priorities?: Floats;
   /**
    * random numbers in place of the learner's own, by the names of `draws`, for all rows of the
    * batch
    */
   draws?: Readonly<Record<string, Floats>>;
-  /** by event, such as 'q' or 'actor.0'; of several minibatches the last */
+  /** by event, such as 'q' or 'actor.0', from an update's last minibatch */
   record?: Readonly<Record<string, EventRecord>>;
 }
 
-/** The floats of `out` that an update writes. */
+/** Returns the floats of `out` that an update writes. */
 export function scalarsOf(out: Floats, names: readonly string[]): Floats {
   if (!(out instanceof Tensor))
     throw typeError(`out must be a float32 tensor, got ${describeValue(out)}`);
@@ -52,7 +49,10 @@ export function scalarsOf(out: Floats, names: readonly string[]): Floats {
   return scalars;
 }
 
-/** `sizeOf`: how many numbers an update draws by that name. */
+/**
+ * Checks the draws that an update was given. `sizeOf`: the count of numbers that an update draws by
+ * a name.
+ */
 export function checkDraws(
   draws: UpdateOptions['draws'] & object,
   names: readonly string[],
@@ -63,7 +63,10 @@ export function checkDraws(
     checkVector(`draws.${name}`, numbers, sizeOf(name));
 }
 
-/** `events`: each event's name, and how long its gradient is. */
+/**
+ * Checks the records that an update was given. `events`: each event's name, with the length of its
+ * gradient.
+ */
 export function checkRecords(
   record: UpdateOptions['record'] & object,
   events: Readonly<Record<string, number>>,

@@ -1,6 +1,6 @@
 /**
- * Finds where an update first made a number that is none: counted on the device, by network and
- * layer.
+ * Finds the update that first made NaN or infinity: such numbers are counted on the device, by
+ * network and layer.
  */
 import type { Device, Stream, Tensor } from '../device/device.ts';
 import { guardConstruction, Owner, own } from '../device/owner.ts';
@@ -9,9 +9,9 @@ import { passParts } from './network/network.ts';
 
 type Floats = Tensor<'float32'>;
 
-/** What an update's event is looked at for: a network's last pass, and its gradient. */
+/** A network whose last pass and gradient are checked at an update's event. */
 export interface Watched {
-  /** the event that is told behind them: 'q', 'actor.0', … */
+  /** the event that is recorded after both: 'q', 'actor.0', … */
   readonly event: string;
   /** 'critics.0', 'actor', 'online' */
   readonly name: string;
@@ -19,41 +19,44 @@ export interface Watched {
   readonly pass: NetworkWorkspace;
   /** the network's flat vector */
   readonly gradient: Floats;
-  /** its optimiser's steps so far */
+  /** its optimizer's steps so far */
   readonly steps: Tensor<'int32'>;
 }
 
-/** What was NaN or infinite first. */
+/** The first NaN or infinity. */
 export interface NonFiniteReport {
-  /** the optimiser's step, from 0 */
+  /** the optimizer's step, from 0 */
   readonly update: number;
-  /** which update() that was, where each had as many minibatches as the last */
+  /** which update() that was, if each had as many minibatches as the last */
   readonly tick: number;
   readonly network: string;
   /** by number and name: '2: linear(64, 1)' */
   readonly layer: string;
-  /** 'output', 'gradient at its output', 'gradient of weight' */
+  /** 'output', 'gradient at the output', 'gradient of weight' */
   readonly what: string;
-  /** how many numbers, of all the updates that were looked at */
+  /** count of such numbers, in all updates that were checked */
   readonly count: number;
-  /** all of that in a sentence */
+  /** the fields above as a sentence */
   readonly text: string;
 }
 
-/** @deprecated Renamed to `NonFiniteReport`; this name goes in 0.5. */
+/** @deprecated Renamed to `NonFiniteReport`. This name is removed in 0.5. */
 export type Odd = NonFiniteReport;
 
 interface Vector {
   readonly event: string;
   readonly x: Floats;
   readonly steps: Tensor<'int32'>;
-  /** `rank`: which of them an update makes first */
+  /** `rank`: their order in an update */
   readonly parts: readonly { network: string; layer: string; what: string; rank: number }[];
   readonly ends: Tensor<'int32'>;
   readonly found: Tensor<'int32'>;
 }
 
-/** For learners: behind a pass and its gradient, before the optimiser steps. */
+/**
+ * Counts NaN and infinities at an event. Learners call it after a pass and its gradient, before the
+ * optimizer steps.
+ */
 export let look: (watch: Watch, stream: Stream, event: string) => void;
 
 export class Watch extends Owner {
@@ -88,7 +91,7 @@ export class Watch extends Owner {
       all: readonly { layer: number; what: string; end: number }[],
     ): Vector => {
       const { event, name, network, steps } = of;
-      // Forwards, then backwards.
+      // Outputs rank forwards, then gradients backwards.
       const parts = all.map(({ layer, what }) => ({
         network: name,
         layer: `${layer}: ${network.layers[layer]?.name}`,
@@ -98,7 +101,7 @@ export class Watch extends Owner {
       const ends = words(all.length).write(Int32Array.from(all, ({ end }) => end));
       return { event, x, steps, parts, ends, found: words(all.length, 2) };
     };
-    // Forward before backward: what began it comes first.
+    // Forward before backward: the origin comes first.
     this.#vectors = watched.flatMap((of) => {
       const { memory, parts } = passParts(of.pass);
       const ends = of.network.parameters.map(({ name, shape, offset }) => ({
@@ -112,8 +115,7 @@ export class Watch extends Owner {
   }
 
   /**
-   * What was NaN or infinite first, of all that is done on the device's current stream; null when
-   * nothing was.
+   * Returns the first NaN or infinity in all work enqueued on the device's current stream, or null.
    */
   async first(): Promise<NonFiniteReport | null> {
     let first: (NonFiniteReport & { rank: number }) | null = null;
@@ -123,7 +125,7 @@ export class Watch extends Owner {
         const [count, when] = [words[2 * i] as number, words[2 * i + 1] as number];
         if (when === 0) continue;
         const [update, tick] = [when - 1, Math.floor((when - 1) / this.#minibatches())];
-        // Of one update, what its networks make in turn.
+        // Within one update the networks are in the order of their work.
         const later =
           first &&
           (update > first.update ||

@@ -1,7 +1,7 @@
 /**
  * Random numbers that captured graphs draw anew at every replay: counter-based (Philox4x32-10),
- * with seed and place in device memory, where the graph itself moves the place on. Equal seeds give
- * equal numbers, eager or replayed, on every family.
+ * with seed and offset in device memory, where the graph itself advances the offset. Equal seeds
+ * give equal numbers, eager or replayed, on every family.
  */
 
 import { checkKeys, describeValue } from '../../base/checks.ts';
@@ -9,7 +9,7 @@ import { closedError, rangeError, typeError } from '../../base/errors.ts';
 import { checkDevice, checkStream } from '../checks.ts';
 import { type Device, type Stream, Tensor } from '../device.ts';
 
-/** What a checkpoint keeps. `offset` counts blocks of four numbers drawn so far. */
+/** The state that a checkpoint keeps. `offset` counts blocks of four numbers drawn so far. */
 export interface GeneratorState {
   seed: bigint;
   offset: bigint;
@@ -57,7 +57,7 @@ export class DeviceGenerator implements Disposable {
     this.#draw(stream, 'random_normal', out, [mean, deviation]);
   }
 
-  /** Where it is once everything enqueued on `stream` so far is done. */
+  /** Returns the state after everything enqueued on `stream` so far is done. */
   async state(stream: Stream = this.device.currentStream): Promise<GeneratorState> {
     this.#checkOpen();
     const words = new Uint32Array((await this.#state.toArray(stream)).buffer);
@@ -70,7 +70,7 @@ export class DeviceGenerator implements Disposable {
     return { seed: (seedHigh << 32n) | seedLow, offset: (high << 32n) | low };
   }
 
-  /** Goes on from there, in order of `stream`; graphs that draw from this generator follow. */
+  /** Resumes from a state, in order of `stream`. Graphs that draw from this generator follow. */
   restore(state: GeneratorState, stream: Stream = this.device.currentStream): void {
     this.#checkOpen();
     const words = new BigUint64Array([

@@ -1,6 +1,6 @@
 /**
- * What all captures of one device share: one stream to capture and warm up on, and memory for what
- * lives only inside an update. Megatron's get_shared_capture_stream, get_shared_graph_pool and
+ * Objects that all captures of one device share: one stream to capture and warm up on, and memory
+ * for temporaries of an update. Megatron's get_shared_capture_stream, get_shared_graph_pool and
  * get_graph_pool.
  */
 import { isMainThread } from 'node:worker_threads';
@@ -17,10 +17,10 @@ import { sliceOf } from '../open.ts';
 import { MemoryStorage } from '../storage.ts';
 import { belongingStream, capturedBy, dropFailed } from '../stream.ts';
 
-/** How long another thread's capture is waited for: the main thread hardly blocks. */
+/** Milliseconds to wait for another thread's capture, few on the main thread. */
 const WAIT_MS = isMainThread ? 50 : 5000;
 
-/** The device's capture stream: one per process, the same handle in every thread. */
+/** Returns the device's capture stream: one per process, the same handle in every thread. */
 export function getSharedCaptureStream(device: Device): Stream {
   checkDevice('getSharedCaptureStream', device);
   return belongingStream(device, nativeShared().sharedCaptureStream(device.handle));
@@ -29,8 +29,8 @@ export function getSharedCaptureStream(device: Device): Stream {
 const shared = new WeakMap<Device, GraphPool>();
 
 /**
- * The device's graph pool: one per process, the same handle in every thread. Closing it does
- * nothing.
+ * Returns the device's graph pool: one per process, the same handle in every thread. Closing it
+ * does nothing.
  */
 export function getSharedGraphPool(device: Device): GraphPool {
   checkDevice('getSharedGraphPool', device);
@@ -42,7 +42,7 @@ export function getSharedGraphPool(device: Device): GraphPool {
   return pool;
 }
 
-/** The shared pool, or a new one that the caller closes. */
+/** Returns the shared pool, or a new one that the caller closes. */
 export function getGraphPool(device: Device, useSingleMempool: boolean): GraphPool {
   checkFlag('useSingleMempool', useSingleMempool);
   if (useSingleMempool) return getSharedGraphPool(device);
@@ -51,21 +51,21 @@ export function getGraphPool(device: Device, useSingleMempool: boolean): GraphPo
 }
 
 /**
- * Runs `fn` with `pool` lending to it: what it allocates stays until the next one, or until
+ * Runs `fn` with memory from `pool`: its allocations stay until the next run, or until
  * forgetEager().
  */
 let eagerly: <T>(pool: GraphPool, fn: () => T) => T;
-/** For the package itself; not exported from it. */
+/** Frees the allocations of the last eager run. The package does not export this function. */
 export let forgetEager: (pool: GraphPool) => void;
 
 /**
  * Memory for temporaries of captured functions. Each capture gets the same bytes, and graphs of one
- * pool run one at a time: what is in them lasts until the next graph of this pool. A function that
- * runs eagerly gets memory of its own, until its next run.
+ * pool run one at a time, so the content lasts until the next graph of this pool. A function that
+ * runs eagerly gets its own memory, until its next run.
  */
 export class GraphPool extends Handle {
   readonly device: Device;
-  /** of the last function that ran eagerly */
+  /** allocations of the last function that ran eagerly */
   #eager: Tensor[] = [];
 
   constructor(device: Device, handle: number, owner: HandleOwner = 'caller') {
@@ -79,8 +79,8 @@ export class GraphPool extends Handle {
   }
 
   /**
-   * Whatever is in it; only inside a function that is captured or warmed up with this pool, else
-   * ERR_HOTSLOT_STATE_CAPTURE.
+   * Allocates without zeroing. Throws ERR_HOTSLOT_STATE_CAPTURE outside of a function that is
+   * captured or warmed up with this pool.
    */
   allocate<D extends DType = 'float32'>(options: {
     shape: readonly number[];
@@ -96,7 +96,7 @@ export class GraphPool extends Handle {
     }
     const bytes = checkShape(shape) * dtypes[checkDType('allocate', dtype)].bytes;
     const [handle, offset] = nativePools().poolAllocate(this.handle, bytes);
-    // A part of the pool's block: closing the tensor does nothing, closing the pool takes it away.
+    // A part of the pool's block: closing the tensor does nothing, and closing the pool frees it.
     const storage = new MemoryStorage(this.device, handle, offset + bytes, {
       owner: 'device',
       lender: this,
@@ -128,15 +128,15 @@ export class GraphPool extends Handle {
 }
 
 /**
- * What functions that run eagerly in this thread were lent, by their pool's handle: whichever
- * object they ask.
+ * Allocations of functions that run eagerly in this thread, by their pool's handle, which all
+ * objects of the pool share.
  */
 const running = new Map<number, Tensor[]>();
 
 /**
- * Runs `fn` eagerly with the shared capture stream as the device's current stream, and `pool`
- * lending. No other thread has the stream meanwhile; ERR_HOTSLOT_STATE_BUSY when another one keeps
- * it too long, or when this is called inside `fn`.
+ * Runs `fn` eagerly with the shared capture stream as the device's current stream, and with memory
+ * from `pool`. No other thread has the stream meanwhile. Throws ERR_HOTSLOT_STATE_BUSY if another
+ * thread keeps it too long, or if this is called inside `fn`.
  */
 export function onCaptureStream<T>(
   device: Device,
@@ -146,7 +146,7 @@ export function onCaptureStream<T>(
   return entered(device, 0, (stream) => (pool ? eagerly(pool, () => fn(stream)) : fn(stream)));
 }
 
-/** Waits in slices: a worker that is told to end gets out between two of them. */
+/** Waits in slices, so that a worker that must end leaves between two of them. */
 function enterCapture(device: Device, pool: number): number {
   const deadline = new Deadline(WAIT_MS);
   for (;;) {
@@ -162,7 +162,7 @@ function entered<T>(device: Device, pool: number, fn: (stream: Stream) => T): T 
   const enter = () => belongingStream(device, enterCapture(device, pool));
   let stream = enter();
   try {
-    // An error on a stream is sticky: only the thread whose work made it may meet it.
+    // An error on a stream is sticky, and only the thread whose work caused it may get it.
     if (dropFailed(stream)) {
       nativeGraphs().leaveCapture(device.handle);
       stream = enter();
@@ -176,7 +176,10 @@ function entered<T>(device: Device, pool: number, fn: (stream: Stream) => T): T 
   }
 }
 
-/** A function that enqueues device work has done so when it returns: TypeError for a promise. */
+/**
+ * Throws TypeError for a promise, because a function that enqueues device work must have done so
+ * when it returns.
+ */
 export function checkEnqueued(what: string, result: unknown): void {
   if (typeof (result as { then?: unknown } | undefined)?.then !== 'function') return;
   void Promise.resolve(result).catch(() => {});
@@ -184,7 +187,7 @@ export function checkEnqueued(what: string, result: unknown): void {
 }
 
 export interface Captured<T> {
-  /** ready to replay, on whatever stream of the device */
+  /** ready to replay, on any stream of the device */
   readonly exec: GraphExec;
   readonly nodeCount: number;
   /** what the function returned */
@@ -192,8 +195,8 @@ export interface Captured<T> {
 }
 
 /**
- * Captures what `fn` enqueues on the shared capture stream. Whatever goes wrong, the capture is
- * ended; the error names `what`, and the cause is the first thing that went wrong.
+ * Captures the work that `fn` enqueues on the shared capture stream. If anything fails, the capture
+ * is ended, and the error names `what` and has the first failure as its cause.
  */
 export function captureGraph<T>(
   device: Device,

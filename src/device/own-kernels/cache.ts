@@ -1,11 +1,11 @@
-/** Images that were made here, kept on disk by their content: the same source is compiled once. */
+/** Compiled images, kept on disk by their content: the same source is compiled once. */
 import { createHash } from 'node:crypto';
 import { constants } from 'node:fs';
 import { access, mkdir, mkdtemp, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { homedir, tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-/** Hex digits that say all of what they are made of. */
+/** Returns 40 hex digits that identify the content of all parts. */
 export function contentKey(...parts: readonly (string | Uint8Array)[]): string {
   const digest = createHash('sha256');
   for (const part of parts) digest.update(String(part.length)).update(':').update(part);
@@ -15,8 +15,9 @@ export function contentKey(...parts: readonly (string | Uint8Array)[]): string {
 let folder: Promise<string> | undefined;
 
 /**
- * HOTSLOT_CACHE, else hotslot's folder in the user's cache, open to this user alone since what lies
- * there is run; one in the system's temporary folder where that cannot be.
+ * Returns the directory `kernels` in HOTSLOT_CACHE, else in hotslot's directory of the user's
+ * cache. Only this user may write there, because its files are executed. If that is impossible, it
+ * returns a new directory in the system's temporary directory.
  */
 function place(): Promise<string> {
   folder ??= (async () => {
@@ -31,7 +32,7 @@ function place(): Promise<string> {
       const { uid, mode } = await stat(wanted);
       if (uid === process.getuid?.() && (mode & 0o022) === 0) return wanted;
     } catch {
-      // Then there is no such place.
+      // The directory cannot be used.
     }
     return mkdtemp(join(tmpdir(), 'hotslot-kernels-'));
   })();
@@ -39,7 +40,8 @@ function place(): Promise<string> {
 }
 
 /**
- * The path of the file of this name: there already, or made by `make` at the path that it is given.
+ * Returns the path of the file of this name, which exists already, or which `make` writes at the
+ * path it is called with.
  */
 export async function cached(name: string, make: (path: string) => Promise<void>): Promise<string> {
   const path = join(await place(), name);
@@ -48,7 +50,7 @@ export async function cached(name: string, make: (path: string) => Promise<void>
     () => false,
   );
   if (there) return path;
-  // Whole or not at all: another process may make the same.
+  // The file appears whole or not at all, because another process may make the same.
   const temporary = `${path}.${process.pid}.${Math.random().toString(36).slice(2)}`;
   try {
     await make(temporary);
@@ -59,6 +61,6 @@ export async function cached(name: string, make: (path: string) => Promise<void>
   return path;
 }
 
-/** The path of a file with these bytes. */
+/** Returns the path of a file with these bytes. */
 export const cachedBytes = (bytes: Uint8Array, ending: string): Promise<string> =>
   cached(`${contentKey(bytes)}${ending}`, (path) => writeFile(path, bytes));

@@ -1,6 +1,6 @@
 /**
- * The system's compilers, for what drivers do not compile themselves: a shared library for host
- * devices, PTX, SPIR-V and AMD's code objects, with the flags of our own images
+ * The system's compilers, for images that drivers do not compile themselves: a shared library for
+ * host devices, PTX, SPIR-V and AMD's code objects. They get the flags of our own images
  * (native/CMakeLists.txt). Results are kept on disk by their content.
  */
 import { spawn } from 'node:child_process';
@@ -12,14 +12,14 @@ import { cached, contentKey } from './cache.ts';
 import { headers, type KernelSource, kernelsIn, nativeFolder } from './source.ts';
 
 interface Ran {
-  /** null: there is no such program */
+  /** null if the program does not exist */
   status: number | null;
   said: string;
 }
 
 function run(program: string, args: readonly string[], cwd: string): Promise<Ran> {
   return new Promise((resolve) => {
-    // hipcc would take nvcc for its compiler where it finds one.
+    // hipcc would use nvcc as its compiler if it finds one.
     const child = spawn(program, args, {
       cwd,
       env: { ...process.env, LC_ALL: 'C', HIP_PLATFORM: 'amd' },
@@ -34,7 +34,7 @@ function run(program: string, args: readonly string[], cwd: string): Promise<Ran
 
 const versions = new Map<string, Promise<string | null>>();
 
-/** What a program says of its version; null where it cannot be run. */
+/** Returns a program's output for --version, or null if it cannot be run. */
 function versionOf(program: string): Promise<string | null> {
   let known = versions.get(program);
   if (!known) {
@@ -46,7 +46,7 @@ function versionOf(program: string): Promise<string | null> {
   return known;
 }
 
-/** The first of these that are all there. */
+/** Returns the first candidate whose tools all exist. */
 async function firstOf(
   candidates: readonly (readonly string[])[],
 ): Promise<readonly string[] | null> {
@@ -56,7 +56,7 @@ async function firstOf(
   return null;
 }
 
-/** 14 first: our own images are its. */
+/** Version 14 is first, because it makes our own images. */
 const numbered = (...names: string[]) =>
   [14, 15, 16, 17, 18, 19, 20, 21]
     .map((version) => names.map((name) => `${name}-${version}`))
@@ -66,14 +66,14 @@ const own = (variable: string) =>
   process.env[variable] ? [[process.env[variable] as string]] : [];
 const rounding = ['-O2', '-ffp-contract=off'];
 
-/** A format of images: what makes it, out of in.gk beside gk.hpp. */
+/** A format of images, and the tools that make it from in.gk next to gk.hpp. */
 interface Format {
   ending: string;
   /** first choice first */
   tools(): (readonly string[])[];
   missing: string;
   source(source: KernelSource, kernels: readonly string[]): string;
-  /** programs with their arguments, one after the other; the last one writes `out` */
+  /** programs with their arguments, one after the other, of which the last one writes `out` */
   steps(tools: readonly string[], out: string): (readonly [program: string, ...args: string[]])[];
 }
 
@@ -193,14 +193,14 @@ export const codeObject = (arch: string): Format => ({
   ],
 });
 
-/** Why this format cannot be made here, or null. */
+/** Returns the tools that are missing for this format, or null. */
 export async function missingFor(format: Format): Promise<string | null> {
   return (await firstOf(format.tools())) === null ? format.missing : null;
 }
 
 /**
- * The path of the image that the source makes. Throws UNAVAILABLE without the tools, COMPILE with
- * what they say.
+ * Returns the path of the image that the source makes. Throws UNAVAILABLE without the tools,
+ * COMPILE with their output.
  */
 export async function compileWith(
   format: Format,

@@ -1,6 +1,6 @@
 /**
- * How kernels that a program brings are declared: what each takes, and how much of its tensors it
- * touches.
+ * Declarations of kernels that a program supplies: the arguments of each, and how much of its
+ * tensors it touches.
  */
 import { checkCount, checkKeys, describeValue } from '../../base/checks.ts';
 import { checkDType, type DType, dtypes } from '../../base/dtype.ts';
@@ -14,40 +14,43 @@ export interface LaunchNumbers {
 }
 
 /**
- * What a kernel takes: tensors, then whole numbers (`gk_i64`), then reals (`gk_real`, float32), in
- * this order.
+ * The arguments of a kernel: tensors, then whole numbers (`gk_i64`), then reals (`gk_real`,
+ * float32), in this order.
  */
 export interface KernelDeclaration {
   /** dtype of each tensor, at most 12 */
   tensors: readonly DType[];
-  /** how many whole numbers, at most 12 */
+  /** count of whole numbers, at most 12 */
   wholes?: number;
-  /** how many reals, at most 8 */
+  /** count of reals, at most 8 */
   reals?: number;
-  /** the first of the tensors are written, the others only read; without it all count as written */
+  /**
+   * count of the first tensors that are written, while the others are only read. By default all
+   * count as written
+   */
   writes?: number;
   /**
-   * elements of the first tensor that a block makes together, where its threads do not make one
-   * each (GK_EACH_TILE)
+   * elements of the first tensor that a block makes together, if its threads do not make one each
+   * (GK_EACH_TILE)
    */
   outputsPerBlock?: number;
   /**
-   * The bytes that such a launch touches of each tensor, from its first element on: a launch with
-   * less is refused. Throws what else is wrong with the numbers. Without it lengths are not
-   * checked: a kernel that runs past a tensor's end runs into whatever lies there.
+   * Returns the bytes that such a launch touches of each tensor, from its first element on: a
+   * launch with less throws. It may throw for other wrong numbers. Without `need` lengths are not
+   * checked: a kernel that runs past a tensor's end runs into the memory after it.
    */
   need?: (numbers: LaunchNumbers) => readonly number[];
 }
 
 /**
- * A kernel on a device. It can be posted to another thread, which launches it there; `need` stays
- * behind.
+ * A kernel on a device. It can be posted to another thread, which launches it there without its
+ * `need`.
  */
 export interface LoadedKernel {
   readonly name: string;
   /**
-   * of the module that it is part of, on the device that it was loaded on; `index`: which of its
-   * kernels
+   * handle of its module, on the device on which that was loaded. `index`: the kernel's number in
+   * the module
    */
   readonly handle: number;
   readonly index: number;
@@ -57,35 +60,35 @@ export interface LoadedKernel {
   readonly writes: number;
 }
 
-/** An image: its bytes, or where it lies. */
+/** An image: its bytes, or its path or URL. */
 export type KernelImage = Uint8Array | URL | string;
 
-/** What a program brings: kernels by name, and a source or images that hold them. */
+/** Kernels that a program supplies, by name, and a source or images that hold them. */
 export interface KernelsToLoad<K extends string = string> {
-  /** for messages; without it 'kernels' */
+  /** name in messages, default 'kernels' */
   name?: string;
   /**
-   * a `.gk` source, or the URL of a file that holds one; compiled where there is no image for the
-   * device's family
+   * a `.gk` source, or the URL of a file that holds one, compiled if `images` lacks the device's
+   * family
    */
   source?: string | URL;
   /**
-   * Ready images by family, of several the first that the driver takes: for `host` a shared library
-   * with the C interface of native/kernels/library.h, for `cuda` PTX or a cubin, for `rocm` a code
-   * object, for `xpu` SPIR-V.
+   * Ready images by family, of which the first that the driver accepts is used. A `host` image is a
+   * shared library with the C interface of native/kernels/library.h. A `cuda` image is PTX or a
+   * cubin, a `rocm` image a code object, and an `xpu` image SPIR-V.
    */
   images?: { readonly [F in DeviceFamily]?: KernelImage | readonly KernelImage[] };
   kernels: { readonly [N in K]: KernelDeclaration };
 }
 
-/** A declaration with everything said. */
+/** A declaration with all defaults filled in. */
 export type Declared = Required<Omit<KernelDeclaration, 'need'>> &
   Pick<KernelDeclaration, 'need'> & { name: string };
 
 const MAX = { tensors: 12, wholes: 12, reals: 8, kernels: 1024 } as const;
 const KEYS = ['tensors', 'wholes', 'reals', 'writes', 'outputsPerBlock', 'need'];
 
-/** Throws for what cannot be; the declarations in their order. */
+/** Returns the declarations in their order. Throws for invalid ones. */
 export function checkDeclarations(
   kernels: Readonly<Record<string, KernelDeclaration>>,
 ): Declared[] {
@@ -130,7 +133,7 @@ export function checkDeclarations(
 
 const needs = new WeakMap<LoadedKernel, NonNullable<KernelDeclaration['need']>>();
 
-/** The kernels of a loaded module, by name. */
+/** Returns the kernels of a loaded module, by name. */
 export function loadedKernels<K extends string>(
   handle: number,
   declared: readonly Declared[],
@@ -151,7 +154,7 @@ export function loadedKernels<K extends string>(
   return Object.fromEntries(all) as Record<K, LoadedKernel>;
 }
 
-/** Whether it is a kernel that was loaded, here or in another thread. */
+/** Returns whether `value` is a kernel that was loaded, in this thread or another one. */
 export function isLoadedKernel(value: unknown): value is LoadedKernel {
   const kernel = value as Partial<LoadedKernel> | null | undefined;
   return (
@@ -161,14 +164,17 @@ export function isLoadedKernel(value: unknown): value is LoadedKernel {
   );
 }
 
-/** Throws unless the tensors have what the kernel's `need` asks for, where it has one here. */
+/**
+ * Throws unless the tensors have the bytes that the kernel's `need` returns, if this thread has its
+ * `need`.
+ */
 export function checkNeed(
   kernel: LoadedKernel,
   tensors: readonly { readonly dtype: DType; readonly spanBytes: number }[],
   { wholes, reals }: LaunchNumbers,
 ): void {
   const need = needs.get(kernel);
-  // What is no such launch at all, the launch itself says.
+  // If the arguments do not match the declaration, the launch itself throws.
   if (!need || tensors.length !== kernel.tensors.length) return;
   if (tensors.some(({ dtype }, i) => dtype !== kernel.tensors[i])) return;
   const asked = need({ wholes, reals });

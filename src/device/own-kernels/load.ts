@@ -1,5 +1,5 @@
 /**
- * Loads kernels that a program brings onto a device: from a ready image, or from a source that is
+ * Loads kernels that a program supplies onto a device: from a ready image, or from a source that is
  * compiled here.
  */
 import { readFile } from 'node:fs/promises';
@@ -25,8 +25,8 @@ import { headers, type KernelSource, readSource } from './source.ts';
 const families = ['host', 'cuda', 'rocm', 'xpu'] as const satisfies readonly DeviceFamily[];
 
 /**
- * The kernels on this device, by name; loaded once per device and process, however often this is
- * asked.
+ * Returns the kernels on this device, by name. They are loaded once per device and process, for any
+ * number of calls.
  */
 export async function loadKernels<K extends string>(
   device: { readonly handle: number; readonly family: DeviceFamily; readonly name: string },
@@ -79,7 +79,7 @@ export async function loadKernels<K extends string>(
   return put([{ name: path, image: device.family === 'host' ? path : await readFile(path) }], null);
 }
 
-/** An image that was read; `path`: where it lies. */
+/** An image that was read. `path`: its file. */
 interface Ready {
   name: string;
   bytes: Uint8Array;
@@ -109,9 +109,9 @@ async function read(family: DeviceFamily, image: KernelImage): Promise<Ready> {
   }
 }
 
-/** What an image is, as far as its first bytes tell, and whose. */
+/** Returns the kind and the family of an image, as far as its first bytes show. */
 function kindOf(bytes: Uint8Array): { kind: string; family: DeviceFamily } | null {
-  // None, or none any more: the memory was transferred away.
+  // The array is empty, or its buffer was transferred.
   if (bytes.length === 0) return null;
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   if (bytes.length >= 20 && view.getUint32(0) === 0x7f454c46) {
@@ -150,7 +150,7 @@ function checked(family: DeviceFamily, image: Ready): Ready {
 }
 
 /**
- * As the native call takes it: a library for the host by its path, everything else by its bytes.
+ * An image for the native call: a library for the host by its path, every other image by its bytes.
  */
 interface Named {
   name: string;

@@ -1,6 +1,6 @@
 /**
- * A `.gk` source: what it says, what it is called in a compiler's messages, and the words it is
- * written in.
+ * A `.gk` source: its text, its name in a compiler's messages, and the headers that define its
+ * words.
  */
 
 import { readFileSync } from 'node:fs';
@@ -17,15 +17,16 @@ export interface KernelSource {
 }
 
 /**
- * The package's folder of native sources: gk.hpp, and what a library for host devices is made with.
+ * The package's directory of native sources: gk.hpp, and the sources from which a library for host
+ * devices is made.
  */
 export const nativeFolder = `${packageRoot(import.meta.url)}native/`;
 
 let included: { name: string; text: string }[] | undefined;
 
 /**
- * What a source may include: gk.hpp, the words it is written in, stands before it; functions.gk has
- * exp, log and their like.
+ * Returns the headers that a source may include. gk.hpp, which defines the words of a source, is
+ * put before it. functions.gk has exp, log and similar functions.
  */
 export function headers(): readonly { name: string; text: string }[] {
   included ??= ['gk.hpp', 'functions.gk'].map((name) => ({
@@ -35,7 +36,7 @@ export function headers(): readonly { name: string; text: string }[] {
   return included;
 }
 
-/** A string is the source itself, a URL the file that holds it. */
+/** Reads a source: a string is the source itself, a URL the file that holds it. */
 export async function readSource(name: string, source: string | URL): Promise<KernelSource> {
   if (typeof source === 'string') return { text: source, file: `${name}.gk` };
   if (!(source instanceof URL) || source.protocol !== 'file:')
@@ -54,7 +55,7 @@ export async function readSource(name: string, source: string | URL): Promise<Ke
   }
 }
 
-/** The names of the kernels in a source, in order. */
+/** Returns the names of the kernels in a source, in order. */
 export function kernelsIn(text: string): string[] {
   const code = text.replace(/\/\*[\s\S]*?\*\/|\/\/.*$/gm, ' ');
   return [...code.matchAll(/\bGK_KERNEL\s+([A-Za-z_]\w*)\s*\(/g)].map(([, name]) => name as string);

@@ -1,6 +1,6 @@
 /**
- * A backend's slots seen from an actor's thread: the same native operations over the same handles,
- * nothing owned. The operations themselves, which the backend uses too.
+ * A backend's slots in an actor's thread: the same native operations over the same handles, without
+ * ownership. The backend uses these operations too.
  */
 import { answered } from '../../base/addon.ts';
 import type { Device } from '../device.ts';
@@ -10,14 +10,14 @@ import { newSubmitter, type Submitter, TransferMode } from './native.ts';
 
 const State = { none: 0, submitted: 1, copied: 2 } as const;
 
-/** Of slots that nothing was submitted for. */
+/** Returns the shared state of slots without a submission. */
 export function unarmed(slots: number): ArmedSlots {
   const states = new Int32Array(new SharedArrayBuffer(4 * slots));
   return { states, bytes: new Float64Array(new SharedArrayBuffer(8 * slots)) };
 }
 
-// A slot's arming has one writer at a time, its owner (I1). The state, which is stored last, says
-// that the bytes are there.
+// A slot's arming has one writer at a time, its owner (Slot-1). The state, which is stored last,
+// says that the bytes are there.
 
 export const isArmed = ({ states }: ArmedSlots, slot: number): boolean =>
   Atomics.load(states, slot) !== State.none;
@@ -39,8 +39,8 @@ export function submitArmed(
 }
 
 /**
- * Host seconds spent on a deferred copy; 0 when none was made: the first wait makes it, later ones
- * only order behind it.
+ * Returns the host seconds spent on a deferred copy, or 0 if none was made. The first wait makes
+ * the copy, and later ones only order the stream after it.
  */
 export function waitArmed(
   submitter: Submitter,

@@ -1,6 +1,6 @@
 /**
  * The contract of a transfer backend: how a slot's rows get from shared host memory to the device,
- * and when they are there. Names and meanings follow UniLab's ReplayTransferBackend; the submit and
+ * and when they are there. Names and meanings follow UniLab's ReplayTransferBackend. The submit and
  * poll actors use it like any caller.
  */
 
@@ -31,9 +31,9 @@ export interface SubmitH2dOptions {
   /** labels of the span, nothing else */
   metadata?: Readonly<Record<string, unknown>>;
   /**
-   * told of the submission at once; with `traceDeviceEvents`, and where the device can measure,
-   * told of the copy's own time ('gpu/replay_pipeline_batch_h2d') by the readyQuery or
-   * synchronizeReady that finds it done
+   * called with the submission at once. With `traceDeviceEvents`, and if the device can measure,
+   * the readyQuery or synchronizeReady that finds the copy done calls it with the copy's own time
+   * ('gpu/replay_pipeline_batch_h2d')
    */
   traceRecorder?: (span: {
     name: string;
@@ -49,19 +49,22 @@ export interface SubmitH2dOptions {
 export interface BackendOptions {
   ringDepth: number;
   /**
-   * make events that measure each copy; true by default where the device can. Untimed events cost
-   * less to ask for.
+   * make events that measure each copy, by default if the device can. Untimed events cost less to
+   * query
    */
   timed?: boolean;
 }
 
-/** How a backend in another thread finds the same slots: handles and shared flags, no objects. */
+/**
+ * Handles and shared flags, but no objects, by which a backend in another thread finds the same
+ * slots.
+ */
 export interface SharedTransferBackend {
   readonly device: string;
   readonly mode: TransferMode;
   readonly stream: number;
   readonly copied: readonly number[];
-  /** events recorded before each copy; empty when nothing is timed */
+  /** events recorded before each copy, empty if nothing is timed */
   readonly begins: readonly number[];
   readonly hosts: readonly number[];
   readonly hostOffsets: readonly number[];
@@ -69,7 +72,7 @@ export interface SharedTransferBackend {
   readonly armed: ArmedSlots;
 }
 
-/** What was submitted, per slot, in memory that threads share. */
+/** The submissions of each slot, in memory that threads share. */
 export interface ArmedSlots {
   /** 0 until submitted, then 1, and 2 once a deferred copy was made */
   readonly states: Int32Array;
@@ -92,40 +95,41 @@ export interface ReplayTransferBackend extends Disposable {
   readonly supportsAsyncSubmit: boolean;
   readonly supportsTimingEvents: boolean;
   readonly ringDepth: number;
-  /** what did not go as wanted and was done otherwise, in words */
+  /** texts about requests that failed and were fulfilled in another way */
   readonly warnings: readonly string[];
-  /** seconds that the last consumer-side copy took; 0 unless copies are deferred */
+  /** seconds that the last consumer-side copy took, 0 unless copies are deferred */
   readonly lastWaitCopyTimeS: number;
-  /** One view per slot, over shared memory; all or nothing. */
+  /** Registers one view per slot, over shared memory, all or none. */
   registerHostSlots(slots: readonly Uint8Array[]): void;
-  /** One tensor per slot, freed by close(). */
+  /** Allocates one tensor per slot, which close() frees. */
   allocateDeviceSlots(options: { shape: readonly number[]; dtype: DType }): Tensor[];
-  /** Host seconds spent submitting. */
+  /** Submits a copy, and returns the host seconds spent submitting. */
   submitH2d(options: SubmitH2dOptions): number;
   /**
-   * The same without checks, for the submit actor: `bytes` from the start of the slot's host
+   * Does the same without checks, for the submit actor: `bytes` from the start of the slot's host
    * buffer.
    */
   submitSlot(slot: number, bytes: number): number;
   /**
-   * The slot's next tick begins: not submitted, and a deferred copy that was not waited for is
-   * dropped.
+   * Begins the slot's next tick: the slot counts as not submitted, and a deferred copy that was not
+   * waited for is dropped.
    */
   clearReady(slot: number): void;
   /**
-   * True when the slot was submitted and its copy is done (deferred: as soon as it was submitted).
+   * Returns true if the slot was submitted and its copy is done (deferred: as soon as it was
+   * submitted).
    */
   readyQuery(slot: number): boolean;
-  /** Resolves when the slot's copy is done; at once when nothing was submitted. */
+  /** Resolves when the slot's copy is done, or at once if nothing was submitted. */
   synchronizeReady(slot: number): Promise<void>;
   /**
-   * Orders `stream` (the current one by default) behind the slot's copy; never waits on the host.
+   * Orders `stream` (the current one by default) after the slot's copy, without a wait on the host.
    */
   waitCurrentStreamForReady(slot: number, stream?: Stream): void;
   /** The slots' `copied` events. */
   readonly readyEvents: readonly number[];
-  /** For another thread; see AttachedTransferBackend. */
+  /** Returns the handles and flags for an AttachedTransferBackend in another thread. */
   share(): SharedTransferBackend;
-  /** Waits for copies in flight, then unregisters and frees. Twice is fine. */
+  /** Waits for copies in flight, then unregisters and frees. It is idempotent. */
   close(): void;
 }

@@ -13,9 +13,9 @@ import {
 import { type TransferChoice, TransferMode } from './native.ts';
 
 /**
- * A backend for `device` with `ringDepth` slots. 'cpu' means 'host:0'. `transfer` chooses how the
- * host device copies: 'immediate' on its copy stream (the default), 'deferred' to the consumer's
- * stream, 'direct' not at all (pack writes the device buffer), 'auto' directly too; GPUs copy at
+ * Makes a backend for `device` with `ringDepth` slots. 'cpu' means 'host:0'. `transfer` chooses how
+ * the host device copies: 'immediate' on its copy stream (the default), 'deferred' to the
+ * consumer's stream, 'direct' and 'auto' not at all (pack writes the device buffer). GPUs copy at
  * once. `timed: false` saves the events that measure copies. Throws for an unknown device, and
  * ERR_HOTSLOT_UNAVAILABLE for a family that cannot be used here.
  */
@@ -51,7 +51,7 @@ export function buildReplayTransferBackend(options: {
   });
 }
 
-/** Throws a TypeError unless it is a way to copy, or 'auto'. */
+/** Throws a TypeError unless `transfer` is a TransferMode or 'auto'. */
 export function checkTransfer(transfer: unknown): TransferChoice {
   if (transfer !== 'auto' && !Object.hasOwn(TransferMode, transfer as string))
     throw typeError(

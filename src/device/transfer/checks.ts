@@ -1,10 +1,10 @@
-/** What a backend is given, held against its slots; throws at the door. */
+/** Checks of a backend's arguments against its slots, before any side effect. */
 import { describeValue } from '../../base/checks.ts';
 import { rangeError, typeError } from '../../base/errors.ts';
 import { isShared } from '../../shm/memory.ts';
 import { Tensor } from '../device.ts';
 
-/** One view per slot, each over shared memory. */
+/** Checks that there is one view per slot, each over shared memory. */
 export function checkHostSlots(slots: readonly Uint8Array[], depth: number): void {
   if (!Array.isArray(slots))
     throw typeError(`registerHostSlots takes an array of Uint8Array, got ${describeValue(slots)}`);
@@ -19,7 +19,8 @@ export function checkHostSlots(slots: readonly Uint8Array[], depth: number): voi
 }
 
 /**
- * From the start of the slot's host buffer to the start of its device buffer, all of the latter.
+ * Checks a copy from the start of the slot's host buffer to the start of its device buffer, which
+ * fills `dst`.
  */
 export function checkCopy(
   { slot, src, dst }: { slot: number; src: Uint8Array; dst: Tensor },

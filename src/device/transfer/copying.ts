@@ -1,6 +1,6 @@
 /**
- * The transfer backend: host slots registered all or nothing, copies on the device's own copy
- * stream, an event per slot, and an end that waits. Its names are in families.ts.
+ * The transfer backend: host slots registered all or none, copies on its own copy stream, an event
+ * per slot, and a close() that waits. families.ts has its public names.
  */
 
 import { ThreadEnding } from '../../base/addon.ts';
@@ -26,9 +26,9 @@ import type {
 import { checkCopy, checkHostSlots } from './checks.ts';
 import { newSubmitter, type Submitter, TransferMode } from './native.ts';
 
-/** events and slots are made per place in the ring */
+/** largest depth, because events and slots are made per place in the ring */
 const MAX_DEPTH = 1024;
-/** Closing gives copies in flight this long before it refuses and says so. */
+/** Milliseconds that close() gives copies in flight before it throws. */
 const DRAIN_MS = 5000;
 
 export class CopyingTransferBackend extends Owner implements ReplayTransferBackend {
@@ -43,11 +43,11 @@ export class CopyingTransferBackend extends Owner implements ReplayTransferBacke
   readonly warnings: string[] = [];
   readonly #stream: Stream;
   #copied: DeviceEvent[] = [];
-  /** recorded before each copy; none when nothing is timed */
+  /** recorded before each copy, none if nothing is timed */
   #begins: DeviceEvent[] = [];
-  /** what to tell of a timed copy once it is done, per slot */
+  /** report of a timed copy, called when it is done, per slot */
   readonly #spans = new Map<number, () => void>();
-  /** see submitArmed; shared with every thread that attached */
+  /** see submitArmed: shared with every thread that attached */
   readonly #armed: ArmedSlots;
   #registered: HostMemory[] = [];
   #hostViews: Uint8Array[] = [];
@@ -86,10 +86,10 @@ export class CopyingTransferBackend extends Owner implements ReplayTransferBacke
     this.#armed = unarmed(ringDepth);
   }
 
-  /** How the driver reaches the registered slots; null before registration and after close. */
+  /** How the driver reaches the registered slots, null before registration and after close. */
   get #hostKind(): HostKind | null {
     if (this.#registered.length === 0) return null;
-    // One that is not pinned makes all of them count as that.
+    // If one slot is not pinned, all of them count as not pinned.
     return (
       this.#registered.find(({ kind }) => kind === 'pageable')?.kind ??
       (this.#registered[0] as HostMemory).kind
@@ -199,8 +199,8 @@ export class CopyingTransferBackend extends Owner implements ReplayTransferBacke
     traceRecorder({ name: 'replay_pipeline_batch_h2d', seconds, args: { ...more, ...facts } });
     const begin = this.#begins[slot];
     if (traceDeviceEvents && begin) {
-      // The copy stream's own time is known once the copy is done: told by the call that finds it
-      // so.
+      // The copy stream's own time is known after the copy, and the call that finds it done reports
+      // it.
       this.#spans.set(slot, () => {
         const ms = (this.#copied[slot] as DeviceEvent).elapsedMs(begin);
         traceRecorder({ name: 'gpu/replay_pipeline_batch_h2d', seconds: ms / 1000, args: facts });
@@ -222,7 +222,7 @@ export class CopyingTransferBackend extends Owner implements ReplayTransferBacke
   readyQuery(slot: number): boolean {
     this.#checkSlot(slot);
     if (!isArmed(this.#armed, slot)) return false;
-    // Nothing on a stream of ours is to be waited for.
+    // Other modes have no copy on a stream of ours.
     if (this.mode !== TransferMode.immediate) return true;
     const done = (this.#copied[slot] as DeviceEvent).query();
     if (done) this.#tellSpan(slot);
@@ -278,8 +278,8 @@ export class CopyingTransferBackend extends Owner implements ReplayTransferBacke
   }
 
   /**
-   * Every copy is followed by its slot's event. A sticky error counts as drained: nothing of that
-   * stream runs any more.
+   * Waits for each slot's event, which follows its copy. A sticky error counts as drained, because
+   * that stream runs no more work.
    */
   #drained(): boolean {
     const deadline = new Deadline(DRAIN_MS);

@@ -1,4 +1,4 @@
-/** UniLab's names of the backend: the same one, for some families of devices. */
+/** UniLab's names of the backend, each for some families of devices. */
 import { checkKeys } from '../../base/checks.ts';
 import { typeError } from '../../base/errors.ts';
 import { checkDevice } from '../checks.ts';
@@ -9,9 +9,9 @@ import { CopyingTransferBackend } from './copying.ts';
 import type { TransferMode } from './native.ts';
 
 /**
- * For NVIDIA's and AMD's GPUs: the driver's copy engine copies out of slots pinned in the shared
- * memory itself. When the driver does not pin them it copies from pageable memory; `hostMemoryKind`
- * and a warning say so.
+ * The backend for NVIDIA's and AMD's GPUs: the driver's copy engine copies out of slots pinned in
+ * the shared memory itself. If the driver does not pin them, it copies from pageable memory, and
+ * `hostMemoryKind` and a warning say so.
  */
 export class CudaLikeReplayTransferBackend extends CopyingTransferBackend {
   constructor(device: Device, options: BackendOptions) {
@@ -19,7 +19,9 @@ export class CudaLikeReplayTransferBackend extends CopyingTransferBackend {
   }
 }
 
-/** For Intel's GPUs: likewise, out of slots that the driver imports in place where it can. */
+/**
+ * The backend for Intel's GPUs, likewise, out of slots that the driver imports in place if it can.
+ */
 export class XpuReplayTransferBackend extends CopyingTransferBackend {
   constructor(device: Device, options: BackendOptions) {
     super(checkFamily('XpuReplayTransferBackend', device, ['xpu']), options);
@@ -27,9 +29,9 @@ export class XpuReplayTransferBackend extends CopyingTransferBackend {
 }
 
 /**
- * The portable one: copies on the host device's copy stream. Mode `deferred` is for devices that
- * the consumer's thread must submit to; with `direct` pack writes the device buffer itself, which
- * only the host device allows.
+ * The portable backend, which copies on the host device's copy stream. Mode `deferred` is for
+ * devices to which the consumer's thread must submit. With `direct` pack writes the device buffer
+ * itself, which only the host device allows.
  */
 export class HostCopyReplayTransferBackend extends CopyingTransferBackend {
   constructor(device: Device, options: BackendOptions & { mode?: TransferMode }) {

@@ -5,24 +5,29 @@
 import { checkLayout, loadAddon } from '../../base/addon.ts';
 
 export interface Submitter {
-  /** Enqueues the copy of `bytes` and the slot's `copied` event; the host seconds it took. */
+  /**
+   * Enqueues the copy of `bytes` and the slot's `copied` event, and returns the host seconds it
+   * took.
+   */
   submit(slot: number, bytes: number): number;
   /**
-   * Orders a stream behind the slot's copy; with bytes, makes the deferred copy on it first. The
-   * host seconds it took.
+   * Orders a stream after the slot's copy. With bytes, it makes the deferred copy on that stream
+   * first. Returns the host seconds it took.
    */
   waitReady(stream: number, slot: number, bytes: number): number;
   close(): void;
 }
 
 export interface Poller {
-  /** How many watched events became done, after helping the device for at most `ns`. */
+  /**
+   * Helps the device for at most `ns`, and returns the count of watched events that became done.
+   */
   check(ns: number): number;
   /** Sleeps on the thread's bell until an event is done, the bell rang, or `ms` are over. */
   wait(seen: number, ms: number): number;
   /**
-   * The thread goes to sleep in JavaScript: completions no longer ring it, and the device does not
-   * count on its help.
+   * Declares that the thread sleeps in JavaScript: completions no longer ring it, and the device
+   * does not count on its help.
    */
   away(): void;
   back(): void;
@@ -31,19 +36,19 @@ export interface Poller {
 
 export interface Replayer {
   /**
-   * True: done. Like every answer here it must be looked at before the slot is handed on; see
-   * answered().
+   * Launches the graph of a slot. Like every answer here, the result must pass answered() before
+   * the slot is handed on.
    */
   launch(slot: number, mailboxOffset: number): true;
-  /** `spent` alone, for an update whose graph was launched before its actor died. */
+  /** Records `spent` alone, for an update whose graph was launched before its actor died. */
   mark(slot: number, mailboxOffset: number): true;
   drained(): boolean;
   close(): void;
 }
 
-/** How host bytes reach the device buffer; submit.node numbers them in this order. */
+/** How host bytes reach the device buffer. submit.node numbers the modes in this order. */
 // No device here needs `deferred`, the consumer's copy on its own stream: it is UniLab's. It costs
-// the negated arming words, a mode of submit.node, and a second event behind a manual tick.
+// the arming words, a mode of submit.node, and a second event after a manual tick.
 export const TransferMode = Object.freeze({
   immediate: 'immediate',
   deferred: 'deferred',
@@ -53,13 +58,13 @@ export type TransferMode = (typeof TransferMode)[keyof typeof TransferMode];
 /** 'auto': `direct` on the host device, `immediate` on GPUs. */
 export type TransferChoice = TransferMode | 'auto';
 
-/** What a watch word says; JavaScript writes pending, native code writes done. */
+/** Values of a watch word. JavaScript writes pending, and native code writes done. */
 export const Watch = { idle: 0, pending: 1, done: 2 } as const;
 
 interface SubmitterOptions {
   stream: number;
   copied: readonly number[];
-  /** one per slot, recorded before its copy; none when nothing is timed */
+  /** one per slot, recorded before its copy, none if nothing is timed */
   begins?: readonly number[];
   hosts: readonly number[];
   hostOffsets: readonly number[];
@@ -74,14 +79,13 @@ interface PollerOptions {
   /** when each event was seen done, ms */
   times: Float64Array;
   /**
-   * Divides the events into rings, one count each. Of a ring the events are asked for in its order,
-   * from the one that `oldest` says on, up to the first that is not done. Without it every event is
-   * asked for.
+   * Divides the events into rings, one count each. A ring's events are queried in its order, from
+   * its `oldest` on, up to the first that is not done. Without it every event is queried.
    */
   counts?: readonly number[];
   oldest?: Int32Array;
   bell?: Int32Array;
-  /** longest single sleep: short where completions cannot ring */
+  /** longest single sleep, short if completions cannot ring */
   sleepNs: number;
   spinNs: number;
 }
@@ -90,7 +94,7 @@ interface ReplayerOptions {
   stream: number;
   spent: readonly number[];
   graphs: readonly number[];
-  /** one per slot, recorded before its graph; none when nothing is timed */
+  /** one per slot, recorded before its graph, none if nothing is timed */
   begins?: readonly number[];
   /** begin and end of the last launch, ms */
   times: Float64Array;

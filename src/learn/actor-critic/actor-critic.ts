@@ -1,6 +1,6 @@
 /**
- * What learners with an actor and critics have in common: inputs, targets, critics' steps, the
- * order of it all.
+ * The common part of learners with an actor and critics: inputs, targets, critics' steps, and their
+ * order.
  */
 import { outsideBox } from '../../base/action-space.ts';
 import type { Device, Stream, Tensor } from '../../device/device.ts';
@@ -29,8 +29,7 @@ import { boxOf } from './squashed-gaussian.ts';
 type Floats = Tensor<'float32'>;
 
 /**
- * Columns of K × batchSize rows, float32, as strided views of packed rows or as tensors of their
- * own.
+ * Columns of K × batchSize rows, float32, as strided views of packed rows or as separate tensors.
  */
 export type ActorCriticBatch = Rows & {
   /** [rows, obsDim] */
@@ -38,32 +37,38 @@ export type ActorCriticBatch = Rows & {
   nextObs: Floats;
   /** [rows, actionDim], within the box */
   actions: Floats;
-  /** [rows, criticObsDim], where the learner was made with it */
+  /** [rows, criticObsDim], if the learner was made with it */
   criticObs?: Floats;
   nextCriticObs?: Floats;
 };
 
-/** What the learners made of this do their own way. */
+/** The hooks in which each of these learners does its own work. */
 export interface ActorHooks {
-  /** names of what a step may tell besides the critics' 'q': of the actor, or of a temperature */
+  /**
+   * events that a step may record in addition to the critics' 'q': of the actor, or of a
+   * temperature
+   */
   readonly events: readonly (`actor.${number}` | `alpha.${number}`)[];
-  /** writes the actions that follow nextObs; gives what is taken off their value, a column */
+  /**
+   * writes the actions after nextObs, and returns the cost that is subtracted from their value, a
+   * column
+   */
   nextActions(
     stream: Stream,
     nextObs: Floats,
     into: Floats,
     context: StepContext,
   ): Floats | undefined;
-  /** behind the critics' step */
+  /** after the critics' step */
   criticsStepped?(stream: Stream, context: StepContext): void;
   actorStep(stream: Stream, obs: Floats, context: StepContext): void;
-  /** with the critics' targets */
+  /** moves further targets, after the critics' targets */
   follow?(stream: Stream, tau: number): void;
   parts?(): [string, Part][];
   restored?(stream: Stream): void;
 }
 
-/** What they work on. */
+/** The tensors and networks on which the hooks work. */
 export interface CriticCore {
   readonly critics: Critics;
   /** float32: the numbers that `scalars` names */
@@ -77,20 +82,23 @@ export interface CriticCore {
   readonly column: Floats;
   /** [rows, actionDim]: the actions in the critics' input */
   readonly actions: Floats;
-  /** the gradient at those actions of minus what they are worth; the worth into critics.value */
+  /**
+   * returns the gradient at those actions of their negated mean value, and writes their values to
+   * critics.value
+   */
   pull(stream: Stream): Floats;
 }
 
-/** Both for the learners made of this. */
+/** Both are for the learners that extend ActorCritic. */
 export let criticCoreOf: (learner: ActorCritic) => CriticCore;
 export let beginWithHooks: (learner: ActorCritic, ways: ActorHooks) => void;
 
 export abstract class ActorCritic extends Learner {
-  /** the actor's network: a description */
+  /** description of the actor's network */
   readonly actor: Network;
   /**
-   * what collectors need, contiguous: the actor's parameters and, with a normaliser, means and
-   * factors behind them
+   * contiguous vector for collectors: the actor's parameters and, with a normalizer, means and
+   * factors after them
    */
   readonly published: Floats;
   /** the actor's flat vector, the first part of `published` */
@@ -146,9 +154,9 @@ export abstract class ActorCritic extends Learner {
       targetEvery: number;
       actorEvery: number;
       draws: readonly Draw[];
-      /** how many numbers `scalars` names */
+      /** count of the numbers that `scalars` names */
       numbers: number;
-      /** of the algorithm's own options */
+      /** from the algorithm's own options */
       settings: LearnerSettings;
     },
   ) {

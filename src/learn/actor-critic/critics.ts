@@ -1,6 +1,6 @@
 /**
- * Critics of one shape over one flat vector: targets, losses, one optimiser for all, and what an
- * actor is pulled by.
+ * Critics of one shape over one flat vector: targets, losses, one optimizer for all, and the
+ * gradient for an actor.
  */
 
 import { arrayOf } from '../../base/dtype.ts';
@@ -15,22 +15,22 @@ import type { Aim, Head } from './heads.ts';
 
 type Floats = Tensor<'float32'>;
 
-/** Which value of several critics an actor goes by. */
+/** The value of several critics that an actor maximizes. */
 export type ActorValue = 'first' | 'min' | 'mean';
 
 export class Critics extends Owner {
   readonly network: Network;
   readonly count: number;
-  /** one critic's flat vector behind the other's, and their targets' */
+  /** the critics' flat vectors, one after another, and their targets' */
   readonly parameters: Floats;
   readonly targets: Floats;
   readonly gradient: Floats;
   readonly optimiser: Adam;
   /**
-   * float32 [2], of what was learned last: the critics' losses together, the mean of their values
+   * float32 [2], of the last minibatch: the sum of the critics' losses, the mean of their values
    */
   readonly words: Floats;
-  /** float32 [rows, 1]: of what value() was last asked */
+  /** float32 [rows, 1]: the values of the last pull() */
   readonly value: Floats;
   readonly #rows: number;
   readonly #head: Head;
@@ -58,7 +58,7 @@ export class Critics extends Owner {
       critics: number;
       rows: number;
       actorValue: ActorValue;
-      /** float32 [2], somebody else's */
+      /** float32 [2], owned by the caller */
       words: Floats;
       seed: number;
     },
@@ -110,7 +110,7 @@ export class Critics extends Owner {
     return of.view({ shape: [this.#rows, 1], offset: j, strides: [this.count, 1] });
   }
 
-  /** Sets what the critics should say of the rows that lead to `next` [rows, inputs]. */
+  /** Computes the critics' targets for the rows that lead to `next` [rows, inputs]. */
   aim(stream: Stream, next: Floats, aim: Aim): void {
     this.#head.aim(
       stream,
@@ -120,8 +120,8 @@ export class Critics extends Owner {
   }
 
   /**
-   * The gradient of Σ over critics of mean over rows, from `input` [rows, inputs] and what was
-   * aimed at.
+   * Computes the gradient of Σ over critics of mean over rows, from `input` [rows, inputs] and the
+   * targets of aim().
    */
   measure(
     stream: Stream,
@@ -157,8 +157,8 @@ export class Critics extends Owner {
   }
 
   /**
-   * What an actor goes by: the value of `input` into this.value, and the gradient [rows, inputs] of
-   * minus its mean.
+   * Writes the value of `input` to this.value, and returns the gradient [rows, inputs] of its
+   * negated mean, by which an actor steps.
    */
   pull(stream: Stream, input: Floats): Floats {
     const { network, count } = this;
@@ -172,7 +172,7 @@ export class Critics extends Owner {
       );
     if (asked > 1) ops[this.#actorValue as 'min' | 'mean'](stream, this.value, this.#values);
     const least = asked > 1 && this.#actorValue === 'min';
-    // Where several say the least, each of them pulls.
+    // If several critics share the least value, the gradient of each counts.
     if (least) ops.eq(stream, this.#pulls, this.#values, this.value);
     if (least) ops.mul(stream, this.#pulls, this.#pulls, this.#up);
     for (let j = 0; j < asked; j++) {

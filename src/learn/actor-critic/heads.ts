@@ -1,6 +1,6 @@
 /**
- * What critics say of a row: one number, or a distribution over atoms. Values, targets, losses and
- * their gradients.
+ * Heads of critics, which make one number of a row or a distribution over atoms: values, targets,
+ * losses and their gradients.
  */
 import type { Device, Stream, Tensor } from '../../device/device.ts';
 import { guardConstruction, Owner, own } from '../../device/owner.ts';
@@ -14,13 +14,12 @@ export type CriticKind =
   | { kind: 'scalar' }
   | {
       kind: 'categorical';
-      /** values that a distribution is made of, evenly spaced from min to max; default 101 */
+      /** count of a distribution's values, evenly spaced from min to max, default 101 */
       atoms?: number;
       min: number;
       max: number;
       /**
-       * logarithms of probabilities are held at this and above in the loss; default −30 for SAC,
-       * none for TD3
+       * lower limit of logarithms of probabilities in the loss, default −30 for SAC, none for TD3
        */
       logFloor?: number;
     };
@@ -33,23 +32,29 @@ export interface Aim {
 }
 
 export interface Head extends Owner {
-  /** numbers that a critic makes of a row */
+  /** numbers that a critic makes for a row */
   readonly width: number;
   /**
-   * targets of all critics, from what the j-th target critic makes of the next rows; asked one by
-   * one
+   * computes the targets of all critics, from the j-th target critic's output for the next rows,
+   * which is requested one by one
    */
   aim(stream: Stream, next: (j: number) => Floats, aim: Aim): void;
-  /** of critic j: the gradient at its output, rows of (loss, value), and how far off each row is */
+  /**
+   * writes for critic j the gradient at its output, rows of (loss, value), and each row's absolute
+   * TD error or cross-entropy
+   */
   miss(
     stream: Stream,
     j: number,
     output: Floats,
     into: { dOutput: Floats; terms: Floats; off: Floats; weights: Floats },
   ): void;
-  /** each row's value by a critic's output, into a column */
+  /** writes each row's value, by a critic's output, to a column */
   value(stream: Stream, output: Floats, into: Floats): void;
-  /** the gradient at the output from that at the value: columns, or one number for all rows */
+  /**
+   * writes the gradient at the output from the gradient at the value: columns, or one number for
+   * all rows
+   */
   pull(stream: Stream, output: Floats, dOutput: Floats, value: Floats, dValue: Floats): void;
 }
 
@@ -69,10 +74,10 @@ class ScalarHead extends Owner implements Head {
   readonly width = 1;
   readonly #rows: number;
   readonly #goals: readonly Floats[];
-  /** of the next rows, less their cost */
+  /** values of the next rows, less their cost */
   readonly #values: readonly Floats[];
   readonly #critics: number;
-  /** the one action of a row; what a number is multiplied with where it is said again */
+  /** the index of a row's only action, and the factor by which a number is repeated */
   readonly #nought: Floats;
   readonly #one: Floats;
 

@@ -1,4 +1,4 @@
-/** What learners with an actor and critics are told, and the networks made of it. */
+/** Options of learners with an actor and critics, and the networks made from them. */
 import { checkCount, checkFlag, checkKeys, describeValue } from '../../base/checks.ts';
 import { rangeError, typeError } from '../../base/errors.ts';
 import type { AdamOptions } from '../adam.ts';
@@ -17,62 +17,62 @@ export interface ActorOptions {
   /** floats of an observation, and of an action */
   obsDim: number;
   actionDim: number;
-  /** the box of actions: one number for all, or one for each; default −1 and 1 */
+  /** the box of actions: one number for all, or one for each, default −1 and 1 */
   actionLow?: number | readonly number[];
   actionHigh?: number | readonly number[];
-  /** neurons of the actor's hidden layers; default [256, 256] */
+  /** neurons of the actor's hidden layers, default [256, 256] */
   actorHidden?: readonly number[];
-  /** layer norm between linear layers and activations; default false */
+  /** layer norm between linear layers and activations, default false */
   layerNorm?: boolean;
   /** default 'relu' */
   activation?: keyof typeof between;
   /**
-   * running normalisation of observations, whose statistics are published behind the actor's
-   * parameters. Critics with observations of their own (criticObsDim) see those as they are.
-   * Default false
+   * running normalization of observations, with statistics that are published after the actor's
+   * parameters. Critics with their own observations (criticObsDim) see those unchanged. Default
+   * false
    */
   normaliser?: boolean | NormaliserOptions;
 }
 
 export interface ActorCriticOptions extends ActorOptions {
-  /** rows of one minibatch; an update of K × batchSize rows makes K steps */
+  /** rows of one minibatch. An update of K × batchSize rows makes K steps */
   batchSize: number;
   /**
-   * floats of what critics see instead of obs: the batch's criticObs and nextCriticObs; default:
-   * they see obs
+   * floats of the critics' observations, the batch's criticObs and nextCriticObs. Default: critics
+   * see obs
    */
   criticObsDim?: number;
-  /** neurons of the critics' hidden layers; default [256, 256] */
+  /** neurons of the critics' hidden layers, default [256, 256] */
   criticHidden?: readonly number[];
-  /** how many; default 2 */
+  /** count of critics, default 2 */
   critics?: number;
-  /** what a critic says of a row; default { kind: 'scalar' } */
+  /** output of a critic for a row, default { kind: 'scalar' } */
   critic?: CriticKind;
   /**
-   * all critics learn the least of their targets (Fujimoto et al., 2018), else each its own;
-   * default: true of scalar ones
+   * true: all critics learn the least of their targets (Fujimoto et al., 2018), false: each learns
+   * its own. Default: true for scalar critics
    */
   clippedDouble?: boolean;
-  /** which critic an actor goes by */
+  /** the value of the critics that an actor maximizes */
   actorValue?: ActorValue;
-  /** discount of one step, for batches without `discounts` of their own; default 0.99 */
+  /** discount of one step, for batches without `discounts`, default 0.99 */
   gamma?: number;
-  /** target ← tau · online + (1 − tau) · target; default 0.005 */
+  /** target ← tau · online + (1 − tau) · target, default 0.005 */
   tau?: number;
   /** steps from one move of the targets to the next */
   targetEvery?: number;
-  /** steps from one of the actor to the next */
+  /** steps from one step of the actor to the next */
   actorEvery?: number;
-  /** the number of the first step, from which those every so many are counted; default 0 */
+  /** number of the first step, from which targetEvery and actorEvery count, default 0 */
   firstUpdate?: number;
-  /** factor of the batch's rewards; default 1 */
+  /** factor of the batch's rewards, default 1 */
   rewardScale?: number;
   /** default learningRate 3e-4, else as Adam's */
   actorOptimiser?: AdamOptions;
   criticOptimiser?: AdamOptions;
-  /** largest norm of the actor's gradient, and of all critics' together; default: no clipping */
+  /** largest norm of the actor's gradient, and of all critics' together, default: no clipping */
   maxGradNorm?: number;
-  /** of first weights and of the random numbers; default 0 */
+  /** seed of the initial weights and of the random numbers, default 0 */
   seed?: number;
 }
 
@@ -107,7 +107,7 @@ export const actorCriticKeys = [
   'seed',
 ] as const;
 
-/** The part of options that a policy is made of. */
+/** Returns the options that `keys` name, such as a policy's. */
 export function actorOf<O extends ActorOptions>(options: O, keys: readonly string[]): O {
   return Object.fromEntries(Object.entries(options).filter(([key]) => keys.includes(key))) as O;
 }
@@ -136,7 +136,7 @@ function hidden(
   return { layers, last };
 }
 
-/** What of an actor's options its weights do not show. */
+/** Returns the settings of an actor that its weights do not show. */
 export function actorSettings(options: ActorOptions): LearnerSettings {
   const { activation = 'relu', layerNorm: norm = false, actionDim } = options;
   const { low, high } = boxOf(actionDim, options);
@@ -145,7 +145,7 @@ export function actorSettings(options: ActorOptions): LearnerSettings {
   return { activation, layerNorm: norm, actionLow: low, actionHigh: high, normaliser: how };
 }
 
-/** From observations to `outputs` numbers, `behind` them. */
+/** Returns a network from observations to `outputs` numbers, followed by the layers `behind`. */
 export function actorNetwork(
   options: ActorOptions,
   outputs: (actionDim: number) => number,
@@ -165,14 +165,14 @@ export function actorNetwork(
   ]);
 }
 
-/** From observations and actions, side by side, to `outputs` numbers. */
+/** Returns a network from observations and actions, side by side, to `outputs` numbers. */
 export function criticNetwork(options: ActorCriticOptions, outputs: number): Network {
   const { obsDim, actionDim, criticObsDim = obsDim, criticHidden = [256, 256] } = options;
   const { layers, last } = hidden('criticHidden', criticObsDim + actionDim, criticHidden, options);
   return new Network([...layers, linear(last, outputs)]);
 }
 
-/** With defaults where learners agree; throws for what is none. */
+/** Returns the options with the defaults that learners share. Throws for invalid options. */
 export function actorCriticOptions(
   what: string,
   options: ActorCriticOptions,
@@ -221,12 +221,12 @@ export function actorCriticOptions(
   };
 }
 
-/** How often something happens. */
+/** Checks a period in steps. */
 export function everyOf(name: string, value: number): number {
   return checkCount(name, value, 1, 2 ** 31 - 1);
 }
 
-/** A learner's optimiser: what it was told, clipped as the learner says. */
+/** Returns an optimizer's options: those given, and the learner's maxGradNorm. */
 export function optimiserOf(
   name: string,
   given: AdamOptions | undefined,

@@ -1,4 +1,4 @@
-/** Acting by what a learner publishes: on the calling thread, without a device. */
+/** Policies that act with published weights, on the calling thread and without a device. */
 import { checkCount, checkFlag, checkKeys, describeValue } from '../../base/checks.ts';
 import { arrayOf } from '../../base/dtype.ts';
 import { rangeError, typeError } from '../../base/errors.ts';
@@ -10,37 +10,40 @@ import { normaliserOption, normaliserOptions } from '../normaliser.ts';
 import { type ActorOptions, actorKeys, actorNetwork } from './options.ts';
 import { boxOf, type GaussianOptions, gaussianKeys, gaussianOptions } from './squashed-gaussian.ts';
 
-/** What actions are made of: the box, and random numbers. */
+/** Inputs of the actions in addition to the network's outputs: the box, and random numbers. */
 type Making = ReturnType<typeof boxOf> & { n: number; actionDim: number; random: Random };
-/** From the network's outputs of n rows to actions. */
+/** Makes actions from the network's outputs for n rows. */
 type Fill = (outputs: Float32Array, actions: Float32Array, making: Making) => void;
 
 /**
- * What a policy does when it draws nothing: held within ±meanClamp, squashed where its network does
- * not, scaled to the box, cut off.
+ * A policy that draws nothing: outputs are limited to ±meanClamp, squashed unless the network does
+ * so, scaled to the box, and cut off at its ends.
  */
 export interface GreedyActor {
   /** the published vector, as it was loaded */
   readonly vector: Float32Array;
-  /** within which normalised observations are held; undefined: they are not normalised */
+  /** limit of normalized observations, or undefined if they are not normalized */
   readonly clip: number | undefined;
   /** half widths and middles of the box, and its ends */
   readonly box: ReturnType<typeof boxOf>;
   /**
-   * of means that are squashed by tanh then; undefined where the network does it and the box cuts
-   * off
+   * limit of means before they are squashed by tanh, or undefined if the network squashes them and
+   * the box cuts off
    */
   readonly meanClamp: number | undefined;
 }
 
-/** For those who write a policy down in another form; not exported from the package. */
+/**
+ * Returns the greedy actor of a policy, for exports to other formats. The package does not export
+ * this function.
+ */
 export let greedyActor: (policy: ActorPolicy) => GreedyActor;
 
 export abstract class ActorPolicy {
   readonly network: Network;
   readonly actionDim: number;
   /**
-   * numbers of a published vector: the network's parameters and, with a normaliser, means and
+   * numbers of a published vector: the network's parameters and, with a normalizer, means and
    * factors
    */
   readonly length: number;
@@ -103,9 +106,9 @@ export abstract class ActorPolicy {
   }
 
   /**
-   * Actions [n, actionDim] for `obs`, n rows of observations, row-major. The array is good until
-   * the next call. Throws ERR_HOTSLOT_STATE_EMPTY until the policy has weights, RangeError where
-   * obs is not whole rows, n or more, or one of the n has NaN.
+   * Returns actions [n, actionDim] for `obs`, n rows of observations, row-major. The array is valid
+   * until the next call. Throws ERR_HOTSLOT_STATE_EMPTY until the policy has weights. Throws
+   * RangeError if obs is not n or more whole rows, or if one of the first n has NaN.
    */
   act(obs: Float32Array, n: number): Float32Array {
     checkObservations(obs, n, this.network.inputs);
@@ -136,15 +139,15 @@ export abstract class ActorPolicy {
 }
 
 export interface SacPolicyOptions {
-  /** the mean's action instead of one drawn; default false */
+  /** the mean's action instead of a drawn one, default false */
   greedy?: boolean;
-  /** of the random numbers; default 0 */
+  /** seed of the random numbers, default 0 */
   seed?: number;
 }
 
 export const sacPolicyKeys: readonly string[] = [...actorKeys, ...gaussianKeys];
 
-/** The stochastic actor of SAC: of the options of a SacLearner, those of the actor. */
+/** The stochastic actor of SAC, made from the actor's options of a SacLearner. */
 export class SacPolicy extends ActorPolicy {
   constructor(actor: ActorOptions & GaussianOptions, options: SacPolicyOptions = {}) {
     checkKeys('SacPolicy', actor, sacPolicyKeys);
@@ -174,13 +177,13 @@ export class SacPolicy extends ActorPolicy {
 }
 
 export interface Td3PolicyOptions {
-  /** deviation of the noise on actions, in half widths of the box; 0, the default, is greedy */
+  /** deviation of the noise on actions, in half widths of the box. 0, the default, is greedy */
   noise?: number;
-  /** of the random numbers; default 0 */
+  /** seed of the random numbers, default 0 */
   seed?: number;
 }
 
-/** The deterministic actor of TD3: of the options of a Td3Learner, those of the actor. */
+/** The deterministic actor of TD3, made from the actor's options of a Td3Learner. */
 export class Td3Policy extends ActorPolicy {
   constructor(actor: ActorOptions, options: Td3PolicyOptions = {}) {
     checkKeys('Td3Policy', actor, actorKeys);

@@ -1,6 +1,5 @@
 /**
- * Soft actor-critic (Haarnoja et al., 2018) as device work, with scalar critics or distributional
- * ones.
+ * Soft actor-critic (Haarnoja et al., 2018) as device work, with scalar or distributional critics.
  */
 
 import { checkCount, describeValue } from '../../base/checks.ts';
@@ -34,21 +33,21 @@ type Floats = Tensor<'float32'>;
 export interface SacOptions
   extends ActorCriticOptions,
     Omit<GaussianOptions, 'actionLow' | 'actionHigh'> {
-  /** steps of the actor each time its turn comes; default 1 */
+  /** steps of the actor each time its turn comes, default 1 */
   policyRepeats?: number;
-  /** 'auto', the default: learned; or a number that stays */
+  /** 'auto', the default, is learned, and a number stays constant */
   temperature?: 'auto' | number;
-  /** what it begins with when it is learned; default 1 */
+  /** initial value of a learned temperature, default 1 */
   initialTemperature?: number;
   /**
-   * whose log-probabilities it learns from: 'actor', new ones behind each step of the actor
-   * (CleanRL), or 'next', those of the critics' targets, behind each step of theirs (FastSAC);
-   * default 'actor' for scalar critics, 'next' for categorical ones
+   * log-probabilities from which the temperature learns. 'actor': new ones after each step of the
+   * actor (CleanRL). 'next': those of the critics' targets, after each critics' step (FastSAC).
+   * Default 'actor' for scalar critics, 'next' for categorical ones
    */
   temperatureFrom?: 'actor' | 'next';
   /** default: the critics' */
   temperatureOptimiser?: AdamOptions;
-  /** nats; default −actionDim */
+  /** in nats, default −actionDim */
   targetEntropy?: number;
 }
 
@@ -74,7 +73,7 @@ export class SacLearner extends ActorCritic {
   ] as const;
   /** float32 [1]: the temperature */
   readonly alpha: Floats;
-  /** undefined where the temperature is a number that stays */
+  /** undefined if the temperature is constant */
   readonly temperatureOptimiser: Adam | undefined;
   readonly #temperature: Temperature;
   readonly #common: CriticCore;
@@ -82,13 +81,15 @@ export class SacLearner extends ActorCritic {
   readonly #gaussian: SquashedGaussian;
   readonly #repeats: number;
   readonly #from: 'actor' | 'next' | 'nobody';
-  /** where the temperature learns from the next rows: 1 for log-probabilities that are not NaN */
+  /**
+   * 1 for log-probabilities that are not NaN, present if the temperature learns from the next rows
+   */
   readonly #known: Floats | undefined;
   readonly #nextLogProb: Floats;
   readonly #logProb: Floats;
 
   /**
-   * Allocates everything on `device`; first values are written in order of device.currentStream.
+   * Allocates everything on `device`. Initial values are written in order of device.currentStream.
    */
   constructor(device: Device, options: SacOptions) {
     const {
@@ -192,7 +193,7 @@ export class SacLearner extends ActorCritic {
     temperature.step(stream);
   }
 
-  /** Down the gradient of mean(alpha · log-probability − value). */
+  /** Steps the actor down the gradient of mean(alpha · log-probability − value). */
   #actorStep(stream: Stream, obs: Floats, context: StepContext): void {
     const { actor, alpha, actorOptimiser: optimiser } = this;
     const { critics, numbers, online, gradient, slopes, pass, column, actions, pull } =
@@ -231,7 +232,7 @@ export class SacLearner extends ActorCritic {
     }
   }
 
-  /** What acts by `published`, on the calling thread and without a device. */
+  /** Returns a policy that acts with `published`, on the calling thread and without a device. */
   policy(options: SacPolicyOptions = {}): SacPolicy {
     return new SacPolicy(actorOf(this.#options, sacPolicyKeys), options);
   }

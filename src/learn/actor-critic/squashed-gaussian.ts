@@ -14,25 +14,26 @@ import { ops } from '../ops/index.ts';
 
 type Floats = Tensor<'float32'>;
 
-/** By number in native/kernels/squashed_gaussian.gk. */
+/** Forms and corrections by their number in native/kernels/squashed_gaussian.gk. */
 export const logStdForms = { clamp: 0, tanh: 1 } as const;
 export const corrections = { scaled: 0, unscaled: 1, split: 2, exact: 3 } as const;
 
 export interface GaussianOptions {
-  /** the box: one number for all, or one for each; default −1 and 1 */
+  /** the box: one number for all, or one for each, default −1 and 1 */
   actionLow?: number | readonly number[];
   actionHigh?: number | readonly number[];
   /**
    * how a log deviation is kept within [min, max]: 'clamp' cuts it off (Haarnoja et al.,
-   * Stable-Baselines3), 'tanh' bends it (CleanRL); default { form: 'tanh', min: -5, max: 2 }
+   * Stable-Baselines3), 'tanh' bends it (CleanRL). Default { form: 'tanh', min: -5, max: 2 }
    */
   logStd?: { form?: 'tanh' | 'clamp'; min?: number; max?: number };
-  /** means are held within ±meanClamp before squashing; default: no limit */
+  /** limit of means to ±meanClamp before squashing, default: no limit */
   meanClamp?: number;
   /**
-   * what is taken off the log-probability for squashing, with s half the box's width and y the
-   * tanh: 'scaled', the default, ln(s (1 − y²) + 1e-6) (CleanRL); 'unscaled' ln(1 − y² + 1e-6)
-   * (Stable-Baselines3); 'split' that and ln(s + 1e-6) (UniLab); 'exact' ln(1 − y²) + ln s
+   * term subtracted from the log-probability for squashing, with s half the box's width and y the
+   * tanh. With 'scaled', the default: ln(s (1 − y²) + 1e-6) (CleanRL). With 'unscaled': ln(1 − y² +
+   * 1e-6) (Stable-Baselines3). With 'split': that and ln(s + 1e-6) (UniLab). With 'exact': ln(1 −
+   * y²) + ln s
    */
   correction?: 'scaled' | 'unscaled' | 'split' | 'exact';
 }
@@ -45,16 +46,16 @@ export const gaussianKeys = [
   'correction',
 ] as const;
 
-/** Numbers of an action, at most. */
+/** Largest count of an action's numbers. */
 const MAX_ACTIONS = 2 ** 20;
 
-/** Half widths and middles of a box. */
+/** Returns the ends, half widths and middles of a box. */
 export function boxOf(
   actionDim: number,
   options: Pick<GaussianOptions, 'actionLow' | 'actionHigh'>,
 ) {
-  // Each has bounds of its own, on the host: the engine ends the process where a list of them has
-  // no room.
+  // Each number has its own bounds in CPU memory, and the engine ends the process if a list of them
+  // does not fit.
   checkCount('actionDim', actionDim, 1, MAX_ACTIONS);
   const ends = (['actionLow', 'actionHigh'] as const).map((name, i) => {
     const given = options[name] ?? 2 * i - 1;
@@ -63,7 +64,7 @@ export function boxOf(
       throw typeError(`${name} must be a number or an array of them, got ${describeValue(given)}`);
     if (list.length !== actionDim)
       throw rangeError(`${name} must be ${actionDim} numbers, got ${list.length}`);
-    // What actors are clamped to lies within what was given, whatever float32 makes of it.
+    // Actors are clamped to ends within the given ones, after rounding to float32.
     const inwards = i === 0 ? lowEnd : highEnd;
     return list.map((end: number, j) => inwards(checkWithin(`${name}[${j}]`, end, -1e30, 1e30)));
   }) as [number[], number[]];
@@ -77,7 +78,7 @@ export function boxOf(
   return { low, high, scale, bias };
 }
 
-/** With defaults; throws for what is none. */
+/** Returns the options with defaults. Throws for invalid options. */
 export function gaussianOptions(options: GaussianOptions) {
   const { logStd = {}, correction = 'scaled', meanClamp = 1e30 } = options;
   checkKeys('logStd', logStd, ['form', 'min', 'max']);
@@ -96,7 +97,7 @@ function checkOneOf(name: string, value: unknown, known: object): void {
   );
 }
 
-/** For up to `rows` rows of `actionDim` actions. */
+/** A squashed Gaussian for up to `rows` rows of `actionDim` actions. */
 export class SquashedGaussian extends Owner {
   readonly actionDim: number;
   readonly rows: number;
@@ -129,9 +130,9 @@ export class SquashedGaussian extends Owner {
   }
 
   /**
-   * From `out` [rows, 2 · actionDim], means and raw log deviations side by side, and standard
-   * normal `noise` [rows, actionDim]: `action` [rows, actionDim] and its log-probability `logProb`
-   * [rows], in nats.
+   * Writes `action` [rows, actionDim] and its log-probability `logProb` [rows], in nats. `out`
+   * [rows, 2 · actionDim] has means and raw log deviations side by side. `noise` [rows, actionDim]
+   * is standard normal.
    */
   sample(stream: Stream, out: Floats, noise: Floats, action: Floats, logProb: Floats): void {
     checkStream('sample', stream);
@@ -150,8 +151,8 @@ export class SquashedGaussian extends Owner {
   }
 
   /**
-   * Gradient `dOut` at `out`, from that at the action, `dAction` [rows, actionDim], and `scale`
-   * times that at the log-probability, `dLogProb`: [rows], or [1] for all rows.
+   * Writes the gradient `dOut` at `out`, from the gradient `dAction` [rows, actionDim] at the
+   * action, and `scale` times `dLogProb` at the log-probability: [rows], or [1] for all rows.
    */
   backward(
     stream: Stream,

@@ -1,6 +1,6 @@
 /**
- * Twin delayed deterministic policy gradient (Fujimoto et al., 2018) as device work, with scalar
- * critics or distributional ones.
+ * Twin delayed deterministic policy gradient (Fujimoto et al., 2018) as device work, with scalar or
+ * distributional critics.
  */
 import { checkFlag, checkKeys } from '../../base/checks.ts';
 import type { Device, Stream, Tensor } from '../../device/device.ts';
@@ -24,33 +24,33 @@ import { boxOf } from './squashed-gaussian.ts';
 type Floats = Tensor<'float32'>;
 
 export interface Td3Options extends ActorCriticOptions {
-  /** deviation of the noise on the next actions, in half widths of the box; default 0.2 */
+  /** deviation of the noise on the next actions, in half widths of the box, default 0.2 */
   policyNoise?: number;
-  /** that noise is held within ±noiseClip, in the same; default 0.5 */
+  /** limit of that noise to ±noiseClip, in half widths of the box, default 0.5 */
   noiseClip?: number;
   /**
-   * the next actions are a target actor's, which follows; false: the actor's own (FastTD3); default
-   * true
+   * true, the default: the next actions are a target actor's, which follows the actor. With false
+   * they are the actor's own (FastTD3)
    */
   targetActor?: boolean;
   /**
-   * TD3+BC (Fujimoto and Gu, 2021), for data that nobody adds to: the actor's loss is mean((π(s) −
-   * a)²) − λ · mean(Q(s, π(s))), with λ = alpha / mean(|Q(s, π(s))|) of the minibatch, 0 where all
-   * of these values are 0; no gradient goes through λ. Actions count as they are in the batch.
-   * `alpha` is 2.5 unless said; 0 clones alone. Default: none of it
+   * TD3+BC (Fujimoto and Gu, 2021), for fixed data. The actor's loss is mean((π(s) − a)²) − λ ·
+   * mean(Q(s, π(s))). Here λ = alpha / mean(|Q(s, π(s))|) of the minibatch, or 0 if all of these
+   * values are 0. No gradient goes through λ. Actions count as they are in the batch. `alpha` is
+   * 2.5 by default, and 0 only clones. Default: off
    */
   behaviourCloning?: { alpha?: number };
 }
 
 const keys = [...actorCriticKeys, 'policyNoise', 'noiseClip', 'targetActor', 'behaviourCloning'];
 
-/** Of behaviour cloning, on the device. */
+/** Tensors of behavior cloning, on the device. */
 interface Cloning {
   /** [rows, actionDim]: the actor's actions less the batch's */
   readonly apart: Floats;
-  /** the same: the gradient at the actor's actions */
+  /** [rows, actionDim]: the gradient at the actor's actions */
   readonly pull: Floats;
-  /** [1] each: alpha, mean(|Q|), λ, the mean square of what is apart */
+  /** [1] each: alpha, mean(|Q|), λ, the mean square of `apart` */
   readonly alpha: Floats;
   readonly size: Floats;
   readonly factor: Floats;
@@ -75,7 +75,7 @@ export class Td3Learner extends ActorCritic {
   readonly #cloning: Cloning | undefined;
 
   /**
-   * Allocates everything on `device`; first values are written in order of device.currentStream.
+   * Allocates everything on `device`. Initial values are written in order of device.currentStream.
    */
   constructor(device: Device, options: Td3Options) {
     const {
@@ -164,8 +164,8 @@ export class Td3Learner extends ActorCritic {
   }
 
   /**
-   * Up the gradient of the mean value of its actions; with behaviour cloning also towards those of
-   * the batch.
+   * Steps the actor up the gradient of the mean value of its actions, and with behavior cloning
+   * also towards the batch's actions.
    */
   #actorStep(stream: Stream, obs: Floats, { record }: StepContext): void {
     const { actor, actorOptimiser: optimiser } = this;
@@ -174,7 +174,7 @@ export class Td3Learner extends ActorCritic {
     const cloning = this.#cloning;
     const loss = numbers.view({ shape: [1], offset: 2 });
     const y = actor.forward(stream, online, obs, pass);
-    // The batch's, until the actor's are in their place.
+    // These are the batch's actions, until the actor's overwrite them.
     if (cloning) ops.convert(stream, cloning.apart, actions);
     ops.mul(stream, actions, y, scale);
     ops.add(stream, actions, actions, bias);
@@ -194,7 +194,7 @@ export class Td3Learner extends ActorCritic {
   }
 
   /**
-   * Weighs the pull of the value against that of the batch's actions; `loss` becomes that of both.
+   * Adds the pull of the batch's actions to that of the value, and makes `loss` the loss of both.
    */
   #clone(
     stream: Stream,
@@ -206,7 +206,7 @@ export class Td3Learner extends ActorCritic {
     ops.abs(stream, column, critics.value);
     ops.mean(stream, size, column.view({ shape: [this.batchSize] }));
     ops.div(stream, factor, alpha, size);
-    // Values that are all 0 have no size to be scaled by: λ is 0, not Infinity.
+    // If all values are 0, λ is 0, not Infinity.
     ops.where(stream, factor, size, factor, size);
     ops.mul(stream, loss, loss, factor);
     ops.square(stream, pull, apart);
@@ -228,7 +228,7 @@ export class Td3Learner extends ActorCritic {
     });
   }
 
-  /** What acts by `published`, on the calling thread and without a device. */
+  /** Returns a policy that acts with `published`, on the calling thread and without a device. */
   policy(options: Td3PolicyOptions = {}): Td3Policy {
     return new Td3Policy(actorOf(this.#options, actorKeys), options);
   }

@@ -1,4 +1,4 @@
-/** SAC's temperature: learned, so that entropy stays about a target, or a number. */
+/** SAC's temperature: learned, so that entropy stays near a target, or constant. */
 import type { Device, Stream, Tensor } from '../../device/device.ts';
 import { guardConstruction, Owner, own } from '../../device/owner.ts';
 import { ACTOR_CRITIC_RATE, Adam, type AdamOptions } from '../adam.ts';
@@ -20,8 +20,8 @@ export class Temperature extends Owner {
   readonly #even: Floats;
 
   /**
-   * Begins with `first`. Without `target` it stays there. `words`, float32 [2], is where loss and
-   * alpha lie: somebody else's.
+   * Begins with `first`, and stays there without `target`. `words`, float32 [2], holds loss and
+   * alpha, and belongs to the caller.
    */
   constructor(
     device: Device,
@@ -48,15 +48,15 @@ export class Temperature extends Owner {
   }
 
   /**
-   * Replaces each NaN of log-probabilities [rows] by −target, which adds 0 to the loss: that of a
-   * row without a next observation. `known`, of the same shape, is written.
+   * Replaces each NaN of log-probabilities [rows], of a row without a next observation, by −target,
+   * which adds 0 to the loss. `known`, of the same shape, is overwritten.
    */
   skipNaN(stream: Stream, logProb: Floats, known: Floats): void {
     ops.eq(stream, known, logProb, logProb);
     ops.where(stream, logProb, known, logProb, this.#even);
   }
 
-  /** Its loss for log-probabilities [rows]. */
+  /** Computes the loss for log-probabilities [rows]. */
   measure(stream: Stream, logProb: Floats): void {
     const { loss } = this;
     ops.mean(stream, loss, logProb);
@@ -65,13 +65,13 @@ export class Temperature extends Owner {
     ops.neg(stream, loss, loss);
   }
 
-  /** One step by the loss last measured. */
+  /** Takes one step by the loss last measured. */
   step(stream: Stream): void {
     this.optimiser?.step(stream, this.loss);
     this.derive(stream);
   }
 
-  /** alpha = e^(ln alpha), where that is learned. */
+  /** Sets alpha = e^(ln alpha) if the temperature is learned. */
   derive(stream: Stream): void {
     if (this.optimiser) ops.exp(stream, this.alpha, this.log);
   }

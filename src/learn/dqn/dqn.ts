@@ -22,22 +22,22 @@ import { type QNetworkOptions, qNetwork, qNetworkKeys } from './policy.ts';
 type Floats = Tensor<'float32'>;
 
 export interface DqnOptions extends AdamOptions, QNetworkOptions {
-  /** rows of one minibatch; an update of K × batchSize rows makes K steps */
+  /** rows of one minibatch. An update of K × batchSize rows makes K steps */
   batchSize: number;
-  /** discount of one step, for batches without `discounts` of their own; default 0.99 */
+  /** discount of one step, for batches without `discounts`, default 0.99 */
   gamma?: number;
-  /** the online network chooses the next action, the target network values it; default true */
+  /** the online network chooses the next action, the target network values it, default true */
   double?: boolean;
-  /** Huber threshold of the TD error; 0 gives the mean squared error; default 1 */
+  /** Huber threshold of the TD error, default 1. 0 gives the mean squared error */
   huberDelta?: number;
   /**
-   * target ← tau·online + (1 − tau)·target at every step; default 0.005; not together with
+   * target ← tau·online + (1 − tau)·target at every step, default 0.005, not together with
    * targetEvery
    */
   tau?: number;
-  /** target ← online at every so many steps instead */
+  /** steps from one copy target ← online to the next, instead of tau */
   targetEvery?: number;
-  /** of the initial weights; default 0 */
+  /** seed of the initial weights, default 0 */
   seed?: number;
 }
 
@@ -53,7 +53,7 @@ const known = [
   ...adamKeys,
 ];
 
-/** Columns of K × batchSize rows, as strided views of packed rows or as tensors of their own. */
+/** Columns of K × batchSize rows, as strided views of packed rows or as separate tensors. */
 export type DqnBatch = Rows & {
   /** [rows, obsDim] */
   obs: Floats;
@@ -64,16 +64,16 @@ export type DqnBatch = Rows & {
 
 export class DqnLearner extends Learner {
   readonly scalars = ['loss', 'meanQ'] as const;
-  /** from observations to what the head takes: a description */
+  /** description of the network from observations to the head's input */
   readonly network: Network;
-  /** the online network's flat vector: what to publish to collectors */
+  /** the online network's flat vector, which is published to collectors */
   readonly parameters: Floats;
   /** the target network's flat vector */
   readonly target: Floats;
   readonly optimiser: Adam;
   readonly #options: DqnOptions;
   readonly #head: Q;
-  /** the network to values of actions */
+  /** the network from observations to values of actions */
   readonly #values: Network;
   readonly #gradient: Floats;
   readonly #online: readonly Floats[][];
@@ -86,13 +86,13 @@ export class DqnLearner extends Learner {
   readonly #targetPass: NetworkWorkspace;
   readonly #choicePass: NetworkWorkspace | undefined;
   readonly #terms: Floats;
-  /** the loss of one minibatch, where it is asked for */
+  /** the loss of one minibatch, if it is recorded */
   readonly #loss: Floats;
-  /** indices of actions that are stored as something else than floats */
+  /** indices of actions as floats, if they are stored in another dtype */
   readonly #actions: Floats;
 
   /**
-   * Allocates everything on `device`; the initial weights are written in order of
+   * Allocates everything on `device`. The initial weights are written in order of
    * device.currentStream.
    */
   constructor(device: Device, options: DqnOptions) {
@@ -168,8 +168,8 @@ export class DqnLearner extends Learner {
   }
 
   /**
-   * As Learner.update(); `out` takes the means of loss and value over all rows, of weighted losses
-   * where the batch has weights.
+   * Updates as Learner.update() does. `out` receives the means of loss and value over all rows, of
+   * weighted losses if the batch has weights.
    */
   override update(stream: Stream, batch: DqnBatch, out: Floats, options?: UpdateOptions): void {
     super.update(stream, batch, out, options);
@@ -230,15 +230,15 @@ export class DqnLearner extends Learner {
   }
 
   /**
-   * What acts greedily by the weights that its load() is given, on the calling thread and without a
-   * device.
+   * Returns a policy that acts greedily with the weights given to its load(), on the calling thread
+   * and without a device.
    */
   policy(): MlpPolicy {
     return new MlpPolicy(this.#values);
   }
 }
 
-/** Throws for options that there were once, saying what stands in their place. */
+/** Returns the settings that a resumed run must share. */
 function settingsOf(options: DqnOptions): LearnerSettings {
   const {
     double = true,
@@ -252,6 +252,7 @@ function settingsOf(options: DqnOptions): LearnerSettings {
   return { double, huberDelta, dueling, head: { ...head }, activation, ...follows };
 }
 
+/** Throws for renamed and removed options, with their replacement. */
 function refuse(options: object): void {
   if (typeof options !== 'object' || options === null) return;
   if ('nStep' in options)

@@ -1,6 +1,6 @@
 /**
- * What a Q network says of an action, one number or a distribution over atoms: targets, losses and
- * their gradients.
+ * Heads of a Q network, which makes one number of an action or a distribution over atoms: targets,
+ * losses and their gradients.
  */
 import type { Device, Stream, Tensor } from '../../device/device.ts';
 import { guardConstruction, Owner, own } from '../../device/owner.ts';
@@ -17,21 +17,21 @@ export type QHead =
   | { kind: 'scalar' }
   | {
       kind: 'categorical';
-      /** values that a distribution is made of, evenly spaced from min to max; default 51 */
+      /** count of a distribution's values, evenly spaced from min to max, default 51 */
       atoms?: number;
       min: number;
       max: number;
     };
 
 export interface Q extends Owner {
-  /** numbers that the network makes of an action */
+  /** numbers that the network makes for an action */
   readonly width: number;
   /**
-   * what should be said of each row: by the target network's output, of the action that `choice`
-   * likes best
+   * computes each row's target from the target network's output, for the action that is best in
+   * `choice`
    */
   aim(stream: Stream, target: Floats, choice: Floats, columns: Columns): void;
-  /** the gradient at the output, and rows of (loss, value of the action taken) */
+  /** writes the gradient at the output, and rows of (loss, value of the action taken) */
   miss(stream: Stream, output: Floats, dOutput: Floats, terms: Floats, columns: Columns): void;
 }
 
@@ -51,11 +51,11 @@ class ScalarQ extends Owner implements Q {
   readonly width = 1;
   readonly #how: QOptions;
   readonly #goal: Floats;
-  /** of batches that say which rows terminated */
+  /** for batches with `terminated` */
   readonly #discounts: Floats;
   /**
-   * the weight of all rows of a batch without weights, and where priorities go that nobody asked
-   * for
+   * the weight of all rows of a batch without weights, and memory for the priorities of a batch
+   * without them
    */
   readonly #one: Floats;
   readonly #unread: Floats;
@@ -110,7 +110,7 @@ class ScalarQ extends Owner implements Q {
 
 class CategoricalQ extends Owner implements Q {
   readonly width: number;
-  /** from what the network makes to a value of each action */
+  /** from the network's output to a value of each action */
   readonly #expectation: Layer;
   readonly #how: QOptions;
   readonly #min: number;
@@ -147,7 +147,7 @@ class CategoricalQ extends Owner implements Q {
     this.#picked = allocate(rows, atoms);
     this.#dPicked = allocate(rows, atoms);
     this.#goal = allocate(rows, atoms);
-    // The actions' numbers; behind them 0, which nothing is taken off.
+    // The actions' numbers, followed by 0: the cost of rows, and the gradient of actions not taken.
     this.#numbers = allocate(actions + 1).write(
       Float32Array.from({ length: actions + 1 }, (_, a) => (a < actions ? a : 0)),
     );
@@ -164,7 +164,7 @@ class CategoricalQ extends Owner implements Q {
     return this.#numbers.view({ shape: [1, 1], offset: action });
   }
 
-  /** The atoms of each row's action; NaN for one that is none. */
+  /** Copies the atoms of each row's action, or NaN for an invalid action. */
   #pick(stream: Stream, x: Floats, action: Floats): void {
     stream.fill(this.#picked, Number.NaN);
     for (let a = 0; a < this.#how.actions; a++) {

@@ -1,6 +1,6 @@
 /**
- * The network of a DQN, from the options that say what it is; and acting by it, on the calling
- * thread and without a device.
+ * The network of a DQN, made from its options, and a policy that acts with it on the calling
+ * thread, without a device.
  */
 import { checkCount, checkFlag, checkKeys, describeValue } from '../../base/checks.ts';
 import { rangeError, typeError } from '../../base/errors.ts';
@@ -14,35 +14,35 @@ import { Network } from '../network/network.ts';
 import { MlpPolicy } from '../policy.ts';
 import type { QHead } from './heads.ts';
 
-/** Of the options of a DqnLearner, those of its network. */
+/** The options of a DqnLearner that define its network. */
 export interface QNetworkOptions {
   /** floats of an observation */
   obsDim: number;
-  /** number of actions; the batch stores an action as its index */
+  /** number of actions, which a batch stores as indices */
   actions: number;
   /** neurons of the hidden layers, e.g. [120, 84] */
   hidden?: readonly number[];
-  /** between them; default 'relu' */
+  /** between them, default 'relu' */
   activation?: Activation;
   /**
-   * convolutions over `image` before the hidden layers, each followed by the activation; Mnih et
+   * convolutions over `image` before the hidden layers, each followed by the activation. Mnih et
    * al. (2015) have three
    */
   convolutions?: readonly (Conv2dOptions & { filters: number })[];
-  /** what an observation is for them; its product is obsDim */
+  /** shape of an observation for the convolutions, whose product is obsDim */
   image?: ImageShape;
   /**
-   * instead of `hidden`: layers from an observation to what a last linear layer reads, such as
+   * instead of `hidden`: layers from an observation to the input of a last linear layer, such as
    * convolutions
    */
   body?: readonly Layer[];
   /**
-   * the last layer makes a state's value and each action's advantage (Wang et al., 2016); default
+   * the last layer makes a state's value and each action's advantage (Wang et al., 2016), default
    * false
    */
   dueling?: boolean;
   /**
-   * what is said of an action: one number, or a distribution over atoms (Bellemare et al., 2017);
+   * output for an action: one number, or a distribution over atoms (Bellemare et al., 2017),
    * default scalar
    */
   head?: QHead;
@@ -60,7 +60,10 @@ export const qNetworkKeys = [
   'head',
 ] as const;
 
-/** From observations to what the head takes; with `values`, to a value of each action. */
+/**
+ * Returns the network from observations to the head's input, and `values`, the network to each
+ * action's value.
+ */
 export function qNetwork(options: QNetworkOptions): { network: Network; values: Network } {
   const { actions, dueling = false, head = { kind: 'scalar' } } = options;
   checkFlag('dueling', dueling);
@@ -76,7 +79,7 @@ export function qNetwork(options: QNetworkOptions): { network: Network; values: 
   return { network, values };
 }
 
-/** The layers before the last linear one, and how many numbers they make of an observation. */
+/** Returns the layers before the last linear one, and the count of numbers that they make. */
 function bodyOf(options: QNetworkOptions): { layers: readonly Layer[]; outputs: number } {
   const { obsDim, hidden, activation, body } = options;
   if (body === undefined) {
@@ -102,7 +105,7 @@ function bodyOf(options: QNetworkOptions): { layers: readonly Layer[]; outputs: 
 }
 
 /**
- * The convolutions, and how many numbers they make of an observation; null where there are none.
+ * Returns the convolutions and the count of numbers that they make, or null without convolutions.
  */
 function imageLayers(
   { obsDim, convolutions, image }: QNetworkOptions,
@@ -130,18 +133,18 @@ function imageLayers(
 /** Options of a DqnPolicy: plain data, which can be posted to a thread. */
 export interface DqnPolicyOptions extends QNetworkOptions {
   /**
-   * what an observation's numbers are multiplied by first, in float32: 1/255 where the learner sees
-   * the bytes of images so. Default 1
+   * factor of an observation's numbers, applied first, in float32: 1/255 if the learner scales the
+   * bytes of images so. Default 1
    */
   scale?: number;
 }
 
 /**
- * Greedy actions by what a DqnLearner publishes: in a collector's thread, where there is no
+ * Acts greedily with the weights that a DqnLearner publishes, in a collector's thread without a
  * learner.
  */
 export class DqnPolicy extends MlpPolicy {
-  /** what an observation's numbers are multiplied by first; a float32 */
+  /** factor of an observation's numbers, a float32 */
   readonly scale: number;
   #seen = new Float32Array(0);
 
@@ -163,7 +166,7 @@ export class DqnPolicy extends MlpPolicy {
   override values(obs: Float32Array, n: number): Float32Array {
     if (this.scale === 1 || !(obs instanceof Float32Array)) return super.values(obs, n);
     if (this.#seen.length !== obs.length) this.#seen = new Float32Array(obs.length);
-    // As the learner's `convert` and ONNX's Mul have it: one product of two float32.
+    // One product of two float32, as in the learner's `convert` and in ONNX's Mul.
     const end = Math.min(obs.length, n * this.network.inputs);
     for (let at = 0; at < end; at++) this.#seen[at] = (obs[at] as number) * this.scale;
     return super.values(this.#seen, n);

@@ -19,23 +19,23 @@ export type ImageShape = readonly [channels: number, height: number, width: numb
 export interface Conv2dOptions {
   /** pixels of the kernel's side, or of both sides, height first */
   kernel: number | readonly [height: number, width: number];
-  /** pixels from one place to the next, downwards and to the right; default 1 */
+  /** pixels from one place to the next, downwards and to the right, default 1 */
   stride?: number;
-  /** zeros around an image, fewer than the kernel's sides have pixels; default 0 */
+  /** zeros around an image, fewer than the kernel's sides have pixels, default 0 */
   padding?: number;
 }
 
-/** A convolution, which says what its images become. */
+/** A convolution with the shape of its output. */
 export interface Conv2d extends Layer {
-  /** of an image that it makes: what the next convolution takes */
+  /** shape of an output image, which the next convolution takes */
   readonly shape: ImageShape;
 }
 
 /**
- * A convolution of images [channels, height, width] into `filters` channels, as torch.nn.Conv2d
- * without dilation and groups: weight [filters, channels, kernel, kernel], bias [filters]; begins
- * within ±1/√(channels · kernel²). It keeps its patches, channels · kernel² floats for each place,
- * between forward and backward.
+ * Returns a convolution of images [channels, height, width] into `filters` channels, as
+ * torch.nn.Conv2d without dilation and groups: weight [filters, channels, kernel, kernel], bias
+ * [filters]. Initial values are within ±1/√(channels · kernel²). It keeps its patches, channels ·
+ * kernel² floats for each place, between forward and backward.
  */
 export function conv2d(image: ImageShape, filters: number, options: Conv2dOptions): Conv2d {
   if (!Array.isArray(image) || image.length !== 3)
@@ -80,7 +80,7 @@ export function conv2d(image: ImageShape, filters: number, options: Conv2dOption
   return ofKind({ kind: 'conv2d', sizes }, { ...made(sizes, 'none'), shape });
 }
 
-/** The convolution, with the activation behind it where a kernel does both. */
+/** Returns the convolution with the activation `act` after it, which a kernel includes. */
 function made(sizes: Sizes, act: Activation): Layer {
   const {
     channels,
@@ -106,8 +106,8 @@ function made(sizes: Sizes, act: Activation): Layer {
   ];
   const flat = (weight: Floats) => weight.view({ shape: [filters, k] });
   /**
-   * what forward keeps: the patches, and behind them the product by channels, whose room backward
-   * takes for its gradient
+   * memory that forward keeps: the patches, followed by the product by channels, which backward
+   * overwrites with its gradient
    */
   const parts = (kept: Floats, rows: number) => ({
     patches: kept.view({ shape: [k, rows * places] }),
@@ -164,7 +164,10 @@ function made(sizes: Sizes, act: Activation): Layer {
   return { ...layer, fuse };
 }
 
-/** On the calling thread: a place's patch is gathered once for all filters; sums run in double. */
+/**
+ * Convolves on the calling thread. A place's patch is gathered once for all filters, and sums run
+ * in double.
+ */
 function convolved(
   x: Float32Array,
   rows: number,

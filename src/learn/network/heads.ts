@@ -11,9 +11,9 @@ import type { Layer } from './layers.ts';
 type Floats = Tensor<'float32'>;
 
 /**
- * From rows of 1 + actions numbers, a state's value and each action's advantage, to actions'
- * values: value + advantage − the mean of the advantages (Wang et al., 2016). With `atoms` each of
- * them is that many numbers.
+ * Returns a layer that takes rows of 1 + actions numbers: a state's value and each action's
+ * advantage. It makes the actions' values: value + advantage − the mean of the advantages (Wang et
+ * al., 2016). With `atoms`, each of them is `atoms` numbers.
  */
 export function dueling(actions: number, options: { atoms?: number } = {}): Layer {
   checkCount('dueling: actions', actions);
@@ -63,13 +63,13 @@ export function dueling(actions: number, options: { atoms?: number } = {}): Laye
   return ofKind({ kind: 'dueling', actions, atoms }, layer);
 }
 
-/** A contiguous tensor as rows of so many. */
+/** Returns a contiguous tensor as rows of `columns` elements. */
 const rowsOf = (x: Floats, columns: number): Floats =>
   x.view({ shape: [x.size / columns, columns] });
 
 /**
- * From rows of count · atoms logits to the means of their distributions over atoms, evenly spaced
- * from min to max.
+ * Returns a layer from rows of count · atoms logits to the means of their distributions over atoms,
+ * evenly spaced from min to max.
  */
 export function expectation(
   count: number,

@@ -4,7 +4,7 @@
  */
 
 /**
- * y = x · weightᵀ + bias for `rows` rows, weight [outputs, inputs]; sums run in double. Rows go in
+ * y = x · weightᵀ + bias for `rows` rows, weight [outputs, inputs], with sums in double. Rows go in
  * pairs, an odd last one alone.
  */
 export function dense(
@@ -118,7 +118,7 @@ function one(
   return sum;
 }
 
-/** Each row less its mean, over √(variance + epsilon), · weight + bias. */
+/** y = (x − mean) / √(variance + epsilon) · weight + bias over each row. */
 export function normalised(
   x: Float32Array,
   rows: number,
@@ -144,8 +144,8 @@ export function normalised(
 const sigmoid = (v: number): number => 1 / (1 + Math.exp(-v));
 
 /**
- * The share of the normal distribution below x: a series where it converges soon, a continued
- * fraction beyond.
+ * Returns the share of the normal distribution below x: by a series for |x| < 3, which converges
+ * soon there, and by a continued fraction beyond.
  */
 function phi(x: number): number {
   const size = Math.abs(x);
@@ -175,7 +175,7 @@ const functions = {
 
 export type ActivationName = 'relu' | 'tanh' | keyof typeof functions;
 
-/** y = f(x) over the first `n` numbers; y may be x. */
+/** y = f(x) over the first `n` numbers. y may be x. */
 export function activate(name: ActivationName, x: Float32Array, n: number, y: Float32Array): void {
   if (name === 'relu') {
     for (let i = 0; i < n; i++) {

@@ -1,10 +1,10 @@
 /**
- * What the library's own layers are, for those who write a network down in another form. A layer of
- * somebody else's has no kind.
+ * Kinds of the library's own layers, for exports of a network to other formats. A layer that a user
+ * wrote has no kind.
  */
 import type { ActivationName } from './host.ts';
 
-/** What a layer does, beside its parameters; sizes in numbers of a row, or pixels. */
+/** The computation of a layer, without its parameters. Sizes are in numbers of a row, or pixels. */
 export type LayerKind =
   | { readonly kind: 'linear' | 'flatten' }
   | { readonly kind: 'activation'; readonly name: ActivationName }
@@ -28,18 +28,18 @@ export interface Conv2dSizes {
   readonly stride: number;
   readonly padding: number;
   readonly filters: number;
-  /** places of an image that it makes */
+  /** places of an output image */
   readonly high: number;
   readonly wide: number;
 }
 
 const kinds = new WeakMap<object, LayerKind>();
 
-/** Says what `layer` is, and gives it back. */
+/** Records the kind of `layer`, and returns the layer. */
 export function ofKind<L extends object>(kind: LayerKind, layer: L): L {
   kinds.set(layer, kind);
   return layer;
 }
 
-/** undefined of a layer that somebody else wrote. */
+/** Returns a layer's kind, or undefined for a layer that a user wrote. */
 export const kindOf = (layer: object): LayerKind | undefined => kinds.get(layer);

@@ -1,7 +1,4 @@
-/**
- * What a workspace knows of its last forward, so that a backward that does not belong to it is
- * refused.
- */
+/** The last forward of a workspace, by which a backward that does not belong to it is rejected. */
 
 import { stateError } from '../../base/errors.ts';
 import type { Tensor } from '../../device/device.ts';
@@ -10,24 +7,24 @@ type Floats = Tensor<'float32'>;
 type Parameters = readonly (readonly Floats[])[];
 
 /**
- * Two forwards in one workspace are no mistake by themselves, so only backward checks. It compares
- * places in memory, because views are made anew.
+ * Two forwards in one workspace are valid, so only backward checks. It compares places in memory,
+ * because views are new objects each time.
  */
 export class LastPass {
   #pass: { readonly input: Floats; readonly parameters: Parameters } | null = null;
-  /** backward has overwritten outputGradient, which has not been asked for since */
+  /** backward has overwritten outputGradient, which has not been read since */
   #spent = false;
 
-  /** Before a forward, which may fail half way. */
+  /** Forgets the last pass before a forward, which may fail half way. */
   forget(): void {
     this.#pass = null;
   }
-  /** After it. */
+  /** Records a pass after its forward. */
   forward(input: Floats, parameters: Parameters): void {
     this.#pass = { input, parameters };
     this.#spent = false;
   }
-  /** The caller may write to outputGradient. */
+  /** Allows another backward, because the caller may write to outputGradient. */
   renew(): void {
     this.#spent = false;
   }

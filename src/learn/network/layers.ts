@@ -1,6 +1,4 @@
-/**
- * Layers: what each makes of rows, and what of gradients, as launches over memory that is there.
- */
+/** Layers: the forward and backward pass of each, as launches over memory that exists. */
 import { checkCount, checkKeys } from '../../base/checks.ts';
 import type { Stream, Tensor } from '../../device/device.ts';
 import { type Activation, activations } from '../activation.ts';
@@ -12,7 +10,7 @@ import { kindOf, ofKind } from './kinds.ts';
 
 type Floats = Tensor<'float32'>;
 
-/** A layer's parameter, and how it begins: evenly within ±bound, or as one number. */
+/** A layer's parameter and its initial values: uniform within ±bound, or one number. */
 export interface ParameterShape {
   /** as torch calls it: 'weight', 'bias' */
   readonly name: string;
@@ -20,7 +18,7 @@ export interface ParameterShape {
   readonly initial: { readonly bound: number } | { readonly value: number };
 }
 
-/** What a pass through a layer works on. */
+/** The tensors of a pass through a layer. */
 export interface LayerPass {
   /** in the order of `parameters` */
   readonly parameters: readonly Floats[];
@@ -28,13 +26,13 @@ export interface LayerPass {
   readonly x: Floats;
   /** [rows, outputs] */
   readonly y: Floats;
-  /** [rows, keeps]: what forward leaves for backward */
+  /** [rows, keeps]: numbers that forward leaves for backward */
   readonly kept: Floats | undefined;
 }
 
 /**
- * And back: `dy` may be overwritten, `gradients` are; they and `dx` are there where somebody wants
- * them.
+ * The tensors of a backward pass. `dy` may be overwritten, and `gradients` are overwritten.
+ * `gradients` and `dx` are present if they are wanted.
  */
 export interface LayerReturn extends LayerPass {
   readonly dy: Floats;
@@ -44,31 +42,33 @@ export interface LayerReturn extends LayerPass {
   readonly scratch: Floats | undefined;
 }
 
-/** A layer of a Network; anybody may write one: launches only, so that a pass can be captured. */
+/**
+ * A layer of a Network. You may write your own: it only launches, so that a pass can be captured.
+ */
 export interface Layer {
   /** its name in errors: 'linear(17, 256)' */
   readonly name: string;
-  /** numbers of a row that it takes; undefined: any */
+  /** numbers of an input row, undefined for any */
   readonly inputs?: number;
-  /** numbers of a row that it makes of so many */
+  /** numbers of an output row, for `inputs` numbers of an input row */
   outputs(inputs: number): number;
   parameters(inputs: number): readonly ParameterShape[];
   /** floats of a row that forward leaves for backward */
   keeps?(inputs: number): number;
-  /** floats of a row that backward needs besides */
+  /** floats of a row that backward needs in addition */
   scratch?(inputs: number): number;
   forward(stream: Stream, pass: LayerPass): void;
   backward(stream: Stream, pass: LayerReturn): void;
-  /** its rows are its input's, for a place in the numbering of layers: it is passed over */
+  /** its output is its input: it counts in the numbering of layers, and is skipped */
   readonly passes?: true;
   /**
-   * this layer with the one behind it in one, where that is faster; it has this one's parameters,
-   * and behind them the other's
+   * this layer and the next one as one layer, if that is faster, with this layer's parameters
+   * followed by the next one's
    */
   fuse?(next: Layer): Layer | undefined;
   /**
-   * without a device, for policies: y [rows, outputs] of x [rows, inputs], row-major, x left as it
-   * is; both may be longer
+   * without a device, for policies: y [rows, outputs] from x [rows, inputs], row-major, without a
+   * change of x. Both may be longer
    */
   run?(
     x: Float32Array,
@@ -80,7 +80,8 @@ export interface Layer {
 }
 
 /**
- * y = x · weightᵀ + bias, weight [outputs, inputs], as torch.nn.Linear; begins within ±1/√inputs.
+ * y = x · weightᵀ + bias, weight [outputs, inputs], as torch.nn.Linear, with initial values within
+ * ±1/√inputs.
  */
 export function linear(inputs: number, outputs: number): Layer {
   checkCount('linear: inputs', inputs);
@@ -88,7 +89,7 @@ export function linear(inputs: number, outputs: number): Layer {
   return dense(inputs, outputs, 'none');
 }
 
-/** A linear layer, with the activation behind it where a kernel does both. */
+/** Returns a linear layer with the activation `act` after it, which a kernel includes. */
 function dense(inputs: number, outputs: number, act: Activation): Layer {
   const initial = { bound: 1 / Math.sqrt(inputs) };
   const shapes = [
@@ -134,7 +135,7 @@ function dense(inputs: number, outputs: number, act: Activation): Layer {
 }
 
 /**
- * Linear, layer normalisation and an activation: bias, normalisation and activation are one kernel,
+ * Linear, layer normalization and an activation: bias, normalization and activation are one kernel,
  * which keeps the product.
  */
 function denseNorm(linear: Layer, epsilon: number, act: ActivationName | null): Layer {
@@ -191,8 +192,8 @@ function denseNorm(linear: Layer, epsilon: number, act: ActivationName | null): 
 }
 
 /**
- * y = (x − mean) / √(variance + epsilon) · weight + bias over each row of n, as torch.nn.LayerNorm;
- * begins with ones and zeros.
+ * y = (x − mean) / √(variance + epsilon) · weight + bias over each row of n, as torch.nn.LayerNorm.
+ * Initial weights are 1 and biases 0.
  */
 export function layerNorm(n: number, options: { epsilon?: number } = {}): Layer {
   checkCount('layerNorm: n', n);
@@ -275,8 +276,8 @@ const asItIs: Layer = ofKind(
 );
 
 /**
- * Images as rows of numbers, which they are already: it stands where torch.nn.Flatten does, so that
- * names of parameters agree.
+ * Returns a layer that does nothing, because images are rows of numbers already. It takes the place
+ * of torch.nn.Flatten, so that names of parameters agree.
  */
 export const flatten = (): Layer => asItIs;
 
@@ -286,7 +287,7 @@ export const sigmoid = activation('sigmoid');
 export const silu = activation('silu');
 /** with the error function */
 export const gelu = activation('gelu');
-/** its approximation by tanh */
+/** gelu's approximation by tanh */
 export const geluTanh = activation('geluTanh');
 /** with alpha 1 */
 export const elu = activation('elu');

@@ -1,5 +1,6 @@
 /**
- * Layers in a row over one flat float32 vector: description, first values, and passes on a device.
+ * Layers in a row over one flat float32 vector: description, initial values, and passes on a
+ * device.
  */
 import { checkCount, checkFlag, checkKeys, describeValue } from '../../base/checks.ts';
 import { arrayOf, elementCount } from '../../base/dtype.ts';
@@ -22,9 +23,9 @@ export interface NetworkParameter {
   readonly offset: number;
 }
 
-/** A layer, or one with those behind it fused into it. */
+/** A layer, or a layer with the layers after it fused into it. */
 interface Stage {
-  /** the layer's number; of several the first's */
+  /** the layer's number, or the first one's of several */
   readonly index: number;
   readonly layer: Layer;
   readonly inputs: number;
@@ -44,7 +45,10 @@ export class Network {
   readonly parameters: readonly NetworkParameter[];
   readonly #stages: readonly Stage[];
 
-  /** Throws a RangeError naming both layers where one does not take what the one before makes. */
+  /**
+   * Throws a RangeError naming both layers if a layer's inputs differ from the outputs of the one
+   * before.
+   */
   constructor(layers: readonly Layer[]) {
     if (!Array.isArray(layers))
       throw typeError(`a Network takes an array of layers, got ${describeValue(layers)}`);
@@ -98,7 +102,8 @@ export class Network {
   }
 
   /**
-   * First values by `seed`, as each layer says: linear ones within ±1/√inputs, as torch draws them.
+   * Returns initial values by `seed`, as each layer specifies: linear layers within ±1/√inputs, as
+   * torch draws them.
    */
   initialise(seed: number): Float32Array {
     const random = new Random(seed);
@@ -111,8 +116,8 @@ export class Network {
   }
 
   /**
-   * The layers' parameters as views of a contiguous float32 vector of parameterCount: what forward
-   * and backward take.
+   * Returns the layers' parameters as views of a contiguous float32 vector of parameterCount, for
+   * forward and backward.
    */
   over(flat: Floats): Floats[][] {
     checkVector('parameters', flat, this.parameterCount);
@@ -122,7 +127,8 @@ export class Network {
   }
 
   /**
-   * Memory for a pass of `rows` rows; with `backward` also for the gradients. The caller closes it.
+   * Allocates memory for a pass of `rows` rows, and with `backward` also for the gradients. The
+   * caller closes it.
    */
   workspace(device: Device, rows: number, options: { backward?: boolean } = {}): NetworkWorkspace {
     checkKeys('workspace', options, ['backward']);
@@ -138,8 +144,8 @@ export class Network {
   }
 
   /**
-   * The network's output of `input` [rows, inputs] into the workspace, [rows, outputs];
-   * `parameters` is what over() gives.
+   * Writes the network's output for `input` [rows, inputs] into the workspace, and returns it,
+   * [rows, outputs]. `parameters` come from over().
    */
   forward(
     stream: Stream,
@@ -166,11 +172,11 @@ export class Network {
   }
 
   /**
-   * Gradients of the pass last run in `workspace`, from workspace.outputGradient [rows, outputs],
-   * which it overwrites, into `gradient` (what over() gives; overwritten, not added to; null where
-   * only the input's is wanted) and, when given, `inputGradient` [rows, inputs]. Throws
+   * Computes the gradients of the last pass in `workspace`, from workspace.outputGradient [rows,
+   * outputs], which it overwrites. It overwrites `gradient` (from over(), or null if only the
+   * input's gradient is wanted) and `inputGradient` [rows, inputs] if given. Throws
    * ERR_HOTSLOT_STATE_EMPTY unless that pass had this input and these parameters, and for a second
-   * time without a new pass or a new look at outputGradient.
+   * call without a new pass or a new read of outputGradient.
    */
   backward(
     stream: Stream,
@@ -208,8 +214,8 @@ export class Network {
   }
 
   /**
-   * The same without a device: a function of rows over a flat vector, which it reads at every call.
-   * Its array is good until the next.
+   * Returns the forward pass without a device: a function of rows over a flat vector, which it
+   * reads at every call. Its array is valid until the next call.
    */
   onHost(flat: Float32Array): (x: Float32Array, rows: number) => Float32Array {
     if (!(flat instanceof Float32Array) || flat.length !== this.parameterCount)
@@ -249,22 +255,22 @@ export class Network {
 
 let lastPass: (workspace: NetworkWorkspace) => LastPass;
 
-/** Where a pass lies: its memory, and where each layer's output and the gradient at it end. */
+/** Returns a pass's memory, and where each layer's output and the gradient at it end there. */
 export let passParts: (pass: NetworkWorkspace) => {
   memory: Tensor<'float32'>;
   parts: readonly { layer: number; what: string; end: number }[];
 };
 
 /**
- * What one pass writes: each layer's output (a linear layer and the `relu` or `tanh` behind it have
- * one) and what it keeps, and for backward the gradient at each output.
+ * The memory of one pass: each layer's output and kept numbers, and for backward the gradient at
+ * each output. A linear layer and the `relu` or `tanh` after it have one output.
  */
 export class NetworkWorkspace implements Disposable {
   readonly network: Network;
   readonly rows: number;
   /** per layer [rows, outputs] */
   readonly outputs: readonly Floats[];
-  /** likewise; empty when the workspace is for forward only */
+  /** likewise, empty if the workspace is for forward only */
   readonly gradients: readonly Floats[];
   readonly kept: readonly (Floats | undefined)[];
   readonly scratch: Floats | undefined;
@@ -291,7 +297,7 @@ export class NetworkWorkspace implements Disposable {
     const most = backward
       ? Math.max(0, ...stages.map(({ layer, inputs }) => layer.scratch?.(inputs) ?? 0))
       : 0;
-    // Tensors start on cache lines of their own: 16 floats.
+    // Each tensor starts on its own cache line of 16 floats.
     let at = 0;
     const places = [...widths, ...(backward ? widths : []), ...keeps, most].map((width) => {
       const place = { width, offset: at };
@@ -303,7 +309,7 @@ export class NetworkWorkspace implements Disposable {
       width === 0 ? undefined : this.#memory.view({ shape: [rows, width], offset }),
     );
     const n = widths.length;
-    // Tensors are padded to whole lines; what lies between them stays 0.
+    // Tensors are padded to whole lines, and the padding stays 0.
     this.#parts = places.slice(0, backward ? 2 * n : n).map(({ width, offset }, i) => ({
       layer: (stages[i % n] as Stage).index,
       what: i < n ? 'output' : 'gradient at the output',
@@ -320,8 +326,8 @@ export class NetworkWorkspace implements Disposable {
     return this.outputs.at(-1) as Floats;
   }
   /**
-   * Where the loss's gradient at the output belongs before each backward, which overwrites it: ask
-   * for it again then.
+   * Returns the tensor for the loss's gradient at the output. Each backward overwrites it: read
+   * this property again before the next one.
    */
   get outputGradient(): Floats {
     const last = this.gradients.at(-1);

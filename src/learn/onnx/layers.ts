@@ -5,14 +5,16 @@ import { type Conv2dSizes, kindOf, type LayerKind } from '../network/kinds.ts';
 import type { Network } from '../network/network.ts';
 import type { OnnxGraph } from './model.ts';
 
-/** A value on its way: [n, width], or the same numbers as images [n, channels, height, width]. */
+/**
+ * A value between layers: [n, width], or the same numbers as images [n, channels, height, width].
+ */
 interface Value {
   name: string;
   width: number;
   image: string | null;
 }
 
-/** Throws a TypeError naming the first layer that cannot be written down. */
+/** Throws a TypeError naming the first layer that has no ONNX nodes. */
 export function checkLayers(network: Network): void {
   for (const [i, layer] of network.layers.entries())
     if (kindOf(layer) === undefined)
@@ -22,8 +24,8 @@ export function checkLayers(network: Network): void {
 }
 
 /**
- * Adds the nodes of all layers; the name of the network's output [n, outputs]. `parameters`: its
- * flat vector.
+ * Adds the nodes of all layers. Returns the name of the network's output [n, outputs].
+ * `parameters`: the network's flat vector.
  */
 export function addLayers(
   graph: OnnxGraph,
@@ -34,7 +36,7 @@ export function addLayers(
   const named = new Map(network.parameters.map((parameter) => [parameter.name, parameter]));
   let value: Value = { name: input, width: network.inputs, image: null };
   for (const [i, layer] of network.layers.entries()) {
-    /** Its parameters as constants, by the names that they have in a state_dict. */
+    /** The layer's parameters as constants, by their names in a state_dict. */
     const constants = layer.parameters(value.width).map(({ name }) => {
       const called = `${i}.${name}`;
       const { shape, offset } = named.get(called) as { shape: readonly number[]; offset: number };
@@ -61,7 +63,7 @@ function addLayer(
   i: number,
   width: number,
 ): Value {
-  // Numbers by themselves: images stay what they are.
+  // Activations are elementwise, so images stay images.
   if (kind.kind === 'activation')
     return { ...value, name: activation(graph, kind.name, value.name) };
   if (kind.kind === 'conv2d') return convolution(graph, kind.sizes, value, constants, i);
@@ -126,7 +128,7 @@ function convolution(
     wide,
   } = sizes;
   const [from, to] = [`${[channels, height, width]}`, `${[filters, high, wide]}`];
-  // Straight from the convolution before, where its images are what this one takes.
+  // Images of the previous convolution are used directly if they have this one's input shape.
   const images =
     value.image === from
       ? value.name
@@ -142,7 +144,7 @@ function convolution(
   return { name, width: filters * high * wide, image: to };
 }
 
-/** As rows of numbers. */
+/** Returns a value as rows of numbers. */
 function flat(graph: OnnxGraph, value: Value): Value {
   if (value.image === null) return value;
   return { ...value, name: graph.node('Flatten', [value.name], { axis: { int: 1 } }), image: null };

@@ -1,6 +1,6 @@
 /**
  * An ONNX model as Protocol Buffers: nodes and constants in the order in which they are added, one
- * input, some outputs. Field numbers are those of onnx.proto3, IR version 8; operators those of
+ * input, some outputs. Field numbers are those of onnx.proto3, IR version 8, and operators those of
  * opset 17.
  */
 import { Message } from '../../base/protobuf.ts';
@@ -12,13 +12,13 @@ const OPSET = 17;
 const dataTypes = { float32: 1, int64: 7 } as const;
 export type OnnxDType = keyof typeof dataTypes;
 
-/** An attribute of a node: a number with a point, a whole one, or whole ones. */
+/** An attribute of a node: a float, an integer, or integers. */
 export type Attribute =
   | { readonly float: number }
   | { readonly int: number }
   | { readonly ints: readonly number[] };
 
-/** Of AttributeProto, f = 2, i = 3, ints = 8, and type = 20: FLOAT 1, INT 2, INTS 7. */
+/** AttributeProto: f = 2, i = 3, ints = 8, and type = 20: FLOAT 1, INT 2, INTS 7. */
 function attribute(name: string, value: Attribute): Message {
   const message = new Message().text(1, name);
   if ('float' in value) return message.float(2, value.float).int(20, 1);
@@ -40,8 +40,8 @@ function tensor(
 }
 
 /**
- * ValueInfoProto: name = 1, type = 2; tensor_type = 1: elem_type = 1, shape = 2; dim = 1: dim_value
- * = 1, dim_param = 2.
+ * ValueInfoProto: name = 1, type = 2. In the type: tensor_type = 1, in which elem_type = 1, shape =
+ * 2. In the shape: dim = 1, in which dim_value = 1, dim_param = 2.
  */
 function valueInfo(name: string, dtype: OnnxDType, shape: readonly (number | string)[]): Message {
   const dims = new Message();
@@ -57,7 +57,7 @@ function valueInfo(name: string, dtype: OnnxDType, shape: readonly (number | str
 const bytesOf = ({ buffer, byteOffset, byteLength }: Float32Array | BigInt64Array): Uint8Array =>
   new Uint8Array(buffer, byteOffset, byteLength);
 
-/** A graph while it grows. Every value has a name; batches are of `n` rows, whatever n is. */
+/** A graph under construction. Every value has a name. Batches have `n` rows, for any n. */
 export class OnnxGraph {
   // GraphProto: node = 1, name = 2, initializer = 5, input = 11, output = 12.
   readonly #graph = new Message().text(2, 'policy');
@@ -67,12 +67,15 @@ export class OnnxGraph {
     this.#graph.message(11, valueInfo(name, 'float32', ['n', width]));
     return name;
   }
-  /** A value that was made under this name, [n] or [n, width]. */
+  /** Declares the value of this name as an output, [n] or [n, width]. */
   output(name: string, dtype: OnnxDType, width?: number): void {
     this.#graph.message(12, valueInfo(name, dtype, width === undefined ? ['n'] : ['n', width]));
   }
 
-  /** A constant of float32; its name. Without a shape a vector, with [] one number. */
+  /**
+   * Adds a float32 constant and returns its name. Without a shape it is a vector, with [] one
+   * number.
+   */
   floats(
     name: string,
     values: Float32Array | readonly number[],
@@ -82,7 +85,7 @@ export class OnnxGraph {
     this.#graph.message(5, tensor(name, 'float32', shape, bytesOf(data)));
     return name;
   }
-  /** A constant vector of int64. */
+  /** Adds a constant vector of int64 and returns its name. */
   wholes(name: string, values: readonly number[]): string {
     this.#graph.message(
       5,
@@ -92,8 +95,8 @@ export class OnnxGraph {
   }
 
   /**
-   * NodeProto: input = 1, output = 2, name = 3, op_type = 4, attribute = 5. The name of what it
-   * makes, or of the first of `outputs`.
+   * Adds a node and returns the name of its output, or of the first of `outputs`. NodeProto: input
+   * = 1, output = 2, name = 3, op_type = 4, attribute = 5.
    */
   node(
     op: string,
@@ -112,8 +115,8 @@ export class OnnxGraph {
   }
 
   /**
-   * ModelProto: ir_version = 1, producer_name = 2, graph = 7, opset_import = 8, of which version =
-   * 2.
+   * Returns the bytes of the model. ModelProto: ir_version = 1, producer_name = 2, graph = 7,
+   * opset_import = 8, of which version = 2.
    */
   encode(): Uint8Array {
     const model = new Message().int(1, IR_VERSION).text(2, 'hotslot').message(7, this.#graph);

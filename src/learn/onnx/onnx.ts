@@ -12,25 +12,25 @@ import { addLayers, checkLayers } from './layers.ts';
 import { OnnxGraph } from './model.ts';
 
 export interface OnnxOptions {
-  /** the flat vector of a Network's weights, parameterCount floats; a policy has its own */
+  /** the flat vector of a Network's weights, parameterCount floats, while a policy has its own */
   parameters?: Float32Array;
 }
 
-/** A Protocol Buffers message is at most 2 GiB; what is not weights is small. */
+/** A Protocol Buffers message is at most 2 GiB, of which all but the weights is small. */
 const MAX_FLOATS = 2 ** 29 - 2 ** 20;
 
 /**
- * The bytes of an .onnx file: IR version 8, opset 17, input `obs` float32 [n, obsDim], any n. Its
- * outputs:
+ * Returns the bytes of an .onnx file: IR version 8, opset 17, input `obs` float32 [n, obsDim], any
+ * n. Its outputs:
  *
  * - of an MlpPolicy or a DqnPolicy: `action` int64 [n], the greedy one, and `values` float32 [n,
- *   actions];
+ *   actions].
  * - of a SacPolicy or a Td3Policy: `action` float32 [n, actionDim] in the box of actions, without
- *   noise, also of a policy that explores; observations are normalised first where the policy does
- *   that;
+ *   noise, also of a policy that explores. Observations are normalized first if the policy does
+ *   that.
  * - of a Network: `values` float32 [n, outputs].
  *
- * The weights are copied as they are now. Throws a TypeError that names the layer where one is not
+ * The weights are copied as they are now. Throws a TypeError that names the first layer that is not
  * of hotslot/learner.
  */
 export function encodeOnnx(
@@ -66,7 +66,7 @@ export function encodeOnnx(
     const seen =
       scale === 1 ? obs : graph.node('Mul', [obs, graph.floats('obs.scale', [scale], [])]);
     const values = addValues(graph, network, weightsOf(model, 'encodeOnnx'), seen);
-    // The first of equals, as act() does.
+    // The first of equals, as in act().
     const first = { axis: { int: 1 }, keepdims: { int: 0 }, select_last_index: { int: 0 } };
     graph.node('ArgMax', [values], first, ['action']);
     graph.output('action', 'int64');
@@ -74,7 +74,7 @@ export function encodeOnnx(
   return graph.encode();
 }
 
-/** Of a Network: what it was given. */
+/** Returns the parameters that were given for a Network. */
 function parametersOf(network: Network, { parameters }: OnnxOptions): Float32Array {
   if (!(parameters instanceof Float32Array))
     throw typeError(
@@ -98,7 +98,7 @@ function addValues(
   return 'values';
 }
 
-/** As ActorPolicy.act() without noise. */
+/** Adds the nodes of ActorPolicy.act() without noise. */
 function addActor(graph: OnnxGraph, policy: ActorPolicy, obs: string): void {
   const { network, actionDim } = policy;
   const { vector, clip, box, meanClamp } = greedyActor(policy);
@@ -117,7 +117,7 @@ function addActor(graph: OnnxGraph, policy: ActorPolicy, obs: string): void {
   }
   let x = addLayers(graph, network, vector.subarray(0, network.parameterCount), seen);
   if (meanClamp !== undefined) {
-    // Means, and behind them log deviations, which no greedy action needs.
+    // Means are followed by log deviations, which a greedy action does not need.
     const [from, to, axis] = [
       graph.wholes('means.from', [0]),
       graph.wholes('means.to', [actionDim]),

@@ -1,4 +1,4 @@
-/** Ops that go element by element: one number, two, or three make one. */
+/** Elementwise ops: one, two or three numbers make one. */
 import type { Stream, Tensor } from '../../device/device.ts';
 import { checkFloats, checkWithin } from '../checks.ts';
 import type { Steps } from './launches.ts';
@@ -6,7 +6,7 @@ import { operands, strideOf } from './operands.ts';
 
 type Floats = Tensor<'float32'>;
 
-/** By name, and by number in native/kernels/unary.gk. */
+/** Unary ops by name, and by number in native/kernels/unary.gk. */
 export const unaries = {
   abs: 0,
   neg: 1,
@@ -27,7 +27,7 @@ export const unaries = {
   elu: 16,
 } as const;
 
-/** By name, and by number in native/kernels/binary.gk. */
+/** Binary ops by name, and by number in native/kernels/binary.gk. */
 const binaries = {
   add: 0,
   sub: 1,
@@ -43,7 +43,7 @@ const binaries = {
   ge: 11,
 } as const;
 
-/** A number stands for a tensor that holds it, rounded to float32, everywhere. */
+/** A tensor, or a number that stands for a tensor filled with it, rounded to float32. */
 export type Operand = Floats | number;
 type Unary = (stream: Stream, out: Floats, x: Floats) => void;
 type Slope = (stream: Stream, out: Floats, dy: Floats, x: Floats) => void;
@@ -57,7 +57,7 @@ function each<Name extends string, Op>(
   return Object.fromEntries(made) as Record<Name, Op>;
 }
 
-/** The launches of an op whose inputs all have out's shape. */
+/** Returns the launches of an op whose inputs all have out's shape. */
 function alike(op: string, stream: Stream, out: Floats, inputs: Readonly<Record<string, Floats>>) {
   for (const [name, tensor] of Object.entries(inputs)) checkFloats(`${op}: ${name}`, tensor);
   const launches = operands(op, stream, out, inputs, { repeats: false });
@@ -122,7 +122,7 @@ export function where(
   );
 }
 
-/** out = x held within [low, high], which may be infinite; NaN stays NaN. */
+/** out = x limited to [low, high], which may be infinite. NaN stays NaN. */
 export function clamp(stream: Stream, out: Floats, x: Floats, low: number, high: number): void {
   const { rows, columns, strides, each } = alike('clamp', stream, out, { x });
   checkWithin('clamp: high', high, Number.NEGATIVE_INFINITY, Number.POSITIVE_INFINITY);

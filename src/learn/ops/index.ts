@@ -6,7 +6,7 @@ import { concat, gather, logSoftmax, matmul, reduce, scatterAdd, softmax } from 
 
 type Floats = Tensor<'float32'>;
 
-/** Of two operands element by element, or of each row of one tensor. */
+/** The minimum or maximum of two operands element by element, or of each row of one tensor. */
 interface Extreme {
   (stream: Stream, out: Floats, x: Floats): void;
   (stream: Stream, out: Floats, a: Operand, b: Operand): void;
@@ -27,7 +27,7 @@ const extreme =
  */
 export const ops = Object.freeze({
   ...unary,
-  /** of each unary op f: out = dy · f′(x), as `ops.backward.silu(stream, out, dy, x)` */
+  /** for each unary op f: out = dy · f′(x), as `ops.backward.silu(stream, out, dy, x)` */
   backward: Object.freeze(backward),
   ...binary,
   min: extreme('min'),

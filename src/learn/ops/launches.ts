@@ -1,6 +1,6 @@
 /**
- * Into which launches an op over any number of dimensions is split, for kernels that go through
- * rows and columns.
+ * Splits an op over any number of dimensions into launches, for kernels that go through rows and
+ * columns.
  */
 
 import { rangeError } from '../../base/errors.ts';
@@ -10,19 +10,19 @@ import { OpenedStream } from '../../device/stream.ts';
 type Floats = Tensor<'float32'>;
 
 /**
- * Elements from row to row and from column to column of one launch; 0 reads the same number again.
+ * Elements from row to row and from column to column of one launch. A step of 0 reads the same
+ * number again.
  */
 export type Steps = readonly [row: number, column: 0 | 1];
 
 /**
- * A tensor of an op, or a number, by the name that errors give it, and its strides over the op's
- * dimensions.
+ * A tensor or a number of an op, with its name in errors and its strides over the op's dimensions.
  */
 export interface Operand {
   readonly name: string;
   readonly tensor: Floats | number;
   readonly strides: readonly number[];
-  /** elements that lie side by side at each index, such as a row that is summed up; default 1 */
+  /** elements side by side at each index, such as a row that is summed, default 1 */
   readonly width?: number;
 }
 
@@ -32,13 +32,13 @@ export interface Launches {
   /** per operand */
   readonly steps: readonly Steps[];
   /**
-   * Calls `launch` for each of them with the operands' parts, as rows × columns or the one that is
-   * repeated.
+   * Calls `launch` for each launch with the operands' parts, as rows × columns, or as the one row
+   * or column that is repeated.
    */
   each(stream: Stream, launch: (views: readonly Floats[]) => void): void;
 }
 
-/** More would take longer on the host than any kernel saves. */
+/** More launches would take longer on the CPU than any kernel saves. */
 const MAX_LAUNCHES = 4096;
 
 interface Dimensions {
@@ -48,11 +48,11 @@ interface Dimensions {
 }
 
 /**
- * The fewest launches that go through `shape`, the first operand being what is written. `repeats`:
- * the kernel takes steps of 0. `columns`: the operands' widths are the columns of every launch,
+ * Returns the fewest launches that go through `shape`. The first operand is the output. `repeats`:
+ * the kernel accepts steps of 0. `columns`: the operands' widths are the columns of every launch,
  * else a dimension may become them. `dense`: the kernel writes rows without gaps. Throws RangeError
- * for an output that has two indices in one element, for more than 4096 launches, and for an input
- * that a launch would read after an earlier one has written over it.
+ * for an output that has two indices in one element, and for more than 4096 launches. Throws it
+ * also for an input that a launch would read after an earlier one has overwritten it.
  */
 export function launchesOf(
   op: string,
@@ -131,7 +131,7 @@ export function launchesOf(
 }
 
 /**
- * The operands as tensors: a number in memory of its own, which is filled in stream order. In a
+ * Returns the operands as tensors. A number gets memory that is filled in stream order. In a
  * capture the fill is one of the graph's operations, and the graph keeps the memory that is closed
  * here.
  */
@@ -146,7 +146,7 @@ function tensorsOf(
   try {
     const tensors = operands.map(({ tensor }) => {
       if (typeof tensor !== 'number') return tensor;
-      // Memory that is zeroed cannot be had inside a capture.
+      // Zeroed memory cannot be allocated inside a capture.
       const cell = stream.device.allocate({ shape: [1], zeroed: false });
       cells.push(cell);
       // Not stream.fill(): firstNonFinite() would name the fill with an infinite number, not the
@@ -164,7 +164,7 @@ function tensorsOf(
 const layout = (tensor: Tensor): string => `[${tensor.shape}] with strides [${tensor.strides}]`;
 
 interface Columns {
-  /** the dimension; −1 for none */
+  /** the dimension, or −1 */
   at: number;
   columns: number;
   /** per operand the elements of a row */
@@ -172,8 +172,8 @@ interface Columns {
 }
 
 /**
- * The dimension that may be the columns, where there is one: the output has one stride of 1 at
- * most.
+ * Returns the dimension that may be the columns, if there is one: the output has at most one stride
+ * of 1.
  */
 function columnsOf({ lengths, strides }: Dimensions, repeats: boolean): Columns[] {
   const at = strides[0]!.indexOf(1);
@@ -185,8 +185,8 @@ function columnsOf({ lengths, strides }: Dimensions, repeats: boolean): Columns[
 }
 
 /**
- * Without lengths of 1, in the order of the output's strides; dimensions that all operands go
- * through at one distance are one.
+ * Returns the dimensions without lengths of 1, in the order of the output's strides. Dimensions
+ * that all operands go through at one distance are joined.
  */
 function joined(shape: readonly number[], all: readonly (readonly number[])[]): Dimensions {
   const [first] = all as [readonly number[]];
@@ -209,7 +209,7 @@ function joined(shape: readonly number[], all: readonly (readonly number[])[]): 
 }
 
 /**
- * Throws where two indices of the output may be one element: launches and threads write in no
+ * Throws if two indices of the output may be one element, because launches and threads write in any
  * order.
  */
 function checkApart(
@@ -228,8 +228,8 @@ function checkApart(
 }
 
 /**
- * Throws where a launch would read what an earlier one has written. One launch is checked when it
- * is launched.
+ * Throws if a launch would read elements that an earlier launch has written. A single launch is
+ * checked when it is launched.
  */
 function checkOrder(op: string, operands: readonly Operand[], shape: readonly number[]): void {
   const [out, ...inputs] = operands as [Operand, ...Operand[]];
@@ -257,12 +257,15 @@ interface Term {
 }
 
 /**
- * After so many tries two operands count as sharing: their strides are none that array libraries
- * make.
+ * Tries after which two operands count as sharing: their strides are not those of any array
+ * library.
  */
 const MAX_TRIES = 100_000;
 
-/** Whether an element of `a`, which goes through `from`, is one of `b`, which goes through `to`. */
+/**
+ * Returns whether an element of `a`, which goes through `from`, is one of `b`, which goes through
+ * `to`.
+ */
 export function shareElements(
   a: Operand,
   b: Operand,
@@ -286,7 +289,7 @@ export function shareElements(
   add(1, 0, (a.width ?? 1) - 1);
   add(1, 1 - (b.width ?? 1), 0);
   const sorted = [...terms.values()].sort((one, other) => other.step - one.step);
-  // What the terms after one reach.
+  // The lowest and the highest sum of the terms after each one.
   const rests = sorted.map((_, i) => {
     const after = sorted.slice(i + 1);
     return [

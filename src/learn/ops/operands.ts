@@ -1,4 +1,4 @@
-/** What ops take: shapes that broadcast as numpy does it, and plain numbers in place of tensors. */
+/** Operands of ops: shapes that broadcast as in numpy, and plain numbers in place of tensors. */
 
 import { rangeError } from '../../base/errors.ts';
 import { checkStream } from '../../device/checks.ts';
@@ -11,10 +11,9 @@ type Floats = Tensor<'float32'>;
 export const sizes = (shape: readonly number[]): string => shape.join('×') || 'a scalar';
 
 /**
- * The launches of an op that goes element by element: inputs broadcast to out's shape, or have it
- * where the kernel does not take steps of 0, which `repeats` says. Throws TypeError for dtypes,
- * RangeError for shapes, naming the two that do not fit, and for a number that float32 does not
- * hold.
+ * Returns the launches of an elementwise op. Inputs broadcast to out's shape if `repeats` says that
+ * the kernel accepts steps of 0, else they have that shape. Throws TypeError for dtypes, RangeError
+ * for shapes, naming the two that do not fit, and for a number that float32 does not hold.
  */
 export function operands(
   op: string,
@@ -42,8 +41,8 @@ const shapeOf = (tensor: Floats | number): readonly number[] =>
   typeof tensor === 'number' ? [] : tensor.shape;
 
 /**
- * As numpy: from the last dimension on, lengths are equal or one of them is 1; out has the shape
- * that this makes, or more of it.
+ * Throws unless shapes broadcast as in numpy: from the last dimension on, lengths are equal or one
+ * of them is 1. `out` has the resulting shape, or a shape to which it broadcasts.
  */
 function checkShapes(
   op: string,
@@ -77,7 +76,7 @@ function checkShapes(
   }
 }
 
-/** Strides of an operand over a shape that it broadcasts to. */
+/** Returns the strides of an operand over a shape to which it broadcasts. */
 function spread(tensor: Floats | number, shape: readonly number[]): number[] {
   if (typeof tensor === 'number') return shape.map(() => 0);
   const missing = shape.length - tensor.shape.length;
@@ -86,7 +85,7 @@ function spread(tensor: Floats | number, shape: readonly number[]): number[] {
   );
 }
 
-/** Numbers are stored as float32: NaN and infinities too. */
+/** Throws for a finite number that overflows float32. NaN and infinities are valid. */
 function checkNumber(name: string, value: number): void {
   if (Number.isFinite(value) && !Number.isFinite(Math.fround(value)))
     throw rangeError(
@@ -94,7 +93,7 @@ function checkNumber(name: string, value: number): void {
     );
 }
 
-/** Of an op that repeats nothing: the distance of rows, whole rows where there is one. */
+/** Returns the distance of rows of an op without repeats, or `columns` if there is one row. */
 export const strideOf = ([row]: Steps, columns: number): number => (row === 0 ? columns : row);
 
 /** Throws unless the input has out's shape. */

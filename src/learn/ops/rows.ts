@@ -1,6 +1,6 @@
 /**
- * Ops over whole rows: sums and the like, softmax, single elements by index, products, columns side
- * by side.
+ * Ops over whole rows: reductions, softmax, single elements by index, products, columns side by
+ * side.
  */
 import { checkFlag, checkKeys, describeValue } from '../../base/checks.ts';
 import { rangeError, typeError } from '../../base/errors.ts';
@@ -13,10 +13,10 @@ import { sizes, strideOf } from './operands.ts';
 type Floats = Tensor<'float32'>;
 type Reduction = (stream: Stream, out: Floats, x: Floats) => void;
 
-/** By number in native/kernels/reduce_rows.gk. */
+/** Reductions by their number in native/kernels/reduce_rows.gk. */
 const reductions = { sum: 0, max: 1, min: 2, logSumExp: 3, argmax: 4 } as const;
 
-/** As rows: a vector is one. */
+/** Returns a tensor as rows. A vector is one row. */
 function rowsIn(name: string, tensor: Floats): Floats {
   checkFloats(name, tensor);
   if (tensor.shape.length === 1) {
@@ -33,7 +33,9 @@ function rowsIn(name: string, tensor: Floats): Floats {
   return checkMatrix(name, tensor, undefined, tensor.shape[1] as number);
 }
 
-/** A tensor as rows, which are its last dimension: `places` are the dimensions before it. */
+/**
+ * Returns a tensor as rows, which are its last dimension: `places` are the dimensions before it.
+ */
 function lines(
   op: string,
   name: string,
@@ -49,12 +51,13 @@ function lines(
 }
 
 /**
- * A tensor with one number for each row of another: of the shape `places`, or with a 1 behind them.
+ * Returns a tensor with one number for each row of another: of shape `places`, or with a dimension
+ * of 1 after them.
  */
 function ones(op: string, name: string, tensor: Floats, places: readonly number[]): Operand {
   checkFloats(`${op}: ${name}`, tensor);
   const { shape, strides } = tensor;
-  // Of a single vector also [1] and [1, 1].
+  // A single vector may also have [1] and [1, 1].
   const fits = [places, [...places, 1], ...(places.length === 0 ? [[1, 1]] : [])].some(
     (of) => of.length === shape.length && of.every((n, d) => n === shape[d]),
   );
@@ -94,7 +97,7 @@ export const reduce = {
   max: reduction('max', reductions.max),
   min: reduction('min', reductions.min),
   logSumExp: reduction('logSumExp', reductions.logSumExp),
-  /** the first of equals, as a float: what gather() and scatterAdd() take */
+  /** the first of equals, as a float, which gather() and scatterAdd() accept */
   argmax: reduction('argmax', reductions.argmax),
 } as const;
 
@@ -103,7 +106,7 @@ const soft =
   (stream: Stream, out: Floats, x: Floats): void => {
     checkStream(name, stream);
     const [to, from] = [lines(name, 'out', out), lines(name, 'x', x)];
-    // A vector is one row, whichever way it is written.
+    // A vector is one row, with or without leading dimensions of 1.
     const single =
       [to, from].every(({ tensor, width }) => tensor.size === width) && to.width === from.width;
     if (sizes(out.shape) !== sizes(x.shape) && !single)
@@ -120,12 +123,12 @@ const soft =
     );
   };
 
-/** out = softmax of each row of x; out may be x. */
+/** Writes the softmax of each row of x to out, which may be x. */
 export const softmax = soft('softmax', 0);
-/** Its logarithm, made without it. */
+/** Writes the logarithm of the softmax, computed without the softmax. */
 export const logSoftmax = soft('logSoftmax', 1);
 
-/** out[…] = x[…, index[…]]; NaN where the index is outside the row. `out` is contiguous. */
+/** out[…] = x[…, index[…]], or NaN if the index is outside the row. `out` is contiguous. */
 export function gather(stream: Stream, out: Floats, x: Floats, index: Floats): void {
   checkStream('gather', stream);
   const from = lines('gather', 'x', x);
@@ -147,7 +150,7 @@ export function gather(stream: Stream, out: Floats, x: Floats, index: Floats): v
   );
 }
 
-/** out[…, index[…]] += x[…]; an index outside the row adds nothing. */
+/** out[…, index[…]] += x[…]. An index outside the row adds nothing. */
 export function scatterAdd(stream: Stream, out: Floats, x: Floats, index: Floats): void {
   checkStream('scatterAdd', stream);
   const to = lines('scatterAdd', 'out', out);
@@ -170,13 +173,13 @@ export function scatterAdd(stream: Stream, out: Floats, x: Floats, index: Floats
 }
 
 export interface MatmulOptions {
-  /** a is stored as [k, m]; default false */
+  /** a is stored as [k, m], default false */
   transA?: boolean;
-  /** b is stored as [n, k]; default false */
+  /** b is stored as [n, k], default false */
   transB?: boolean;
-  /** factor of the product; default 1 */
+  /** factor of the product, default 1 */
   alpha?: number;
-  /** factor of what out holds; 0, the default, does not read it */
+  /** factor of the previous out, which 0, the default, does not read */
   beta?: number;
 }
 
@@ -265,7 +268,7 @@ export function concat(stream: Stream, out: Floats, parts: readonly Floats[]): v
     const inPlace =
       part.byteOffset === places[i]!.byteOffset &&
       (rows === 1 || rowStride(part) === rowStride(to));
-    // A launch would read what that of another part has written.
+    // A launch would read elements that the launch of another part has written.
     if (!inPlace && shareElements(whole, lies, [rows], [rows]))
       throw rangeError(`concat: out and parts[${i}] share elements: write to a tensor of its own`);
   });
