@@ -124,7 +124,7 @@ export class ManualTicks {
     const kept = this.#kept?.tick === tickId ? this.#kept : null;
     const requested = { tick: tickId, rows: this.#sampleCount, minPtr: kept ? PACKED : minPtr };
     const request = () => {
-      // The slot is Free and nothing is asked for: nobody else writes its half.
+      // The slot is Free and nothing is asked for: nobody else writes its buffer.
       if (kept) this.#slots.host.batchBytes(slot).set(kept.bytes);
       this.#kept = null;
       ring.askTick(requested, sequence);
