@@ -129,7 +129,9 @@ export class PixelRun {
       end.abort();
       await running.catch(() => {});
     }
+    // Collectors still add until they are closed, and lines of progress still come.
     const progress = this.progress();
+    this.progress = () => progress;
     const { stages } = await running;
     await pool.close();
     const isEmpty = buffer.drawable(view) === 0;
