@@ -254,7 +254,7 @@ describe('the house', () => {
     expect(wrong).to.deep.equal([]);
   });
 
-  it('texts show values by shown(): in few words, never their contents', () => {
+  it('texts show values by describeValue(), never by String()', () => {
     // A collector may throw what is no error: its text is all that there is to tell.
     const wrong = sources.filter((file) => /\$\{[^}`]*\bString\(/.test(textOf(file)));
     expect(wrong).to.deep.equal(['src/run/collectors/collector-pool.ts']);

@@ -56,7 +56,7 @@ def greet(greeting, more=b""):
 try:
     import numpy as np
     from hotslot_returned import five, flag, flags, needs, number, numbers, pair
-    from hotslot_spaces import MOST_BYTES, Actions, Fault, Observations, Refused, autoreset, shown, sizes
+    from hotslot_spaces import MAX_BYTES, Actions, Fault, Observations, Refused, autoreset, shown, sizes
 except ImportError:
     greet({"refused": f"{sys.executable} has no module numpy: pip install numpy"})
     sys.exit(0)
@@ -229,10 +229,10 @@ def serve(environments):
     environments.examine()
     count, seen, acts = environments.count, environments.observations, environments.actions
     size = count * math.prod(seen.shape) * seen.travels.itemsize
-    if size > MOST_BYTES:
+    if size > MAX_BYTES:
         raise Refused(
             f"observations of {count} environments, {sizes(seen.shape)} of {seen.travels} each, take {size} bytes: "
-            f"Hotslot takes {MOST_BYTES} at once; make them smaller, or fewer environments"
+            f"Hotslot takes {MAX_BYTES} at once; make them smaller, or fewer environments"
         )
     taken, more = acts.greeting()
     greet({"count": count, "observation": seen.greeting(), "action": taken, "autoreset": environments.autoreset}, more)

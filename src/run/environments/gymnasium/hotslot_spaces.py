@@ -8,7 +8,7 @@ TRAVELS = {name: name for name in "float32 float64 int8 uint8 int16 uint16 int32
 TRAVELS |= {"float16": "float32", "bool": "int8", "int64": "int32", "uint64": "uint32"}
 # Spaces that FlattenObservation makes a Box of.
 FLATTENED = {"Discrete", "MultiBinary", "MultiDiscrete", "Text", "Dict", "Tuple", "OneOf"}
-MOST_BYTES = 2**31
+MAX_BYTES = 2**31
 
 
 class Refused(Exception):
