@@ -5,7 +5,7 @@
  * PipelineError from every waiter.
  */
 
-/** Every code that a Hotslot error can carry. docs/errors.md lists them with what to do. */
+/** Every code that a Hotslot error can carry. docs/reference/errors.md lists them with what to do. */
 export type ErrorCode =
   | 'ERR_HOTSLOT_ARGUMENT'
   | 'ERR_HOTSLOT_RANGE'

@@ -32,7 +32,7 @@ export async function kernels({ file, out, arch, print }: Asked): Promise<0 | 1>
   const names = kernelsIn(text);
   if (names.length === 0)
     return fail(
-      `${file} has no kernel: GK_KERNEL name(GK_G float* out, …) begins one, see docs/own-kernels.md`,
+      `${file} has no kernel: GK_KERNEL name(GK_G float* out, …) begins one, see docs/how-to/custom-kernel.md`,
     );
   print(`${file}: ${names.join(', ')}\n`);
   const folder = out ?? dirname(file);

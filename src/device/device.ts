@@ -112,7 +112,7 @@ export interface Stream extends Disposable {
    */
   fill(to: Tensor, value: number | bigint): void;
   /**
-   * Launches a kernel by name. docs/learner.md lists the kernels. Counts, dtypes, sizes and strides
+   * Launches a kernel by name. docs/reference/kernels.md lists the kernels. Counts, dtypes, sizes and strides
    * are checked before the launch.
    */
   launch<K extends KernelName>(kernel: K, ...args: LaunchArguments<K>): void;
@@ -198,7 +198,7 @@ export interface Device extends Disposable {
    */
   registerHost(view: TypedArray, options?: { pin?: boolean }): HostMemory;
   /**
-   * Loads your own kernels, by name: docs/own-kernels.md. Compiling may take seconds, and is done
+   * Loads your own kernels, by name: docs/how-to/custom-kernel.md. Compiling may take seconds, and is done
    * once. Throws ERR_HOTSLOT_COMPILE with the compiler's output, and ERR_HOTSLOT_UNAVAILABLE if
    * this machine can neither make nor load an image. Throws a TypeError for an image of another
    * family or with other parameters than declared. The kernels are freed with the device.

@@ -243,7 +243,7 @@ export abstract class Learner extends Owner {
   /**
    * Resumes from a state, in order of the current stream. Throws if a name, dtype or shape differs,
    * and then changes nothing. Emits a `LearnerWarning` for options of optimizers that differ.
-   * docs/checkpoints.md says which of them apply.
+   * docs/reference/checkpoint.md says which of them apply.
    */
   loadState(record: LearnerState): void {
     checkOpen(this);

@@ -17,7 +17,7 @@ export interface NonFinite {
   operation: number;
   /** the kernel's name, one of yours too, or 'copy' or 'fill' */
   kernel: KernelName | 'copy' | 'fill' | (string & {});
-  /** the tensor's name, as docs/learner.md has it for the kernel */
+  /** the tensor's name, as docs/reference/kernels.md has it for the kernel */
   tensor: string;
   /** the element, row-major among those that it wrote, and what it became */
   index: number;

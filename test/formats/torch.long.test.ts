@@ -1,5 +1,5 @@
 /**
- * torch at the other end: docs/take-your-model.md's own lines, those of JavaScript and those of
+ * torch at the other end: docs/how-to/export-a-model.md's own lines, those of JavaScript and those of
  * Python, say the same numbers.
  */
 import { spawnSync } from 'node:child_process';
@@ -21,7 +21,7 @@ describe('formats/torch', () => {
       this.skip();
     }
     return inFolder(async (folder) => {
-      const page = readFileSync(join(root, 'docs/take-your-model.md'), 'utf8');
+      const page = readFileSync(join(root, 'docs/how-to/export-a-model.md'), 'utf8');
       const block = (language: string) =>
         new RegExp(`^\`\`\`${language}\n(.*?)^\`\`\`$`, 'ms').exec(page)?.[1] ?? '';
       mkdirSync(join(folder, 'node_modules'));

@@ -50,7 +50,7 @@ const files = git('ls-files', 'src', 'actors', 'native', 'docs', 'README.md', 'C
   .split('\n')
   .filter((file) => /\.(?:ts|mjs|cpp|hpp|h|gk|md)$/.test(file))
   // A list of paths, and one of names of other projects.
-  .filter((file) => !['docs/moved.md', 'docs/sources.md'].includes(file));
+  .filter((file) => !['docs/moved.md', 'docs/extras/names.md'].includes(file));
 
 /** Paragraphs of the comments of a source, each with the line on which it begins. */
 function* paragraphsOfComments(lines) {

@@ -27,7 +27,7 @@ describe('the table of kernels', () => {
   });
 
   it('is the one of the page', () => {
-    const page = readFileSync(join(root, 'docs/learner.md'), 'utf8');
+    const page = readFileSync(join(root, 'docs/reference/kernels.md'), 'utf8');
     const rows = new Map(
       [...page.matchAll(/^\| `(\w+)` \|([^|]*)\|([^|]*)\|([^|]*)\|/gm)].map(
         ([, name = '', ...lists]) => {
@@ -44,7 +44,7 @@ describe('the table of kernels', () => {
   });
 
   it('says on the page which tensors are written, and which inputs an output may be', () => {
-    const page = readFileSync(join(root, 'docs/learner.md'), 'utf8');
+    const page = readFileSync(join(root, 'docs/reference/kernels.md'), 'utf8');
     const rows = new Map(
       [...page.matchAll(/^\| `(\w+)` \|([^|]*)\|/gm)].map(([, name = '', list = '']) => [
         name,

@@ -1,5 +1,6 @@
 /**
- * The table of docs/design.md against the models: how many mutations there are, and that each is a
+ * The table of docs/contributing/design/proofs.md against the models: how many mutations there
+ * are, and that each is a
  * test.
  */
 import { readdirSync, readFileSync } from 'node:fs';
@@ -19,7 +20,7 @@ function mutationsOf(model: string): string[] {
 }
 
 describe('the table of what is proved', () => {
-  const design = read('docs/design.md');
+  const design = read('docs/contributing/design/proofs.md');
   const section = /## What is proved\n([\s\S]*?)\n## /.exec(design)?.[1] ?? '';
   const rows = [...section.matchAll(/^\| [^|]*\| [^|]*\| `([a-z-]+)` \| (\d+)/gm)].map(
     ([, model, count]) => [model as string, Number(count)] as const,

@@ -90,7 +90,7 @@ describeAll('package/installed', function () {
       'CHANGELOG.md',
       'CONTRIBUTING.md',
       'SECURITY.md',
-      'docs/pipeline.md',
+      'docs/reference/pipeline.md',
       'prebuilds/binding.gyp',
       'src/net/monitor/page/page.html',
     ])

@@ -73,7 +73,7 @@ export function checkAveraging(
   }
   if (sync !== 'parameters')
     throw typeError(
-      `sync can be 'parameters', got ${describeValue(sync)}: gradients are not averaged inside graphs (docs/ranks.md)`,
+      `sync can be 'parameters', got ${describeValue(sync)}: gradients are not averaged inside graphs (docs/extras/ranks.md)`,
     );
   if (group === null)
     throw stateError('CAPTURE', "sync: 'parameters' needs a pipeline that was opened with a group");

@@ -1,7 +1,7 @@
 /**
  * Manual ticks: which tick is pending (asked for, perhaps prepared), which is hot (its batch is in
  * the caller's hands), and which moments are wrong. The semantics are those of UniLab's replay
- * pipeline (docs/pipeline.md).
+ * pipeline (docs/reference/pipeline.md).
  */
 import { checkCount, describeValue } from '../../base/checks.ts';
 import { nowMs } from '../../base/clock.ts';

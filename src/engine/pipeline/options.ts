@@ -81,13 +81,14 @@ interface CommonOptions {
   /**
    * The side on which the rows live. `'host'`, the default: each batch is packed and copied.
    * `'device'`: each row is copied once, and the captured graph gathers. For a ReplayBuffer the
-   * graph also draws (docs/pipeline.md#rows-on-the-device). `'auto'`: as 'device' on GPUs that have
+   * graph also draws (docs/reference/pipeline.md#rows-on-the-device). `'auto'`: as 'device' on GPUs
+   * that have
    * room.
    */
   rows?: RowsKept;
   /** of rows on the device */
   deviceRing?: DeviceRingOptions;
-  /** learners whose parameters are kept equal: see capture()'s `sync` and docs/ranks.md */
+  /** learners whose parameters are kept equal: see capture()'s `sync` and docs/extras/ranks.md */
   group?: LearnerGroup;
   /** finished ticks the journal remembers, a power of two (default 8192) */
   journal?: number;

@@ -1,7 +1,7 @@
 /**
  * A run that can be stopped at any moment and resumed. The state of its parts between two ticks is
  * kept in a folder, which holds the last whole checkpoint even if a later save fails. See
- * docs/checkpoints.md for what is kept, and docs/design.md for the reasons.
+ * docs/reference/checkpoint.md for what is kept, and docs/contributing/design/run.md for the reasons.
  */
 import { randomBytes } from 'node:crypto';
 import { EventEmitter } from 'eventemitter3';

@@ -260,7 +260,7 @@ export class TrajectoryBuffer<S extends StepFields = StepFields> {
   /**
    * Samples `count` drawable steps of a view with replacement: uniformly, as torch's randint draws
    * ordinals, or by a sampler's priorities. Returns a dense typed array for each column
-   * (docs/trajectories.md). Throws ERR_HOTSLOT_STATE_EMPTY while no step can be drawn, and
+   * (docs/reference/trajectory-buffer.md). Throws ERR_HOTSLOT_STATE_EMPTY while no step can be drawn, and
    * ERR_HOTSLOT_STATE_RUNNING while a pipeline has the sampler.
    */
   sample<V extends View>(options: {
@@ -318,7 +318,7 @@ export class TrajectoryBuffer<S extends StepFields = StepFields> {
   /**
    * Adds the steps of an npz file, or of arrays as readNpz() returns them, with writers of its own.
    * Resolves to the number of steps. Columns have the names that dump() writes, or D4RL's
-   * (docs/offline.md). Rejects before anything is added: with a RangeError that names the column or
+   * (docs/how-to/offline-data.md). Rejects before anything is added: with a RangeError that names the column or
    * lane, or with ERR_HOTSLOT_STATE_BUSY if a lane has a writer or the limiter says not yet.
    */
   async load(from: string | URL | NamedTensors, options: LoadOptions = {}): Promise<number> {
