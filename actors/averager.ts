@@ -93,7 +93,7 @@ export class Averager {
       this.#started = true;
     }
     if (!this.#written) {
-      if (!rank.look()) return false;
+      if (!rank.advance()) return false;
       const outcome = rank.outcome();
       if (!outcome.averages) return this.#endWithout(sequence, outcome.ended as Ended);
       rank.average(this.#values);
@@ -166,7 +166,7 @@ export class Averager {
 
   /** Looks for a moment whether all is there. If not, returns how long the thread may sleep. */
   soon(): number {
-    if (this.#rank.lookFor(LOOK_MS, LOOK_ELSEWHERE_MS)) return 0;
+    if (this.#rank.spin(LOOK_MS, LOOK_ELSEWHERE_MS)) return 0;
     return Math.min(MAX_NAP_MS, Math.max(MIN_NAP_MS, (performance.now() - this.#begin) / 8));
   }
 

@@ -82,7 +82,7 @@ export class Hosted {
       this.#hosting = hosting;
       header.seeHosting(this.#thread, hosting);
     }
-    if (this.#missing.length === 0 || !header.isSeen(hosting)) return;
+    if (this.#missing.length === 0 || !header.isAcknowledged(hosting)) return;
     const made = [...this.actors, ...this.#make(this.#missing)];
     this.#missing = [];
     this.actors = made.sort((a, b) => roles.indexOf(a.role) - roles.indexOf(b.role));

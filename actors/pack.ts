@@ -18,7 +18,7 @@ import { Requester } from './requester.ts';
 
 export class PackActor implements Actor {
   readonly role = 'pack';
-  readonly #seat: SlotCursor;
+  readonly #cursor: SlotCursor;
   readonly #ring: Ring;
   readonly #requester: Requester;
   readonly #packer: Packer;
@@ -37,18 +37,18 @@ export class PackActor implements Actor {
     this.#requester = new Requester(ring, packer);
     this.#packer = packer;
     this.#hostBuffers = hostBuffers;
-    this.#seat = new SlotCursor(ring, SlotState.Requested);
+    this.#cursor = new SlotCursor(ring, SlotState.Requested);
   }
 
   get slot(): number {
-    return this.#seat.slot;
+    return this.#cursor.slot;
   }
 
   work(): number {
     const made = (this.#ingest?.work() ?? 0) + this.#requester.work();
     const ring = this.#ring;
-    if (!this.#seat.waits) return made;
-    const { slot } = this.#seat;
+    if (!this.#cursor.waits) return made;
+    const { slot } = this.#cursor;
     const record = ring.record(slot);
     if (record[Field.minPtr] === PACKED && !this.#packer.packsAgain)
       return made + this.#packedBefore(slot, record);
@@ -84,7 +84,7 @@ export class PackActor implements Actor {
 
   #pass(slot: number): void {
     this.#ring.handOver(slot, SlotState.Packed, 'submit');
-    this.#seat.next();
+    this.#cursor.next();
   }
 
   close(): void {}

@@ -69,7 +69,7 @@ export class PollActor implements Actor {
   readonly #uncopied: boolean;
   readonly #passOn: boolean;
   /** the slot becomes Ready without a look at its copy */
-  readonly #unseen: boolean[] = [];
+  readonly #unpolled: boolean[] = [];
   /** next slot to become Ready, and next to become Free */
   readonly #ready: SlotCursor;
   #free: number;
@@ -121,10 +121,10 @@ export class PollActor implements Actor {
    * Returns when an event is done or the bell's count differs from `seen`, at the latest after
    * `ms`.
    */
-  wait(seen: number, ms: number): void {
+  wait(count: number, ms: number): void {
     const { averager } = this.#setup;
     const most = averager?.underWay ? averager.soon() : ms;
-    if (most > 0) this.#poller.wait(seen, most);
+    if (most > 0) this.#poller.wait(count, most);
   }
   away(): void {
     this.#poller.away();
@@ -144,10 +144,10 @@ export class PollActor implements Actor {
       if (state === SlotState.Submitted && this.#watch[slot] === Watch.idle) {
         // The mode after the state: it is stored before a manual tick is asked for, and stays while
         // a run has slots.
-        const unseen = this.#uncopied || (this.#passOn && header.mode !== Mode.manual);
-        this.#unseen[slot] = unseen;
-        this.#watch[slot] = unseen ? Watch.done : Watch.pending;
-        if (unseen) this.#times[slot] = nowMs();
+        const unpolled = this.#uncopied || (this.#passOn && header.mode !== Mode.manual);
+        this.#unpolled[slot] = unpolled;
+        this.#watch[slot] = unpolled ? Watch.done : Watch.pending;
+        if (unpolled) this.#times[slot] = nowMs();
       } else if (state === SlotState.Replaying && this.#watch[depth + slot] === Watch.idle) {
         this.#watch[depth + slot] = Watch.pending;
       }
@@ -196,7 +196,7 @@ export class PollActor implements Actor {
       this.#watch[slot] = Watch.idle;
       const record = ring.record(slot);
       record[Field.readyAt] = this.#times[slot] as number;
-      record[Field.copyMs] = this.#unseen[slot]
+      record[Field.copyMs] = this.#unpolled[slot]
         ? UNMEASURED
         : this.#elapsed(backend.begins, backend.copied, slot);
       ring.handOver(slot, SlotState.Ready, 'replay');
@@ -268,9 +268,9 @@ export class PollActor implements Actor {
       // Manual updates are the caller's: their begin was not recorded, and they write no scalars.
       // Both may write priorities.
       const updated = (record[Field.updateMs] as number) >= 0;
-      const home = slots.homes[slot];
-      if (home !== undefined && (updated || slots.host.priorityBytes > 0))
-        answered(nativeMemory().copyOut(home, hostBuffers.readbackBytes(slot)));
+      const readback = slots.readbacks[slot];
+      if (readback !== undefined && (updated || slots.host.priorityBytes > 0))
+        answered(nativeMemory().copyOut(readback, hostBuffers.readbackBytes(slot)));
       if (updated) {
         record[Field.updateMs] = this.#elapsed(slots.updateBegins, slots.spent, slot);
         ring.run.noteScalars(record[Field.tick] as number, hostBuffers.scalars(slot));

@@ -106,9 +106,9 @@ export class ReplayActor implements Actor {
       record[Field.version] = place?.version ?? 0;
       at = place?.byteOffset ?? -1;
     }
-    const home = this.#setup.slots.homes[slot];
-    if (this.#unsure && home !== undefined)
-      answered(nativeMemory().copyOut(home, this.#setup.hostBuffers.readbackBytes(slot)));
+    const readback = this.#setup.slots.readbacks[slot];
+    if (this.#unsure && readback !== undefined)
+      answered(nativeMemory().copyOut(readback, this.#setup.hostBuffers.readbackBytes(slot)));
     // The graph's last act is to write sequence + 1 to the slot's mark: a sequence that the mark
     // has seen is not launched again (Slot-8).
     const applied = this.#unsure && this.#setup.hostBuffers.mark(slot)[0] === sequence + 1;

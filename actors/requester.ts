@@ -14,19 +14,19 @@ import { internalsOfLimiter } from '../src/store/rate-limiter.ts';
 export class Requester {
   readonly #ring: Ring;
   readonly #source: Pick<Packer, 'filled' | 'limiter' | 'bells'>;
-  readonly #seat: SlotCursor;
+  readonly #cursor: SlotCursor;
 
   constructor(ring: Ring, source: Pick<Packer, 'filled' | 'limiter' | 'bells'>) {
     this.#ring = ring;
     this.#source = source;
-    this.#seat = new SlotCursor(ring, SlotState.Free);
+    this.#cursor = new SlotCursor(ring, SlotState.Free);
   }
 
   work(): number {
     const ring = this.#ring;
     let made = 0;
-    while (this.#seat.waits) {
-      const { slot } = this.#seat;
+    while (this.#cursor.waits) {
+      const { slot } = this.#cursor;
       const sequence = ring.sequence(slot);
       const { mode } = ring.header;
       // Asked for is a bound on the sequence, not a message: looking twice, or again after a death,
@@ -36,7 +36,7 @@ export class Requester {
       if (gate !== Gate.open) return made;
       this.#request(slot, sequence, mode);
       ring.handOver(slot, SlotState.Requested, 'pack');
-      this.#seat.next();
+      this.#cursor.next();
       // Slot-9: read after the request was stored.
       if (!ring.header.mayRequest(mode) || ring.failure.set) {
         this.takeBack(slot);
@@ -61,8 +61,8 @@ export class Requester {
     const { limiter, bells } = this.#source;
     let taken = 0;
     for (let last = -1; last !== slot; taken++) {
-      this.#seat.back();
-      last = this.#seat.slot;
+      this.#cursor.back();
+      last = this.#cursor.slot;
       ring.takeBack(last);
       this.#giveBack(ring.sequence(last), ring.record(last)[Field.rows] as number);
     }
@@ -83,7 +83,7 @@ export class Requester {
       return Gate.paused;
     }
     if (mode === Mode.manual) {
-      if (!header.asked(sequence)) return Gate.nothingAsked;
+      if (!header.requested(sequence)) return Gate.nothingAsked;
     } else {
       if (!run.holds(sequence)) return Gate.nothingAsked;
       // A run can be ended at any time, so its requests never wait for the first rows in a slot.

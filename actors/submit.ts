@@ -13,7 +13,7 @@ import { SlotCursor } from '../src/engine/ring/slot-cursor.ts';
 
 export class SubmitActor implements Actor {
   readonly role = 'submit';
-  readonly #seat: SlotCursor;
+  readonly #cursor: SlotCursor;
   readonly #ring: Ring;
   readonly #backend: AttachedTransferBackend;
   readonly #hostBuffers: HostBuffers;
@@ -26,18 +26,18 @@ export class SubmitActor implements Actor {
     this.#ring = ring;
     this.#backend = backend;
     this.#hostBuffers = hostBuffers;
-    this.#seat = new SlotCursor(ring, SlotState.Packed);
+    this.#cursor = new SlotCursor(ring, SlotState.Packed);
   }
 
   get slot(): number {
-    return this.#seat.slot;
+    return this.#cursor.slot;
   }
 
   work(): number {
     const ring = this.#ring;
     let submitted = 0;
-    while (this.#seat.waits) {
-      const { slot } = this.#seat;
+    while (this.#cursor.waits) {
+      const { slot } = this.#cursor;
       const record = ring.record(slot);
       record[Field.submitBegin] = nowMs();
       const bytes = this.#hostBuffers.moves(slot);
@@ -47,7 +47,7 @@ export class SubmitActor implements Actor {
       this.#backend.submitSlot(slot, bytes);
       record[Field.submitEnd] = nowMs();
       ring.handOver(slot, SlotState.Submitted, 'poll');
-      this.#seat.next();
+      this.#cursor.next();
       submitted++;
     }
     return submitted;

@@ -84,7 +84,7 @@ export class ActorThread implements ThreadOfActors {
     try {
       for (;;) {
         // The bell before the scan, stop after the bell: any other order can lose a wake.
-        const seen = bell.read();
+        const count = bell.read();
         if (ring.header.stopping || ring.failure.set) return ThreadState.stopped;
         hosted.follow();
         if (actors !== hosted.actors) {
@@ -96,10 +96,10 @@ export class ActorThread implements ThreadOfActors {
         if (hosted.work() > 0) continue;
         hosted.working = poll;
         const most = hosted.waitsUnrung ? UNRUNG_MS : MAX_PARK_MS;
-        if (poll?.pending) poll.wait(seen, most);
+        if (poll?.pending) poll.wait(count, most);
         else {
           poll?.away();
-          bell.park(seen, most, setup.lookMs);
+          bell.park(count, most, setup.pollMs);
           poll?.back();
         }
       }

@@ -16,10 +16,10 @@ export function buildProgram(
   name: string,
   sources: readonly string[],
   headers: readonly string[],
-  optimised: '-O1' | '-O2',
+  optimized: '-O1' | '-O2',
 ): string {
   const program = join(folder, name);
-  const told = [...flags, optimised];
+  const told = [...flags, optimized];
   const digest = createHash('sha256').update(told.join(' '));
   for (const file of [...sources, ...headers]) digest.update(readFileSync(join(root, file)));
   const key = digest.digest('hex');

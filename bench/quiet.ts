@@ -27,7 +27,7 @@ export interface Spread {
  * What a record may have at most. Measured on two cores of a shared virtual machine: looks that
  * went before everything else there had 1.03 to 1.17 of numbers and 1.10 to 1.66 of memory, nine of
  * ten below 1.35; looks among ten busy threads had 2.0 to 52, and 1.6 to 10. Memory is wider
- * because neighbours take their share of the last cache.
+ * because neighbors take their share of the last cache.
  */
 export const MAX_SPREAD: Spread = { numbers: 1.25, memory: 1.5 };
 

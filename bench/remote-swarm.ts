@@ -141,7 +141,7 @@ if (task.everyMs > 0) while (hosts.some(({ uplink }) => uplink.epoch === 0)) awa
 async function marked(): Promise<void> {
   const targets = hosts.map(({ uplink, outbox }) => {
     outbox.make(1);
-    return { kept: uplink.kept, row: outbox.made };
+    return { kept: uplink.queued, row: outbox.made };
   });
   let first = 0;
   for (let left = targets; left.length > 0; await wait(2)) {

@@ -121,6 +121,7 @@ export { TrajectoryBuffer } from './store/lanes/trajectory-buffer.ts';
 export type { TrajectoryWriter } from './store/lanes/trajectory-writer.ts';
 export {
   type Normalise,
+  type Normalize,
   type PrioritizedOptions,
   type PrioritizedSampler,
   prioritized,

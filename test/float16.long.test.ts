@@ -70,7 +70,7 @@ const wordsOf = (values: Float32Array) =>
   new Uint32Array(values.buffer, values.byteOffset, values.length);
 
 /**
- * Every number of the format, what lies halfway between neighbours, the floats beside those, and
+ * Every number of the format, what lies halfway between neighbors, the floats beside those, and
  * random bits.
  */
 function awkward({ from, infinity }: Format): Float32Array {

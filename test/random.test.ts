@@ -20,7 +20,7 @@ describe('random', () => {
       expect(words(new Random(seed))).to.deep.equal(expected);
     });
 
-  it('neighbouring seeds and streams differ in half of their bits', () => {
+  it('neighboring seeds and streams differ in half of their bits', () => {
     const bits = (a: number, b: number) => ((a ^ b) >>> 0).toString(2).replaceAll('0', '').length;
     let differing = 0;
     const pairs = 1000;

@@ -41,7 +41,7 @@ def network():
 
 online, target = network(), network()
 target.load_state_dict(online.state_dict())
-optimiser = place.adam(online.parameters(), 1e-3)
+optimizer = place.adam(online.parameters(), 1e-3)
 
 
 def update(obs, next_obs, actions, rewards, terminated):
@@ -51,9 +51,9 @@ def update(obs, next_obs, actions, rewards, terminated):
         goal = rewards + 0.99 * (1 - terminated) * value
     chosen = online(obs).gather(1, actions.unsqueeze(1)).squeeze(1)
     loss = nn.functional.smooth_l1_loss(chosen, goal)
-    optimiser.zero_grad(set_to_none=True)
+    optimizer.zero_grad(set_to_none=True)
     loss.backward()
-    optimiser.step()
+    optimizer.step()
     with torch.no_grad():
         follow(target.parameters(), online.parameters(), 0.005)
 

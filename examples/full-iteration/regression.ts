@@ -35,7 +35,7 @@ export class Regression {
   constructor(device: Device, seed: number) {
     this.#device = device;
     const { parameterCount } = this.net;
-    this.parameters = device.allocate({ shape: [parameterCount] }).write(this.net.initialise(seed));
+    this.parameters = device.allocate({ shape: [parameterCount] }).write(this.net.initialize(seed));
     this.#gradient = device.allocate({ shape: [parameterCount] });
     this.#pass = this.net.workspace(device, ROWS, { backward: true });
     this.#adam = new Adam(device, this.parameters, { learningRate: 3e-3 });

@@ -1,7 +1,7 @@
 /**
  * What happens in a cell: a limited scheme of second order in flux form, with Heun's two stages per
  * step. It looks two cells far along each axis. The parts and the undivided run share this
- * arithmetic; each finds a cell's neighbours itself.
+ * arithmetic; each finds a cell's neighbors itself.
  */
 
 /** Cells that it looks far: the halo points that a part needs. */
@@ -78,7 +78,7 @@ export function advance(
   cells: Int32Array,
 ): void {
   const [from, to] = stage === 0 ? [tracer, between] : [between, tracer];
-  const at = (neighbour: number) => from[beside[neighbour]!]!;
+  const at = (neighbor: number) => from[beside[neighbor]!]!;
   for (let k = 0; k < cells.length; k++) {
     const cell = cells[k]!;
     const here = from[cell]!;

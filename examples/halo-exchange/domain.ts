@@ -1,4 +1,4 @@
-/** What is divided into parts: the parts' neighbours and cells. */
+/** What is divided into parts: the parts' neighbors and cells. */
 import {
   cubedSphereTopology,
   type HaloTopology,

@@ -1,6 +1,6 @@
 /**
  * One part of the field, in a thread of its own: its cells, and a halo of two around them that the
- * neighbours fill.
+ * neighbors fill.
  */
 import { HaloUpdater } from '../../src/entries/halo.ts';
 import { advance, type Field, newField, REACH, STAGES, sides, windBetween } from './advection.ts';
@@ -30,7 +30,7 @@ export function runPart(plan: Plan, rank: number): PartResult {
     fillWinds(part, wind);
     return runSteps(plan, rank, part, tracer);
   } catch (error) {
-    // The neighbours wait for this part: they are told why it does not go on.
+    // The neighbors wait for this part: they are told why it does not go on.
     for (const each of [wind, tracer]) each.fail(error);
     throw error;
   }

@@ -1,5 +1,5 @@
 /**
- * The same in one piece and one thread. It finds each cell's neighbours anew, from positions on the
+ * The same in one piece and one thread. It finds each cell's neighbors anew, from positions on the
  * plane and in space, and uses nothing of the halo exchange or its topologies.
  */
 import { advance, newField, STAGES, sides, windBetween } from './advection.ts';

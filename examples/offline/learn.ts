@@ -37,12 +37,12 @@ export async function learn(buffer: Transitions, how: LearnOptions): Promise<Td3
     gamma: 0.98,
     // The paper's rates are for D4RL's million rows; these files are small, and so are the
     // networks.
-    actorOptimiser: { learningRate: 1e-3 },
-    criticOptimiser: { learningRate: 1e-3 },
-    behaviourCloning: { alpha },
+    actorOptimizer: { learningRate: 1e-3 },
+    criticOptimizer: { learningRate: 1e-3 },
+    behaviorCloning: { alpha },
     // The paper's (x − mean) / (deviation + 1e-3), of the rows that were drawn: it is published
     // with the weights.
-    normaliser: { form: 'deviation', epsilon: 1e-3 },
+    normalizer: { form: 'deviation', epsilon: 1e-3 },
   });
   await learner.ready;
   await using pipeline = await ReplayPipeline.open({

@@ -96,8 +96,8 @@ export const tasks: Readonly<Record<Name, Task>> = {
       new SacLearner(device, {
         ...actor,
         criticHidden: [64, 64],
-        actorOptimiser: rate,
-        criticOptimiser: rate,
+        actorOptimizer: rate,
+        criticOptimizer: rate,
         batchSize: 256,
         seed,
       }),

@@ -24,8 +24,8 @@ export interface Task {
 const module = (name: string) => new URL(`../environments/${name}.js`, import.meta.url);
 /** Both rates of an actor and its critics. */
 const rate = (learningRate: number) => ({
-  actorOptimiser: { learningRate },
-  criticOptimiser: { learningRate },
+  actorOptimizer: { learningRate },
+  criticOptimizer: { learningRate },
 });
 const nets = (...hidden: number[]) => ({ actorHidden: hidden, criticHidden: hidden });
 
@@ -54,8 +54,8 @@ function robot(name: string, goal: number, span: readonly [min: number, max: num
       sac: {
         learner: {
           algorithm: 'sac',
-          actorOptimiser: { learningRate: 3e-4 },
-          criticOptimiser: { learningRate: 1e-3 },
+          actorOptimizer: { learningRate: 3e-4 },
+          criticOptimizer: { learningRate: 1e-3 },
           actorEvery: 2,
           policyRepeats: 2,
           batchSize: 256,
@@ -85,7 +85,7 @@ function robot(name: string, goal: number, span: readonly [min: number, max: num
           targetActor: false,
           policyNoise: 0.1,
           noiseClip: 0.5,
-          normaliser: { form: 'deviation', epsilon: 1e-2 },
+          normalizer: { form: 'deviation', epsilon: 1e-2 },
         },
         ...fast,
         noise: 0.2,
@@ -103,7 +103,7 @@ function robot(name: string, goal: number, span: readonly [min: number, max: num
           correction: 'split',
           initialTemperature: 0.1,
           actorEvery: 2,
-          normaliser: true,
+          normalizer: true,
         },
         ...fast,
       },

@@ -10,7 +10,8 @@ namespace {
 // The multiply-adds from which two cores are 1.3 times as fast as one: npm run bench -- gemm.
 constexpr int64_t share_from = int64_t(3) << 23;
 
-// All shapes use the same provider, which gemm_provider() names. docs/reference/kernels.md has the figures.
+// All shapes use the same provider, which gemm_provider() names. docs/reference/kernels.md has the
+// figures.
 void gemm(float* c, const float* a, const float* b, int64_t trans_a, int64_t trans_b, int64_t m,
           int64_t n, int64_t k, int64_t lda, int64_t ldb, int64_t ldc, double alpha, double beta) {
   const float al = static_cast<float>(alpha), be = static_cast<float>(beta);

@@ -114,7 +114,7 @@ class ViewPacker final {
  public:
   static constexpr const char* name = "ViewPacker";
   static constexpr const char* called = "this packer";
-  // new ViewPacker({lanes, slots, firstRow, stride, report, rule, columns, tree, normalise, idsAt,
+  // new ViewPacker({lanes, slots, firstRow, stride, report, rule, columns, tree, normalize, idsAt,
   // prioritiesAt, depth, kept}): lanes, slots and report are memory. firstRow and prioritiesAt are
   // offsets in a slot of its first row and of the priorities that are copied back. idsAt is the
   // offset of the ids in a batch. `kept`, if a device keeps steps, is {mirror, freshAt, most}.
@@ -150,7 +150,7 @@ class ViewPacker final {
       if (tree.size < rows::tree_bytes(leaves, lanes.lanes)) throw range("the tree is too small");
       view_->follow(std::make_unique<rows::PriorityTree>(tree.data, leaves, lanes.lanes));
     }
-    normalise_ = static_cast<rows::Weighing::Normalise>(whole_of("normalise"));
+    normalize_ = static_cast<rows::Weighing::Normalize>(whole_of("normalize"));
     ids_at_ = whole_of("idsAt");
     priorities_at_ = whole_of("prioritiesAt");
     depth_ = whole_of("depth");
@@ -205,7 +205,7 @@ class ViewPacker final {
       // records it, so that a successor repeats neither.
       view_->look_around();
       take_up(half, sequence, count);
-      const rows::Request request{count, half + first_, number(info, 4), normalise_};
+      const rows::Request request{count, half + first_, number(info, 4), normalize_};
       if (!(number(info, 6) >= 0 && as_before(request, whole(info, 6))) &&
           view_->draw(request, whole(info, 1)) == rows::View::Result::empty)
         return 0;
@@ -257,7 +257,7 @@ class ViewPacker final {
   double* report_ = nullptr;
   double stale_ = 0;
   std::unique_ptr<rows::View> view_;
-  rows::Weighing::Normalise normalise_ = rows::Weighing::tree;
+  rows::Weighing::Normalize normalize_ = rows::Weighing::tree;
   bool packing_ = false;
   std::vector<Napi::Reference<Napi::TypedArray>> views_;
 };

@@ -77,18 +77,18 @@ class Ranks final {
 
  private:
   static void tell(Napi::Env env, Napi::Function notify, std::nullptr_t*, Notice* notice) {
-    const std::unique_ptr<Notice> told(notice);
+    const std::unique_ptr<Notice> posted(notice);
     if (!env) return;
-    const auto bytes = Napi::Buffer<uint8_t>::Copy(env, told->bytes.data(), told->bytes.size());
+    const auto bytes = Napi::Buffer<uint8_t>::Copy(env, posted->bytes.data(), posted->bytes.size());
     const auto number = [&](double value) { return Napi::Number::New(env, value); };
-    notify.Call({number(told->kind), number(told->job), number(told->numbers[0]),
-                 number(told->numbers[1]), number(told->numbers[2]), bytes});
+    notify.Call({number(posted->kind), number(posted->job), number(posted->numbers[0]),
+                 number(posted->numbers[1]), number(posted->numbers[2]), bytes});
   }
   using Notices = Napi::TypedThreadSafeFunction<std::nullptr_t, Notice, tell>;
   ranks::Thread::Tell teller() {
     return [notices = notices_](Notice&& notice) mutable {
-      auto* const told = new Notice(std::move(notice));
-      if (notices.NonBlockingCall(told) != napi_ok) delete told;
+      auto* const posted = new Notice(std::move(notice));
+      if (notices.NonBlockingCall(posted) != napi_ok) delete posted;
     };
   }
 

@@ -16,7 +16,7 @@ Halo::Halo(Mpi& mpi, const Comm& world, double job, HaloSetup setup, Thread::Tel
   const size_t ranks = setup_.process.size(), buffers = setup_.buffers.size();
   started_.assign(ranks, 0);
   found_.assign(ranks, absent);
-  told_.assign(ranks, false);
+  reported_.assign(ranks, false);
   const int letters = int(2 * buffers);
   if (letters > mpi.max_tag())
     throw Failure(std::to_string(buffers) + " halo buffers need more tags than this MPI has, " +
@@ -134,13 +134,13 @@ void Halo::receive(Route& route, Look& look) {
       of.over = false;
       of.full = true;
     }
-    if (!of.full || of.next != route.told + 1) continue;
+    if (!of.full || of.next != route.published + 1) continue;
     const auto before = [&](const Route& out) {
       return out.sender != route.reader || out.reader != route.sender || out.has_left(of.next - 1);
     };
     if (!std::all_of(outgoing_.begin(), outgoing_.end(), before)) continue;
     word_at(word(route, half)).store(numbered(of.next));
-    route.told = of.next;
+    route.published = of.next;
     of.next += 2;
     of.full = false;
     look.worked = true;
@@ -148,24 +148,24 @@ void Halo::receive(Route& route, Look& look) {
     ring(route.reader);
   }
   const size_t reader = size_t(route.reader);
-  if (found_[reader] == open && route.told < started_[reader]) look.due = true;
+  if (found_[reader] == open && route.published < started_[reader]) look.due = true;
 }
 
 // Reports ranks here that have left to the other processes, and records here the ranks of other
 // processes that have left.
 void Halo::follow(Look& look) {
-  if (!note_told_ && word_at(setup_.note).load() == note_written) {
-    note_told_ = look.worked = true;
+  if (!note_reported_ && word_at(setup_.note).load() == note_written) {
+    note_reported_ = look.worked = true;
     tell_({Notice::note, job_, {}, {}});
   }
   for (size_t rank = 0; rank < found_.size(); ++rank) {
-    if (found_[rank] <= open || told_[rank]) continue;
-    told_[rank] = look.worked = true;
+    if (found_[rank] <= open || reported_[rank]) continue;
+    reported_[rank] = look.worked = true;
     tell_({Notice::left, job_, {double(rank), double(found_[rank]), double(started_[rank])}, {}});
   }
   const auto followed = [&](const Gone& gone) {
     for (const Route& route : incoming_)
-      if (route.sender == gone.rank && route.told < gone.exchange) return false;
+      if (route.sender == gone.rank && route.published < gone.exchange) return false;
     int32_t expected = open;
     word_at(&state_of(gone.rank)).compare_exchange_strong(expected, gone.state);
     ring_all();

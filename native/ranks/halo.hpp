@@ -62,7 +62,7 @@ class Halo final : public Job {
     size_t buffer;
     int reader, sender;
     // The last exchange whose arrival was published here.
-    int64_t told = 0;
+    int64_t published = 0;
     Half halves[2];
     // For outgoing routes: sends of one route may end out of order.
     bool has_left(int64_t exchange) const { return halves[exchange % 2].next > exchange; }
@@ -100,8 +100,8 @@ class Halo final : public Job {
   // found it, and whether that state was reported.
   std::vector<int64_t> started_;
   std::vector<int32_t> found_;
-  std::vector<bool> told_;
-  bool note_told_ = false;
+  std::vector<bool> reported_;
+  bool note_reported_ = false;
   std::vector<Gone> gone_;
   std::vector<Letter> letters_;
   // The other processes, and a receive from each of them.

@@ -64,14 +64,14 @@ void Drawable::sync_lane(uint64_t lane, Listener* listener) {
     // words.
     if (now.from > state.seen.to || now.to < state.seen.to) {
       for (; state.head < state.tail; ++state.head)
-        if (listener) listener->went(lane, entry(lane, state.head).place);
+        if (listener) listener->on_removed(lane, entry(lane, state.head).place);
       state.running = false;
       state.seen.to = now.from;
     }
     for (; state.head < state.tail; ++state.head) {
       const Step oldest = entry(lane, state.head);
       if (oldest.place - oldest.reach >= now.from) break;
-      if (listener) listener->went(lane, oldest.place);
+      if (listener) listener->on_removed(lane, oldest.place);
     }
     state.seen.from = now.from;
     state.oldest = now.from % capacity;
@@ -91,7 +91,7 @@ void Drawable::sync_lane(uint64_t lane, Listener* listener) {
     most = (most + 3) / 4;
     now = span(lanes_, lane);
   }
-  if (listener) listener->reached(lane, state.seen);
+  if (listener) listener->on_advanced(lane, state.seen);
 }
 
 void Drawable::take(uint64_t lane, State& state, uint64_t place, const Note& note, uint64_t from,
@@ -128,7 +128,7 @@ void Drawable::judge(uint64_t lane, State& state, uint64_t end, uint64_t needed,
     if (!reach_.empty()) reach_[at] = static_cast<uint32_t>(reach);
     if (!rest_.empty()) rest_[at] = static_cast<uint32_t>(end - 1 - place);
     ++state.tail;
-    if (listener) listener->came(lane, place);
+    if (listener) listener->on_added(lane, place);
   }
   if (ended) state.pending = end;
 }
@@ -199,10 +199,10 @@ bool Drawable::find(uint64_t lane, uint64_t place, Step& step) const {
 void Drawable::tell(Listener& listener) const {
   for (uint64_t lane = 0; lane < lanes_.lanes; ++lane) {
     const State& state = states_[lane];
-    listener.forget(lane);
+    listener.on_reset(lane);
     for (uint64_t at = state.head; at < state.tail; ++at)
-      listener.came(lane, entry(lane, at).place);
-    listener.reached(lane, state.seen);
+      listener.on_added(lane, entry(lane, at).place);
+    listener.on_advanced(lane, state.seen);
   }
 }
 

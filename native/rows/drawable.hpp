@@ -47,12 +47,12 @@ class Drawable {
   };
   // Receives every step that becomes drawable, and every one that ceases to be.
   struct Listener {
-    virtual void came(uint64_t lane, uint64_t place) = 0;
-    virtual void went(uint64_t lane, uint64_t place) = 0;
+    virtual void on_added(uint64_t lane, uint64_t place) = 0;
+    virtual void on_removed(uint64_t lane, uint64_t place) = 0;
     // All drawable steps of the lane are about to be reported again.
-    virtual void forget(uint64_t lane) = 0;
+    virtual void on_reset(uint64_t lane) = 0;
     // The lane is known up to span.to.
-    virtual void reached(uint64_t lane, const Span& span) = 0;
+    virtual void on_advanced(uint64_t lane, const Span& span) = 0;
   };
 
   Drawable(const Lanes& lanes, const ViewRule& rule);

@@ -197,7 +197,7 @@ void PriorityTree::follow(Drawable& drawable) {
   settle();
 }
 
-void PriorityTree::came(uint64_t lane, uint64_t place) {
+void PriorityTree::on_added(uint64_t lane, uint64_t place) {
   const uint64_t at = place % per_lane_;
   if (place < kept_below_ && !std::signbit(before_[at])) {
     set(lane * per_lane_ + at, before_[at]);
@@ -206,11 +206,11 @@ void PriorityTree::came(uint64_t lane, uint64_t place) {
   }
 }
 
-void PriorityTree::went(uint64_t lane, uint64_t place) {
+void PriorityTree::on_removed(uint64_t lane, uint64_t place) {
   set(lane * per_lane_ + place % per_lane_, nobody);
 }
 
-void PriorityTree::forget(uint64_t lane) {
+void PriorityTree::on_reset(uint64_t lane) {
   const double* first = leaves_ + lane * per_lane_;
   before_.assign(first, first + per_lane_);
   for (uint64_t at = 0; at < per_lane_; ++at)
@@ -218,7 +218,7 @@ void PriorityTree::forget(uint64_t lane) {
   kept_below_ = known_[lane];
 }
 
-void PriorityTree::reached(uint64_t lane, const Span& span) { known_[lane] = span.to; }
+void PriorityTree::on_advanced(uint64_t lane, const Span& span) { known_[lane] = span.to; }
 
 template <typename Value>
 void PriorityTree::update(const Drawable& drawable, const double* ids, const Value* priorities,
@@ -294,7 +294,7 @@ void PriorityTree::set_all(const double* leaves) {
 }
 
 double ratio_of(const Weighing& how, double value) {
-  return how.normalise == Weighing::none ? how.drawn_from * (value / how.total) : value / how.least;
+  return how.normalize == Weighing::none ? how.drawn_from * (value / how.total) : value / how.least;
 }
 
 }  // namespace hotslot::rows

@@ -80,10 +80,10 @@ class PriorityTree final : public Drawable::Listener {
   void set_all(const double* leaves);
 
  private:
-  void came(uint64_t lane, uint64_t place) override;
-  void went(uint64_t lane, uint64_t place) override;
-  void forget(uint64_t lane) override;
-  void reached(uint64_t lane, const Span& span) override;
+  void on_added(uint64_t lane, uint64_t place) override;
+  void on_removed(uint64_t lane, uint64_t place) override;
+  void on_reset(uint64_t lane) override;
+  void on_advanced(uint64_t lane, const Span& span) override;
 
   template <typename Value>
   uint64_t leaf_of(const Drawable& drawable, double given, const Value* priority);
@@ -119,10 +119,10 @@ class PriorityTree final : public Drawable::Listener {
   double raised_from_ = -1, raised_to_ = 0;
 };
 
-// Importance weights. `least` is the minimum leaf of the tree or of the batch, by `normalise`.
+// Importance weights. `least` is the minimum leaf of the tree or of the batch, by `normalize`.
 struct Weighing {
-  enum Normalise : uint32_t { tree, batch, none };
-  Normalise normalise;
+  enum Normalize : uint32_t { tree, batch, none };
+  Normalize normalize;
   double beta, total, least;
   double drawn_from;
 };

@@ -246,7 +246,7 @@ bool View::make_again(uint64_t i) {
 
 // Computes the weights after the last row, when the minimum of the batch is known.
 void View::weigh() {
-  Weighing how{request_.normalise, request_.beta, 0, 0, 0};
+  Weighing how{request_.normalize, request_.beta, 0, 0, 0};
   double least = chances_.empty() ? 1 : chances_[0].value;
   for (const Chance& chance : chances_) least = std::min(least, chance.value);
   double weights[draws_at_once] = {};
@@ -256,7 +256,7 @@ void View::weigh() {
       for (uint64_t j = 0; j < some; ++j) {
         const Chance& chance = chances_[i + j];
         how.total = chance.total;
-        how.least = how.normalise == Weighing::batch ? least : chance.least;
+        how.least = how.normalize == Weighing::batch ? least : chance.least;
         how.drawn_from = chance.drawn_from;
         weights[j] = ratio_of(how, chance.value);
       }

@@ -53,7 +53,7 @@ struct Request {
   uint64_t count = 0;
   uint8_t* out = nullptr;
   double beta = 0;
-  Weighing::Normalise normalise = Weighing::tree;
+  Weighing::Normalize normalize = Weighing::tree;
 };
 
 class View {

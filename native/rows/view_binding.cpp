@@ -63,11 +63,11 @@ double view_count(Info info) {
   return double(count);
 }
 
-// (view, seed, count, out, beta, normalise) → rows drawn again, or −1 while nothing can be drawn
+// (view, seed, count, out, beta, normalize) → rows drawn again, or −1 while nothing can be drawn
 double sample_view(Info info) {
   View& here = view(info);
   const Request request{whole(info, 2), require_bytes(info, 3, 0).data, number(info, 4),
-                        static_cast<Weighing::Normalise>(u32(info, 5))};
+                        static_cast<Weighing::Normalize>(u32(info, 5))};
   require_bytes(info, 3, here.batch_bytes(request.count));
   here.look_around();
   View::Result result = here.draw(request, u32(info, 1));
@@ -135,7 +135,7 @@ void begin_updates(Info info) {
       whole(info, 1);
 }
 
-// (leaves, seed, count, beta, normalise, masses?, indices, probabilities, weights) → false where
+// (leaves, seed, count, beta, normalize, masses?, indices, probabilities, weights) → false where
 // all leaves are zero
 bool draw_leaves(Info info) {
   const Bytes given = require_bytes(info, 0, 8);
@@ -150,7 +150,7 @@ bool draw_leaves(Info info) {
   PriorityTree::format(aligned, leaves, 1, 1, 0);
   PriorityTree tree(aligned, leaves, 1);
   tree.set_all(reinterpret_cast<const double*>(given.data));
-  Weighing how{static_cast<Weighing::Normalise>(u32(info, 4)), number(info, 3), tree.total(),
+  Weighing how{static_cast<Weighing::Normalize>(u32(info, 4)), number(info, 3), tree.total(),
                tree.least(), double(tree.header().drawn_from)};
   if (!(how.total > 0)) return false;
   Generator generator(u32(info, 1));
@@ -160,7 +160,7 @@ bool draw_leaves(Info info) {
   std::vector<PriorityTree::Drawn> drawn(count);
   tree.find(mass.data(), count, drawn.data());
   const auto smaller = [](const auto& a, const auto& b) { return a.value < b.value; };
-  if (how.normalise == Weighing::batch && count > 0)
+  if (how.normalize == Weighing::batch && count > 0)
     how.least = std::min_element(drawn.begin(), drawn.end(), smaller)->value;
   for (uint64_t from = 0; from < count; from += draws_at_once) {
     const uint64_t some = std::min(draws_at_once, count - from);

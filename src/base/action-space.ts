@@ -2,7 +2,7 @@
  * Tests whether an action lies in a learner's action space. Used for actions that the learner's
  * policy did not choose.
  */
-import { highEnd, lowEnd, neighbour } from './float32.ts';
+import { highEnd, lowEnd, nextFloat32 } from './float32.ts';
 
 /**
  * Explains why number `j` of an action lies outside of the action space. Undefined if it lies
@@ -20,8 +20,8 @@ export const outsideIndices =
 
 /** For a box. The float32 next to an end lies within: the end itself may round to it. */
 export function outsideBox(low: readonly number[], high: readonly number[]): ExplainOutside {
-  const least = low.map((each) => neighbour(lowEnd(each), -1));
-  const most = high.map((each) => neighbour(highEnd(each), 1));
+  const least = low.map((each) => nextFloat32(lowEnd(each), -1));
+  const most = high.map((each) => nextFloat32(highEnd(each), 1));
   return (value, j) =>
     value >= least[j]! && value <= most[j]!
       ? undefined

@@ -82,12 +82,12 @@ interface Linkable {
  * cores means all. Throws a RangeError if the variable is not a whole number from 1 on, in digits.
  */
 function allowedCores(): number {
-  const asked = process.env.HOTSLOT_CORES ?? '';
-  if (asked !== '' && !/^0*[1-9]\d*$/.test(asked))
+  const given = process.env.HOTSLOT_CORES ?? '';
+  if (given !== '' && !/^0*[1-9]\d*$/.test(given))
     throw rangeError(
-      `HOTSLOT_CORES is the number of cores that Hotslot may use: give a whole number from 1 on, such as 4, or leave it unset for all of them; it is '${asked}'`,
+      `HOTSLOT_CORES is the number of cores that Hotslot may use: give a whole number from 1 on, such as 4, or leave it unset for all of them; it is '${given}'`,
     );
-  return asked === '' ? Infinity : Number(asked);
+  return given === '' ? Infinity : Number(given);
 }
 // Throws for a wrong setting when the library is loaded, before it runs with another number of
 // threads.

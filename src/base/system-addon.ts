@@ -71,12 +71,12 @@ export const systemBells = addonOf<{
    * Looks at that word for at most `ms`, and lends its core to threads that are ready meanwhile.
    * Returns true when it is not `seen`
    */
-  lookNative(words: Int32Array, index: number, seen: number, ms: number): boolean | undefined;
+  lookNative(words: Int32Array, index: number, count: number, ms: number): boolean | undefined;
   /**
    * Sleeps on that word for at most `ms`, as native code wakes it. Returns true when it is not
    * `seen`
    */
-  sleepNative(words: Int32Array, index: number, seen: number, ms: number): boolean | undefined;
+  sleepNative(words: Int32Array, index: number, count: number, ms: number): boolean | undefined;
 }>('system', 'bells');
 
 /** Threads' ends. */

@@ -4,7 +4,7 @@
  */
 import { aclUsers, newPassword } from '../net/remote/acl.ts';
 
-interface Asked {
+interface Arguments {
   run: string;
   json: boolean;
   print(text: string): void;
@@ -13,7 +13,7 @@ interface Asked {
 /**
  * Prints the commands to stdout and the notes to stderr, so that a pipe gets the commands alone.
  */
-export function acl({ run, json, print }: Asked): 0 {
+export function acl({ run, json, print }: Arguments): 0 {
   const users = aclUsers(run).map(({ name, role, rules }) => {
     const password = newPassword();
     const command = `ACL SETUSER ${name} ${rules.replace('>PASSWORD', `>${password}`)}`;

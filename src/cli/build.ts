@@ -30,12 +30,12 @@ const tools = [
  * Returns the path of npm's node-gyp, or null. If npm runs this command, a variable names the path.
  */
 function nodeGyp(): string | null {
-  const beside = join(
+  const sibling = join(
     dirname(dirname(process.execPath)),
     'lib/node_modules/npm/node_modules/node-gyp/bin/node-gyp.js',
   );
   return (
-    [process.env.npm_config_node_gyp, beside].find(
+    [process.env.npm_config_node_gyp, sibling].find(
       (path) => path !== undefined && existsSync(path),
     ) ?? null
   );

@@ -8,7 +8,7 @@ import { CollectorHost } from '../net/remote/collector-host.ts';
 import type { CollectorHostStatistics } from '../net/remote/host-options.ts';
 import { showProgress } from '../run/train/live-display.ts';
 
-interface Asked {
+interface Arguments {
   url: string;
   run: string;
   /** the collector's module, from the current folder */
@@ -36,10 +36,10 @@ const INTERRUPTED = 130;
  * Returns exit code 0 if SIGTERM ended it, as services do, and 130 if Ctrl-C did. Rejects with one
  * sentence if the learner or the server refuses it, and with the collector's error if one failed.
  */
-export async function collect(asked: Asked): Promise<number> {
-  const { url, run, workers, lanes, insecure, json, print } = asked;
-  const entry = moduleOf(asked.entry);
-  const address = { url, insecure, ca: asked.ca || undefined };
+export async function collect(requested: Arguments): Promise<number> {
+  const { url, run, workers, lanes, insecure, json, print } = requested;
+  const entry = moduleOf(requested.entry);
+  const address = { url, insecure, ca: requested.ca || undefined };
   const { shown } = checkAddress(address);
   const stop = new AbortController();
   let code = 0;
@@ -62,14 +62,14 @@ export async function collect(asked: Asked): Promise<number> {
       entry,
       workers,
       lanes,
-      outboxBytes: asked.outbox,
-      name: asked.name || undefined,
+      outboxBytes: requested.outbox,
+      name: requested.name || undefined,
     };
     const host = await CollectorHost.open({ ...given, onWait, signal: stop.signal });
     opened = true;
     await using _closed = host;
     const many = workers === undefined || workers === 1 ? '1 worker' : `${workers} workers`;
-    say('joined', `run ${run} at ${shown}: ${many} of ${asked.entry}`, {
+    say('joined', `run ${run} at ${shown}: ${many} of ${requested.entry}`, {
       run,
       server: shown,
       workers: workers ?? 1,
@@ -99,16 +99,16 @@ async function until(
   say: (event: string, words: string, facts: object) => void,
   json: boolean,
 ): Promise<void> {
-  const look = lookerOf(host);
+  const check = progressPrinter(host);
   const closed = new Promise<void>((resolve) => {
     signal.addEventListener('abort', () => resolve(host.close()));
     if (signal.aborted) resolve(host.close());
   });
   const work = Promise.race([host.done, closed.then(() => host.done)]);
   const { columns, isTTY } = process.stdout;
-  if (!json && isTTY && columns > 0) return showProgress(work, { live: look.live });
+  if (!json && isTTY && columns > 0) return showProgress(work, { live: check.live });
   const timer = setInterval(() => {
-    if (look.isDue()) say('progress', look.line(), look.facts());
+    if (check.isDue()) say('progress', check.line(), check.facts());
   }, LOOK_MS);
   try {
     await work;
@@ -117,15 +117,15 @@ async function until(
   }
 }
 
-function lookerOf(host: CollectorHost) {
+function progressPrinter(host: CollectorHost) {
   const begin = performance.now();
   let now = host.statistics();
   let at = begin;
   let rate = 0;
-  let looks = 0;
+  let checks = 0;
   /** what it waited for at the last look, and what was printed last */
   let before: string | null = null;
-  let told: string | null = null;
+  let printed: string | null = null;
   const facts = () => {
     const time = performance.now();
     if (time - at >= LOOK_MS - 50) {
@@ -148,11 +148,11 @@ function lookerOf(host: CollectorHost) {
     /** True every ten seconds, and at once if it waits for something else at two looks in a row. */
     isDue(): boolean {
       const { waitingFor } = facts();
-      const changed = waitingFor === before && waitingFor !== told;
+      const changed = waitingFor === before && waitingFor !== printed;
       before = waitingFor;
-      if (!changed && ++looks < LINE_LOOKS) return false;
-      looks = 0;
-      told = waitingFor;
+      if (!changed && ++checks < LINE_LOOKS) return false;
+      checks = 0;
+      printed = waitingFor;
       return true;
     },
   };

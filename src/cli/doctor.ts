@@ -23,20 +23,20 @@ const gigabytes = (bytes: number) => `${(bytes / 2 ** 30).toFixed(1)} GiB`;
 
 /** Returns exit code 0 if the host device works, 1 if it does not. */
 export async function doctor({ version, json, print }: CommandContext): Promise<0 | 1> {
-  const tell = (finding: Finding) => print(json ? asJson(finding) : asText(finding));
-  for (const finding of machine(version)) tell(finding);
+  const report = (finding: Finding) => print(json ? asJson(finding) : asText(finding));
+  for (const finding of machine(version)) report(finding);
   const found = addons.map(addon);
-  for (const finding of found) tell(finding);
+  for (const finding of found) report(finding);
   const built = found.every(({ ok }) => ok);
   let hostOk = false;
   const available: string[] = [];
   if (built) {
-    for (const finding of [cores(), blas(), placement()]) tell(finding);
+    for (const finding of [cores(), blas(), placement()]) report(finding);
     for (const { name, family, available: there, reason, description } of listDevices()) {
       const text = there
         ? (description ?? 'available')
         : `not available: ${reason ?? 'no reason was given'}`;
-      tell({
+      report({
         check: name,
         ok: there,
         text,
@@ -44,7 +44,7 @@ export async function doctor({ version, json, print }: CommandContext): Promise<
       });
       if (!there) continue;
       const tested = await test(name);
-      tell(tested);
+      report(tested);
       if (tested.ok) available.push(name);
       if (family === 'host' && tested.ok) hostOk = true;
     }

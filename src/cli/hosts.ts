@@ -16,7 +16,7 @@ import type {
 /** Bytes of the status of thousands of hosts. */
 const EXPECTED_BYTES = 2 ** 20;
 
-interface Asked {
+interface Arguments {
   url: string;
   run: string;
   insecure: boolean;
@@ -27,18 +27,18 @@ interface Asked {
 }
 
 /** Rejects with one sentence if no learner has the run, or if the server cannot be asked. */
-export async function hosts({ url, run, insecure, ca, json, print }: Asked): Promise<0> {
+export async function hosts({ url, run, insecure, ca, json, print }: Arguments): Promise<0> {
   const { status, learner } = keysOf(run);
-  await using desk = await openAdminConnection({
+  await using admin = await openAdminConnection({
     address: checkAddress({ url, insecure, ca: ca || undefined }),
   });
   // The status of a learner that has ended is ignored.
-  if ((await desk.call('GET', learner)) === null)
+  if ((await admin.call('GET', learner)) === null)
     throw unavailableError(`no learner has the run ${run}`);
-  const said = await desk.bytes(EXPECTED_BYTES, 'GET', status);
-  if (said === null)
+  const reported = await admin.bytes(EXPECTED_BYTES, 'GET', status);
+  if (reported === null)
     throw unavailableError(`the learner of the run ${run} has not said anything yet`);
-  const read = readStatus(said);
+  const read = readStatus(reported);
   print(json ? `${JSON.stringify(read)}\n` : table(read));
   return 0;
 }

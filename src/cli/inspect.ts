@@ -59,7 +59,7 @@ function indented(record: PlainRecord, depth = 1): string[] {
   return Object.entries(record).flatMap(([name, value]) =>
     typeof value === 'object' && value !== null && !Array.isArray(value)
       ? [`${pad}${name}`, ...indented(value as PlainRecord, depth + 1)]
-      : [`${pad}${name}: ${said(value)}`],
+      : [`${pad}${name}: ${reported(value)}`],
   );
 }
-const said = (value: Plain) => (typeof value === 'string' ? value : JSON.stringify(value));
+const reported = (value: Plain) => (typeof value === 'string' ? value : JSON.stringify(value));

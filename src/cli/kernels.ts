@@ -5,7 +5,7 @@ import type { CodedError } from '../base/errors.ts';
 import { codeObject, compileWith, formats, missingFor } from '../device/own-kernels/compilers.ts';
 import { kernelsIn } from '../device/own-kernels/source.ts';
 
-interface Asked {
+interface Arguments {
   file: string;
   /** folder of the images, default: the folder of the source */
   out: string | undefined;
@@ -18,7 +18,7 @@ interface Asked {
  * Returns exit code 0 if at least one image was made. Returns 1 if none was, or if the source does
  * not compile.
  */
-export async function kernels({ file, out, arch, print }: Asked): Promise<0 | 1> {
+export async function kernels({ file, out, arch, print }: Arguments): Promise<0 | 1> {
   const fail = (sentence: string): 1 => {
     process.stderr.write(`hotslot: ${sentence}\n`);
     return 1;

@@ -53,7 +53,7 @@ or a host is refused; 2 wrong usage, 130 collecting was interrupted
 `;
 
 const USAGE = 2;
-interface Asked {
+interface Arguments {
   /** the argument after the command, for commands that take one */
   word: string;
   /** options, '' for omitted ones */
@@ -65,25 +65,25 @@ interface Asked {
 }
 /** Each loads its own module, so that a command starts even if another's imports fail. */
 const commands = {
-  doctor: async ({ text: { url, ca }, insecure, json }: Asked) =>
+  doctor: async ({ text: { url, ca }, insecure, json }: Arguments) =>
     url === ''
       ? (await import('./doctor.ts')).doctor({ version: version(), json, print })
       : (await import('./server.ts')).doctorOfServer({ url, insecure, ca, json, print }),
   build: async () => (await import('./build.ts')).build({ print }),
-  kernels: async ({ word, text: { out, arch } }: Asked) =>
+  kernels: async ({ word, text: { out, arch } }: Arguments) =>
     (await import('./kernels.ts')).kernels({
       file: word,
       out: out || undefined,
       arch: arch || undefined,
       print,
     }),
-  inspect: async ({ word, json }: Asked) =>
+  inspect: async ({ word, json }: Arguments) =>
     (await import('./inspect.ts')).inspect({ folder: word, json, print }),
-  acl: async ({ text: { run }, json }: Asked) =>
+  acl: async ({ text: { run }, json }: Arguments) =>
     (await import('./acl.ts')).acl({ run, json, print }),
-  hosts: async ({ text: { url, run, ca }, insecure, json }: Asked) =>
+  hosts: async ({ text: { url, run, ca }, insecure, json }: Arguments) =>
     (await import('./hosts.ts')).hosts({ url, run, insecure, ca, json, print }),
-  collect: async ({ text: { url, run, ca, entry, name }, count, insecure, json }: Asked) =>
+  collect: async ({ text: { url, run, ca, entry, name }, count, insecure, json }: Arguments) =>
     (await import('./collect.ts')).collect({
       url,
       run,
@@ -226,11 +226,11 @@ function print(text: string): 0 {
 function refused(error: Error & { code?: string }, fromServer: boolean): 1 {
   if (!fromServer && !error.code?.startsWith('ERR_HOTSLOT_')) throw error;
   // Replaces the library's option names by those of the command line.
-  const said = error.message
+  const reported = error.message
     .replace('insecure: true', '--insecure')
     .replace('; ca takes', '; --ca takes')
     .replace('pass password, or set', 'set');
-  process.stderr.write(`hotslot: ${said}\n`);
+  process.stderr.write(`hotslot: ${reported}\n`);
   return 1;
 }
 

@@ -5,7 +5,7 @@ import { inspectServer } from '../net/remote/doctor.ts';
 import { findingsOf } from '../net/remote/server-findings.ts';
 import { asJson, asText } from './finding.ts';
 
-interface Asked {
+interface Arguments {
   url: string;
   insecure: boolean;
   /** a file of certificates, '' for the system's */
@@ -18,7 +18,13 @@ interface Asked {
  * Returns exit code 0, or 1 if something must be mended. Rejects with one sentence if no server
  * answers.
  */
-export async function doctorOfServer({ url, insecure, ca, json, print }: Asked): Promise<0 | 1> {
+export async function doctorOfServer({
+  url,
+  insecure,
+  ca,
+  json,
+  print,
+}: Arguments): Promise<0 | 1> {
   const findings = findingsOf(
     await inspectServer(checkAddress({ url, insecure, ca: ca || undefined })),
   );

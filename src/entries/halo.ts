@@ -20,6 +20,7 @@ export {
   type CubeFace,
   cubedSphereTopology,
   cubeFaces,
+  type HaloNeighbor,
   type HaloNeighbour,
   type HaloPlace,
   type HaloTopology,

@@ -47,7 +47,12 @@ export {
 } from '../learn/network/layers.ts';
 export { Network, type NetworkParameter, type NetworkWorkspace } from '../learn/network/network.ts';
 export { firstNonFinite, type NonFinite } from '../learn/non-finite.ts';
-export { Normaliser, type NormaliserOptions } from '../learn/normaliser.ts';
+export {
+  Normaliser,
+  type NormaliserOptions,
+  Normalizer,
+  type NormalizerOptions,
+} from '../learn/normalizer.ts';
 export { ops } from '../learn/ops/index.ts';
 export type { MatmulOptions } from '../learn/ops/rows.ts';
 export { MlpPolicy } from '../learn/policy.ts';

@@ -91,7 +91,7 @@ export class Adam extends Owner {
   readonly #factors: Tensor<'float32'>;
   readonly #partial: Tensor<'float32'>;
   /** factors that no step reads */
-  readonly #looked: Tensor<'float32'>;
+  readonly #watchedNorm: Tensor<'float32'>;
   /**
    * float32 [1]: the rate of later steps. setLearningRate() writes it, also between launches of a
    * captured step
@@ -124,7 +124,7 @@ export class Adam extends Owner {
     options: AdamOptions = {},
     defaults: { learningRate: number } = { learningRate: 1e-3 },
   ) {
-    super('this optimiser');
+    super('this optimizer');
     checkDevice('Adam', device);
     checkKeys('Adam', options, adamKeys);
     const {
@@ -167,7 +167,7 @@ export class Adam extends Owner {
     this.spread = allocate(size);
     this.learningRate = allocate(1).write(Float32Array.of(learningRate));
     this.#partial = allocate(normLanes);
-    this.#looked = allocate(4);
+    this.#watchedNorm = allocate(4);
     this.#factors = allocate(4).write(new Float32Array([0, 0, 1, 0]));
     construction.done();
   }
@@ -188,8 +188,11 @@ export class Adam extends Owner {
     checkStream('norm', stream);
     checkVector('gradient', gradient, this.parameters.size);
     checkVector('out', out, 1);
-    this.#measure(stream, gradient, this.#looked, 1);
-    stream.copy(out.view({ shape: [1] }), this.#looked.view({ shape: [1], offset: normPlace }));
+    this.#measure(stream, gradient, this.#watchedNorm, 1);
+    stream.copy(
+      out.view({ shape: [1] }),
+      this.#watchedNorm.view({ shape: [1], offset: normPlace }),
+    );
   }
 
   #measure(
@@ -247,13 +250,14 @@ export class Adam extends Owner {
     const others = saved ? resolvedKeys.slice(1) : [];
     for (const [i, key] of others.entries()) {
       const [mine, its] = [own[i + 1] as number, saved?.[i + 1] as number];
-      if (mine !== its) changed.push(`${key} ${told(key, mine)} (state: ${told(key, its)})`);
+      if (mine !== its)
+        changed.push(`${key} ${optionText(key, mine)} (state: ${optionText(key, its)})`);
     }
     return changed;
   }
 }
 
-function told(key: keyof Resolved, value: number): string {
+function optionText(key: keyof Resolved, value: number): string {
   if (key === 'decoupled') return String(value !== 0);
   return value === Number.POSITIVE_INFINITY ? 'none' : String(value);
 }

@@ -32,7 +32,7 @@ export function checkMatrix(
     );
   }
   if (columns > 1 && tensor.strides[1] !== 1) {
-    throw typeError(`${name} needs neighbouring columns, got strides [${tensor.strides}]`);
+    throw typeError(`${name} needs neighboring columns, got strides [${tensor.strides}]`);
   }
   if ((r as number) > 1 && (tensor.strides[0] as number) < columns) {
     throw rangeError(

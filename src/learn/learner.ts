@@ -1,7 +1,9 @@
 /** The common part of learners: minibatches, numbers drawn or given, records, state. */
+
 import { checkCount, checkKeys } from '../base/checks.ts';
 import { rangeError, stateError, typeError } from '../base/errors.ts';
 import { loadedActionsCheck } from '../base/loaded-actions.ts';
+import { withSavedNames } from '../base/old-names.ts';
 import { checkDevice, checkStream } from '../device/checks.ts';
 import type { Device, DeviceEvent, Stream, Tensor } from '../device/device.ts';
 import { DeviceGenerator } from '../device/graph/generator.ts';
@@ -42,7 +44,7 @@ export interface StepContext {
 export interface LossRecord {
   loss: Floats;
   gradient: Floats;
-  optimiser: Adam;
+  optimizer: Adam;
 }
 
 /** The work of a learner on a minibatch, and its state. */
@@ -64,7 +66,7 @@ export interface LearnerHooks {
 }
 
 /** Ends a learner's constructor, after everything was enqueued on the device's current stream. */
-export let begin: (learner: Learner, work: LearnerHooks) => void;
+export let installHooks: (learner: Learner, work: LearnerHooks) => void;
 
 /** A learner's settings with defaults filled in: numbers and texts, as JSON has them. */
 export type LearnerSettings = { readonly [name: string]: Setting };
@@ -93,16 +95,16 @@ export abstract class Learner extends Owner {
   readonly #wrongActions: ReturnType<typeof loadedActionsCheck>;
   #phase: number;
   #settled = false;
-  #said!: () => void;
+  #warned!: () => void;
   #work!: LearnerHooks;
   #watch: Watch | undefined;
   #minibatches = 1;
 
   static {
-    begin = (learner, work) => {
+    installHooks = (learner, work) => {
       learner.#work = work;
       learner.device.currentStream.record(learner.#written);
-      learner.#said();
+      learner.#warned();
     };
   }
 
@@ -139,7 +141,7 @@ export abstract class Learner extends Owner {
     this.settings = Object.freeze({
       batchSize: this.batchSize,
       gamma: how.gamma ?? 0.99,
-      ...how.settings,
+      ...withSavedNames(how.settings),
     });
     using construction = guardConstruction(this);
     this.#generator = how.draws
@@ -150,7 +152,7 @@ export abstract class Learner extends Owner {
     this.#written = own(this, device.createEvent());
     construction.done();
     this.ready = new Promise<void>((resolve) => {
-      this.#said = resolve;
+      this.#warned = resolve;
     })
       .then(() => this.#written.done())
       .then(() => {
@@ -202,7 +204,7 @@ export abstract class Learner extends Owner {
         phase: stream.capturing ? k : this.#phase++,
         draw: (name) => this.#draw(stream, name, draws[name], start),
         record: (event, made) => {
-          if (record[event]) tell(stream, record[event], made());
+          if (record[event]) recordEvent(stream, record[event], made());
           if (this.#watch) look(this.#watch, stream, event);
         },
       });
@@ -290,8 +292,8 @@ export abstract class Learner extends Owner {
   }
 }
 
-function tell(stream: Stream, wanted: EventRecord, of: LossRecord): void {
+function recordEvent(stream: Stream, wanted: EventRecord, of: LossRecord): void {
   if (wanted.loss) stream.copy(wanted.loss, of.loss);
-  if (wanted.norm) of.optimiser.norm(stream, of.gradient, wanted.norm);
+  if (wanted.norm) of.optimizer.norm(stream, of.gradient, wanted.norm);
   if (wanted.gradient) stream.copy(wanted.gradient, of.gradient);
 }

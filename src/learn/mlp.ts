@@ -43,12 +43,12 @@ export class Mlp extends Network {
       checkCount(`sizes[${i}]`, size, 1, 2 ** 20);
     });
     const between = checkActivation('activation', activation);
-    const behind = checkActivation('outputActivation', outputActivation);
+    const following = checkActivation('outputActivation', outputActivation);
     const [inputs, outputs] = sizes.slice(-2) as [number, number];
     super([
       ...hiddenLayers(sizes.slice(0, -1), between),
       linear(inputs, outputs),
-      ...layerOf[behind](),
+      ...layerOf[following](),
     ]);
     this.sizes = Object.freeze([...sizes]);
     Object.freeze(this);

@@ -59,12 +59,12 @@ export async function firstNonFinite(
 }
 
 /** The values of a tensor at some point of the stream, with the tensor's name there. */
-type Look = readonly [name: string, values: Promise<ArrayLike<unknown>>];
+type Check = readonly [name: string, values: Promise<ArrayLike<unknown>>];
 
 interface Operation {
   kernel: NonFinite['kernel'];
-  before: Look[];
-  behind: Look[];
+  before: Check[];
+  after: Check[];
 }
 
 /** A second object for a stream, which checks the work enqueued through it. */
@@ -97,13 +97,13 @@ class WatchedStream extends OpenedStream {
     writes: readonly Named[],
     enqueue: () => void,
   ): void {
-    const operation: Operation = { kernel, before: this.#look(reads), behind: [] };
+    const operation: Operation = { kernel, before: this.#check(reads), after: [] };
     this.#operations.push(operation);
     enqueue();
-    operation.behind = this.#look(writes);
+    operation.after = this.#check(writes);
   }
 
-  #look(named: readonly Named[]): Look[] {
+  #check(named: readonly Named[]): Check[] {
     const floats = named.filter(
       ([, tensor]) => tensor?.dtype === 'float32' || tensor?.dtype === 'float64',
     );
@@ -117,11 +117,11 @@ class WatchedStream extends OpenedStream {
   }
 
   async first(): Promise<NonFinite | null> {
-    for (const [operation, { kernel, before: looks, behind }] of this.#operations.entries()) {
+    for (const [operation, { kernel, before: checks, after }] of this.#operations.entries()) {
       const before: string[] = [];
-      for (const [name, values] of looks)
+      for (const [name, values] of checks)
         if (placeOfNonFinite(await values) >= 0) before.push(name);
-      for (const [tensor, values] of behind) {
+      for (const [tensor, values] of after) {
         const read = await values;
         const index = placeOfNonFinite(read);
         if (index < 0) continue;
@@ -137,8 +137,8 @@ class WatchedStream extends OpenedStream {
 
   /** Waits until all reads have ended, failed or not. */
   async over(): Promise<void> {
-    const looks = this.#operations.flatMap(({ before, behind }) => [...before, ...behind]);
-    await Promise.allSettled(looks.map(([, values]) => values));
+    const checks = this.#operations.flatMap(({ before, after }) => [...before, ...after]);
+    await Promise.allSettled(checks.map(([, values]) => values));
   }
 }
 

@@ -4,6 +4,7 @@ import type { NamedTensors, TensorData } from '../base/arrays/tensors.ts';
 import { describeValue } from '../base/checks.ts';
 import { type ArrayOf, type DType, dtypes } from '../base/dtype.ts';
 import { rangeError, typeError } from '../base/errors.ts';
+import { savedName } from '../base/old-names.ts';
 import type { Stream, Tensor } from '../device/device.ts';
 import type { DeviceGenerator } from '../device/graph/generator.ts';
 import { type Adam, optionsOf, resumeOptions } from './adam.ts';
@@ -65,7 +66,8 @@ export const tensorParts = (
  * Returns moments, steps and learning rate, and the options with which the optimizer was made.
  * resumeOptions() decides which of them apply.
  */
-export function adamParts(name: string, adam: Adam): [string, Part][] {
+export function adamParts(member: string, adam: Adam): [string, Part][] {
+  const name = savedName(member);
   const { mean, spread, steps, learningRate } = adam;
   const options: Addition = {
     dtype: 'float64',
@@ -74,7 +76,7 @@ export function adamParts(name: string, adam: Adam): [string, Part][] {
     resume(saved, record, stream) {
       const [rate] = (record[`${name}.learningRate`] as Saved).data as Float32Array;
       return resumeOptions(adam, saved as Float64Array | undefined, rate as number, stream).map(
-        (text) => `${name}.${text}`,
+        (text) => `${member}.${text}`,
       );
     },
   };

@@ -74,20 +74,20 @@ export class Bell {
   /**
    * Looks at the count for `ms` without sleeping. Returns true as soon as it differs from `seen`.
    */
-  look(seen: number, ms: number): boolean {
-    if (Atomics.load(this.words, COUNT) !== seen) return true;
-    return ms > 0 && native().lookNative(this.words, COUNT, seen, ms) === true;
+  spin(knownCount: number, ms: number): boolean {
+    if (Atomics.load(this.words, COUNT) !== knownCount) return true;
+    return ms > 0 && native().lookNative(this.words, COUNT, knownCount, ms) === true;
   }
 
   /**
    * Sleeps until the count differs from `seen` or `timeoutMs` is over, after looking for `lookMs`.
    * Owner only. Returns true if the bell rang.
    */
-  park(seen: number, timeoutMs: number, lookMs = 0): boolean {
-    if (this.look(seen, lookMs)) return true;
+  park(knownCount: number, timeoutMs: number, spinMs = 0): boolean {
+    if (this.spin(knownCount, spinMs)) return true;
     // Put back rather than cleared: an asynchronous waiter of the same thread may still be there.
     const before = Atomics.exchange(this.words, PARKED, Parked.javascript);
-    const how = Atomics.wait(this.words, COUNT, seen, timeoutMs);
+    const how = Atomics.wait(this.words, COUNT, knownCount, timeoutMs);
     Atomics.store(this.words, PARKED, before);
     return how !== 'timed-out';
   }
@@ -96,9 +96,10 @@ export class Bell {
    * Does the same if native code rings, which wakes no sleeper of JavaScript's. The thread cannot
    * be ended meanwhile, for at most `timeoutMs`.
    */
-  parkNative(seen: number, timeoutMs: number, lookMs = 0): boolean {
+  parkNative(knownCount: number, timeoutMs: number, spinMs = 0): boolean {
     return (
-      this.look(seen, lookMs) || native().sleepNative(this.words, COUNT, seen, timeoutMs) === true
+      this.spin(knownCount, spinMs) ||
+      native().sleepNative(this.words, COUNT, knownCount, timeoutMs) === true
     );
   }
 
@@ -106,9 +107,9 @@ export class Bell {
    * Does the same for a thread that must not block (main). Resolves when the bell rings or the time
    * is over.
    */
-  async parkAsync(seen: number, timeoutMs: number): Promise<boolean> {
+  async parkAsync(knownCount: number, timeoutMs: number): Promise<boolean> {
     Atomics.store(this.words, PARKED, Parked.javascript);
-    const waiting = Atomics.waitAsync(this.words, COUNT, seen, timeoutMs);
+    const waiting = Atomics.waitAsync(this.words, COUNT, knownCount, timeoutMs);
     const how = waiting.async ? await waiting.value : waiting.value;
     // Several waiters of one thread share its bell: the flag stays up, which costs ringers a notify
     // and loses nothing.

@@ -41,7 +41,7 @@ export function takeWord(words: Int32Array, at: number, claim: number): boolean 
 }
 
 /** Does the same for `count` words from `first` on, all or none. Returns −1, or the first taken. */
-export function takeWords(words: Int32Array, first: number, count: number, claim: number): number {
+export function claimWords(words: Int32Array, first: number, count: number, claim: number): number {
   for (let at = first; at < first + count; at++) {
     if (takeWord(words, at, claim)) continue;
     for (let taken = first; taken < at; taken++) giveWord(words, taken, claim);

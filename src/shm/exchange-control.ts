@@ -71,7 +71,7 @@ interface Elsewhere {
    * Looks at that word for at most `ms`, and does the work of MPI's thread meanwhile. Returns true
    * when the word is not `seen`
    */
-  lookUntil(words: Int32Array, index: number, seen: number, ms: number): boolean | undefined;
+  lookUntil(words: Int32Array, index: number, count: number, ms: number): boolean | undefined;
 }
 
 const elsewhere = addonOf<Elsewhere>('ranks');
@@ -86,8 +86,8 @@ export const LOOK_ELSEWHERE_MS = 2;
  * Lets this thread itself bring what comes from other processes, for at most `ms`. Returns true
  * when the bell has rung.
  */
-export function lookElsewhere(bell: Bell, seen: number, ms: number): boolean {
-  return elsewhere().lookUntil(bell.words, 0, seen, ms) === true;
+export function pollElsewhere(bell: Bell, count: number, ms: number): boolean {
+  return elsewhere().lookUntil(bell.words, 0, count, ms) === true;
 }
 
 /**

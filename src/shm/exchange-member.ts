@@ -98,7 +98,7 @@ export abstract class ExchangeMember {
    * Throws if a part will not come. Call it if the part was missing after a look at its sender's
    * state (Exchange-5).
    */
-  checkComes(sender: number, state: RankState, edge?: string): void {
+  checkArrives(sender: number, state: RankState, edge?: string): void {
     if (state > RankState.open && !this.#mayExplain(state)) this.#miss(sender, state, edge);
   }
 

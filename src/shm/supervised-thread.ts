@@ -60,10 +60,10 @@ export class SupervisedThread {
   /**
    * Asks the thread to stop, and terminates it if it does not. The owner starts none afterwards.
    */
-  async stop(tell: (thread: MessageThread) => void): Promise<void> {
+  async stop(report: (thread: MessageThread) => void): Promise<void> {
     const thread = this.running;
     if (thread === null) return;
-    tell(thread);
+    report(thread);
     await stopped(thread);
   }
 }

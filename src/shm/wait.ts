@@ -27,7 +27,7 @@ export interface WaitOptions {
  * The result of one look: true if it is so, false if not yet, and 'again' if not yet, but work was
  * done that may have made it so.
  */
-export type Look = () => boolean | 'again';
+export type Poll = () => boolean | 'again';
 
 /** A moment after which a wait is over. */
 export class Deadline {
@@ -48,15 +48,15 @@ export class Deadline {
  */
 export async function waitFor(
   bell: Bell,
-  look: Look,
+  check: Poll,
   {
     timeoutMs,
     signal,
     longestMs = MAX_PARK_MS,
-    park = (seen, left) => bell.parkAsync(seen, Math.min(left, longestMs)),
+    park = (count, left) => bell.parkAsync(count, Math.min(left, longestMs)),
   }: WaitOptions & {
     longestMs?: number;
-    park?: (seen: number, left: number) => Promise<unknown>;
+    park?: (count: number, left: number) => Promise<unknown>;
   } = {},
 ): Promise<boolean> {
   const deadline = new Deadline(timeoutMs);
@@ -65,9 +65,9 @@ export async function waitFor(
   let hold: NodeJS.Timeout | undefined;
   try {
     for (;;) {
-      const seen = bell.read();
+      const count = bell.read();
       signal?.throwIfAborted();
-      const found = look();
+      const found = check();
       if (found === true) return true;
       const { left } = deadline;
       if (left <= 0) return false;
@@ -78,7 +78,7 @@ export async function waitFor(
         if (!hold) signal?.addEventListener('abort', wake);
         // A pending waitAsync does not hold the process, but a timer does.
         hold ??= setInterval(() => {}, 2 ** 30);
-        if (!signal?.aborted) await park(seen, left);
+        if (!signal?.aborted) await park(count, left);
       }
       turn = new Deadline(TURN_MS);
     }
@@ -94,29 +94,29 @@ export async function waitFor(
  */
 export function waitForSync(
   bell: Bell,
-  look: Look,
+  check: Poll,
   {
     timeoutMs,
     instead,
     longestMs = MAX_PARK_MS,
-    park = (seen, left) => bell.park(seen, Math.min(left, longestMs)),
+    park = (count, left) => bell.park(count, Math.min(left, longestMs)),
   }: {
     timeoutMs?: number | undefined;
     instead: string;
     longestMs?: number;
-    park?: (seen: number, left: number) => unknown;
+    park?: (count: number, left: number) => unknown;
   },
 ): boolean {
   const deadline = new Deadline(timeoutMs);
   for (;;) {
-    const seen = bell.read();
-    const found = look();
+    const count = bell.read();
+    const found = check();
     if (found === true) return true;
     const { left } = deadline;
     if (left <= 0) return false;
     if (found === 'again') continue;
     refuseMainThread(instead);
-    park(seen, left);
+    park(count, left);
   }
 }
 

@@ -3,6 +3,7 @@
 import { checkCount, checkInternal, checkKeys, describeValue, INTERNAL } from '../base/checks.ts';
 import { arrayOf } from '../base/dtype.ts';
 import { rangeError, stateError, typeError } from '../base/errors.ts';
+import { withPresentNames } from '../base/old-names.ts';
 import { lanesAddon, type ViewHandle } from './lanes/lanes-addon.ts';
 import { seedWord } from './rows/sampler.ts';
 import type { View } from './views/views.ts';
@@ -21,8 +22,10 @@ interface Binding {
  * The scale of weights: 1 for the least likely step of all, 1 for the least likely of the batch, or
  * none.
  */
-export type Normalise = 'tree' | 'batch' | 'none';
-const normalises = ['tree', 'batch', 'none'] as const;
+export type Normalize = 'tree' | 'batch' | 'none';
+/** @deprecated `Normalize`, until 0.5 */
+export type Normalise = Normalize;
+const normalizations = ['tree', 'batch', 'none'] as const;
 
 export interface PrioritizedOptions {
   /** leaf = (|p| + epsilon)^alpha: 0 draws uniformly. Default: 0.6 */
@@ -30,12 +33,14 @@ export interface PrioritizedOptions {
   /** default: 1e-6 */
   epsilon?: number;
   /** default: 'tree' */
-  normalise?: Normalise;
+  normalize?: Normalize;
+  /** @deprecated `normalize`, until 0.5 */
+  normalise?: Normalize;
 }
 
 /** For the package itself. Not exported from it. */
 export let internalsOfSampler: (sampler: PrioritizedSampler) => {
-  readonly normalise: number;
+  readonly normalize: number;
   binding: Binding | null;
   /** a pipeline owns the tree */
   running: boolean;
@@ -44,8 +49,8 @@ export let internalsOfSampler: (sampler: PrioritizedSampler) => {
 export class PrioritizedSampler {
   readonly alpha: number;
   readonly epsilon: number;
-  readonly normalise: Normalise;
-  readonly #inside: { readonly normalise: number; binding: Binding | null; running: boolean };
+  readonly normalize: Normalize;
+  readonly #inside: { readonly normalize: number; binding: Binding | null; running: boolean };
 
   /**
    * Returns true only for an object with the private field. A proxy, or an object that inherits
@@ -59,13 +64,21 @@ export class PrioritizedSampler {
     internalsOfSampler = (sampler) => sampler.#inside;
   }
 
-  constructor(key: unknown, { alpha, epsilon, normalise }: Required<PrioritizedOptions>) {
+  constructor(
+    key: unknown,
+    { alpha, epsilon, normalize }: Required<Omit<PrioritizedOptions, 'normalise'>>,
+  ) {
     checkInternal(key, 'PrioritizedSampler', 'prioritized()');
     this.alpha = alpha;
     this.epsilon = epsilon;
-    this.normalise = normalise;
-    this.#inside = { normalise: normalises.indexOf(normalise), binding: null, running: false };
+    this.normalize = normalize;
+    this.#inside = { normalize: normalizations.indexOf(normalize), binding: null, running: false };
     Object.freeze(this);
+  }
+
+  /** @deprecated `normalize`, until 0.5 */
+  get normalise(): Normalize {
+    return this.normalize;
   }
 
   /**
@@ -100,11 +113,12 @@ export class PrioritizedSampler {
  * Throws a TypeError or RangeError that names the option.
  */
 export function prioritized(options: PrioritizedOptions = {}): PrioritizedSampler {
-  checkKeys('prioritized', options, ['alpha', 'epsilon', 'normalise']);
-  const { alpha = 0.6, epsilon = 1e-6, normalise = 'tree' } = options;
+  const given = withPresentNames('prioritized', options);
+  checkKeys('prioritized', given, ['alpha', 'epsilon', 'normalize']);
+  const { alpha = 0.6, epsilon = 1e-6, normalize = 'tree' } = given;
   checkAtLeast0('alpha', alpha);
   checkAtLeast0('epsilon', epsilon);
-  return new PrioritizedSampler(INTERNAL, { alpha, epsilon, normalise: checkNormalise(normalise) });
+  return new PrioritizedSampler(INTERNAL, { alpha, epsilon, normalize: checkNormalize(normalize) });
 }
 
 /**
@@ -119,18 +133,21 @@ export function prioritizedIndices(options: {
   seed?: number | bigint;
   count?: number;
   beta?: number;
-  normalise?: Normalise;
+  normalize?: Normalize;
+  /** @deprecated `normalize`, until 0.5 */
+  normalise?: Normalize;
   masses?: Float64Array;
 }): { indices: Uint32Array; probabilities: Float64Array; weights: Float64Array } {
-  checkKeys('prioritizedIndices', options, [
+  const given = withPresentNames('prioritizedIndices', options);
+  checkKeys('prioritizedIndices', given, [
     'leaves',
     'seed',
     'count',
     'beta',
-    'normalise',
+    'normalize',
     'masses',
   ]);
-  const { leaves, seed, beta = 0.4, normalise = 'tree', masses } = options;
+  const { leaves, seed, beta = 0.4, normalize = 'tree', masses } = given;
   if (!(leaves instanceof Float64Array))
     throw typeError(`leaves must be a Float64Array, got ${describeValue(leaves)}`);
   if (leaves.length === 0) throw rangeError('leaves must hold at least one leaf, got none');
@@ -143,15 +160,18 @@ export function prioritizedIndices(options: {
     throw typeError(`masses must be a Float64Array, got ${describeValue(masses)}`);
   if (masses !== undefined && (seed !== undefined || options.count !== undefined))
     throw rangeError('give masses, or seed and count, not both');
-  const odd = masses?.findIndex((mass) => !(mass >= 0 && mass < Number.POSITIVE_INFINITY)) ?? -1;
-  if (odd >= 0)
-    throw rangeError(`masses[${odd}] must be finite and not negative, got ${masses?.[odd]}`);
+  const invalid =
+    masses?.findIndex((mass) => !(mass >= 0 && mass < Number.POSITIVE_INFINITY)) ?? -1;
+  if (invalid >= 0)
+    throw rangeError(
+      `masses[${invalid}] must be finite and not negative, got ${masses?.[invalid]}`,
+    );
   const word = masses === undefined ? seedWord(seed as number) : 0;
   const count = masses?.length ?? checkCount('count', options.count, 0);
   const indices = arrayOf('uint32', count);
   const probabilities = arrayOf('float64', count);
   const weights = arrayOf('float64', count);
-  const how = normalises.indexOf(checkNormalise(normalise));
+  const how = normalizations.indexOf(checkNormalize(normalize));
   const drawn = lanesAddon().drawLeaves(
     ...([
       leaves,
@@ -177,12 +197,12 @@ export function checkBeta(beta: unknown): number {
   return beta;
 }
 
-function checkNormalise(normalise: unknown): Normalise {
-  if (!normalises.includes(normalise as Normalise))
+function checkNormalize(normalize: unknown): Normalize {
+  if (!normalizations.includes(normalize as Normalize))
     throw typeError(
-      `normalise must be ${normalises.map((n) => `'${n}'`).join(', ')}, got ${describeValue(normalise)}`,
+      `normalize must be ${normalizations.map((n) => `'${n}'`).join(', ')}, got ${describeValue(normalize)}`,
     );
-  return normalise as Normalise;
+  return normalize as Normalize;
 }
 
 function checkAtLeast0(name: string, value: unknown): void {

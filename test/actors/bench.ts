@@ -90,7 +90,7 @@ export class Bench {
         mailbox: null,
         slots: this.slots.share(),
         deviceRows: this.slots.deviceRows?.share() ?? null,
-        lookMs: 0,
+        pollMs: 0,
         coresFree: false,
         mailboxReadback: 0,
         averaging: null,

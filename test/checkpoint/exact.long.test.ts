@@ -64,7 +64,7 @@ const kinds: [name: string, kind: Kind, options?: Options][] = [
   ['rows', 'rows'],
   ['trajectories, uniform', 'uniform'],
   [SHORT, 'steps', { sampling: { alpha: 0.6 }, view: { nStep: 3, gamma: 0.9 } }],
-  ['trajectories, by priorities of a batch', 'steps', { sampling: { normalise: 'batch' } }],
+  ['trajectories, by priorities of a batch', 'steps', { sampling: { normalize: 'batch' } }],
 ];
 
 describe('checkpoint: exactness', function () {

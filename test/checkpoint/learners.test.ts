@@ -59,7 +59,7 @@ describe('checkpoint: learners', () => {
   it('TD3 that clones behaviour, of one that does not: their states are alike', () =>
     inFolder(async (folder) => {
       await saved(folder, td3());
-      expect(await refused(folder, td3({ behaviourCloning: {} }))).to.equal(
+      expect(await refused(folder, td3({ behaviorCloning: {} }))).to.equal(
         'learner.settings.behaviourCloning is {"alpha":2.5} here, null in the checkpoint',
       );
     }));
@@ -103,7 +103,7 @@ describe('checkpoint: learners', () => {
         tau: 0.005,
         actionLow: [-1, -1],
         seed: 9,
-        criticOptimiser: { learningRate: 1 },
+        criticOptimizer: { learningRate: 1 },
       });
       expect(await Checkpoint.restore(`${folder}/sac`, { learner: same })).to.include({ save: 1 });
     }));
@@ -117,7 +117,7 @@ describe('checkpoint: learners', () => {
     learner: DqnLearner,
   ): Promise<[rate: number, heard: string[]]> {
     const heard = await warningsOf('LearnerWarning', () => Checkpoint.restore(folder, { learner }));
-    return [(await learner.optimiser.learningRate.toArray())[0]!, heard];
+    return [(await learner.optimizer.learningRate.toArray())[0]!, heard];
   }
 
   it('a learning rate that is given goes before the saved one, with one warning; else the saved one remains', () =>
@@ -129,22 +129,22 @@ describe('checkpoint: learners', () => {
         [],
       ]);
       const text =
-        "DqnLearner: this learner's own options apply from here on, not those of the loaded state: optimiser.learningRate ";
+        "DqnLearner: this learner's own options apply from here on, not those of the loaded state: optimizer.learningRate ";
       expect(await resumed(`${folder}/first`, dqn({ learningRate: 0.5 }))).to.deep.equal([
         0.5,
         [`${text}0.5 (state: 0.25)`],
       ]);
       // A default is a rate that was not given.
       await saved(`${folder}/sac`, sac());
-      const faster = sac({ actorOptimiser: { learningRate: 0.5 } });
+      const faster = sac({ actorOptimizer: { learningRate: 0.5 } });
       const restoring = () => Checkpoint.restore(`${folder}/sac`, { learner: faster });
       expect(await warningsOf('LearnerWarning', restoring)).to.deep.equal([
-        `${text.replace('Dqn', 'Sac').replace('optimiser', 'actorOptimiser')}0.5 (state: 0.0003)`,
+        `${text.replace('Dqn', 'Sac').replace('optimizer', 'actorOptimizer')}0.5 (state: 0.0003)`,
       ]);
-      expect(await faster.actorOptimiser.learningRate.toArray()).to.deep.equal(
+      expect(await faster.actorOptimizer.learningRate.toArray()).to.deep.equal(
         Float32Array.of(0.5),
       );
-      expect(await faster.criticOptimiser.learningRate.toArray()).to.deep.equal(
+      expect(await faster.criticOptimizer.learningRate.toArray()).to.deep.equal(
         Float32Array.of(3e-4),
       );
     }));
@@ -152,7 +152,7 @@ describe('checkpoint: learners', () => {
   it('a rate that setLearningRate() had reached remains, if the same one is given as at the beginning', () =>
     inFolder(async (folder) => {
       const first = dqn({ learningRate: 0.5 });
-      first.optimiser.setLearningRate(0.125);
+      first.optimizer.setLearningRate(0.125);
       await saved(`${folder}/first`, first);
       expect(await resumed(`${folder}/first`, dqn({ learningRate: 0.5 }))).to.deep.equal([
         0.125,
@@ -168,10 +168,10 @@ describe('checkpoint: learners', () => {
       ]);
       const [rate, heard] = await resumed(`${folder}/again`, dqn({ learningRate: 0.25 }));
       expect([rate, heard.length]).to.deep.equal([0.25, 1]);
-      expect(heard[0]).to.match(/optimiser\.learningRate 0\.25 \(state: 0\.125\)$/);
+      expect(heard[0]).to.match(/optimizer\.learningRate 0\.25 \(state: 0\.125\)$/);
     }));
 
-  it("an optimiser's other options are the new learner's, with one warning for all", () =>
+  it("an optimizer's other options are the new learner's, with one warning for all", () =>
     inFolder(async (folder) => {
       await saved(`${folder}/first`, dqn({ beta1: 0.5, weightDecay: 0.25, maxGradNorm: 10 }));
       const [, heard] = await resumed(
@@ -179,21 +179,21 @@ describe('checkpoint: learners', () => {
         dqn({ beta1: 0.75, decoupled: true, maxGradNorm: 10 }),
       );
       expect(heard).to.deep.equal([
-        "DqnLearner: this learner's own options apply from here on, not those of the loaded state: optimiser.beta1 0.75 (state: 0.5), " +
-          'optimiser.weightDecay 0 (state: 0.25), optimiser.decoupled true (state: false)',
+        "DqnLearner: this learner's own options apply from here on, not those of the loaded state: optimizer.beta1 0.75 (state: 0.5), " +
+          'optimizer.weightDecay 0 (state: 0.25), optimizer.decoupled true (state: false)',
       ]);
       const [, unclipped] = await resumed(
         `${folder}/first`,
         dqn({ beta1: 0.5, weightDecay: 0.25 }),
       );
-      expect(unclipped[0]).to.match(/: optimiser\.maxGradNorm none \(state: 10\)$/);
+      expect(unclipped[0]).to.match(/: optimizer\.maxGradNorm none \(state: 10\)$/);
     }));
 
-  it('a state without the options of its optimiser is loaded; a rate that is given goes before its rate', async () => {
+  it('a state without the options of its optimizer is loaded; a rate that is given goes before its rate', async () => {
     const { 'optimiser.options': _, ...state } = await dqn({ learningRate: 0.25 }).state();
     const loaded = async (learner: DqnLearner) => {
       const heard = await warningsOf('LearnerWarning', async () => learner.loadState(state));
-      return [(await learner.optimiser.learningRate.toArray())[0], heard.length];
+      return [(await learner.optimizer.learningRate.toArray())[0], heard.length];
     };
     expect(await loaded(dqn())).to.deep.equal([0.25, 0]);
     expect(await loaded(dqn({ learningRate: 0.25 }))).to.deep.equal([0.25, 0]);

@@ -65,7 +65,7 @@ describe('checkpoint: parts that do not fit', () => {
     ['steps', { lanes: 5, capacity: 90 }, 'buffer.lanes is 5 here, 3 in the checkpoint'],
     [
       'steps',
-      { sampling: { alpha: 0.5, epsilon: 1e-3, normalise: 'batch' } },
+      { sampling: { alpha: 0.5, epsilon: 1e-3, normalize: 'batch' } },
       'buffer.priorities.alpha is 0.5 here, 0.6',
       'buffer.priorities.epsilon',
       'buffer.priorities.normalise is "batch"',

@@ -114,7 +114,7 @@ describe('collect: numbers at the boundary', () => {
     const seen = new FrameStack(vector, 2);
     const warned = once(process, 'warning');
     seen.begin();
-    seen.look();
+    seen.push();
     const [warning] = (await warned) as [Error];
     expect(warning.name).to.equal('ObservationWarning');
     expect(warning.message).to.include(
@@ -142,7 +142,7 @@ describe('collect: numbers at the boundary', () => {
           .to.equal(Math.fround(highEnd(end)))
           .and.at.most(end);
         if (Math.fround(end) === end) expect([lowEnd(end), highEnd(end)]).to.deep.equal([end, end]);
-        else expect(highEnd(end), 'neighbours').to.be.below(lowEnd(end));
+        else expect(highEnd(end), 'neighbors').to.be.below(lowEnd(end));
       }
       const { action } = spacesOf({
         observationSpace: { shape: [1] },
@@ -221,7 +221,7 @@ describe('collect: numbers at the boundary', () => {
     expect([...seen.obs]).to.deep.equal([0, 1, 0, 1]);
     seen.obs.fill(255);
     await vector.step([0]);
-    seen.look();
+    seen.push();
     expect([...seen.obs]).to.deep.equal([0, 1, 1, 10]);
   });
 

@@ -127,7 +127,7 @@ describe('collect/train-checkpoint', () => {
             );
             expect([updates, curve.at(-1)!.episodes]).to.deep.equal([200, 4]);
           });
-          expect(learned.join()).to.match(/optimiser\.learningRate 0\.5 \(state: 0\.25\)$/);
+          expect(learned.join()).to.match(/optimizer\.learningRate 0\.5 \(state: 0\.25\)$/);
         });
         expect(more).to.deep.equal([
           `train: options given now replace those saved in '${folder}': steps 400 (saved: 300), goal 98 (saved: 99), ` +

@@ -28,7 +28,7 @@ const target = new URL('./target.js', import.meta.url);
 const own = (name: string) => new URL(`../../examples/environments/${name}.js`, import.meta.url);
 
 const small = { actorHidden: [16], criticHidden: [16], batchSize: 32, gamma: 0 };
-const fast = { actorOptimiser: { learningRate: 3e-3 }, criticOptimiser: { learningRate: 3e-3 } };
+const fast = { actorOptimizer: { learningRate: 3e-3 }, criticOptimizer: { learningRate: 3e-3 } };
 const learners = {
   dqn: { algorithm: 'dqn', hidden: [16], batchSize: 32, gamma: 0, learningRate: 3e-3 },
   td3: { algorithm: 'td3', ...small, ...fast },
@@ -449,8 +449,8 @@ describe('collect/train', () => {
   itAll('Pendulum is solved by SAC in seconds', async () => {
     const hidden = { actorHidden: [64, 64], criticHidden: [64, 64] };
     const rates = {
-      actorOptimiser: { learningRate: 1e-3 },
-      criticOptimiser: { learningRate: 1e-3 },
+      actorOptimizer: { learningRate: 1e-3 },
+      criticOptimizer: { learningRate: 1e-3 },
     };
     const { solved, meanReturn, seconds } = await train({
       environment: own('pendulum'),

@@ -52,7 +52,7 @@ describe('the door: options', () => {
     }
   });
 
-  it("a DQN learner hands its optimiser the optimiser's, and no other", () => {
+  it("a DQN learner hands its optimizer the optimizer's, and no other", () => {
     const options = { obsDim: 1, actions: 2, hidden: [2], batchSize: 1 };
     new DqnLearner(device, { ...options, learningRate: 0.1, maxGradNorm: 2 }).close();
     expect(

@@ -30,8 +30,8 @@ const flags = [
   '-Inative',
 ];
 /**
- * What is only tested with need not be fast, and sanitizers make optimised code slow to compile:
- * -Og takes half of -O1's time. What instructions are counted of is optimised.
+ * What is only tested with need not be fast, and sanitizers make optimized code slow to compile:
+ * -Og takes half of -O1's time. What instructions are counted of is optimized.
  */
 const flagsOf = (sanitizer: string, source: string) =>
   sanitizer === ''

@@ -111,7 +111,7 @@ struct Orders {
     OK(cu.stream_create(&third, stream_non_blocking, 0));
     fill(a, side), behind(third, side), behind(learner, third), use(a, learner);
     MINDS_NOTHING();
-    // Who reads beside another minds nothing, nor who is its neighbour; who writes one byte does.
+    // Who reads beside another minds nothing, nor who is its neighbor; who writes one byte does.
     OK(cu.memcpy_dtod_async(b, a, bytes, side)), use(a, learner);
     MINDS_NOTHING();
     fill(a, side, bytes / 2), fill(a + bytes / 2, learner, bytes / 2);

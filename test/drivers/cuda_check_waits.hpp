@@ -236,7 +236,7 @@ void pageable() {
   IS(0, violations());
 }
 
-// Managed memory is packed: neighbours share pages, and what is said of a page is said of both.
+// Managed memory is packed: neighbors share pages, and what is said of a page is said of both.
 // memory=64 MiB
 void pages() {
   enter();

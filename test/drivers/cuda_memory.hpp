@@ -192,7 +192,7 @@ inline Status mem_get_info(size_t* free, size_t* total) {
   return 0;
 }
 
-// Managed memory comes out of larger pieces, one behind the other: neighbours share pages, and what
+// Managed memory comes out of larger pieces, one behind the other: neighbors share pages, and what
 // is said of a page is said of them all. Fresh pieces belong nowhere; who reaches them is in
 // `reached_by`.
 inline uintptr_t packed(Device& device, size_t bytes, Ref<Memory>& memory) {

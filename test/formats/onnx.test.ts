@@ -77,7 +77,7 @@ const networks: Record<string, readonly Layer[]> = {
  */
 const weightsOf = (network: Network) => {
   const moved = numbers(3, network.parameterCount, 0.5);
-  return network.initialise(2).map((value, i) => value + (moved[i] as number));
+  return network.initialize(2).map((value, i) => value + (moved[i] as number));
 };
 
 /** Policies of every kind, without their weights. */
@@ -129,11 +129,11 @@ const continuous: Record<string, () => SacPolicy | Td3Policy> = {
   sac: () => new SacPolicy(box, { greedy: true }),
   'sac, means held': () =>
     new SacPolicy({ ...box, meanClamp: 0.5, activation: 'silu' }, { greedy: true }),
-  'sac, normalised and held': () =>
-    new SacPolicy({ ...box, layerNorm: true, normaliser: { clip: 1.5 } }, { greedy: true }),
+  'sac, normalized and held': () =>
+    new SacPolicy({ ...box, layerNorm: true, normalizer: { clip: 1.5 } }, { greedy: true }),
   td3: () => new Td3Policy({ ...box, activation: 'elu' }),
-  'td3, normalised': () =>
-    new Td3Policy({ ...box, activation: 'gelu', layerNorm: true, normaliser: true }),
+  'td3, normalized': () =>
+    new Td3Policy({ ...box, activation: 'gelu', layerNorm: true, normalizer: true }),
 };
 const loaded = (policy: SacPolicy | Td3Policy): SacPolicy | Td3Policy => {
   const { network, length } = policy;

@@ -71,7 +71,7 @@ const actorMore: Readonly<Record<string, Gen>> = {
   actionHigh: either(real(0.5, 2), list(real(0, 2), 1, 2)),
   layerNorm: flag,
   activation,
-  normaliser: either(
+  normalizer: either(
     flag,
     record(
       {},
@@ -97,8 +97,8 @@ const criticMore: Readonly<Record<string, Gen>> = {
   actorEvery: whole(1, 3),
   firstUpdate: whole(0, 3),
   rewardScale: real(0.1, 2),
-  actorOptimiser: record({}, adam),
-  criticOptimiser: record({}, adam),
+  actorOptimizer: record({}, adam),
+  criticOptimizer: record({}, adam),
   maxGradNorm: real(0.1, 2),
   seed: whole(0, 9),
 };
@@ -250,7 +250,7 @@ export const learnerTable: Rows = {
     maybe(array('Float32Array', 6, 13)),
   ],
   'new Network': [list(layer, 1, 3)],
-  'new Normaliser': [
+  'new Normalizer': [
     device,
     record({ size: whole(1, 4), rows: whole(1, 4) }, { published: floats('[9]') }),
     record(
@@ -258,8 +258,8 @@ export const learnerTable: Rows = {
       { form: one("'variance'", "'deviation'"), epsilon: real(1e-6, 1), clip: real(1, 9) },
     ),
   ],
-  'Normaliser.update': [stream, floats('[2, 3]')],
-  'Normaliser.apply': [stream, floats('[2, 3]'), floats('[2, 3]')],
+  'Normalizer.update': [stream, floats('[2, 3]')],
+  'Normalizer.apply': [stream, floats('[2, 3]'), floats('[2, 3]')],
   'new DqnLearner': [
     device,
     record(
@@ -286,7 +286,7 @@ export const learnerTable: Rows = {
       temperature: either(one("'auto'"), real(0, 1)),
       initialTemperature: real(0.1, 2),
       temperatureFrom: one("'actor'", "'next'"),
-      temperatureOptimiser: record({}, adam),
+      temperatureOptimizer: record({}, adam),
       targetEntropy: real(-2, 0),
     }),
   ],
@@ -297,7 +297,7 @@ export const learnerTable: Rows = {
       policyNoise: real(0, 1),
       noiseClip: real(0, 1),
       targetActor: flag,
-      behaviourCloning: record({}, { alpha: real(0, 3) }),
+      behaviorCloning: record({}, { alpha: real(0, 3) }),
     }),
   ],
   'new SacPolicy': [
@@ -338,7 +338,7 @@ export const learnerTable: Rows = {
     floats('[2]'),
     maybe(real(0, 1)),
   ],
-  'Mlp.initialise': [whole(0, 9)],
+  'Mlp.initialize': [whole(0, 9)],
   'Mlp.over': [floats('[13]')],
   'Mlp.workspace': [device, whole(1, 4), record({}, { backward: flag })],
   'Mlp.onHost': [array('Float32Array', 13)],

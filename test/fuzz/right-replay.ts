@@ -127,7 +127,7 @@ const windows = record(
 );
 const prioritizedOptions = record(
   {},
-  { alpha: real(0, 1), epsilon: real(0, 0.1), normalise: one("'tree'", "'batch'", "'none'") },
+  { alpha: real(0, 1), epsilon: real(0, 0.1), normalize: one("'tree'", "'batch'", "'none'") },
 );
 const rows = record(
   { sampleCount: whole(1, 4), device: one("'host:0'", 'w.device.name') },
@@ -260,7 +260,7 @@ export const replayRows: Rows = {
         seed,
         count: whole(1, 4),
         beta: real(0, 1),
-        normalise: one("'tree'", "'batch'", "'none'"),
+        normalize: one("'tree'", "'batch'", "'none'"),
         masses: array('Float64Array', 1, 2),
       },
     ),

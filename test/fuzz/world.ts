@@ -138,7 +138,7 @@ function learners(device: hotslot.Device, parameters: hotslot.Tensor<'float32'>)
     td3Policy: new learner.Td3Policy(actor),
     sacPolicy: new learner.SacPolicy(actor),
     gaussian: new learner.SquashedGaussian(device, { actionDim: 1, rows: 2 }),
-    normaliser: new learner.Normaliser(device, { size: 3, rows: 2 }),
+    normalizer: new learner.Normalizer(device, { size: 3, rows: 2 }),
   };
 }
 

@@ -5,7 +5,7 @@
  */
 import { prioritized, TrajectoryBuffer } from '../../src/index.ts';
 import { columnsOf, Difference, relative, same, sameList } from './differences.ts';
-import { type Normalised, normalisations, tolerance } from './prioritized.ts';
+import { type Normalized, normalizations, tolerance } from './prioritized.ts';
 
 interface After {
   /** rows so far */
@@ -26,7 +26,7 @@ type Op = After &
         cells: number[];
         ids: number[];
         probabilities: number[];
-        weights: { beta: number } & Normalised;
+        weights: { beta: number } & Normalized;
       }
   );
 
@@ -40,12 +40,12 @@ export interface BookkeepingCase {
 
 const ofLeaves = relative(1e-14);
 
-/** A sampler serves one buffer, so each way of normalising goes through the whole script. */
+/** A sampler serves one buffer, so each way of normalizing goes through the whole script. */
 export function checkBookkeeping(golden: BookkeepingCase): void {
-  for (const normalise of normalisations) checkScript(golden, normalise);
+  for (const normalize of normalizations) checkScript(golden, normalize);
 }
 
-function checkScript(golden: BookkeepingCase, normalise: keyof Normalised): void {
+function checkScript(golden: BookkeepingCase, normalize: keyof Normalized): void {
   using buffer = TrajectoryBuffer.create({
     capacity: 2 * golden.capacity,
     lanes: 1,
@@ -53,7 +53,7 @@ function checkScript(golden: BookkeepingCase, normalise: keyof Normalised): void
   });
   using writer = buffer.writer({ firstLane: 0, lanes: 1 });
   const view = buffer.transitions({ nStep: 1, gamma: 0.99 });
-  const sampler = prioritized({ alpha: golden.alpha, epsilon: golden.eps, normalise });
+  const sampler = prioritized({ alpha: golden.alpha, epsilon: golden.eps, normalize });
   let written = 0;
   let bound = false;
   const add = () => {
@@ -74,7 +74,7 @@ function checkScript(golden: BookkeepingCase, normalise: keyof Normalised): void
   };
 
   for (const [i, op] of golden.ops.entries()) {
-    const what = `${normalise}, op ${i} (${op.op})`;
+    const what = `${normalize}, op ${i} (${op.op})`;
     if (op.op === 'add') for (let n = 0; n < op.count; n++) add();
     // Nothing can be drawn yet: no leaf is to be seen, no id to be updated.
     if (written === 0) continue;
@@ -99,14 +99,14 @@ function checkScript(golden: BookkeepingCase, normalise: keyof Normalised): void
         op.cells,
       );
       sameList(`${what}: probabilities`, got.probabilities, op.probabilities, { tolerance });
-      sameList(`${what}: weights`, got.weights, op.weights[normalise], { tolerance });
+      sameList(`${what}: weights`, got.weights, op.weights[normalize], { tolerance });
     } else if (op.op !== 'add') {
       throw new Difference(`${what} is none of add, update and sample`);
     }
     same(`${what}: written`, written, op.written);
     // Once it is looked at after every step that came, then only after what has to have seen the
     // new steps by itself.
-    if (op.op === 'add' && normalise !== 'tree') continue;
+    if (op.op === 'add' && normalize !== 'tree') continue;
     const { leaves, maxPriority, total } = sampler.inspect();
     const places = op.leaves.flatMap((leaf) => [leaf, 0]);
     sameList(`${what}: leaves`, leaves, places, {

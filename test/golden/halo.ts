@@ -72,7 +72,7 @@ export function goldenTransformer(of: HaloCase, place: string): HaloDataTransfor
   return HaloDataTransformer.get(deviceAt(place), goldenSpecs(of, 0), y);
 }
 /**
- * One quantity, as often as there are descriptors: what a rank with several edges to one neighbour
+ * One quantity, as often as there are descriptors: what a rank with several edges to one neighbor
  * gives.
  */
 export function repeated(of: HaloCase, data: TypedArray | Tensor): HaloQuantity[] {

@@ -1,5 +1,5 @@
 /**
- * Cases of layers, losses and what optimisers share: `learners_torch.json`, through layers and ops
+ * Cases of layers, losses and what optimizers share: `learners_torch.json`, through layers and ops
  * on the host device.
  */
 

@@ -1,14 +1,14 @@
 /**
- * Cases of what learners are made of: squashed Gaussians, distributions over atoms, optimisers,
- * normalisers.
+ * Cases of what learners are made of: squashed Gaussians, distributions over atoms, optimizers,
+ * normalizers.
  */
 
 import {
   Adam,
   expectation,
   type GaussianOptions,
-  Normaliser,
-  type NormaliserOptions,
+  Normalizer,
+  type NormalizerOptions,
   ops,
   SquashedGaussian,
 } from '../../src/entries/learner.ts';
@@ -204,40 +204,40 @@ export async function checkOptimizer({ config, inputs, outputs }: LayerCase): Pr
   }
 }
 
-const checkNormaliser =
-  (optionsOf: (config: Readonly<Record<string, number>>) => NormaliserOptions) =>
+const checkNormalizer =
+  (optionsOf: (config: Readonly<Record<string, number>>) => NormalizerOptions) =>
   async ({ config, inputs, outputs }: LayerCase): Promise<void> => {
     using bench = new Bench();
     const { device, stream } = bench;
     const size = inputs.probe!.shape[1]!;
     const rows = Math.max(...Object.values(inputs).map(({ shape }) => shape[0]!));
-    const normaliser = bench.keep(new Normaliser(device, { size, rows }, optionsOf(config)));
+    const normalizer = bench.keep(new Normalizer(device, { size, rows }, optionsOf(config)));
     const probe = bench.of(inputs.probe);
     for (const k of counted(inputs, 'batch')) {
       const x = bench.of(inputs[`batch_${k}`]);
-      normaliser.update(stream, x);
-      await compare(`mean_${k}`, normaliser.mean, outputs[`mean_${k}`], 1e-5);
-      await compare(`var_${k}`, normaliser.variance, outputs[`var_${k}`], 1e-5);
-      const [count] = await normaliser.count.toArray();
+      normalizer.update(stream, x);
+      await compare(`mean_${k}`, normalizer.mean, outputs[`mean_${k}`], 1e-5);
+      await compare(`var_${k}`, normalizer.variance, outputs[`var_${k}`], 1e-5);
+      const [count] = await normalizer.count.toArray();
       same(`count_${k}`, Number(count), Math.floor(outputs[`count_${k}`] as number));
       const into = (from: Floats) => {
         const out = bench.floats(from.shape as number[]);
-        normaliser.apply(stream, out, from);
+        normalizer.apply(stream, out, from);
         return out;
       };
       await compare(`normalized_${k}`, into(x), outputs[`normalized_${k}`], 1e-5);
       await compare(`probe_${k}`, into(probe), outputs[`probe_${k}`], 1e-5);
       if (outputs[`std_${k}`] === undefined) continue;
       const std = bench.floats([size]);
-      ops.sqrt(stream, std, normaliser.variance);
+      ops.sqrt(stream, std, normalizer.variance);
       await compare(`std_${k}`, std, outputs[`std_${k}`], 1e-5);
     }
   };
-export const checkEmpirical = checkNormaliser(({ eps }) => ({
+export const checkEmpirical = checkNormalizer(({ eps }) => ({
   form: 'deviation',
   epsilon: eps as number,
 }));
-export const checkRunning = checkNormaliser(({ epsilon, clip }) => ({
+export const checkRunning = checkNormalizer(({ epsilon, clip }) => ({
   epsilon: epsilon as number,
   clip: clip as number,
 }));

@@ -5,8 +5,8 @@
 import { prioritizedIndices } from '../../src/index.ts';
 import { Difference, refused, relative, same, sameList } from './differences.ts';
 
-export const normalisations = ['tree', 'batch', 'none'] as const;
-export type Normalised = Record<(typeof normalisations)[number], number[]>;
+export const normalizations = ['tree', 'batch', 'none'] as const;
+export type Normalized = Record<(typeof normalizations)[number], number[]>;
 /** Of probabilities and weights. */
 export const tolerance = relative(1e-12);
 
@@ -27,7 +27,7 @@ export interface DrawsCase {
   masses: number[];
   indices: number[];
   probabilities: number[];
-  weights: ({ beta: number } & Normalised)[];
+  weights: ({ beta: number } & Normalized)[];
 }
 
 export interface BoundaryCase {
@@ -61,17 +61,17 @@ export function checkDraws(golden: DrawsCase): void {
   });
 
   for (const { beta, ...weights } of golden.weights) {
-    for (const normalise of normalisations) {
+    for (const normalize of normalizations) {
       const compare = (by: string, got: Draws) => {
-        const what = `beta ${beta}, ${normalise}, by ${by}`;
+        const what = `beta ${beta}, ${normalize}, by ${by}`;
         sameList(`${what}: indices`, got.indices, golden.indices);
         sameList(`${what}: probabilities`, got.probabilities, golden.probabilities, { tolerance });
-        sameList(`${what}: weights`, got.weights, weights[normalise], { tolerance });
+        sameList(`${what}: weights`, got.weights, weights[normalize], { tolerance });
       };
-      compare('seed', prioritizedIndices({ seed, count, leaves, beta, normalise }));
+      compare('seed', prioritizedIndices({ seed, count, leaves, beta, normalize }));
       compare(
         'masses',
-        prioritizedIndices({ masses: Float64Array.from(golden.masses), leaves, beta, normalise }),
+        prioritizedIndices({ masses: Float64Array.from(golden.masses), leaves, beta, normalize }),
       );
     }
   }
@@ -80,7 +80,7 @@ export function checkDraws(golden: DrawsCase): void {
 export function checkBoundary(golden: BoundaryCase): void {
   const leaves = Float64Array.from(golden.leaves);
   const masses = Float64Array.from(golden.masses);
-  const got = prioritizedIndices({ masses, leaves, beta: 0.4, normalise: 'tree' });
+  const got = prioritizedIndices({ masses, leaves, beta: 0.4, normalize: 'tree' });
   const name = (i: number) => ` at mass ${golden.masses[i]}`;
   sameList('index', got.indices, golden.lower, { name });
   const probabilities = golden.lower.map((index) => golden.leaves[index]! / golden.total);
@@ -90,11 +90,11 @@ export function checkBoundary(golden: BoundaryCase): void {
 export function checkRefused(golden: RefusedCase): void {
   const leaves = Float64Array.from(golden.leaves);
   const masses = Float64Array.of(0);
-  for (const normalise of normalisations)
+  for (const normalize of normalizations)
     for (const draws of [{ seed: 1, count: 1 }, { masses }]) {
-      const what = `a draw by ${Object.keys(draws).join(' and ')}, ${normalise},`;
+      const what = `a draw by ${Object.keys(draws).join(' and ')}, ${normalize},`;
       const error = refused(what, () =>
-        prioritizedIndices({ ...draws, leaves, beta: 0.4, normalise }),
+        prioritizedIndices({ ...draws, leaves, beta: 0.4, normalize }),
       );
       // An error of the library's own, not a mishap.
       if (!('code' in error && String(error.code).startsWith('ERR_HOTSLOT_')))

@@ -107,8 +107,8 @@ function common(
       },
     }),
     ...gammaOf(golden, config),
-    actorOptimiser: adamOf(config, actor_lr ?? policy_lr ?? lr),
-    criticOptimiser: adamOf(config, critic_lr ?? q_lr ?? lr),
+    actorOptimizer: adamOf(config, actor_lr ?? policy_lr ?? lr),
+    criticOptimizer: adamOf(config, critic_lr ?? q_lr ?? lr),
     ...(clips && { maxGradNorm: most }),
     actorEvery: every,
     targetEvery,
@@ -171,7 +171,7 @@ export const makers: Readonly<
       correction: 'split',
       logStd: { form: 'tanh', min: config.log_std_min!, max: config.log_std_max! },
       ...temperatureOf(golden, config, -config.act! * config.target_entropy_ratio!),
-      temperatureOptimiser: { ...adamOf(config, config.alpha_lr), weightDecay: 0 },
+      temperatureOptimizer: { ...adamOf(config, config.alpha_lr), weightDecay: 0 },
     }),
   'update.fast_td3': (device, golden, config) =>
     new Td3Learner(device, {
@@ -181,7 +181,7 @@ export const makers: Readonly<
       targetActor: false,
       clippedDouble: Boolean(config.use_cdq),
       ...(config.obs_normalization && {
-        normaliser: { form: 'deviation' as const, epsilon: config.norm_eps! },
+        normalizer: { form: 'deviation' as const, epsilon: config.norm_eps! },
       }),
     }),
   'update.fast_td3_own': (device, golden, config) =>

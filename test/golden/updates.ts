@@ -234,17 +234,17 @@ async function checkStep(
   }
 }
 
-/** Norms after clipping, each optimiser's last one: Adam hides a gradient's length. */
+/** Norms after clipping, each optimizer's last one: Adam hides a gradient's length. */
 async function checkClipped(learner: Learner, events: readonly Event[]): Promise<void> {
-  const of = learner as Partial<Record<'optimiser' | 'criticOptimiser' | 'actorOptimiser', Adam>>;
-  const optimisers: Record<string, Adam | undefined> = {
-    q: of.optimiser ?? of.criticOptimiser,
-    actor: of.actorOptimiser,
+  const of = learner as Partial<Record<'optimizer' | 'criticOptimizer' | 'actorOptimizer', Adam>>;
+  const optimizers: Record<string, Adam | undefined> = {
+    q: of.optimizer ?? of.criticOptimizer,
+    actor: of.actorOptimizer,
   };
   for (const { optimizer, grad_norm, grad_norm_after_clip: wanted } of new Map(
     events.map((event) => [event.optimizer, event]),
   ).values()) {
-    const adam = optimisers[optimizer];
+    const adam = optimizers[optimizer];
     if (!adam || wanted === undefined) continue;
     const [factor] = await adam.clip.toArray();
     compare(`${optimizer}: grad_norm_after_clip`, [grad_norm * (factor as number)], [wanted]);

@@ -93,8 +93,8 @@ function unpack(components: Component[], edge: Edge, parts: unknown[][]): void {
 }
 
 function exchange(topology: HaloTopology, ranks: Component[][]): void {
-  const sent = topology.neighbours.flatMap((neighbours, rank) =>
-    neighbours.map((to) => ({
+  const sent = topology.neighbors.flatMap((neighbors, rank) =>
+    neighbors.map((to) => ({
       ...to,
       parts: pack(ranks[rank] as Component[], to.edge, to.clockwiseRotation),
     })),

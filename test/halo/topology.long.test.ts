@@ -1,4 +1,4 @@
-/** Who is whose neighbour: every halo cell must hold what is geometrically there. */
+/** Who is whose neighbor: every halo cell must hold what is geometrically there. */
 import { expect } from 'chai';
 import { type Edge, edgeSlices } from '../../src/extras/halo/edges.ts';
 import { HaloExchangeSpec, type QuantityHaloSpec } from '../../src/extras/halo/spec.ts';
@@ -50,11 +50,11 @@ for (const [name, topologies] of Object.entries({
   ),
 })) {
   describe(`halo/topology: ${name}`, () => {
-    it('who is my neighbour has me as a neighbour, over the same two edges with the opposite turn', () => {
-      for (const { neighbours } of topologies) {
-        neighbours.forEach((mine, rank) => {
+    it('who is my neighbor has me as a neighbor, over the same two edges with the opposite turn', () => {
+      for (const { neighbors } of topologies) {
+        neighbors.forEach((mine, rank) => {
           for (const { edge, rank: other, edgeThere, clockwiseRotation } of mine) {
-            const back = neighbours[other]?.filter((each) => each.edge === edgeThere);
+            const back = neighbors[other]?.filter((each) => each.edge === edgeThere);
             const opposite = (4 - clockwiseRotation) % 4;
             expect(back).to.deep.equal([
               { edge: edgeThere, rank, edgeThere: edge, clockwiseRotation: opposite },
@@ -68,7 +68,7 @@ for (const [name, topologies] of Object.entries({
     it('is frozen plain data, the same in another thread', () => {
       for (const topology of topologies) {
         expect(structuredClone(topology)).to.deep.equal(topology);
-        expect(topology.ranks).to.equal(topology.neighbours.length);
+        expect(topology.ranks).to.equal(topology.neighbors.length);
         expect(topology.ranks).to.equal(topology.places.length);
         const [columns, rows] = topology.layout;
         topology.places.forEach(({ face, column, row }, rank) => {
@@ -79,11 +79,11 @@ for (const [name, topologies] of Object.entries({
           topology,
           topology.layout,
           topology.places,
-          topology.neighbours,
-          ...topology.neighbours,
+          topology.neighbors,
+          ...topology.neighbors,
         ])
           expect(Object.isFrozen(each)).to.equal(true);
-        for (const each of [...topology.places, ...topology.neighbours.flat()])
+        for (const each of [...topology.places, ...topology.neighbors.flat()])
           expect(Object.isFrozen(each)).to.equal(true);
       }
     });
@@ -132,16 +132,16 @@ describe('halo/topology: periodic', () => {
     });
   }
 
-  it('every rank has eight neighbours, four without corners, and may be its own', () => {
-    expect(
-      periodicTopology({ layout: [3, 2] }).neighbours.map((each) => each.length),
-    ).to.deep.equal(Array(6).fill(8));
-    const alone = periodicTopology({ layout: [1, 1], corners: false }).neighbours;
+  it('every rank has eight neighbors, four without corners, and may be its own', () => {
+    expect(periodicTopology({ layout: [3, 2] }).neighbors.map((each) => each.length)).to.deep.equal(
+      Array(6).fill(8),
+    );
+    const alone = periodicTopology({ layout: [1, 1], corners: false }).neighbors;
     expect(
       alone.map((each) => each.map(({ edge, rank, edgeThere }) => `${edge} ${rank} ${edgeThere}`)),
     ).to.deep.equal([['N 0 S', 'S 0 N', 'E 0 W', 'W 0 E']]);
     expect(
-      periodicTopology({ layout: [3, 2] }).neighbours[1]?.map(({ rank }) => rank),
+      periodicTopology({ layout: [3, 2] }).neighbors[1]?.map(({ rank }) => rank),
     ).to.deep.equal([4, 4, 2, 0, 5, 3, 5, 3]);
   });
 });
@@ -158,7 +158,7 @@ describe('halo/topology: cube', () => {
       expect([normal, x, y].every(Object.isFrozen)).to.equal(true);
     }
     const over = (face: number) =>
-      cubedSphereTopology().neighbours[face]?.map(
+      cubedSphereTopology().neighbors[face]?.map(
         ({ edge, rank, edgeThere, clockwiseRotation }) =>
           `${edge} ${rank}${edgeThere} ${clockwiseRotation}`,
       );
@@ -216,7 +216,7 @@ describe('halo/topology: cube', () => {
   it('three faces meet at a corner: nobody is diagonal there, everybody elsewhere', () => {
     for (const layout of layouts) {
       const [n] = layout;
-      const all = cubedSphereTopology({ layout }).neighbours.flat();
+      const all = cubedSphereTopology({ layout }).neighbors.flat();
       expect(all).to.have.length(6 * n * n * 8 - 24);
       const arrivals = new Set(all.map(({ rank, edgeThere }) => `${rank} ${edgeThere}`));
       expect(arrivals).to.have.property('size', all.length);
@@ -224,7 +224,7 @@ describe('halo/topology: cube', () => {
   });
 
   it('over a turned edge a scalar has both interface dimensions or none: with one of them the sides differ', () => {
-    const turnedEdge = cubedSphereTopology().neighbours[0]?.[0] as { edge: Edge; edgeThere: Edge };
+    const turnedEdge = cubedSphereTopology().neighbors[0]?.[0] as { edge: Edge; edgeThere: Edge };
     const sides = (dims: string[]) => {
       const spec = specOf(dims, square(4), 2);
       return ([turnedEdge.edge, turnedEdge.edgeThere] as const).map((edge, there) =>
@@ -240,9 +240,9 @@ describe('halo/topology: cube', () => {
   });
 
   it('ranges and turns make exchanges of as many elements here as there', () => {
-    const { neighbours } = cubedSphereTopology({ layout: [2, 2] });
+    const { neighbors } = cubedSphereTopology({ layout: [2, 2] });
     const specification = specOf(['k', 'j', 'i'], square(5), 2);
-    for (const { edge, edgeThere, clockwiseRotation } of neighbours.flat()) {
+    for (const { edge, edgeThere, clockwiseRotation } of neighbors.flat()) {
       const exchanged = (at: Edge) =>
         new HaloExchangeSpec({
           specification,

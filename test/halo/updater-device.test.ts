@@ -227,7 +227,7 @@ describe(`halo/updater on ${TESTED}`, () => {
         return [made, left] as const;
       };
       const from = (rank: number, sender: number) =>
-        all.shared.neighbours[rank]!.filter((there) => there.rank === sender).length;
+        all.shared.neighbors[rank]!.filter((there) => there.rank === sender).length;
       const [a, leftByA] = open(0);
       a.close();
       expect(leftByA.count, 'rank 1 may come').to.equal(from(0, 1));
@@ -262,7 +262,7 @@ describe(`halo/updater on ${TESTED}`, () => {
       device.close();
     });
 
-    it("a device's failure is its rank's, and the neighbours get it as the cause", async function () {
+    it("a device's failure is its rank's, and the neighbors get it as the cause", async function () {
       if (errorScope(TESTED) !== 'stream') this.skip(); // on a GPU a failure is the whole device's
       const device = openDevice(TESTED);
       const { parts, updaters } = rig.together(2, 1);

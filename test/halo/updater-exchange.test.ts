@@ -77,11 +77,11 @@ describe('halo/updater: what is exchanged', () => {
     expect([u, v].map((data) => data.every((value) => value === 1))).to.deep.equal([true, true]);
   });
 
-  it("a vector's components turn with the axes: two turned neighbours get each other's", async () => {
+  it("a vector's components turn with the axes: two turned neighbors get each other's", async () => {
     // Two ranks that meet over E and N, a quarter turn apart: what is u there is v here.
     const topology = {
       ranks: 2,
-      neighbours: [
+      neighbors: [
         [{ edge: 'E', rank: 1, edgeThere: 'N', clockwiseRotation: 1 }],
         [{ edge: 'N', rank: 0, edgeThere: 'E', clockwiseRotation: 3 }],
       ],
@@ -120,15 +120,15 @@ describe('halo/updater: what is exchanged', () => {
     expect(says({ points: 0 })).to.include('points');
     expect(says({ x: [field({ nPoints: 0 })] })).to.include('exchange at least one point');
     expect(says({ typo: 1 })).to.include("unknown option 'typo'");
-    expect(says({ topology: { ranks: 3, neighbours: topology.neighbours } })).to.include(
+    expect(says({ topology: { ranks: 3, neighbors: topology.neighbors } })).to.include(
       'a list for each of 3 ranks',
     );
-    const [mine, theirs] = topology.neighbours as [object[], object[]];
-    expect(says({ topology: { ranks: 2, neighbours: [mine, theirs.slice(1)] } })).to.match(
-      /neighbours are mutual: over edge . rank . meets rank .'s edge ., turned 0 times, but that edge meets nobody/,
+    const [mine, theirs] = topology.neighbors as [object[], object[]];
+    expect(says({ topology: { ranks: 2, neighbors: [mine, theirs.slice(1)] } })).to.match(
+      /neighbors are mutual: over edge . rank . meets rank .'s edge ., turned 0 times, but that edge meets nobody/,
     );
-    expect(says({ topology: { ranks: 2, neighbours: [[...mine, mine[0]], theirs] } })).to.include(
-      'rank 0 has two neighbours over edge',
+    expect(says({ topology: { ranks: 2, neighbors: [[...mine, mine[0]], theirs] } })).to.include(
+      'rank 0 has two neighbors over edge',
     );
     expect(
       says({ topology: cubedSphereTopology(), x: [field({ shape: [8, 6], extent: [4, 2] })] }),
@@ -155,7 +155,7 @@ describe('halo/updater: what is exchanged', () => {
       expect(says({ x: [field({ dims })] })).to.match(
         /x\[0\] has neither '[ij]' nor '[ij]_interface' in \[.*edge \w+ of/,
       );
-    expect(says({ topology: undefined })).to.include('topology is { ranks, neighbours }');
+    expect(says({ topology: undefined })).to.include('topology is { ranks, neighbors }');
   });
 
   it('of a line of cells goes round a ring', async () => {

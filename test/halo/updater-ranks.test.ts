@@ -14,7 +14,7 @@ onBoth((rig) => {
       [1, 2],
       [3, 2],
     ] as const) {
-      it(`${columns}×${rows} of them, each its own neighbour where the plane is narrow`, async () => {
+      it(`${columns}×${rows} of them, each its own neighbor where the plane is narrow`, async () => {
         const { parts, updaters } = rig.together(columns, rows);
         for (let n = 1; n <= 10; n++) await exchange(parts, updaters, n);
       });

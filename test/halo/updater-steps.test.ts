@@ -101,7 +101,7 @@ describe('halo/updater: one step at a time', () => {
       ]);
   });
 
-  it('whatever a rank fails with, its neighbours are told', async () => {
+  it('whatever a rank fails with, its neighbors are told', async () => {
     for (const [what, thrown] of Object.entries(oddErrors)) {
       const all = plane(2, 1);
       using a = new HaloUpdater(all.shared, 0);

@@ -43,7 +43,7 @@ onBoth((rig) => {
         `${columns}×${rows} ranks make ${exchanges} exchanges, ${async ? 'awaited' : 'blocking'}`,
         async () => {
           const all = plane(columns, rows);
-          const threads = all.shared.neighbours.map((_, rank) =>
+          const threads = all.shared.neighbors.map((_, rank) =>
             rig.thread(all, rank, { exchanges, async }),
           );
           for (const each of threads) expect(await each.result()).to.equal(null);

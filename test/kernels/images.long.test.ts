@@ -438,7 +438,7 @@ describe('kernels/images', function () {
       'gives the bits of the host forms without a race, executed on this processor',
       function () {
         const tools = ['clang-14', 'llvm-spirv-14', 'llvm-dis-14', 'opt-14'];
-        const [clang, translate, disassemble, optimise] = need(
+        const [clang, translate, disassemble, optimize] = need(
           this,
           Object.fromEntries(tools.map((name) => [name, tool(name)])),
         ) as [string, string, string, string];
@@ -457,7 +457,7 @@ describe('kernels/images', function () {
           '-tsan-instrument-read-before-write',
           '-tsan-instrument-func-entry-exit=0',
         ];
-        run(optimise, ...pass, '-o', file('watched.bc'), file('plain.ll'));
+        run(optimize, ...pass, '-o', file('watched.bc'), file('plain.ll'));
         const target = run(clang, '-print-target-triple').trim();
         const toObject = [
           '-target',

@@ -43,15 +43,15 @@ const kinds: Record<string, ['sac', Partial<SacOptions>] | ['td3', Partial<Td3Op
   TD3: ['td3', { actionLow: -2, actionHigh: [1, 2] }],
   'TD3+BC': [
     'td3',
-    { actionLow: -2, actionHigh: [1, 2], behaviourCloning: {}, normaliser: { form: 'deviation' } },
+    { actionLow: -2, actionHigh: [1, 2], behaviorCloning: {}, normalizer: { form: 'deviation' } },
   ],
   FastTD3: [
     'td3',
-    { critic: atoms, clippedDouble: true, targetActor: false, normaliser: { form: 'deviation' } },
+    { critic: atoms, clippedDouble: true, targetActor: false, normalizer: { form: 'deviation' } },
   ],
   'TD3 with layer norm and the mean of critics': [
     'td3',
-    { layerNorm: true, actorValue: 'mean', normaliser: true },
+    { layerNorm: true, actorValue: 'mean', normalizer: true },
   ],
 };
 
@@ -191,13 +191,13 @@ describe('learner/actor-critic', () => {
     const actor = async () =>
       bytes({ actor: { dtype: 'float32', shape: [], data: await learner.parameters.toArray() } });
     const before = await actor();
-    learner.actorOptimiser.setLearningRate(0);
+    learner.actorOptimizer.setLearningRate(0);
     stream.replay(exec);
     expect(await actor()).to.deep.equal(before);
-    learner.actorOptimiser.setLearningRate(1e-3);
+    learner.actorOptimizer.setLearningRate(1e-3);
     stream.replay(exec);
     expect(await actor()).to.not.deep.equal(before);
-    expect(refusal(() => learner.criticOptimiser.setLearningRate(-1)).message).to.include(
+    expect(refusal(() => learner.criticOptimizer.setLearningRate(-1)).message).to.include(
       'learningRate must be within',
     );
   });
@@ -209,13 +209,13 @@ describe('learner/actor-critic', () => {
       for (let i = 0; i < 2; i++) learner.update(stream, batchFor(name, BATCH), out);
       const published = await learner.published.toArray();
       const size = learner.actor.parameterCount;
-      const [, { actionLow: low = -1, actionHigh: high = 1, normaliser }] = kinds[name]!;
+      const [, { actionLow: low = -1, actionHigh: high = 1, normalizer }] = kinds[name]!;
       const end = (of: number | readonly number[], j: number) =>
         typeof of === 'number' ? of : (of[j] as number);
       const obs = Float32Array.from({ length: 5 * OBS }, () => random.between(-2, 2));
       const rows = Array.from({ length: 5 }, (_, i) =>
         Array.from(obs.subarray(i * OBS, (i + 1) * OBS), (value, j) =>
-          normaliser ? (value - published[size + j]!) * published[size + OBS + j]! : value,
+          normalizer ? (value - published[size + j]!) * published[size + OBS + j]! : value,
         ),
       );
       const wanted = outputOf(learner.actor, published.subarray(0, size), rows).flatMap((row) =>
@@ -287,13 +287,13 @@ describe('learner/actor-critic', () => {
     const cases: [string, () => unknown][] = [
       ["SacLearner: unknown option 'policyNoise'", sac({ policyNoise: 1 })],
       ["Td3Learner: unknown option 'temperature'", td3({ temperature: 1 })],
-      ["SacLearner: unknown option 'behaviourCloning'", sac({ behaviourCloning: {} })],
-      ["behaviourCloning: unknown option 'lambda'", td3({ behaviourCloning: { lambda: 1 } })],
+      ["SacLearner: unknown option 'behaviorCloning'", sac({ behaviorCloning: {} })],
+      ["behaviorCloning: unknown option 'lambda'", td3({ behaviorCloning: { lambda: 1 } })],
       [
-        'behaviourCloning.alpha must be within [0, 1e+30], got -1',
-        td3({ behaviourCloning: { alpha: -1 } }),
+        'behaviorCloning.alpha must be within [0, 1e+30], got -1',
+        td3({ behaviorCloning: { alpha: -1 } }),
       ],
-      ['behaviourCloning takes an options object, got true', td3({ behaviourCloning: true })],
+      ['behaviorCloning takes an options object, got true', td3({ behaviorCloning: true })],
       ['batchSize', sac({ batchSize: 0 })],
       ['actionDim', td3({ actionDim: undefined })],
       ['actionLow[1] must be below actionHigh[1], got 1 and 1', sac({ actionLow: [0, 1] })],
@@ -315,12 +315,12 @@ describe('learner/actor-critic', () => {
         "activation must be one of relu, tanh, silu, gelu, elu, got 'swish'",
         td3({ activation: 'swish' }),
       ],
-      ["normaliser: unknown option 'eps'", sac({ normaliser: { eps: 1 } })],
+      ["normalizer: unknown option 'eps'", sac({ normalizer: { eps: 1 } })],
       [
-        'actorOptimiser has a maxGradNorm (1) beside the learner',
-        td3({ maxGradNorm: 2, actorOptimiser: { maxGradNorm: 1 } }),
+        'actorOptimizer has a maxGradNorm (1) beside the learner',
+        td3({ maxGradNorm: 2, actorOptimizer: { maxGradNorm: 1 } }),
       ],
-      ["Adam: unknown option 'lr'", sac({ criticOptimiser: { lr: 1 } })],
+      ["Adam: unknown option 'lr'", sac({ criticOptimizer: { lr: 1 } })],
       ["a SacLearner batch needs a tensor 'rewards'", update({ rewards: undefined })],
       ['nextObs must be 8×4, got 8×2', update({ nextObs: batch.actions })],
       ['an update needs a multiple of batchSize 8 rows, got 7', update({ obs: some(7, OBS) })],

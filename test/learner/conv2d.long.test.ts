@@ -76,7 +76,7 @@ describe('learner/conv2d', () => {
       '5.weight 2×12',
       '5.bias 2',
     ]);
-    const values = net.initialise(1);
+    const values = net.initialize(1);
     expect(Math.max(...values.subarray(0, 57).map(Math.abs))).to.be.within(0.2, 1 / Math.sqrt(18));
   });
 

@@ -43,7 +43,7 @@ const words = (n: number) =>
 const anyBigs = (n: number) =>
   words(n).map((word) => (word | BigInt(random.below(2 ** 32))) >> BigInt(random.below(64)));
 /**
- * Between neighbouring floats, a little beside, far outside and at the ends of what floats have.
+ * Between neighboring floats, a little beside, far outside and at the ends of what floats have.
  */
 const doubles = Float64Array.from({ length: 20_000 }, (_, i) => {
   const value = Math.fround(random.between(-2, 2)) * 2 ** (random.below(290) - 155);

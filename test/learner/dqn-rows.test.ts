@@ -99,7 +99,7 @@ describe('learner/dqn: row by row', () => {
         Tensor<'float32'>,
       ];
       const { obs, nextObs, actions, rewards } = made.tensors;
-      const online = [...made.learner.network.initialise(small.seed)];
+      const online = [...made.learner.network.initialize(small.seed)];
       const target = [...online];
       const adam = new ReferenceAdam(online.length);
       for (let i = 0; i < 3; i++) {

@@ -45,9 +45,9 @@ describe('learner/mlp', () => {
       '2.weight 84,120',
       '2.bias 84',
     ]);
-    const weights = mlp.initialise(5);
-    expect(weights).to.deep.equal(mlp.initialise(5));
-    expect(weights).to.not.deep.equal(mlp.initialise(6));
+    const weights = mlp.initialize(5);
+    expect(weights).to.deep.equal(mlp.initialize(5));
+    expect(weights).to.not.deep.equal(mlp.initialize(6));
     const second = weights.slice(600, 10764);
     const bound = 1 / Math.sqrt(120);
     expect(Math.max(...second)).to.be.within(0.99 * bound, bound);
@@ -58,7 +58,7 @@ describe('learner/mlp', () => {
   it('the reference gradient agrees with finite differences', () => {
     for (const { rows, ...options } of nets.filter(({ sizes }) => sizes[1] !== 120)) {
       const mlp = new Mlp(options);
-      const parameters = [...mlp.initialise(1)];
+      const parameters = [...mlp.initialize(1)];
       const x = randomRows(2, rows, mlp.inputs);
       const dy = randomRows(3, rows, mlp.outputs);
       const { gradient, inputGradient } = backward(
@@ -84,7 +84,7 @@ describe('learner/mlp', () => {
   for (const { rows, ...options } of nets) {
     it(`forward and backward of [${options.sizes}] ${options.activation ?? ''} on ${rows} rows agree with the reference`, async () => {
       const mlp = new Mlp(options);
-      const weights = mlp.initialise(1);
+      const weights = mlp.initialize(1);
       const x = rounded(randomRows(2, rows, mlp.inputs));
       const dy = rounded(randomRows(3, rows, mlp.outputs));
       const passes = forward(mlp, weights, x);

@@ -57,7 +57,7 @@ export function setUp(
   const net = new Network(layers);
   const random = new Random(seed);
   const some = (n: number) => Float32Array.from({ length: n }, () => random.between(-1.5, 1.5));
-  const weights = net.initialise(seed).map((value) => value + random.between(-0.1, 0.1));
+  const weights = net.initialize(seed).map((value) => value + random.between(-0.1, 0.1));
   const wide = some(rows * (net.inputs + 2));
   const input = floats([rows, net.inputs + 2], wide).view({
     shape: [rows, net.inputs],

@@ -59,9 +59,9 @@ describe('learner/network', () => {
       { name: '3.bias', shape: [1], offset: 14 },
     ]);
     expect([net.inputs, net.outputs, net.parameterCount]).to.deep.equal([3, 1, 15]);
-    const first = net.initialise(5);
-    expect(first).to.deep.equal(net.initialise(5));
-    expect(first).to.not.deep.equal(net.initialise(6));
+    const first = net.initialize(5);
+    expect(first).to.deep.equal(net.initialize(5));
+    expect(first).to.not.deep.equal(net.initialize(6));
     expect([...first.subarray(8, 12)]).to.deep.equal([1, 1, 0, 0]);
     const bound = 1 / Math.sqrt(3);
     for (const value of first.subarray(0, 8)) expect(Math.abs(value)).to.be.at.most(bound);
@@ -88,7 +88,7 @@ describe('learner/network', () => {
     expect(await gradient.toArray(stream)).to.deep.equal(other);
   });
 
-  it('fuses a linear layer, its normalisation and an activation, to the bit', async () => {
+  it('fuses a linear layer, its normalization and an activation, to the bit', async () => {
     const { stream } = rig;
     const plain = (layers: Layered): Layer[] => layers.map(({ fuse: _, ...layer }) => layer);
     for (const act of [
@@ -143,7 +143,7 @@ describe('learner/network', () => {
     const { net, flat, input, workspace, gradient } = setUp(rig, nets[0] as Layer[], 4);
     const [online, slopes] = [net.over(flat), net.over(gradient)];
     const other = floats([4, net.inputs], new Float32Array(4 * net.inputs).fill(0.5));
-    const target = floats([net.parameterCount], net.initialise(7));
+    const target = floats([net.parameterCount], net.initialize(7));
     const backward = (x = input) => net.backward(stream, online, x, workspace, slopes);
     const refused = (call: () => void, text: string) => {
       const error = refusal(call);

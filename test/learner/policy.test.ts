@@ -18,7 +18,7 @@ describe('learner/policy', () => {
     for (const n of [1, 2, 5, 64]) {
       it(`[${sizes}] on ${n} rows gives the reference's values and the greatest one's place`, () => {
         const policy = new MlpPolicy({ sizes, activation: n === 5 ? 'tanh' : 'relu' });
-        policy.load(policy.network.initialise(1));
+        policy.load(policy.network.initialize(1));
         const obs = rounded(randomRows(n, n, sizes[0] as number));
         const want = forward(policy.network, policy.parameters, obs).at(-1) as Rows;
         expectClose(policy.values(flat(obs), n), want.flat(), 1e-6, 'values');
@@ -31,7 +31,7 @@ describe('learner/policy', () => {
 
   it('rows do not influence each other, whatever their number', () => {
     const policy = new MlpPolicy({ sizes: [4, 30, 3] });
-    policy.load(policy.network.initialise(2));
+    policy.load(policy.network.initialize(2));
     const obs = flat(randomRows(3, 9, 4));
     const together = Float32Array.from(policy.values(obs, 9));
     for (let row = 0; row < 9; row++) {
@@ -69,8 +69,8 @@ describe('learner/policy', () => {
       DqnPolicy: () => new DqnPolicy({ obsDim: 3, actions: 2, hidden: [4] }),
       SacPolicy: () => new SacPolicy(box, { greedy: true }),
       Td3Policy: () => new Td3Policy(box),
-      'SacPolicy with a normaliser': () =>
-        new SacPolicy({ ...box, normaliser: true }, { greedy: true }),
+      'SacPolicy with a normalizer': () =>
+        new SacPolicy({ ...box, normalizer: true }, { greedy: true }),
     };
     const obs = Float32Array.of(0.1, 0.2, 0.3);
     for (const [name, made] of Object.entries(make)) {

@@ -1,5 +1,5 @@
 /**
- * The same network, loss and optimiser in plain float64, slow and obvious: what the kernels are
+ * The same network, loss and optimizer in plain float64, slow and obvious: what the kernels are
  * compared with.
  */
 import { expect } from 'chai';

@@ -32,9 +32,9 @@ const kinds: Record<string, Kind> = {
     'sac',
     { critic: atoms, layerNorm: true, activation: 'silu' },
   ],
-  'SAC with a normaliser, critics apart': ['sac', { normaliser: true, clippedDouble: false }],
+  'SAC with a normalizer, critics apart': ['sac', { normalizer: true, clippedDouble: false }],
   TD3: ['td3', {}],
-  FastTD3: ['td3', { critic: atoms, targetActor: false, normaliser: { form: 'deviation' } }],
+  FastTD3: ['td3', { critic: atoms, targetActor: false, normalizer: { form: 'deviation' } }],
 };
 
 describe('learner: what counts 0 is not read', () => {
@@ -83,7 +83,7 @@ describe('learner: what counts 0 is not read', () => {
   const terminated = (row: number) => row % 4 === 2;
 
   /**
-   * Parameters and optimiser state after an update in which next observations are `next`, where it
+   * Parameters and optimizer state after an update in which next observations are `next`, where it
    * says one.
    */
   async function updated(
@@ -187,9 +187,9 @@ describe('learner: what counts 0 is not read', () => {
           criticHidden: [9],
           seed: 1,
           actorEvery: 1,
-          behaviourCloning: { alpha },
+          behaviorCloning: { alpha },
           tau: 0,
-          criticOptimiser: { learningRate: 0 },
+          criticOptimizer: { learningRate: 0 },
         }),
       );
     const some = (...shape: number[]) => {

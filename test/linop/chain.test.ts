@@ -97,7 +97,7 @@ describe('linop/chain', () => {
     expect(x.closed).to.equal(false);
   });
 
-  it('neighbours that do not fit are refused when it is made', () => {
+  it('neighbors that do not fit are refused when it is made', () => {
     using op = new ToDevice('cpu', first, ['N']);
     const wrong: [call: () => unknown, text: RegExp][] = [
       [() => new Chain(op, new Identity(['M'])), /gives \["N"\], and \["M"\] is taken/],

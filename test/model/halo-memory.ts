@@ -35,7 +35,7 @@ export const FAILED = 4;
 export const SENT = 64;
 export const WRITES = 128;
 
-/** One rank's way to one neighbour. */
+/** One rank's way to one neighbor. */
 export interface Route {
   readonly bit: number;
   readonly sender: number;

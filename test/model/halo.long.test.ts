@@ -88,7 +88,7 @@ describe('the halo exchange protocol, broken on purpose, is caught', function ()
   });
 
   describe('failing', () => {
-    // Neighbours look at each other's state as well: the failure itself is for those further away.
+    // Neighbors look at each other's state as well: the failure itself is for those further away.
     const far = { pairs: CHAIN, exchanges: 1, faults: ['failure', 'rest'] } as const;
     caught('failure looked for before the bell is read', 'deadlock', far);
     caught('failure not looked for', 'deadlock', far);

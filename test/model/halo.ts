@@ -114,7 +114,7 @@ export function haloProtocol(setup: HaloSetup): Model {
     moves,
     start: (state) => void state.fill(0),
     unfinished: (state) => {
-      // A writer that dies tells its neighbours alone.
+      // A writer that dies tells its neighbors alone.
       const gaveUp = (state[FAULTS]! & (Fault.failure | Fault.missed)) !== 0;
       const released = gaveUp && (state[FAULTS]! & Fault.death) === 0;
       const resting =
@@ -156,7 +156,7 @@ function streamsOf({ grain = 'access', broken }: HaloSetup, routes: readonly Rou
   return all.flatMap((on) => routes.map((of, rank) => stream(rank, on[rank]!, of, grain)));
 }
 
-/** Copies into the neighbour's half at one moment, out of its own at two. */
+/** Copies into the neighbor's half at one moment, out of its own at two. */
 function stream(rank: number, on: number, [route]: readonly Route[], grain: Grain): Program {
   const by = new Program(`rank ${rank}'s stream`, 5 + rank + (on === STREAM[rank] ? 0 : 2), grain);
   const { incoming, outgoing } = route!;

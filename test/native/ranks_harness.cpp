@@ -130,7 +130,7 @@ class FakeMpi final : public Mpi {
   std::deque<Asked> all_;
 };
 
-// A ring of ranks, each with a neighbour on both sides: buffer 2r is what arrives at r from r − 1,
+// A ring of ranks, each with a neighbor on both sides: buffer 2r is what arrives at r from r − 1,
 // 2r + 1 from r + 1.
 struct World {
   const int ranks, each;

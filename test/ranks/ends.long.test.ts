@@ -334,11 +334,11 @@ describe('ranks/the end of a run in a learner group', function () {
         closing('before start()');
         start(a);
         closing('before look()');
-        expect(a.look()).to.equal(true);
+        expect(a.advance()).to.equal(true);
         expect(a.outcome()).to.deep.equal({ averages: false, ended: stopped });
       }
       start(b);
-      expect(b.look()).to.equal(true);
+      expect(b.advance()).to.equal(true);
       expect(b.outcome(), moment).to.deep.equal({ averages: false, ended: stopped });
       expect(refusal(() => a.start(Purpose.average, Float32Array.of(0), 0)).message).to.include(
         'rank 0 has left',
@@ -349,19 +349,19 @@ describe('ranks/the end of a run in a learner group', function () {
   it('an exchange that was ended is used by nobody, and one that was taken is not ended', () => {
     const { ranks, a, b, start } = twoRanks();
     start(a);
-    expect(a.look()).to.equal(false);
+    expect(a.advance()).to.equal(false);
     expect(a.endExchange(1, 2)).to.equal(true);
     start(b);
     for (const each of ranks) {
-      expect(each.look()).to.equal(true);
+      expect(each.advance()).to.equal(true);
       expect(each.outcome()).to.deep.equal({ averages: false, ended: { rank: 0, why: 2 } });
       each.leave();
       expect(each.settle(true)).to.equal(true);
       start(each);
     }
-    expect(b.look()).to.equal(true);
+    expect(b.advance()).to.equal(true);
     expect(a.endExchange(2, 2)).to.equal(false);
-    expect(a.look()).to.equal(true);
+    expect(a.advance()).to.equal(true);
     for (const each of ranks) expect(each.outcome()).to.deep.equal({ averages: true, ended: null });
   });
 });

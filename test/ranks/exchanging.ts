@@ -8,7 +8,7 @@ import type { MpiProcess } from '../../src/entries/ranks.ts';
 
 export const N = 4;
 /**
- * Each rank's neighbours to the east and west are the next ones; north and south it meets itself.
+ * Each rank's neighbors to the east and west are the next ones; north and south it meets itself.
  */
 export const share = (mpi: MpiProcess, { ranks = mpi.size, extent = N } = {}): SharedHaloExchange =>
   mpi.shareHaloExchange({

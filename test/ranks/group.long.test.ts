@@ -293,7 +293,7 @@ describe('ranks/learner groups', function () {
       const values = ranks.map(({ rank }) => Float32Array.of(rank, 1));
       const exchange = (between: () => void) => {
         for (const [rank, each] of ranks.entries()) each.start(Purpose.average, values[rank]!, 1);
-        for (const each of ranks) expect(each.look()).to.equal(true);
+        for (const each of ranks) expect(each.advance()).to.equal(true);
         between();
       };
       for (let n = 1; n < 1000; n++) {

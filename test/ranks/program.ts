@@ -59,7 +59,7 @@ const scenes: Record<string, (mpi: MpiProcess) => Promise<unknown>> = {
     return await told(() => exchange(updater, mpi.size, 3));
   },
 
-  /** One rank leaves when it has sent three: its neighbours have those, and no more. */
+  /** One rank leaves when it has sent three: its neighbors have those, and no more. */
   async close(mpi) {
     using updater = new HaloUpdater(share(mpi), mpi.rank);
     await exchange(updater, mpi.size, 3);

@@ -117,7 +117,8 @@ describe('ranks/questions between processes', function () {
 
   for (const [fault, breaks] of Object.entries<(verdict: Verdict) => void>({
     'an answer that promises nothing': (verdict) => {
-      verdict.ask = (exchange) => verdict.endedBy(exchange) === null && !verdict.isAsked(exchange);
+      verdict.ask = (exchange) =>
+        verdict.endedBy(exchange) === null && !verdict.isRequested(exchange);
     },
     'an exchange that is taken although it was asked about': (verdict) => {
       const { take } = verdict;

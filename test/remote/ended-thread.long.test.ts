@@ -7,7 +7,7 @@ import { expect } from 'chai';
 import { Spans } from '../../src/engine/trace/spans.ts';
 import { RateLimiter, ReplayBuffer, type TrajectoryBuffer } from '../../src/index.ts';
 import { layoutText } from '../../src/net/remote/layout.ts';
-import type { RemoteThreadSays } from '../../src/net/remote/remote-thread.ts';
+import type { RemoteThreadReport } from '../../src/net/remote/remote-thread.ts';
 import { SessionOffsets } from '../../src/net/remote/session-offsets.ts';
 import { rowBytesOf } from '../../src/store/lanes/packed-rows.ts';
 import { internalsOfLimiter } from '../../src/store/rate-limiter.ts';
@@ -88,7 +88,7 @@ describeAll('remote collectors whose thread is ended', function () {
       keep({ close: () => thread.terminate() });
       const said: unknown[] = [];
       const ready = new Promise<void>((resolve) => {
-        thread.on('message', (told: RemoteThreadSays) => {
+        thread.on('message', (told: RemoteThreadReport) => {
           if ('report' in told) return;
           said.push(told);
           if (!('ready' in told)) return;

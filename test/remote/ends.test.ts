@@ -263,7 +263,7 @@ describe('remote/ends', () => {
       host.outbox.make(20);
       await until(
         'all is replied to',
-        () => host.outbox.waiting() === 0 && host.uplink.kept.allReplied,
+        () => host.outbox.waiting() === 0 && host.uplink.queued.allReplied,
       );
       // The server loses every heartbeat from here on: the host cannot hear by one that its rows
       // are gone.
@@ -292,7 +292,7 @@ describe('remote/ends', () => {
       host.outbox.make(4);
       await until(
         'all is replied to',
-        () => host.outbox.waiting() === 0 && host.uplink.kept.allReplied,
+        () => host.outbox.waiting() === 0 && host.uplink.queued.allReplied,
       );
       server.full = true;
       learner.receiver.release();

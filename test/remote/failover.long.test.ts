@@ -63,7 +63,7 @@ describe('remote/failover', () => {
       swarm.offer(LACKS);
       await swarm.until('more are in', () => swarm.buffer.ptr > before + HOSTS * HAS + 300);
       await swarm.until('all is on the way', () =>
-        swarm.hosts.every(({ uplink }) => uplink.waiting === 0 && uplink.kept.allReplied),
+        swarm.hosts.every(({ uplink }) => uplink.waiting === 0 && uplink.queued.allReplied),
       );
       expect(swarm.buffer.ptr, 'not all of them').to.be.below(swarm.offered);
       const lost = swarm.hosts.map((host) => host.lost);

@@ -69,7 +69,7 @@ async function run(
     server.full = false;
     server.deaf = false;
     const what = () =>
-      `seed ${seed}: ${hosts.map(({ uplink, outbox }) => `${uplink.kept.acknowledged}/${outbox.made} ${uplink.waits}`)}`;
+      `seed ${seed}: ${hosts.map(({ uplink, outbox }) => `${uplink.queued.acknowledged}/${outbox.made} ${uplink.waits}`)}`;
     await until(
       `every host is done (${names})`,
       () => {
@@ -96,7 +96,7 @@ describe('remote/protocol', () => {
   it('nothing befalls it: no message is sent twice, and the stream is empty in the end', async () => {
     const { hosts, server, learner } = await run(1, []);
     expect(learner.ingest.counts.refused).to.equal(0);
-    expect(hosts.map(({ uplink }) => uplink.kept.repeated)).to.deep.equal([0, 0, 0]);
+    expect(hosts.map(({ uplink }) => uplink.queued.repeated)).to.deep.equal([0, 0, 0]);
     expect([learner.ingest.counts.duplicates, learner.ingest.counts.gaps]).to.deep.equal([0, 0]);
     expect(server.messages(keys.stream(0), '0-0', 10).length).to.be.at.most(4);
   });

@@ -57,9 +57,9 @@ export class MemoryHost {
   }
 
   get done(): boolean {
-    const { kept } = this.uplink;
+    const { queued } = this.uplink;
     return (
-      kept.count === 0 && this.outbox.waiting() === 0 && kept.acknowledged === this.outbox.made
+      queued.count === 0 && this.outbox.waiting() === 0 && queued.acknowledged === this.outbox.made
     );
   }
   async close(): Promise<void> {

@@ -140,7 +140,7 @@ describeAll('remote/server faults', function () {
     swarm.offer(ROWS);
     await swarm.until('the learner takes no more', () => swarm.buffer.ptr > ROWS / 2);
     await swarm.until('all is on the way', () =>
-      swarm.hosts.every(({ uplink }) => uplink.waiting === 0 && uplink.kept.allReplied),
+      swarm.hosts.every(({ uplink }) => uplink.waiting === 0 && uplink.queued.allReplied),
     );
     await ask('FLUSHALL');
     swarm.buffer.limiter?.countSamples(HOSTS * ROWS * many);
@@ -180,8 +180,8 @@ describeAll('remote/server faults', function () {
     const stuck = (swarm: Swarm) =>
       swarm.until('no host may send', () =>
         swarm.hosts.every(
-          ({ uplink: { waits, kept } }) =>
-            waits === 'learner' || (waits === 'window' && kept.allReplied),
+          ({ uplink: { waits, queued } }) =>
+            waits === 'learner' || (waits === 'window' && queued.allReplied),
         ),
       );
 
@@ -205,7 +205,7 @@ describeAll('remote/server faults', function () {
       await wait(2200);
       await stuck(swarm);
       expect((await usedBytes()) - before).to.be.below(1.2 * windows);
-      expect(swarm.hosts.map(({ uplink }) => uplink.kept.repeated)).to.deep.equal(
+      expect(swarm.hosts.map(({ uplink }) => uplink.queued.repeated)).to.deep.equal(
         swarm.hosts.map(() => 0),
       );
       swarm.buffer.limiter?.countSamples(swarm.offered);
@@ -254,7 +254,7 @@ describeAll('remote/server faults', function () {
       await swarm.until('the learner takes no more', () => swarm.buffer.ptr >= 64);
       await happens(bad, swarm);
       await swarm.until('all is on the way', () =>
-        swarm.hosts.every(({ uplink }) => uplink.waiting === 0 && uplink.kept.allReplied),
+        swarm.hosts.every(({ uplink }) => uplink.waiting === 0 && uplink.queued.allReplied),
       );
       const link = await openRedisLink({ url: server.url, name: 'who looks' });
       stack.push(link);

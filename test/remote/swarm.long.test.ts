@@ -46,7 +46,7 @@ describeAll(`remote/swarm of ${HOSTS} hosts`, () => {
     await swarm.until('three windows of each could be in', () => swarm.buffer.ptr >= enough);
     expect(Math.min(...swarm.counted(enough))).to.be.at.least(enough / HOSTS / 2);
     await swarm.check();
-    expect(swarm.hosts.map(({ uplink }) => uplink.kept.repeated)).to.deep.equal(
+    expect(swarm.hosts.map(({ uplink }) => uplink.queued.repeated)).to.deep.equal(
       swarm.hosts.map(() => 0),
     );
   });

@@ -274,7 +274,7 @@ export class Swarm {
       return met();
     };
     if (await waitFor(this.#bell, look, { timeoutMs })) return;
-    const kept = this.hosts.filter(({ uplink }) => uplink.kept.count > 0);
+    const kept = this.hosts.filter(({ uplink }) => uplink.queued.count > 0);
     const waits = [...new Set(kept.map(({ uplink }) => uplink.waits))];
     const short = `${this.buffer.ptr} of ${this.offered} rows are in; ${kept.length} hosts keep some and wait for ${waits}`;
     throw new Error(`waited ${timeoutMs} ms in vain until ${what}: ${short}`);
@@ -296,7 +296,7 @@ export class Swarm {
   async check(timeoutMs?: number): Promise<void> {
     const isIn = () => this.buffer.ptr >= this.offered;
     await this.until('every row is in', isIn, timeoutMs);
-    const isKnown = () => this.hosts.every(({ uplink }) => uplink.kept.count === 0);
+    const isKnown = () => this.hosts.every(({ uplink }) => uplink.queued.count === 0);
     await this.until('every host knows that', () => this.#failed() || isKnown());
     const since = this.mailbox.published;
     const isNew = () => this.hosts.every(({ version }) => version >= since);

@@ -20,7 +20,7 @@ describe('remote/uplink', () => {
       transitBytes: 2 ** 24,
     });
     const host = new MemoryHost(server, 0, { flushBytes: 255 * 1024, flushMs: 0 });
-    const { kept } = host.uplink;
+    const { queued } = host.uplink;
     try {
       host.outbox.make(1);
       await until('the host knows its window', () => host.done);
@@ -33,7 +33,7 @@ describe('remote/uplink', () => {
         await turn();
         await turn();
       }
-      expect(kept.count).to.be.within(500, 1024);
+      expect(queued.count).to.be.within(500, 1024);
       expect(host.outbox.waiting()).to.be.above(0);
       expect(host.uplink.waits).to.equal('window');
       // A message of one row had the room of a full one: 255 MiB in all.

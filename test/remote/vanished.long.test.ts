@@ -29,7 +29,7 @@ describe('remote/rows that vanish', () => {
       transitBytes: 2 ** 12,
     });
     const hosts = Array.from({ length: HOSTS }, (_, host) => new MemoryHost(server, host));
-    const kept = () => hosts.map(({ uplink }) => uplink.kept);
+    const kept = () => hosts.map(({ uplink }) => uplink.queued);
     const acknowledged = () => kept().map((each) => each.acknowledged);
     try {
       // Every host keeps its window full all the time: the stream never ends.

@@ -84,12 +84,12 @@ function pipelines(all: readonly object[]): object[] {
 function groups(all: readonly object[]): object[] {
   const { LearnerGroup, sharedOf } =
     require('../../src/engine/group/group.js') as typeof import('../../src/engine/group/group.ts');
-  const { groupWords } =
+  const { groupControlWords } =
     require('../../src/engine/group/group-shared.js') as typeof import('../../src/engine/group/group-shared.ts');
   const { RankState } =
     require('../../src/shm/exchange-control.js') as typeof import('../../src/shm/exchange-control.ts');
   return instances(all, LearnerGroup)
-    .filter((group) => groupWords(sharedOf(group)).state(group.rank) === RankState.open)
+    .filter((group) => groupControlWords(sharedOf(group)).state(group.rank) === RankState.open)
     .map((group) => ({
       LearnerGroup: `rank ${group.rank} of ${group.size}`,
       exchanges: group.exchanges,

@@ -40,7 +40,7 @@ export class StormLearner {
     this.count = zeros(1);
     this.weights = zeros(WEIGHTS);
     this.#ones = device.allocate({ shape: [WEIGHTS] }).write(new Float32Array(WEIGHTS).fill(1));
-    // Columns of what must be zero: each word of the body against its neighbour; the first one
+    // Columns of what must be zero: each word of the body against its neighbor; the first one
     // against the observation, and the lane of the observation against that of the next.
     const columns = BODY + 1;
     const matrix = (rows: number, entries: readonly (readonly [number, number, number])[]) => {

@@ -125,8 +125,8 @@ export class PriorityLook extends Look {
     super(history, rule, buffer, `${what}, by priority`);
     this.#alpha = history.dice.of(ALPHAS);
     this.#epsilon = history.dice.of([0, 0.25]);
-    const normalise = history.dice.of(['tree', 'batch', 'none'] as const);
-    this.sampler = prioritized({ alpha: this.#alpha, epsilon: this.#epsilon, normalise });
+    const normalize = history.dice.of(['tree', 'batch', 'none'] as const);
+    this.sampler = prioritized({ alpha: this.#alpha, epsilon: this.#epsilon, normalize });
     refusal(() => this.sampler.inspect());
     // Binds it. Nothing is there yet, or all that is there gets 1.
     const bind = () => buffer.sample({ view: this.view, seed: 0, count: 1, sampler: this.sampler });
@@ -197,12 +197,12 @@ export class PriorityLook extends Look {
       expect(refusal(draw).code, what).to.equal('ERR_HOTSLOT_STATE_EMPTY');
       return;
     }
-    const { normalise } = sampler;
+    const { normalize } = sampler;
     const { indices, weights, probabilities } = prioritizedIndices({
       seed,
       count,
       beta,
-      normalise,
+      normalize,
       leaves,
     });
     const drawn = [...indices].map((at) => idAt.get(at)!);

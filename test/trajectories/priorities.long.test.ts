@@ -227,7 +227,7 @@ describe('trajectories: priorities', function () {
     'steps of priority zero are not drawn, count as leaves that are zero, and come back',
     () => {
       using steps = new Steps(2, 8);
-      const sampler = prioritized({ alpha: 0.6, epsilon: 0, normalise: 'none' });
+      const sampler = prioritized({ alpha: 0.6, epsilon: 0, normalize: 'none' });
       steps.add(6);
       steps.sample(sampler);
       const ids = [...steps.buffer.drawableIds(steps.view)];

@@ -347,7 +347,7 @@ describe('the trajectory buffer refuses at the door, with the values:', () => {
       ],
       ['alpha as text', sampling({ alpha: '1' }), 'TypeError', "alpha must be a number, got '1'"],
       ['epsilon that is none', sampling({ epsilon: Number.NaN }), 'RangeError', 'epsilon'],
-      ['normalise that is none', sampling({ normalise: 'max' }), 'TypeError', "got 'max'"],
+      ['normalize that is none', sampling({ normalize: 'max' }), 'TypeError', "got 'max'"],
       [
         'an unknown option',
         sampling({ beta: 1 }),

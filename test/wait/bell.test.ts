@@ -27,12 +27,12 @@ describe('a bell', () => {
     const bell = board(1).at(0);
     const seen = bell.read();
     const begin = performance.now();
-    expect(bell.look(seen, 2)).to.equal(false);
+    expect(bell.spin(seen, 2)).to.equal(false);
     expect(performance.now() - begin).to.be.at.least(2);
-    expect(bell.look(seen, 0)).to.equal(false);
+    expect(bell.spin(seen, 0)).to.equal(false);
     bell.ring();
-    expect(bell.look(seen, 0)).to.equal(true);
-    expect(bell.look(seen, 1e9)).to.equal(true);
+    expect(bell.spin(seen, 0)).to.equal(true);
+    expect(bell.spin(seen, 1e9)).to.equal(true);
   });
 
   it('lies on a cache line of its own', () => {
@@ -116,7 +116,7 @@ describe('a bell', () => {
           if (Atomics.load(words, turn) === 2 * round) break;
           // A lost wake would cost the whole time, and fail the expectation or, a second each, the
           // test.
-          if (looks) mine.look(seen, 1000);
+          if (looks) mine.spin(seen, 1000);
           else expect(await mine.parkAsync(seen, 15_000)).to.equal(true);
         }
       }

@@ -68,7 +68,7 @@ class CudaDevice final : public GpuDevice {
   void reach(CudaDevice& peer);
   // Takes memory that no work touches. It is kept for the next scratch() if `room` is that of a
   // block, and otherwise returned to the driver.
-  void put_back(Retired::Place place, DevicePtr at, size_t room);
+  void put_back(Retired::Reservation place, DevicePtr at, size_t room);
 
  protected:
   Ref<Memory> do_allocate(size_t bytes) override;
@@ -86,7 +86,7 @@ class CudaDevice final : public GpuDevice {
   friend class CudaStream;
   void load();
   void fill_once();
-  void free_when_idle(Retired::Place place, DevicePtr at, size_t bytes);
+  void free_when_idle(Retired::Reservation place, DevicePtr at, size_t bytes);
   // Returns `make()` for memory of the driver, which is freed again if the object that keeps it
   // cannot be made.
   template <class Make>

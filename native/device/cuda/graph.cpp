@@ -29,7 +29,7 @@ bool CudaExec::do_update(const Ref<Graph>& graph) {
   const Driver& driver = device_.driver;
   const Enter enter(driver, device_.context);
   const RelaxedCaptureMode relaxed(driver);
-  Retired::Place place;
+  Retired::Reservation place;
   Ref<RawExec> old;
   Ref<Capture> before;
   ExecUpdateResult result{};

@@ -79,7 +79,7 @@ class CudaExec final : public Exec {
   Ref<RawExec> raw_;
   Ref<Capture> capture_;
   std::vector<Memory*> lent_;
-  Retired::Place place_;
+  Retired::Reservation place_;
 };
 
 }  // namespace hotslot::cuda

@@ -104,7 +104,7 @@ CudaKernels::~CudaKernels() {
   if (!device_.driver.call.module_unload) return;
   Retired& retired = device_.driver.retired;
   retired.add(std::move(place_),
-              [&retired, &device = device_, module = module_](Retired::Place next) {
+              [&retired, &device = device_, module = module_](Retired::Reservation next) {
                 retired.when_idle(std::move(next), 0, [&device, module] {
                   device.give_back(device.driver.call.module_unload, module);
                 });

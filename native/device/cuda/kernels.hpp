@@ -17,7 +17,7 @@ class CudaKernels final : public KernelModule {
   CudaDevice& device_;
   Module module_ = nullptr;
   std::vector<Function> functions_;
-  Retired::Place place_;
+  Retired::Reservation place_;
 };
 
 // The names of a library that compiles at run time, and of its functions. Both have NVRTC's

@@ -17,16 +17,16 @@ class DeviceMemory final : public CudaMemory {
         room_(room),
         whole_(whole ? whole : at) {}
   ~DeviceMemory() override {
-    cuda().driver.retired.add(
-        std::move(place_), [&device = cuda(), whole = whole_, room = room_](Retired::Place next) {
-          device.put_back(std::move(next), whole, room);
-        });
+    cuda().driver.retired.add(std::move(place_), [&device = cuda(), whole = whole_,
+                                                  room = room_](Retired::Reservation next) {
+      device.put_back(std::move(next), whole, room);
+    });
   }
 
  private:
   const size_t room_;  // of a block; else 0
   const DevicePtr whole_;
-  Retired::Place place_;
+  Retired::Reservation place_;
 };
 
 // Whole pages of any system, because prefetches and advice apply to pages.
@@ -89,17 +89,17 @@ Ref<Memory> CudaDevice::keeping(DevicePtr at, size_t room, Make&& make) {
   try {
     return make();
   } catch (...) {
-    put_back(Retired::Place::if_any(), at, room);
+    put_back(Retired::Reservation::if_any(), at, room);
     throw;
   }
 }
 
-void CudaDevice::put_back(Retired::Place place, DevicePtr at, size_t room) {
+void CudaDevice::put_back(Retired::Reservation place, DevicePtr at, size_t room) {
   if (room == 0 || !in_use || !blocks_.keep(at, room)) free_when_idle(std::move(place), at, room);
 }
 
 // Memory that waits counts as free, because an allocation that needs it gets it. See reclaim().
-void CudaDevice::free_when_idle(Retired::Place place, DevicePtr at, size_t bytes) {
+void CudaDevice::free_when_idle(Retired::Reservation place, DevicePtr at, size_t bytes) {
   waiting_bytes_.fetch_add(bytes);
   driver.retired.when_idle(std::move(place), bytes, [this, at, bytes] {
     give_back(driver.call.mem_free, at);
@@ -110,7 +110,8 @@ void CudaDevice::free_when_idle(Retired::Place place, DevicePtr at, size_t bytes
 void CudaDevice::trim() {
   if (!Retired::may_sweep()) return;
   driver.sweep();
-  for (auto& [room, at] : blocks_.take_all()) free_when_idle(Retired::Place::if_any(), at, room);
+  for (auto& [room, at] : blocks_.take_all())
+    free_when_idle(Retired::Reservation::if_any(), at, room);
   driver.tidy();
 }
 
@@ -179,7 +180,7 @@ Ref<Memory> CudaDevice::do_allocate_managed(size_t bytes) {
   DevicePtr whole = ask(0), at = whole;
   if (whole % managed_grain != 0) {
     // It shares pages with other memory, and advice for a page would apply to both.
-    free_when_idle(Retired::Place::if_any(), whole, 0);
+    free_when_idle(Retired::Reservation::if_any(), whole, 0);
     whole = ask(managed_grain);
     at = (whole + managed_grain - 1) / managed_grain * managed_grain;
   }

@@ -25,7 +25,8 @@ class GpuDevice : public Device {
     const uint64_t begin = now_ns();
     while (!memory->release(now_ns() - begin >= patience_ns)) {
       if (now_ns() - begin >= ns)
-        if (auto place = Retired::Place::if_any()) return release_later(memory, std::move(place));
+        if (auto place = Retired::Reservation::if_any())
+          return release_later(memory, std::move(place));
       nap(200'000);
     }
   }
@@ -51,8 +52,8 @@ class GpuDevice : public Device {
     nanosleep(&time, nullptr);
   }
   // Tries to release the memory repeatedly, because new work may have been enqueued each time.
-  void release_later(const Ref<Memory>& memory, Retired::Place place) {
-    retired_.add(std::move(place), [this, memory](Retired::Place again) {
+  void release_later(const Ref<Memory>& memory, Retired::Reservation place) {
+    retired_.add(std::move(place), [this, memory](Retired::Reservation again) {
       if (!memory->release(true)) release_later(memory, std::move(again));
     });
   }

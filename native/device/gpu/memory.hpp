@@ -42,21 +42,21 @@ class Staging {
     return kept ? kept : allocate_(room);
   }
   // Returns memory to the cache once no work enqueued so far touches it.
-  void give(Retired::Place place, uint8_t* at, size_t room) {
+  void give(Retired::Reservation place, uint8_t* at, size_t room) {
     retired_.add(std::move(place),
-                 [this, at, room](Retired::Place next) { put(std::move(next), at, room); });
+                 [this, at, room](Retired::Reservation next) { put(std::move(next), at, room); });
   }
   // Returns memory that no work touches.
-  void put(Retired::Place place, uint8_t* at, size_t room) {
+  void put(Retired::Reservation place, uint8_t* at, size_t room) {
     if (!blocks_.keep(at, room)) let_go(std::move(place), at, room);
   }
   void trim() {
-    for (auto& [room, at] : blocks_.take_all()) let_go(Retired::Place::if_any(), at, room);
+    for (auto& [room, at] : blocks_.take_all()) let_go(Retired::Reservation::if_any(), at, room);
     retired_.sweep();
   }
 
  private:
-  void let_go(Retired::Place place, uint8_t* at, size_t room) {
+  void let_go(Retired::Reservation place, uint8_t* at, size_t room) {
     retired_.when_idle(std::move(place), room, [this, at] { free_(at); });
   }
   static constexpr size_t max_staging_bytes = size_t(256) << 20;
@@ -84,7 +84,7 @@ class StagingMemory final : public Base {
     try {
       return make(room, at);
     } catch (...) {
-      staging.put(Retired::Place::if_any(), at, room);
+      staging.put(Retired::Reservation::if_any(), at, room);
       throw;
     }
   }
@@ -92,7 +92,7 @@ class StagingMemory final : public Base {
  private:
   Staging& staging_;
   const size_t room_;
-  Retired::Place place_;
+  Retired::Reservation place_;
 };
 
 // Keeps the whole pages of registered memory from child processes. If they were shared (gVisor,

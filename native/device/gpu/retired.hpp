@@ -41,25 +41,25 @@ inline bool passed(Marks& marks) {
 }
 
 class Retired {
-  struct Each;
+  struct Node;
 
  public:
   // Room for one resource that will be retired, allocated when the resource is made.
-  class Place {
+  class Reservation {
    public:
-    Place();
-    ~Place();
-    Place(Place&&) noexcept;
-    Place& operator=(Place&&) noexcept;
+    Reservation();
+    ~Reservation();
+    Reservation(Reservation&&) noexcept;
+    Reservation& operator=(Reservation&&) noexcept;
     // Returns an empty place if memory runs out. A resource that would wait for an idle device is
     // then freed at once.
-    static Place if_any();
+    static Reservation if_any();
     explicit operator bool() const { return each_ != nullptr; }
 
    private:
     friend class Retired;
-    explicit Place(std::unique_ptr<Each> each);
-    std::unique_ptr<Each> each_;
+    explicit Reservation(std::unique_ptr<Node> each);
+    std::unique_ptr<Node> each_;
   };
 
   // `mark` enqueues a mark after all work so far, on every stream. `idle` only queries whether work
@@ -83,14 +83,14 @@ class Retired {
   // Runs `free` once all work enqueued so far is done: now, or in a later sweep, in the thread that
   // sweeps. It must not throw, and may take the place for a next step.
   template <class F>
-  void add(Place place, F free);
+  void add(Reservation place, F free);
 
   // Runs `give_back` once no work runs on any stream, in a later sweep or by force(), or at once if
   // `place` is empty. It must not throw. A device that is never idle has to wait if more than
   // `max_waiting_bytes` are waiting.
   static constexpr size_t max_waiting_bytes = size_t(1) << 30;
   template <class F>
-  void when_idle(Place place, size_t bytes, F give_back);
+  void when_idle(Reservation place, size_t bytes, F give_back);
   // Returns whether no work runs on any stream, as far as is known. Threads that enqueue may change
   // that at once.
   bool idle() const {
@@ -117,82 +117,82 @@ class Retired {
 
  private:
   // A closure that is stored in its place and runs once.
-  class Deed {
+  class Deleter {
    public:
     template <class F>
-    void becomes(F deed) {
+    void becomes(F deleter) {
       static_assert(sizeof(F) <= sizeof room_ && std::is_nothrow_move_constructible_v<F>);
-      new (room_) F(std::move(deed));
-      run_ = [](void* at, Place place) {
-        F deed = std::move(*static_cast<F*>(at));
+      new (room_) F(std::move(deleter));
+      run_ = [](void* at, Reservation place) {
+        F deleter = std::move(*static_cast<F*>(at));
         static_cast<F*>(at)->~F();
-        if constexpr (std::is_invocable_v<F&, Place>)
-          deed(std::move(place));
+        if constexpr (std::is_invocable_v<F&, Reservation>)
+          deleter(std::move(place));
         else
-          deed();
+          deleter();
       };
     }
-    void operator()(Place place) { run_(room_, std::move(place)); }
+    void operator()(Reservation place) { run_(room_, std::move(place)); }
 
    private:
     alignas(std::max_align_t) unsigned char room_[80];
-    void (*run_)(void*, Place) = nullptr;
+    void (*run_)(void*, Reservation) = nullptr;
   };
-  struct Each {
-    std::unique_ptr<Each> next;
+  struct Node {
+    std::unique_ptr<Node> next;
     std::shared_ptr<Marks> marks;  // of all that were marked together
-    Deed deed;
+    Deleter deleter;
   };
   // First in, first out.
-  class Chain {
+  class Fifo {
    public:
-    void push(std::unique_ptr<Each> each) {
-      Each* const last = each.get();
+    void push(std::unique_ptr<Node> each) {
+      Node* const last = each.get();
       (last_ ? last_->next : first_) = std::move(each);
       last_ = last;
     }
-    std::unique_ptr<Each> pop() {
+    std::unique_ptr<Node> pop() {
       auto each = std::move(first_);
       if (each) first_ = std::move(each->next);
       if (!first_) last_ = nullptr;
       return each;
     }
-    Chain take() {
-      Chain all;
+    Fifo take() {
+      Fifo all;
       std::swap(all, *this);
       return all;
     }
     bool empty() const { return !first_; }
 
    private:
-    std::unique_ptr<Each> first_;
-    Each* last_ = nullptr;
+    std::unique_ptr<Node> first_;
+    Node* last_ = nullptr;
   };
-  static void run(std::unique_ptr<Each> each) {
-    Deed& deed = each->deed;
+  static void run(std::unique_ptr<Node> each) {
+    Deleter& deleter = each->deleter;
     each->marks.reset();
-    deed(Place(std::move(each)));
+    deleter(Reservation(std::move(each)));
   }
 
   const std::function<Marks()> mark_;
   const std::function<bool()> idle_;
   std::mutex mutex_;
-  Chain unmarked_, waiting_, for_idle_;
+  Fifo unmarked_, waiting_, for_idle_;
   size_t for_idle_bytes_ = 0;
 };
 
-inline Retired::Place::Place() : each_(std::make_unique<Each>()) {}
-inline Retired::Place::Place(std::unique_ptr<Each> each) : each_(std::move(each)) {}
-inline Retired::Place::~Place() = default;
-inline Retired::Place::Place(Place&&) noexcept = default;
-inline Retired::Place& Retired::Place::operator=(Place&&) noexcept = default;
-inline Retired::Place Retired::Place::if_any() {
-  return Place(std::unique_ptr<Each>(new (std::nothrow) Each));
+inline Retired::Reservation::Reservation() : each_(std::make_unique<Node>()) {}
+inline Retired::Reservation::Reservation(std::unique_ptr<Node> each) : each_(std::move(each)) {}
+inline Retired::Reservation::~Reservation() = default;
+inline Retired::Reservation::Reservation(Reservation&&) noexcept = default;
+inline Retired::Reservation& Retired::Reservation::operator=(Reservation&&) noexcept = default;
+inline Retired::Reservation Retired::Reservation::if_any() {
+  return Reservation(std::unique_ptr<Node>(new (std::nothrow) Node));
 }
 
 template <class F>
-void Retired::add(Place place, F free) {
-  place.each_->deed.becomes(std::move(free));
+void Retired::add(Reservation place, F free) {
+  place.each_->deleter.becomes(std::move(free));
   {
     std::lock_guard lock(mutex_);
     unmarked_.push(std::move(place.each_));
@@ -201,9 +201,9 @@ void Retired::add(Place place, F free) {
 }
 
 template <class F>
-void Retired::when_idle(Place place, size_t bytes, F give_back) {
+void Retired::when_idle(Reservation place, size_t bytes, F give_back) {
   if (!place) return give_back();
-  place.each_->deed.becomes(std::move(give_back));
+  place.each_->deleter.becomes(std::move(give_back));
   std::lock_guard lock(mutex_);
   for_idle_.push(std::move(place.each_));
   for_idle_bytes_ += bytes;
@@ -211,7 +211,7 @@ void Retired::when_idle(Place place, size_t bytes, F give_back) {
 
 inline bool Retired::sweep() {
   if (!may_sweep()) return false;
-  Chain fresh, over;
+  Fifo fresh, over;
   bool nothing_left, kept, too_much;
   {
     std::lock_guard lock(mutex_);
@@ -232,7 +232,7 @@ inline bool Retired::sweep() {
   }
   {
     std::lock_guard lock(mutex_);
-    for (Chain all = waiting_.take(); auto each = all.pop();)
+    for (Fifo all = waiting_.take(); auto each = all.pop();)
       (passed(*each->marks) ? over : waiting_).push(std::move(each));
     nothing_left = waiting_.empty() && unmarked_.empty();
   }
@@ -249,7 +249,7 @@ inline bool Retired::sweep() {
 
 inline void Retired::force() {
   if (!may_sweep()) return;
-  Chain all;
+  Fifo all;
   {
     std::lock_guard lock(mutex_);
     all = for_idle_.take();

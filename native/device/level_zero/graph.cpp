@@ -106,7 +106,7 @@ Ref<GraphRun> Program::run_for(const Ref<Queue>& queue) {
     auto& run = runs[i];
     if (!run->broken && !(run->assigned && run->queue.expired())) continue;
     // It may still be running.
-    Retired::Place place;
+    Retired::Reservation place;
     device.driver.retired.add(std::move(place), [old = std::move(run)] {});
     runs.erase(runs.begin() + long(i));
   }
@@ -138,7 +138,7 @@ XpuExec::~XpuExec() {
 bool XpuExec::do_update(const Ref<Graph>& ref) {
   auto& graph = static_cast<XpuGraph&>(*ref);
   auto next = std::make_shared<Program>(graph.device, graph.capture);
-  Retired::Place place;
+  Retired::Reservation place;
   std::lock_guard guard(lock_);
   const auto& had = program_->capture->nodes;
   const auto& has = next->capture->nodes;

@@ -59,7 +59,7 @@ class XpuExec final : public Exec {
   std::mutex lock_;
   Ref<Program> program_;
   Ref<Point> last_;  // after the latest run: runs are one at a time on all streams
-  Retired::Place place_;
+  Retired::Reservation place_;
 };
 
 }  // namespace hotslot::level_zero

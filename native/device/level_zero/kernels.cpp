@@ -63,7 +63,7 @@ class XpuKernels final : public KernelModule {
   XpuDevice& device_;
   ModuleHandle module_ = nullptr;
   Loaded loaded_;
-  Retired::Place place_;
+  Retired::Reservation place_;
 };
 
 }  // namespace

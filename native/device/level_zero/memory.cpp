@@ -48,7 +48,7 @@ class DeviceMemory final : public Memory {
 
  private:
   const size_t room_;
-  Retired::Place place_;
+  Retired::Reservation place_;
 };
 
 class ManagedMemory final : public Memory {
@@ -82,7 +82,7 @@ class ManagedMemory final : public Memory {
  private:
   std::mutex lock_;
   std::set<DeviceHandle> residents_;
-  Retired::Place place_;
+  Retired::Reservation place_;
 };
 
 // Returns `make()` for memory of the driver, which is freed again if the object that keeps it

@@ -44,7 +44,7 @@ bool Queue::destroy(const char* call, Status (*function)(H), H& handle) {
     handle = nullptr;
     return true;
   }
-  if (got != status::handle_object_in_use && !std::exchange(told_, true))
+  if (got != status::handle_object_in_use && !std::exchange(reported_, true))
     release([&] { must_take(call, got); });
   return false;
 }

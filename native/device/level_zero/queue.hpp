@@ -87,7 +87,7 @@ class Queue {
   std::vector<Ahead> pending_;           // the next append waits for these too
   std::deque<Flight> flights_, relays_;  // in order; passed points are dropped from the front
   Status failed_ = status::success;      // sticky
-  bool told_ = false;                    // a failure to free an object was reported
+  bool reported_ = false;                // a failure to free an object was reported
 };
 
 }  // namespace hotslot::level_zero

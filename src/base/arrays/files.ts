@@ -16,7 +16,7 @@ const SMALL = 1 << 16;
 /**
  * Returns an error of ours with the system's text. Errors without a system call stay as they are.
  */
-function told(what: string, error: unknown): unknown {
+function described(what: string, error: unknown): unknown {
   const { syscall, message } = error as NodeJS.ErrnoException;
   return syscall === undefined ? error : unavailableError(`${what}: ${message}`, undefined, error);
 }
@@ -31,15 +31,15 @@ export async function writeWhole(
   path: string,
   fill: (put: Put) => Promise<void>,
 ): Promise<void> {
-  const beside = await writeBeside(what, path, fill);
-  await beside.place();
+  const sibling = await writeAtomically(what, path, fill);
+  await sibling.place();
   await flushFolder(dirname(path)).catch((error) => {
-    throw told(what, error);
+    throw described(what, error);
   });
 }
 
 /** A file that is written, but neither flushed nor named. Call one of the two. */
-export interface Beside {
+export interface AtomicWrite {
   /** flushes it and gives it its name. The caller flushes the folder */
   place(): Promise<void>;
   /** removes it, unless it has its name */
@@ -47,27 +47,27 @@ export interface Beside {
 }
 
 /** Does the first half of writeWhole(), for callers that do the second half later. */
-export async function writeBeside(
+export async function writeAtomically(
   what: string,
   path: string,
   fill: (put: Put) => Promise<void>,
-): Promise<Beside> {
-  const beside = `${path}.${randomBytes(6).toString('hex')}.tmp`;
+): Promise<AtomicWrite> {
+  const sibling = `${path}.${randomBytes(6).toString('hex')}.tmp`;
   let file: FileHandle | null = null;
   const drop = async () => {
     if (file === null) return;
     const open = file;
     file = null;
     await open.close().catch(() => {});
-    await unlink(beside).catch(() => {}); // the first error is thrown
+    await unlink(sibling).catch(() => {}); // the first error is thrown
   };
   const trying = async (act: (file: FileHandle) => Promise<void>) => {
     try {
-      file ??= await open(beside, 'wx');
+      file ??= await open(sibling, 'wx');
       await act(file);
     } catch (error) {
       await drop();
-      throw told(what, error);
+      throw described(what, error);
     }
   };
   await trying((opened) => written(opened, fill));
@@ -75,7 +75,7 @@ export async function writeBeside(
     trying(async (opened) => {
       await opened.sync();
       await opened.close();
-      await rename(beside, path);
+      await rename(sibling, path);
       file = null;
     });
   return { place, drop };
@@ -181,6 +181,6 @@ export async function reading<T>(
       await file.close();
     }
   } catch (error) {
-    throw told(what, error);
+    throw described(what, error);
   }
 }

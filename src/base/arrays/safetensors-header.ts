@@ -165,8 +165,8 @@ export function parseHeader(
     names,
     [...json.keys()].filter((name) => name !== METADATA),
   );
-  const asked = names ? placed.filter(({ name }) => names.includes(name)) : placed;
-  return { placed: asked.map(known), metadata };
+  const given = names ? placed.filter(({ name }) => names.includes(name)) : placed;
+  return { placed: given.map(known), metadata };
 }
 
 function known(place: Placed | Foreign): Placed {

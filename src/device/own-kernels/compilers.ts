@@ -14,7 +14,7 @@ import { headers, type KernelSource, kernelsIn, nativeFolder } from './source.ts
 interface Ran {
   /** null if the program does not exist */
   status: number | null;
-  said: string;
+  output: string;
 }
 
 function run(program: string, args: readonly string[], cwd: string): Promise<Ran> {
@@ -24,11 +24,11 @@ function run(program: string, args: readonly string[], cwd: string): Promise<Ran
       cwd,
       env: { ...process.env, LC_ALL: 'C', HIP_PLATFORM: 'amd' },
     });
-    let said = '';
-    child.stdout.on('data', (text) => (said += text));
-    child.stderr.on('data', (text) => (said += text));
-    child.on('error', () => resolve({ status: null, said: '' }));
-    child.on('close', (status) => resolve({ status: status ?? 1, said }));
+    let output = '';
+    child.stdout.on('data', (text) => (output += text));
+    child.stderr.on('data', (text) => (output += text));
+    child.on('error', () => resolve({ status: null, output: '' }));
+    child.on('close', (status) => resolve({ status: status ?? 1, output }));
   });
 }
 
@@ -38,8 +38,8 @@ const versions = new Map<string, Promise<string | null>>();
 function versionOf(program: string): Promise<string | null> {
   let known = versions.get(program);
   if (!known) {
-    known = run(program, ['--version'], '/').then(({ status, said }) =>
-      status === 0 ? said : null,
+    known = run(program, ['--version'], '/').then(({ status, output }) =>
+      status === 0 ? output : null,
     );
     versions.set(program, known);
   }
@@ -211,21 +211,21 @@ export async function compileWith(
   if (tools === null)
     throw unavailableError(`${source.file} cannot be compiled here: install ${format.missing}`);
   const text = format.source(source, kernels);
-  const said = (await Promise.all(tools.map(versionOf))).join('\n');
+  const reported = (await Promise.all(tools.map(versionOf))).join('\n');
   const parts = ['kernel.hpp', 'library.h', 'library.hpp'].map((file) =>
     readFile(`${nativeFolder}kernels/${file}`, 'utf8'),
   );
   const more = format.source === formats.host.source ? await Promise.all(parts) : [];
   const steps = format.steps(tools, 'out');
   const words = headers().map((header) => header.text);
-  const key = contentKey(text, ...words, said, JSON.stringify(steps), process.arch, ...more);
+  const key = contentKey(text, ...words, reported, JSON.stringify(steps), process.arch, ...more);
   return cached(`${key}${format.ending}`, async (path) => {
     const folder = await mkdtemp(join(tmpdir(), 'hotslot-compile-'));
     try {
       await writeFile(join(folder, 'in.gk'), text);
       for (const header of headers()) await writeFile(join(folder, header.name), header.text);
       for (const [program, ...args] of format.steps(tools, path)) {
-        const { status, said: log } = await run(program, args, folder);
+        const { status, output: log } = await run(program, args, folder);
         if (status !== 0)
           throw compileError(
             `${source.file} does not compile (${program}):\n${log.trim().slice(0, 16_000)}`,

@@ -177,13 +177,13 @@ export function checkNeed(
   // If the arguments do not match the declaration, the launch itself throws.
   if (!need || tensors.length !== kernel.tensors.length) return;
   if (tensors.some(({ dtype }, i) => dtype !== kernel.tensors[i])) return;
-  const asked = need({ wholes, reals });
-  if (!Array.isArray(asked) || asked.length !== tensors.length)
+  const given = need({ wholes, reals });
+  if (!Array.isArray(given) || given.length !== tensors.length)
     throw typeError(
-      `kernel '${kernel.name}': need() gives the bytes of each of its ${tensors.length} tensors, got ${describeValue(asked)}`,
+      `kernel '${kernel.name}': need() gives the bytes of each of its ${tensors.length} tensors, got ${describeValue(given)}`,
     );
   for (const [i, tensor] of tensors.entries()) {
-    const bytes = checkCount(`kernel '${kernel.name}': need()[${i}]`, asked[i], 0);
+    const bytes = checkCount(`kernel '${kernel.name}': need()[${i}]`, given[i], 0);
     if (tensor.spanBytes < bytes)
       throw rangeError(
         `kernel '${kernel.name}': tensor ${i} covers ${tensor.spanBytes} bytes, ${bytes} are needed (${kernel.tensors[i]}: ${bytes / dtypes[kernel.tensors[i] as DType].bytes} elements)`,

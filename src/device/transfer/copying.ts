@@ -225,7 +225,7 @@ export class CopyingTransferBackend extends Owner implements ReplayTransferBacke
     // Other modes have no copy on a stream of ours.
     if (this.mode !== TransferMode.immediate) return true;
     const done = (this.#copied[slot] as DeviceEvent).query();
-    if (done) this.#tellSpan(slot);
+    if (done) this.#recordSpan(slot);
     return done;
   }
 
@@ -233,12 +233,12 @@ export class CopyingTransferBackend extends Owner implements ReplayTransferBacke
     this.#checkSlot(slot);
     if (!isArmed(this.#armed, slot) || this.mode !== TransferMode.immediate) return;
     await (this.#copied[slot] as DeviceEvent).done();
-    this.#tellSpan(slot);
+    this.#recordSpan(slot);
   }
-  #tellSpan(slot: number): void {
-    const tell = this.#spans.get(slot);
+  #recordSpan(slot: number): void {
+    const report = this.#spans.get(slot);
     this.#spans.delete(slot);
-    tell?.();
+    report?.();
   }
 
   waitCurrentStreamForReady(slot: number, stream: Stream = this.device.currentStream): void {

@@ -38,11 +38,11 @@ export interface CheckedRing {
 }
 
 export const RING_OPTIONS = ['capacity', 'guard', 'chunkBytes', 'headroom'] as const;
-const ways = ['host', 'device', 'auto'] as const;
+const hooks = ['host', 'device', 'auto'] as const;
 
 export function checkRows(rows: unknown = 'host'): RowsKept {
-  if (!(ways as readonly unknown[]).includes(rows))
-    throw rangeError(`rows must be one of ${ways.join(', ')}, got ${describeValue(rows)}`);
+  if (!(hooks as readonly unknown[]).includes(rows))
+    throw rangeError(`rows must be one of ${hooks.join(', ')}, got ${describeValue(rows)}`);
   return rows as RowsKept;
 }
 
@@ -126,7 +126,7 @@ function tooLarge(
 }
 
 export interface RowsChoice {
-  readonly kept: 'host' | 'device';
+  readonly location: 'host' | 'device';
   readonly reason: string;
 }
 
@@ -135,31 +135,31 @@ export interface RowsChoice {
  * room.
  */
 export function chooseRows(
-  asked: RowsKept,
+  given: RowsKept,
   device: Device,
   ring: CheckedRing | null,
   otherwise: string,
 ): RowsChoice {
-  if (asked === 'host') return { kept: 'host', reason: 'as asked' };
+  if (given === 'host') return { location: 'host', reason: 'as asked' };
   const none = ring === null ? otherwise : tooLarge(device, ring);
-  if (asked === 'device') {
+  if (given === 'device') {
     if (none !== null)
       throw rangeError(
         `rows: 'device' cannot be: ${none}`,
         ring === null ? undefined : 'ERR_HOTSLOT_MEMORY',
       );
-    return { kept: 'device', reason: 'as asked' };
+    return { location: 'device', reason: 'as asked' };
   }
   if (device.family === 'host')
-    return { kept: 'host', reason: 'the processor reaches the rows where they are' };
+    return { location: 'host', reason: 'the processor reaches the rows where they are' };
   if (device.family === 'xpu')
     return {
-      kept: 'host',
+      location: 'host',
       reason: `${device.name} may share the processor's memory: ask for rows: 'device' where it has its own`,
     };
-  if (none !== null) return { kept: 'host', reason: none };
+  if (none !== null) return { location: 'host', reason: none };
   return {
-    kept: 'device',
+    location: 'device',
     reason: 'each row crosses to the device once instead of each time that it is drawn',
   };
 }

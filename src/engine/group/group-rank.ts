@@ -18,13 +18,13 @@ import { loadAddon } from '../../base/addon.ts';
 import { stateError } from '../../base/errors.ts';
 import type { Bell } from '../../shm/bell.ts';
 import { Ending } from '../../shm/ending.ts';
-import { lookElsewhere, RankState } from '../../shm/exchange-control.ts';
+import { pollElsewhere, RankState } from '../../shm/exchange-control.ts';
 import { ExchangeMember, type ExchangeTexts } from '../../shm/exchange-member.ts';
 import {
   type Counts,
   checkGroup,
   countsOf,
-  groupWords,
+  groupControlWords,
   LETTER_BYTES,
   routeOf,
   type SharedLearnerGroup,
@@ -90,7 +90,7 @@ export class GroupRank extends ExchangeMember {
   constructor(shared: SharedLearnerGroup, rank: number) {
     checkGroup('LearnerGroup', shared);
     const { ranks, parameters, data } = shared;
-    super(groupWords(shared), rank, texts);
+    super(groupControlWords(shared), rank, texts);
     this.#elsewhere = shared.elsewhere !== null;
     this.#counts = countsOf(shared, rank);
     this.#verdict = verdictOf(shared);
@@ -175,7 +175,7 @@ export class GroupRank extends ExchangeMember {
         const state = this.words.state(route.rank);
         if (this.words.holds(route.incoming, this.exchange)) continue;
         if (state === RankState.closed && inRun) return { rank: route.rank, why: Ending.stopped };
-        this.checkComes(route.rank, state);
+        this.checkArrives(route.rank, state);
         this.checkFailed();
         return false;
       }
@@ -227,11 +227,13 @@ export class GroupRank extends ExchangeMember {
    * Whether all parts are there, or anything else has arrived. Looks for `ms`, or for `elsewhereMs`
    * if ranks are elsewhere.
    */
-  lookFor(ms: number, elsewhereMs = ms): boolean {
+  spin(ms: number, elsewhereMs = ms): boolean {
     const bell = this.words.bell(this.rank);
-    const seen = bell.read();
+    const knownCount = bell.read();
     if (this.missing().length === 0) return true;
-    return this.#elsewhere ? lookElsewhere(bell, seen, elsewhereMs) : bell.look(seen, ms);
+    return this.#elsewhere
+      ? pollElsewhere(bell, knownCount, elsewhereMs)
+      : bell.spin(knownCount, ms);
   }
 
   /**
@@ -239,7 +241,7 @@ export class GroupRank extends ExchangeMember {
    * outcome(). False while parts are missing or other processes decide. Throws the group's failure
    * when a part will not come.
    */
-  look(): boolean {
+  advance(): boolean {
     return this.failing(() => {
       const { exchange } = this;
       this.#ended = null;
@@ -251,7 +253,7 @@ export class GroupRank extends ExchangeMember {
         whole = false;
         if (state === RankState.closed && this.#inRun)
           return this.#end({ rank: route.rank, why: Ending.stopped });
-        this.checkComes(route.rank, state);
+        this.checkArrives(route.rank, state);
       }
       if (whole) {
         const ended = this.#verdict.take(exchange);

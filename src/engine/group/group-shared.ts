@@ -109,7 +109,11 @@ export function checkGroup(what: string, shared: SharedLearnerGroup): void {
     checkShared(KIND, shared, place?.memory, `${what} takes what shareLearnerGroup() returned`);
 }
 
-export function groupWords({ words, ranks, elsewhere }: SharedLearnerGroup): ExchangeControlBlock {
+export function groupControlWords({
+  words,
+  ranks,
+  elsewhere,
+}: SharedLearnerGroup): ExchangeControlBlock {
   return new ExchangeControlBlock(words, ranks, ranks * (ranks - 1), elsewhere);
 }
 

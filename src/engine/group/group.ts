@@ -58,7 +58,7 @@ export interface GroupInternals {
   isRunning(rank: number): boolean;
   /** Sleeps on the rank's bell until `look` is true. */
   waitUntil(
-    look: () => boolean,
+    poll: () => boolean,
     options: { signal?: AbortSignal | undefined; longestMs?: number },
   ): Promise<void>;
   /**
@@ -97,7 +97,7 @@ export class LearnerGroup implements Disposable {
     internalsOfGroup = (group) => ({
       rank: group.#inside,
       isRunning: (rank) => countsOf(group.#shared, rank).runs.load() === 1,
-      waitUntil: (look, options) => group.#waitUntil(look, options),
+      waitUntil: (poll, options) => group.#waitUntil(poll, options),
       endWait: (why) => group.#endWait(why),
     });
   }
@@ -232,16 +232,16 @@ export class LearnerGroup implements Disposable {
   }
 
   async #waitUntil(
-    look: () => boolean,
+    poll: () => boolean,
     options: { signal?: AbortSignal | undefined; longestMs?: number },
   ): Promise<void> {
     const { signal, longestMs = MAX_PARK_MS } = options;
-    const park = async (seen: number, left: number) => {
+    const park = async (count: number, left: number) => {
       // A wake by another process costs an event loop's turn: what is nearly there is looked for.
-      if (this.#shared.elsewhere !== null && this.#inside.lookFor(LOOK_MS)) return;
-      await this.#bell.parkAsync(seen, Math.min(left, longestMs));
+      if (this.#shared.elsewhere !== null && this.#inside.spin(LOOK_MS)) return;
+      await this.#bell.parkAsync(count, Math.min(left, longestMs));
     };
-    await waitFor(this.#bell, look, { signal, park });
+    await waitFor(this.#bell, poll, { signal, park });
   }
 
   #endWait(why: Ending): void {
@@ -280,7 +280,7 @@ export class LearnerGroup implements Disposable {
           if (!sent && inside.settle(false) !== true) return false;
           if (!sent) inside.start(purpose, vector, 0);
           sent = true;
-          return inside.look();
+          return inside.advance();
         },
         { signal },
       );

@@ -88,7 +88,7 @@ export class Questions {
   #answer({ exchange, rank, why }: Question): void {
     const { verdict, here, send } = this.#ends;
     // The exchange before is decided first, because its word is the same one.
-    if (verdict.isAsked(exchange - 1)) return void this.#early.push({ exchange, rank, why });
+    if (verdict.isRequested(exchange - 1)) return void this.#early.push({ exchange, rank, why });
     const taken = !verdict.ask(exchange);
     send({ kind: 'answered', from: here, taken, exchange, rank, why });
   }
@@ -118,9 +118,9 @@ export class Questions {
   }
 
   #late({ exchange, rank }: Question): void {
-    const heard = this.#open?.answers ?? new Set();
+    const hasListeners = this.#open?.answers ?? new Set();
     const silent = Array.from({ length: this.#ends.ranks }, (_, each) => each).filter(
-      (each) => each !== this.#ends.here && !heard.has(each),
+      (each) => each !== this.#ends.here && !hasListeners.has(each),
     );
     this.#open = null;
     this.#ends.fail(

@@ -107,7 +107,7 @@ export class Verdict {
       if (this.#move(now.word, exchange, 0, ASKED as Ending)) return true;
     }
   }
-  isAsked(exchange: number): boolean {
+  isRequested(exchange: number): boolean {
     const now = decode(this.#latest.load());
     return now.exchange === exchange && now.why === ASKED;
   }

@@ -51,7 +51,7 @@ export interface ActorSetup {
   /** null: no learner group */
   averaging: SharedAveraging | null;
   /** how long a thread looks at its bell before it parks */
-  lookMs: number;
+  pollMs: number;
   /** there are more cores than busy threads: one may look at the device again and again */
   coresFree: boolean;
 }

@@ -51,7 +51,7 @@ export function checkCaptured(
  * Reads the journal into statistics and for listeners. Returns null, or the error that a listener
  * threw.
  */
-type Tell = (statistics: Statistics | null) => { error: unknown } | null;
+type Report = (statistics: Statistics | null) => { error: unknown } | null;
 
 interface RunPlan extends RunOptions {
   firstTick: number;
@@ -75,16 +75,16 @@ const PATIENCE_MS = 10_000;
  */
 function patience({ waitingFor, standsFor, warn }: RunPlan, finished: () => number): () => void {
   let since = nowMs();
-  let seen = '';
-  let told = false;
+  let count = '';
+  let reported = false;
   return () => {
     const now = `${finished()} ${standsFor()}`;
-    if (now !== seen) {
-      seen = now;
+    if (now !== count) {
+      count = now;
       since = nowMs();
-      told = false;
-    } else if (!told && nowMs() - since >= PATIENCE_MS) {
-      told = true;
+      reported = false;
+    } else if (!reported && nowMs() - since >= PATIENCE_MS) {
+      reported = true;
       const thing = waitingFor();
       warn(
         `run() has waited ${PATIENCE_MS / 1000} s for ${thing === 'nothing' ? 'a batch that is under way' : thing}`,
@@ -117,7 +117,7 @@ class Grace {
     if (waits === null) return false;
     if (waits.exchange !== this.#exchange) this.#since = nowMs();
     this.#exchange = waits.exchange;
-    return this.#none || nowMs() - this.#since >= (waits.comes ? COMING_MS : GRACE_MS);
+    return this.#none || nowMs() - this.#since >= (waits.isNext ? COMING_MS : GRACE_MS);
   }
 }
 
@@ -128,7 +128,7 @@ class Grace {
 export async function runTicks(
   parts: PipelineRuntime,
   plan: RunPlan,
-  tell: Tell,
+  report: Report,
 ): Promise<Summary> {
   const { signal } = plan;
   const { ring } = parts;
@@ -141,7 +141,7 @@ export async function runTicks(
   if (signal?.aborted) end();
   signal?.addEventListener('abort', end);
   try {
-    return await toTheEnd(parts, plan, tell);
+    return await toTheEnd(parts, plan, report);
   } finally {
     signal?.removeEventListener('abort', end);
     ring.endRun();
@@ -159,7 +159,7 @@ function followCurrent({ compute, device, last }: PipelineRuntime['slots']): voi
   compute.wait(last, { orderOnly: true });
 }
 
-async function toTheEnd(parts: PipelineRuntime, plan: RunPlan, tell: Tell): Promise<Summary> {
+async function toTheEnd(parts: PipelineRuntime, plan: RunPlan, report: Report): Promise<Summary> {
   const { ring, averaging } = parts;
   const { ticks = Number.POSITIVE_INFINITY, signal, publishEvery = 0, rows } = plan;
   const first = ring.next;
@@ -168,11 +168,11 @@ async function toTheEnd(parts: PipelineRuntime, plan: RunPlan, tell: Tell): Prom
   followCurrent(parts.slots);
   await tailOver(parts, first, signal);
   // The journal's entries so far belong to manual ticks.
-  let thrown = tell(null);
+  let thrown = report(null);
   const { statistics } = plan;
   const impatient = patience(plan, () => ring.finished);
-  const look = () => {
-    thrown ??= tell(statistics);
+  const check = () => {
+    thrown ??= report(statistics);
     try {
       impatient();
     } catch (error) {
@@ -189,7 +189,7 @@ async function toTheEnd(parts: PipelineRuntime, plan: RunPlan, tell: Tell): Prom
     averaging.endWait(ring.header.ending);
   };
   const end = { first, ticks, failed: () => thrown !== null, leaveLate };
-  await parts.until(() => plan.control.look(end), { look });
+  await parts.until(() => plan.control.advance(end), { check });
   await giveBack(parts);
   const done = ring.finished - first;
   // This rank's own reason comes first. Without one another rank has ended the run.
@@ -199,13 +199,13 @@ async function toTheEnd(parts: PipelineRuntime, plan: RunPlan, tell: Tell): Prom
     averaging.ran(done);
     if (ring.run.endedBy === null)
       by = await endWithOthers(parts, averaging, reason, () => {
-        look();
+        check();
         return (reason === Ending.ticks && signal?.aborted !== true) || !grace.isOver(averaging);
       });
     averaging.over();
   }
   const seconds = (nowMs() - begin) / 1000;
-  look();
+  check();
   if (thrown !== null) throw (thrown as { error: unknown }).error;
   return {
     ticks: done,

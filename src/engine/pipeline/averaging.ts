@@ -114,7 +114,7 @@ export class Averaging {
   #averaged: Averaged | null = null;
   readonly #place: Place;
   readonly #values: HostMemory;
-  readonly #home: PinnedHost | null;
+  readonly #means: PinnedHost | null;
 
   /**
    * Returns null without a group, and for a learner that has it to itself. `owned` closes what is
@@ -138,8 +138,8 @@ export class Averaging {
     const view = new Float32Array(this.#place.memory, this.#place.offset, group.parameters);
     [this.#values] = lendHost(device, 'host memory is', [view], warn) as [HostMemory];
     owned.own(this.#values);
-    this.#home = readbackBufferFor(device, this.#values.kind, bytes, warn);
-    if (this.#home) owned.own(this.#home);
+    this.#means = readbackBufferFor(device, this.#values.kind, bytes, warn);
+    if (this.#means) owned.own(this.#means);
   }
 
   share(): SharedAveraging {
@@ -148,7 +148,7 @@ export class Averaging {
       rank: this.#group.rank,
       values: this.#place,
       valuesHandle: this.#values.handle,
-      readbackHandle: this.#home?.handle ?? 0,
+      readbackHandle: this.#means?.handle ?? 0,
     };
   }
 
@@ -157,10 +157,10 @@ export class Averaging {
     let at = 0;
     for (const tensor of parameters) {
       const to = { shape: [tensor.size], dtype: 'float32' as const, byteOffset: at };
-      const home = this.#home
-        ? new Tensor(this.#home, [tensor.size], 'float32', at)
+      const readback = this.#means
+        ? new Tensor(this.#means, [tensor.size], 'float32', at)
         : this.#values.tensor(to);
-      stream.copy(home, tensor.view({ shape: [tensor.size] }));
+      stream.copy(readback, tensor.view({ shape: [tensor.size] }));
       at += tensor.bytes;
     }
   }
@@ -205,12 +205,12 @@ export class Averaging {
    * The exchange that poll waits for, and whether all missing learners are in their run. Null if
    * poll waits for nobody.
    */
-  get waits(): { readonly exchange: number; readonly comes: boolean } | null {
+  get waits(): { readonly exchange: number; readonly isNext: boolean } | null {
     const { rank, isRunning } = this.group;
     const missing = rank.missing();
     return missing.length === 0
       ? null
-      : { exchange: rank.exchange, comes: missing.every(isRunning) };
+      : { exchange: rank.exchange, isNext: missing.every(isRunning) };
   }
   /** Ends the exchange that poll waits for: the run ends, and the others did not come. */
   endWait(why: Ending): void {
@@ -249,10 +249,10 @@ export class Averaging {
     this.bring(parameters, stream);
     await stream.synchronize();
     const values = this.#hostValues(parameters);
-    if (this.#home)
+    if (this.#means)
       answered(
         nativeMemory().copyOut(
-          this.#home.handle,
+          this.#means.handle,
           new Uint8Array(values.buffer, values.byteOffset, values.byteLength),
         ),
       );

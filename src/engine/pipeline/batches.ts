@@ -41,7 +41,7 @@ export interface Extras {
 export interface Batches {
   readonly batches: readonly Batch[];
   /** null if rows travel with each batch */
-  readonly kept: DeviceStore | null;
+  readonly deviceStore: DeviceStore | null;
   /** the same of a ReplayBuffer, whose rows come there by themselves */
   readonly deviceRows: DeviceRows | null;
   /** recorded after a manual tick's draw on the device */
@@ -75,21 +75,21 @@ export function makeBatches(
     const batches = lent.map((storage) =>
       batchOf(planned, (column) => [storage, ROWS_AT + column.at]),
     );
-    return { batches, kept: null, deviceRows: null, drawn: null, index: undefined };
+    return { batches, deviceStore: null, deviceRows: null, drawn: null, index: undefined };
   }
   const heads = lent.map((storage) => new Tensor(storage, [HEAD_WORDS], 'int32', HEAD_AT));
   const drawn = own(owner, device.createEvent({ timing: false }));
   if (source.steps !== null) {
     const moved = slots.map((slot) => slot.view({ shape: [slot.size - ROWS_AT], offset: ROWS_AT }));
     const of = { device, checked: ring, layout: source.steps.layout, rows, slots: moved, heads };
-    const kept = own(owner, new DeviceSteps({ ...of, statistics: plan.statistics! }));
-    const gathered = lend(kept.batch.storage, shown);
+    const deviceStore = own(owner, new DeviceSteps({ ...of, statistics: plan.statistics! }));
+    const gathered = lend(deviceStore.batch.storage, shown);
     const batches = lent.map((storage) =>
-      batchOf(planned, ({ at, kept }) => (kept ? [gathered, at] : [storage, ROWS_AT + at])),
+      batchOf(planned, ({ at, isKept }) => (isKept ? [gathered, at] : [storage, ROWS_AT + at])),
     );
-    return { batches, kept, deviceRows: null, drawn, index: undefined };
+    return { batches, deviceStore, deviceRows: null, drawn, index: undefined };
   }
-  const kept = own(
+  const deviceRows = own(
     owner,
     new DeviceRows({
       device,
@@ -101,13 +101,13 @@ export function makeBatches(
     }),
   );
   // One batch for all slots: it is drawn by the graph that reads it.
-  const gathered = lend(kept.batch.storage, shown);
+  const gathered = lend(deviceRows.batch.storage, shown);
   const batch = batchOf(
     { ...planned, columns: stridedColumns(buffer as ReplayBuffer, ring.stride) },
     ({ at }) => [gathered, at],
   );
-  const index = new Tensor(lend(kept.places.storage, shown), [rows], 'int32');
-  return { batches: slots.map(() => batch), kept, deviceRows: kept, drawn, index };
+  const index = new Tensor(lend(deviceRows.places.storage, shown), [rows], 'int32');
+  return { batches: slots.map(() => batch), deviceStore: deviceRows, deviceRows, drawn, index };
 }
 
 /**

@@ -19,7 +19,7 @@ export class FedSpans implements Fed {
     for (const spans of this.#now()) this.#next.set(spans, spans.head);
   }
 
-  look(each: (span: FedSpan) => void): number {
+  collect(each: (span: FedSpan) => void): number {
     for (const spans of this.#now()) if (!this.#next.has(spans)) this.#next.set(spans, 0);
     let all = 0;
     for (const [thread, [spans, from]] of [...this.#next].entries()) {

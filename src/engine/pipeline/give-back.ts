@@ -15,20 +15,20 @@ import type { PipelineRuntime } from './runtime.ts';
 export async function giveBack(parts: PipelineRuntime): Promise<void> {
   const { ring, slots } = parts;
   const { header } = ring;
-  const behind = Array.from({ length: ring.depth }, (_, slot) => slot)
+  const following = Array.from({ length: ring.depth }, (_, slot) => slot)
     .filter((slot) => ring.state(slot) === SlotState.Ready)
     .sort((a, b) => ring.sequence(a) - ring.sequence(b));
-  if (behind.length === 0) return;
-  const { compute, last, kept } = slots;
-  for (const slot of behind) {
+  if (following.length === 0) return;
+  const { compute, last, deviceRows } = slots;
+  for (const slot of following) {
     slots.backend.waitCurrentStreamForReady(slot, compute);
-    if (kept) slots.beginUpdate(slot, compute);
+    if (deviceRows) slots.beginUpdate(slot, compute);
   }
   compute.record(last);
   // Slot-5: the device is done with the slots.
   await parts.until(() => last.query());
   // The newest first, so that those that are left are always the oldest (Slot-8).
-  for (const slot of behind.toReversed()) ring.takeBack(slot);
+  for (const slot of following.toReversed()) ring.takeBack(slot);
   header.rewind();
   // The requester answers from its new seat: what the limiter counted for these sequences is given
   // back by then.

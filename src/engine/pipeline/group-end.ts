@@ -28,7 +28,7 @@ export async function endWithOthers(
   const values = await averaging.read(compute);
   let sent = false;
   let outcome: Outcome | null = null;
-  const look = (): Outcome | null => {
+  const check = (): Outcome | null => {
     parts.checkRunning();
     const waits = patient();
     if (!sent) {
@@ -38,16 +38,16 @@ export async function endWithOthers(
       rank.start(Purpose.end, values, averaging.every, why);
       sent = true;
     }
-    if (!rank.look()) {
+    if (!rank.advance()) {
       if (waits) return null;
       endWait(why);
-      if (!rank.look()) return null;
+      if (!rank.advance()) return null;
     }
     return rank.outcome();
   };
   await waitUntil(
     () => {
-      outcome = look();
+      outcome = check();
       return outcome !== null;
     },
     { longestMs: LOOK_MS },

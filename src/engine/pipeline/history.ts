@@ -47,7 +47,7 @@ export interface PipelineEvents<S extends string = string> {
 }
 
 /** A warning or a restart, as it is kept for later reading. */
-export interface Said {
+export interface Emitted {
   /** milliseconds since 1970 */
   at: number;
   kind: 'warning' | 'restart';
@@ -71,7 +71,7 @@ export class History {
   /** undefined before the first run */
   #statistics: Statistics | undefined;
   /** recent warnings and restarts, oldest first */
-  readonly said: Said[] = [];
+  readonly emitted: Emitted[] = [];
   readonly #warned = { scalars: false, weights: false };
   #at = 0;
   /** a poll actor that took over from a dead one may journal its last tick again */
@@ -109,14 +109,14 @@ export class History {
     this.#note('warning', text);
     return this.#emitter.emit('warning', text);
   }
-  #note(kind: Said['kind'], text: string): void {
-    this.said.push({ at: Date.now(), kind, text });
-    if (this.said.length > SAID) this.said.shift();
+  #note(kind: Emitted['kind'], text: string): void {
+    this.emitted.push({ at: Date.now(), kind, text });
+    if (this.emitted.length > SAID) this.emitted.shift();
   }
 
   /** Emits the last ticks, ends the trace, and emits that the pipeline is closed. */
   async close(): Promise<void> {
-    this.tell(null);
+    this.emit(null);
     const failed = await this.#trace?.finish();
     if (failed) this.warning(`the trace is incomplete: ${failed.message}`);
     // A listener that throws must not make closing fail.
@@ -133,15 +133,15 @@ export class History {
    * Goes on from where it stopped. When a listener throws, emits no more ticks and returns the
    * error.
    */
-  tell(statistics: Statistics | null): { error: unknown } | null {
+  emit(statistics: Statistics | null): { error: unknown } | null {
     const { journal } = this.#ring;
     const trace = this.#trace;
     // Single ticks are made only for listeners.
-    const heard = channels.tick.hasSubscribers;
-    const tick = heard || this.#emitter.listenerCount('tick') > 0;
+    const hasListeners = channels.tick.hasSubscribers;
+    const tick = hasListeners || this.#emitter.listenerCount('tick') > 0;
     const all = tick || trace !== null;
     let failed: { error: unknown } | null = null;
-    const look = (entry: JournalEntry) => {
+    const check = (entry: JournalEntry) => {
       const sequence = entry.record[Field.sequence] as number;
       if (sequence <= this.#lastSequence) return;
       this.#lastSequence = sequence;
@@ -149,16 +149,16 @@ export class History {
       trace?.add(entry);
       if (!tick || failed) return;
       try {
-        const told = this.#tick(entry);
-        if (heard) channels.tick.publish({ pipeline: this.#emitter, tick: told });
-        this.#emitter.emit('tick', told);
+        const tick = this.#tick(entry);
+        if (hasListeners) channels.tick.publish({ pipeline: this.#emitter, tick: tick });
+        this.#emitter.emit('tick', tick);
       } catch (error) {
         failed = { error };
       }
     };
-    const { next, missed } = journal.read(this.#at, look, all ? undefined : SAMPLE);
+    const { next, missed } = journal.read(this.#at, check, all ? undefined : SAMPLE);
     this.#at = next;
-    trace?.look();
+    trace?.collect();
     if (all && missed > 0) this.#emitter.emit('missed', missed);
     try {
       this.#warnNonFinite();

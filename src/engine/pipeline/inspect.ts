@@ -91,10 +91,10 @@ export function waitingFor(
 /** The same of the pipeline alone. The words stay the same for as long as it stands still. */
 export function standsFor(gate: Gate, { source, group }: Sources, rows: DeviceRows | null): string {
   // A pipeline that waits for other learners waits for nothing else.
-  return group?.waitingFor() || ownWords(gate, source, rows);
+  return group?.waitingFor() || controlWords(gate, source, rows);
 }
 
-function ownWords(gate: Gate, source: BatchSource, rows: DeviceRows | null): string {
+function controlWords(gate: Gate, source: BatchSource, rows: DeviceRows | null): string {
   switch (gate) {
     case Gate.open:
       return 'nothing';

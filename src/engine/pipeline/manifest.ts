@@ -35,11 +35,11 @@ export interface TransferManifest {
 }
 
 export function manifestOf(
-  { backend, rowsKept, kept }: Slots,
+  { backend, rowsKept, deviceRows }: Slots,
   { device, placement }: CheckedOptions,
 ): TransferManifest {
   const { name } = backend.device;
-  const ring = kept?.checked;
+  const ring = deviceRows?.checked;
   const facts = ring && {
     ringRows: ring.places,
     ringBytes: ring.ringBytes,
@@ -60,7 +60,7 @@ export function manifestOf(
     ringDepth: backend.ringDepth,
     placement: placement.name,
     placementReason: placement.reason,
-    rowsKept: rowsKept.kept,
+    rowsKept: rowsKept.location,
     rowsReason: rowsKept.reason,
     ...facts,
     deviceReason: device === name ? 'as asked' : `'${device}' means ${name} here`,

@@ -13,13 +13,13 @@ import { type Batch, ownBatch } from './batches.ts';
 import type { Slots } from './slots.ts';
 
 /** A tick that was asked for, or called for: its slot holds the batch, or will. */
-interface Asked {
+interface Requested {
   readonly tick: number;
   readonly slot: number;
   readonly sequence: number;
 }
 
-interface Pending extends Asked {
+interface Pending extends Requested {
   /** makes the request, null once that was done */
   request: (() => void) | null;
   /** the last tick before it */
@@ -27,7 +27,7 @@ interface Pending extends Asked {
 }
 
 /** The tick whose batch is in the caller's hands. */
-interface Hot extends Asked {
+interface Hot extends Requested {
   /** the same object for a tick that samples again */
   batch: Batch | null;
   /** the stream that it was last sampled on */
@@ -56,7 +56,7 @@ export class ManualTicks {
   #last = -1;
   /** requests wait for letGo() */
   #held = false;
-  #kept: Prepared | null = null;
+  #retained: Prepared | null = null;
   /** with rows on the device: the event after the tick before */
   #spentLast: DeviceEvent | null = null;
 
@@ -66,26 +66,26 @@ export class ManualTicks {
     this.#sampleCount = sampleCount;
   }
 
-  get hot(): Asked | null {
+  get hot(): Requested | null {
     return this.#hot;
   }
-  get pending(): Asked | null {
+  get pending(): Requested | null {
     return this.#pending;
   }
   /** The pending tick, unless its request waits for letGo(): then it is as if nobody had called. */
-  get asked(): Asked | null {
+  get requested(): Requested | null {
     return this.#pending?.request ? null : this.#pending;
   }
   /** The last tick that was asked for, or called for. */
   get lastTick(): number {
     return this.#last;
   }
-  get lastAsked(): number {
+  get lastRequested(): number {
     return this.#pending?.request ? this.#pending.before : this.#last;
   }
   /** The tick that was prepared in an earlier run, until somebody asks for it. */
-  get kept(): Prepared | null {
-    return this.#kept;
+  get retained(): Prepared | null {
+    return this.#retained;
   }
 
   /** Checks the sample count first, then the tick, for every method that takes both. */
@@ -121,12 +121,12 @@ export class ManualTicks {
     const ring = this.#ring;
     const slot = ring.nextSlotFor(SlotState.Free);
     const sequence = ring.next;
-    const kept = this.#kept?.tick === tickId ? this.#kept : null;
+    const kept = this.#retained?.tick === tickId ? this.#retained : null;
     const requested = { tick: tickId, rows: this.#sampleCount, minPtr: kept ? PACKED : minPtr };
     const request = () => {
       // The slot is Free and nothing is asked for: nobody else writes its buffer.
       if (kept) this.#slots.host.batchBytes(slot).set(kept.bytes);
-      this.#kept = null;
+      this.#retained = null;
       ring.askTick(requested, sequence);
     };
     this.#pending = { tick: tickId, slot, sequence, request, before: this.#last };
@@ -156,10 +156,10 @@ export class ManualTicks {
    * tick is asked for.
    */
   keep(kept: Prepared): void {
-    this.#kept = kept;
+    this.#retained = kept;
   }
 
-  ready(asked: Asked): boolean {
+  ready(asked: Requested): boolean {
     return (
       this.#ring.state(asked.slot) === SlotState.Ready &&
       this.#ring.sequence(asked.slot) === asked.sequence
@@ -175,10 +175,10 @@ export class ManualTicks {
   checkOver(what: string): void {
     if (this.#pending || this.#hot)
       throw stateError('RUNNING', `finish the manual tick under way before ${what}`);
-    if (this.#kept)
+    if (this.#retained)
       throw stateError(
         'RUNNING',
-        `tick ${this.#kept.tick} was prepared when it was saved: sample it before ${what}`,
+        `tick ${this.#retained.tick} was prepared when it was saved: sample it before ${what}`,
       );
   }
 
@@ -277,7 +277,7 @@ export class ManualTicks {
     record[Field.replayBegin] = nowMs();
     this.#slots.bringPriorities(slot, stream);
     stream.record(spent[slot] as DeviceEvent);
-    this.#spentLast = this.#slots.kept ? (spent[slot] as DeviceEvent) : null;
+    this.#spentLast = this.#slots.deviceRows ? (spent[slot] as DeviceEvent) : null;
     record[Field.replayEnd] = nowMs();
     this.#hot = null;
     this.#ring.handOver(slot, SlotState.Replaying, 'poll');

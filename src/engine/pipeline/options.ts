@@ -132,14 +132,14 @@ export function placementOf(
         `placement is an array of role arrays, e.g. [['pack'], ['submit', 'poll', 'replay']]; got ${describeValue(hosted)} in it`,
       );
   }
-  const seen = placement.flat();
-  for (const role of seen)
+  const count = placement.flat();
+  for (const role of count)
     if (!roles.includes(role))
       throw typeError(
         `placement names an unknown role ${describeValue(role)}; roles: ${roles.join(', ')}`,
       );
   for (const role of roles) {
-    const times = seen.filter((other) => other === role).length;
+    const times = count.filter((other) => other === role).length;
     if (times !== 1)
       throw rangeError(`placement must name role '${role}' once, it names it ${times} times`);
   }

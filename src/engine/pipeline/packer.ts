@@ -67,7 +67,7 @@ interface PackAddon {
     rule: Float64Array;
     columns: Float64Array;
     tree: Float64Array | null;
-    normalise: number;
+    normalize: number;
     idsAt: number;
     prioritiesAt: number;
     depth: number;
@@ -145,7 +145,7 @@ export function headPacker(
   };
 }
 
-const asked = (record: Float64Array) =>
+const requested = (record: Float64Array) =>
   [record[Field.seed], record[Field.rows], record[Field.minPtr]] as [number, number, number];
 
 /**
@@ -188,7 +188,7 @@ function rowsPacker(buffer: ReplayBuffer, hostBuffers: HostBuffers): Packer {
       return filled;
     },
     pack: (slot, record) => {
-      const packing = answered(packer.pack(slot, ...asked(record)));
+      const packing = answered(packer.pack(slot, ...requested(record)));
       if (packing === Packing.done) complete(record, report);
       return packing;
     },
@@ -199,7 +199,7 @@ function viewPacker(source: SharedView, hostBuffers: HostBuffers, depth: number)
   const buffer = TrajectoryBuffer.attach(source.buffer);
   const { ViewPacker } = loadAddon<PackAddon>('pack');
   const report = new Float64Array(BROUGHT_AT + 1);
-  const { rule, columns, tree, normalise, idsAt, kept } = source;
+  const { rule, columns, tree, normalize, idsAt, kept } = source;
   const packer = new ViewPacker({
     lanes: internalsOfTrajectories(buffer).memory,
     slots: hostBuffers.memory,
@@ -209,7 +209,7 @@ function viewPacker(source: SharedView, hostBuffers: HostBuffers, depth: number)
     rule,
     columns,
     tree,
-    normalise,
+    normalize,
     idsAt,
     prioritiesAt: hostBuffers.prioritiesAt,
     depth,
@@ -228,7 +228,7 @@ function viewPacker(source: SharedView, hostBuffers: HostBuffers, depth: number)
       const packing = answered(
         packer.pack(
           slot,
-          ...asked(record),
+          ...requested(record),
           record[beta] as number,
           record[sequence] as number,
           before,

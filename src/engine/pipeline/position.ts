@@ -74,7 +74,7 @@ export class Positions {
 
   /** With rows on the device, the number that it keeps decides what a tick draws. */
   get #ring(): object {
-    const ring = this.#parts.slots.kept?.checked;
+    const ring = this.#parts.slots.deviceRows?.checked;
     return ring ? { rowsOnDevice: ring.places, guard: ring.guard } : {};
   }
 
@@ -86,7 +86,8 @@ export class Positions {
     const { ring } = this.#parts;
     if (this.#options.source.buffer.limiter === null) return 0;
     return (
-      this.#options.sampleCount * ring.header.countedFrom(this.#manual.asked?.sequence ?? ring.next)
+      this.#options.sampleCount *
+      ring.header.countedFrom(this.#manual.requested?.sequence ?? ring.next)
     );
   }
 
@@ -94,20 +95,20 @@ export class Positions {
   take(): Position {
     const { ring, slots } = this.#parts;
     const { updates: priorities } = slots;
-    const { asked, kept, lastAsked } = this.#manual;
-    const sequence = asked?.sequence ?? ring.next;
+    const { requested, retained, lastRequested } = this.#manual;
+    const sequence = requested?.sequence ?? ring.next;
     const applied = priorities?.applied ?? 0;
     const updates: Update[] = [];
     for (let s = Math.max(0, applied); priorities !== null && s < sequence; s++)
       updates.push(priorities.readBack(slots.host, this.#slotOf(s)));
-    const prepared = asked
+    const prepared = requested
       ? {
-          tick: asked.tick,
-          bytes: slots.host.batchBytes(asked.slot).slice(0, slots.host.moves(asked.slot)),
+          tick: requested.tick,
+          bytes: slots.host.batchBytes(requested.slot).slice(0, slots.host.moves(requested.slot)),
         }
-      : kept;
+      : retained;
     // A run's ticks are the manual count's only when it is over.
-    const last = this.#control.running ? ring.run.tickOf(ring.next - 1) : lastAsked;
+    const last = this.#control.running ? ring.run.tickOf(ring.next - 1) : lastRequested;
     const tick = prepared ? prepared.tick - 1 : last;
     return { tick, sequence, beta: ring.beta, applied, updates, prepared };
   }

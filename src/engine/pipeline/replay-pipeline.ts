@@ -214,7 +214,7 @@ export class ReplayPipeline<F extends Fields = Fields, S extends string = string
     this.#parts.checkRunning();
     if (!this.#manual.hot) return;
     this.#manual.spend(options.stream);
-    const thrown = this.#history.tell(null);
+    const thrown = this.#history.emit(null);
     if (thrown) throw thrown.error;
   }
 
@@ -273,7 +273,7 @@ export class ReplayPipeline<F extends Fields = Fields, S extends string = string
     };
     this.#control.begin();
     try {
-      return await runTicks(this.#parts, plan, (statistics) => this.#history.tell(statistics));
+      return await runTicks(this.#parts, plan, (statistics) => this.#history.emit(statistics));
     } finally {
       this.#manual.skipTo(firstTick + (ring.next - first) - 1);
       this.#control.over();
@@ -325,8 +325,8 @@ export class ReplayPipeline<F extends Fields = Fields, S extends string = string
 
   /** Rows on the device: how far they have come. Null if they travel with each batch. */
   get ring(): { stats(): RingStatistics } | null {
-    const { kept } = this.#parts.slots;
-    return kept && { stats: () => kept.statistics };
+    const { deviceStore } = this.#parts.slots;
+    return deviceStore && { stats: () => deviceStore.statistics };
   }
 
   /**

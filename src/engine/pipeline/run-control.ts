@@ -78,7 +78,7 @@ export class RunControl {
    * One step of the run's wait, whenever the opener is rung: makes the transition that the shared
    * words ask for. True when the run is over.
    */
-  look(run: RunEnd): boolean {
+  advance(run: RunEnd): boolean {
     // The save reads the pipeline. Words that were stored meanwhile are looked at after it.
     if (this.#state === 'held') return false;
     const { ring } = this.#parts;
@@ -251,17 +251,17 @@ export class RunControl {
    * count, because it waits for this.
    */
   get #waits(): boolean {
-    const { asked } = this.#manual;
-    return asked !== null && !this.#manual.ready(asked);
+    const { requested } = this.#manual;
+    return requested !== null && !this.#manual.ready(requested);
   }
 
   /** At most a manual tick that waits for its caller is under way. */
   get #quiet(): boolean {
-    const { hot, asked } = this.#manual;
+    const { hot, requested } = this.#manual;
     if (hot || this.#waits) return false;
     const { ring } = this.#parts;
     for (let slot = 0; slot < ring.depth; slot++)
-      if (slot !== asked?.slot && ring.state(slot) !== SlotState.Free) return false;
+      if (slot !== requested?.slot && ring.state(slot) !== SlotState.Free) return false;
     return true;
   }
 

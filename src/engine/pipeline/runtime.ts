@@ -64,7 +64,7 @@ export class PipelineRuntime {
   readonly mailbox: { readonly handle: number } | null;
   /** null: no learner group, or one of one */
   readonly averaging: Averaging | null;
-  #home: PinnedHost | null = null;
+  #readback: PinnedHost | null = null;
   /** what did not go as wanted while this was made, in words */
   readonly warnings: string[] = [];
   readonly #options: CheckedOptions;
@@ -110,9 +110,9 @@ export class PipelineRuntime {
         warn,
       ) as [HostMemory];
       this.#owned.own(memory);
-      this.#home = readbackBufferFor(this.slots.device, memory.kind, memory.bytes, warn);
-      if (this.#home) this.#owned.own(this.#home);
-      this.mailbox = this.#home ?? memory;
+      this.#readback = readbackBufferFor(this.slots.device, memory.kind, memory.bytes, warn);
+      if (this.#readback) this.#owned.own(this.#readback);
+      this.mailbox = this.#readback ?? memory;
     }
     this.averaging = Averaging.make(options.group, this.slots.device, this.#owned, this.warnings);
     const { bells } = source;
@@ -134,13 +134,13 @@ export class PipelineRuntime {
           .map((actor) => this.#used.own(actor))
       : [];
     const { ring } = this;
-    const heard = { failed: () => this.#report(), restarted: events.restart };
+    const hasListeners = { failed: () => this.#report(), restarted: events.restart };
     const started = {
       ring,
       threads: placement.threads,
       setup,
       restart: options.restart,
-      events: heard,
+      events: hasListeners,
     };
     this.threads = inline ? null : new ActorThreads(started);
     taking.done();
@@ -158,11 +158,11 @@ export class PipelineRuntime {
       source: this.slots.plan.share,
       packBell: packBell.index,
       mailbox: mailbox?.share() ?? null,
-      mailboxReadback: this.#home?.handle ?? 0,
+      mailboxReadback: this.#readback?.handle ?? 0,
       slots: this.slots.share(),
       deviceRows: this.slots.deviceRows?.share() ?? null,
       averaging: this.averaging?.share() ?? null,
-      lookMs: SOON_MS,
+      pollMs: SOON_MS,
       coresFree: coresNow().cores > placement.threads.length + 1,
     };
   }
@@ -232,12 +232,12 @@ export class PipelineRuntime {
     const { client } = this.ring.bells;
     const due = new Deadline(Math.min(SOON_MS, timeoutMs));
     for (;;) {
-      const seen = client.read();
+      const count = client.read();
       this.checkRunning();
       const stepped = this.step();
       if (done()) return true;
       const { left } = due;
-      if (left <= 0 || (this.inline ? stepped === 0 : !client.look(seen, left))) return false;
+      if (left <= 0 || (this.inline ? stepped === 0 : !client.spin(count, left))) return false;
     }
   }
 
@@ -247,7 +247,7 @@ export class PipelineRuntime {
    */
   async until(
     done: () => boolean,
-    { look = () => {}, ...wait }: WaitOptions & { look?: () => void } = {},
+    { check = () => {}, ...wait }: WaitOptions & { check?: () => void } = {},
   ): Promise<boolean> {
     let due = new Deadline(LOOK_MS);
     this.#waiters++;
@@ -259,7 +259,7 @@ export class PipelineRuntime {
           const stepped = this.step();
           if (done()) return true;
           if (due.left <= 0) {
-            look();
+            check();
             due = new Deadline(LOOK_MS);
           }
           return stepped > 0 && 'again';

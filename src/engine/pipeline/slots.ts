@@ -39,7 +39,7 @@ export interface SharedSlots {
   /**
    * where the graph copies `out` to if the host buffers are not pinned, else empty: straight there
    */
-  readonly homes: readonly number[];
+  readonly readbacks: readonly number[];
 }
 
 export class Slots extends Owner {
@@ -72,11 +72,11 @@ export class Slots extends Owner {
   readonly #hostPriorities: readonly Tensor[];
   readonly #priorities: readonly Tensor[];
   readonly #extras: readonly string[];
-  readonly #homes: readonly PinnedHost[];
+  readonly #readbacks: readonly PinnedHost[];
   readonly warnings: string[] = [];
   /** where the rows live, and why */
   readonly rowsKept: RowsChoice;
-  readonly kept: Batches['kept'];
+  readonly deviceStore: Batches['deviceStore'];
   readonly deviceRows: Batches['deviceRows'];
   readonly drawn: Batches['drawn'];
   readonly index: Batches['index'];
@@ -107,9 +107,9 @@ export class Slots extends Owner {
     this.device = this.backend.device;
     using construction = guardConstruction(this);
     this.rowsKept = chooseRows(options.rows, this.device, ring, options.noRing);
-    const onDevice = this.rowsKept.kept === 'device';
+    const onDevice = this.rowsKept.location === 'device';
     const steps = onDevice ? source.steps : null;
-    this.plan = steps === null ? source.plan : source.planKept();
+    this.plan = steps === null ? source.plan : source.planRetained();
     this.updates = source.updates(this.plan);
     // A head in place of rows. For a view, what its notes say, and steps that are new to the
     // device.
@@ -152,12 +152,12 @@ export class Slots extends Owner {
     };
     ({
       batches: this.batches,
-      kept: this.kept,
+      deviceStore: this.deviceStore,
       deviceRows: this.deviceRows,
       drawn: this.drawn,
       index: this.index,
     } = makeBatches(this, made));
-    this.warnings.push(...(this.kept?.warnings ?? []));
+    this.warnings.push(...(this.deviceStore?.warnings ?? []));
     this.#outs = hostBuffers.map(() =>
       own(this, this.device.allocate({ shape: [OUT_BYTES], dtype: 'uint8' })),
     );
@@ -167,27 +167,28 @@ export class Slots extends Owner {
     const hosts = this.backend.share().hosts;
     const kind = this.backend.hostPinned ? 'registered' : 'pageable';
     const readbackBytes = OUT_BYTES + priorityBytes;
-    const homes = hostBuffers
+    const readbacks = hostBuffers
       .map(() =>
         readbackBufferFor(this.device, kind, readbackBytes, (text) => this.warnings.push(text)),
       )
-      .filter((home) => home !== null);
-    for (const home of homes) own(this, home);
-    // All alike: if one could not be had, all of them come straight home.
-    this.#homes = homes.length === hostBuffers.length ? homes : [];
+      .filter((readback) => readback !== null);
+    for (const readback of readbacks) own(this, readback);
+    // All alike: if one could not be had, all of them come straight readback.
+    this.#readbacks = readbacks.length === hostBuffers.length ? readbacks : [];
     const coming = hosts.map((handle, slot) => {
-      const home = this.#homes[slot];
-      if (home) return new Tensor(home, [readbackBytes], 'uint8');
+      const readback = this.#readbacks[slot];
+      if (readback) return new Tensor(readback, [readbackBytes], 'uint8');
       const half = new MemoryStorage(this.device, handle, this.host.stride, {
         host: true,
         owner: 'pipeline',
       });
       return new Tensor(half, [readbackBytes], 'uint8', this.host.out);
     });
-    this.#hostOuts = coming.map((home) => home.view({ shape: [OUT_BYTES] }));
+    this.#hostOuts = coming.map((readback) => readback.view({ shape: [OUT_BYTES] }));
     const back = source.prioritized ? coming : [];
     this.#hostPriorities = back.map(
-      (home) => new Tensor(home.storage, [source.rows], 'float32', home.byteOffset + OUT_BYTES),
+      (readback) =>
+        new Tensor(readback.storage, [source.rows], 'float32', readback.byteOffset + OUT_BYTES),
     );
     this.#priorities = back.map((_, slot) => this.batches[slot]!.priorities as Tensor);
     construction.done();
@@ -201,7 +202,7 @@ export class Slots extends Owner {
       computeStream: this.compute.handle,
       spent: handles(this.spent),
       updateBegins: handles(this.updateBegins),
-      homes: this.#homes.map((home) => home.handle),
+      readbacks: this.#readbacks.map((readback) => readback.handle),
     };
   }
 
@@ -210,7 +211,7 @@ export class Slots extends Owner {
    * gather.
    */
   beginUpdate(slot: number, stream: Stream): void {
-    this.kept?.draw(stream, slot);
+    this.deviceStore?.draw(stream, slot);
   }
 
   /**
@@ -242,23 +243,23 @@ export class Slots extends Owner {
    * it draws uniformly.
    */
   bringPriorities(slot: number, stream: Stream): void {
-    const home = this.#hostPriorities[slot];
-    if (home) stream.copy(home, this.#priorities[slot] as Tensor);
+    const readback = this.#hostPriorities[slot];
+    if (readback) stream.copy(readback, this.#priorities[slot] as Tensor);
   }
 
   /**
    * Returns the slots whose last batch is spent, and its sequence. Call this after a drain: it also
-   * copies home what had not come home. A replay actor that died after its launch left the slot
+   * copies readback what had not come readback. A replay actor that died after its launch left the slot
    * Ready, which the mark shows.
    */
   readBack(ring: Ring): { slot: number; sequence: number }[] {
     return this.host.each().map((_, slot) => {
       const state = ring.state(slot);
       const sequence = ring.sequence(slot);
-      const home = this.#homes[slot];
+      const readback = this.#readbacks[slot];
       // Poll did so for every other one, and a close() that was refused after this did so for all.
-      if (home && !home.closed && state >= SlotState.Ready)
-        answered(nativeMemory().copyOut(home.handle, this.host.readbackBytes(slot)));
+      if (readback && !readback.closed && state >= SlotState.Ready)
+        answered(nativeMemory().copyOut(readback.handle, this.host.readbackBytes(slot)));
       const marked = state === SlotState.Ready && this.host.mark(slot)[0] === sequence + 1;
       return {
         slot,

@@ -45,7 +45,7 @@ export interface BatchColumn {
   readonly at: number;
   readonly step: number;
   /** it is gathered on the device, and does not lie in a slot */
-  readonly kept?: boolean;
+  readonly isKept?: boolean;
 }
 
 /** Columns of rows that lie a stride apart, from the start of a batch. */
@@ -67,7 +67,7 @@ export interface SharedView {
   readonly columns: Float64Array;
   /** null: uniform */
   readonly tree: Float64Array | null;
-  readonly normalise: number;
+  readonly normalize: number;
   /** where a batch's ids lie in it, in bytes */
   readonly idsAt: number;
   /**
@@ -203,7 +203,7 @@ export class BatchSource {
         buffer: buffer.share(),
         ...viewNumbers(spec, layout),
         tree: bound?.tree ?? null,
-        normalise: sampler === undefined ? 0 : internalsOfSampler(sampler).normalise,
+        normalize: sampler === undefined ? 0 : internalsOfSampler(sampler).normalize,
         idsAt: idsIn(layout),
         kept: null,
       },
@@ -218,7 +218,7 @@ export class BatchSource {
    * Plans a view whose steps a device keeps: a batch brings those that are new there. Allocates
    * what pack knows of the device.
    */
-  planKept(): BatchPlan {
+  planRetained(): BatchPlan {
     const { layout, places, placeBytes, stepBytes } = this.steps!;
     const { gathered, made, freshAt, most } = layout;
     const bytes = mirrorBytes(places);
@@ -233,7 +233,7 @@ export class BatchSource {
       bytes: freshAt + most * stepBytes,
       columns: columnsIn(made).flatMap((column) => {
         const kept = gathered.get(column.key);
-        if (kept) return { ...column, at: kept.at, kept: true };
+        if (kept) return { ...column, at: kept.at, isKept: true };
         return this.names.includes(column.key) ? column : [];
       }),
       share: {

@@ -16,7 +16,7 @@ export function tickStream(
   let over = false;
   let failed: { error: unknown } | null = null;
 
-  const heard = (tick: Tick) => {
+  const hasListeners = (tick: Tick) => {
     const reader = asking.shift();
     if (reader) reader.resolve({ done: false, value: tick });
     else queue.push(tick);
@@ -26,7 +26,7 @@ export function tickStream(
   };
   const stop = () => {
     over = true;
-    pipeline.off('tick', heard).off('error', fail).off('close', stop);
+    pipeline.off('tick', hasListeners).off('error', fail).off('close', stop);
     signal?.removeEventListener('abort', abort);
     for (const reader of asking.splice(0)) reader.resolve({ done: true, value: undefined });
   };
@@ -39,7 +39,7 @@ export function tickStream(
   const fail = (error: PipelineError) => end(error);
   const abort = () => end(signal?.reason);
 
-  pipeline.on('tick', heard).on('error', fail).on('close', stop);
+  pipeline.on('tick', hasListeners).on('error', fail).on('close', stop);
   signal?.addEventListener('abort', abort);
   if (signal?.aborted) abort();
 

@@ -7,7 +7,7 @@ import type { JournalEntry } from '../ring/journal.ts';
 import { Field } from '../ring/slot.ts';
 import { TraceWriter } from '../trace/recorder.ts';
 import { FedSpans } from './fed-spans.ts';
-import type { Said } from './history.ts';
+import type { Emitted } from './history.ts';
 import { type PipelineInternals, type SlotNow, slotsNow, traceShape } from './inspect.ts';
 import { internalsOf, type ReplayPipeline } from './replay-pipeline.ts';
 import { type StageName, stages } from './summary.ts';
@@ -28,7 +28,7 @@ export { type GateName, gateNames };
 export const stageNames = Object.keys(stages) as StageName[];
 
 /** Since the look before. */
-export interface TickLook {
+export interface TickCheck {
   /** ticks ever finished */
   finished: number;
   /** the latest tick's id, −1 before the first */
@@ -73,8 +73,8 @@ export class PipelineWatch {
   get closed(): boolean {
     return this.#inside.parts.closing;
   }
-  get said(): readonly Said[] {
-    return this.#inside.history.said;
+  get emitted(): readonly Emitted[] {
+    return this.#inside.history.emitted;
   }
   /** rows of a batch */
   get rows(): number {
@@ -129,28 +129,30 @@ export class PipelineWatch {
     return { size, capacity };
   }
 
-  look(): TickLook {
+  check(): TickCheck {
     const { parts, history } = this.#inside;
     const { journal } = parts.ring;
     const names = history.scalarNames;
     const sums = new Float64Array(names.length);
-    let seen = 0;
-    const look = ({ record, scalars }: JournalEntry) => {
+    let knownCount = 0;
+    const poll = ({ record, scalars }: JournalEntry) => {
       const sequence = record[Field.sequence] as number;
       if (sequence <= this.#sequence) return;
       this.#sequence = sequence;
       this.#tick = record[Field.tick] as number;
       this.#version = Math.max(this.#version, record[Field.version] as number);
       this.#keep(record);
-      seen++;
+      knownCount++;
       for (let i = 0; i < sums.length; i++) sums[i] = (sums[i] as number) + (scalars[i] as number);
     };
-    this.#at = journal.read(this.#at, look, LOOK).next;
+    this.#at = journal.read(this.#at, poll, LOOK).next;
     const words = slotsNow(parts.ring);
     const free = words.filter(({ state }) => state === 'Free').length / words.length;
     this.#free += SMOOTHING * (free - this.#free);
     const means =
-      seen === 0 ? [] : names.map((name, i) => [name, (sums[i] as number) / seen] as const);
+      knownCount === 0
+        ? []
+        : names.map((name, i) => [name, (sums[i] as number) / knownCount] as const);
     return { finished: parts.ring.finished, tick: this.#tick, scalars: Object.fromEntries(means) };
   }
 
@@ -212,7 +214,7 @@ export class LiveTrace {
   /**
    * Takes up the ticks that have ended since, or only the newest if there are too many for once.
    */
-  look(): void {
+  collect(): void {
     const { parts, options } = this.#inside;
     const shape = traceShape(parts.slots, options);
     const add = (entry: JournalEntry) => this.#writer.add(entry, this.#facts, shape);
@@ -224,7 +226,7 @@ export class LiveTrace {
 
   /** Takes up the ticks that are left, and ends the trace. Returns how many ticks are not in it. */
   end(): number {
-    this.look();
+    this.collect();
     this.#writer.end(this.#missed);
     return this.#missed;
   }

@@ -43,7 +43,7 @@ const Word = {
    * which pause requester and replay have seen: each writes its own word, the client compares both
    * with `pauses`
    */
-  pauseSeen: 3 * LINE + 1,
+  pauseAcknowledged: 3 * LINE + 1,
   /**
    * every sequence before this (wrapped) is in the rate limiter's count, written by the native call
    * of pack's thread that counts it
@@ -53,7 +53,7 @@ const Word = {
    * manual ticks: every sequence before this (wrapped) is asked for, written by the client after
    * the run fields
    */
-  asked: 4 * LINE,
+  requested: 4 * LINE,
   /**
    * parameters of every sequence before this (wrapped) are averaged or need not be, written by poll
    * in a run and by the client before it
@@ -77,7 +77,7 @@ const Word = {
    * the Hosting that each thread last read, written by that thread: it has let go of the roles that
    * this table gives to others (Slot-10)
    */
-  hostingSeen: 7 * LINE + 1,
+  hostingAcknowledged: 7 * LINE + 1,
 } as const;
 export const HEADER_WORDS = 8 * LINE;
 
@@ -95,7 +95,14 @@ const AUTONOMOUS = 1;
 export const Pause = { hold: 2, end: 4 } as const;
 export type Pause = (typeof Pause)[keyof typeof Pause];
 /** The requester's gate: the reason why it does not make the next request, or `open`. */
-export const Gate = { open: 0, limiter: 1, slots: 2, nothingAsked: 3, rows: 4, paused: 5 } as const;
+export const Gate = {
+  open: 0,
+  limiter: 1,
+  slots: 2,
+  nothingAsked: 3,
+  rows: 4,
+  paused: 5,
+} as const;
 export type Gate = (typeof Gate)[keyof typeof Gate];
 export type GateName = keyof typeof Gate;
 export const gateNames = Object.keys(Gate) as GateName[];
@@ -169,13 +176,13 @@ export class Header {
   }
   /** Records that a thread has let go of every role that `hosting` gives to another one. */
   seeHosting(thread: number, hosting: Hosting): void {
-    const before = Atomics.exchange(this.#words, Word.hostingSeen + thread, hosting);
+    const before = Atomics.exchange(this.#words, Word.hostingAcknowledged + thread, hosting);
     if (before !== hosting) this.#bells.ringAll();
   }
   /** Whether every thread has let go of the roles that have another host. */
-  isSeen(hosting: Hosting): boolean {
+  isAcknowledged(hosting: Hosting): boolean {
     return this.#bells.threads.every(
-      (thread) => Atomics.load(this.#words, Word.hostingSeen + thread) === hosting,
+      (thread) => Atomics.load(this.#words, Word.hostingAcknowledged + thread) === hosting,
     );
   }
 
@@ -248,19 +255,25 @@ export class Header {
 
   get paused(): boolean {
     const pauses = Atomics.load(this.#words, Word.pauses);
-    return pausing.every((_, i) => Atomics.load(this.#words, Word.pauseSeen + i) === pauses);
+    return pausing.every(
+      (_, i) => Atomics.load(this.#words, Word.pauseAcknowledged + i) === pauses,
+    );
   }
   /** Requester and replay, having read the mode as paused and before they do anything else. */
   acknowledgePause(by: Pausing): void {
-    const seen = Atomics.load(this.#words, Word.pauses);
-    const before = Atomics.exchange(this.#words, Word.pauseSeen + pausing.indexOf(by), seen);
-    if (before !== seen) this.#bells.client.ring();
+    const count = Atomics.load(this.#words, Word.pauses);
+    const before = Atomics.exchange(
+      this.#words,
+      Word.pauseAcknowledged + pausing.indexOf(by),
+      count,
+    );
+    if (before !== count) this.#bells.client.ring();
   }
   /** Replay, when it takes up graphs again while a pause waits: its answer was early. */
   withdrawPause(by: Pausing): void {
     Atomics.store(
       this.#words,
-      Word.pauseSeen + pausing.indexOf(by),
+      Word.pauseAcknowledged + pausing.indexOf(by),
       Atomics.load(this.#words, Word.pauses) - 1,
     );
   }
@@ -273,15 +286,17 @@ export class Header {
   }
 
   /** Requester: whether the client asked for this sequence. */
-  asked(sequence: number): boolean {
-    return sequenceDistance(Atomics.load(this.#words, Word.asked), sequence & SEQUENCE_MASK) > 0;
+  requested(sequence: number): boolean {
+    return (
+      sequenceDistance(Atomics.load(this.#words, Word.requested), sequence & SEQUENCE_MASK) > 0
+    );
   }
   /**
    * Client: asks for every sequence before `sequence`, and publishes the run fields it wrote. The
    * caller rings pack's thread.
    */
   ask(sequence: number): void {
-    Atomics.store(this.#words, Word.asked, sequence & SEQUENCE_MASK);
+    Atomics.store(this.#words, Word.requested, sequence & SEQUENCE_MASK);
   }
 
   /**

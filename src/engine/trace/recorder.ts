@@ -32,14 +32,14 @@ export interface FedSpan extends Span {
 /** The source of those spans. */
 export interface Fed {
   /** Passes on each span since the look before. Returns how many spans went by. */
-  look(each: (span: FedSpan) => void): number;
+  collect(each: (span: FedSpan) => void): number;
 }
 
 /** A trace of every tick. `finish` answers what kept it from being whole. */
 export interface Recorded {
   add(entry: JournalEntry): void;
   /** Takes up the spans that are not ticks. */
-  look(): void;
+  collect(): void;
   finish(): Promise<Error | null>;
 }
 
@@ -84,17 +84,17 @@ export class TraceWriter {
    * missed spans are.
    */
   end(missed = 0): void {
-    const gone = {
+    const closed = {
       ...(missed > 0 && { missed }),
       ...(this.#missedSpans > 0 && { missedSpans: this.#missedSpans }),
     };
-    const told = Object.keys(gone).length > 0 ? `,"otherData":${JSON.stringify(gone)}` : '';
-    this.#write(`\n]${told}}\n`);
+    const ending = Object.keys(closed).length > 0 ? `,"otherData":${JSON.stringify(closed)}` : '';
+    this.#write(`\n]${ending}}\n`);
   }
 
   /** Adds the spans since the last call of threads that bring rows, each on a track of its own. */
   addFed(fed: Fed): void {
-    this.#missedSpans += fed.look(({ thread, name, beginMs, endMs, messages, rows, bytes }) => {
+    this.#missedSpans += fed.collect(({ thread, name, beginMs, endMs, messages, rows, bytes }) => {
       const track = tracks.length + thread;
       if (!this.#named.has(thread)) this.#name(track, `remote ${thread}`);
       this.#named.add(thread);
@@ -166,8 +166,8 @@ export class TraceWriter {
    * Adds a span as long as the device's own events say. It ends when poll saw it done, which is a
    * little late.
    */
-  #deviceSpan(track: Track, name: string, ms: number, seenMs: number, args: object): void {
-    if (ms >= 0) this.#spanOf(track, name, seenMs - ms, seenMs, args);
+  #deviceSpan(track: Track, name: string, ms: number, pollMs: number, args: object): void {
+    if (ms >= 0) this.#spanOf(track, name, pollMs - ms, pollMs, args);
   }
 
   #spanOf(track: Track, name: string, beginMs: number, endMs: number, args: object): void {
@@ -205,7 +205,7 @@ export class TraceRecorder {
       add: (entry) => {
         if (this.#file) this.#writer.add(entry, facts, shape);
       },
-      look: () => {
+      collect: () => {
         if (this.#file) this.#writer.addFed(fed);
       },
       finish: () => this.finish(),

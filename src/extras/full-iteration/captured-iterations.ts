@@ -47,9 +47,9 @@ export class CapturedIteration extends Owner {
 }
 
 export class CapturedIterations extends Owner {
-  readonly #kept: PerStage<CapturedIteration[]> = { training: [], validation: [] };
+  readonly #iterations: PerStage<CapturedIteration[]> = { training: [], validation: [] };
   /** iterations out of use: one whose close() threw is closed again with the next one */
-  readonly #gone: CapturedIteration[] = [];
+  readonly #retired: CapturedIteration[] = [];
   /** most captured iterations per stage */
   readonly #mostGraphs: number;
 
@@ -58,14 +58,14 @@ export class CapturedIterations extends Owner {
     this.#mostGraphs = mostGraphs;
     own(this, {
       close: () => {
-        for (const stage of stages) this.#gone.push(...this.#kept[stage].splice(0));
+        for (const stage of stages) this.#retired.push(...this.#iterations[stage].splice(0));
         this.#sweep();
       },
     });
   }
 
   of(stage: Stage): readonly CapturedIteration[] {
-    return this.#kept[stage];
+    return this.#iterations[stage];
   }
 
   /**
@@ -73,7 +73,7 @@ export class CapturedIterations extends Owner {
    * in the data.
    */
   checkRoom(stage: Stage, why: string): void {
-    const captured = this.#kept[stage].filter(({ exec }) => exec).length;
+    const captured = this.#iterations[stage].filter(({ exec }) => exec).length;
     if (captured < this.#mostGraphs) return;
     const bound = this.#mostGraphs === 1 ? '' : ` (${captured} graphs are kept, the most allowed)`;
     throw rangeError(
@@ -86,16 +86,16 @@ export class CapturedIterations extends Owner {
    * shape at a time.
    */
   keep(stage: Stage, fresh: CapturedIteration): void {
-    for (const old of this.#kept[stage].splice(0))
-      (old.exec ? this.#kept[stage] : this.#gone).push(old);
-    this.#kept[stage].push(fresh);
+    for (const old of this.#iterations[stage].splice(0))
+      (old.exec ? this.#iterations[stage] : this.#retired).push(old);
+    this.#iterations[stage].push(fresh);
     this.#sweep();
   }
 
   #sweep(): void {
-    for (let each = this.#gone.at(-1); each; each = this.#gone.at(-1)) {
+    for (let each = this.#retired.at(-1); each; each = this.#retired.at(-1)) {
       each.close();
-      this.#gone.pop();
+      this.#retired.pop();
     }
   }
 }

@@ -89,7 +89,7 @@ export class FullGraphWrapper<Model = unknown, Result = unknown> extends Owner {
   readonly #fn: IterationFunction<Model, Result>;
   readonly #warmupSteps: number;
   readonly #useSingleMempool: boolean;
-  readonly #kept: CapturedIterations;
+  readonly #captured: CapturedIterations;
   readonly #wanted: Device | string | undefined;
   #device: Device | null = null;
   /**
@@ -117,7 +117,7 @@ export class FullGraphWrapper<Model = unknown, Result = unknown> extends Owner {
     this.#warmupSteps = checkCount('warmupSteps', warmupSteps, 0);
     checkFlag('useSingleMempool', useSingleMempool);
     this.#useSingleMempool = useSingleMempool;
-    this.#kept = new CapturedIterations(checkCount('maxGraphs', maxGraphs));
+    this.#captured = new CapturedIterations(checkCount('maxGraphs', maxGraphs));
     this.#wanted = device;
   }
 
@@ -151,15 +151,15 @@ export class FullGraphWrapper<Model = unknown, Result = unknown> extends Owner {
       const device = this.#open(iteration.model);
       // Order only: a failure of the last iteration is reported on the stream that it ran for.
       this.#follow(device.currentStream, { orderOnly: true });
-      const { kept, buffers } = this.#read(stage, iteration, iterators, device);
+      const { captured, buffers } = this.#read(stage, iteration, iterators, device);
       this.dataRead[stage] = structureOf(buffers);
       const dataIterator = () => iteratorsOver(iteration, buffers);
-      const result = this.#iterate(kept, stage, buffers, () => ({
+      const result = this.#iterate(captured, stage, buffers, () => ({
         ...iteration,
         dataIterator: dataIterator(),
       }));
       this.result[stage] = result;
-      this.graph[stage] = kept.exec;
+      this.graph[stage] = captured.exec;
       this.nextIter(stage);
       return result;
     } finally {
@@ -172,7 +172,7 @@ export class FullGraphWrapper<Model = unknown, Result = unknown> extends Owner {
     if (this.#running)
       throw stateError('RUNNING', 'an iteration is under way: reset the wrapper after it');
     for (const each of stage === undefined ? stages : [checkStage(stage)]) {
-      for (const kept of this.#kept.of(each)) kept.reset();
+      for (const kept of this.#captured.of(each)) kept.reset();
       this.#counts[each] = 0;
       this.graph[each] = this.result[each] = this.reason[each] = null;
     }
@@ -191,7 +191,7 @@ export class FullGraphWrapper<Model = unknown, Result = unknown> extends Owner {
     this.#end = own(this, device.createEvent());
     this.#start = own(this, device.createEvent());
     own(this, { close: () => this.resetGraph() });
-    own(this, this.#kept);
+    own(this, this.#captured);
     this.#device = device;
     return device;
   }
@@ -205,7 +205,7 @@ export class FullGraphWrapper<Model = unknown, Result = unknown> extends Owner {
     iteration: IterationOptions,
     iterators: readonly (Iterator<TensorStruct> | null)[],
     device: Device,
-  ): { kept: CapturedIteration; buffers: IterationData } {
+  ): { captured: CapturedIteration; buffers: IterationData } {
     let why = '';
     const fits = (difference: string | null) => {
       why = difference ?? why;
@@ -213,12 +213,12 @@ export class FullGraphWrapper<Model = unknown, Result = unknown> extends Owner {
     };
     // The shape that reads the most tensors comes first: a graph does not see keys that came after
     // its capture.
-    let fitting = this.#kept
+    let fitting = this.#captured
       .of(stage)
       .filter(({ shape }) => fits(shape.differs(iteration, iterators)))
       .sort((a, b) => b.shape.tensors - a.shape.tensors);
     const fresh = (): CapturedIteration => {
-      this.#kept.checkRoom(stage, why);
+      this.#captured.checkRoom(stage, why);
       return new CapturedIteration(new IterationShape(iteration, iterators), iterators, device);
     };
     let kept = fitting[0] ?? fresh();
@@ -235,7 +235,7 @@ export class FullGraphWrapper<Model = unknown, Result = unknown> extends Owner {
             nextOf(iterator, { i, microbatch, of: iteration.numMicrobatches, stage }),
           );
           fitting = fitting.filter(({ shape }) => fits(shape.misfit(i, microbatch, given)));
-          if (this.#kept.of(stage).includes(kept) && !fitting.includes(kept)) {
+          if (this.#captured.of(stage).includes(kept) && !fitting.includes(kept)) {
             kept = fitting[0] ?? fresh();
             // The microbatches read so far are copied over from the buffers, because the iterator's
             // memory may hold other data by now.
@@ -246,11 +246,11 @@ export class FullGraphWrapper<Model = unknown, Result = unknown> extends Owner {
         }
       }
     } catch (error) {
-      if (!this.#kept.of(stage).includes(kept)) kept.close();
+      if (!this.#captured.of(stage).includes(kept)) kept.close();
       throw error;
     }
-    if (!this.#kept.of(stage).includes(kept)) this.#kept.keep(stage, kept);
-    return { kept, buffers };
+    if (!this.#captured.of(stage).includes(kept)) this.#captured.keep(stage, kept);
+    return { captured: kept, buffers };
   }
 
   /** Makes `stream` wait for the last iteration if that ran on another stream. */

@@ -1,5 +1,5 @@
 /**
- * Moves a rank's arrays into its neighbours' buffers and out of its own: synchronously in process
+ * Moves a rank's arrays into its neighbors' buffers and out of its own: synchronously in process
  * memory, or by a device.
  */
 
@@ -14,7 +14,7 @@ import {
 } from './shared-exchange.ts';
 import { HaloDataTransformerHost } from './transformer.ts';
 
-/** One rank's route to one neighbour. Buffers are named by their index in the exchange's list. */
+/** One rank's route to one neighbor. Buffers are named by their index in the exchange's list. */
 export interface HaloRoute {
   readonly sender: number;
   readonly outgoing: number;
@@ -70,13 +70,13 @@ interface Way {
 /** Carrier of typed arrays: packs directly into shared memory, and unpacks directly from it. */
 export class HostHaloCarrier implements HaloCarrier {
   readonly deviceName = 'cpu';
-  readonly #ways: readonly Way[];
+  readonly #routes: readonly Way[];
 
   constructor(shared: SharedHaloExchange, rank: number, routes: readonly HaloRoute[]) {
-    const neighbours = shared.neighbours[rank] as SharedHaloExchange['neighbours'][number];
-    this.#ways = routes.map(({ outgoing, incoming }, k) => ({
+    const neighbors = shared.neighbors[rank] as SharedHaloExchange['neighbors'][number];
+    this.#routes = routes.map(({ outgoing, incoming }, k) => ({
       transformer: new HaloDataTransformerHost(
-        ...exchangeSpecs(shared, neighbours[k] as (typeof neighbours)[number]),
+        ...exchangeSpecs(shared, neighbors[k] as (typeof neighbors)[number]),
       ),
       outgoing: halves(shared, shared.buffers[outgoing] as HaloBuffer),
       incoming: halves(shared, shared.buffers[incoming] as HaloBuffer),
@@ -84,7 +84,7 @@ export class HostHaloCarrier implements HaloCarrier {
   }
 
   pack(exchange: number, x: HaloQuantities, y: HaloQuantities | null): void {
-    for (const { transformer, outgoing } of this.#ways)
+    for (const { transformer, outgoing } of this.#routes)
       transformer.packInto(outgoing[exchange % 2] as TypedArray, x, y);
   }
   packed(): boolean {
@@ -97,12 +97,12 @@ export class HostHaloCarrier implements HaloCarrier {
   }
   check(): void {}
   unpack(route: number, exchange: number, x: HaloQuantities, y: HaloQuantities | null): void {
-    const { transformer, incoming } = this.#ways[route] as Way;
+    const { transformer, incoming } = this.#routes[route] as Way;
     transformer.unpackFrom(incoming[exchange % 2] as TypedArray, x, y);
   }
   finish(): void {}
   close(): void {
-    for (const { transformer } of this.#ways) transformer.finalize();
+    for (const { transformer } of this.#routes) transformer.finalize();
   }
 }
 

@@ -32,7 +32,7 @@ interface Way {
 
 /**
  * Every copy to and from the buffers is on one stream, in the order of the exchanges. `#left` is
- * recorded after the copies of exchange n+1 to the neighbours. When it is done, so are the copies
+ * recorded after the copies of exchange n+1 to the neighbors. When it is done, so are the copies
  * of exchange n out of this rank's buffers, and their halves may be emptied (Exchange-1).
  */
 export class DeviceHaloCarrier implements HaloCarrier {
@@ -43,7 +43,7 @@ export class DeviceHaloCarrier implements HaloCarrier {
   readonly #left: DeviceEvent;
   /** recorded on the caller's stream when data has arrived */
   readonly #before: DeviceEvent;
-  readonly #ways: readonly Way[];
+  readonly #routes: readonly Way[];
   #awaited: Promise<unknown> | null = null;
   /** whether a rank may still write into our buffers */
   #isOpen: (rank: number) => boolean = () => false;
@@ -57,7 +57,7 @@ export class DeviceHaloCarrier implements HaloCarrier {
     this.#device = checkDevice('HaloUpdater', device);
     this.deviceName = device.name;
     const made = this.#made;
-    const neighbours = shared.neighbours[rank] as SharedHaloExchange['neighbours'][number];
+    const neighbors = shared.neighbors[rank] as SharedHaloExchange['neighbors'][number];
     const halves = (at: number, lend: (view: TypedArray) => HostMemory) => {
       const buffer = shared.buffers[at] as HaloBuffer;
       const memory = lend(bufferView(shared, buffer));
@@ -75,8 +75,8 @@ export class DeviceHaloCarrier implements HaloCarrier {
     this.#stream = made.own(device.createStream());
     this.#left = made.own(device.createEvent());
     this.#before = made.own(device.createEvent());
-    this.#ways = routes.map(({ sender, outgoing, incoming }, k) => {
-      const specs = exchangeSpecs(shared, neighbours[k] as (typeof neighbours)[number]);
+    this.#routes = routes.map(({ sender, outgoing, incoming }, k) => {
+      const specs = exchangeSpecs(shared, neighbors[k] as (typeof neighbors)[number]);
       const transformer = new HaloDataTransformerDevice(device, ...specs);
       made.own({ close: () => transformer.finalize() });
       return {
@@ -98,12 +98,12 @@ export class DeviceHaloCarrier implements HaloCarrier {
   pack(exchange: number, x: HaloQuantities, y: HaloQuantities | null): void {
     const stream = this.#stream;
     this.caller();
-    for (const { transformer } of this.#ways) {
+    for (const { transformer } of this.#routes) {
       transformer.asyncPack(x, y);
       transformer.getPackBuffer();
     }
     this.#device.withStream(stream, () => {
-      for (const { transformer, outgoing } of this.#ways)
+      for (const { transformer, outgoing } of this.#routes)
         stream.copy(outgoing[exchange % 2] as Tensor, transformer.getPackBuffer());
     });
     stream.record(this.#left);
@@ -156,7 +156,7 @@ export class DeviceHaloCarrier implements HaloCarrier {
     y: HaloQuantities | null,
     caller: Stream,
   ): void {
-    const { transformer, incoming } = this.#ways[route] as Way;
+    const { transformer, incoming } = this.#routes[route] as Way;
     const stream = this.#stream;
     caller.record(this.#before);
     stream.wait(this.#before);
@@ -167,13 +167,13 @@ export class DeviceHaloCarrier implements HaloCarrier {
   }
   finish(caller: Stream): void {
     this.#device.withStream(caller, () => {
-      for (const { transformer } of this.#ways) transformer.getUnpackBuffer();
+      for (const { transformer } of this.#routes) transformer.getUnpackBuffer();
     });
   }
   /**
    * Closes the carrier. Copies under way complete, because the device keeps the memory that they
-   * use. A neighbour that is still open may begin another copy into a buffer, so the buffer stays
-   * pinned until that neighbour has left. It is unpinned when this thread next makes or closes a
+   * use. A neighbor that is still open may begin another copy into a buffer, so the buffer stays
+   * pinned until that neighbor has left. It is unpinned when this thread next makes or closes a
    * HaloUpdater, or ends.
    */
   close(isOpen: (rank: number) => boolean): void {

@@ -34,7 +34,7 @@ export interface EdgeSlicesOptions {
 /**
  * Returns a range per dimension, for HaloExchangeSpec: `packSlices` with `interior: true`,
  * `unpackSlices` with `interior: false`. Dimensions that the edge does not cross take the whole
- * compute domain. Both neighbours hold the points of an interface dimension on their common edge,
+ * compute domain. Both neighbors hold the points of an interface dimension on their common edge,
  * so the outgoing range starts one point further inside.
  *
  * Throws TypeError for an unknown edge. Throws RangeError for more points than the halo has, more

@@ -73,8 +73,13 @@ export class HaloLaunches extends Owner {
    * Enqueues the launches on `stream`, after all work already enqueued on `behind`. `mark` is an
    * event of the caller's.
    */
-  run(stream: Stream, behind: Stream | null, mark: DeviceEvent, arrays: readonly Tensor[]): void {
-    let first = behind?.handle ?? 0;
+  run(
+    stream: Stream,
+    following: Stream | null,
+    mark: DeviceEvent,
+    arrays: readonly Tensor[],
+  ): void {
+    let first = following?.handle ?? 0;
     for (const { spans, wholes, arrays: which } of this.#launches) {
       for (let i = 0; i < which.length; i++) {
         const tensor = arrays[which[i] as number] as Tensor;

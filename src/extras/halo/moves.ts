@@ -23,7 +23,7 @@ export interface Move {
   /** elements from the array's start to the part's first one */
   readonly base: number;
   /**
-   * elements along each dimension of the part, and the signed distance between neighbours in the
+   * elements along each dimension of the part, and the signed distance between neighbors in the
    * array
    */
   readonly extents: readonly number[];

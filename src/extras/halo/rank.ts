@@ -11,7 +11,7 @@ import { type HaloCarrier, type HaloRoute, HostHaloCarrier } from './carrier.ts'
 import { DeviceHaloCarrier } from './device-carrier.ts';
 import type { HaloQuantities } from './quantity.ts';
 import { type SharedHaloExchange, wordsOf } from './shared-exchange.ts';
-import type { HaloNeighbour } from './topology.ts';
+import type { HaloNeighbor } from './topology.ts';
 
 const texts: ExchangeTexts = {
   whole: 'the halo exchange',
@@ -48,26 +48,26 @@ export function packingRank(): HaloRank | undefined {
 
 /** The methods of HaloUpdater with the same names document results and errors. */
 export class HaloRank extends ExchangeMember {
-  readonly #neighbours: readonly HaloNeighbour[];
+  readonly #neighbors: readonly HaloNeighbor[];
   readonly #routes: readonly HaloRoute[];
   readonly #id: string;
   /** this rank's own, to be read before each look() */
   readonly bell: Bell;
-  /** those of the neighbours, each once */
+  /** those of the neighbors, each once */
   readonly #bells: readonly Bell[];
   readonly carrier: HaloCarrier;
   #exchange = 0;
   #underWay: UnderWay | null = null;
   /** whether fail() was called for it */
-  #gone = false;
+  #hasLeft = false;
   #closed = false;
 
   constructor(shared: SharedHaloExchange, rank: number, device: 'cpu' | Device) {
     super(wordsOf(shared), rank, texts);
-    this.#neighbours = shared.neighbours[rank] as readonly HaloNeighbour[];
+    this.#neighbors = shared.neighbors[rank] as readonly HaloNeighbor[];
     const buffer = (of: number, edge: string) =>
       shared.buffers.findIndex((each) => each.rank === of && each.edge === edge);
-    this.#routes = this.#neighbours.map((there) => ({
+    this.#routes = this.#neighbors.map((there) => ({
       sender: there.rank,
       outgoing: buffer(there.rank, there.edgeThere),
       incoming: buffer(rank, there.edge),
@@ -75,7 +75,7 @@ export class HaloRank extends ExchangeMember {
     this.#id = shared.id;
     this.words.checkHere(rank);
     this.bell = this.words.bell(rank);
-    this.#bells = [...new Set(this.#neighbours.map((there) => there.rank))].map((reader) =>
+    this.#bells = [...new Set(this.#neighbors.map((there) => there.rank))].map((reader) =>
       this.words.bell(reader),
     );
     checkFree(rank, this.words.state(rank));
@@ -113,7 +113,7 @@ export class HaloRank extends ExchangeMember {
     for (const [k, { outgoing }] of this.#routes.entries()) {
       // Exchange-2
       if (this.words.isEmpty(outgoing, exchange)) continue;
-      const { rank, edgeThere } = this.#neighbours[k] as HaloNeighbour;
+      const { rank, edgeThere } = this.#neighbors[k] as HaloNeighbor;
       throw stateError(
         'BUSY',
         `rank ${this.rank} cannot start exchange ${exchange}: rank ${rank}'s buffer of edge ${edgeThere} is not empty, so ` +
@@ -142,7 +142,7 @@ export class HaloRank extends ExchangeMember {
   override fail(error: unknown): void {
     if (this.#closed) return;
     unsent.delete(this);
-    this.#gone = true;
+    this.#hasLeft = true;
     super.fail(error);
   }
 
@@ -164,7 +164,7 @@ export class HaloRank extends ExchangeMember {
     this.carrier.close((other) => this.words.state(other) <= RankState.open);
   }
 
-  /** Fills the neighbours' halves, once they are packed. */
+  /** Fills the neighbors' halves, once they are packed. */
   #send(): boolean {
     const underWay = this.#underWay as UnderWay;
     if (!this.carrier.packed()) return false;
@@ -178,7 +178,7 @@ export class HaloRank extends ExchangeMember {
    * Exchange-4, Exchange-5: looks once, after the bell was read. Returns true when all data has
    * arrived.
    */
-  look(caller: Stream | null): boolean {
+  advance(caller: Stream | null): boolean {
     const failed = this.words.failed;
     this.#checkOpen();
     this.carrier.check(caller);
@@ -201,7 +201,7 @@ export class HaloRank extends ExchangeMember {
       if (this.words.holds(incoming, exchange)) {
         this.carrier.unpack(route, exchange, x, y, caller);
         missing.splice(i, 1);
-      } else this.checkComes(sender, state, (this.#neighbours[route] as HaloNeighbour).edge);
+      } else this.checkArrives(sender, state, (this.#neighbors[route] as HaloNeighbor).edge);
     }
     if (missing.length > 0) return false;
     this.carrier.finish(caller);
@@ -220,7 +220,7 @@ export class HaloRank extends ExchangeMember {
   #checkOpen(): void {
     if (this.#closed) throw closedError(`this HaloUpdater of rank ${this.rank}`);
     // The reason may have been lost with the thread that was writing it.
-    if (this.#gone && !this.words.failed)
+    if (this.#hasLeft && !this.words.failed)
       throw stateError('CLOSED', `rank ${this.rank} has failed: close it`);
   }
   /**

@@ -23,16 +23,16 @@ import {
 import { type Components, components } from './descriptors.ts';
 import { type Edge, edgeSlices, edgeSteps } from './edges.ts';
 import { HaloExchangeSpec, type QuantityHaloOptions, QuantityHaloSpec } from './spec.ts';
-import type { HaloNeighbour, HaloTopology } from './topology.ts';
+import type { HaloNeighbor, HaloTopology } from './topology.ts';
 
 const KIND = 'hotslot.HaloExchange';
 
 export interface HaloExchangeOptions {
   /**
-   * result of periodicTopology() or cubedSphereTopology(), or one of your own in which neighbours
+   * result of periodicTopology() or cubedSphereTopology(), or one of your own in which neighbors
    * are mutual
    */
-  topology: Pick<HaloTopology, 'ranks' | 'neighbours'>;
+  topology: Pick<HaloTopology, 'ranks' | 'neighbors'> | Pick<HaloTopology, 'ranks' | 'neighbours'>;
   /** one per quantity, the same for the arrays of every rank */
   x: readonly QuantityHaloOptions[];
   /** second components of vectors */
@@ -57,7 +57,9 @@ export interface SharedHaloExchange {
   /** identifies the exchange, also after postMessage */
   readonly id: string;
   readonly ranks: number;
-  readonly neighbours: readonly (readonly HaloNeighbour[])[];
+  readonly neighbors: readonly (readonly HaloNeighbor[])[];
+  /** @deprecated `neighbors`, until 0.5: the same lists */
+  readonly neighbours: readonly (readonly HaloNeighbor[])[];
   readonly x: readonly QuantityHaloOptions[];
   readonly y: readonly QuantityHaloOptions[] | null;
   readonly points: number | null;
@@ -72,7 +74,7 @@ export interface SharedHaloExchange {
 
 /**
  * Lays out a halo exchange between threads of this process. Throws TypeError and RangeError for
- * quantities that cannot be exchanged together, neighbours that are not mutual and edges that do
+ * quantities that cannot be exchanged together, neighbors that are not mutual and edges that do
  * not fit each other, naming ranks and edges. Throws ERR_HOTSLOT_MEMORY if the buffers cannot be
  * allocated.
  */
@@ -93,22 +95,22 @@ export function layOutExchange(
   const x = plainSpecs('x', options.x);
   const y = options.y === undefined ? null : plainSpecs('y', options.y);
   if (points !== null) checkCount('points', points, 1);
-  const neighbours = checkTopology(topology);
+  const neighbors = checkTopology(topology);
   const plain = { x, y, points };
   const buffers: HaloBuffer[] = [];
   let [bytes, dtype]: [number, DType] = [
     0,
     (x[0] as QuantityHaloOptions | undefined)?.dtype ?? 'float32',
   ];
-  for (const [rank, list] of neighbours.entries()) {
-    for (const neighbour of list) {
-      const specs = exchangeSpecs(plain, neighbour);
-      checkCrossed(rank, neighbour.edge, specs);
+  for (const [rank, list] of neighbors.entries()) {
+    for (const neighbor of list) {
+      const specs = exchangeSpecs(plain, neighbor);
+      checkCrossed(rank, neighbor.edge, specs);
       const arriving = components(...specs);
-      const back = mirror(neighbours, rank, neighbour);
+      const back = mirror(neighbors, rank, neighbor);
       const leaving = components(...exchangeSpecs(plain, back));
       checkFit(
-        `rank ${neighbour.rank}'s edge ${back.edge} at rank ${rank}'s edge ${neighbour.edge}`,
+        `rank ${neighbor.rank}'s edge ${back.edge} at rank ${rank}'s edge ${neighbor.edge}`,
         leaving,
         arriving,
       );
@@ -116,12 +118,10 @@ export function layOutExchange(
       const length = arriving.flat().reduce((sum, spec) => sum + spec.unpackSize, 0);
       if (length === 0)
         throw rangeError(
-          `over edge ${neighbour.edge} of rank ${rank} no element would go: exchange at least one point`,
+          `over edge ${neighbor.edge} of rank ${rank} no element would go: exchange at least one point`,
         );
       const stride = roundUp(length * dtypes[dtype].bytes, STRIDE);
-      buffers.push(
-        Object.freeze({ rank, edge: neighbour.edge, length, byteOffset: bytes, stride }),
-      );
+      buffers.push(Object.freeze({ rank, edge: neighbor.edge, length, byteOffset: bytes, stride }));
       // Each buffer has whole pages of its own, because drivers pin no less than a page.
       bytes += roundUp(2 * stride, PAGE);
     }
@@ -132,7 +132,8 @@ export function layOutExchange(
     kind: KIND,
     id: randomUUID(),
     ranks: topology.ranks,
-    neighbours,
+    neighbors,
+    neighbours: neighbors,
     ...plain,
     dtype,
     buffers: Object.freeze(buffers),
@@ -202,12 +203,12 @@ export function bufferView(
 }
 
 /**
- * Returns the specifications of a rank's transformer for one neighbour, with the ranges that leave
+ * Returns the specifications of a rank's transformer for one neighbor, with the ranges that leave
  * and arrive over the edge.
  */
 export function exchangeSpecs(
   { x, y, points }: Pick<SharedHaloExchange, 'x' | 'y' | 'points'>,
-  { edge, clockwiseRotation }: HaloNeighbour,
+  { edge, clockwiseRotation }: HaloNeighbor,
 ): [x: HaloExchangeSpec[], y: HaloExchangeSpec[] | null] {
   const specsOf = (list: readonly QuantityHaloOptions[]) =>
     list.map((options) => {
@@ -245,27 +246,31 @@ function plainSpecs(
 }
 
 function checkTopology(
-  topology: Pick<HaloTopology, 'ranks' | 'neighbours'>,
-): readonly (readonly HaloNeighbour[])[] {
+  topology: HaloExchangeOptions['topology'],
+): readonly (readonly HaloNeighbor[])[] {
   if (typeof topology !== 'object' || topology === null)
     throw typeError(
-      `topology is { ranks, neighbours }, as periodicTopology() makes it; got ${describeValue(topology)}`,
+      `topology is { ranks, neighbors }, as periodicTopology() makes it; got ${describeValue(topology)}`,
     );
-  const { ranks, neighbours } = topology;
+  const { ranks, neighbors, neighbours = neighbors } = topology as HaloTopology;
+  if (neighbors !== undefined && neighbours !== neighbors)
+    throw typeError(
+      'topology: neighbours is the old name of neighbors, and both are given; give neighbors only',
+    );
   checkCount('ranks', ranks);
   if (!Array.isArray(neighbours) || neighbours.length !== ranks)
     throw rangeError(
-      `neighbours has a list for each of ${ranks} ranks, got ${describeValue(neighbours)}`,
+      `neighbors has a list for each of ${ranks} ranks, got ${describeValue(neighbours)}`,
     );
-  const plain = neighbours.map((list: readonly HaloNeighbour[], rank) => {
+  const plain = neighbours.map((list: readonly HaloNeighbor[], rank) => {
     if (!Array.isArray(list))
-      throw typeError(`neighbours of rank ${rank} is an array, got ${describeValue(list)}`);
+      throw typeError(`neighbors of rank ${rank} is an array, got ${describeValue(list)}`);
     return Object.freeze(
       list.map(({ edge, rank: other, edgeThere, clockwiseRotation }, at) => {
         checkCount(`rank beyond edge ${edge} of rank ${rank}`, other, 0, ranks - 1);
         if (list.findIndex((each) => each.edge === edge) !== at)
           throw rangeError(
-            `rank ${rank} has two neighbours over edge ${edge}: a buffer has one sender`,
+            `rank ${rank} has two neighbors over edge ${edge}: a buffer has one sender`,
           );
         return Object.freeze({ edge, rank: other, edgeThere, clockwiseRotation });
       }),
@@ -276,23 +281,23 @@ function checkTopology(
 }
 
 /**
- * Returns the neighbour's own view of this edge. Exchange-2 depends on it. Throws RangeError if the
- * neighbours are not mutual.
+ * Returns the neighbor's own view of this edge. Exchange-2 depends on it. Throws RangeError if the
+ * neighbors are not mutual.
  */
 function mirror(
-  all: readonly (readonly HaloNeighbour[])[],
+  all: readonly (readonly HaloNeighbor[])[],
   rank: number,
-  to: HaloNeighbour,
-): HaloNeighbour {
+  to: HaloNeighbor,
+): HaloNeighbor {
   const back = all[to.rank]?.find(({ edge }) => edge === to.edgeThere);
   const turns = to.clockwiseRotation + (back?.clockwiseRotation ?? 0);
   if (back?.rank === rank && back.edgeThere === to.edge && turns % 4 === 0) return back;
-  const said = back
+  const reported = back
     ? `rank ${back.rank}'s edge ${back.edgeThere}, turned ${back.clockwiseRotation} times`
     : 'nobody';
   throw rangeError(
-    `neighbours are mutual: over edge ${to.edge} rank ${rank} meets rank ${to.rank}'s edge ${to.edgeThere}, turned ` +
-      `${to.clockwiseRotation} times, but that edge meets ${said}`,
+    `neighbors are mutual: over edge ${to.edge} rank ${rank} meets rank ${to.rank}'s edge ${to.edgeThere}, turned ` +
+      `${to.clockwiseRotation} times, but that edge meets ${reported}`,
   );
 }
 

@@ -16,7 +16,7 @@ export interface QuantityHaloOptions {
   /** halo points on each side of the horizontal dimensions */
   nPoints: number;
   shape: readonly number[];
-  /** elements between neighbours of each dimension (default: row-major) */
+  /** elements between neighbors of each dimension (default: row-major) */
   strides?: readonly number[];
   /** bytes of an element, which must be the dtype's */
   itemsize?: number;

@@ -1,18 +1,21 @@
-/** Neighbours of ranks on a periodic plane and on the six faces of a cube, split over ranks. */
+/** Neighbors of ranks on a periodic plane and on the six faces of a cube, split over ranks. */
 
 import { checkCount, checkKeys, describeValue } from '../../base/checks.ts';
 import { rangeError, typeError } from '../../base/errors.ts';
 import { type Edge, edgeSteps, edges } from './edges.ts';
 
-export interface HaloNeighbour {
-  /** this rank's edge, over which data leaves for this neighbour and arrives from it */
+export interface HaloNeighbor {
+  /** this rank's edge, over which data leaves for this neighbor and arrives from it */
   readonly edge: Edge;
   readonly rank: number;
-  /** the neighbour's edge, at which this rank's data arrives and over which the neighbour sends */
+  /** the neighbor's edge, at which this rank's data arrives and over which the neighbor sends */
   readonly edgeThere: Edge;
   /** packClockwiseRotation of the data that this rank sends, 0 to 3 */
   readonly clockwiseRotation: number;
 }
+
+/** @deprecated `HaloNeighbor`, until 0.5 */
+export type HaloNeighbour = HaloNeighbor;
 
 /** The position of a rank's part: columns count along x, rows along y. */
 export interface HaloPlace {
@@ -31,16 +34,18 @@ export interface HaloTopology {
   readonly layout: readonly [columns: number, rows: number];
   readonly places: readonly HaloPlace[];
   /**
-   * neighbours of each rank, edges before corners. A rank can occur more than once, and can be its
-   * own neighbour
+   * neighbors of each rank, edges before corners. A rank can occur more than once, and can be its
+   * own neighbor
    */
-  readonly neighbours: readonly (readonly HaloNeighbour[])[];
+  readonly neighbors: readonly (readonly HaloNeighbor[])[];
+  /** @deprecated `neighbors`, until 0.5: the same lists */
+  readonly neighbours: readonly (readonly HaloNeighbor[])[];
 }
 
 export interface PeriodicTopologyOptions {
-  /** one number is a ring along i, for arrays without j, with neighbours over E and W alone */
+  /** one number is a ring along i, for arrays without j, with neighbors over E and W alone */
   layout: readonly [columns: number, rows: number] | readonly [columns: number];
-  /** with diagonal neighbours (default: true) */
+  /** with diagonal neighbors (default: true) */
   corners?: boolean;
 }
 
@@ -69,9 +74,9 @@ export interface CubedSphereTopologyOptions {
 }
 
 /**
- * Returns six faces, arranged as in `cubeFaces`. Neighbours across an edge between faces may be
+ * Returns six faces, arranged as in `cubeFaces`. Neighbors across an edge between faces may be
  * turned relative to each other. At the cube's eight corners, where three faces meet, ranks have no
- * diagonal neighbour. Every rank has as many cells along x as along y, and all ranks have equally
+ * diagonal neighbor. Every rank has as many cells along x as along y, and all ranks have equally
  * many. The reason is that columns of one rank are adjacent to rows of the other where the axes
  * turn. For the same reason a scalar has both interface dimensions or neither, and the y component
  * of a vector has the interface dimension that x lacks.
@@ -130,9 +135,9 @@ type Step = readonly [x: number, y: number];
  * The part one step away. Its axes are `turns` counter-clockwise quarter turns from those of the
  * first part.
  */
-type Beside = { place: HaloPlace; turns: number } | null;
+type NeighborOf = { place: HaloPlace; turns: number } | null;
 
-function overCube({ face, column, row }: HaloPlace, [stepX, stepY]: Step, n: number): Beside {
+function overCube({ face, column, row }: HaloPlace, [stepX, stepY]: Step, n: number): NeighborOf {
   const [toColumn, toRow] = [column + stepX, row + stepY];
   const [outX, outY] = [toColumn, toRow].map((at) => (at < 0 ? -1 : at < n ? 0 : 1)) as [
     number,
@@ -167,7 +172,7 @@ function topology(
   faces: number,
   [columns, rows]: readonly [number, number],
   crossed: readonly Edge[],
-  beside: (place: HaloPlace, step: Step) => Beside,
+  sibling: (place: HaloPlace, step: Step) => NeighborOf,
 ): HaloTopology {
   const ranks = faces * columns * rows;
   const rankAt = ({ face, column, row }: HaloPlace) => (face * rows + row) * columns + column;
@@ -178,11 +183,11 @@ function topology(
       row: Math.floor(rank / columns) % rows,
     }),
   );
-  const neighbours = places.map((place) =>
+  const neighbors = places.map((place) =>
     Object.freeze(
-      crossed.flatMap((edge): HaloNeighbour[] => {
+      crossed.flatMap((edge): HaloNeighbor[] => {
         const [x, y] = edgeSteps[edge];
-        const found = beside(place, [x, y]);
+        const found = sibling(place, [x, y]);
         if (found === null) return [];
         const edgeThere = edgeOf(turned([-x, -y], found.turns));
         return [
@@ -200,7 +205,8 @@ function topology(
     ranks,
     layout: Object.freeze([columns, rows] as const),
     places: Object.freeze(places),
-    neighbours: Object.freeze(neighbours),
+    neighbors: Object.freeze(neighbors),
+    neighbours: neighbors,
   });
 }
 
@@ -210,7 +216,7 @@ function crossedEdges(corners: boolean | undefined): readonly Edge[] {
   return corners === false ? edges.filter((edge) => edge.length === 1) : edges;
 }
 
-/** Bounds the memory of a topology, which has a place and a list of neighbours for each rank. */
+/** Bounds the memory of a topology, which has a place and a list of neighbors for each rank. */
 const MAX_RANKS = 2 ** 20;
 
 function checkLayout(layout: readonly [number, number]): readonly [number, number] {

@@ -1,6 +1,6 @@
 /**
- * Packs parts of many arrays into one buffer, which a rank sends to one neighbour, and unpacks
- * another buffer, which it gets from that neighbour, into them. NDSL's HaloDataTransformer, whose
+ * Packs parts of many arrays into one buffer, which a rank sends to one neighbor, and unpacks
+ * another buffer, which it gets from that neighbor, into them. NDSL's HaloDataTransformer, whose
  * CPU and GPU classes are `…Host` and `…Device`.
  */
 import { answered } from '../../base/addon.ts';

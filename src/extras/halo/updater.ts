@@ -1,12 +1,12 @@
 /**
- * The halo exchange of one rank with its neighbours, which are other threads of this process, or
+ * The halo exchange of one rank with its neighbors, which are other threads of this process, or
  * ranks of the same one. The call of start() sends, and that of wait() receives, so that the caller
  * can compute in between. The rank itself is rank.ts.
  */
 import { checkCount, checkKeys } from '../../base/checks.ts';
 import { stateError } from '../../base/errors.ts';
 import type { Device } from '../../device/device.ts';
-import { LOOK_ELSEWHERE_MS, lookElsewhere } from '../../shm/exchange-control.ts';
+import { LOOK_ELSEWHERE_MS, pollElsewhere } from '../../shm/exchange-control.ts';
 import {
   checkSignal,
   checkTimeout,
@@ -75,7 +75,7 @@ export class HaloUpdater implements Disposable {
   }
 
   /**
-   * Packs the data for every neighbour and returns without waiting. After that the arrays' compute
+   * Packs the data for every neighbor and returns without waiting. After that the arrays' compute
    * domains may change (on a device: by work enqueued on the current stream later). Takes one
    * quantity per specification. Throws, without any effect, for other quantities and
    * (ERR_HOTSLOT_STATE_BUSY) while an exchange is under way. A DeviceError while it packs fails the
@@ -88,7 +88,7 @@ export class HaloUpdater implements Disposable {
   /**
    * Sends the data of start() if the device has packed it by now. Returns true if it is sent, or if
    * no exchange is under way. Every wait does this first. Call it during long computations on a
-   * device, so that the neighbours need not wait.
+   * device, so that the neighbors need not wait.
    */
   progress(): boolean {
     return this.#inside.progress();
@@ -108,14 +108,14 @@ export class HaloUpdater implements Disposable {
     const park = async (seen: number, left: number) => {
       // A wake-up by another process costs a turn of the event loop, so this polls for data that is
       // about to arrive.
-      if (this.#elsewhere && lookElsewhere(bell, seen, Math.min(left, TURN_LOOK_MS))) return;
+      if (this.#elsewhere && pollElsewhere(bell, seen, Math.min(left, TURN_LOOK_MS))) return;
       const rung = bell.parkAsync(seen, Math.min(left, MAX_PARK_MS));
       const packing = packingRank();
       await (packing ? Promise.race([rung, packing.carrier.awaitPacked(left)]) : rung);
     };
     this.#waiting = true;
     try {
-      return await waitFor(bell, () => this.#inside.look(caller), { ...options, park });
+      return await waitFor(bell, () => this.#inside.advance(caller), { ...options, park });
     } finally {
       this.#waiting = false;
     }
@@ -137,10 +137,10 @@ export class HaloUpdater implements Disposable {
       if (!this.#inside.sent) carrier.awaitPackedSync(left);
       else if (packing) packing.carrier.awaitPackedSync(Math.min(left, OTHERS_SLICE_MS));
       else if (!this.#elsewhere) bell.park(seen, Math.min(left, MAX_PARK_MS), LOOK_MS);
-      else if (!lookElsewhere(bell, seen, Math.min(left, LOOK_ELSEWHERE_MS)))
+      else if (!pollElsewhere(bell, seen, Math.min(left, LOOK_ELSEWHERE_MS)))
         bell.parkNative(seen, Math.min(left, MAX_PARK_MS));
     };
-    return waitForSync(bell, () => this.#inside.look(caller), {
+    return waitForSync(bell, () => this.#inside.advance(caller), {
       ...options,
       instead: 'wait()',
       park,
@@ -180,7 +180,7 @@ export class HaloUpdater implements Disposable {
   }
 
   /**
-   * Leaves the exchange. It may be called twice. Neighbours get the data that was sent before, and
+   * Leaves the exchange. It may be called twice. Neighbors get the data that was sent before, and
    * this rank's part of an exchange under way if it is packed by now. A rank that still waits for
    * more throws.
    */

@@ -81,7 +81,7 @@ export class Identity extends NamedLinop {
 }
 
 /**
- * Operators in the order in which they run. Neighbours must agree in shape and device. The tensor
+ * Operators in the order in which they run. Neighbors must agree in shape and device. The tensor
  * between two operators is closed as soon as the second one is enqueued: device memory lasts as
  * long as the work that uses it.
  */

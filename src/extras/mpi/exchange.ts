@@ -5,7 +5,7 @@
 import { dtypes } from '../../base/dtype.ts';
 import { rangeError } from '../../base/errors.ts';
 import {
-  groupWords,
+  groupControlWords,
   LETTER_BYTES,
   layOutGroup,
   routeOf,
@@ -80,9 +80,9 @@ export function haloElsewhere(
       bell,
     });
   });
-  const { ranks, neighbours, x, y, points, dtype } = shared;
+  const { ranks, neighbors, x, y, points, dtype } = shared;
   const buffers = shared.buffers.map(({ rank, edge, length, byteOffset, stride }) => {
-    const sender = neighbours[rank]!.find((each) => each.edge === edge)!.rank;
+    const sender = neighbors[rank]!.find((each) => each.edge === edge)!.rank;
     return { reader: rank, sender, byteOffset, stride, bytes: length * dtypes[dtype].bytes };
   });
   const widest = Math.max(0, ...buffers.map(({ bytes }) => bytes));
@@ -102,7 +102,10 @@ export function haloElsewhere(
   };
   return {
     shared,
-    exchange: new ExchangeElsewhere({ ...laid, facts: { ranks, neighbours, x, y, points } }),
+    exchange: new ExchangeElsewhere({
+      ...laid,
+      facts: { ranks, neighbours: neighbors, x, y, points },
+    }),
   };
 }
 
@@ -125,7 +128,7 @@ export function groupElsewhere(
       const byteOffset = 2 * stride * routeOf(processes, reader, sender);
       return { reader, sender, byteOffset, stride, bytes: LETTER_BYTES + 4 * parameters };
     });
-  const words = groupWords(shared);
+  const words = groupControlWords(shared);
   const laid = {
     what: 'a learner group',
     user: 'LearnerGroup',
@@ -210,7 +213,7 @@ export class ExchangeElsewhere {
   }
 
   /** Sends the reason to the other processes if the exchange failed here first. */
-  tellNote(native: Ranks, job: number): void {
+  postNote(native: Ranks, job: number): void {
     const { failure } = this.#words;
     if (this.#noted || failure === null) return;
     this.#noted = true;
@@ -218,7 +221,7 @@ export class ExchangeElsewhere {
   }
 
   /** Reports that a rank here has left. A failed rank has sent its reason before. */
-  tellLeft(native: Ranks, job: number, rank: number, state: number, exchange: number): void {
+  postLeft(native: Ranks, job: number, rank: number, state: number, exchange: number): void {
     native.send(job, written({ kind: 'left', rank, state, exchange }));
   }
 

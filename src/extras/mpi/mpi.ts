@@ -202,7 +202,7 @@ class Inside {
     if (this.#closing.begun) return Promise.reject(closedError('this MpiProcess'));
     return this.#inTurn(async () => {
       await this.#agree('a gathering', bytes.length);
-      return this.#asked((token) => this.#native.agree(token, bytes));
+      return this.#request((token) => this.#native.agree(token, bytes));
     });
   }
 
@@ -218,9 +218,9 @@ class Inside {
     return this.#closing.once(() =>
       this.#inTurn(async () => {
         if (this.#failed) return;
-        await this.#asked((token) => this.#native.drain(token));
+        await this.#request((token) => this.#native.drain(token));
         await this.#agree('the end', null);
-        await this.#asked((token) => this.#native.close(token));
+        await this.#request((token) => this.#native.close(token));
       }).catch((error: unknown) => {
         // The other processes made another call, so close() can be tried again.
         this.#closing.retry();
@@ -230,7 +230,7 @@ class Inside {
   }
 
   async #agree(what: string, facts: unknown): Promise<void> {
-    checkAgreed(await this.#asked((token) => this.#native.agree(token, recordOf(what, facts))));
+    checkAgreed(await this.#request((token) => this.#native.agree(token, recordOf(what, facts))));
   }
 
   /**
@@ -243,7 +243,7 @@ class Inside {
     return done;
   }
 
-  #asked(ask: (token: number) => void): Promise<Uint8Array> {
+  #request(ask: (token: number) => void): Promise<Uint8Array> {
     const token = ++this.#token;
     const answer = new Promise<Uint8Array>((resolve, reject) =>
       this.#waiting.set(token, { resolve, reject }),
@@ -261,8 +261,8 @@ class Inside {
 
   #hear(kind: number, job: number, a: number, b: number, c: number, bytes: Uint8Array): void {
     const exchange = this.#exchanges.get(job);
-    if (kind === Notice.note) exchange?.tellNote(this.#native, job);
-    else if (kind === Notice.left) exchange?.tellLeft(this.#native, job, a, b, c);
+    if (kind === Notice.note) exchange?.postNote(this.#native, job);
+    else if (kind === Notice.left) exchange?.postLeft(this.#native, job, a, b, c);
     else if (kind === Notice.mail) exchange?.hear(this.#native, job, bytes);
     else exchange?.wake(a);
   }

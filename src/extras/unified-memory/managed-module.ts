@@ -9,9 +9,9 @@ import { CpuTensor } from '../../device/cpu-tensor.ts';
 import { type Stream, Tensor } from '../../device/device.ts';
 import { hasParameters } from '../../device/parameters.ts';
 import {
+  asText,
   checkLocation,
-  inWords,
-  isNothing,
+  isEmpty,
   type MaybeTensor,
   poolAdvice,
   prefer,
@@ -81,7 +81,7 @@ function each(
   let bytes = 0;
   parts.forEach(({ name, tensor, start, end }, i) => {
     const range = new Tensor(tensor.storage, [end - start], 'uint8', start);
-    act(range, () => `${name}, ${inWords(tensor)}, in a range of ${range.bytes} bytes`, i);
+    act(range, () => `${name}, ${asText(tensor)}, in a range of ${range.bytes} bytes`, i);
     bytes += range.bytes;
   });
   return bytes;
@@ -136,7 +136,7 @@ function* pairs(
 }
 
 function partOf(what: string, name: string, t: MaybeTensor, device: number): Part | null {
-  if (isNothing(t) || t instanceof CpuTensor || ArrayBuffer.isView(t)) return null;
+  if (isEmpty(t) || t instanceof CpuTensor || ArrayBuffer.isView(t)) return null;
   if (!(t instanceof Tensor))
     throw typeError(`${what}: ${name} must be a tensor or null, got ${describeValue(t)}`);
   if (t.closed) throw closedError(`${what}: the memory of ${name}, ${shapeOf(t)} ${t.dtype},`);

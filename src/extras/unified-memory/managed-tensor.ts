@@ -32,12 +32,12 @@ export interface PrefetchOptions {
  * functions below.
  */
 export function prefetchManagedTensor(t: MaybeTensor, options: PrefetchOptions): void {
-  if (isNothing(t)) return;
+  if (isEmpty(t)) return;
   const tensor = checkManaged('prefetchManagedTensor', t);
   checkKeys('prefetchManagedTensor', options, ['device', 'stream']);
   const { device, stream } = options;
   checkLocation(tensor.device.family, device, -1);
-  prefetch(tensor, device, streamFor(tensor.device, stream), () => inWords(tensor));
+  prefetch(tensor, device, streamFor(tensor.device, stream), () => asText(tensor));
 }
 
 /**
@@ -48,11 +48,11 @@ export function adviseManagedTensorPreferredLocation(
   t: MaybeTensor,
   options: { device: number },
 ): void {
-  if (isNothing(t)) return;
+  if (isEmpty(t)) return;
   const tensor = checkManaged('adviseManagedTensorPreferredLocation', t);
   checkKeys('adviseManagedTensorPreferredLocation', options, ['device']);
   checkLocation(tensor.device.family, options.device, -1);
-  prefer(tensor, options.device, () => inWords(tensor));
+  prefer(tensor, options.device, () => asText(tensor));
 }
 
 /**
@@ -60,14 +60,14 @@ export function adviseManagedTensorPreferredLocation(
  * as prefetchManagedTensor does.
  */
 export function adviseManagedTensorAccessedBy(t: MaybeTensor, options: { device: number }): void {
-  if (isNothing(t)) return;
+  if (isEmpty(t)) return;
   const tensor = checkManaged('adviseManagedTensorAccessedBy', t);
   checkKeys('adviseManagedTensorAccessedBy', options, ['device']);
   const { device: accessedBy } = options;
   checkLocation(tensor.device.family, accessedBy, 0);
   named(
     () => tensor.device.advise(tensor, { accessedBy }),
-    () => `advice that device ${accessedBy} accesses ${inWords(tensor)}`,
+    () => `advice that device ${accessedBy} accesses ${asText(tensor)}`,
   );
 }
 
@@ -90,7 +90,7 @@ export function prefer(tensor: Tensor, preferredLocation: number, words: () => s
   );
 }
 
-export function isNothing(t: unknown): boolean {
+export function isEmpty(t: unknown): boolean {
   if (t === null || t === undefined) return true;
   if (t instanceof Tensor || t instanceof CpuTensor) return t.size === 0;
   return Array.isArray(t) || ArrayBuffer.isView(t)
@@ -100,7 +100,7 @@ export function isNothing(t: unknown): boolean {
 
 function checkManaged(what: string, t: unknown): Tensor {
   if (!(t instanceof Tensor))
-    throw typeError(`${what} takes a tensor in managed memory, got ${otherInWords(t)}`);
+    throw typeError(`${what} takes a tensor in managed memory, got ${otherAsText(t)}`);
   t.checkOpen();
   if (!t.storage.managed)
     throw typeError(
@@ -146,11 +146,11 @@ export const shapeOf = (tensor: { shape: readonly number[] }) =>
   tensor.shape.join('×') || 'a scalar';
 
 /** Returns shape, dtype, bytes and address as text for errors. */
-export function inWords(tensor: Tensor): string {
+export function asText(tensor: Tensor): string {
   const address = (nativeMemory().address(tensor.handle) + tensor.byteOffset).toString(16);
   return `${shapeOf(tensor)} ${tensor.dtype} (${tensor.spanBytes} bytes at 0x${address})`;
 }
 
-function otherInWords(t: unknown): string {
+function otherAsText(t: unknown): string {
   return t instanceof CpuTensor ? `a cpu tensor of ${shapeOf(t)} ${t.dtype}` : describeValue(t);
 }

@@ -102,16 +102,16 @@ function timedOut(timeoutMs: number, stdout: string): Outcome {
 }
 
 function outcomeOf({ code, signal, stdout, stderr, failed }: Ended): Outcome {
-  const reasons = readTold(stdout);
+  const reasons = readReasons(stdout);
   const complete = silent(reasons) === '';
   if (code === 0 && complete) return { error: null, reasons };
   let how = failed
     ? 'could not be started'
     : `ended with ${signal === null ? `code ${code}` : `signal ${signal}`}`;
   if (!complete && !failed) how += ` ${where(stdout)}`;
-  const said = failed?.message ?? lastError(stderr) ?? 'it printed no errors';
+  const reported = failed?.message ?? lastError(stderr) ?? 'it printed no errors';
   return {
-    error: new UnifiedMemoryUnsupportedError(`the probe of managed memory ${how}: ${said}`),
+    error: new UnifiedMemoryUnsupportedError(`the probe of managed memory ${how}: ${reported}`),
     reasons: {},
   };
 }
@@ -134,7 +134,7 @@ function linesOf<T>(stdout: string, key: string): T[] {
   return lines.map((line) => JSON.parse(line) as T);
 }
 
-function readTold(stdout: string): Reasons {
+function readReasons(stdout: string): Reasons {
   return Object.fromEntries(
     linesOf<ProbeResult>(stdout, 'family').map(({ family, reason }) => [family, reason]),
   );
@@ -146,11 +146,11 @@ function readTold(stdout: string): Reasons {
  */
 function tried(stdout: string): string | undefined {
   const last = linesOf<Trying>(stdout, 'trying').at(-1)?.trying;
-  return last && readTold(stdout)[familyOf(last)] === undefined ? last : undefined;
+  return last && readReasons(stdout)[familyOf(last)] === undefined ? last : undefined;
 }
 
 function where(stdout: string): string {
-  const [device, reasons] = [tried(stdout), readTold(stdout)];
+  const [device, reasons] = [tried(stdout), readReasons(stdout)];
   if (device) return `while it tried managed memory on ${device}`;
   if (Object.keys(reasons).length === 0) return 'before the devices were listed';
   const missing = silent(reasons);

@@ -2,14 +2,16 @@
  * The common part of learners with an actor and critics: inputs, targets, critics' steps, and their
  * order.
  */
+
 import { outsideBox } from '../../base/action-space.ts';
+import { savedName } from '../../base/old-names.ts';
 import type { Device, Stream, Tensor } from '../../device/device.ts';
 import { guardConstruction, own } from '../../device/owner.ts';
 import { ACTOR_CRITIC_RATE, Adam } from '../adam.ts';
 import { type Columns, discountsOf, type Rows } from '../batch.ts';
-import { begin, Learner, type LearnerSettings, type StepContext } from '../learner.ts';
+import { installHooks, Learner, type LearnerSettings, type StepContext } from '../learner.ts';
 import type { Network, NetworkWorkspace } from '../network/network.ts';
-import { Normaliser } from '../normaliser.ts';
+import { Normalizer } from '../normalizer.ts';
 import { ops } from '../ops/index.ts';
 import { adamParts, networkParts, type Part, tensorParts } from '../state.ts';
 import type { Draw, UpdateOptions } from '../update-options.ts';
@@ -22,7 +24,7 @@ import {
   actorSettings,
   criticNetwork,
   everyOf,
-  optimiserOf,
+  optimizerOf,
 } from './options.ts';
 import { boxOf } from './squashed-gaussian.ts';
 
@@ -91,7 +93,7 @@ export interface CriticCore {
 
 /** Both are for the learners that extend ActorCritic. */
 export let criticCoreOf: (learner: ActorCritic) => CriticCore;
-export let beginWithHooks: (learner: ActorCritic, ways: ActorHooks) => void;
+export let installActorHooks: (learner: ActorCritic, hooks: ActorHooks) => void;
 
 export abstract class ActorCritic extends Learner {
   /** description of the actor's network */
@@ -103,17 +105,17 @@ export abstract class ActorCritic extends Learner {
   readonly published: Floats;
   /** the actor's flat vector, the first part of `published` */
   readonly parameters: Floats;
-  readonly actorOptimiser: Adam;
-  readonly criticOptimiser: Adam;
-  readonly normaliser: Normaliser | undefined;
+  readonly actorOptimizer: Adam;
+  readonly criticOptimizer: Adam;
+  readonly normalizer: Normalizer | undefined;
   readonly #common: CriticCore;
-  #ways!: ActorHooks;
+  #hooks!: ActorHooks;
   readonly #input: Floats;
   readonly #nextInput: Floats;
   readonly #discounts: Floats;
   readonly #rewards: Floats;
-  readonly #seen: Floats;
-  readonly #nextSeen: Floats;
+  readonly #normalizedObs: Floats;
+  readonly #normalizedNextObs: Floats;
   readonly #options: ActorCriticOptions;
   readonly #every: { target: number; actor: number };
   readonly #tau: number;
@@ -121,25 +123,40 @@ export abstract class ActorCritic extends Learner {
 
   static {
     criticCoreOf = (learner) => learner.#common;
-    beginWithHooks = (learner, ways) => {
-      learner.#ways = ways;
-      begin(learner, {
+    installActorHooks = (learner, hooks) => {
+      learner.#hooks = hooks;
+      installHooks(learner, {
         events: {
           q: learner.#common.critics.gradient.size,
           ...Object.fromEntries(
-            ways.events.map((event) => [
+            hooks.events.map((event) => [
               event,
               event.startsWith('actor') ? learner.parameters.size : 1,
             ]),
           ),
         },
-        step: (...told) => learner.#step(...told),
-        report: (...told) => learner.#report(...told),
-        watched: () => learner.#watched(ways.events),
-        parts: () => [...learner.#parts(), ...(ways.parts?.() ?? [])],
-        restored: (stream) => ways.restored?.(stream),
+        step: (...args) => learner.#step(...args),
+        report: (...args) => learner.#report(...args),
+        watched: () => learner.#watched(hooks.events),
+        parts: () => [...learner.#parts(), ...(hooks.parts?.() ?? [])],
+        restored: (stream) => hooks.restored?.(stream),
       });
     };
+  }
+
+  /** @deprecated `actorOptimizer`, until 0.5 */
+  get actorOptimiser(): Adam {
+    return this.actorOptimizer;
+  }
+
+  /** @deprecated `criticOptimizer`, until 0.5 */
+  get criticOptimiser(): Adam {
+    return this.criticOptimizer;
+  }
+
+  /** @deprecated `normalizer`, until 0.5 */
+  get normaliser(): Normalizer | undefined {
+    return this.normalizer;
   }
 
   protected constructor(
@@ -168,7 +185,7 @@ export abstract class ActorCritic extends Learner {
       rewardScale,
       seed,
       firstUpdate,
-      normaliser,
+      normalizer,
       actorValue,
     } = actorCriticOptions(what, options, how.keys);
     const every = {
@@ -216,20 +233,20 @@ export abstract class ActorCritic extends Learner {
     const width = (criticObsDim ?? obsDim) + actionDim;
     using construction = guardConstruction(this);
     const numbers = allocate(how.numbers);
-    this.published = allocate(size + (normaliser ? 2 * obsDim : 0));
-    this.parameters = this.published.view({ shape: [size] }).write(this.actor.initialise(seed));
-    this.normaliser =
-      normaliser &&
+    this.published = allocate(size + (normalizer ? 2 * obsDim : 0));
+    this.parameters = this.published.view({ shape: [size] }).write(this.actor.initialize(seed));
+    this.normalizer =
+      normalizer &&
       own(
         this,
-        new Normaliser(
+        new Normalizer(
           device,
           {
             size: obsDim,
             rows: batchSize,
             published: this.published.view({ shape: [2 * obsDim], offset: size }),
           },
-          normaliser,
+          normalizer,
         ),
       );
     const clipped = clippedDouble;
@@ -248,20 +265,20 @@ export abstract class ActorCritic extends Learner {
           rows: batchSize,
           seed: seed + 1,
           actorValue: value,
-          words: numbers.view({ shape: [2] }),
+          numbers: numbers.view({ shape: [2] }),
         },
-        optimiserOf('criticOptimiser', options.criticOptimiser, options.maxGradNorm),
+        optimizerOf('criticOptimizer', options.criticOptimizer, options.maxGradNorm),
       ),
     );
-    this.criticOptimiser = made.optimiser;
-    const actorOptimiser = optimiserOf(
-      'actorOptimiser',
-      options.actorOptimiser,
+    this.criticOptimizer = made.optimizer;
+    const actorOptimizer = optimizerOf(
+      'actorOptimizer',
+      options.actorOptimizer,
       options.maxGradNorm,
     );
-    this.actorOptimiser = own(
+    this.actorOptimizer = own(
       this,
-      new Adam(device, this.parameters, actorOptimiser, ACTOR_CRITIC_RATE),
+      new Adam(device, this.parameters, actorOptimizer, ACTOR_CRITIC_RATE),
     );
     this.#input = allocate(batchSize, width);
     this.#nextInput = allocate(batchSize, width);
@@ -280,8 +297,8 @@ export abstract class ActorCritic extends Learner {
     };
     this.#discounts = allocate(batchSize, 1);
     this.#rewards = allocate(batchSize, 1);
-    this.#seen = allocate(batchSize, obsDim);
-    this.#nextSeen = allocate(batchSize, obsDim);
+    this.#normalizedObs = allocate(batchSize, obsDim);
+    this.#normalizedNextObs = allocate(batchSize, obsDim);
     construction.done();
   }
 
@@ -310,20 +327,20 @@ export abstract class ActorCritic extends Learner {
   }
 
   #step(stream: Stream, columns: Columns, context: StepContext): void {
-    const { normaliser } = this;
+    const { normalizer } = this;
     const { critics, numbers, actions } = this.#common;
-    const ways = this.#ways;
+    const hooks = this.#hooks;
     let [obs, nextObs] = [columns.obs as Floats, columns.nextObs as Floats];
-    if (normaliser) {
-      normaliser.update(stream, obs);
-      normaliser.apply(stream, this.#seen, obs);
-      normaliser.apply(stream, this.#nextSeen, nextObs);
-      [obs, nextObs] = [this.#seen, this.#nextSeen];
+    if (normalizer) {
+      normalizer.update(stream, obs);
+      normalizer.apply(stream, this.#normalizedObs, obs);
+      normalizer.apply(stream, this.#normalizedNextObs, nextObs);
+      [obs, nextObs] = [this.#normalizedObs, this.#normalizedNextObs];
     }
     this.#observe(stream, this.#input, columns.criticObs ?? obs);
     this.#observe(stream, this.#nextInput, columns.nextCriticObs ?? nextObs);
     ops.convert(stream, actions, columns.actions as Floats);
-    const cost = ways.nextActions(stream, nextObs, this.#actionsIn(this.#nextInput), context);
+    const cost = hooks.nextActions(stream, nextObs, this.#actionsIn(this.#nextInput), context);
     let rewards = columns.rewards as Floats;
     if (this.#rewardScale !== 1) {
       ops.convert(stream, this.#rewards, rewards, { scale: this.#rewardScale });
@@ -332,19 +349,19 @@ export abstract class ActorCritic extends Learner {
     const discounts = discountsOf(stream, this.#discounts, columns, this.#options.gamma ?? 0.99);
     critics.aim(stream, this.#nextInput, { rewards, discounts, cost });
     critics.measure(stream, this.#input, columns.weights, columns.priorities);
-    const { gradient, optimiser } = critics;
-    context.record('q', () => ({ loss: numbers.view({ shape: [1] }), gradient, optimiser }));
+    const { gradient, optimizer } = critics;
+    context.record('q', () => ({ loss: numbers.view({ shape: [1] }), gradient, optimizer }));
     critics.step(stream);
-    ways.criticsStepped?.(stream, context);
-    if (context.phase % this.#every.actor === 0) ways.actorStep(stream, obs, context);
+    hooks.criticsStepped?.(stream, context);
+    if (context.phase % this.#every.actor === 0) hooks.actorStep(stream, obs, context);
     if (context.phase % this.#every.target !== 0) return;
     critics.follow(stream, this.#tau);
-    ways.follow?.(stream, this.#tau);
+    hooks.follow?.(stream, this.#tau);
   }
 
   #watched(events: readonly string[]): Watched[] {
     const { critics, gradient, pass } = this.#common;
-    const { steps } = this.actorOptimiser;
+    const { steps } = this.actorOptimizer;
     const turns = events.filter((event) => event.startsWith('actor.'));
     return [
       ...critics.watched(),
@@ -369,12 +386,12 @@ export abstract class ActorCritic extends Learner {
     const { critics, numbers } = this.#common;
     const parts: [string, Part][] = [
       ...networkParts('actor', this.actor, this.parameters),
-      ...adamParts('actorOptimiser', this.actorOptimiser),
+      ...adamParts('actorOptimizer', this.actorOptimizer),
       ...critics.parts(),
       ['numbers', { tensor: numbers }],
     ];
-    if (!this.normaliser) return parts;
-    const { mean, variance, factor, count } = this.normaliser;
-    return [...parts, ...tensorParts('normaliser', { mean, variance, factor, count })];
+    if (!this.normalizer) return parts;
+    const { mean, variance, factor, count } = this.normalizer;
+    return [...parts, ...tensorParts(savedName('normalizer'), { mean, variance, factor, count })];
   }
 }

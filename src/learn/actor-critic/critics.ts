@@ -25,11 +25,11 @@ export class Critics extends Owner {
   readonly parameters: Floats;
   readonly targets: Floats;
   readonly gradient: Floats;
-  readonly optimiser: Adam;
+  readonly optimizer: Adam;
   /**
    * float32 [2], of the last minibatch: the sum of the critics' losses, the mean of their values
    */
-  readonly words: Floats;
+  readonly numbers: Floats;
   /** float32 [rows, 1]: the values of the last pull() */
   readonly value: Floats;
   readonly #rows: number;
@@ -59,10 +59,10 @@ export class Critics extends Owner {
       rows: number;
       actorValue: ActorValue;
       /** float32 [2], owned by the caller */
-      words: Floats;
+      numbers: Floats;
       seed: number;
     },
-    optimiser: AdamOptions,
+    optimizer: AdamOptions,
   ) {
     super('these critics');
     const { network, head, critics, rows, seed } = how;
@@ -72,7 +72,7 @@ export class Critics extends Owner {
     this.#actorValue = how.actorValue;
     const size = network.parameterCount;
     const first = arrayOf('float32', critics * size);
-    for (let j = 0; j < critics; j++) first.set(network.initialise(seed + j), j * size);
+    for (let j = 0; j < critics; j++) first.set(network.initialize(seed + j), j * size);
     const allocate = (...shape: number[]) => own(this, device.allocate({ shape }));
     const each = <T>(make: (j: number) => T): T[] =>
       Array.from({ length: critics }, (_, j) => make(j));
@@ -83,7 +83,7 @@ export class Critics extends Owner {
     this.parameters = allocate(critics * size).write(first);
     this.targets = allocate(critics * size).write(first);
     this.gradient = allocate(critics * size);
-    this.optimiser = own(this, new Adam(device, this.parameters, optimiser, ACTOR_CRITIC_RATE));
+    this.optimizer = own(this, new Adam(device, this.parameters, optimizer, ACTOR_CRITIC_RATE));
     [this.#online, this.#behind, this.#slopes] = [
       over(this.parameters),
       over(this.targets),
@@ -91,7 +91,7 @@ export class Critics extends Owner {
     ];
     this.#passes = each(() => own(this, network.workspace(device, rows, { backward: true })));
     this.#targetPass = own(this, network.workspace(device, rows));
-    this.words = how.words;
+    this.numbers = how.numbers;
     this.value = allocate(rows, 1);
     this.#terms = allocate(rows, 2);
     this.#off = allocate(rows, critics);
@@ -129,7 +129,7 @@ export class Critics extends Owner {
     weights: Floats | undefined,
     priorities: Floats | undefined,
   ): void {
-    const { network, words } = this;
+    const { network, numbers } = this;
     for (let j = 0; j < this.count; j++) {
       const pass = this.#passes[j]!;
       const output = network.forward(stream, this.#online[j]!, input, pass);
@@ -141,19 +141,19 @@ export class Critics extends Owner {
       this.#head.miss(stream, j, output, { ...into, weights: weights ?? this.#one });
       const reals = [1 / this.#rows, j === 0 ? 0 : 1] as const;
       stream.launch('column_sums', {
-        tensors: [words, this.#terms],
+        tensors: [numbers, this.#terms],
         wholes: [this.#rows, 2, 2],
         reals,
       });
       network.backward(stream, this.#online[j]!, input, pass, this.#slopes[j]!);
     }
-    const mean = words.view({ shape: [1], offset: 1 });
+    const mean = numbers.view({ shape: [1], offset: 1 });
     ops.mul(stream, mean, mean, this.#share);
     if (priorities) ops.mean(stream, priorities, this.#off);
   }
 
   step(stream: Stream): void {
-    this.optimiser.step(stream, this.gradient);
+    this.optimizer.step(stream, this.gradient);
   }
 
   /**
@@ -162,20 +162,20 @@ export class Critics extends Owner {
    */
   pull(stream: Stream, input: Floats): Floats {
     const { network, count } = this;
-    const asked = this.#actorValue === 'first' ? 1 : count;
-    const own = (j: number) => (asked === 1 ? this.value : this.#column(this.#values, j));
-    for (let j = 0; j < asked; j++)
+    const given = this.#actorValue === 'first' ? 1 : count;
+    const own = (j: number) => (given === 1 ? this.value : this.#column(this.#values, j));
+    for (let j = 0; j < given; j++)
       this.#head.value(
         stream,
         network.forward(stream, this.#online[j]!, input, this.#passes[j]!),
         own(j),
       );
-    if (asked > 1) ops[this.#actorValue as 'min' | 'mean'](stream, this.value, this.#values);
-    const least = asked > 1 && this.#actorValue === 'min';
+    if (given > 1) ops[this.#actorValue as 'min' | 'mean'](stream, this.value, this.#values);
+    const least = given > 1 && this.#actorValue === 'min';
     // If several critics share the least value, the gradient of each counts.
     if (least) ops.eq(stream, this.#pulls, this.#values, this.value);
     if (least) ops.mul(stream, this.#pulls, this.#pulls, this.#up);
-    for (let j = 0; j < asked; j++) {
+    for (let j = 0; j < given; j++) {
       const pass = this.#passes[j]!;
       const dValue = least ? this.#column(this.#pulls, j) : this.#up;
       this.#head.pull(stream, pass.output, pass.outputGradient, own(j), dValue);
@@ -203,14 +203,14 @@ export class Critics extends Owner {
   }
 
   watched(): Watched[] {
-    const { network, gradient, optimiser } = this;
+    const { network, gradient, optimizer } = this;
     const size = network.parameterCount;
     return this.#passes.map((pass, j) => ({
       event: 'q',
       name: `critics.${j}`,
       network,
       pass,
-      steps: optimiser.steps,
+      steps: optimizer.steps,
       gradient: gradient.view({ shape: [size], offset: j * size }),
     }));
   }
@@ -224,7 +224,7 @@ export class Critics extends Owner {
     return [
       ...named('critics', this.parameters),
       ...named('targets', this.targets),
-      ...adamParts('criticOptimiser', this.optimiser),
+      ...adamParts('criticOptimizer', this.optimizer),
     ];
   }
 }

@@ -6,7 +6,7 @@ import { checkWithin } from '../checks.ts';
 import type { LearnerSettings } from '../learner.ts';
 import { elu, gelu, type Layer, layerNorm, linear, relu, silu, tanh } from '../network/layers.ts';
 import { Network } from '../network/network.ts';
-import { type NormaliserOptions, normaliserOption, normaliserOptions } from '../normaliser.ts';
+import { type NormalizerOptions, normalizerOption, normalizerOptions } from '../normalizer.ts';
 import type { ActorValue } from './critics.ts';
 import type { CriticKind } from './heads.ts';
 import { boxOf } from './squashed-gaussian.ts';
@@ -31,7 +31,9 @@ export interface ActorOptions {
    * parameters. Critics with their own observations (criticObsDim) see those unchanged. Default
    * false
    */
-  normaliser?: boolean | NormaliserOptions;
+  normalizer?: boolean | NormalizerOptions;
+  /** @deprecated `normalizer`, until 0.5 */
+  normaliser?: boolean | NormalizerOptions;
 }
 
 export interface ActorCriticOptions extends ActorOptions {
@@ -68,7 +70,11 @@ export interface ActorCriticOptions extends ActorOptions {
   /** factor of the batch's rewards, default 1 */
   rewardScale?: number;
   /** default learningRate 3e-4, else as Adam's */
+  actorOptimizer?: AdamOptions;
+  criticOptimizer?: AdamOptions;
+  /** @deprecated `actorOptimizer`, until 0.5 */
   actorOptimiser?: AdamOptions;
+  /** @deprecated `criticOptimizer`, until 0.5 */
   criticOptimiser?: AdamOptions;
   /** largest norm of the actor's gradient, and of all critics' together, default: no clipping */
   maxGradNorm?: number;
@@ -84,7 +90,7 @@ export const actorKeys = [
   'actorHidden',
   'layerNorm',
   'activation',
-  'normaliser',
+  'normalizer',
 ] as const;
 export const actorCriticKeys = [
   ...actorKeys,
@@ -101,8 +107,8 @@ export const actorCriticKeys = [
   'actorEvery',
   'firstUpdate',
   'rewardScale',
-  'actorOptimiser',
-  'criticOptimiser',
+  'actorOptimizer',
+  'criticOptimizer',
   'maxGradNorm',
   'seed',
 ] as const;
@@ -140,16 +146,16 @@ function hidden(
 export function actorSettings(options: ActorOptions): LearnerSettings {
   const { activation = 'relu', layerNorm: norm = false, actionDim } = options;
   const { low, high } = boxOf(actionDim, options);
-  const normaliser = normaliserOption(options.normaliser ?? false);
-  const how = normaliser ? normaliserOptions(normaliser) : null;
-  return { activation, layerNorm: norm, actionLow: low, actionHigh: high, normaliser: how };
+  const normalizer = normalizerOption(options.normalizer ?? false);
+  const how = normalizer ? normalizerOptions(normalizer) : null;
+  return { activation, layerNorm: norm, actionLow: low, actionHigh: high, normalizer: how };
 }
 
 /** Returns a network from observations to `outputs` numbers, followed by the layers `behind`. */
 export function actorNetwork(
   options: ActorOptions,
   outputs: (actionDim: number) => number,
-  behind: Layer[] = [],
+  after: Layer[] = [],
 ): Network {
   const { obsDim, actionDim, actorHidden = [256, 256] } = options;
   const { layers, last } = hidden(
@@ -161,7 +167,7 @@ export function actorNetwork(
   return new Network([
     ...layers,
     linear(last, outputs(checkCount('actionDim', actionDim))),
-    ...behind,
+    ...after,
   ]);
 }
 
@@ -207,7 +213,7 @@ export function actorCriticOptions(
     throw typeError(
       `actorValue must be 'first', 'min' or 'mean', got ${describeValue(actorValue)}`,
     );
-  const normaliser = normaliserOption(options.normaliser ?? false);
+  const normalizer = normalizerOption(options.normalizer ?? false);
   return {
     critics,
     critic,
@@ -216,7 +222,7 @@ export function actorCriticOptions(
     rewardScale,
     seed,
     firstUpdate,
-    normaliser,
+    normalizer,
     actorValue,
   };
 }
@@ -227,7 +233,7 @@ export function everyOf(name: string, value: number): number {
 }
 
 /** Returns an optimizer's options: those given, and the learner's maxGradNorm. */
-export function optimiserOf(
+export function optimizerOf(
   name: string,
   given: AdamOptions | undefined,
   maxGradNorm: number | undefined,

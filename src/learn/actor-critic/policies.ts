@@ -1,12 +1,14 @@
 /** Policies that act with published weights, on the calling thread and without a device. */
+
 import { checkCount, checkFlag, checkKeys, describeValue } from '../../base/checks.ts';
 import { arrayOf } from '../../base/dtype.ts';
 import { rangeError, typeError } from '../../base/errors.ts';
+import { withPresentNames } from '../../base/old-names.ts';
 import { Random } from '../../base/random.ts';
 import { checkObservations, checkWithin, unloaded } from '../checks.ts';
 import { tanh } from '../network/layers.ts';
 import type { Network } from '../network/network.ts';
-import { normaliserOption, normaliserOptions } from '../normaliser.ts';
+import { normalizerOption, normalizerOptions } from '../normalizer.ts';
 import { type ActorOptions, actorKeys, actorNetwork } from './options.ts';
 import { boxOf, type GaussianOptions, gaussianKeys, gaussianOptions } from './squashed-gaussian.ts';
 
@@ -47,24 +49,24 @@ export abstract class ActorPolicy {
    * factors
    */
   readonly length: number;
-  readonly #making: Making;
+  readonly #sampling: Making;
   readonly #fill: Fill;
   readonly #vector: Float32Array;
   readonly #run: (x: Float32Array, rows: number) => Float32Array;
   readonly #clip: number | undefined;
   readonly #meanClamp: number | undefined;
   #loaded = false;
-  #seen = new Float32Array(0);
+  #normalizedObs = new Float32Array(0);
   #actions = new Float32Array(0);
 
   static {
     greedyActor = (policy) => {
-      if (!(#making in policy))
+      if (!(#sampling in policy))
         throw typeError(
           `this is an object with a policy for its prototype, no policy: ${describeValue(policy)}`,
         );
       if (!policy.#loaded) throw unloaded('encodeOnnx');
-      const [box, meanClamp] = [policy.#making, policy.#meanClamp];
+      const [box, meanClamp] = [policy.#sampling, policy.#meanClamp];
       return { vector: policy.#vector, clip: policy.#clip, box, meanClamp };
     };
   }
@@ -81,15 +83,15 @@ export abstract class ActorPolicy {
     this.network = network;
     this.actionDim = actionDim;
     this.#fill = fill;
-    this.#making = {
+    this.#sampling = {
       ...boxOf(actionDim, options),
       n: 0,
       actionDim,
       random: new Random(checkCount('seed', seed, 0)),
     };
-    const normaliser = normaliserOption(options.normaliser ?? false);
-    this.#clip = normaliser && normaliserOptions(normaliser).clip;
-    this.length = network.parameterCount + (normaliser ? 2 * obsDim : 0);
+    const normalizer = normalizerOption(options.normalizer ?? false);
+    this.#clip = normalizer && normalizerOptions(normalizer).clip;
+    this.length = network.parameterCount + (normalizer ? 2 * obsDim : 0);
     this.#vector = arrayOf('float32', this.length);
     this.#run = network.onHost(this.#vector.subarray(0, network.parameterCount));
   }
@@ -115,26 +117,26 @@ export abstract class ActorPolicy {
     if (!this.#loaded) throw unloaded('act');
     if (this.#actions.length < n * this.actionDim)
       this.#actions = new Float32Array(n * this.actionDim);
-    this.#making.n = n;
+    this.#sampling.n = n;
     this.#fill(
-      this.#run(this.#clip === undefined ? obs : this.#normalised(obs, n), n),
+      this.#run(this.#clip === undefined ? obs : this.#normalized(obs, n), n),
       this.#actions,
-      this.#making,
+      this.#sampling,
     );
     return this.#actions.subarray(0, n * this.actionDim);
   }
 
-  #normalised(obs: Float32Array, n: number): Float32Array {
+  #normalized(obs: Float32Array, n: number): Float32Array {
     const { inputs, parameterCount } = this.network;
     const clip = this.#clip as number;
-    if (this.#seen.length < n * inputs) this.#seen = new Float32Array(n * inputs);
+    if (this.#normalizedObs.length < n * inputs) this.#normalizedObs = new Float32Array(n * inputs);
     for (let at = 0; at < n * inputs; at++) {
       const j = parameterCount + (at % inputs);
       const value =
         ((obs[at] as number) - (this.#vector[j] as number)) * (this.#vector[j + inputs] as number);
-      this.#seen[at] = Math.min(Math.max(value, -clip), clip);
+      this.#normalizedObs[at] = Math.min(Math.max(value, -clip), clip);
     }
-    return this.#seen;
+    return this.#normalizedObs;
   }
 }
 
@@ -149,7 +151,8 @@ export const sacPolicyKeys: readonly string[] = [...actorKeys, ...gaussianKeys];
 
 /** The stochastic actor of SAC, made from the actor's options of a SacLearner. */
 export class SacPolicy extends ActorPolicy {
-  constructor(actor: ActorOptions & GaussianOptions, options: SacPolicyOptions = {}) {
+  constructor(given: ActorOptions & GaussianOptions, options: SacPolicyOptions = {}) {
+    const actor = withPresentNames('SacPolicy', given);
     checkKeys('SacPolicy', actor, sacPolicyKeys);
     checkKeys('SacPolicy', options, ['greedy', 'seed']);
     const { greedy = false, seed = 0 } = options;
@@ -185,7 +188,8 @@ export interface Td3PolicyOptions {
 
 /** The deterministic actor of TD3, made from the actor's options of a Td3Learner. */
 export class Td3Policy extends ActorPolicy {
-  constructor(actor: ActorOptions, options: Td3PolicyOptions = {}) {
+  constructor(given: ActorOptions, options: Td3PolicyOptions = {}) {
+    const actor = withPresentNames('Td3Policy', given);
     checkKeys('Td3Policy', actor, actorKeys);
     checkKeys('Td3Policy', options, ['noise', 'seed']);
     const { noise = 0, seed = 0 } = options;

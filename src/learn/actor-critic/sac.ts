@@ -4,6 +4,7 @@
 
 import { checkCount, describeValue } from '../../base/checks.ts';
 import { typeError } from '../../base/errors.ts';
+import { withPresentNames } from '../../base/old-names.ts';
 import type { Device, Stream, Tensor } from '../../device/device.ts';
 import { guardConstruction, own } from '../../device/owner.ts';
 import type { Adam, AdamOptions } from '../adam.ts';
@@ -11,13 +12,13 @@ import { checkWithin } from '../checks.ts';
 import type { StepContext } from '../learner.ts';
 import { ops } from '../ops/index.ts';
 import { adamParts, type Part } from '../state.ts';
-import { ActorCritic, beginWithHooks, type CriticCore, criticCoreOf } from './actor-critic.ts';
+import { ActorCritic, type CriticCore, criticCoreOf, installActorHooks } from './actor-critic.ts';
 import {
   type ActorCriticOptions,
   actorCriticKeys,
   actorNetwork,
   actorOf,
-  optimiserOf,
+  optimizerOf,
 } from './options.ts';
 import { SacPolicy, type SacPolicyOptions, sacPolicyKeys } from './policies.ts';
 import {
@@ -46,6 +47,8 @@ export interface SacOptions
    */
   temperatureFrom?: 'actor' | 'next';
   /** default: the critics' */
+  temperatureOptimizer?: AdamOptions;
+  /** @deprecated `temperatureOptimizer`, until 0.5 */
   temperatureOptimiser?: AdamOptions;
   /** in nats, default −actionDim */
   targetEntropy?: number;
@@ -58,7 +61,7 @@ const keys = [
   'temperature',
   'initialTemperature',
   'temperatureFrom',
-  'temperatureOptimiser',
+  'temperatureOptimizer',
   'targetEntropy',
 ];
 
@@ -74,7 +77,7 @@ export class SacLearner extends ActorCritic {
   /** float32 [1]: the temperature */
   readonly alpha: Floats;
   /** undefined if the temperature is constant */
-  readonly temperatureOptimiser: Adam | undefined;
+  readonly temperatureOptimizer: Adam | undefined;
   readonly #temperature: Temperature;
   readonly #common: CriticCore;
   readonly #options: SacOptions;
@@ -88,10 +91,16 @@ export class SacLearner extends ActorCritic {
   readonly #nextLogProb: Floats;
   readonly #logProb: Floats;
 
+  /** @deprecated `temperatureOptimizer`, until 0.5 */
+  get temperatureOptimiser(): Adam | undefined {
+    return this.temperatureOptimizer;
+  }
+
   /**
    * Allocates everything on `device`. Initial values are written in order of device.currentStream.
    */
-  constructor(device: Device, options: SacOptions) {
+  constructor(device: Device, given: SacOptions) {
+    const options = withPresentNames('SacLearner', given);
     const {
       actionDim,
       batchSize,
@@ -114,11 +123,11 @@ export class SacLearner extends ActorCritic {
       throw typeError(`temperatureFrom must be 'actor' or 'next', got ${describeValue(from)}`);
     const learns = temperature === 'auto' ? from : 'nobody';
     const turns = Array.from({ length: policyRepeats }, (_, r) => r);
-    const asked = turns.flatMap((r) => [
+    const requested = turns.flatMap((r) => [
       `actor.${r}` as const,
       ...(learns === 'actor' ? [`alpha.${r}` as const] : []),
     ]);
-    const names = ['next', ...asked];
+    const names = ['next', ...requested];
     super('SacLearner', device, options, {
       keys,
       actor: (all) => actorNetwork(all, (n) => 2 * n),
@@ -147,30 +156,30 @@ export class SacLearner extends ActorCritic {
       this,
       new SquashedGaussian(device, { actionDim, rows: batchSize }, actorOf(options, gaussianKeys)),
     );
-    const learner = optimiserOf(
-      'temperatureOptimiser',
-      options.temperatureOptimiser ?? options.criticOptimiser,
+    const learner = optimizerOf(
+      'temperatureOptimizer',
+      options.temperatureOptimizer ?? options.criticOptimizer,
       undefined,
     );
-    const given = options.temperatureOptimiser ? learner : { ...learner, weightDecay: 0 };
+    const adam = options.temperatureOptimizer ? learner : { ...learner, weightDecay: 0 };
     const [first, target] =
       temperature === 'auto' ? [initialTemperature, targetEntropy] : [temperature, undefined];
     const words = this.#common.numbers.view({ shape: [2], offset: 4 });
-    this.#temperature = own(this, new Temperature(device, first, target, words, given));
+    this.#temperature = own(this, new Temperature(device, first, target, words, adam));
     this.alpha = this.#temperature.alpha;
-    this.temperatureOptimiser = this.#temperature.optimiser;
+    this.temperatureOptimizer = this.#temperature.optimizer;
     this.#nextLogProb = own(this, device.allocate({ shape: [batchSize] }));
     if (learns === 'next') this.#known = own(this, device.allocate({ shape: [batchSize] }));
     this.#logProb = own(this, device.allocate({ shape: [batchSize] }));
-    beginWithHooks(this, {
-      events: [...(learns === 'next' ? (['alpha.0'] as const) : []), ...asked],
-      nextActions: (...told) => this.#nextActions(...told),
+    installActorHooks(this, {
+      events: [...(learns === 'next' ? (['alpha.0'] as const) : []), ...requested],
+      nextActions: (...args) => this.#nextActions(...args),
       criticsStepped: (stream, context) => {
         if (this.#from !== 'next') return;
         this.#temperature.skipNaN(stream, this.#nextLogProb, this.#known as Floats);
         this.#temper(stream, this.#nextLogProb, 'alpha.0', context);
       },
-      actorStep: (...told) => this.#actorStep(...told),
+      actorStep: (...args) => this.#actorStep(...args),
       parts: () => this.#parts(),
       restored: (stream) => this.#temperature.derive(stream),
     });
@@ -188,14 +197,14 @@ export class SacLearner extends ActorCritic {
   #temper(stream: Stream, logProb: Floats, event: string, { record }: StepContext): void {
     const temperature = this.#temperature;
     temperature.measure(stream, logProb);
-    const { loss, optimiser } = temperature;
-    if (optimiser) record(event, () => ({ loss, gradient: loss, optimiser }));
+    const { loss, optimizer } = temperature;
+    if (optimizer) record(event, () => ({ loss, gradient: loss, optimizer }));
     temperature.step(stream);
   }
 
   /** Steps the actor down the gradient of mean(alpha · log-probability − value). */
   #actorStep(stream: Stream, obs: Floats, context: StepContext): void {
-    const { actor, alpha, actorOptimiser: optimiser } = this;
+    const { actor, alpha, actorOptimizer: optimizer } = this;
     const { critics, numbers, online, gradient, slopes, pass, column, actions, pull } =
       this.#common;
     const [loss, entropy] = [2, 3].map((offset) => numbers.view({ shape: [1], offset })) as [
@@ -223,8 +232,8 @@ export class SacLearner extends ActorCritic {
         1 / this.batchSize,
       );
       actor.backward(stream, online, obs, pass, slopes);
-      context.record(`actor.${r}`, () => ({ loss, gradient, optimiser }));
-      optimiser.step(stream, gradient);
+      context.record(`actor.${r}`, () => ({ loss, gradient, optimizer }));
+      optimizer.step(stream, gradient);
       if (this.#from !== 'actor') continue;
       const again = actor.forward(stream, online, obs, pass);
       this.#gaussian.sample(stream, again, context.draw(`alpha.${r}`), actions, this.#logProb);
@@ -238,9 +247,9 @@ export class SacLearner extends ActorCritic {
   }
 
   #parts(): [string, Part][] {
-    const { log, optimiser } = this.#temperature;
-    return optimiser
-      ? [['logAlpha', { tensor: log }], ...adamParts('temperatureOptimiser', optimiser)]
+    const { log, optimizer } = this.#temperature;
+    return optimizer
+      ? [['logAlpha', { tensor: log }], ...adamParts('temperatureOptimizer', optimizer)]
       : [];
   }
 }

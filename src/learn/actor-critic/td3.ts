@@ -2,7 +2,9 @@
  * Twin delayed deterministic policy gradient (Fujimoto et al., 2018) as device work, with scalar or
  * distributional critics.
  */
+
 import { checkFlag, checkKeys } from '../../base/checks.ts';
+import { withPresentNames } from '../../base/old-names.ts';
 import type { Device, Stream, Tensor } from '../../device/device.ts';
 import { guardConstruction, own } from '../../device/owner.ts';
 import { checkWithin } from '../checks.ts';
@@ -10,7 +12,7 @@ import type { StepContext } from '../learner.ts';
 import { tanh } from '../network/layers.ts';
 import { ops } from '../ops/index.ts';
 import { networkParts } from '../state.ts';
-import { ActorCritic, beginWithHooks, type CriticCore, criticCoreOf } from './actor-critic.ts';
+import { ActorCritic, type CriticCore, criticCoreOf, installActorHooks } from './actor-critic.ts';
 import {
   type ActorCriticOptions,
   actorCriticKeys,
@@ -39,10 +41,12 @@ export interface Td3Options extends ActorCriticOptions {
    * values are 0. No gradient goes through λ. Actions count as they are in the batch. `alpha` is
    * 2.5 by default, and 0 only clones. Default: off
    */
+  behaviorCloning?: { alpha?: number };
+  /** @deprecated `behaviorCloning`, until 0.5 */
   behaviourCloning?: { alpha?: number };
 }
 
-const keys = [...actorCriticKeys, 'policyNoise', 'noiseClip', 'targetActor', 'behaviourCloning'];
+const keys = [...actorCriticKeys, 'policyNoise', 'noiseClip', 'targetActor', 'behaviorCloning'];
 
 /** Tensors of behavior cloning, on the device. */
 interface Cloning {
@@ -57,10 +61,10 @@ interface Cloning {
   readonly error: Floats;
 }
 
-function cloningAlpha(options: Td3Options['behaviourCloning']): number | undefined {
+function cloningAlpha(options: Td3Options['behaviorCloning']): number | undefined {
   if (options === undefined) return undefined;
-  checkKeys('behaviourCloning', options, ['alpha']);
-  return checkWithin('behaviourCloning.alpha', options.alpha ?? 2.5, 0, 1e30);
+  checkKeys('behaviorCloning', options, ['alpha']);
+  return checkWithin('behaviorCloning.alpha', options.alpha ?? 2.5, 0, 1e30);
 }
 
 export class Td3Learner extends ActorCritic {
@@ -77,7 +81,8 @@ export class Td3Learner extends ActorCritic {
   /**
    * Allocates everything on `device`. Initial values are written in order of device.currentStream.
    */
-  constructor(device: Device, options: Td3Options) {
+  constructor(device: Device, given: Td3Options) {
+    const options = withPresentNames('Td3Learner', given);
     const {
       actionDim,
       batchSize,
@@ -88,7 +93,7 @@ export class Td3Learner extends ActorCritic {
     checkWithin('policyNoise', policyNoise, 0, 1e30);
     checkWithin('noiseClip', noiseClip, 0, 1e30);
     checkFlag('targetActor', targetActor);
-    const alpha = cloningAlpha(options?.behaviourCloning);
+    const alpha = cloningAlpha(options?.behaviorCloning);
     const scalar = (options?.critic?.kind ?? 'scalar') === 'scalar';
     const actorEvery = options?.actorEvery ?? 2;
     super('Td3Learner', device, options, {
@@ -104,7 +109,7 @@ export class Td3Learner extends ActorCritic {
         policyNoise,
         noiseClip,
         targetActor,
-        behaviourCloning: alpha === undefined ? null : { alpha },
+        behaviorCloning: alpha === undefined ? null : { alpha },
       },
     });
     this.#options = options;
@@ -113,7 +118,7 @@ export class Td3Learner extends ActorCritic {
     using construction = guardConstruction(this);
     if (targetActor) {
       const parameters = own(this, device.allocate({ shape: [size] }));
-      parameters.write(this.actor.initialise(options.seed ?? 0));
+      parameters.write(this.actor.initialize(options.seed ?? 0));
       this.#target = { parameters, layers: this.actor.over(parameters) };
     }
     const { scale, bias, low, high } = boxOf(actionDim, options);
@@ -137,11 +142,11 @@ export class Td3Learner extends ActorCritic {
       };
     }
     this.#common = criticCoreOf(this);
-    beginWithHooks(this, {
+    installActorHooks(this, {
       events: ['actor.0'],
-      nextActions: (...told) => this.#nextActions(...told),
-      actorStep: (...told) => this.#actorStep(...told),
-      follow: (...told) => this.#follow(...told),
+      nextActions: (...args) => this.#nextActions(...args),
+      actorStep: (...args) => this.#actorStep(...args),
+      follow: (...args) => this.#follow(...args),
       parts: () =>
         this.#target ? networkParts('targetActor', this.actor, this.#target.parameters) : [],
     });
@@ -168,7 +173,7 @@ export class Td3Learner extends ActorCritic {
    * also towards the batch's actions.
    */
   #actorStep(stream: Stream, obs: Floats, { record }: StepContext): void {
-    const { actor, actorOptimiser: optimiser } = this;
+    const { actor, actorOptimizer: optimizer } = this;
     const { critics, numbers, online, gradient, slopes, pass, actions, pull } = this.#common;
     const [scale, bias] = this.#box;
     const cloning = this.#cloning;
@@ -189,8 +194,8 @@ export class Td3Learner extends ActorCritic {
       scale,
     );
     actor.backward(stream, online, obs, pass, slopes);
-    record('actor.0', () => ({ loss, gradient, optimiser }));
-    optimiser.step(stream, gradient);
+    record('actor.0', () => ({ loss, gradient, optimizer }));
+    optimizer.step(stream, gradient);
   }
 
   /**

@@ -15,7 +15,7 @@ export class Temperature extends Owner {
    * at ln alpha too
    */
   readonly loss: Floats;
-  readonly optimiser: Adam | undefined;
+  readonly optimizer: Adam | undefined;
   readonly #target: Floats;
   readonly #even: Floats;
 
@@ -39,7 +39,7 @@ export class Temperature extends Owner {
     this.alpha = words.view({ shape: [1], offset: 1 }).write(Float32Array.of(first));
     this.#target = word(target ?? 0);
     this.#even = word(-(target ?? 0));
-    this.optimiser =
+    this.optimizer =
       target === undefined
         ? undefined
         : own(this, new Adam(device, this.log, options, ACTOR_CRITIC_RATE));
@@ -67,12 +67,12 @@ export class Temperature extends Owner {
 
   /** Takes one step by the loss last measured. */
   step(stream: Stream): void {
-    this.optimiser?.step(stream, this.loss);
+    this.optimizer?.step(stream, this.loss);
     this.derive(stream);
   }
 
   /** Sets alpha = e^(ln alpha) if the temperature is learned. */
   derive(stream: Stream): void {
-    if (this.optimiser) ops.exp(stream, this.alpha, this.log);
+    if (this.optimizer) ops.exp(stream, this.alpha, this.log);
   }
 }

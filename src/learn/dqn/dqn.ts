@@ -11,7 +11,7 @@ import { Adam, type AdamOptions, adamKeys, adamOptions } from '../adam.ts';
 import type { Columns, Rows } from '../batch.ts';
 import { checkWithin } from '../checks.ts';
 import { convert } from '../convert.ts';
-import { begin, Learner, type LearnerSettings, type StepContext } from '../learner.ts';
+import { installHooks, Learner, type LearnerSettings, type StepContext } from '../learner.ts';
 import type { Network, NetworkWorkspace } from '../network/network.ts';
 import { MlpPolicy } from '../policy.ts';
 import { adamParts, networkParts } from '../state.ts';
@@ -70,7 +70,7 @@ export class DqnLearner extends Learner {
   readonly parameters: Floats;
   /** the target network's flat vector */
   readonly target: Floats;
-  readonly optimiser: Adam;
+  readonly optimizer: Adam;
   readonly #options: DqnOptions;
   readonly #head: Q;
   /** the network from observations to values of actions */
@@ -90,6 +90,11 @@ export class DqnLearner extends Learner {
   readonly #loss: Floats;
   /** indices of actions as floats, if they are stored in another dtype */
   readonly #actions: Floats;
+
+  /** @deprecated `optimizer`, until 0.5 */
+  get optimiser(): Adam {
+    return this.optimizer;
+  }
 
   /**
    * Allocates everything on `device`. The initial weights are written in order of
@@ -128,13 +133,13 @@ export class DqnLearner extends Learner {
     );
     this.network = network;
     this.#values = values;
-    const weights = this.network.initialise(seed);
+    const weights = this.network.initialize(seed);
     const allocate = (...shape: number[]) => own(this, device.allocate({ shape }));
     const workspace = (how = {}) => own(this, this.network.workspace(device, rows, how));
     this.parameters = allocate(weights.length).write(weights);
     this.target = allocate(weights.length).write(weights);
     this.#gradient = allocate(weights.length);
-    this.optimiser = own(this, new Adam(device, this.parameters, adamOptions(options)));
+    this.optimizer = own(this, new Adam(device, this.parameters, adamOptions(options)));
     this.#online = this.network.over(this.parameters);
     this.#targetLayers = this.network.over(this.target);
     this.#slopes = this.network.over(this.#gradient);
@@ -144,10 +149,10 @@ export class DqnLearner extends Learner {
     this.#terms = allocate(rows, 2);
     this.#loss = allocate(2);
     this.#actions = allocate(rows, 1);
-    begin(this, {
+    installHooks(this, {
       events: { q: weights.length },
-      step: (...told) => this.#step(...told),
-      report: (...told) => this.#report(...told),
+      step: (...args) => this.#step(...args),
+      report: (...args) => this.#report(...args),
       watched: () => [
         {
           event: 'q',
@@ -155,13 +160,13 @@ export class DqnLearner extends Learner {
           network: this.network,
           pass: this.#pass,
           gradient: this.#gradient,
-          steps: this.optimiser.steps,
+          steps: this.optimizer.steps,
         },
       ],
       parts: () => [
         ...networkParts('online', this.network, this.parameters),
         ...networkParts('target', this.network, this.target),
-        ...adamParts('optimiser', this.optimiser),
+        ...adamParts('optimizer', this.optimizer),
       ],
     });
     construction.done();
@@ -197,10 +202,10 @@ export class DqnLearner extends Learner {
       return {
         loss: this.#loss.view({ shape: [1] }),
         gradient: this.#gradient,
-        optimiser: this.optimiser,
+        optimizer: this.optimizer,
       };
     });
-    this.optimiser.step(stream, this.#gradient);
+    this.optimizer.step(stream, this.#gradient);
     this.#follow(stream);
   }
 
@@ -224,7 +229,7 @@ export class DqnLearner extends Learner {
         reals: [tau, 1 - tau],
       });
     } else {
-      const tensors = [this.target, this.parameters, this.optimiser.steps] as const;
+      const tensors = [this.target, this.parameters, this.optimizer.steps] as const;
       stream.launch('copy_every', { tensors, wholes: [size, targetEvery] });
     }
   }

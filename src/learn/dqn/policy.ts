@@ -146,7 +146,7 @@ export interface DqnPolicyOptions extends QNetworkOptions {
 export class DqnPolicy extends MlpPolicy {
   /** factor of an observation's numbers, a float32 */
   readonly scale: number;
-  #seen = new Float32Array(0);
+  #scaledObs = new Float32Array(0);
 
   constructor(options: DqnPolicyOptions) {
     checkKeys('DqnPolicy', options, [...qNetworkKeys, 'scale']);
@@ -165,10 +165,10 @@ export class DqnPolicy extends MlpPolicy {
 
   override values(obs: Float32Array, n: number): Float32Array {
     if (this.scale === 1 || !(obs instanceof Float32Array)) return super.values(obs, n);
-    if (this.#seen.length !== obs.length) this.#seen = new Float32Array(obs.length);
+    if (this.#scaledObs.length !== obs.length) this.#scaledObs = new Float32Array(obs.length);
     // One product of two float32, as in the learner's `convert` and in ONNX's Mul.
     const end = Math.min(obs.length, n * this.network.inputs);
-    for (let at = 0; at < end; at++) this.#seen[at] = (obs[at] as number) * this.scale;
-    return super.values(this.#seen, n);
+    for (let at = 0; at < end; at++) this.#scaledObs[at] = (obs[at] as number) * this.scale;
+    return super.values(this.#scaledObs, n);
   }
 }

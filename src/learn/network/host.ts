@@ -119,7 +119,7 @@ function one(
 }
 
 /** y = (x − mean) / √(variance + epsilon) · weight + bias over each row. */
-export function normalised(
+export function normalize(
   x: Float32Array,
   rows: number,
   y: Float32Array,
@@ -153,8 +153,8 @@ function phi(x: number): number {
   const density = Math.exp((-x * x) / 2) / Math.sqrt(2 * Math.PI);
   if (size < 3) {
     let [sum, term] = [x, x];
-    for (let odd = 3; Math.abs(term) > 1e-17 * Math.abs(sum); odd += 2) {
-      term *= (x * x) / odd;
+    for (let invalid = 3; Math.abs(term) > 1e-17 * Math.abs(sum); invalid += 2) {
+      term *= (x * x) / invalid;
       sum += term;
     }
     return 0.5 + sum * density;

@@ -5,7 +5,7 @@ import { type Activation, activations } from '../activation.ts';
 import { checkWithin, rowStride } from '../checks.ts';
 import { unaries } from '../ops/elementwise.ts';
 import { ops } from '../ops/index.ts';
-import { type ActivationName, activate, normalised, dense as onHost } from './host.ts';
+import { type ActivationName, activate, normalize, dense as onHost } from './host.ts';
 import { kindOf, ofKind } from './kinds.ts';
 
 type Floats = Tensor<'float32'>;
@@ -126,8 +126,8 @@ function dense(inputs: number, outputs: number, act: Activation): Layer {
   };
   if (act !== 'none') return layer;
   const fuse = (next: Layer) => {
-    const behind = kindOf(next);
-    if (behind?.kind === 'layerNorm') return denseNorm(layer, behind.epsilon, null);
+    const following = kindOf(next);
+    if (following?.kind === 'layerNorm') return denseNorm(layer, following.epsilon, null);
     const both = next === relu() ? 'relu' : next === tanh() ? 'tanh' : undefined;
     return both && dense(inputs, outputs, both);
   };
@@ -177,7 +177,7 @@ function denseNorm(linear: Layer, epsilon: number, act: ActivationName | null): 
     },
     run(x, rows, y, [weight, bias, scale, shift], inputs) {
       linear.run?.(x, rows, y, [weight!, bias!], inputs);
-      normalised(y, rows, y, scale!, shift!, epsilon);
+      normalize(y, rows, y, scale!, shift!, epsilon);
       if (act !== null) activate(act, y, rows * n, y);
     },
   };
@@ -185,8 +185,10 @@ function denseNorm(linear: Layer, epsilon: number, act: ActivationName | null): 
   return {
     ...layer,
     fuse(next) {
-      const behind = kindOf(next);
-      return behind?.kind === 'activation' ? denseNorm(linear, epsilon, behind.name) : undefined;
+      const following = kindOf(next);
+      return following?.kind === 'activation'
+        ? denseNorm(linear, epsilon, following.name)
+        : undefined;
     },
   };
 }
@@ -234,7 +236,7 @@ export function layerNorm(n: number, options: { epsilon?: number } = {}): Layer 
       });
       if (gradients) sumColumns(stream, gradients[0]!, scratch!);
     },
-    run: (x, rows, y, [weight, bias]) => normalised(x, rows, y, weight!, bias!, epsilon),
+    run: (x, rows, y, [weight, bias]) => normalize(x, rows, y, weight!, bias!, epsilon),
   };
   return ofKind({ kind: 'layerNorm', epsilon }, layer);
 }

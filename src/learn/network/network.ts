@@ -105,7 +105,7 @@ export class Network {
    * Returns initial values by `seed`, as each layer specifies: linear layers within ±1/√inputs, as
    * torch draws them.
    */
-  initialise(seed: number): Float32Array {
+  initialize(seed: number): Float32Array {
     const random = new Random(seed);
     const flat = arrayOf('float32', this.parameterCount);
     for (const { parameters } of this.#stages)
@@ -113,6 +113,11 @@ export class Network {
         for (let i = offset; i < offset + elementCount(shape); i++)
           flat[i] = 'bound' in initial ? random.between(-1, 1) * initial.bound : initial.value;
     return flat;
+  }
+
+  /** @deprecated `initialize`, until 0.5 */
+  initialise(seed: number): Float32Array {
+    return this.initialize(seed);
   }
 
   /**

@@ -109,11 +109,11 @@ function addActor(graph: OnnxGraph, policy: ActorPolicy, obs: string): void {
   let seen = obs;
   if (clip !== undefined) {
     const [begin, middle] = [network.parameterCount, network.parameterCount + network.inputs];
-    const mean = graph.floats('normaliser.mean', vector.subarray(begin, middle));
-    const factor = graph.floats('normaliser.factor', vector.subarray(middle));
+    const mean = graph.floats('normalizer.mean', vector.subarray(begin, middle));
+    const factor = graph.floats('normalizer.factor', vector.subarray(middle));
     seen = graph.node('Mul', [graph.node('Sub', [obs, mean]), factor]);
     if (clip < Number.POSITIVE_INFINITY)
-      seen = graph.node('Clip', [seen, ...limits('normaliser', -clip, clip)]);
+      seen = graph.node('Clip', [seen, ...limits('normalizer', -clip, clip)]);
   }
   let x = addLayers(graph, network, vector.subarray(0, network.parameterCount), seen);
   if (meanClamp !== undefined) {

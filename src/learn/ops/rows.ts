@@ -46,7 +46,7 @@ function lines(
   if (width === undefined)
     throw rangeError(`${op}: ${name} must have at least 1 dimension, got a scalar`);
   if (width > 1 && tensor.strides.at(-1) !== 1)
-    throw typeError(`${op}: ${name} needs neighbouring columns, got strides [${tensor.strides}]`);
+    throw typeError(`${op}: ${name} needs neighboring columns, got strides [${tensor.strides}]`);
   return { name, tensor, strides: tensor.strides.slice(0, -1), width, places };
 }
 

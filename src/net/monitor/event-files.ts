@@ -52,7 +52,7 @@ export class EventFiles {
    */
   async write(scalars: readonly Scalar[]): Promise<void> {
     if (scalars.length === 0) return;
-    if (this.#fresh) await this.#look();
+    if (this.#fresh) await this.#readFolder();
     for (const scalar of scalars) {
       const { tag, step, wallTime } = scalar;
       const before = this.#steps.get(tag);
@@ -88,7 +88,7 @@ export class EventFiles {
     await file?.close().catch(() => {});
   }
 
-  async #look(): Promise<void> {
+  async #readFolder(): Promise<void> {
     await makeFolder(this.#folder);
     const seconds = (await readdir(this.#folder)).flatMap(
       (name) => /\.tfevents\.(\d{10})\./.exec(name)?.[1] ?? [],

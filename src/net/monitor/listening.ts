@@ -71,7 +71,7 @@ function listenToTicks(pipeline: ReplayPipeline, everyMs: number, put: Put): () 
     for (const name in tick.scalars)
       put(`train/${name}`, tick.scalars[name] as number, tick.tickId);
   };
-  const heard = (tick: Tick) => {
+  const hasListeners = (tick: Tick) => {
     ticks++;
     last = tick;
     const now = performance.now();
@@ -79,7 +79,7 @@ function listenToTicks(pipeline: ReplayPipeline, everyMs: number, put: Put): () 
     due = now + everyMs;
     write(tick);
   };
-  const speed = tellSpeed(
+  const speed = trackSpeed(
     'speed/updates_per_second',
     () => ({ count: ticks, step: last?.tickId ?? 0 }),
     put,
@@ -88,12 +88,12 @@ function listenToTicks(pipeline: ReplayPipeline, everyMs: number, put: Put): () 
   const end = () => {
     if (over) return;
     over = true;
-    pipeline.off('tick', heard).off('close', end);
+    pipeline.off('tick', hasListeners).off('close', end);
     // The last tick is written, so that a curve ends with the training.
     if (last !== null && last !== written) write(last);
     speed();
   };
-  pipeline.on('tick', heard).on('close', end);
+  pipeline.on('tick', hasListeners).on('close', end);
   return end;
 }
 
@@ -113,14 +113,14 @@ function listenToRemote(collectors: RunningCollectors, put: Put): () => void {
   const { steps: first, episodes } = collectors.statistics();
   const firstRows = rows();
   let before = episodes;
-  const tell = () => {
+  const report = () => {
     const { steps, episodes, meanReturn } = collectors.statistics();
     if (episodes > before && !Number.isNaN(meanReturn)) put('episodes/return', meanReturn, steps);
     before = episodes;
   };
-  const timer = setInterval(tell, SPEED_MS).unref();
+  const timer = setInterval(report, SPEED_MS).unref();
   const ends = [
-    tellSpeed(
+    trackSpeed(
       'speed/steps_per_second',
       () => {
         const { steps: step } = collectors.statistics();
@@ -128,7 +128,7 @@ function listenToRemote(collectors: RunningCollectors, put: Put): () => void {
       },
       put,
     ),
-    tellSpeed(
+    trackSpeed(
       'speed/rows_per_second',
       () => ({ count: rows() - firstRows, step: collectors.statistics().steps }),
       put,
@@ -139,7 +139,7 @@ function listenToRemote(collectors: RunningCollectors, put: Put): () => void {
     if (over) return;
     over = true;
     clearInterval(timer);
-    tell();
+    report();
     for (const each of ends) each();
   };
 }
@@ -153,7 +153,7 @@ function listenToEpisodes(pool: CollectorPool, put: Put): () => void {
     if (now - read >= STEPS_MS) [steps, read] = [pool.statistics().steps, now];
     return steps;
   };
-  const speed = tellSpeed(
+  const speed = trackSpeed(
     'speed/steps_per_second',
     () => {
       const { steps: step } = pool.statistics();
@@ -184,24 +184,28 @@ function listenToEpisodes(pool: CollectorPool, put: Put): () => void {
  * Reports, about once a second, how fast a count grows, but only while it grows. Ends when the
  * returned function is called.
  */
-function tellSpeed(tag: string, look: () => { count: number; step: number }, put: Put): () => void {
-  let [since, before, told] = [performance.now(), 0, false];
-  const tell = (leastMs: number) => {
+function trackSpeed(
+  tag: string,
+  check: () => { count: number; step: number },
+  put: Put,
+): () => void {
+  let [since, before, reported] = [performance.now(), 0, false];
+  const report = (leastMs: number) => {
     const now = performance.now();
-    const { count, step } = look();
+    const { count, step } = check();
     if (now - since < leastMs) return;
     if (count > before) {
       put(tag, ((count - before) * 1000) / Math.max(now - since, 1), step);
-      told = true;
+      reported = true;
     }
     [since, before] = [now, count];
   };
-  const timer = setInterval(tell, SPEED_MS, 0).unref();
+  const timer = setInterval(report, SPEED_MS, 0).unref();
   let over = false;
   return () => {
     if (over) return;
     over = true;
     clearInterval(timer);
-    tell(told ? MIN_MS : 0);
+    report(reported ? MIN_MS : 0);
   };
 }

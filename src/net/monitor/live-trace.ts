@@ -20,10 +20,10 @@ export class LiveTraces {
     this.#watch = watch;
   }
 
-  answer(response: ServerResponse, asked: string | null): void {
+  answer(response: ServerResponse, given: string | null): void {
     if (refuseQueued(response)) return;
-    const seconds = Number(asked ?? 5);
-    if (!(seconds >= 1 && seconds <= MAX_SECONDS) || asked?.trim() === '')
+    const seconds = Number(given ?? 5);
+    if (!(seconds >= 1 && seconds <= MAX_SECONDS) || given?.trim() === '')
       return void refuse(
         response,
         400,
@@ -64,16 +64,16 @@ export class LiveTraces {
       const late = setTimeout(() => response.destroy(), PATIENCE_MS).unref();
       response.once('close', () => clearTimeout(late));
     };
-    const look = () => {
+    const check = () => {
       const { state } = this.#watch;
       if (performance.now() >= until || state === 'closed' || state === 'failed') return void end();
       // A slow reader that has data left to receive gets no more yet. The journal goes on
       // meanwhile, and the trace says how much of it was missed.
       if (response.writableNeedDrain) return;
-      trace.look();
+      trace.collect();
       response.write(parts.splice(0).join(''));
     };
-    const timer = setInterval(look, LOOK_MS).unref();
+    const timer = setInterval(check, LOOK_MS).unref();
     response.once('close', stop);
     this.#end = end;
   }

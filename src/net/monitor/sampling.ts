@@ -4,7 +4,7 @@
  */
 
 import type { Device } from '../../device/device.ts';
-import type { Said } from '../../engine/pipeline/history.ts';
+import type { Emitted } from '../../engine/pipeline/history.ts';
 import type { SlotNow } from '../../engine/pipeline/inspect.ts';
 import {
   type GateName,
@@ -69,7 +69,7 @@ export interface Now {
   remote: RemoteNow | null;
   devices: DeviceMemory[];
   checkpoint: CheckpointsNow | null;
-  said: readonly Said[];
+  said: readonly Emitted[];
 }
 
 /** Points of a curve from number `from` on. With 0 the curve begins anew. */
@@ -96,16 +96,16 @@ export class Sampling {
     this.#devices = devices ?? [this.watch.device];
     this.#before = {
       at: performance.now(),
-      finished: this.watch.look().finished,
+      finished: this.watch.check().finished,
       steps: 0,
       episodes: 0,
       waits: 0,
     };
     this.add(later);
-    const timer = setInterval(() => this.look(), SAMPLE_MS).unref();
+    const timer = setInterval(() => this.sample(), SAMPLE_MS).unref();
     // The last ticks belong to the curves.
     const last = () => {
-      this.look();
+      this.sample();
       this.#over = true;
     };
     pipeline.once('close', last);
@@ -139,10 +139,10 @@ export class Sampling {
   }
 
   /** Adds a point to each curve. */
-  look(): void {
+  sample(): void {
     if (this.#over) return;
     const now = performance.now();
-    const { finished, tick, scalars } = this.watch.look();
+    const { finished, tick, scalars } = this.watch.check();
     const before = this.#before;
     const seconds = Math.max(now - before.at, 1) / 1000;
     for (const name in scalars) this.put(`train/${name}`, tick, scalars[name] as number);
@@ -190,7 +190,7 @@ export class Sampling {
       remote: remote && remoteNow(remote),
       devices: this.devices(),
       checkpoint: this.#checkpoints,
-      said: watch.said,
+      said: watch.emitted,
     };
   }
 
@@ -198,13 +198,13 @@ export class Sampling {
    * Returns the points after those in `told`, and updates `told`. Returns all points if it is
    * empty.
    */
-  parts(told: Map<string, { count: number; thinned: number }>): Record<string, CurvePart> {
+  parts(sent: Map<string, { count: number; thinned: number }>): Record<string, CurvePart> {
     const parts: [string, CurvePart][] = [];
     for (const [tag, { points, thinned }] of this.curves) {
-      const before = told.get(tag);
+      const before = sent.get(tag);
       const from = before?.thinned === thinned ? before.count : 0;
       if (from < points.length) parts.push([tag, { from, points: points.slice(from) }]);
-      told.set(tag, { count: points.length, thinned });
+      sent.set(tag, { count: points.length, thinned });
     }
     return Object.fromEntries(parts);
   }

@@ -89,7 +89,7 @@ class Live {
   readonly traces: LiveTraces;
   readonly #facts: object;
   /** the points that were sent to all clients */
-  #told = new Map<string, { count: number; thinned: number }>();
+  #sent = new Map<string, { count: number; thinned: number }>();
 
   constructor(parts: MonitorParts) {
     const { pipeline, title = 'Hotslot' } = parts;
@@ -154,7 +154,7 @@ class Live {
     });
   }
   #news(): string {
-    return JSON.stringify({ ...this.sampling.now(), curves: this.sampling.parts(this.#told) });
+    return JSON.stringify({ ...this.sampling.now(), curves: this.sampling.parts(this.#sent) });
   }
 }
 

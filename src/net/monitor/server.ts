@@ -93,7 +93,7 @@ export async function listen(
       resolve();
     });
   });
-  tellTrouble(server);
+  warnOnError(server);
   server.unref();
   return { server, port: (server.address() as AddressInfo).port };
 }
@@ -102,12 +102,12 @@ export async function listen(
  * Emits one warning if connections cannot be accepted, for example without free file descriptors.
  * The run continues.
  */
-function tellTrouble(server: Server): void {
-  let told = false;
+function warnOnError(server: Server): void {
+  let warned = false;
   server.on('error', ({ message }) => {
-    if (!told)
+    if (!warned)
       process.emitWarning(`the monitor could not take a connection: ${message}`, 'MonitorWarning');
-    told = true;
+    warned = true;
   });
 }
 

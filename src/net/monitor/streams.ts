@@ -16,7 +16,7 @@ const PATIENCE_MS = 2000;
  * The messages: `whole` for a client that has received nothing yet, `news` for clients that have
  * received everything before.
  */
-export interface Teller {
+export interface StreamSource {
   whole(): string;
   news(): string;
 }
@@ -26,16 +26,16 @@ interface Client {
   /** time since when it has not received its last message, 0 if it has */
   since: number;
   /** it missed messages, and gets everything next */
-  behind: boolean;
+  pending: boolean;
 }
 
 export class Streams {
-  readonly #teller: Teller;
+  readonly #source: StreamSource;
   readonly #clients = new Set<Client>();
   #timer: NodeJS.Timeout | undefined;
 
-  constructor(teller: Teller) {
-    this.#teller = teller;
+  constructor(source: StreamSource) {
+    this.#source = source;
   }
 
   get count(): number {
@@ -48,14 +48,14 @@ export class Streams {
   /** Sends everything to the client, and news from then on. */
   add(response: ServerResponse): void {
     // The other clients get their news first, because `news` counts from its last call.
-    this.#tell();
-    const client = { response, since: 0, behind: false };
+    this.#send();
+    const client = { response, since: 0, pending: false };
     this.#clients.add(client);
     response.on('close', () => this.#remove(client));
     // Milliseconds after which a browser reconnects when the connection is lost.
-    response.write(`retry: 1000\n\n${message(this.#teller.whole())}`);
+    response.write(`retry: 1000\n\n${message(this.#source.whole())}`);
     // No timer runs without clients.
-    this.#timer ??= setInterval(() => this.#tell(), TELL_MS).unref();
+    this.#timer ??= setInterval(() => this.#send(), TELL_MS).unref();
   }
 
   /** Ends all streams with a `bye` event, so that the page knows that the network is fine. */
@@ -64,23 +64,23 @@ export class Streams {
     for (const client of [...this.#clients]) this.#remove(client);
   }
 
-  #tell(): void {
+  #send(): void {
     if (this.#clients.size === 0) return;
-    const news = message(this.#teller.news());
+    const news = message(this.#source.news());
     let whole: string | undefined;
     const now = performance.now();
     for (const client of [...this.#clients]) {
       const { response } = client;
       if (response.writableLength > 0) {
-        client.behind = true;
+        client.pending = true;
         client.since ||= now;
         if (now - client.since >= PATIENCE_MS) response.destroy();
         continue;
       }
       client.since = 0;
-      if (client.behind) {
-        whole ??= message(this.#teller.whole());
-        client.behind = false;
+      if (client.pending) {
+        whole ??= message(this.#source.whole());
+        client.pending = false;
         response.write(whole);
       } else response.write(news);
     }

@@ -44,7 +44,7 @@ export class TensorBoardWriter implements AsyncDisposable {
   readonly #files: EventFiles;
   readonly #flushMs: number;
   readonly #stops = new Set<() => void>();
-  #kept: Scalar[] = [];
+  #buffered: Scalar[] = [];
   #timer: NodeJS.Timeout | undefined;
   /** the writes so far, one after the other, never rejecting */
   #writing: Promise<void> = Promise.resolve();
@@ -136,17 +136,17 @@ export class TensorBoardWriter implements AsyncDisposable {
 
   #keep(scalar: Scalar): void {
     if (this.#failure || this.#closing.begun) return;
-    this.#kept.push(scalar);
+    this.#buffered.push(scalar);
     // The timer stays ref()ed, so that a process that ends by itself writes first.
     this.#timer ??= setTimeout(() => void this.#write(), this.#flushMs);
-    if (this.#kept.length === MAX_EVENTS) void this.#write();
+    if (this.#buffered.length === MAX_EVENTS) void this.#write();
   }
 
   #write(): Promise<void> {
     clearTimeout(this.#timer);
     this.#timer = undefined;
-    const kept = this.#kept;
-    this.#kept = [];
+    const kept = this.#buffered;
+    this.#buffered = [];
     this.#writing = this.#writing.then(async () => {
       if (this.#failure) return;
       await this.#files.write(kept).catch((error) => this.#fail(error));
@@ -159,7 +159,7 @@ export class TensorBoardWriter implements AsyncDisposable {
     const next = advice[cause.code ?? ''] ?? 'see the cause';
     const text = `tensorBoard cannot write to '${this.folder}'; ${next}. Nothing more is written there (${cause.message})`;
     this.#failure = unavailableError(text, 'ERR_HOTSLOT_UNAVAILABLE', cause);
-    this.#kept = [];
+    this.#buffered = [];
     process.emitWarning(text, 'MonitorWarning');
     await this.#files.abandon();
   }

@@ -33,8 +33,8 @@ export interface Waits {
 
 export function whoWaits({ hosts = null, ...waits }: Waits): string {
   // The state of hosts is omitted if the pipeline's text already contains it.
-  const told = hosts === null || waits.waitingFor.includes(hosts);
-  return `${whoWaitsHere(waits)}${told ? '' : ` On other machines: ${hosts.replace(/^rows: /, '')}.`}`;
+  const named = hosts === null || waits.waitingFor.includes(hosts);
+  return `${whoWaitsHere(waits)}${named ? '' : ` On other machines: ${hosts.replace(/^rows: /, '')}.`}`;
 }
 
 function whoWaitsHere({ stages, waitingFor, free, heldBack }: Waits): string {

@@ -64,10 +64,10 @@ export async function openAdminConnection({
   silenceMs = SILENCE_MS,
 }: AdminConnectionOptions): Promise<AdminConnection> {
   const library = await loadLibrary();
-  const nobody = { ...address, username: undefined, password: () => undefined };
+  const noHost = { ...address, username: undefined, password: () => undefined };
   const connection = new RedisConnection({
     library,
-    address: anonymous ? nobody : address,
+    address: anonymous ? noHost : address,
     name: 'hotslot-desk',
     silenceMs,
   });

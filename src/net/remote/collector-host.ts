@@ -163,8 +163,8 @@ export class CollectorHost implements AsyncDisposable {
   private constructor(key: unknown, parts: Parts) {
     checkInternal(key, 'CollectorHost', 'CollectorHost.open()');
     this.#parts = parts;
-    this.#stat = setInterval(() => this.#tell(), STAT_MS);
-    this.#tell();
+    this.#stat = setInterval(() => this.#emit(), STAT_MS);
+    this.#emit();
     const running = parts.uplink.run();
     running.catch(() => {}); // reported below
     this.done = this.#both(running);
@@ -178,7 +178,7 @@ export class CollectorHost implements AsyncDisposable {
       await Promise.race([running, pool.done.then(() => running)]);
     } catch (error) {
       this.#failed = (error as Error).message;
-      await this.#tell();
+      await this.#emit();
       throw error;
     } finally {
       await pool.close();
@@ -193,13 +193,13 @@ export class CollectorHost implements AsyncDisposable {
     if (this.#last) return { ...this.#last };
     const { pool, uplink, weights } = this.#parts;
     const collected = pool.statistics();
-    const { kept, waits } = uplink;
+    const { queued, waits } = uplink;
     return {
       ...collected,
       version: weights?.versionOf(collected.version) ?? 0,
-      sent: kept.next,
-      acknowledged: kept.acknowledged,
-      repeated: kept.repeated,
+      sent: queued.next,
+      acknowledged: queued.acknowledged,
+      repeated: queued.repeated,
       waiting: uplink.waiting,
       waitingFor: words[waits],
     };
@@ -235,7 +235,7 @@ export class CollectorHost implements AsyncDisposable {
       });
   }
 
-  async #tell(): Promise<void> {
+  async #emit(): Promise<void> {
     const { link, keys, session, name, pool, uplink } = this.#parts;
     const { steps, episodes, meanReturn, recent, waits, version, waiting } = this.statistics();
     const fullMs = uplink.fullMs;
@@ -252,7 +252,7 @@ export class CollectorHost implements AsyncDisposable {
       waits,
       version,
       waiting,
-      underWay: uplink.kept.bytes,
+      underWay: uplink.queued.bytes,
       full,
       meanReturn: Number.isNaN(meanReturn) ? null : meanReturn,
       failed: this.#failed.slice(0, 500),
@@ -271,14 +271,14 @@ async function infoOf(
     onWait,
   }: { run: string; signal: AbortSignal | undefined; onWait: (words: string) => void },
 ): Promise<RunInfo> {
-  for (let told = false; ; ) {
+  for (let reported = false; ; ) {
     const info = await readInfo(link, keys.info).catch((error) => {
       if ((error as { how?: string }).how === 'lost') return null; // the link reports this, and when it is connected again
       throw coded(error);
     });
     if (info !== null) return info;
-    if (!told) onWait(`the learner of the run '${run}' has not come yet`);
-    told = true;
+    if (!reported) onWait(`the learner of the run '${run}' has not come yet`);
+    reported = true;
     await orAborted(wait(LOOK_MS), signal);
   }
 }
@@ -289,9 +289,9 @@ async function infoOf(
  */
 async function meets(link: RedisLink, keys: Keys, mine: RunInfo, epoch: number): Promise<boolean> {
   if (epoch === mine.epoch) return true;
-  const told = await readInfo(link, keys.info);
-  if (told?.epoch !== epoch) return false;
-  const difference = differenceOf(mine, told);
+  const info = await readInfo(link, keys.info);
+  if (info?.epoch !== epoch) return false;
+  const difference = differenceOf(mine, info);
   if (difference !== null)
     throw unavailableError(`another learner has the run: ${difference}: start this host anew`);
   return true;

@@ -53,11 +53,11 @@ export async function inspectServer(
   silenceMs?: number,
 ): Promise<ServerReport> {
   const how = silenceMs === undefined ? {} : { silenceMs };
-  await using desk = await openAdminConnection({ address, ...how });
-  const hello = named(await desk.may('HELLO'));
-  const info = infoOf(await desk.may('INFO'));
+  await using admin = await openAdminConnection({ address, ...how });
+  const hello = named(await admin.may('HELLO'));
+  const info = infoOf(await admin.may('INFO'));
   const config = async (name: string): Promise<string | null> => {
-    const value = named(await desk.may('CONFIG', 'GET', name)).get(name);
+    const value = named(await admin.may('CONFIG', 'GET', name)).get(name);
     return typeof value === 'string' ? value : null;
   };
   const role = text(hello.get('role'));
@@ -66,16 +66,16 @@ export async function inspectServer(
     shown: address.shown,
     tls: address.tls,
     local: address.path !== '' || /^(localhost|127\.[\d.]+|::1)$/.test(address.host),
-    user: text(await desk.may('ACL', 'WHOAMI')) ?? address.username ?? 'default',
+    user: text(await admin.may('ACL', 'WHOAMI')) ?? address.username ?? 'default',
     server: text(hello.get('server')) ?? info.get('server_name') ?? 'redis',
     // Valkey reports to older clients a version of Redis that it can replace.
     version:
       info.get('valkey_version') ?? text(hello.get('version')) ?? info.get('redis_version') ?? null,
     mode: text(hello.get('mode')) ?? info.get('redis_mode') ?? null,
     role,
-    roundTrip: await ping(desk),
+    roundTrip: await ping(admin),
     bytesPerSecond:
-      role === 'master' ? await carry(desk, measureMs) : 'not measured: it takes no rows',
+      role === 'master' ? await carry(admin, measureMs) : 'not measured: it takes no rows',
     maxmemory: info.has('maxmemory') ? Number(info.get('maxmemory')) : null,
     eviction: info.get('maxmemory_policy') ?? null,
     save: await config('save'),
@@ -83,7 +83,7 @@ export async function inspectServer(
     backlog: await config('tcp-backlog').then((value) => (value === null ? null : Number(value))),
     protectedMode: flag(await config('protected-mode')),
     // No script has this name, so the server runs and keeps nothing.
-    mayRunScripts: await desk.call('EVALSHA', '0'.repeat(40), '0').then(
+    mayRunScripts: await admin.call('EVALSHA', '0'.repeat(40), '0').then(
       () => true,
       (error) =>
         error instanceof LinkError && error.how === 'denied' && /NOSCRIPT/.test(error.message),
@@ -93,8 +93,8 @@ export async function inspectServer(
 }
 
 /** Measures round trips. Returns null if this user may not call PING. */
-async function ping(desk: AdminConnection): Promise<ServerReport['roundTrip']> {
-  if ((await desk.may('PING')) === undefined) return null;
+async function ping(admin: AdminConnection): Promise<ServerReport['roundTrip']> {
+  if ((await admin.may('PING')) === undefined) return null;
   const took: number[] = [];
   const first = performance.now();
   for (
@@ -102,7 +102,7 @@ async function ping(desk: AdminConnection): Promise<ServerReport['roundTrip']> {
     took.length < PINGS && begin - first < PING_MS;
     begin = end
   ) {
-    await desk.call('PING');
+    await admin.call('PING');
     end = performance.now();
     took.push(end - begin);
   }
@@ -112,18 +112,18 @@ async function ping(desk: AdminConnection): Promise<ServerReport['roundTrip']> {
 }
 
 /** Writes messages to a stream and reads them back, as a run does. Leaves nothing on the server. */
-async function carry(desk: AdminConnection, measureMs: number): Promise<number | string> {
+async function carry(admin: AdminConnection, measureMs: number): Promise<number | string> {
   const key = keysOf('doctor').stream(randomInt(2 ** 31));
   try {
     // First checks the user's permissions, so that no key is made that could not be deleted.
-    await desk.call('DEL', key);
-    await desk.call('PEXPIRE', key, String(SCRATCH_MS));
-    await desk.call('XREAD', 'COUNT', '1', 'STREAMS', key, BEFORE_FIRST);
-    await desk.call('XTRIM', key, 'MAXLEN', '0');
+    await admin.call('DEL', key);
+    await admin.call('PEXPIRE', key, String(SCRATCH_MS));
+    await admin.call('XREAD', 'COUNT', '1', 'STREAMS', key, BEFORE_FIRST);
+    await admin.call('XTRIM', key, 'MAXLEN', '0');
     try {
-      return await measure(desk, key, measureMs);
+      return await measure(admin, key, measureMs);
     } finally {
-      await desk.call('DEL', key);
+      await admin.call('DEL', key);
     }
   } catch (error) {
     if (!(error instanceof LinkError) || error.how === 'lost') throw error;
@@ -132,18 +132,20 @@ async function carry(desk: AdminConnection, measureMs: number): Promise<number |
   }
 }
 
-async function measure(desk: AdminConnection, key: string, measureMs: number): Promise<number> {
+async function measure(admin: AdminConnection, key: string, measureMs: number): Promise<number> {
   const message = Buffer.alloc(MESSAGE_BYTES, 0x5a);
   let carried = 0;
   const begin = performance.now();
   let spent: number;
   do {
-    const added = Array.from({ length: MESSAGES }, () => desk.call('XADD', key, '*', 'm', message));
-    const kept = desk.call('PEXPIRE', key, String(SCRATCH_MS));
+    const added = Array.from({ length: MESSAGES }, () =>
+      admin.call('XADD', key, '*', 'm', message),
+    );
+    const kept = admin.call('PEXPIRE', key, String(SCRATCH_MS));
     // Waits for all calls even if one fails, so that the errors of the others are handled.
     for (const settled of await Promise.allSettled([...added, kept]))
       if (settled.status === 'rejected') throw settled.reason;
-    await desk.bytes(
+    await admin.bytes(
       MESSAGES * MESSAGE_BYTES,
       'XREAD',
       'COUNT',
@@ -152,7 +154,7 @@ async function measure(desk: AdminConnection, key: string, measureMs: number): P
       key,
       BEFORE_FIRST,
     );
-    await desk.call('XTRIM', key, 'MAXLEN', '0');
+    await admin.call('XTRIM', key, 'MAXLEN', '0');
     carried += MESSAGES * MESSAGE_BYTES;
     spent = performance.now() - begin;
   } while (spent < measureMs);
@@ -162,8 +164,8 @@ async function measure(desk: AdminConnection, key: string, measureMs: number): P
 /** Returns whether a connection without a password is let in and answered. */
 async function letsAnyoneIn(address: Address, how: { silenceMs?: number }): Promise<boolean> {
   try {
-    await using desk = await openAdminConnection({ address, anonymous: true, ...how });
-    return (await desk.may('PING')) !== undefined;
+    await using admin = await openAdminConnection({ address, anonymous: true, ...how });
+    return (await admin.may('PING')) !== undefined;
   } catch {
     return false;
   }

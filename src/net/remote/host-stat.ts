@@ -39,10 +39,10 @@ export const SAID = 'said';
 export const writeStat = (stat: HostStat): Fields => ({ [SAID]: JSON.stringify(stat) });
 
 /** Returns null for a text that is not a HostStat. */
-export function readStat(said: string): HostStat | null {
-  if (said.length > MAX_CHARACTERS) return null;
+export function readStat(reported: string): HostStat | null {
+  if (reported.length > MAX_CHARACTERS) return null;
   try {
-    const { number, numberOrNull, text } = reader(JSON.parse(said), 'stat.');
+    const { number, numberOrNull, text } = reader(JSON.parse(reported), 'stat.');
     return {
       host: text('host'),
       pid: number('pid'),

@@ -1,12 +1,12 @@
 /** The facts of a run that hosts need and the learner publishes: fields of one value. */
 import { unavailableError } from '../../base/errors.ts';
 import { PROTOCOL } from './keys.ts';
-import { layoutInWords, layoutSum } from './layout.ts';
+import { describeLayout, layoutSum } from './layout.ts';
 import type { Fields, Link } from './link.ts';
 
 export interface RunInfo {
   readonly epoch: number;
-  /** layoutText() of the learner's buffer */
+  /** describeLayout() of the learner's buffer */
   readonly layout: string;
   /** float32 numbers of a version, or 0 if collectors act by none */
   readonly weights: number;
@@ -28,18 +28,20 @@ export const infoFields = (info: RunInfo): Fields => ({
 });
 
 /** Returns why a host that was opened for `mine` cannot be for `told`, or null if it can. */
-export function differenceOf(mine: RunInfo, told: RunInfo): string | null {
+export function differenceOf(mine: RunInfo, theirs: RunInfo): string | null {
   const of = (what: string, here: string | number, there: string | number) =>
     here === there ? null : `it has ${what} ${there}, and this host was opened for ${here}`;
   const options = (info: RunInfo) => JSON.stringify(info.options ?? null);
   const cut = (text: string) => (text.length > 200 ? `${text.slice(0, 199)}…` : text);
   return (
-    (mine.layout === told.layout
+    (mine.layout === theirs.layout
       ? null
-      : of('rows of', layoutInWords(mine.layout), layoutInWords(told.layout))) ??
-    of('weights of length', mine.weights, told.weights) ??
-    of('shards:', mine.shards, told.shards) ??
-    (options(mine) === options(told) ? null : of('options', cut(options(mine)), cut(options(told))))
+      : of('rows of', describeLayout(mine.layout), describeLayout(theirs.layout))) ??
+    of('weights of length', mine.weights, theirs.weights) ??
+    of('shards:', mine.shards, theirs.shards) ??
+    (options(mine) === options(theirs)
+      ? null
+      : of('options', cut(options(mine)), cut(options(theirs))))
   );
 }
 
@@ -88,7 +90,7 @@ export async function readInfo(link: Link, key: string): Promise<RunInfo | null>
     if (layout.length > MAX_CHARACTERS || of('options').length > MAX_CHARACTERS)
       throw new Error('it is too long');
     if (layoutSum(layout) !== whole('sum', 2 ** 32)) throw new Error('its layout is damaged');
-    layoutInWords(layout);
+    describeLayout(layout);
     return {
       epoch: whole('epoch', Number.MAX_SAFE_INTEGER),
       layout,

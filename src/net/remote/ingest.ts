@@ -84,7 +84,7 @@ export interface IngestOptions {
   /** crc32 of the layout, as in messages */
   readonly layout: number;
   /** the layout as text, for hosts that have another one */
-  readonly layoutWords?: string;
+  readonly layoutText?: string;
   /** maximum age of rows in versions */
   readonly maxVersionLag: number;
   /** the learner's newest version */
@@ -117,7 +117,7 @@ export class Ingest {
    * oldest
    */
   readonly lags = new Float64Array(LAGS);
-  readonly behind = new Float64Array(LAGS);
+  readonly stale = new Float64Array(LAGS);
   /** messages whose lag was measured */
   measured = 0;
   readonly #given: IngestOptions;
@@ -153,7 +153,7 @@ export class Ingest {
         this.counts.refused++;
         return true;
       }
-      session.heardMs = performance.now();
+      session.lastMs = performance.now();
       this.changed.add(session);
       const needed = this.#needed(session, header);
       // Its last message still moves its mark, so the session ends after that.
@@ -188,7 +188,7 @@ export class Ingest {
     if (layout !== this.#given.layout || (rows > 0 && rowBytes !== sink.rowBytes))
       return this.#refuse(
         id,
-        `its rows have another layout than the learner’s: ${this.#given.layoutWords ?? layout}`,
+        `its rows have another layout than the learner’s: ${this.#given.layoutText ?? layout}`,
       );
     // A thread that takes over reads messages of an ended session again, which were all
     // acknowledged.
@@ -251,10 +251,10 @@ export class Ingest {
     }
     if (first > mark.value) {
       this.counts.gaps++;
-      if (!session.asked) this.#ask(session);
+      if (!session.requested) this.#ask(session);
       return false;
     }
-    session.asked = false;
+    session.requested = false;
     return true;
   }
 
@@ -287,7 +287,7 @@ export class Ingest {
     }
     const at = this.measured++ % LAGS;
     this.lags[at] = Math.max(0, this.#given.now() - sent);
-    this.behind[at] = Math.max(0, now - version);
+    this.stale[at] = Math.max(0, now - version);
     session.version = version;
     return true;
   }
@@ -310,7 +310,7 @@ export class Ingest {
   }
 
   #ask(session: Session): void {
-    session.asked = true;
+    session.requested = true;
     session.nak++;
     this.#given.marks.nak(session.line, session.nak);
     this.changed.add(session);

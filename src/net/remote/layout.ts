@@ -47,21 +47,21 @@ export function layoutText(buffer: ReplayBuffer | TrajectoryBuffer): string {
 export const layoutSum = (text: string): number => crc32(Buffer.from(text));
 
 /** Returns the fields with their dtypes and shapes, for an error's text. */
-export function layoutInWords(text: string): string {
+export function describeLayout(text: string): string {
   const { fields } = JSON.parse(text) as {
     fields: { key: string; dtype: string; shape: number[] }[];
   };
   return fields.map(({ key, dtype, shape }) => `${key} ${dtype}[${shape.join(', ')}]`).join(', ');
 }
 
-interface RowsTold {
+interface RowsDescription {
   of: 'rows';
   offPolicy: boolean;
   nonFinite: NonFiniteNumbers;
   rowBytes: number;
   fields: { name: string; dtype: FieldSpec['dtype']; shape: number[] }[];
 }
-interface StepsTold {
+interface StepsDescription {
   of: 'steps';
   nonFinite: NonFiniteNumbers;
   placeBytes: number;
@@ -81,9 +81,12 @@ export function bufferLike(
   let made: ReplayBuffer | TrajectoryBuffer;
   let there: string;
   try {
-    there = layoutInWords(text);
-    const told = JSON.parse(text) as RowsTold | StepsTold;
-    made = told.of === 'rows' ? rowsLike(told, bytes) : stepsLike(told, bytes, lanes);
+    there = describeLayout(text);
+    const description = JSON.parse(text) as RowsDescription | StepsDescription;
+    made =
+      description.of === 'rows'
+        ? rowsLike(description, bytes)
+        : stepsLike(description, bytes, lanes);
   } catch (error) {
     throw unavailableError(
       `the run's layout cannot be made here: ${(error as Error).message}`,
@@ -95,13 +98,13 @@ export function bufferLike(
   if (here === text) return made;
   made.close();
   throw unavailableError(
-    `the run's rows are laid out as this version of Hotslot does not: there ${there}; here ${layoutInWords(here)}: ` +
+    `the run's rows are laid out as this version of Hotslot does not: there ${there}; here ${describeLayout(here)}: ` +
       'use one version on all machines',
   );
 }
 
 function rowsLike(
-  { offPolicy, nonFinite, rowBytes, fields }: RowsTold,
+  { offPolicy, nonFinite, rowBytes, fields }: RowsDescription,
   bytes: number,
 ): ReplayBuffer {
   const capacity = Math.max(2, Math.floor(bytes / rowBytes));
@@ -128,7 +131,7 @@ function rowsLike(
 }
 
 function stepsLike(
-  { nonFinite, placeBytes, fields }: StepsTold,
+  { nonFinite, placeBytes, fields }: StepsDescription,
   bytes: number,
   lanes: number,
 ): TrajectoryBuffer {

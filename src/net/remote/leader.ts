@@ -70,10 +70,10 @@ export class Leader {
   /** weights are being stored, and the error of an attempt that failed */
   #storing = false;
   #failed: { readonly error: unknown } | null = null;
-  #tell!: () => void;
+  #publish!: () => void;
   /** resolves when hosts can join */
   readonly announced = new Promise<void>((resolve) => {
-    this.#tell = resolve;
+    this.#publish = resolve;
   });
 
   constructor(given: LeaderOptions) {
@@ -100,12 +100,12 @@ export class Leader {
   async run(): Promise<void> {
     const { weights, bell } = this.#given;
     while (!this.#stopped) {
-      const seen = bell.read();
+      const count = bell.read();
       try {
         if (this.#connected) await this.#work();
       } catch (error) {
         if (!(error instanceof LinkError) || error.how === 'denied') throw error;
-        await bell.parkAsync(seen, AGAIN_MS);
+        await bell.parkAsync(count, AGAIN_MS);
         continue;
       }
       const due = this.#connected
@@ -114,7 +114,7 @@ export class Leader {
             this.#renewAt - performance.now(),
           )
         : MAX_MS;
-      await bell.parkAsync(seen, Math.max(1, Math.min(due, MAX_MS)));
+      await bell.parkAsync(count, Math.max(1, Math.min(due, MAX_MS)));
     }
   }
 
@@ -125,7 +125,7 @@ export class Leader {
     await link.lease(keys.learner, `${info.epoch}`, 1);
   }
 
-  async tell(status: Uint8Array): Promise<void> {
+  async publish(status: Uint8Array): Promise<void> {
     await this.#given.link.store(this.#given.keys.status, status, STATUS_LIFE_MS);
   }
 
@@ -147,7 +147,7 @@ export class Leader {
     if (!this.#announced) {
       await link.store(keys.info, infoFields(info));
       this.#announced = true;
-      this.#tell();
+      this.#publish();
     }
     if (this.#failed !== null) {
       const { error } = this.#failed;

@@ -49,7 +49,7 @@ export class LearnerView {
   window = 0;
   readonly #options: LearnerViewOptions;
   /** `nak` of the learner that was answered last */
-  #asked = 0;
+  #requested = 0;
   #polling = false;
   #pollAt = 0;
   /** `count` of the first heartbeat after every message had a reply, or null before that */
@@ -106,10 +106,10 @@ export class LearnerView {
   }
 
   onAcknowledgement(text: string): void {
-    const said = readAcknowledgement(text);
-    if (said === null) return;
-    if (said.epoch === this.epoch) this.#apply(said);
-    else void this.#otherEpoch(said.epoch).then(() => this.#apply(said));
+    const reported = readAcknowledgement(text);
+    if (reported === null) return;
+    if (reported.epoch === this.epoch) this.#apply(reported);
+    else void this.#otherEpoch(reported.epoch).then(() => this.#apply(reported));
   }
 
   /** Uplink-6 */
@@ -127,7 +127,7 @@ export class LearnerView {
     }
     this.epoch = epoch;
     // Its requests count from the first one, and it has yet to acknowledge rows of this host.
-    this.#asked = 0;
+    this.#requested = 0;
     this.#sendAllAgain(true);
   }
 
@@ -147,8 +147,8 @@ export class LearnerView {
     }
     if (row >= queue.acknowledged) this.window = window;
     queue.acknowledge(row);
-    if (nak > this.#asked) {
-      this.#asked = nak;
+    if (nak > this.#requested) {
+      this.#requested = nak;
       this.#sendAllAgain();
     }
     ring();
@@ -159,14 +159,14 @@ export class LearnerView {
    * the server.
    */
   #onHeartbeat(text: string): void {
-    const said = readHeartbeat(text);
-    if (said === null) return;
-    if (said.beat !== this.#beat) {
-      this.#beat = said.beat;
+    const reported = readHeartbeat(text);
+    if (reported === null) return;
+    if (reported.beat !== this.#beat) {
+      this.#beat = reported.beat;
       this.#beatAt = performance.now();
     }
-    if (said.epoch !== this.epoch) {
-      void this.#otherEpoch(said.epoch, said.beat);
+    if (reported.epoch !== this.epoch) {
+      void this.#otherEpoch(reported.epoch, reported.beat);
       return;
     }
     const { queue } = this.#options;
@@ -174,8 +174,8 @@ export class LearnerView {
       this.#count = null;
       return;
     }
-    this.#count ??= said.count;
-    if (said.count >= this.#count + 2) this.#sendAllAgain();
+    this.#count ??= reported.count;
+    if (reported.count >= this.#count + 2) this.#sendAllAgain();
   }
 
   #sendAllAgain(foreign = false): void {

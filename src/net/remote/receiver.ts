@@ -75,7 +75,7 @@ export class Receiver {
   #beat = 0;
   /** beats that count */
   #count = 0;
-  readonly #looked = new StreamWatermark();
+  readonly #watermark = new StreamWatermark();
   readonly #windows: Windows;
   #held: boolean;
   #stopped = false;
@@ -101,13 +101,13 @@ export class Receiver {
     this.#asks ||= this.#server !== null && this.#server !== server.run;
     this.#server = server.run;
     this.#given.ingest.sayAgain();
-    this.#look();
+    this.#readLength();
     this.#say();
     this.#wake();
   }
   onLost(): void {
     this.#connected = false;
-    this.#looked.forget();
+    this.#watermark.forget();
   }
 
   /** No row is added from the moment this returns until release(). */
@@ -125,7 +125,7 @@ export class Receiver {
 
   /** Receives until stop(), then resolves. Rejects with an error that makes continuing useless. */
   async run(): Promise<void> {
-    const beats = setInterval(() => this.#tellBeat(), HEARTBEAT_MS);
+    const beats = setInterval(() => this.#sendBeat(), HEARTBEAT_MS);
     try {
       while (!this.#stopped) {
         if (this.#failure) throw this.#failure.error;
@@ -146,7 +146,7 @@ export class Receiver {
     // If nothing is left to trim, the first message is the next one, whatever its id: the server's
     // clock may have been set back.
     const from = this.#done === null || this.#done === this.#trimmed ? BEFORE_FIRST : this.#done;
-    const [look, beginMs] = [this.#looked.number, nowMs()];
+    const [check, beginMs] = [this.#watermark.number, nowMs()];
     let entries: readonly Entry[];
     try {
       entries = await link.read(keys.stream(shard), from, MAX_MESSAGES, WAIT_MS);
@@ -166,25 +166,25 @@ export class Receiver {
       // A connection that came meanwhile reads this message again, and finds that it came before.
       if (connection !== this.#connection) return;
       this.#done = id;
-      this.#looked.decided();
+      this.#watermark.decided();
       this.#ask();
     }
-    if (entries.length < MAX_MESSAGES && from === BEFORE_FIRST) this.#looked.ended(look);
+    if (entries.length < MAX_MESSAGES && from === BEFORE_FIRST) this.#watermark.ended(check);
     this.#ask();
     this.#say();
   }
 
   /** Receiver-5: begins a look at the messages in the stream now. */
-  #look(): void {
+  #readLength(): void {
     const { link, keys, shard } = this.#given;
-    const look = this.#looked.begin(link.length(keys.stream(shard)));
+    const check = this.#watermark.begin(link.length(keys.stream(shard)));
     // A look that fails is begun again with the next beat, or connection.
-    look.then(() => this.#ask()).catch((error) => howOf(error) === 'denied' && this.#fail(error));
+    check.then(() => this.#ask()).catch((error) => howOf(error) === 'denied' && this.#fail(error));
   }
 
   /** Receiver-3 */
   #ask(): void {
-    if (!this.#asks || !this.#looked.over) return;
+    if (!this.#asks || !this.#watermark.over) return;
     this.#asks = false;
     this.#given.ingest.askAll();
     this.#say();
@@ -195,12 +195,12 @@ export class Receiver {
     const { sink } = this.#given;
     for (;;) {
       if (this.#stopped || this.#held) return false;
-      const seen = sink.bell?.read() ?? 0;
+      const knownCount = sink.bell?.read() ?? 0;
       if (this.#commit(bytes)) return true;
       this.#say();
       const since = performance.now();
       // If all bells of the limiter are taken, it is asked again soon.
-      await (sink.bell?.parkAsync(seen, PARK_MS) ?? wait(ASK_AGAIN_MS));
+      await (sink.bell?.parkAsync(knownCount, PARK_MS) ?? wait(ASK_AGAIN_MS));
       this.gatedMs += performance.now() - since;
     }
   }
@@ -264,7 +264,7 @@ export class Receiver {
           refused: why,
         });
       const done = this.#done;
-      const { over, number } = this.#looked;
+      const { over, number } = this.#watermark;
       try {
         // The calls are made at once, so they are one write and take effect in this order.
         const calls: Promise<unknown>[] = [];
@@ -280,7 +280,7 @@ export class Receiver {
             calls.push(link.notify(keys.ack(id), fields[sessionName(id)] as string));
         }
         await Promise.all(calls);
-        if (over) this.#looked.report(number);
+        if (over) this.#watermark.report(number);
       } catch (error) {
         for (const session of sessions) changed.add(session);
         for (const [id, why] of refused) refusals.set(id, why);
@@ -311,19 +311,19 @@ export class Receiver {
     this.#say();
   }
 
-  #tellBeat(): void {
+  #sendBeat(): void {
     const { link, keys, epoch, shard } = this.#given;
     if (!this.#connected) return;
     // Receiver-5
     if (!this.#saying && this.#given.ingest.changed.size === 0)
-      this.#looked.report(this.#looked.number);
-    const { reported } = this.#looked;
+      this.#watermark.report(this.#watermark.number);
+    const { reported } = this.#watermark;
     if (reported) this.#count++;
     const text = writeHeartbeat({ epoch, beat: ++this.#beat, count: this.#count });
     link.store(keys.acks, { [heartbeatField(shard)]: text }).catch(() => {}); // the next one comes soon
     // This look begins after the store: a host that read the earlier count has sent its messages
     // before it.
-    if (reported || !this.#looked.begun) this.#look();
+    if (reported || !this.#watermark.begun) this.#readLength();
     this.#say();
   }
 }

@@ -97,7 +97,7 @@ export class RedisConnection {
   readonly #options: ConnectionOptions;
   readonly #client: ReturnType<typeof createClient>;
   readonly #socket = new AbortController();
-  readonly #told: (cause: LinkError) => void;
+  readonly #resolveLost: (cause: LinkError) => void;
   #cause: LinkError | null = null;
   #opened = false;
   #timer: NodeJS.Timeout | undefined;
@@ -141,11 +141,11 @@ export class RedisConnection {
       // instead.
       commandOptions: { timeout: 0 },
     }) as ReturnType<typeof createClient>;
-    let told!: (cause: LinkError) => void;
+    let resolveLost!: (cause: LinkError) => void;
     this.ended = new Promise((resolve) => {
-      told = resolve;
+      resolveLost = resolve;
     });
-    this.#told = told;
+    this.#resolveLost = resolveLost;
     this.#client.on('error', (error: Error) => {
       // Before that, open() rejects with the reason.
       if (this.#opened) this.end(this.#lost(error));
@@ -219,7 +219,7 @@ export class RedisConnection {
     // The client does not have a socket that is still connecting. Once it has the socket, an abort
     // is unnecessary.
     if (!this.#opened) this.#socket.abort();
-    this.#told(cause);
+    this.#resolveLost(cause);
   }
 
   #refused(error: Error, command: string): LinkError {

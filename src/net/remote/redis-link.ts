@@ -120,7 +120,7 @@ export class RedisLink implements Link {
     const closing = this.#closing.signal;
     let pause = FIRST_PAUSE_MS;
     let ever = false;
-    let told = '';
+    let reported = '';
     while (!closing.aborted) {
       const [made, error] = await this.#make(events).then(
         (made) => [made, null] as const,
@@ -131,7 +131,7 @@ export class RedisLink implements Link {
         const since = performance.now();
         if (!ever) connected(made.server);
         ever = true;
-        told = '';
+        reported = '';
         events.connected?.(made.server);
         cause = await made.over;
         // Otherwise a server that accepts connections and drops them would be called 20 times a
@@ -142,8 +142,8 @@ export class RedisLink implements Link {
       if (closing.aborted) break;
       if (!ever && isFinal(cause)) return refused(cause);
       // Reports a cause only when it has changed, not for each attempt.
-      if (cause.message !== told) events.lost?.(cause);
-      told = cause.message;
+      if (cause.message !== reported) events.lost?.(cause);
+      reported = cause.message;
       await setTimeout(pause * (0.5 + Math.random()), undefined, { signal: closing }).catch(
         () => {},
       );
@@ -194,14 +194,14 @@ export class RedisLink implements Link {
     const { server, version } = await calls.send<Record<string, unknown>>(['HELLO']);
     checkVersion(`${server}`, `${version}`, this.#options.address);
     if (!this.#options.facts) return { run: '', evicts: '' };
-    const told = await calls.send<string>(['INFO']).catch((error: LinkError) => {
+    const info = await calls.send<string>(['INFO']).catch((error: LinkError) => {
       // A user may be allowed to connect, but not to call INFO.
       if (error.how === 'denied') return '';
       throw error;
     });
-    const run = /^run_id:(\w+)/m.exec(told)?.[1] ?? '';
-    const policy = /^maxmemory_policy:([\w-]+)/m.exec(told)?.[1] ?? 'noeviction';
-    const isBounded = /^maxmemory:[1-9]/m.test(told);
+    const run = /^run_id:(\w+)/m.exec(info)?.[1] ?? '';
+    const policy = /^maxmemory_policy:([\w-]+)/m.exec(info)?.[1] ?? 'noeviction';
+    const isBounded = /^maxmemory:[1-9]/m.test(info);
     return { run, evicts: isBounded && policy !== 'noeviction' ? policy : '' };
   }
 

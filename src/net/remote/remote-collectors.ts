@@ -29,7 +29,7 @@ import { checkEndian } from './message.ts';
 import { checkPlain } from './plain.ts';
 import { register } from './registry.ts';
 import { OPTIONS, type RemoteCollectorsOptions } from './remote-options.ts';
-import type { RemoteThreadIsTold, RemoteThreadSays, RemoteThreadTask } from './remote-thread.ts';
+import type { RemoteThreadMessage, RemoteThreadReport, RemoteThreadTask } from './remote-thread.ts';
 import { type RemoteStatistics, Reports } from './reports.ts';
 import { checkResumed, savedRemote } from './saved-offsets.ts';
 import { SessionOffsets } from './session-offsets.ts';
@@ -57,7 +57,7 @@ export class RemoteCollectors implements AsyncDisposable {
   readonly #marks: readonly SessionOffsets[];
   readonly #threads: readonly SupervisedThread[];
   readonly #reports: Reports;
-  readonly #telling: NodeJS.Timeout;
+  readonly #announcing: NodeJS.Timeout;
   readonly #onWait: (words: string) => void;
   readonly #leave: () => void;
   #epoch = 0;
@@ -91,7 +91,7 @@ export class RemoteCollectors implements AsyncDisposable {
       // Rows come in from now on. If they had before, and open() was then aborted, the caller would
       // not know how many.
       remote.#opened = true;
-      remote.#tell('release');
+      remote.#post('release');
       return remote;
     } catch (error) {
       await remote.close();
@@ -158,9 +158,9 @@ export class RemoteCollectors implements AsyncDisposable {
       // A failure belongs to open() until that has resolved.
       this.#end = () => (this.#failure && this.#opened ? reject(this.#failure) : resolve());
     });
-    this.#telling = setInterval(() => this.#tellStatus(), STATUS_MS).unref();
-    const telling = { hold: () => this.#hold(), failure: () => this.#failure };
-    this.#leave = register(this, this.#task, this.#reports, telling);
+    this.#announcing = setInterval(() => this.#sendStatus(), STATUS_MS).unref();
+    const announcing = { hold: () => this.#hold(), failure: () => this.#failure };
+    this.#leave = register(this, this.#task, this.#reports, announcing);
   }
 
   /** Returns sums over all hosts from their last reports, and counts of the rows that came in. */
@@ -182,10 +182,10 @@ export class RemoteCollectors implements AsyncDisposable {
    */
   close(): Promise<void> {
     return this.#closing.once(async () => {
-      clearInterval(this.#telling);
+      clearInterval(this.#announcing);
       this.#leave();
       await Promise.all(
-        this.#threads.map((thread) => thread.stop((running) => tell(running, 'stop'))),
+        this.#threads.map((thread) => thread.stop((running) => emit(running, 'stop'))),
       );
       this.#reports.close();
       this.#end();
@@ -206,15 +206,15 @@ export class RemoteCollectors implements AsyncDisposable {
       },
       ready: (thread) =>
         new Promise<void>((resolve, reject) => {
-          thread.port.on('message', (said: RemoteThreadSays) => {
-            if ('ready' in said) {
-              this.#epoch = said.ready;
+          thread.port.on('message', (reported: RemoteThreadReport) => {
+            if ('ready' in reported) {
+              this.#epoch = reported.ready;
               resolve();
-            } else if ('waits' in said) this.#onWait(said.waits);
-            else if ('report' in said) this.#reports.take(shard, said.report);
-            else if ('held' in said) this.#still.get(thread)?.();
-            else if ('failed' in said) {
-              const failure = errorOf(fromPlain(said.failed));
+            } else if ('waits' in reported) this.#onWait(reported.waits);
+            else if ('report' in reported) this.#reports.take(shard, reported.report);
+            else if ('held' in reported) this.#still.get(thread)?.();
+            else if ('failed' in reported) {
+              const failure = errorOf(fromPlain(reported.failed));
               if (!this.#closing.begun) this.#failure ??= failure;
               reject(failure);
             }
@@ -247,30 +247,30 @@ export class RemoteCollectors implements AsyncDisposable {
     if (this.#held)
       throw stateError('BUSY', 'these collectors stand still for another checkpoint already');
     this.#held = true;
-    const asked = this.#threads.flatMap(({ running }) => running ?? []);
-    const still = asked.map((thread) =>
+    const requested = this.#threads.flatMap(({ running }) => running ?? []);
+    const still = requested.map((thread) =>
       Promise.race([
         thread.ended,
         new Promise<void>((resolve) => this.#still.set(thread, resolve)),
       ]),
     );
-    this.#tell('hold');
+    this.#post('hold');
     await Promise.all(still);
     const release = () => {
       this.#held = false;
-      this.#tell('release');
+      this.#post('release');
     };
     return { state: savedRemote(this.#marks), late: [], release };
   }
 
-  #tellStatus(): void {
+  #sendStatus(): void {
     const first = this.#threads[0]?.running;
     if (!first || this.#epoch === 0) return;
-    tell(first, { status: writeStatus(this.#reports.status(this.run, this.#epoch)) });
+    emit(first, { status: writeStatus(this.#reports.status(this.run, this.#epoch)) });
   }
-  #tell(told: RemoteThreadIsTold): void {
-    for (const { running } of this.#threads) if (running) tell(running, told);
+  #post(message: RemoteThreadMessage): void {
+    for (const { running } of this.#threads) if (running) emit(running, message);
   }
 }
 
-const tell = ({ port }: MessageThread, told: RemoteThreadIsTold) => port.postMessage(told);
+const emit = ({ port }: MessageThread, message: RemoteThreadMessage) => port.postMessage(message);

@@ -20,7 +20,7 @@ import { type AddressOptions, checkAddress } from './address.ts';
 import type { RunInfo } from './info.ts';
 import { Ingest, type IngestCounts } from './ingest.ts';
 import { keysOf } from './keys.ts';
-import { layoutInWords, layoutSum } from './layout.ts';
+import { describeLayout, layoutSum } from './layout.ts';
 import { Leader, takeRun } from './leader.ts';
 import { coded, type ServerFacts } from './link.ts';
 import { Receiver } from './receiver.ts';
@@ -52,7 +52,7 @@ export interface RemoteThreadTask {
 }
 
 /** Messages from the thread and messages to it. */
-export type RemoteThreadSays =
+export type RemoteThreadReport =
   | { readonly ready: number }
   /** reason for waiting for the server, before the thread is ready */
   | { readonly waits: string }
@@ -60,7 +60,7 @@ export type RemoteThreadSays =
   | { readonly report: RemoteReport }
   | { readonly failed: unknown }
   | { readonly stopped: true };
-export type RemoteThreadIsTold = 'hold' | 'release' | 'stop' | { readonly status: Uint8Array };
+export type RemoteThreadMessage = 'hold' | 'release' | 'stop' | { readonly status: Uint8Array };
 
 export interface RemoteReport {
   readonly counts: IngestCounts;
@@ -79,7 +79,7 @@ const LOOK_MS = 1000;
 const LAST_WORDS_MS = 500;
 
 const port = parentPort!;
-const say = (said: RemoteThreadSays) => port.postMessage(said);
+const say = (reported: RemoteThreadReport) => port.postMessage(reported);
 
 /** Receives the opener's requests, and performs early ones when the parts exist. */
 class ControlInbox {
@@ -92,7 +92,7 @@ class ControlInbox {
   constructor(held: boolean, stop: () => void) {
     this.held = held;
     this.#stop = stop;
-    port.on('message', (told: RemoteThreadIsTold) => this.#hear(told));
+    port.on('message', (message: RemoteThreadMessage) => this.#hear(message));
   }
 
   begin(parts: { receiver: Receiver; leader: Leader | null }): void {
@@ -105,18 +105,18 @@ class ControlInbox {
     this.#parts?.leader?.stop();
   }
 
-  #hear(told: RemoteThreadIsTold): void {
-    if (told === 'hold') {
+  #hear(message: RemoteThreadMessage): void {
+    if (message === 'hold') {
       this.held = true;
       this.#parts?.receiver.hold();
       say({ held: true });
-    } else if (told === 'release') {
+    } else if (message === 'release') {
       this.held = false;
       this.#parts?.receiver.release();
-    } else if (told === 'stop') {
+    } else if (message === 'stop') {
       if (this.#parts === null) this.#stop();
       this.stop();
-    } else this.#parts?.leader?.tell(told.status).catch(() => {}); // the next one comes soon
+    } else this.#parts?.leader?.publish(message.status).catch(() => {}); // the next one comes soon
   }
 }
 
@@ -138,7 +138,7 @@ async function perform(task: RemoteThreadTask): Promise<void> {
     name: `hotslot learner ${run}`,
     rowBytes: task.rowBytes,
   });
-  const told = new ControlInbox(task.held, () => void link.close());
+  const inbox = new ControlInbox(task.held, () => void link.close());
   let parts: { receiver: Receiver; leader: Leader | null } | null = null;
   let server: ServerFacts | null = null;
   const timers: NodeJS.Timeout[] = [];
@@ -165,14 +165,14 @@ async function perform(task: RemoteThreadTask): Promise<void> {
     // If all bells of the mailbox are taken, the leader looks for the newest version once a second.
     claimed = shard === 0 && bells ? bells.claim() : null;
     checkKeeps(server, task.address.url);
-    const epoch = task.epoch || (await takeRun(link, keys, run, () => told.stopped));
+    const epoch = task.epoch || (await takeRun(link, keys, run, () => inbox.stopped));
     const info: RunInfo = { ...task.info, epoch };
     const ingest = new Ingest({
       marks: new SessionOffsets(task.marks),
       sink,
       layout: layoutSum(info.layout),
       maxVersionLag: task.maxVersionLag,
-      layoutWords: layoutInWords(info.layout).slice(0, 500),
+      layoutText: describeLayout(info.layout).slice(0, 500),
       version: () => mailbox?.published ?? 0,
       now: Date.now,
     });
@@ -184,7 +184,7 @@ async function perform(task: RemoteThreadTask): Promise<void> {
       ingest,
       sink,
       transitBytes,
-      held: told.held,
+      held: inbox.held,
     });
     receiver.spans = new Spans(task.spans[shard] as Place);
     const weights =
@@ -193,15 +193,15 @@ async function perform(task: RemoteThreadTask): Promise<void> {
     const leader = shard === 0 ? new Leader({ link, keys, run, info, weights, bell }) : null;
     parts = { receiver, leader };
     if (server) receiver.onConnected(server);
-    told.begin(parts);
+    inbox.begin(parts);
     const hosts = new WatchedHosts({ link, keys, ingest });
-    const look = () =>
+    const check = () =>
       hosts.read().then(
         (live) => receiver.share(live),
         () => {}, // the next look comes soon
       );
     timers.push(
-      setInterval(look, LOOK_MS),
+      setInterval(check, LOOK_MS),
       setInterval(() => say(reportOf(ingest, receiver, hosts)), REPORT_MS),
     );
     // Hosts can join once the leader has announced the run.
@@ -213,17 +213,17 @@ async function perform(task: RemoteThreadTask): Promise<void> {
   } finally {
     for (const timer of timers) clearInterval(timer);
     // If the receiver or the leader failed, the other one may still run.
-    told.stop();
+    inbox.stop();
     if (claimed) bells?.release(claimed);
     sink?.close();
     await link.close();
   }
 }
 
-function reportOf(ingest: Ingest, receiver: Receiver, hosts: WatchedHosts): RemoteThreadSays {
-  const { counts, lags, behind, measured } = ingest;
+function reportOf(ingest: Ingest, receiver: Receiver, hosts: WatchedHosts): RemoteThreadReport {
+  const { counts, lags, stale, measured } = ingest;
   const { gatedMs, connected } = receiver;
-  const seen = Math.min(measured, lags.length);
+  const count = Math.min(measured, lags.length);
   const sums = hosts.sums();
   return {
     report: {
@@ -232,8 +232,8 @@ function reportOf(ingest: Ingest, receiver: Receiver, hosts: WatchedHosts): Remo
       connected,
       sums,
       hosts: hosts.status(),
-      lags: lags.slice(0, seen),
-      behind: behind.slice(0, seen),
+      lags: lags.slice(0, count),
+      behind: stale.slice(0, count),
     },
   };
 }

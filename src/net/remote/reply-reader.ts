@@ -46,7 +46,7 @@ export class ReplyReader {
   readonly #socket: Socket;
   readonly #parser: ReplyParser;
   readonly #waiting: Waiting[] = [];
-  #told!: (cause: LinkError) => void;
+  #resolveLost!: (cause: LinkError) => void;
   #cause: LinkError | null = null;
   /** first error of the socket */
   #failed: Error | null = null;
@@ -61,7 +61,7 @@ export class ReplyReader {
   constructor(options: ReaderOptions) {
     this.#options = options;
     this.ended = new Promise((resolve) => {
-      this.#told = resolve;
+      this.#resolveLost = resolve;
     });
     this.#parser = new ReplyParser({
       most: options.messageBytes,
@@ -156,13 +156,13 @@ export class ReplyReader {
     this.#cause = cause;
     this.#socket.destroy();
     for (const { reject } of this.#waiting.splice(0)) reject(cause);
-    this.#told(cause);
+    this.#resolveLost(cause);
   }
 
   #send(args: readonly string[]): Promise<Reply> {
     if (this.#cause !== null) return Promise.reject(this.#cause);
-    const told = args.map((arg) => `$${Buffer.byteLength(arg)}\r\n${arg}\r\n`);
-    this.#socket.write(`*${args.length}\r\n${told.join('')}`);
+    const encoded = args.map((arg) => `$${Buffer.byteLength(arg)}\r\n${arg}\r\n`);
+    this.#socket.write(`*${args.length}\r\n${encoded.join('')}`);
     return new Promise((resolve, reject) => {
       this.#waiting.push({ resolve, reject });
     });

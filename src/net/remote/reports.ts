@@ -50,7 +50,7 @@ export class Reports {
    * counts of hosts by session, from threads that ended. The next thread may read none of a host,
    * because it has gone or cannot be reached just now. So the larger counts of each host hold.
    */
-  readonly #heard = new Map<number, Counted>();
+  readonly #received = new Map<number, Counted>();
   readonly #moments: Moment[] = [];
   readonly #since = performance.now();
   #closed = false;
@@ -69,7 +69,7 @@ export class Reports {
     const sums = this.#sumsOf(shard);
     if (last) {
       this.#before.push(last.counts);
-      for (const [session, counted] of this.#countedOf(last)) this.#heard.set(session, counted);
+      for (const [session, counted] of this.#countedOf(last)) this.#received.set(session, counted);
     }
     if (sums) this.#held.set(shard, sums);
     this.#of[shard] = null;
@@ -87,13 +87,13 @@ export class Reports {
   }
 
   statistics(): RemoteStatistics {
-    const { hosts, time: _time, epoch: _epoch, run: _run, ...told } = this.status('', 0);
+    const { hosts, time: _time, epoch: _epoch, run: _run, ...others } = this.status('', 0);
     const all = this.#of.flatMap((_, shard) => this.#sumsOf(shard) ?? []);
     const sum = (of: (sums: Sums) => number) => all.reduce((so, sums) => so + of(sums), 0);
     const recent = sum(({ recent: some }) => some);
     const oldest = Math.min(...all.map(({ version }) => version));
     return {
-      ...told,
+      ...others,
       ...this.#counted(),
       meanReturn: recent > 0 ? sum(({ returns }) => returns) / recent : Number.NaN,
       recent,
@@ -160,7 +160,7 @@ export class Reports {
         ),
       ),
       windowFull: all.length > 0 ? this.#sum(({ sums }) => sums.full) / all.length : 0,
-      versionLag: spreadOf(all.map(({ behind }) => behind)),
+      versionLag: spreadOf(all.map(({ behind: following }) => following)),
       streamBytes: this.#sum(({ sums }) => sums.underWay),
       hosts: all.flatMap(({ hosts }) => hosts),
     };
@@ -179,7 +179,7 @@ export class Reports {
         number,
         number,
       ];
-      const { steps: s, episodes: e, waits: w } = this.#heard.get(session) ?? NOTHING;
+      const { steps: s, episodes: e, waits: w } = this.#received.get(session) ?? NOTHING;
       yield [
         session,
         { steps: Math.max(steps, s), episodes: Math.max(episodes, e), waits: Math.max(waits, w) },
@@ -187,7 +187,7 @@ export class Reports {
     }
   }
   #counted(): Counted {
-    const hosts = new Map(this.#heard);
+    const hosts = new Map(this.#received);
     for (const report of this.#all())
       for (const [session, counted] of this.#countedOf(report)) hosts.set(session, counted);
     const sum = { ...NOTHING };

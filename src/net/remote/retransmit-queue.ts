@@ -23,7 +23,7 @@ interface QueuedMessage {
   /** its version was another learner's */
   foreign: boolean;
   /** acknowledged, while a call was under way */
-  gone: boolean;
+  sent: boolean;
 }
 
 /** Maximum number of free buffers that are kept for reuse. */
@@ -111,7 +111,7 @@ export class RetransmitQueue {
       state: 'unsent',
       again: false,
       foreign: false,
-      gone: false,
+      sent: false,
     };
     this.next += rows;
     this.#all.push(kept);
@@ -153,7 +153,7 @@ export class RetransmitQueue {
       this.#all.shift();
       this.#counted(oldest, -1);
       this.bytes -= oldest.bytes.length;
-      oldest.gone = true;
+      oldest.sent = true;
       if (oldest.state !== 'sent') this.#freed(oldest.room);
     }
   }
@@ -162,7 +162,7 @@ export class RetransmitQueue {
     this.#to(message, 'sent');
     this.sent++;
     const settled = (error: Error | null) => {
-      if (message.gone) this.#freed(message.room);
+      if (message.sent) this.#freed(message.room);
       else this.#to(message, error !== null || message.again ? 'unsent' : 'replied');
       this.#options.settled(error);
     };

@@ -34,18 +34,18 @@ const LUA_FIXED: Readonly<Record<string, readonly string[]>> = {
   valkey: ['7.2.11', '8.0.6', '8.1.4'],
 };
 
-export function findingsOf(seen: ServerReport): readonly ServerFinding[] {
+export function findingsOf(observed: ServerReport): readonly ServerFinding[] {
   return [
-    server(seen),
-    mode(seen),
-    transport(seen),
-    roundTrip(seen),
-    throughput(seen),
-    memory(seen),
-    persistence(seen),
-    users(seen),
-    scripts(seen),
-    backlog(seen),
+    server(observed),
+    mode(observed),
+    transport(observed),
+    roundTrip(observed),
+    throughput(observed),
+    memory(observed),
+    persistence(observed),
+    users(observed),
+    scripts(observed),
+    backlog(observed),
   ].filter((finding) => finding !== null);
 }
 

@@ -14,14 +14,14 @@ export class Session {
   /** as in the marks: a thread that takes over begins each of its episodes anew */
   cut: boolean;
   /** missing rows were requested and have not come yet */
-  asked = false;
+  requested = false;
   /** bytes that it may have on the way, 0 before its first acknowledgement */
   window = 0;
   rows = 0;
   /** oldest version that its last rows were acted by */
   version = 0;
   /** time of its last message, by performance.now() because the wall clock may jump */
-  heardMs = 0;
+  lastMs = 0;
 
   constructor(marks: SessionOffsets, line: number) {
     const { session, nak, state, firstLane, lanes, cut } = marks.read(line);

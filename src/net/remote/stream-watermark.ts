@@ -13,24 +13,24 @@ export class StreamWatermark {
   #reported = false;
   #begun = false;
   /** calls of forget(): a length requested before the last one is ignored */
-  #asked = 0;
+  #requested = 0;
 
   /** Begins a new look. `length`: of the stream, requested now. */
   async begin(length: Promise<number>): Promise<void> {
     this.forget();
-    const asked = this.#asked;
+    const given = this.#requested;
     this.#begun = true;
     const left = await length.catch((error) => {
-      if (asked === this.#asked) this.#begun = false;
+      if (given === this.#requested) this.#begun = false;
       throw error;
     });
-    if (asked !== this.#asked) return;
+    if (given !== this.#requested) return;
     this.#number++;
     this.#left = left;
   }
   /** Forgets all that is known of the stream. */
   forget(): void {
-    this.#asked++;
+    this.#requested++;
     this.#left = null;
     this.#reported = false;
     this.#begun = false;

@@ -52,12 +52,12 @@ const MAX_FLOORS = 64;
 const PARK_MS = 200;
 
 export class Uplink {
-  readonly kept: RetransmitQueue;
+  readonly queued: RetransmitQueue;
   readonly bell: Bell;
   /** total ms that the window was full */
   fullMs = 0;
   readonly #given: UplinkOptions;
-  readonly #heard: LearnerView;
+  readonly #view: LearnerView;
   readonly #rowsPerMessage: number;
   #waits: UplinkWait = 'server';
   #connected = false;
@@ -84,13 +84,13 @@ export class Uplink {
     const most = Math.max(1, Math.floor(Math.min(flushBytes, MAX_BYTES) / outbox.rowBytes));
     // An ending step and its final observation go together.
     this.#rowsPerMessage = outbox.lanes > 0 ? Math.max(2, most) : most;
-    this.kept = new RetransmitQueue({
+    this.queued = new RetransmitQueue({
       rowBytes: outbox.rowBytes,
       rowsPerMessage: this.#rowsPerMessage,
       now,
       append: (bytes) => link.append(keys.stream(shard), bytes),
       settled: (error) => {
-        this.#heard.moved();
+        this.#view.moved();
         if (error === null) this.#fullWait = FULL_MS;
         else this.#failed(error);
         this.bell.ring();
@@ -101,12 +101,12 @@ export class Uplink {
     this.bell = bell;
     const failed = (error: unknown) => this.#failed(error);
     const { session, meets = async () => true } = given;
-    this.#heard = new LearnerView({
+    this.#view = new LearnerView({
       link,
       keys,
       session,
       shard,
-      queue: this.kept,
+      queue: this.queued,
       failed,
       meets,
       ring: () => bell.ring(),
@@ -123,13 +123,13 @@ export class Uplink {
   }
   /** epoch of the learner that it sends to, 0 before the first */
   get epoch(): number {
-    return this.#heard.epoch;
+    return this.#view.epoch;
   }
 
   /** Called by the link after every connection. */
   connected(): void {
     this.#connected = true;
-    this.#heard.hurry();
+    this.#view.hurry();
     this.bell.ring();
   }
   lost(): void {
@@ -138,7 +138,7 @@ export class Uplink {
   }
   /** Called by the link with a notice of this session. */
   notice(text: string): void {
-    this.#heard.onAcknowledgement(text);
+    this.#view.onAcknowledgement(text);
   }
 
   /**
@@ -150,25 +150,25 @@ export class Uplink {
     const hold = setInterval(() => {}, 2 ** 30);
     try {
       while (!this.#stopped) {
-        const seen = this.bell.read();
+        const knownCount = this.bell.read();
         if (this.#failure) throw this.#failure;
-        if (this.#connected && this.#isWaited()) this.#heard.poll();
+        if (this.#connected && this.#isWaited()) this.#view.poll();
         this.#sayHello();
         if (this.#maySend()) {
-          this.kept.resend();
+          this.queued.resend();
           this.#fill();
         }
         this.#countFull();
         if (
           this.#closing &&
           this.epoch > 0 &&
-          this.kept.count === 0 &&
+          this.queued.count === 0 &&
           this.#given.outbox.waiting() === 0
         ) {
           await this.#say(BYE).catch(() => {}); // its lanes stay taken then
           return;
         }
-        await this.bell.parkAsync(seen, this.#parkMs());
+        await this.bell.parkAsync(knownCount, this.#parkMs());
       }
     } finally {
       clearInterval(hold);
@@ -192,14 +192,14 @@ export class Uplink {
     if (this.#waits === 'rows' && this.#since !== null)
       ends.push(this.#since + this.#given.flushMs);
     if (this.#waits === 'room') ends.push(this.#fullUntil);
-    const { pollAt } = this.#heard;
+    const { pollAt } = this.#view;
     if (this.#isWaited() && pollAt > now) ends.push(pollAt);
     return Math.max(1, Math.min(...ends) - now);
   }
 
   /** Returns whether the host waits for the learner's word. */
   #isWaited(): boolean {
-    return this.kept.count > 0 || this.epoch === 0 || this.#closing;
+    return this.queued.count > 0 || this.epoch === 0 || this.#closing;
   }
 
   #sayHello(): void {
@@ -219,7 +219,7 @@ export class Uplink {
   #say(flags: number): Promise<void> {
     const { link, keys, shard } = this.#given;
     const message = new Uint8Array(HEADER_BYTES);
-    const { next: first, acknowledged: base } = this.kept;
+    const { next: first, acknowledged: base } = this.queued;
     sealMessage(message, { ...this.#header(flags), first, rows: 0, base });
     return link.append(keys.stream(shard), message);
   }
@@ -254,20 +254,20 @@ export class Uplink {
   #fill(): void {
     const { outbox, flushMs } = this.#given;
     const now = performance.now();
-    while (this.kept.inOrder) {
+    while (this.queued.inOrder) {
       const waiting = this.#lookAt();
       if (waiting === 0) {
         this.#since = null;
         return;
       }
       this.#since ??= now;
-      const { count, bytes, messageBytes, isFull } = this.kept;
-      if (isFull || (count > 0 && bytes + messageBytes > this.#heard.window)) {
-        this.#waits = this.#heard.isSilent ? 'learner' : 'window';
+      const { count, bytes, messageBytes, isFull } = this.queued;
+      if (isFull || (count > 0 && bytes + messageBytes > this.#view.window)) {
+        this.#waits = this.#view.isSilent ? 'learner' : 'window';
         return;
       }
       if (waiting < this.#rowsPerMessage && now - this.#since < flushMs && !this.#closing) return;
-      if (this.kept.send(outbox.take, waiting, this.#header(0)) === 0) return;
+      if (this.queued.send(outbox.take, waiting, this.#header(0)) === 0) return;
       this.#since = null;
     }
   }
@@ -286,7 +286,7 @@ export class Uplink {
     }
     const now = version(this.epoch);
     const waiting = outbox.waiting();
-    const { next } = this.kept;
+    const { next } = this.queued;
     // Steps are not taken in the order that they were added in.
     const isKnown = outbox.lanes === 0 ? this.#floors.length < MAX_FLOORS : waiting === 0;
     if (isKnown && now !== (this.#floors.at(-1)?.version ?? this.#floor))

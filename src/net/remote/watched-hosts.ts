@@ -14,7 +14,7 @@ import type { Session } from './session.ts';
 interface Watched {
   stat: HostStat | null;
   readonly since: number;
-  saidMs: number;
+  reportedMs: number;
 }
 
 /** A host that was silent for this long is not looked up any more, until a message of it comes. */
@@ -30,7 +30,7 @@ export class WatchedHosts {
   readonly #known = new Map<number, Watched>();
   #reading = false;
   /** the statistics of every host that is there were looked up at least once */
-  #looked = false;
+  #polled = false;
 
   constructor(given: { link: Link; keys: Keys; ingest: Ingest }) {
     this.#link = given.link;
@@ -43,30 +43,31 @@ export class WatchedHosts {
     const now = performance.now();
     const sessions = [...this.#ingest.sessions.values()].filter(({ ended }) => !ended);
     const there = sessions.filter(
-      (session) => !this.#known.has(session.id) || now - this.#heard(session) < FORGET_MS,
+      (session) => !this.#known.has(session.id) || now - this.#received(session) < FORGET_MS,
     );
     const refused = this.#refused().filter(
       ({ id, since }) => !this.#known.get(id)?.stat && now - since < FORGET_MS,
     );
-    const asked = [...there, ...refused];
+    const requested = [...there, ...refused];
     for (const { id } of [...sessions, ...refused])
       if (!this.#known.has(id))
-        this.#known.set(id, { stat: null, since: now, saidMs: Number.NEGATIVE_INFINITY });
+        this.#known.set(id, { stat: null, since: now, reportedMs: Number.NEGATIVE_INFINITY });
     if (!this.#reading) {
       this.#reading = true;
       try {
-        const read = asked.map(async ({ id }) => {
-          const [said = null] = await this.#link.load(this.#keys.stat(id), [SAID]);
-          const stat = said === null ? null : readStat(said);
+        const read = requested.map(async ({ id }) => {
+          const [reported = null] = await this.#link.load(this.#keys.stat(id), [SAID]);
+          const stat = reported === null ? null : readStat(reported);
           const watched = this.#known.get(id) as Watched;
           // The last report has expired, so it is older than STAT_LIFE_MS.
-          if (said === null) watched.saidMs = Math.min(watched.saidMs, now - STAT_LIFE_MS - 1);
+          if (reported === null)
+            watched.reportedMs = Math.min(watched.reportedMs, now - STAT_LIFE_MS - 1);
           if (!stat) return;
           watched.stat = stat;
-          watched.saidMs = now;
+          watched.reportedMs = now;
         });
         const ends = await Promise.allSettled(read);
-        this.#looked ||= ends.every(({ status }) => status === 'fulfilled');
+        this.#polled ||= ends.every(({ status }) => status === 'fulfilled');
       } finally {
         this.#reading = false;
       }
@@ -86,13 +87,13 @@ export class WatchedHosts {
       .map((session) => {
         const { id, rows, version } = session;
         const watched = this.#known.get(id);
-        const told = {
-          ...this.#told(id),
+        const status = {
+          ...this.#statusOf(id),
           since: watched?.since ?? now,
-          silentMs: now - this.#heard(session),
+          silentMs: now - this.#received(session),
         };
         return {
-          ...told,
+          ...status,
           version,
           rows,
           state: this.#stateOf(session, now),
@@ -102,7 +103,7 @@ export class WatchedHosts {
     const refused = this.#refused().map(({ id, since, why }) => {
       const { rows = 0, version = 0 } = this.#ingest.sessions.get(id) ?? {};
       return {
-        ...this.#told(id),
+        ...this.#statusOf(id),
         since,
         silentMs: now - since,
         version,
@@ -118,7 +119,7 @@ export class WatchedHosts {
     }));
   }
 
-  #told(id: number) {
+  #statusOf(id: number) {
     const stat = this.#known.get(id)?.stat;
     return {
       session: id,
@@ -167,17 +168,17 @@ export class WatchedHosts {
       live++;
     }
     const full = live > 0 ? Math.min(1, sum.full / live) : 0;
-    return { ...sum, full, counted: Float64Array.from(counted), looked: this.#looked };
+    return { ...sum, full, counted: Float64Array.from(counted), looked: this.#polled };
   }
 
-  #heard({ id, heardMs }: Session): number {
+  #received({ id, lastMs }: Session): number {
     const watched = this.#known.get(id);
-    return Math.max(heardMs, watched?.saidMs ?? 0, watched?.since ?? 0);
+    return Math.max(lastMs, watched?.reportedMs ?? 0, watched?.since ?? 0);
   }
 
   #stateOf(session: Session, now: number): RemoteHostState {
     if (this.#known.get(session.id)?.stat?.failed) return 'failed';
     if (session.ended) return 'ended';
-    return now - this.#heard(session) > STAT_LIFE_MS ? 'silent' : 'live';
+    return now - this.#received(session) > STAT_LIFE_MS ? 'silent' : 'live';
   }
 }

@@ -32,7 +32,7 @@ import { writeTaken } from './write.ts';
  * A save that was requested by a call, or by `every` alone. The latter is patient: it waits for a
  * hot tick's end until close().
  */
-interface Asked {
+interface Pending {
   patient: boolean;
 }
 
@@ -49,7 +49,7 @@ export class Checkpoint extends EventEmitter<CheckpointEvents> implements AsyncD
   #doubted: ReadonlySet<string> = new Set();
   #saves: number;
   #saving: Promise<SavedCheckpoint> | null = null;
-  #next: (Asked & { promise: Promise<SavedCheckpoint> }) | null = null;
+  #next: (Pending & { promise: Promise<SavedCheckpoint> }) | null = null;
   /** aborted by close() */
   readonly #ending = new AbortController();
   #timer: NodeJS.Timeout | undefined;
@@ -199,18 +199,18 @@ export class Checkpoint extends EventEmitter<CheckpointEvents> implements AsyncD
 
   #failed(error: Error): void {
     if (this.#closing.begun) return;
-    if (!this.#tell('error', error)) process.emitWarning(error.message, 'CheckpointWarning');
+    if (!this.#emit('error', error)) process.emitWarning(error.message, 'CheckpointWarning');
   }
 
   /**
    * Returns whether anybody listens. An exception of a listener becomes an uncaught one, and
    * changes nothing here: the save is on the disk all the same.
    */
-  #tell<E extends keyof CheckpointEvents>(event: E, ...told: CheckpointEvents[E]): boolean {
+  #emit<E extends keyof CheckpointEvents>(event: E, ...args: CheckpointEvents[E]): boolean {
     try {
       return this.emit(
         event,
-        ...(told as Parameters<EventEmitter.EventListener<CheckpointEvents, E>>),
+        ...(args as Parameters<EventEmitter.EventListener<CheckpointEvents, E>>),
       );
     } catch (error) {
       queueMicrotask(() => {
@@ -220,10 +220,10 @@ export class Checkpoint extends EventEmitter<CheckpointEvents> implements AsyncD
     }
   }
 
-  #queue(asked: Asked): Promise<SavedCheckpoint> {
+  #queue(requested: Pending): Promise<SavedCheckpoint> {
     if (this.#next) {
       // A requested save must happen, even if the queued one was patient.
-      this.#next.patient &&= asked.patient;
+      this.#next.patient &&= requested.patient;
       return this.#next.promise;
     }
     const before = this.#saving;
@@ -244,7 +244,7 @@ export class Checkpoint extends EventEmitter<CheckpointEvents> implements AsyncD
         release();
         if (this.#saving === mine) this.#saving = null;
       });
-    const next = Object.assign(asked, { promise: mine });
+    const next = Object.assign(requested, { promise: mine });
     if (before) this.#next = next;
     else this.#saving = mine;
     return mine;
@@ -273,7 +273,7 @@ export class Checkpoint extends EventEmitter<CheckpointEvents> implements AsyncD
         seconds: (nowMs() - begin) / 1000,
         stillSeconds,
       };
-      this.#tell('saved', saved);
+      this.#emit('saved', saved);
       return saved;
     } catch (error) {
       const { code, message } = errorOf(error) as Error & { code?: string };
@@ -314,7 +314,7 @@ export class Checkpoint extends EventEmitter<CheckpointEvents> implements AsyncD
       if (pool.late.length > 0) this.#warn(pool.late);
     };
     let stillSeconds = 0;
-    const look = async () => {
+    const check = async () => {
       const begin = nowMs();
       try {
         return await takeSnapshot(this.#known, this.#folder, save, pool?.state);
@@ -325,8 +325,8 @@ export class Checkpoint extends EventEmitter<CheckpointEvents> implements AsyncD
     try {
       if (!pipeline) await others();
       const taken = await (pipeline
-        ? internalsOf(pipeline).control.use(look, { patient: ending, others })
-        : look());
+        ? internalsOf(pipeline).control.use(check, { patient: ending, others })
+        : check());
       return { taken, stillSeconds };
     } finally {
       (pool as PausedPool | null)?.release();
@@ -335,7 +335,7 @@ export class Checkpoint extends EventEmitter<CheckpointEvents> implements AsyncD
 
   #warn(late: readonly number[]): void {
     const text = `collectors ${late.join(', ')} did not come back from collect(): they begin other episodes when this is restored`;
-    if (!this.#tell('warning', text)) process.emitWarning(text, 'CheckpointWarning');
+    if (!this.#emit('warning', text)) process.emitWarning(text, 'CheckpointWarning');
   }
 }
 

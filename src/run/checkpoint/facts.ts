@@ -4,6 +4,7 @@
  */
 
 import type { NamedTensors } from '../../base/arrays/tensors.ts';
+import { withSavedNames } from '../../base/old-names.ts';
 import { internalsOf } from '../../engine/pipeline/replay-pipeline.ts';
 import type { TrajectoryBuffer } from '../../store/lanes/trajectory-buffer.ts';
 import { internalsOfSampler, type PrioritizedSampler } from '../../store/prioritized.ts';
@@ -27,9 +28,9 @@ export function bufferFacts(buffer: ReplayBuffer | TrajectoryBuffer): PlainRecor
 }
 
 export function samplerFacts(sampler: PrioritizedSampler): PlainRecord {
-  const { alpha, epsilon, normalise } = sampler;
+  const { alpha, epsilon, normalize } = sampler;
   const { signature: _, ...view } = specOf(internalsOfSampler(sampler).binding!.view);
-  return { alpha, epsilon, normalise, view: plain(view) };
+  return { ...withSavedNames({ alpha, epsilon, normalize }), view: plain(view) };
 }
 
 /**
@@ -44,8 +45,8 @@ export function learnerFacts(learner: CheckpointLearner, state: NamedTensors): P
   const { settings } = learner;
   const kind =
     typeof learner.kind === 'string' ? learner.kind : (learner.constructor?.name ?? 'object');
-  const told = settings === undefined ? {} : { settings: plain(settings) };
-  return { kind, ...told, state: Object.fromEntries(entries) as PlainRecord };
+  const shared = settings === undefined ? {} : { settings: plain(settings) };
+  return { kind, ...shared, state: Object.fromEntries(entries) as PlainRecord };
 }
 
 /** Returns the facts of all parts except the learner, whose facts include its state. */

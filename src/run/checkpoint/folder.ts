@@ -11,7 +11,7 @@ import {
   type Put,
   type Reading,
   reading,
-  writeBeside,
+  writeAtomically,
   writeWhole,
 } from '../../base/arrays/files.ts';
 import { checkPath } from '../../base/checks.ts';
@@ -44,10 +44,10 @@ const LOCK = 'lock';
 /** Names of files that only this package writes and removes. */
 const ours = /^(segment|learner|run|priorities|plain)-\d+(\.\d+)?\.(rows|safetensors|v8)$/;
 /** The ending of a temporary file, which a write that was cut off leaves. */
-const beside = /\.[0-9a-f]{12}\.tmp$/;
+const sibling = /\.[0-9a-f]{12}\.tmp$/;
 
 const isOurs = (name: string) => {
-  const whole = name.replace(beside, '');
+  const whole = name.replace(sibling, '');
   return ours.test(whole) || whole === INCOMPLETE || (whole === MANIFEST && whole !== name);
 };
 
@@ -156,7 +156,7 @@ export class Folder {
         return last;
       });
     const path = join(this.path, file);
-    const { place, drop } = await writeBeside(`'${path}'`, path, counted);
+    const { place, drop } = await writeAtomically(`'${path}'`, path, counted);
     return { place: () => place().then(() => ({ file, bytes, crc32: sum })), drop };
   }
 

@@ -26,7 +26,7 @@ export interface PartFacts {
 }
 
 /** Numbers that the manifest holds of each part, in addition to `is`. */
-const told = {
+const numbersOfPart = {
   buffer: ['largest', 'stale', 'odd'],
   limiter: ['inserts', 'samples'],
   mailbox: ['version'],
@@ -35,8 +35,8 @@ const told = {
   collectors: [],
   extra: [],
 } as const;
-export type PartName = keyof typeof told;
-export const parts = Object.keys(told) as PartName[];
+export type PartName = keyof typeof numbersOfPart;
+export const parts = Object.keys(numbersOfPart) as PartName[];
 
 export interface Manifest {
   /** id shared by all saves that resume each other */
@@ -112,7 +112,7 @@ export async function readManifest(folder: Folder): Promise<Manifest> {
   };
   refuse(
     'parts',
-    Object.keys(body.parts).filter((name) => !Object.hasOwn(told, name)),
+    Object.keys(body.parts).filter((name) => !Object.hasOwn(numbersOfPart, name)),
   );
   refuse('entries', [
     ...Object.keys(body).filter((key) => !keys.includes(key)),
@@ -123,7 +123,7 @@ export async function readManifest(folder: Folder): Promise<Manifest> {
 
 const unknownOf = (name: PartName, facts: PartFacts | undefined): string[] =>
   Object.keys(facts ?? {}).filter(
-    (key) => key !== 'is' && !(told[name] as readonly string[]).includes(key),
+    (key) => key !== 'is' && !(numbersOfPart[name] as readonly string[]).includes(key),
   );
 
 /** Returns a text for each place at which two descriptions differ. */

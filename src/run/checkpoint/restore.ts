@@ -131,13 +131,23 @@ export async function restore(
   if (ledger && lanes) ledger.restore(lanes);
   const binding = internalsOfBinding(known);
   if (binding && tree && buffer && 'lanes' in buffer) {
-    const { largest, stale, odd } = parts.buffer as unknown as {
+    const {
+      largest,
+      stale,
+      odd: invalid,
+    } = parts.buffer as unknown as {
       largest: number;
       stale: number;
       odd: number;
     };
     const leaves = tree.leaves!.data as Float64Array;
-    const saved = { leaves, known: tree.known!.data as BigUint64Array, largest, stale, odd };
+    const saved = {
+      leaves,
+      known: tree.known!.data as BigUint64Array,
+      largest,
+      stale,
+      odd: invalid,
+    };
     restoreTree(binding.tree, binding.leaves, buffer.lanes, saved);
   }
   if (limiter) {
@@ -163,7 +173,7 @@ async function resume(
     number
   >;
   const array = <T>(name: string) => (arrays[name] as TensorData).data as T;
-  const home = Array.from({ length: updates as number }, (_, i) => ({
+  const readback = Array.from({ length: updates as number }, (_, i) => ({
     ids: array<Float64Array>(`updates.${i}.ids`),
     priorities: array<Float32Array>(`updates.${i}.priorities`),
   }));
@@ -172,7 +182,7 @@ async function resume(
     sequence: sequence!,
     beta: beta!,
     applied: applied!,
-    updates: home,
+    updates: readback,
     prepared:
       typeof prepared === 'number'
         ? { tick: prepared, bytes: array<Uint8Array>('prepared') }

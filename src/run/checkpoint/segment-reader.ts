@@ -49,7 +49,7 @@ class SegmentReader {
   readonly #head: Uint8Array;
   readonly #cut: Uint8Array;
   #headed = 0;
-  #kept = 0;
+  #pending = 0;
   #from = new Float64Array();
   #to = new Float64Array();
   #lane = 0;
@@ -72,13 +72,13 @@ class SegmentReader {
       if (this.#headed === this.#head.length) this.#begin();
     }
     // The end of a place that began in the previous piece.
-    if (this.#kept > 0 && rest.length > 0) {
-      const some = rest.subarray(0, this.#cut.length - this.#kept);
-      this.#cut.set(some, this.#kept);
-      this.#kept += some.length;
+    if (this.#pending > 0 && rest.length > 0) {
+      const some = rest.subarray(0, this.#cut.length - this.#pending);
+      this.#cut.set(some, this.#pending);
+      this.#pending += some.length;
       rest = rest.subarray(some.length);
-      if (this.#kept < this.#cut.length) return;
-      this.#kept = 0;
+      if (this.#pending < this.#cut.length) return;
+      this.#pending = 0;
       this.#put(this.#cut, 1);
     }
     const whole = Math.floor(rest.length / this.#cut.length);
@@ -91,7 +91,7 @@ class SegmentReader {
     }
     const cut = rest.subarray(whole * this.#cut.length);
     this.#cut.set(cut);
-    this.#kept = cut.length;
+    this.#pending = cut.length;
   }
 
   over(): Segment {

@@ -62,7 +62,7 @@ export class Segments {
     const { lanes, numbers, perLane, full } = this.#ledger;
     const states = taken.slice();
     const [from, to] = [column(states, numbers, 0), column(states, numbers, 1)];
-    const kept = this.#kept(from);
+    const kept = this.#committed(from);
     const begin = from.slice();
     const last = kept.at(-1);
     for (let lane = 0; last && lane < lanes; lane++)
@@ -142,7 +142,7 @@ export class Segments {
    * Returns the segments that still hold places. If there are more than `SMALL_ONES` small ones,
    * they are left out and written anew.
    */
-  #kept(from: Float64Array): Segment[] {
+  #committed(from: Float64Array): Segment[] {
     const kept = this.#segments.filter((segment) => holdsSome(segment, from));
     const all = kept.reduce((sum, { bytes }) => sum + bytes, 0);
     const small = Math.max(SMALL, all * SMALL_SHARE);

@@ -116,9 +116,9 @@ async function snapshotOf(
       const {
         leaves,
         known: reached,
-        ...told
+        ...numbers
       } = treeParts(binding.tree, binding.leaves, buffer.lanes);
-      parts.buffer = { is: facts.buffer!, ...told };
+      parts.buffer = { is: facts.buffer!, ...numbers };
       // With a pipeline, which stands still, a copy would only double the memory. Without one,
       // priorities may change while they are written.
       const [kept, upTo] = pipeline ? [leaves, reached] : [leaves.slice(), reached.slice()];

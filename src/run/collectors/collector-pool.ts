@@ -68,7 +68,7 @@ export class CollectorPool implements AsyncDisposable {
   readonly #module: URL;
   #restartsLeft: number;
   /** of each worker, the start of the collect() that was last warned of */
-  readonly #told: number[] = [];
+  readonly #reported: number[] = [];
   readonly #watch: NodeJS.Timeout;
   readonly #closing = new Closing();
 
@@ -256,7 +256,7 @@ export class CollectorPool implements AsyncDisposable {
   }
 
   async #run(setup: Omit<CollectorSetup, 'port'>): Promise<void> {
-    const { port, gone } = this.#hold.connect(setup.worker);
+    const { port, gone: closed } = this.#hold.connect(setup.worker);
     try {
       const running = this.#threads[setup.worker]!.run({ ...setup, port }, [port]);
       // A thread that ended within a collect() has not cleared that call's start time.
@@ -275,15 +275,16 @@ export class CollectorPool implements AsyncDisposable {
       this.#opener.ring();
       throw failure;
     } finally {
-      gone();
+      closed();
     }
   }
 
   /** Warns, once each, of a collect() that does not return. */
   #nameStuck(): void {
     for (const [worker, since] of this.#statistics.since().entries()) {
-      if (since === 0 || since === this.#told[worker] || nowMs() - since < PATIENCE_MS) continue;
-      this.#told[worker] = since;
+      if (since === 0 || since === this.#reported[worker] || nowMs() - since < PATIENCE_MS)
+        continue;
+      this.#reported[worker] = since;
       const text = `collector ${worker} has not come back from a collect() for ${PATIENCE_MS / 1000} s`;
       process.emitWarning(`${text} (${this.#module.href})`, 'CollectorWarning');
     }

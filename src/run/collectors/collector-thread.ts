@@ -201,7 +201,7 @@ async function loop(
   const weights = new Float32Array(mailbox?.length ?? 0);
   let version = 0;
   let rows: Collected = setup.resume?.rows ?? null;
-  let told = 0;
+  let reported = 0;
   let stop: StopWord | null = null;
   for (;;) {
     // Reads the bell before the stop word and the offer: either those reads see the change, or the
@@ -209,8 +209,8 @@ async function loop(
     const seen = bell?.read() ?? 0;
     if (Atomics.load(control, STOP) !== 0) return;
     const hold = Atomics.load(control, HOLD);
-    if (hold % 2 !== 0 && hold !== told) {
-      told = hold;
+    if (hold % 2 !== 0 && hold !== reported) {
+      reported = hold;
       await standStill(collector, rows, hold, setup);
       continue;
     }

@@ -53,7 +53,7 @@ export class PoolPause {
   readonly #ports = new Map<number, MessagePort>();
   #held = false;
   /** gets the answers of the current hold, by worker */
-  #heard: ((worker: number, answer: HoldAnswer | null) => void) | null = null;
+  #acknowledged: ((worker: number, answer: HoldAnswer | null) => void) | null = null;
 
   constructor(given: {
     control: Int32Array;
@@ -70,17 +70,17 @@ export class PoolPause {
   /** Returns a worker's end of a new channel. */
   connect(worker: number): { port: MessagePort; gone: () => void } {
     const { port1, port2 } = new MessageChannel();
-    port1.on('message', (answer: HoldAnswer) => this.#heard?.(worker, answer));
+    port1.on('message', (answer: HoldAnswer) => this.#acknowledged?.(worker, answer));
     port1.unref();
     this.#ports.set(worker, port1);
     /** Called when the thread's task is over. A successor may have connected already. */
-    const gone = () => {
+    const closed = () => {
       port1.close();
       if (this.#ports.get(worker) !== port1) return;
       this.#ports.delete(worker);
-      this.#heard?.(worker, null);
+      this.#acknowledged?.(worker, null);
     };
-    return { port: port2, gone };
+    return { port: port2, gone: closed };
   }
 
   /**
@@ -131,11 +131,11 @@ export class PoolPause {
       const timer = setTimeout(() => end(), PATIENCE_MS);
       const end = (error?: Error) => {
         clearTimeout(timer);
-        this.#heard = null;
+        this.#acknowledged = null;
         if (error) reject(error);
         else resolve();
       };
-      this.#heard = (worker, answer) => {
+      this.#acknowledged = (worker, answer) => {
         if (answer !== null && answer.hold !== hold) return;
         if (answer !== null && 'refused' in answer)
           return end(
@@ -146,7 +146,7 @@ export class PoolPause {
       };
       // Collectors whose thread is over answer no more.
       for (let worker = 0; worker < this.#workers; worker++)
-        if (!this.#ports.has(worker)) this.#heard(worker, null);
+        if (!this.#ports.has(worker)) this.#acknowledged(worker, null);
       this.#ring();
     });
   }

@@ -123,12 +123,12 @@ export class StatisticsPages {
     before = 0,
   ): { next: number; missed: number; episodes: Episode[] } {
     const episodes: Episode[] = [];
-    let told = -before;
+    let reported = -before;
     const { next, missed } = this.writer(worker).episodes.read(from, (episode, soFar) => {
-      episodes.push({ worker, ...episode, missed: soFar - told });
-      told = soFar;
+      episodes.push({ worker, ...episode, missed: soFar - reported });
+      reported = soFar;
     });
-    return { next, missed: missed - told, episodes };
+    return { next, missed: missed - reported, episodes };
   }
 
   /** Returns a copy of a worker's page, for restore(). */

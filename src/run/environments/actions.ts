@@ -2,7 +2,7 @@
 
 import { describeValue } from '../../base/checks.ts';
 import { rangeError } from '../../base/errors.ts';
-import { neighbour } from '../../base/float32.ts';
+import { nextFloat32 } from '../../base/float32.ts';
 import type { Spaces } from './spaces.ts';
 
 /**
@@ -36,8 +36,8 @@ export function takeActions(
     let value = Math.fround(actions[i] as number);
     const [least, most] = [low[j] as number, high[j] as number];
     // A bound as it was given may be the float32 neighbor just outside the box.
-    if (value < least && value >= neighbour(least, -1)) value = least;
-    if (value > most && value <= neighbour(most, 1)) value = most;
+    if (value < least && value >= nextFloat32(least, -1)) value = least;
+    if (value > most && value <= nextFloat32(most, 1)) value = most;
     if (!(value >= least && value <= most))
       throw rangeError(
         `action ${value} for ${name(Math.floor(i / size))}: number ${j} of its actions is ${least} to ${most}`,

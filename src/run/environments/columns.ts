@@ -92,10 +92,10 @@ export function stepColumns(
     throw rangeError(
       `environments give steps of the fields obs and actions; the buffer ${wrong in fields ? `has a field '${wrong}'` : `lacks '${wrong}'`}`,
     );
-  const seen = fields.obs as BufferField;
+  const observed = fields.obs as BufferField;
   return {
-    obs: column('obs', seen, observation, () => obs),
-    finalObs: column('obs', seen, observation, () => vector.nextObs),
+    obs: column('obs', observed, observation, () => obs),
+    finalObs: column('obs', observed, observation, () => vector.nextObs),
     actions: actionColumn(fields.actions as BufferField, spaces, actions),
     rewards: () => vector.rewards,
     terminated: () => vector.terminated,

@@ -35,14 +35,14 @@ export class FrameStack {
 
   /** Call after begin(). */
   begin(): void {
-    this.#look(() => true);
+    this.#push(() => true);
   }
 
   /** Call after a step. */
-  look(): void {
+  push(): void {
     const { skipped, terminated, truncated } = this.#set;
     // An episode begins with the step that ended the previous one, or with a skipped step.
-    this.#look(
+    this.#push(
       skipped ? (i) => skipped[i] === 1 : (i) => terminated[i] === 1 || truncated[i] === 1,
     );
   }
@@ -51,7 +51,7 @@ export class FrameStack {
    * Fills the frames before an episode's first observation with that observation, as a view of a
    * TrajectoryBuffer does.
    */
-  #look(isFirst: (environment: number) => boolean): void {
+  #push(isFirst: (environment: number) => boolean): void {
     const { count } = this.#set;
     let obs: TypedArray = this.#set.obs;
     if (this.obs === obs) return;

@@ -83,14 +83,14 @@ export function spacesOf(environment: { observationSpace: unknown; actionSpace: 
       `an environment must be an object with reset() and step(), got ${describeValue(environment)}`,
     );
   const { observationSpace, actionSpace } = environment;
-  const seen = boxed('observationSpace', observationSpace);
-  const dtype = seen.dtype ?? 'float32';
+  const observed = boxed('observationSpace', observationSpace);
+  const dtype = observed.dtype ?? 'float32';
   if (!stored.includes(dtype))
     throw rangeError(
       `observationSpace.dtype must be one of ${stored.join(', ')}, got ${describeValue(dtype)}`,
     );
-  const { shape } = seen;
-  checkEnds('observationSpace', seen, elementCount(shape));
+  const { shape } = observed;
+  checkEnds('observationSpace', observed, elementCount(shape));
   return {
     observation: { shape, size: elementCount(shape), dtype },
     action: actionsOf(actionSpace),

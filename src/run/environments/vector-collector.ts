@@ -126,12 +126,12 @@ async function open<O>(
     const actions = new Float32Array(count * spaces.action.size);
     const stepped = { vector, obs, actions };
     const columns = writer ? stepColumns(fields, stepped) : rowColumns(fields, stepped);
-    const seen = new FrameStack(vector, stack);
+    const observed = new FrameStack(vector, stack);
     await vector.begin();
-    seen.begin();
+    observed.begin();
     // The first worker warns for all of them.
     const stepping = worker === 0 ? () => long.step() : () => {};
-    return collectorOf(stepped, columns, seen, explorer, report, {
+    return collectorOf(stepped, columns, observed, explorer, report, {
       stepping,
       close: () => set.close(),
     });
@@ -160,7 +160,7 @@ async function setOf<O>(
 function collectorOf(
   { vector, obs, actions }: Stepped,
   columns: Columns,
-  seen: FrameStack,
+  observed: FrameStack,
   explorer: Explorer,
   report: CollectorContext['report'],
   { stepping, close }: { stepping: () => void; close: () => void | Promise<void> },
@@ -169,7 +169,7 @@ function collectorOf(
   const filled = Object.entries(columns);
   const rows: Record<string, unknown> = {};
   const brought = () => {
-    seen.look();
+    observed.push();
     stepping();
     const steps = count - (vector.skipped?.reduce((sum, one) => sum + one, 0) ?? 0);
     if (steps === 0) return null;
@@ -181,7 +181,7 @@ function collectorOf(
     load: (weights) => explorer.load(weights),
     collect() {
       obs.set(vector.obs as never);
-      const chosen = explorer.act(seen.obs, count);
+      const chosen = explorer.act(observed.obs, count);
       const promised = vector.step(chosen);
       actions.set(chosen);
       return promised ? promised.then(brought) : brought();

@@ -118,18 +118,18 @@ function setOf(
 
 async function play(
   vector: SteppedSet,
-  seen: FrameStack,
+  observed: FrameStack,
   policy: Policy,
   long: LongEpisodes,
   signal: AbortSignal | undefined,
 ): Promise<void> {
-  seen.begin();
+  observed.begin();
   let since = performance.now();
   while (vector.going > 0) {
-    const promised = vector.step(policy.act(seen.obs, vector.count));
+    const promised = vector.step(policy.act(observed.obs, vector.count));
     // A step that never resolves does not prevent the abort.
     if (promised) await orAborted(Promise.resolve(promised), signal);
-    seen.look();
+    observed.push();
     long.step();
     if (performance.now() - since < SLICE_MS) continue;
     await orAborted(turn(), signal);

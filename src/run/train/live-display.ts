@@ -41,10 +41,10 @@ export async function showProgress<T>(
   if (typeof (out as { write?: unknown } | null)?.write !== 'function')
     throw typeError(`showProgress writes to a stream, got ${describeValue(out)}`);
   let height = 0;
-  const home = () => (height > 1 ? `\r\x1b[${height - 1}A` : '\r');
+  const readback = () => (height > 1 ? `\r\x1b[${height - 1}A` : '\r');
   const redraw = (lines: readonly string[]) => {
     const drawn = lines.map((each) => `${cut(each, out.columns)}\x1b[K`).join('\n');
-    out.write(`${home()}${drawn}`);
+    out.write(`${readback()}${drawn}`);
     height = lines.length;
   };
   // Some terminals do not know their width (a container's, a CI's), so nothing can be redrawn
@@ -56,6 +56,6 @@ export async function showProgress<T>(
     return await work;
   } finally {
     clearInterval(timer);
-    if (height > 0) out.write(`${home()}\x1b[J`);
+    if (height > 0) out.write(`${readback()}\x1b[J`);
   }
 }

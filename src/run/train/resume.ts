@@ -8,6 +8,7 @@
  */
 
 import { describeValue } from '../../base/checks.ts';
+import { withPresentNames, withSavedNames } from '../../base/old-names.ts';
 import type { ReplayPipeline } from '../../engine/pipeline/replay-pipeline.ts';
 import type { TrajectoryBuffer } from '../../store/lanes/trajectory-buffer.ts';
 import type { ReplayBuffer } from '../../store/rows/replay-buffer.ts';
@@ -140,13 +141,13 @@ export interface Resumption {
 
 /** Options whose own entries may be given one by one. */
 const nested = ['learner', 'explore', 'evaluation', 'epsilon'];
-const optimisers = ['actorOptimiser', 'criticOptimiser', 'temperatureOptimiser'];
+const optimizers = ['actorOptimizer', 'criticOptimizer', 'temperatureOptimizer'];
 /** Options of learners that affect only the first gradient step, and their defaults. */
 const initial: Options = { initialTemperature: 1, firstUpdate: 0 };
 
 export function savedOptions(plan: TrainPlan, { learner, capacity }: TrainOptions): SavedOptions {
   return {
-    learner,
+    learner: withSavedNames(plain(learner)) as SavedOptions['learner'],
     seed: plan.seed,
     workers: plan.workers,
     environments: plan.environments,
@@ -168,7 +169,8 @@ export function savedOptions(plan: TrainPlan, { learner, capacity }: TrainOption
 }
 
 /** Reads the options that the folder of `given.checkpoint` keeps. */
-export async function resumptionOf(given: TrainOptions): Promise<Resumption> {
+export async function resumptionOf(options: TrainOptions): Promise<Resumption> {
+  const given = { ...options, learner: withPresentNames('train: learner', options.learner) };
   const { checkpoint } = given;
   const extra =
     checkpoint && ((await extraOf(checkpoint.folder)) as { options?: SavedOptions } | undefined);
@@ -177,7 +179,8 @@ export async function resumptionOf(given: TrainOptions): Promise<Resumption> {
   // says so.
   if (!checkpoint || !saved || saved.learner?.algorithm !== given.learner?.algorithm)
     return { options: given, warn() {} };
-  const [learner, savedLearner] = [plain(given.learner), plain(saved.learner)];
+  const learner = plain(given.learner);
+  const savedLearner = withPresentNames(checkpoint.folder.toString(), plain(saved.learner));
   const warn = () => {
     const changed = differences(plain(given), plain(saved));
     const { folder } = checkpoint;
@@ -204,7 +207,7 @@ function merged(saved: Options, given: Options): Options {
 }
 
 const isNested = (key: string, value: unknown): value is Options =>
-  (nested.includes(key) || optimisers.includes(key)) && typeof value === 'object' && value !== null;
+  (nested.includes(key) || optimizers.includes(key)) && typeof value === 'object' && value !== null;
 
 /** Returns the saved options of a learner without those that exclude a given one. */
 function withoutRivals(given: Options, saved: Options): Options {
@@ -212,9 +215,9 @@ function withoutRivals(given: Options, saved: Options): Options {
   if (given.algorithm === 'dqn' && given.targetEvery !== undefined) delete left.tau;
   if (given.algorithm === 'dqn' && given.tau !== undefined) delete left.targetEvery;
   const clips = (name: string) => (given[name] as Options | undefined)?.maxGradNorm !== undefined;
-  if (optimisers.some(clips)) delete left.maxGradNorm;
+  if (optimizers.some(clips)) delete left.maxGradNorm;
   if (given.maxGradNorm !== undefined)
-    for (const name of optimisers.filter((key) => isNested(key, left[key]))) {
+    for (const name of optimizers.filter((key) => isNested(key, left[key]))) {
       const { maxGradNorm: _, ...others } = left[name] as Options;
       left[name] = others;
     }

@@ -192,7 +192,9 @@ class Training {
       this.#seconds = Math.max(this.progress().seconds, late ? plan.seconds : 0);
       // A confirmed result is not evaluated again.
       const last =
-        solved === null && !plan.signal.aborted ? await this.#lastLook(evaluator, deadline) : null;
+        solved === null && !plan.signal.aborted
+          ? await this.#lastEvaluation(evaluator, deadline)
+          : null;
       const meanReturn = solved ?? last?.meanReturn ?? Number.NaN;
       this.#solved =
         meanReturn >= plan.goal ? { meanReturn, weights: evaluator.weights.slice() } : null;
@@ -241,13 +243,13 @@ class Training {
    * Evaluates at the end. Resolves with null without weights, and if it was ended, so that an
    * episode that never ends does not keep the training.
    */
-  async #lastLook(evaluator: Evaluator, deadline: Deadline): Promise<CurvePoint | null> {
+  async #lastEvaluation(evaluator: Evaluator, deadline: Deadline): Promise<CurvePoint | null> {
     const { evaluation, seconds, signal } = this.plan;
     const late = new AbortController();
     using _ = callAfter(Math.max(0, deadline.left) + seconds * 1000 * LAST_LOOK, () =>
       late.abort(),
     );
-    return await this.#look(
+    return await this.#evaluate(
       evaluator,
       evaluation.confirm,
       this.progress(),
@@ -298,10 +300,10 @@ class Training {
       anneal(Math.min(1, FIRST_BETA + ((1 - FIRST_BETA) * steps) / all));
       if (steps >= due) {
         due = next(steps);
-        const point = await this.#look(evaluator, evaluation.episodes, this.progress(), signal);
+        const point = await this.#evaluate(evaluator, evaluation.episodes, this.progress(), signal);
         // Frequent evaluations must not flatter the result: other episodes have to confirm it.
         if (point !== null && point.meanReturn >= goal) {
-          const confirmed = await this.#look(
+          const confirmed = await this.#evaluate(
             evaluator,
             evaluation.confirm,
             this.progress(),
@@ -321,17 +323,23 @@ class Training {
    * `again`: evaluates the same weights as that point. A later evaluation at the same number of
    * steps replaces the previous one, because collectors may have waited for the learner in between.
    */
-  async #look(
+  async #evaluate(
     evaluator: Evaluator,
     episodes: number,
     { steps, updates, seconds }: TrainProgress,
     signal: AbortSignal,
     again?: CurvePoint,
   ): Promise<CurvePoint | null> {
-    const seen = await evaluator.evaluate(episodes, again === undefined, signal);
-    if (seen === null) return null;
+    const observed = await evaluator.evaluate(episodes, again === undefined, signal);
+    if (observed === null) return null;
     const at = again ?? { steps, updates, seconds };
-    const point = { steps: at.steps, updates: at.updates, seconds: at.seconds, episodes, ...seen };
+    const point = {
+      steps: at.steps,
+      updates: at.updates,
+      seconds: at.seconds,
+      episodes,
+      ...observed,
+    };
     if (this.#curve.at(-1)?.steps === point.steps) this.#curve.pop();
     this.#curve.push(point);
     this.plan.onPoint(point);

@@ -63,7 +63,7 @@ async function columnsOf(buffer: Places, span: Span, ptr: number): Promise<Named
   const spans = Array.from({ length: lanes }, (_, lane) => span(lane));
   const finals = spans.reduce((places, { from, to }) => places + to - from, 0) - size;
   const columns = fields.map((field) => new Rows(field, size));
-  const behind = fields.map((field) => (field.observation ? new Rows(field, finals) : null));
+  const following = fields.map((field) => (field.observation ? new Rows(field, finals) : null));
   const rewards = new Float32Array(size);
   const [terminated, truncated] = [new Uint8Array(size), new Uint8Array(size)];
   const [lane, episodeStep] = [new Uint32Array(size), new Uint32Array(size)];
@@ -81,7 +81,7 @@ async function columnsOf(buffer: Places, span: Span, ptr: number): Promise<Named
       const read = placesAt(buffer, ids, ptr);
       for (let i = 0; i < ids.length; i++) {
         if (read.final[i] && steps > first) {
-          behind.forEach((rows, f) => {
+          following.forEach((rows, f) => {
             rows?.put(ends, read[fields[f]!.key]!, i);
           });
           ends++;
@@ -104,7 +104,7 @@ async function columnsOf(buffer: Places, span: Span, ptr: number): Promise<Named
   return Object.fromEntries([
     ...fields.map(({ key }, f) => [key, columns[f]!.tensor(size)] as const),
     ...fields.flatMap(({ key }, f) =>
-      behind[f] ? [[finalKey(key), behind[f].tensor(ends)] as const] : [],
+      following[f] ? [[finalKey(key), following[f].tensor(ends)] as const] : [],
     ),
     ['rewards', of('float32', rewards)],
     ['terminated', of('bool', terminated)],

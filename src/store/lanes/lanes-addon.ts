@@ -45,7 +45,7 @@ interface LanesAddon {
     skip: ArrayBufferView | undefined,
     steps: number,
     limiter: LimiterHandle | undefined,
-    odd: Float64Array,
+    nonFinite: Float64Array,
   ): number;
   /**
    * Adds rows of packed-rows.ts. Returns their number, 0 if the limiter says not yet, or −1 − the
@@ -109,7 +109,7 @@ interface LanesAddon {
     count: number,
     out: Uint8Array,
     beta: number,
-    normalise: number,
+    normalize: number,
   ): number;
   /** Returns −1, or the first row that is not drawable */
   takeView(
@@ -138,7 +138,7 @@ interface LanesAddon {
   /** facts: largest, total, leaves that are not zero, stale, odd, applied */
   inspectTree(
     view: ViewHandle,
-    look: boolean,
+    inspect: boolean,
     leaves: Float64Array | undefined,
     facts: Float64Array,
   ): void;
@@ -149,7 +149,7 @@ interface LanesAddon {
     seed: number,
     count: number,
     beta: number,
-    normalise: number,
+    normalize: number,
     masses: Float64Array | undefined,
     indices: Uint32Array,
     probabilities: Float64Array,

@@ -111,13 +111,13 @@ function checkColumns(
   { from, to }: { from: number; to: number },
 ): void {
   const { terminated, truncated, fields, rewards } = columns;
-  const looks = buffer.share().nonFinite === 'refuse';
+  const checks = buffer.share().nonFinite === 'refuse';
   const always = () => true;
-  rewards.check(from, to, looks ? always : undefined);
+  rewards.check(from, to, checks ? always : undefined);
   const ended = terminated.map((flag, row) => flag | truncated[row]!);
   const ends = Array.from(ended.keys()).filter((row) => ended[row] === 1);
   for (const { field, now, next, final } of fields) {
-    const checked = looks && (field.observation || field.key === 'actions');
+    const checked = checks && (field.observation || field.key === 'actions');
     now.check(from, to, checked ? always : undefined);
     // Read only where an episode ends, and stored as 0 if it terminated.
     next?.check(from, to, checked ? (row) => ended[row] === 1 && terminated[row] === 0 : undefined);
@@ -159,15 +159,15 @@ function columnsOf(data: DataSet, fields: readonly StepField[]): Columns {
     : whole(data.need(own('timeouts', 'bool'))).map((out, i) => out & ~terminated[i]! & 1);
   const ends = terminated.reduce((all, flag, i) => all + (flag | cut[i]!), 0);
   const each = fields.map((field, f) => {
-    const behind = (key: string) => ({ ...field, key });
-    const final = field.observation ? data.find(behind(finalKey(field.key))) : undefined;
+    const following = (key: string) => ({ ...field, key });
+    const final = field.observation ? data.find(following(finalKey(field.key))) : undefined;
     if (final && final.rows !== ends)
       throw rangeError(
         `load: column '${final.name}' must have a row for each of the ${ends} episodes that end, it has ${final.rows}`,
       );
     const next =
       field.observation && !final
-        ? data.ask(behind(nextKey(field.key)), others[nextKey(field.key)])
+        ? data.ask(following(nextKey(field.key)), others[nextKey(field.key)])
         : undefined;
     return { field, now: now[f]!, final, next };
   });

@@ -83,7 +83,7 @@ class LanesOutgoing implements StepsOutgoing {
   }
 
   waiting(): number {
-    this.#look();
+    this.#poll();
     let rows = 0;
     for (let lane = 0; lane < this.#lanes; lane++) rows += this.#ends[lane]! - this.#next[lane]!;
     return rows;
@@ -98,7 +98,7 @@ class LanesOutgoing implements StepsOutgoing {
       throw rangeError(
         `out must hold ${most} rows × ${rowBytes} bytes = ${most * rowBytes}, got ${out.length}`,
       );
-    this.#look();
+    this.#poll();
     const taken = this.#taken;
     taken.rows = 0;
     taken.steps = 0;
@@ -113,7 +113,7 @@ class LanesOutgoing implements StepsOutgoing {
     return taken;
   }
 
-  #look(): void {
+  #poll(): void {
     lanesAddon().laneEnds(this.#handle, this.#ends);
   }
 

@@ -45,7 +45,7 @@ export function packedFault(
   lanes: number,
 ): CodedError {
   const wrong = wrongKind(bytes, rowBytesOf(layout), row, lanes);
-  return wrong === null ? oddNumber(bytes, layout, row) : rangeError(wrong);
+  return wrong === null ? nonFiniteNumber(bytes, layout, row) : rangeError(wrong);
 }
 
 const kindOf = (bytes: Uint8Array, rowBytes: number, row: number): number =>
@@ -74,7 +74,7 @@ function wrongKind(bytes: Uint8Array, rowBytes: number, row: number, lanes: numb
 }
 
 /** Returns the error of a row that has a non-finite number. */
-function oddNumber(bytes: Uint8Array, layout: StepLayout, row: number): CodedError {
+function nonFiniteNumber(bytes: Uint8Array, layout: StepLayout, row: number): CodedError {
   const { bytes: head, final: finalKind, reward } = stepRow();
   const from = row * rowBytesOf(layout);
   const final = kindOf(bytes, rowBytesOf(layout), row) === finalKind;

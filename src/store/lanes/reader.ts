@@ -89,14 +89,14 @@ export class BufferReader {
     this.checkView(view);
     const open = sampler === undefined ? this.#open(view) : this.#bound(sampler, view);
     const out = this.#columns(open, view, count, sampler === undefined ? 'no' : 'host');
-    const normalise = sampler === undefined ? 0 : internalsOfSampler(sampler).normalise;
+    const normalize = sampler === undefined ? 0 : internalsOfSampler(sampler).normalize;
     const again = lanesAddon().sampleView(
       open.handle,
       word,
       count,
       new Uint8Array(out),
       beta,
-      normalise,
+      normalize,
     );
     if (again < 0) throw stateError('EMPTY', this.#why(open));
     return arraysOf(open.layout, out, count);
@@ -317,7 +317,7 @@ export class BufferReader {
     if (lanesAddon().firstUnwritten(this.#handle, ids) >= 0) return `${where} was never written`;
     const flags = new Uint8Array(3);
     const [rewards, steps, none] = [new Float32Array(1), new Uint32Array(1), new Uint8Array(0)];
-    const gone =
+    const closed =
       lanesAddon().readPlaces(
         this.#handle,
         ids,
@@ -328,7 +328,7 @@ export class BufferReader {
         steps,
         flags,
       ) >= 0;
-    if (gone) return `${where} was overwritten (a lane has ${perLane} places), or cleared`;
+    if (closed) return `${where} was overwritten (a lane has ${perLane} places), or cleared`;
     return flags[2] === 1
       ? `${where} is a final observation`
       : `${where} lacks what the view needs around it`;

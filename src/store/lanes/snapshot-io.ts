@@ -49,13 +49,13 @@ export interface TreeParts {
 }
 
 export function treeParts(tree: Float64Array, leaves: number, lanes: number): TreeParts {
-  const { largest, stale, odd, known, first, words } = treeWords(tree, lanes);
+  const { largest, stale, odd: nonFinite, known, first, words } = treeControl(tree, lanes);
   return {
     leaves: tree.subarray(first, first + leaves),
     known: words.subarray(known, known + lanes),
     largest: tree[largest] as number,
     stale: Number(words[stale]),
-    odd: Number(words[odd]),
+    odd: Number(words[nonFinite]),
   };
 }
 
@@ -66,13 +66,13 @@ export function restoreTree(
   lanes: number,
   saved: TreeParts,
 ): void {
-  const { largest, stale, odd, words } = treeWords(tree, lanes);
+  const { largest, stale, odd: nonFinite, words } = treeControl(tree, lanes);
   const into = treeParts(tree, leaves, lanes);
   into.leaves.set(saved.leaves);
   into.known.set(saved.known);
   tree[largest] = saved.largest;
   words[stale] = BigInt(saved.stale);
-  words[odd] = BigInt(saved.odd);
+  words[nonFinite] = BigInt(saved.odd);
   persistenceAddon().adoptTree(tree, leaves, lanes);
 }
 
@@ -80,9 +80,16 @@ export function restoreTree(
  * Returns a tree's 64-bit words as integers, and where the words of the header, of the lanes and of
  * the leaves begin.
  */
-function treeWords(tree: Float64Array, lanes: number) {
-  const { largest, stale, odd, bytes } = rowsAddon().layouts.tree;
+function treeControl(tree: Float64Array, lanes: number) {
+  const { largest, stale, odd: nonFinite, bytes } = rowsAddon().layouts.tree;
   const words = new BigUint64Array(tree.buffer, tree.byteOffset, tree.length);
   const first = rowsAddon().treeLeavesAt(lanes) / 8;
-  return { largest: largest / 8, stale: stale / 8, odd: odd / 8, known: bytes / 8, first, words };
+  return {
+    largest: largest / 8,
+    stale: stale / 8,
+    odd: nonFinite / 8,
+    known: bytes / 8,
+    first,
+    words,
+  };
 }

@@ -8,7 +8,7 @@ import type { NamedTensors } from '../../base/arrays/tensors.ts';
 import { checkCount, checkFlag, checkInternal, checkKeys, INTERNAL } from '../../base/checks.ts';
 import { closedError, rangeError, stateError } from '../../base/errors.ts';
 import { BellBoard } from '../../shm/bell.ts';
-import { nextClaim, takeWords } from '../../shm/claim.ts';
+import { claimWords, nextClaim } from '../../shm/claim.ts';
 import { allocateShared, checkRoom, checkShared, LINE, roundUp } from '../../shm/memory.ts';
 import type { PrioritizedSampler } from '../prioritized.ts';
 import { checkLimiter, RateLimiter } from '../rate-limiter.ts';
@@ -201,7 +201,7 @@ export class TrajectoryBuffer<S extends StepFields = StepFields> {
     const words = this.#claims;
     const at = (lane: number) => LINE + lane;
     const claim = nextClaim(words, 0);
-    const taken = takeWords(words, at(firstLane), lanes, claim);
+    const taken = claimWords(words, at(firstLane), lanes, claim);
     if (taken >= 0) {
       const among = `lane ${taken - LINE} of lanes ${firstLane} to ${firstLane + lanes - 1}`;
       throw stateError('BUSY', `${among} has a writer that lives: close that one first`);

@@ -44,7 +44,7 @@ export class TrajectoryWriter<S extends StepFields = StepFields> {
   readonly #sources: TypedArray[] = [];
   readonly #finals: (TypedArray | undefined)[] = [];
   /** the number that native code refused: lane, field and element */
-  readonly #odd = new Float64Array(3);
+  readonly #nonFinite = new Float64Array(3);
   readonly #limiting: ReturnType<typeof internalsOfLimiter> | null;
   #open = true;
 
@@ -107,7 +107,7 @@ export class TrajectoryWriter<S extends StepFields = StepFields> {
       if (finals !== undefined) finals[i] = this.#final(field, values, ending);
     }
     const limiter = this.#limiting?.handle;
-    const odd = this.#odd;
+    const nonFinite = this.#nonFinite;
     const flags = [terminated, truncated, skip] as const;
     const added = lanesAddon().addSteps(
       handle,
@@ -117,7 +117,7 @@ export class TrajectoryWriter<S extends StepFields = StepFields> {
       ...flags,
       steps,
       limiter,
-      odd,
+      nonFinite,
     );
     if (added < 0) throw this.#refused(sources, finals, rewards);
     if (added > 0) bells.ringAll();
@@ -197,7 +197,7 @@ export class TrajectoryWriter<S extends StepFields = StepFields> {
     rewards: Float32Array,
   ): Error {
     const { layout, firstLane } = this.#setup;
-    const [lane, which, element] = this.#odd as unknown as [number, number, number];
+    const [lane, which, element] = this.#nonFinite as unknown as [number, number, number];
     const { length } = layout.fields;
     const name = `lane ${firstLane + lane}`;
     if (which === 2 * length) return notFinite('rewards', 0, rewards[lane] as number, name, false);

@@ -90,20 +90,20 @@ export class Column {
   check(from: number, to: number, finite?: (row: number) => boolean): void {
     const { dtype } = this.#tensor;
     const { key, dtype: wanted } = this.#wanted;
-    const looks = finite !== undefined && wanted.includes('float');
-    if (dtype === wanted && !looks) return;
+    const checks = finite !== undefined && wanted.includes('float');
+    if (dtype === wanted && !checks) return;
     const piece = pieceOf(this.#elements * dtypes[dtype].bytes);
     for (let at = from; at < to; at += piece) {
       const values = this.take(at, Math.min(at + piece, to));
-      const odd = (element: number) => !Number.isFinite(numberAt(values, wanted, element));
+      const invalid = (element: number) => !Number.isFinite(numberAt(values, wanted, element));
       if (
-        !looks ||
+        !checks ||
         (wanted === 'float32' && rowsAddon().firstNotFinite(values, 0, values.length) < 0)
       )
         continue;
       for (let i = 0; i < values.length; i++) {
         const row = at + Math.floor(i / this.#elements);
-        if (odd(i) && finite(row))
+        if (invalid(i) && finite(row))
           throw notFinite(
             key,
             i % this.#elements,
@@ -244,10 +244,10 @@ export function checkAdmitted(limiter: RateLimiter | null, rows: number): void {
 }
 
 /** Returns the error of a gated add(). `came`: what became of the rows before. */
-export const gated = (waits: string, came: string) =>
+export const gated = (waits: string, arrived: string) =>
   stateError(
     'BUSY',
-    `load: the buffer's limiter gates add() and takes no more rows now (${waits}); ${came}. ` +
+    `load: the buffer's limiter gates add() and takes no more rows now (${waits}); ${arrived}. ` +
       'For offline data make the buffer without a limiter, or its limiter with gateAdd: false',
   );
 

@@ -49,7 +49,7 @@ export async function loadRows(
   buffer: Rows,
   {
     offPolicy,
-    look,
+    look: check,
   }: { offPolicy: boolean; look(rows: object, name: (row: number) => string): void },
   given: unknown,
   options: LoadOptions,
@@ -74,7 +74,7 @@ export async function loadRows(
     const rows = taken(plan, at, Math.min(at + piece, to));
     if (rows !== null) {
       const name = (row: number) => `row ${at + rows.placeOf(row)} of what is loaded`;
-      look(rows.arrays, name);
+      check(rows.arrays, name);
       if (actions)
         checkActions(
           (rows.arrays as { actions: ArrayOf<DType> }).actions,
@@ -116,7 +116,7 @@ function taken({ fields, left }: Plan, from: number, to: number): Taken | null {
   if (count === 0) return null;
   const arrays = Object.entries(fields).map(([key, { take, elements }]) => {
     const all = take(from, to);
-    return [key, out && count < to - from ? kept(all, elements, out) : all];
+    return [key, out && count < to - from ? withoutLeftOut(all, elements, out) : all];
   });
   const placeOf = (row: number) => {
     let place = out?.indexOf(0) ?? row;
@@ -127,7 +127,7 @@ function taken({ fields, left }: Plan, from: number, to: number): Taken | null {
 }
 
 /** Returns a copy without the rows that are left out. */
-function kept(all: ArrayOf<DType>, elements: number, left: Uint8Array): ArrayOf<DType> {
+function withoutLeftOut(all: ArrayOf<DType>, elements: number, left: Uint8Array): ArrayOf<DType> {
   const rows = all.slice() as Uint8Array;
   let at = 0;
   for (let row = 0; row < left.length; row++) {
@@ -171,7 +171,7 @@ function transitions(data: DataSet, fields: readonly FieldLayout[]): Plan {
     else {
       missing = true;
       const now = found.get(next.key === 'nextObs' ? 'obs' : 'critic') as Column;
-      takes[next.key] = behind(now, ends.terminated, elementCount(next.shape));
+      takes[next.key] = nextObservations(now, ends.terminated, elementCount(next.shape));
     }
   }
   const all = { fields: taking(fields, ({ key }) => takes[key] as Take) };
@@ -184,7 +184,11 @@ function transitions(data: DataSet, fields: readonly FieldLayout[]): Plan {
  * Returns the observations of the next rows. If an episode terminated at a row, no value is
  * bootstrapped, and the row keeps its own observation.
  */
-function behind(column: Column, terminated: RowEnds['terminated'], elements: number): Take {
+function nextObservations(
+  column: Column,
+  terminated: RowEnds['terminated'],
+  elements: number,
+): Take {
   return (from, to) => {
     const rows = column.take(from, to).slice() as Float32Array;
     const last = Math.min(to + 1, column.rows);

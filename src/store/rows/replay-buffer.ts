@@ -355,11 +355,16 @@ export class ReplayBuffer<F extends Fields = Fields, R extends object = RowsOf<F
    */
   async load(from: string | URL | NamedTensors, options: LoadOptions = {}): Promise<number> {
     this.#open();
-    return loadRows(this, { offPolicy: this.#shared.offPolicy, look: this.#look }, from, options);
+    return loadRows(
+      this,
+      { offPolicy: this.#shared.offPolicy, look: this.#checkRows },
+      from,
+      options,
+    );
   }
 
   /** Throws what add() would throw for a non-finite number. */
-  #look = (rows: object, name: (row: number) => string): void => {
+  #checkRows = (rows: object, name: (row: number) => string): void => {
     const { rows: count, sources } = this.#input.lineUp(rows);
     if (rowsAddon().lookAtRows(this.#open(), count, ...sources) < 0)
       throw this.#input.refused(this.#result, rows, name);

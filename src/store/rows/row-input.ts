@@ -153,11 +153,11 @@ function endsOf(
   const dones = terminated.map((flag, row) => flag | truncated[row]!);
   const given = values.dones;
   if (given !== undefined) {
-    const told = flagsOf('dones', given, rows);
-    const row = dones.findIndex((flag, at) => flag !== told[at]);
+    const derived = flagsOf('dones', given, rows);
+    const row = dones.findIndex((flag, at) => flag !== derived[at]);
     if (row >= 0)
       throw rangeError(
-        `dones of row ${row} is ${told[row]}, with terminated ${terminated[row]} and truncated ${truncated[row]}: ` +
+        `dones of row ${row} is ${derived[row]}, with terminated ${terminated[row]} and truncated ${truncated[row]}: ` +
           'a row is done where it terminated or was truncated. Leave out dones, and add() makes it of the two',
       );
   }

@@ -79,9 +79,9 @@ export function checkHindsight(
     return field;
   });
   if (goal?.dtype !== achieved?.dtype || String(goal?.shape) !== String(achieved?.shape)) {
-    const told = [goal, achieved].map(
+    const texts = [goal, achieved].map(
       (field) => `${field?.key} is ${field?.dtype} [${field?.shape}]`,
     );
-    throw rangeError(`hindsight: goal and achieved must be alike, ${told.join(', ')}`);
+    throw rangeError(`hindsight: goal and achieved must be alike, ${texts.join(', ')}`);
   }
 }

@@ -8,8 +8,12 @@ import {
   CpuTensor,
   type DTypeOf,
   type Fields,
+  type Normalise,
+  type Normalize,
   type OffPolicyFields,
   openDevice,
+  type PrioritizedSampler,
+  prioritized,
   type RateLimiter,
   ReplayBuffer,
   ReplayPipeline,
@@ -24,8 +28,30 @@ import {
 import { type Environment, evaluate, train as trained, vectorCollector } from 'hotslot/collect';
 import { encodeOnnx } from 'hotslot/formats';
 import { DeviceGenerator, FullGraphWrapper } from 'hotslot/graph';
-import { HaloDataTransformer, HaloUpdater } from 'hotslot/halo';
-import { Adam, convert, DqnLearner, Mlp, MlpPolicy, ops, SacPolicy } from 'hotslot/learner';
+import {
+  HaloDataTransformer,
+  type HaloNeighbor,
+  type HaloNeighbour,
+  HaloUpdater,
+} from 'hotslot/halo';
+import {
+  Adam,
+  convert,
+  DqnLearner,
+  Mlp,
+  MlpPolicy,
+  type NonFiniteReport,
+  type Normaliser,
+  type NormaliserOptions,
+  type Normalizer,
+  type NormalizerOptions,
+  type Odd,
+  ops,
+  type SacLearner,
+  type SacOptions,
+  SacPolicy,
+  type Td3Options,
+} from 'hotslot/learner';
 import { ToDevice } from 'hotslot/linop';
 import { createUnifiedMempool } from 'hotslot/memory';
 import { type Monitor, serveMonitor, tensorBoard, type WatchedCheckpoint } from 'hotslot/monitor';
@@ -414,10 +440,52 @@ const mlp = new Mlp({ sizes: [4, 2] });
 export const files: Uint8Array[] = [
   encodeOnnx(new MlpPolicy(mlp)),
   encodeOnnx(new SacPolicy({ obsDim: 4, actionDim: 1 })),
-  encodeOnnx(mlp, { parameters: mlp.initialise(1) }),
+  encodeOnnx(mlp, { parameters: mlp.initialize(1) }),
 ];
 // @ts-expect-error not a policy
 encodeOnnx(new Float32Array(3));
+
+// ---- old names, until 0.5 ------------------------------------------------------------------------
+
+same<Same<Normaliser, Normalizer>>();
+same<Same<NormaliserOptions, NormalizerOptions>>();
+same<Same<Normalise, Normalize>>();
+same<Same<HaloNeighbour, HaloNeighbor>>();
+same<Same<Odd, NonFiniteReport>>();
+const presentSac: SacOptions = {
+  obsDim: 4,
+  actionDim: 1,
+  batchSize: 8,
+  normalizer: { clip: 5 },
+  actorOptimizer: { learningRate: 1e-3 },
+  criticOptimizer: {},
+  temperatureOptimizer: {},
+};
+const oldSac: SacOptions = {
+  obsDim: 4,
+  actionDim: 1,
+  batchSize: 8,
+  normaliser: { clip: 5 },
+  actorOptimiser: { learningRate: 1e-3 },
+  criticOptimiser: {},
+  temperatureOptimiser: {},
+};
+const presentTd3: Td3Options = { ...presentSac, behaviorCloning: { alpha: 2 } };
+const oldTd3: Td3Options = { ...oldSac, behaviourCloning: { alpha: 2 } };
+// @ts-expect-error an option with neither name
+export const wrongSac: SacOptions = { ...presentSac, normalize: true };
+export const bothNames = (sac: SacLearner, dqn: DqnLearner, sampler: PrioritizedSampler) => {
+  same<Same<typeof sac.actorOptimizer, typeof sac.actorOptimiser>>();
+  same<Same<typeof sac.criticOptimizer, typeof sac.criticOptimiser>>();
+  same<Same<typeof sac.temperatureOptimizer, typeof sac.temperatureOptimiser>>();
+  same<Same<typeof sac.normalizer, typeof sac.normaliser>>();
+  same<Same<typeof dqn.optimizer, typeof dqn.optimiser>>();
+  same<Same<typeof sampler.normalize, typeof sampler.normalise>>();
+  same<Same<typeof mlp.initialize, typeof mlp.initialise>>();
+  prioritized({ normalize: 'batch' });
+  prioritized({ normalise: 'batch' });
+  return [presentTd3, oldTd3];
+};
 
 // ---- environments -------------------------------------------------------------------------------
 

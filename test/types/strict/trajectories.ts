@@ -93,7 +93,7 @@ buffer.transitions({
 // @ts-expect-error no such strategy
 hindsight({ goal: 'obs', achieved: 'obs', strategy: 'past' });
 
-const sampler = prioritized({ alpha: 0.6, normalise: 'batch' });
+const sampler = prioritized({ alpha: 0.6, normalize: 'batch' });
 // @ts-expect-error no such option
 prioritized({ beta: 0.4 });
 const rows = buffer.sample({ view, seed: 1n, count: 8, sampler, beta: 0.4 });

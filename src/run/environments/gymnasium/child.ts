@@ -31,10 +31,10 @@ const SCRIPT = `${packageRoot(import.meta.url)}src/run/environments/gymnasium/ho
 const SLICE_MS = 50;
 /** Milliseconds for closing its environments, and for reporting its position after a timeout. */
 const ENDING_MS = 5000;
-const WORDS_MS = 2000;
+const EXIT_OUTPUT_MS = 2000;
 /** Bytes of its output: those in an error, and those that are kept. */
-const TOLD_BYTES = 4096;
-const KEPT_BYTES = 2 ** 20;
+const MAX_QUOTED_BYTES = 4096;
+const MAX_KEPT_BYTES = 2 ** 20;
 const LOOK_EVERY = 4096;
 const PIPE_BYTES = 2 ** 20;
 
@@ -71,8 +71,8 @@ export class Child {
       this.#process.once('exit', (code) => done(code));
     });
     this.#exit.then(
-      () => this.#gone(),
-      () => this.#gone(),
+      () => this.#onExit(),
+      () => this.#onExit(),
     );
     systemProcesses().childStarted(this.#handle, this.#process.pid ?? 0);
     // A process that forgets to close this child can still end.
@@ -86,16 +86,23 @@ export class Child {
     const { id, entry, vectorization, path } = plan;
     try {
       const end = nowMs() + plan.timeoutMs;
-      const asked = new TextEncoder().encode(
+      const given = new TextEncoder().encode(
         JSON.stringify({ id, entry, vectorization, path, kwargs, environments }),
       );
       // Sent through the pipe, because an argument of a process holds only 128 KiB.
-      await child.#send(new Uint8Array(Uint32Array.of(asked.length).buffer), end);
-      await child.#send(asked, end);
+      await child.#send(new Uint8Array(Uint32Array.of(given.length).buffer), end);
+      await child.#send(given, end);
       const [text, more] = new Uint32Array((await child.#receive(8, end)).buffer);
-      const said = JSON.parse(new TextDecoder().decode(await child.#receive(text as number, end)));
-      if (said.refused !== undefined) throw unavailableError(`${plan.name}: ${said.refused}`);
-      return { child, greeting: said as Greeting, ends: await child.#receive(more as number, end) };
+      const reported = JSON.parse(
+        new TextDecoder().decode(await child.#receive(text as number, end)),
+      );
+      if (reported.refused !== undefined)
+        throw unavailableError(`${plan.name}: ${reported.refused}`);
+      return {
+        child,
+        greeting: reported as Greeting,
+        ends: await child.#receive(more as number, end),
+      };
     } catch (error) {
       child.#failed = true;
       await child.close();
@@ -139,11 +146,11 @@ export class Child {
         `${name}: ${python} could not be started: ${(error as Error).message}; the option python names another one`,
       );
     });
-    const printed = this.#words();
+    const printed = this.#outputEnd();
     return new Error(
       code === undefined
-        ? `${name}: its Python closed the pipes to Hotslot, and did not end${said(printed)}`
-        : `${name}: its Python ended before its environments were there, with exit code ${code}${said(printed)}`,
+        ? `${name}: its Python closed the pipes to Hotslot, and did not end${reported(printed)}`
+        : `${name}: its Python ended before its environments were there, with exit code ${code}${reported(printed)}`,
     );
   }
 
@@ -155,7 +162,7 @@ export class Child {
     const end = nowMs() + this.#plan.timeoutMs;
     this.#move(request, addon.writeChild, end);
     this.#move(answer, addon.readChild, end);
-    if (++this.#exchanges % LOOK_EVERY === 0) this.#forgetWords();
+    if (++this.#exchanges % LOOK_EVERY === 0) this.#truncateOutput();
   }
 
   /** Reads the text of `length` bytes that follows an answer. */
@@ -199,13 +206,13 @@ export class Child {
       this.#process.kill('SIGKILL');
       await ended();
     }
-    const printed = this.#words();
+    const printed = this.#outputEnd();
     systemProcesses().closeChild(this.#handle);
     this.#process.stdin?.destroy();
     if (this.#printed !== null) closeSync(this.#printed);
     if (this.#failed || code === 0 || code === undefined) return;
     throw new Error(
-      `${this.#plan.name}: closing its environments failed, with exit code ${code}${said(printed)}`,
+      `${this.#plan.name}: closing its environments failed, with exit code ${code}${reported(printed)}`,
     );
   }
 
@@ -224,7 +231,7 @@ export class Child {
     }
   }
 
-  #gone(): void {
+  #onExit(): void {
     this.#exited = true;
     systemProcesses().childGone(this.#handle);
   }
@@ -245,7 +252,7 @@ export class Child {
 
   #died(): Error {
     return new Error(
-      `${this.#plan.name}: its Python (process ${this.#process.pid}) ended${said(this.#words())}`,
+      `${this.#plan.name}: its Python (process ${this.#process.pid}) ended${reported(this.#outputEnd())}`,
     );
   }
 
@@ -255,30 +262,30 @@ export class Child {
     const { name, timeoutMs } = this.#plan;
     this.#process.kill('SIGABRT');
     const asleep = new Int32Array(new SharedArrayBuffer(4));
-    for (const end = nowMs() + WORDS_MS; !this.#isDead() && nowMs() < end; )
+    for (const end = nowMs() + EXIT_OUTPUT_MS; !this.#isDead() && nowMs() < end; )
       Atomics.wait(asleep, 0, 0, 5);
     if (!this.#isDead()) this.#process.kill('SIGKILL');
     return new Error(
-      `${name}: its Python (process ${pid}) was busy with ${doing} for ${timeoutMs / 1000} s and was ended; the option timeout allows more${said(this.#words())}`,
+      `${name}: its Python (process ${pid}) was busy with ${doing} for ${timeoutMs / 1000} s and was ended; the option timeout allows more${reported(this.#outputEnd())}`,
     );
   }
 
   /** Returns the end of its output. */
-  #words(): string {
+  #outputEnd(): string {
     if (this.#printed === null) return '';
     const { size } = fstatSync(this.#printed);
-    const bytes = Buffer.alloc(Math.min(size, TOLD_BYTES));
+    const bytes = Buffer.alloc(Math.min(size, MAX_QUOTED_BYTES));
     readSync(this.#printed, bytes, 0, bytes.length, size - bytes.length);
     return bytes.toString().trimEnd();
   }
 
-  #forgetWords(): void {
-    if (this.#printed !== null && fstatSync(this.#printed).size > KEPT_BYTES)
+  #truncateOutput(): void {
+    if (this.#printed !== null && fstatSync(this.#printed).size > MAX_KEPT_BYTES)
       ftruncateSync(this.#printed);
   }
 }
 
-const said = (printed: string): string =>
+const reported = (printed: string): string =>
   printed === '' ? '' : `; it printed at last:\n${printed}`;
 
 /** Opens a file that only its descriptor refers to. */

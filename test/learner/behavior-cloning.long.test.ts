@@ -166,9 +166,9 @@ print(json.dumps([found(given) for given in json.load(sys.stdin)]))
 
 describe('learner/behaviour-cloning', () => {
   const cases: [string, Partial<Td3Options>, number][] = [
-    ['alpha is 2.5 unless said', { behaviourCloning: {} }, 2.5],
-    ['another alpha', { behaviourCloning: { alpha: 0.4 } }, 0.4],
-    ['cloning alone', { behaviourCloning: { alpha: 0 } }, 0],
+    ['alpha is 2.5 unless said', { behaviorCloning: {} }, 2.5],
+    ['another alpha', { behaviorCloning: { alpha: 0.4 } }, 0.4],
+    ['cloning alone', { behaviorCloning: { alpha: 0 } }, 0],
   ];
   for (const [name, options, alpha] of cases)
     it(`the actor's loss and gradient: ${name}`, async () => {

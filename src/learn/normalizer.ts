@@ -12,7 +12,7 @@ import { ops } from './ops/index.ts';
 
 type Floats = Tensor<'float32'>;
 
-export interface NormaliserOptions {
+export interface NormalizerOptions {
   /**
    * 'variance', the default: (x − mean) / √(variance + epsilon), statistics by Chan et al., as
    * Stable-Baselines3's RunningMeanStd. With 'deviation': (x − mean) / (√variance + epsilon), with
@@ -26,7 +26,7 @@ export interface NormaliserOptions {
   clip?: number;
 }
 
-export class Normaliser extends Owner {
+export class Normalizer extends Owner {
   readonly size: number;
   /** float32 [2 · size]: means, then the factors of (element − mean), as policies take them */
   readonly published: Floats;
@@ -56,12 +56,12 @@ export class Normaliser extends Owner {
   constructor(
     device: Device,
     how: { size: number; rows: number; published?: Floats },
-    options: NormaliserOptions = {},
+    options: NormalizerOptions = {},
   ) {
-    super('this normaliser');
-    checkDevice('Normaliser', device);
-    checkKeys('Normaliser', how, ['size', 'rows', 'published']);
-    const { form, epsilon, clip } = normaliserOptions(options);
+    super('this normalizer');
+    checkDevice('Normalizer', device);
+    checkKeys('Normalizer', how, ['size', 'rows', 'published']);
+    const { form, epsilon, clip } = normalizerOptions(options);
     const size = checkCount('size', how.size);
     this.size = size;
     this.#rows = checkCount('rows', how.rows);
@@ -98,7 +98,7 @@ export class Normaliser extends Owner {
     checkMatrix('x', x, undefined, size);
     const rows = x.shape[0] as number;
     if (rows < 1 || rows > this.#rows)
-      throw rangeError(`this normaliser takes 1 to ${this.#rows} rows, got ${rows}`);
+      throw rangeError(`this normalizer takes 1 to ${this.#rows} rows, got ${rows}`);
     const [mean, variance] = [0, size].map((offset) =>
       this.#batch.view({ shape: [size], offset }),
     ) as [Floats, Floats];
@@ -125,25 +125,32 @@ export class Normaliser extends Owner {
 }
 
 /** Returns the options with defaults, and throws for an invalid one. */
-export function normaliserOptions(options: NormaliserOptions): Required<NormaliserOptions> {
-  checkKeys('normaliser', options, ['form', 'epsilon', 'clip']);
+export function normalizerOptions(options: NormalizerOptions): Required<NormalizerOptions> {
+  checkKeys('normalizer', options, ['form', 'epsilon', 'clip']);
   const { form = 'variance' } = options;
   if (form !== 'variance' && form !== 'deviation')
     throw typeError(
-      `normaliser: form must be 'variance' or 'deviation', got ${describeValue(form)}`,
+      `normalizer: form must be 'variance' or 'deviation', got ${describeValue(form)}`,
     );
   const { epsilon = form === 'deviation' ? 1e-2 : 1e-8, clip = Number.POSITIVE_INFINITY } = options;
-  checkWithin('normaliser: epsilon', epsilon, 1e-30, 1);
-  checkWithin('normaliser: clip', clip, Number.MIN_VALUE, Number.POSITIVE_INFINITY);
+  checkWithin('normalizer: epsilon', epsilon, 1e-30, 1);
+  checkWithin('normalizer: clip', clip, Number.MIN_VALUE, Number.POSITIVE_INFINITY);
   return { form, epsilon, clip };
 }
 
 /** Returns the options of a learner's choice: false, true for the defaults, or options. */
-export function normaliserOption(
-  option: boolean | NormaliserOptions,
-): NormaliserOptions | undefined {
+export function normalizerOption(
+  option: boolean | NormalizerOptions,
+): NormalizerOptions | undefined {
   if (typeof option === 'boolean') return option ? {} : undefined;
-  checkFlag('normaliser', typeof option === 'object' && option !== null ? true : option);
-  normaliserOptions(option);
+  checkFlag('normalizer', typeof option === 'object' && option !== null ? true : option);
+  normalizerOptions(option);
   return option;
 }
+
+/** @deprecated `NormalizerOptions`, until 0.5 */
+export type NormaliserOptions = NormalizerOptions;
+/** @deprecated `Normalizer`, until 0.5 */
+export type Normaliser = Normalizer;
+/** @deprecated `Normalizer`, until 0.5 */
+export const Normaliser = Normalizer;

@@ -1,0 +1,47 @@
+/**
+ * Names with British spelling that the library had before 0.4. Until 0.5 options may have either
+ * name. States, settings and checkpoints keep the old names, so that both versions read them.
+ */
+import { typeError } from './errors.ts';
+
+/** Present name → old name. */
+const oldNames: Readonly<Record<string, string>> = {
+  actorOptimizer: 'actorOptimiser',
+  behaviorCloning: 'behaviourCloning',
+  criticOptimizer: 'criticOptimiser',
+  normalize: 'normalise',
+  normalizer: 'normaliser',
+  optimizer: 'optimiser',
+  temperatureOptimizer: 'temperatureOptimiser',
+};
+const presentNames = Object.fromEntries(
+  Object.entries(oldNames).map(([present, old]) => [old, present]),
+);
+
+/** Returns the name that states, settings and checkpoints have for an option or member. */
+export const savedName = (present: string): string => oldNames[present] ?? present;
+
+/** Returns a copy whose keys are the names that settings and checkpoints have. */
+export const withSavedNames = <T>(entries: Readonly<Record<string, T>>): Record<string, T> =>
+  Object.fromEntries(Object.entries(entries).map(([key, value]) => [savedName(key), value]));
+
+/**
+ * Returns the options of `what` with present names: `options` itself if it has no old name. Throws
+ * a TypeError if the options have both names of one option.
+ */
+export function withPresentNames<T>(what: string, options: T): T {
+  if (typeof options !== 'object' || options === null) return options;
+  let renamed: Record<string, unknown> | null = null;
+  // Unlike Object.keys() this makes no garbage if no old name is used.
+  for (const key in options) {
+    const present = Object.hasOwn(presentNames, key) ? presentNames[key] : undefined;
+    if (present === undefined) continue;
+    if (present in options)
+      throw typeError(
+        `${what}: ${key} is the old name of ${present}, and both are given; give ${present} only`,
+      );
+    const { [key]: value, ...others } = (renamed ?? options) as Record<string, unknown>;
+    renamed = { ...others, [present]: value };
+  }
+  return (renamed ?? options) as T;
+}
