@@ -31,13 +31,13 @@ export const alone: Processes = {
   gather: async (_, mine) => [...mine],
 };
 
-/** Why a domain's parts cannot be shared out evenly among so many processes, or null. */
+/** Why a domain's parts cannot be divided evenly among so many processes, or null. */
 export function notAmong(mode: Mode, processes: number): string | null {
   const { ranks } = domainOf(mode, 1).topology;
   if (ranks % processes === 0) return null;
   const can = upTo(ranks + 1).filter((n) => n > 0 && ranks % n === 0);
   const numbers = `${can.slice(0, -1).join(', ')} or ${can.at(-1)}`;
-  return `the ${mode} has ${ranks} parts, which cannot be shared out evenly among ${processes} processes: start ${numbers}`;
+  return `the ${mode} has ${ranks} parts, which cannot be divided evenly among ${processes} processes: start ${numbers}`;
 }
 
 export function together(mpi: MpiProcess): Processes {

@@ -75,7 +75,7 @@ async function main(settings: CommandLine): Promise<number> {
   await compileAllocator();
   // Checked before a device is opened: a driver that held the probe would hold this process too.
   const none = compilationError();
-  if (none) throw new Refused(`there is no managed memory: ${none.message}`);
+  if (none) throw new Refused(`managed memory is unavailable: ${none.message}`);
   using opened = deviceNamed(settings.device);
   using pool = createUnifiedMempool(opened);
   const { name: device, traits, family } = opened;

@@ -21,7 +21,7 @@ usage: npm run remote -- [options]
   --json              one JSON object per line, at last { solved, meanReturn, steps, seconds, … }
   --help              this text
 
-A server's password is taken from HOTSLOT_REDIS_PASSWORD.
+HOTSLOT_REDIS_PASSWORD in the environment holds the server's password.
 
 exit code: 0 solved, 1 not solved, 2 wrong usage, 130 interrupted
 `;

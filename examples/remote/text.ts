@@ -34,7 +34,7 @@ export function lookerOf(progress: () => Progress): () => Look {
 
 /** Who keeps whom waiting: learner and hosts work at once where it is nobody. */
 export function whoWaits({ remote, rowsWait, ticks, learnerWaits }: Look): string {
-  if (remote.hosts === 0) return rowsWait ?? 'rows: no collector host has come yet';
+  if (remote.hosts === 0) return rowsWait ?? 'rows: no collector host has connected yet';
   if (remote.gated > 0.5) return `hosts wait for the learner, ${percent(remote.gated)} of the time`;
   if (ticks === 0) return `no tick yet, it waits for ${learnerWaits}`;
   return `the learner waits for hosts, ${percent(1 - remote.gated)} of the time`;

@@ -44,7 +44,7 @@ class MpiOf final : public Mpi {
     check("MPI_Init_thread", calls_.init_thread(nullptr, nullptr, Abi::serialized, &provided_));
     check("MPI_Comm_set_errhandler", calls_.comm_set_errhandler(world_, errors_return_));
     if (provided_ < Abi::funneled)
-      throw Failure("this MPI allows no threads beside its own: MPI_THREAD_FUNNELED is needed");
+      throw Failure("this MPI does not support MPI_THREAD_FUNNELED, which Hotslot needs");
   }
   bool serialized() const override { return provided_ >= Abi::serialized; }
   void finalize() override { check("MPI_Finalize", calls_.finalize()); }

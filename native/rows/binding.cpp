@@ -59,7 +59,7 @@ Napi::Value open_buffer(Info info) {
   const auto* of = reinterpret_cast<const uint32_t*>(table.data);
   for (const uint32_t* end = of + table.size / 4; of + 4 < end; of += 5) {
     if (of[1] == 0 || uint64_t{of[0]} + of[1] > source.row_bytes)
-      throw range("rows addon: a field is empty, or ends behind its row");
+      throw range("rows addon: a field is empty, or ends after its row");
     fields.push_back({nullptr, nullptr, of[0], of[1], of[1], nullptr});
     kinds.push_back(kind_of(of + 2));
     if (kinds.back().is_checked() && kinds.back().floats == FloatKind::float32) floats += of[1];

@@ -18,14 +18,15 @@ namespace {
 Source source_of(Info info) {
   const Bytes memory = require_bytes(info, 0, sizeof(Header));
   const Source source = open(memory.data, memory.size);
-  if (source.header == nullptr) throw argument("rows addon: this is no replay buffer's memory");
+  if (source.header == nullptr) throw argument("rows addon: this is not a replay buffer's memory");
   return source;
 }
 
 Lanes lanes_of(Info info) {
   const Bytes memory = require_bytes(info, 0, sizeof(LanesHeader));
   const Lanes lanes = open_lanes(memory.data, memory.size);
-  if (lanes.header == nullptr) throw argument("rows addon: this is no trajectory buffer's memory");
+  if (lanes.header == nullptr)
+    throw argument("rows addon: this is not a trajectory buffer's memory");
   return lanes;
 }
 

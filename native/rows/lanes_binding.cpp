@@ -66,7 +66,7 @@ Napi::Value open_writer(Info info) {
   const auto* row = reinterpret_cast<const uint32_t*>(table.data);
   for (uint64_t i = 0; i + 5 < table.size / 4; i += 6, row += 6) {
     if (row[1] == 0 || uint64_t{row[0]} + row[1] > lanes.place_bytes)
-      throw range("rows addon: a field is empty, or ends behind its place");
+      throw range("rows addon: a field is empty, or ends after its place");
     writer.rules.fields.push_back({nullptr, nullptr, row[0], row[1], kind_of(row + 3)});
     writer.observation.push_back(row[2] != 0);
     if (row[2] != 0) writer.rules.observations.push_back(writer.rules.fields.back());
@@ -191,7 +191,7 @@ double read_places(Info info) {
   for (const double* row = fields; row + 3 < fields + table.size / 8; row += 4)
     if (!(row[0] >= 0 && row[1] >= 1 && row[0] + row[1] <= lanes.place_bytes && row[2] >= 0 &&
           row[2] + double(count) * row[1] <= double(out.size)))
-      throw range("rows addon: a field ends behind its place, or does not fit");
+      throw range("rows addon: a field ends after its place, or does not fit");
   for (uint64_t i = 0; i < count; ++i) {
     const auto id = static_cast<uint64_t>(ids[i]);
     const uint64_t lane = id % lanes.lanes, place = id / lanes.lanes;

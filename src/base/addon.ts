@@ -63,7 +63,7 @@ export function checkLayout(
 ): void {
   const wrong = Object.keys(ours).find((name) => theirs[name] !== ours[name]);
   if (wrong === undefined) return;
-  const text = `Hotslot's native addon '${addon}' is of another build: of ${what}, ${wrong} is ${theirs[wrong]} there and ${ours[wrong]} here`;
+  const text = `Hotslot's native addon '${addon}' is from another build: ${wrong} of ${what} is ${theirs[wrong]} in the addon and ${ours[wrong]} in TypeScript`;
   throw unavailableError(`${text}. Build it again: npx hotslot build`, 'ERR_HOTSLOT_ADDON');
 }
 
@@ -85,7 +85,7 @@ function allowedCores(): number {
   const given = process.env.HOTSLOT_CORES ?? '';
   if (given !== '' && !/^0*[1-9]\d*$/.test(given))
     throw rangeError(
-      `HOTSLOT_CORES is the number of cores that Hotslot may use: give a whole number from 1 on, such as 4, or leave it unset for all of them; it is '${given}'`,
+      `HOTSLOT_CORES is the number of cores that Hotslot may use: it must be a whole number of at least 1, got '${given}'`,
     );
   return given === '' ? Infinity : Number(given);
 }
@@ -167,7 +167,7 @@ export function loadAddon<T>(name: string): T {
     } catch (error) {
       const { message } = error as Error;
       if (lenders.has(name) && isMapped(path)) {
-        const text = `Hotslot's native addon '${name}', which this process has from ${path}, could not begin in this thread: ${message}`;
+        const text = `Hotslot's native addon '${name}', which this process loaded from ${path}, could not start in this thread: ${message}`;
         throw unavailableError(text, 'ERR_HOTSLOT_ADDON', error);
       }
       tried.push(`${path}: ${message}`);

@@ -53,7 +53,7 @@ export class Random {
       state.every((n) => typeof n === 'number' && (n | 0) === n);
     if (!whole)
       throw typeError(
-        `loadState takes what state() gave, four whole numbers, got ${describeValue(state)}`,
+        `loadState() takes the result of state(), four whole numbers, got ${describeValue(state)}`,
       );
     [this.#a, this.#b, this.#c, this.#count] = state as [number, number, number, number];
   }

@@ -29,15 +29,15 @@ export function acl({ run, json, print }: Arguments): 0 {
 }
 
 const notes = ([learner, collector]: readonly string[]) => `
-These passwords are new each time and stand nowhere else. An administrator gives the
+These passwords are new each time and are printed only here. An administrator gives the
 lines above to redis-cli (Redis 7.0 or newer, or Valkey), then keeps the users over a
-restart: with ACL SAVE where the server has an aclfile, else with CONFIG REWRITE.
+restart: with ACL SAVE if the server has an aclfile, else with CONFIG REWRITE.
 
   learner     url with ${learner}@ before the host
   collectors  url with ${collector}@ before the host
 
 Both take their password from HOTSLOT_REDIS_PASSWORD, or from the option password:
-not from the url, which ends up in logs. Who may add rows may spoil what is learned
-from them: give the collectors' password to machines that you trust. The default user
-should have a password of its own, or be off.
+do not put it into the url, which ends up in logs. A machine that may add rows can
+spoil the training: give the collectors' password to machines that you trust. Give
+the default user a password of its own, or switch it off.
 `;

@@ -95,7 +95,7 @@ export function build({ print }: { print(text: string): void }): 0 | 1 {
     );
     if (status !== 0) {
       process.stderr.write(`${stdout}${stderr}\n`);
-      return fail('the build failed; the reason stands above');
+      return fail('the build failed; the reason is printed above');
     }
     const place = join(root, 'build/Release');
     mkdirSync(place, { recursive: true });
@@ -103,9 +103,7 @@ export function build({ print }: { print(text: string): void }): 0 | 1 {
       name.endsWith('.node'),
     );
     for (const name of addons) copyFileSync(join(folder, 'build/Release', name), join(place, name));
-    print(
-      `built ${addons.length} addons into ${place}; npx hotslot doctor says whether they work\n`,
-    );
+    print(`built ${addons.length} addons into ${place}; npx hotslot doctor tests them\n`);
     return 0;
   } catch (error) {
     return fail(`the addons could not be put in place: ${(error as Error).message}`);

@@ -89,7 +89,7 @@ export async function collect(requested: Arguments): Promise<number> {
 function moduleOf(entry: string): URL {
   const path = resolve(entry);
   if (statSync(path, { throwIfNoEntry: false })?.isFile() === true) return pathToFileURL(path);
-  throw rangeError(`--entry must be a collector's module, and there is no file ${path}`);
+  throw rangeError(`--entry must be a collector's module; this file does not exist: ${path}`);
 }
 
 /** Prints progress until the signal comes. When it resolves, the remaining rows have been sent. */

@@ -153,7 +153,7 @@ async function test(name: string): Promise<Finding> {
   const check = `test ${name}`;
   try {
     const { copyMs, tickMs } = await selfTest(name);
-    const text = `copied there and back in ${copyMs.toFixed(1)} ms, one tick through the actors in ${tickMs.toFixed(1)} ms`;
+    const text = `copied to it and back in ${copyMs.toFixed(1)} ms, one tick through the actors in ${tickMs.toFixed(1)} ms`;
     return { check, ok: true, text, facts: { copyMs, tickMs } };
   } catch (error) {
     const advice = (error as { advice?: string }).advice;

@@ -34,10 +34,10 @@ export async function hosts({ url, run, insecure, ca, json, print }: Arguments):
   });
   // The status of a learner that has ended is ignored.
   if ((await admin.call('GET', learner)) === null)
-    throw unavailableError(`no learner has the run ${run}`);
+    throw unavailableError(`the run ${run} has no learner`);
   const reported = await admin.bytes(EXPECTED_BYTES, 'GET', status);
   if (reported === null)
-    throw unavailableError(`the learner of the run ${run} has not said anything yet`);
+    throw unavailableError(`the learner of the run ${run} has not reported anything yet`);
   const read = readStatus(reported);
   print(json ? `${JSON.stringify(read)}\n` : table(read));
   return 0;
@@ -90,7 +90,7 @@ function summary(status: RemoteStatus): string[] {
     ),
     `${count(status.rows)} rows, ${count(status.rowsPerSecond)}/s, ${bytes(status.bytesPerSecond)}/s, ` +
       `${bytes(status.streamBytes)} under way`,
-    `lag ${spread(lag, ' ms')}, weights behind ${spread(versionLag)}`,
+    `lag ${spread(lag, ' ms')}, weight versions behind: ${spread(versionLag)}`,
     `held back by the limiter ${percent(status.gated)} of the time, windows full ${percent(status.windowFull)}`,
     `${count(status.duplicates)} duplicate, ${count(status.gaps)} gaps, ${count(status.stale)} stale, ` +
       `${count(status.refused)} refused, ${count(status.lost)} lost`,

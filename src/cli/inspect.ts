@@ -21,7 +21,7 @@ export async function inspect(how: {
     return 1;
   }
   if (contents === null) {
-    process.stderr.write(`hotslot: '${how.folder}' holds no checkpoint\n`);
+    process.stderr.write(`hotslot: '${how.folder}' does not contain a checkpoint\n`);
     return 1;
   }
   how.print(how.json ? `${JSON.stringify(contents)}\n` : asText(contents));
@@ -39,7 +39,7 @@ function asText({
   learnerFile,
 }: CheckpointContents): string {
   const lines = [
-    `${folder}: save ${save}, ${tick < 0 ? 'before the first tick' : `behind tick ${tick}`}, taken ${time}`,
+    `${folder}: save ${save}, ${tick < 0 ? 'before the first tick' : `after tick ${tick}`}, taken ${time}`,
     `${size(bytes)} in ${files.length} files`,
     '',
   ];

@@ -32,7 +32,7 @@ export async function kernels({ file, out, arch, print }: Arguments): Promise<0 
   const names = kernelsIn(text);
   if (names.length === 0)
     return fail(
-      `${file} has no kernel: GK_KERNEL name(GK_G float* out, …) begins one, see docs/how-to/custom-kernel.md`,
+      `${file} has no kernel; a kernel begins with GK_KERNEL name(GK_G float* out, …), see docs/how-to/custom-kernel.md`,
     );
   print(`${file}: ${names.join(', ')}\n`);
   const folder = out ?? dirname(file);
@@ -61,6 +61,6 @@ export async function kernels({ file, out, arch, print }: Arguments): Promise<0 
       return fail((error as Error).message);
     return fail(`the images could not be put into ${folder}: ${(error as Error).message}`);
   }
-  if (arch === undefined) print('rocm  not asked for: --arch gfx90a names the GPU\n');
-  return made > 0 ? 0 : fail('none of the compilers is here');
+  if (arch === undefined) print('rocm  not requested: --arch gfx90a names the GPU\n');
+  return made > 0 ? 0 : fail('no compiler was found');
 }

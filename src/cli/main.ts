@@ -10,24 +10,24 @@ const help = `hotslot: trains reinforcement-learning agents from replay in Node.
 
 usage: hotslot <command> [options]
 
-  doctor       devices, drivers, native parts, and a quick self test; what to do where something is missing
-      --url URL    the server that is to carry rows between machines instead: how fast it is, how it is set, who may come in
-      --insecure   allows plain text to another machine
+  doctor       checks devices, drivers and native parts, and says what to install
+      --url URL    checks a server for collector hosts instead: its speed, settings and users
+      --insecure   allows an unencrypted connection to another machine
       --ca FILE    the certificate of the authority to trust in place of the system's
       --json   one JSON object per line, the last one the summary
-  build        compiles the native parts here, where no prebuilt ones fit the machine
+  build        compiles the native parts on this machine, if no prebuilt ones fit
   kernels FILE makes images of the kernels in a .gk source, for device.loadKernels()
-      --out FOLDER   where they go (default: beside the source)
-      --arch GPU     one for AMD's GPU of this name too, such as gfx90a
-  inspect FOLDER   says what the checkpoint in a folder holds
+      --out FOLDER   folder of the images (default: the source's folder)
+      --arch GPU     also for the AMD GPU of this name, such as gfx90a
+  inspect FOLDER   prints the contents of a checkpoint
       --json   as one JSON object
   acl          prints the two users that a run needs on its server, with new passwords, for redis-cli
       --run NAME   the run
       --json   as one JSON object
-  hosts        the collector hosts of a run, as its learner says: a line each, then all of them together
+  hosts        prints the collector hosts of a run, one line each, then their totals
       --url URL    the server of the run, such as rediss://user@machine:6380
       --run NAME   the run
-      --insecure   allows plain text to another machine
+      --insecure   allows an unencrypted connection to another machine
       --ca FILE    the certificate of the authority to trust in place of the system's
       --json   as one JSON object
 
@@ -36,20 +36,20 @@ usage: hotslot <command> [options]
       --run NAME     the run
       --entry FILE   the collector's module, from the current folder
       --workers N    threads (default 1)
-      --lanes N      environments where the learner keeps steps in order (default: one a thread)
-      --outbox N     bytes of rows that may wait here to be sent (default 33554432): how far collectors run ahead
-      --name NAME    of this host, as the learner sees it (default: the machine's, and the process's number)
-      --insecure     allows plain text to another machine
+      --lanes N      environments, if the learner has a TrajectoryBuffer (default: one per thread)
+      --outbox N     bytes of rows that may wait here to be sent (default 33554432)
+      --name NAME    name of this host (default: the machine's name and the process id)
+      --insecure     allows an unencrypted connection to another machine
       --ca FILE      the certificate of the authority to trust in place of the system's
-      --json         one JSON object per line, the last one what was collected
+      --json         one JSON object per line, the last one the totals
 
   -h, --help       this text
   -v, --version    the version
 
-A server's password is taken from HOTSLOT_REDIS_PASSWORD.
+HOTSLOT_REDIS_PASSWORD in the environment holds the server's password.
 
-exit code: 0 all is well; 1 the host device or the server does not work, a build failed, or there is no whole checkpoint or no such run,
-or a host is refused; 2 wrong usage, 130 collecting was interrupted
+exit code: 0 success; 1 the CPU device or the server does not work, a build failed, the checkpoint or the run is missing, or the learner
+rejects the host; 2 wrong usage; 130 collecting was interrupted
 `;
 
 const USAGE = 2;
@@ -165,7 +165,9 @@ async function main(args: readonly string[]): Promise<number> {
   if (given.has('help') || name === 'help') return print(help);
   if (name === undefined) return misuse('no command was given');
   if (!Object.hasOwn(commands, name))
-    return misuse(`unknown command '${name}'; there is: ${Object.keys(commands).join(', ')}`);
+    return misuse(
+      `unknown command '${name}'; the commands are ${Object.keys(commands).join(', ')}`,
+    );
   const takes = taking[name as keyof typeof taking] as string | undefined;
   const [file, ...further] = takes ? rest : [undefined, ...rest];
   if (takes && file === undefined) return misuse(`${name} takes ${takes}`);
@@ -179,7 +181,7 @@ async function main(args: readonly string[]): Promise<number> {
     if (!given.has(each)) return misuse(`${name} takes a --${each}`);
   const [insecure, json] = [given.has('insecure'), given.has('json')];
   for (const each of ['insecure', 'ca'])
-    if (given.has(each) && !given.has('url')) return misuse(`--${each} is for a --url`);
+    if (given.has(each) && !given.has('url')) return misuse(`--${each} needs --url`);
   const text = {
     url: '',
     run: '',
@@ -235,7 +237,7 @@ function refused(error: Error & { code?: string }, fromServer: boolean): 1 {
 }
 
 function misuse(sentence: string): typeof USAGE {
-  process.stderr.write(`hotslot: ${sentence}; hotslot --help says more\n`);
+  process.stderr.write(`hotslot: ${sentence}; see hotslot --help\n`);
   return USAGE;
 }
 

@@ -13,7 +13,7 @@ export const openedDevices = new WeakSet<object>();
 export function checkDevice(what: string, device: Device): Device {
   if (typeof device !== 'object' || device === null || !openedDevices.has(device))
     throw typeError(
-      `${what} takes an opened device, got ${describeValue(device)}: openDevice(name) gives one`,
+      `${what} takes an opened device, got ${describeValue(device)}; openDevice(name) returns one`,
     );
   if (device.closed) throw closedError(`${what}: device ${device.name}`, 'open it again');
   return device;
@@ -23,7 +23,7 @@ export function checkDevice(what: string, device: Device): Device {
 export function checkTensor(what: string, tensor: Tensor): Tensor {
   if (tensor instanceof Tensor) return tensor;
   throw typeError(
-    `${what} takes a tensor, got ${describeValue(tensor)}: device.allocate() makes one`,
+    `${what} takes a tensor, got ${describeValue(tensor)}; device.allocate() returns one`,
   );
 }
 
@@ -45,6 +45,6 @@ export function checkFunction(what: string, fn: unknown): void {
 export function checkStream(what: string, stream: Stream): Stream {
   if (typeof stream?.launch === 'function') return stream;
   throw typeError(
-    `${what} takes a stream, got ${describeValue(stream)}: device.createStream() and currentStream give one`,
+    `${what} takes a stream, got ${describeValue(stream)}; device.createStream() and currentStream return one`,
   );
 }

@@ -33,12 +33,12 @@ export class CpuTensor<
     if (!own) {
       const names = new Set(Object.values(dtypes).map(({ array }) => array.name));
       throw typeError(
-        `a cpu tensor is made of one of ${[...names].join(', ')}; got ${describeValue(data)}`,
+        `a cpu tensor must be made from one of ${[...names].join(', ')}; got ${describeValue(data)}`,
       );
     }
     if (dtype !== undefined && !(data instanceof dtypes[checkDType('a cpu tensor', dtype)].array))
       throw typeError(
-        `a cpu tensor of ${dtype} is made of a ${dtypes[dtype].array.name}, got ${describeValue(data)}`,
+        `a cpu tensor of ${dtype} must be made from a ${dtypes[dtype].array.name}, got ${describeValue(data)}`,
       );
     if (checkShape(shape) !== data.length)
       throw rangeError(`${data.length} elements do not fill a tensor of ${shape.join('×')}`);

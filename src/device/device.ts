@@ -252,7 +252,7 @@ export class Tensor<D extends DType = DType> implements Disposable {
   ) {
     if (typeof storage?.bytes !== 'number' || typeof storage.device !== 'object')
       throw typeError(
-        `a tensor is a view of a device's memory, got ${describeValue(storage)}: device.allocate() makes one`,
+        `a tensor is a view of a device's memory, got ${describeValue(storage)}; device.allocate() returns one`,
       );
     checkDType('tensor', dtype);
     this.size = checkShape(shape);

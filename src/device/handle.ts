@@ -52,7 +52,7 @@ export class Handle implements Disposable {
     if (this.#owner === 'pipeline')
       throw stateError(
         'BUSY',
-        `this ${this.called} belongs to the pipeline: close the pipeline instead`,
+        `this ${this.called} belongs to the pipeline; close the pipeline instead`,
       );
     if (this.#owner === 'device' || this.#closed) return;
     nativeHandles().close(this.handle, PATIENCE_MS);

@@ -50,7 +50,9 @@ export function lineUp(kernel: string, tensors: unknown, wholes: unknown, reals:
   for (let i = 0; i < wholes.length; i++) {
     const whole = wholes[i];
     if (typeof whole !== 'number')
-      throw typeError(`launch of '${kernel}': wholes[${i}] is ${describeValue(whole)}, no number`);
+      throw typeError(
+        `launch of '${kernel}': wholes[${i}] must be a number, got ${describeValue(whole)}`,
+      );
     if (!Number.isSafeInteger(whole))
       throw rangeError(`launch of '${kernel}': wholes[${i}] must be a whole number, got ${whole}`);
     numbers[at++] = whole;
@@ -58,7 +60,9 @@ export function lineUp(kernel: string, tensors: unknown, wholes: unknown, reals:
   for (let i = 0; i < reals.length; i++) {
     const real = reals[i];
     if (typeof real !== 'number')
-      throw typeError(`launch of '${kernel}': reals[${i}] is ${describeValue(real)}, no number`);
+      throw typeError(
+        `launch of '${kernel}': reals[${i}] must be a number, got ${describeValue(real)}`,
+      );
     numbers[at++] = real;
   }
 }

@@ -49,7 +49,9 @@ export function readbackBufferFor(
   } catch (error) {
     const { code, message } = error as Error & { code?: string };
     if (!(error instanceof DeviceError) && code !== 'ERR_HOTSLOT_MEMORY') throw error;
-    warn(`what ${device.name} writes home takes longer, for want of pinned memory: ${message}`);
+    warn(
+      `copies from ${device.name} to the host take longer, because no memory could be pinned: ${message}`,
+    );
     return null;
   }
 }

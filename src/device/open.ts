@@ -35,7 +35,7 @@ export function listDevices(): DeviceInfo[] {
 export function openDevice(name: 'auto' | (string & {}) = 'auto'): Device {
   if (typeof name !== 'string')
     throw typeError(
-      `a device is named by a string such as 'auto' or 'host:0', got ${describeValue(name)}`,
+      `a device name must be a string such as 'auto' or 'host:0', got ${describeValue(name)}`,
     );
   return new OpenedDevice(name);
 }

@@ -100,7 +100,7 @@ class ConstructionGuard implements Disposable {
     } catch (error) {
       // The caller gets the error of the construction, not this one.
       process.emitWarning(
-        `what was half made is not given back: ${errorOf(error).message}`,
+        `a part that was made before the failure could not be closed: ${errorOf(error).message}`,
         'DeviceWarning',
       );
     }

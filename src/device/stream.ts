@@ -58,7 +58,7 @@ export function checkTakesPart(what: string, stream: { readonly handle: number }
     return;
   throw stateError(
     'CAPTURE',
-    `${what} on a stream that takes no part in this capture would run once, now, and in no replay: use the stream that the captured function is given, or let this one wait for an event recorded there`,
+    `${what} on a stream outside of this capture would run once, now, and never again; use the stream that the captured function is given, or let this one wait for an event recorded there`,
   );
 }
 

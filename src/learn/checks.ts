@@ -102,13 +102,13 @@ export function checkVector(
 export function checkFloats(name: string, tensor: Tensor<'float32'>): void {
   if (!(tensor instanceof Tensor && tensor.dtype === 'float32')) {
     const instead =
-      tensor instanceof Tensor ? ': convert() of hotslot/learner makes one of it' : '';
+      tensor instanceof Tensor ? '; convert() of hotslot/learner makes one from it' : '';
     throw typeError(
       `${name} must be a float32 tensor, got ${instead ? tensor.dtype : describeValue(tensor)}${instead}`,
     );
   }
   if (tensor.byteOffset % 4 !== 0)
-    throw rangeError(`${name} starts at byte ${tensor.byteOffset}, which is no multiple of 4`);
+    throw rangeError(`${name} starts at byte ${tensor.byteOffset}, which is not a multiple of 4`);
   tensor.checkOpen();
 }
 
@@ -136,7 +136,7 @@ export function checkObservations(obs: Float32Array, n: number, inputs: number):
   for (let at = 0; at < n * inputs; at++)
     if (Number.isNaN(obs[at]))
       throw rangeError(
-        `obs has NaN in row ${Math.floor(at / inputs)}, number ${at % inputs}: no action follows from it`,
+        `obs has NaN in row ${Math.floor(at / inputs)}, number ${at % inputs}; the policy cannot choose an action`,
       );
 }
 
@@ -144,5 +144,5 @@ export function checkObservations(obs: Float32Array, n: number, inputs: number):
 export const unloaded = (call: string): CodedError =>
   stateError(
     'EMPTY',
-    `${call}: this policy has no weights yet: give it load() of a published version, or of await learner.parameters.toArray()`,
+    `${call}: this policy has no weights yet; load() a published version, or await learner.parameters.toArray()`,
   );

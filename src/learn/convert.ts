@@ -70,7 +70,7 @@ function distance({ dtype, shape, strides }: Tensor, columns: number): number {
   const [step = 0, ...steps] = strides;
   if (step < columns || inner.some((length, i) => length > 1 && steps[i] !== dense[i])) {
     throw typeError(
-      `convert takes rows whose ${elementCount(inner)} elements lie side by side, got ${dtype} [${shape}] with strides [${strides}]`,
+      `convert takes rows whose ${elementCount(inner)} elements are contiguous, got ${dtype} [${shape}] with strides [${strides}]`,
     );
   }
   return step;

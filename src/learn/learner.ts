@@ -178,7 +178,7 @@ export abstract class Learner extends Owner {
     const { columns, rows } = columnsOf(this.kind, whole, this.#fields, this.batchSize);
     if (columns.discounts && this.#gamma !== undefined)
       throw typeError(
-        `${this.kind}: this batch has discounts, which say what the bootstrap counts: leave out gamma (${this.#gamma})`,
+        `${this.kind}: this batch has discounts, which contain gamma; omit the option gamma (${this.#gamma})`,
       );
     this.#settle(stream);
     const count = rows / this.batchSize;
@@ -189,14 +189,12 @@ export abstract class Learner extends Owner {
     checkRecords(record, this.#work.events);
     const wrong = this.#wrongActions((whole as { actions?: Tensor }).actions);
     if (wrong !== undefined)
-      learnerWarning(
-        `${this.kind}: ${wrong}. load() refuses such rows where it is given actionSpace`,
-      );
+      learnerWarning(`${this.kind}: ${wrong}. load() rejects such rows if it is given actionSpace`);
     if (stream.capturing)
       for (const every of this.#cycle)
         if (count % every !== 0)
           throw rangeError(
-            `a captured update holds whole cycles: ${count} minibatches are no multiple of ${every} (actorEvery, targetEvery)`,
+            `a captured update must hold whole cycles: ${count} minibatches are not a multiple of ${every} (actorEvery, targetEvery)`,
           );
     for (let k = 0; k < count; k++) {
       const start = k * this.batchSize;
@@ -223,7 +221,10 @@ export abstract class Learner extends Owner {
     checkKeys('watch', options, ['every']);
     const every = checkCount('every', options.every ?? 1, 1, 2 ** 31 - 1);
     if (this.device.currentStream.capturing)
-      throw stateError('CAPTURE', 'watch() makes memory, which no capture may: call it before');
+      throw stateError(
+        'CAPTURE',
+        'watch() allocates device memory, which a capture cannot contain; call watch() before capture()',
+      );
     this.#watch = own(
       this,
       new Watch(this.device, every, this.#work.watched(), () => this.#minibatches),

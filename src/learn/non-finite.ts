@@ -42,14 +42,17 @@ export async function firstNonFinite(
   checkFunction('firstNonFinite', fn);
   const current = device.currentStream;
   if (current.capturing)
-    throw stateError('CAPTURE', 'firstNonFinite reads from the device, which no capture may hold');
+    throw stateError(
+      'CAPTURE',
+      'firstNonFinite() reads back from the device, which a capture cannot contain',
+    );
   const watched = new WatchedStream(current);
   try {
     const result: unknown = device.withStream(watched, () => fn(watched));
     if (typeof (result as { then?: unknown } | undefined)?.then === 'function') {
       Promise.resolve(result).catch(() => {});
       throw typeError(
-        'firstNonFinite: the function must enqueue its work before it returns; it gave a promise',
+        'firstNonFinite: the function must enqueue its work before it returns, but it returned a promise',
       );
     }
     return await watched.first();
@@ -126,8 +129,7 @@ class WatchedStream extends OpenedStream {
         const index = placeOfNonFinite(read);
         if (index < 0) continue;
         const value = read[index] as number;
-        const why =
-          before.length > 0 ? `; NaN or infinity stood in ${before.join(', ')} before it` : '';
+        const why = before.length > 0 ? `; ${before.join(', ')} had NaN or infinity before it` : '';
         const text = `operation ${operation}, '${kernel}', wrote ${value} to element ${index} of ${tensor}${why}`;
         return { operation, kernel, tensor, index, value, before, text };
       }

@@ -113,11 +113,10 @@ export function writeState(
   stream: Stream,
 ): void {
   if (typeof record !== 'object' || record === null)
-    throw typeError(`${what}: a state is what state() gives, got ${describeValue(record)}`);
+    throw typeError(`${what}: a state must be a result of state(), got ${describeValue(record)}`);
   const known = new Map(parts);
   const unknown = Object.keys(record).find((name) => !known.has(name));
-  if (unknown !== undefined)
-    throw rangeError(`${what}: there is no '${unknown}' in this learner's state`);
+  if (unknown !== undefined) throw rangeError(`${what}: this learner's state has no '${unknown}'`);
   const writes = parts.map(([name, part]) => {
     const entry = record[name];
     if (entry === undefined && 'resume' in part)
@@ -147,7 +146,7 @@ export function writeState(
   const differing = writes.flatMap((write) => write());
   if (differing.length > 0)
     learnerWarning(
-      `${what}: this learner's own options apply from here on, not those of the loaded state: ${differing.join(', ')}`,
+      `${what}: this learner's options replace those of the loaded state: ${differing.join(', ')}`,
     );
 }
 

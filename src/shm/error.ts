@@ -23,7 +23,7 @@ export function encodeError(error: unknown, most: number): Uint8Array {
   }
   const own = isError ? (error as Error) : { name: 'Error', message: error };
   const name = attempt(() => String(own.name).slice(0, NAME)) ?? 'Error';
-  const message = attempt(() => String(own.message)) ?? 'an error that cannot be written down';
+  const message = attempt(() => String(own.message)) ?? 'an error that cannot be serialized';
   for (let end = message.length; end > 0; end = Math.floor(end / 2)) {
     const bytes = encode({ name, message: message.slice(0, end) });
     if (bytes.length <= most) return bytes;

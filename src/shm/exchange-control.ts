@@ -165,7 +165,7 @@ export class ExchangeControlBlock {
   checkHere(rank: number): void {
     if (this.isHere(rank)) return;
     throw rangeError(
-      `rank ${rank} is of process ${this.#elsewhere?.process[rank]}: a process takes its own ranks alone`,
+      `rank ${rank} is of process ${this.#elsewhere?.process[rank]}; a process can take only its own ranks`,
     );
   }
 
@@ -247,6 +247,6 @@ export function checkFree(
   const now = state === RankState.open ? 'is in use' : 'was used';
   throw stateError(
     'BUSY',
-    `rank ${rank} ${now} by another ${who}: each rank is taken once, share another ${of}`,
+    `rank ${rank} ${now} by another ${who}; each rank can be taken once, share another ${of}`,
   );
 }

@@ -85,7 +85,8 @@ export abstract class ExchangeMember {
     const { code } = error as { code?: unknown };
     const { whole, of } = this.#texts;
     const when = exchange === 0 ? 'before its first exchange' : `in exchange ${exchange}`;
-    const who = rank < 0 ? `${whole} was ended from outside` : `rank ${rank}${of} failed ${when}`;
+    const who =
+      rank < 0 ? `${whole} was ended by another thread` : `rank ${rank}${of} failed ${when}`;
     const ours = typeof code === 'string' && code.startsWith('ERR_HOTSLOT_');
     throw unavailableError(
       `${who}: ${error.message}`,

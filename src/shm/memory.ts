@@ -40,7 +40,7 @@ export function allocateShared(
   const total = bytes + alignment;
   // The system takes 0.1 ms to report the free memory.
   const free = () => Math.min(freemem(), process.availableMemory?.() ?? Number.POSITIVE_INFINITY);
-  const refusal = () => `${what} asks for ${bytes} bytes of shared memory, ${free()} are free`;
+  const refusal = () => `${what} needs ${bytes} bytes of shared memory, and ${free()} are free`;
   if (!(total <= UNCHECKED) && !(total <= free()))
     throw rangeError(refusal(), 'ERR_HOTSLOT_MEMORY');
   let memory: SharedArrayBuffer;
@@ -51,7 +51,7 @@ export function allocateShared(
     else new Uint8Array(memory, 0, total);
   } catch (error) {
     throw rangeError(
-      `${refusal()}, and the engine refused: ${(error as Error).message}`,
+      `${refusal()}, which the engine could not allocate: ${(error as Error).message}`,
       'ERR_HOTSLOT_MEMORY',
     );
   }

@@ -48,7 +48,7 @@ export function startThread(
   try {
     worker = new Worker(entry, { name, execArgv, workerData: setup });
   } catch (error) {
-    throw unavailableError('no thread can be had', 'ERR_HOTSLOT_THREAD_LOST', error);
+    throw unavailableError('no thread can be started', 'ERR_HOTSLOT_THREAD_LOST', error);
   }
   const ended = new Promise<Error>((resolve) => {
     let thrown: Error | undefined;

@@ -98,7 +98,7 @@ export class PrioritizedSampler {
     if (binding === null)
       throw stateError(
         'EMPTY',
-        'this sampler belongs to no buffer yet: sample() with it, or open a pipeline',
+        'this sampler is not bound to a buffer yet; sample() with it, or open a pipeline',
       );
     const leaves = new Float64Array(binding.leaves);
     const facts = new Float64Array(6);
@@ -185,8 +185,7 @@ export function prioritizedIndices(options: {
       weights,
     ] as const),
   );
-  if (!drawn)
-    throw rangeError(`all ${leaves.length} leaves are zero: nothing can be drawn by priority`);
+  if (!drawn) throw rangeError(`all ${leaves.length} leaves are zero; one must be positive`);
   return { indices, probabilities, weights };
 }
 

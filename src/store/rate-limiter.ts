@@ -172,12 +172,7 @@ export class RateLimiter {
    * Opens the same limiter in another thread. Throws a TypeError unless `shared` came from share().
    */
   static attach(shared: SharedRateLimiter): RateLimiter {
-    checkShared(
-      KIND,
-      shared,
-      shared?.memory,
-      'RateLimiter.attach() needs what share() of a rate limiter returned',
-    );
+    checkShared(KIND, shared, shared?.memory, 'RateLimiter.attach() needs the result of share()');
     checkRoom(shared, placesOf().bytes);
     return new RateLimiter(INTERNAL, shared);
   }

@@ -107,13 +107,13 @@ describe('buffer/load', () => {
         buffer.load(acted(0, 1, 2, 0, bad, 1), { actionSpace: { n: 3 } }),
       );
       expect(refused.message).to.equal(
-        `load: actions of row 4 of what is loaded is ${bad}: an action is an index from 0 to 2`,
+        `load: actions of row 4 of the loaded data is ${bad}: an action is an index from 0 to 2`,
       );
     }
     const box = { actionSpace: { low: [-0.1], high: 0.1 } };
     const refused = await rejection(buffer.load(acted(0, 0.1, -0.1, 0.05, 0.11, 0), box));
     expect(refused.message).to.match(
-      /^load: actions of row 4 of what is loaded holds 0\.109.* the box is -0\.1 to 0\.1\. Scale/,
+      /^load: actions of row 4 of the loaded data holds 0\.109.* the box is -0\.1 to 0\.1\. Scale/,
     );
     expect(buffer.ptr).to.equal(0);
     expect(await buffer.load(acted(0, 0.1, -0.1, 0.05, 0.1, 0), box)).to.equal(4);
@@ -128,7 +128,7 @@ describe('buffer/load', () => {
     const none = await rejection(
       other.load({ rewards: floats([1], [0]) }, { actionSpace: { n: 3 } }),
     );
-    expect(none.message).to.include("compared with the field 'actions', and this buffer has none");
+    expect(none.message).to.include("needs a field 'actions', which this buffer lacks");
   });
 
   it('refuses numbers that are not finite with their row, before the first is added', async () => {
@@ -140,10 +140,10 @@ describe('buffer/load', () => {
       return { ...d4rl, [key]: { ...how, data: changed } };
     };
     for (const [key, words] of [
-      ['rewards', 'rewards of row 4 of what is loaded holds NaN'],
-      ['actions', 'actions of row 4 of what is loaded holds NaN'],
+      ['rewards', 'rewards of row 4 of the loaded data holds NaN'],
+      ['actions', 'actions of row 4 of the loaded data holds NaN'],
       // Row 3, which was cut, is left out; row 2 has the observation of row 3 behind it.
-      ['observations', 'obs of row 4 of what is loaded holds NaN'],
+      ['observations', 'obs of row 4 of the loaded data holds NaN'],
     ] as const)
       expect((await rejection(buffer.load(odd(key, 4)))).message).to.include(words);
     expect(
@@ -429,9 +429,12 @@ describe('buffer/load', () => {
     const buffer = small();
     const { actions, rewards, terminals, timeouts, ...without } = d4rl;
     const cases: [string, unknown, object?][] = [
-      ["no column 'actions'; there are observations, terminals", { ...without, terminals }],
       [
-        "columns.obs names 'state', and there is none; there are observations",
+        "column 'actions' is missing; the columns are observations, terminals",
+        { ...without, terminals },
+      ],
+      [
+        "columns.obs names 'state', which is missing; the columns are observations",
         d4rl,
         { columns: { obs: 'state' } },
       ],
@@ -465,7 +468,7 @@ describe('buffer/load', () => {
         "column 'terminals' is float32, the field 'terminals' bool, which cannot hold the 0.5 in row 1",
         { ...d4rl, terminals: floats([6], [0, 0.5, 0, 0, 0, 0]) },
       ],
-      ["no column 'timeouts' either", { ...without, actions, rewards, terminals }],
+      ["'timeouts' is needed, and it is missing", { ...without, actions, rewards, terminals }],
       ["no column 'truncated'", { ...without, actions, rewards, dones: terminals }],
       ["load: 'obs': dtype: unknown dtype undefined", { obs: new Float32Array(3) }],
       ['load takes a path, a file: URL or an object of arrays as readNpz() gives it, got 7', 7],
@@ -529,7 +532,7 @@ describe('buffer/load', () => {
         const error = await rejection(written);
         expect([error.code, error.message]).to.deep.equal([
           'ERR_HOTSLOT_STATE_BUSY',
-          'dump: 1 rows were added while it read; nothing was written. Stop who adds first',
+          'dump: 1 rows were added while it read, so nothing was written; pause the writers first',
         ]);
         expect(Object.keys(await readNpz(path))).to.deep.equal(['old']);
       },

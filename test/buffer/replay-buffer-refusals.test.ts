@@ -135,7 +135,7 @@ describe('the replay buffer refuses at the door, with the values:', () => {
     const make = () =>
       ReplayBuffer.create({ capacity: 2 ** 32 - 1, fields: { x: { shape: [2 ** 20] } } });
     expect(make)
-      .to.throw(RangeError, /asks for 180143985\d+ bytes of shared memory, \d+ are free/)
+      .to.throw(RangeError, /needs 180143985\d+ bytes of shared memory, and \d+ are free/)
       .with.property('code', 'ERR_HOTSLOT_MEMORY');
   });
 

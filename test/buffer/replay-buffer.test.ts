@@ -197,7 +197,7 @@ describe('replay buffer', () => {
     dones[2] = 0;
     expect(() => buffer.add({ ...rest, ...pair, dones })).to.throw(
       RangeError,
-      'dones of row 2 is 0, with terminated 0 and truncated 1: a row is done where it terminated or was truncated',
+      'dones of row 2 is 0, with terminated 0 and truncated 1: a row is done if it terminated or was truncated',
     );
     expect(() =>
       buffer.add({ ...rest, truncated, terminated: Float32Array.of(0, 0.5, 0, 0) }),

@@ -147,7 +147,7 @@ describe('weight mailbox', () => {
     if (refused) {
       expect(refused).to.be.instanceOf(RangeError).with.property('code', 'ERR_HOTSLOT_MEMORY');
       expect(refused.message).to.match(
-        /mailbox of 3 × 536870912 float32 weights asks for \d+ bytes of shared memory, \d+ are free/,
+        /mailbox of 3 × 536870912 float32 weights needs \d+ bytes of shared memory, and \d+ are free/,
       );
     }
     const box = WeightMailbox.create({ length: 4 });

@@ -246,7 +246,9 @@ describe('checkpoint: exactness', function () {
       await run.pipeline.sampleLargeBatch(4, ROWS);
       const error = await rejection(checkpoint.save());
       expect(error).to.include({ code: 'ERR_HOTSLOT_STATE_TICK' });
-      expect(error.message).to.equal('tick 4 is hot: save between afterTick() and the next sample');
+      expect(error.message).to.equal(
+        'tick 4 is on the device; save between afterTick() and the next sample',
+      );
       run.pipeline.afterTick();
       expect(await checkpoint.save()).to.include({ tick: 4 });
       await checkpoint.close();

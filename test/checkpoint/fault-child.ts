@@ -15,7 +15,7 @@ export interface Failed {
   at: number;
   /** code and message of what save() rejected with; null when it resolved */
   error: { code: string; message: string } | null;
-  /** the checkpoint before is as it was, byte for byte */
+  /** the checkpoint before is unchanged, byte for byte */
   untouched: boolean;
   /** files that no manifest names */
   left: string[];

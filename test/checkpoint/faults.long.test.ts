@@ -189,7 +189,7 @@ describe('checkpoint: faults', function () {
             expect(error.code, what).to.equal('ERR_HOTSLOT_UNAVAILABLE');
             const there = error.message.includes('it is there, but a loss of power');
             expect(print, what).to.equal(there ? first : '');
-            if (!there) expect(error.message, what).to.not.include('is as it was');
+            if (!there) expect(error.message, what).to.not.include('is unchanged');
           } else expect(print, what).to.equal(first);
           expect(later, what).to.deep.equal({ left: [], restored: first });
         }
@@ -235,7 +235,7 @@ describe('checkpoint: faults', function () {
               doubts++;
               expect([print, left.length > 0], what).to.deep.equal([second, true]);
             } else {
-              expect(error.message, what).to.match(/; the checkpoint of tick 3 is as it was$/);
+              expect(error.message, what).to.match(/; the checkpoint of tick 3 is unchanged$/);
               expect([untouched, print], what).to.deep.equal([true, first]);
               // Of a folder that nothing can be removed from, what was written stays until the next
               // time.

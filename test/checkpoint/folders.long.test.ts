@@ -177,7 +177,7 @@ describe('checkpoint: folders', () => {
       });
       expect(error).to.include({ code: 'ERR_HOTSLOT_UNAVAILABLE' });
       expect(error.message).to.equal(
-        `'${place}' is made, and its name cannot be flushed: EIO: i/o error`,
+        `'${place}' was created, but its name could not be flushed: EIO: i/o error`,
       );
     }));
 

@@ -129,7 +129,7 @@ describe('checkpoint: learners', () => {
         [],
       ]);
       const text =
-        "DqnLearner: this learner's own options apply from here on, not those of the loaded state: optimizer.learningRate ";
+        "DqnLearner: this learner's options replace those of the loaded state: optimizer.learningRate ";
       expect(await resumed(`${folder}/first`, dqn({ learningRate: 0.5 }))).to.deep.equal([
         0.5,
         [`${text}0.5 (state: 0.25)`],
@@ -179,7 +179,7 @@ describe('checkpoint: learners', () => {
         dqn({ beta1: 0.75, decoupled: true, maxGradNorm: 10 }),
       );
       expect(heard).to.deep.equal([
-        "DqnLearner: this learner's own options apply from here on, not those of the loaded state: optimizer.beta1 0.75 (state: 0.5), " +
+        "DqnLearner: this learner's options replace those of the loaded state: optimizer.beta1 0.75 (state: 0.5), " +
           'optimizer.weightDecay 0 (state: 0.25), optimizer.decoupled true (state: false)',
       ]);
       const [, unclipped] = await resumed(

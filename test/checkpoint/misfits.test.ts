@@ -143,7 +143,7 @@ describe('checkpoint: parts that do not fit', () => {
         Checkpoint.restore(folder, { ...few, learner: learner! }),
       );
       expect(message).to.include('learner is not in the checkpoint');
-      expect(message).to.include('mailbox is in the checkpoint and was not given');
+      expect(message).to.include('mailbox is in the checkpoint, but was not given');
       const rows = await make('rows');
       const { learner: ___, ...ofRows } = rows.parts;
       const kind = (await rejection(Checkpoint.restore(folder, ofRows))).message;
@@ -174,7 +174,7 @@ describe('checkpoint: parts that do not fit', () => {
       const alone = await rejection(Checkpoint.open(folder, { buffer }));
       expect([alone.code, alone.message]).to.deep.equal([
         'ERR_HOTSLOT_STATE_RUNNING',
-        "Checkpoint.open: a pipeline draws by this buffer's priorities: name it too, so that it stands still",
+        "Checkpoint.open: a pipeline samples by this buffer's priorities; give pipeline too, so that it is paused",
       ]);
       expect(readdirSync(folder)).to.deep.equal([]);
     }));
@@ -192,7 +192,7 @@ describe('checkpoint: parts that do not fit', () => {
         expect(filesIn(folder)).to.deep.equal(files);
       };
       const before = await run.print();
-      await used(parts, /^the buffer has had \d+ rows: restore into parts that were just made$/);
+      await used(parts, /^the buffer has had \d+ rows; restore into new parts$/);
       expect(await run.print()).to.equal(before);
       const fresh = await make('steps');
       fresh.limiter.countSamples(1);
@@ -218,7 +218,7 @@ describe('checkpoint: parts that do not fit', () => {
       const ran = await changed('rows', 1);
       const error = await rejection(Checkpoint.restore(folder, { pipeline: ran.pipeline }));
       expect(error.message).to.equal(
-        'the pipeline has run 4 ticks: restore into one that was just opened',
+        'the pipeline has run 4 ticks; restore into a pipeline that was just opened',
       );
       expect(error).to.include({ code: 'ERR_HOTSLOT_STATE_BUSY' });
       // Of what is refused for its pipeline nothing else was restored.
@@ -281,10 +281,10 @@ describe('checkpoint: parts that do not fit', () => {
       };
       extra = () => ({ update: () => 1 });
       await refused(
-        /^extra cannot be kept: .*could not be cloned.*; give what structured cloning takes$/,
+        /^extra cannot be saved: .*could not be cloned.*; give a value that structured cloning supports$/,
       );
       extra = async () => ({ later: Symbol('no') });
-      await refused(/^extra cannot be kept: /);
+      await refused(/^extra cannot be saved: /);
       extra = () => {
         throw new Error('lost');
       };
@@ -329,11 +329,11 @@ describe('checkpoint: parts that do not fit', () => {
         expect(error.message).to.match(/open them with \{ resume: restored\.collectors \}/);
         for (const resume of [7, { kind: 'other' }, 'text'])
           expect((await rejection(CollectorPool.open({ entry, buffer, resume }))).message).to.match(
-            /^resume must be what/,
+            /^resume must be the collectors/,
           );
         const two = { kind: 'hotslot.CollectorPool.state', workers: [{}, {}] };
         const odd = await rejection(CollectorPool.open({ entry, buffer, resume: two }));
-        expect(odd.message).to.match(/^resume is of 2 workers, got workers: 1/);
+        expect(odd.message).to.match(/^resume is of 2 workers; workers must be equal, got 1/);
       } finally {
         await pool.close();
       }

@@ -176,7 +176,7 @@ describe('checkpoint: pools', () => {
         const error = await rejection(saved(folder, { buffer, collectors: pool }));
         expect(error).to.include({ code: 'ERR_HOTSLOT_UNAVAILABLE' });
         expect(error.message).to.match(
-          /collector [01] cannot say where it is: no environment can be kept; the checkpoint of/,
+          /collector [01] cannot return its state: no environment can be kept; the checkpoint of/,
         );
         expect(filesIn(folder)).to.deep.equal(files);
         const { ptr } = buffer;

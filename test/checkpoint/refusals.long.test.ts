@@ -307,7 +307,7 @@ describe('checkpoint: what is refused', () => {
       const { parts, limiter, mailbox } = run;
       const { buffer: _, ...bare } = parts;
       const wrong: [object, RegExp][] = [
-        [{}, /name what is to be kept: buffer, learner,/],
+        [{}, /give at least one part to save: buffer, learner,/],
         [{ buffer: {} }, /buffer must be a ReplayBuffer or a TrajectoryBuffer/],
         [
           { learner: { weights: 1 } },

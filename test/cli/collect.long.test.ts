@@ -61,7 +61,7 @@ describe('cli/collect', () => {
       expect([code, stdout, stderr]).to.deep.equal([
         2,
         '',
-        `hotslot: ${wrong[i]![1]}; hotslot --help says more\n`,
+        `hotslot: ${wrong[i]![1]}; see hotslot --help\n`,
       ]);
   });
 
@@ -76,7 +76,7 @@ describe('cli/collect', () => {
     ]);
     expect(missing.code).to.equal(1);
     expect(missing.stderr).to.equal(
-      `hotslot: --entry must be a collector's module, and there is no file ${join(folder, 'none.mjs')}\n`,
+      `hotslot: --entry must be a collector's module; this file does not exist: ${join(folder, 'none.mjs')}\n`,
     );
     const plain = await collect(['--url', 'redis://192.0.2.1', '--run', 'x', '--entry', entry]);
     expect(plain.code).to.equal(1);
@@ -191,14 +191,14 @@ describe('cli/collect', () => {
       let closing: Promise<void> | null = null;
       try {
         const { code, lines } = await collect(args('gone'), {
-          interruptAt: /the learner of this run is not there/,
+          interruptAt: /the learner of this run is not connected/,
           onStdout(stdout) {
             if (stdout.includes('"joined"')) closing ??= close();
           },
         });
         expect(code).to.equal(130);
         const waits = lines.map((line) => JSON.parse(line).waitingFor);
-        expect(waits.at(-2)).to.equal('the learner of this run is not there');
+        expect(waits.at(-2)).to.equal('the learner of this run is not connected');
         expect(JSON.parse(lines.at(-1)!).acknowledged).to.be.below(2000);
       } finally {
         await (closing ?? close());
@@ -222,7 +222,7 @@ describe('cli/collect', () => {
       expect(lines).to.deep.equal([
         JSON.stringify({
           event: 'waiting',
-          waitingFor: "the learner of the run 'four' has not come yet",
+          waitingFor: "the learner of the run 'four' has not started yet",
         }),
       ]);
     });

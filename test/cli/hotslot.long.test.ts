@@ -116,7 +116,7 @@ describe('cli/hotslot', () => {
 
   const misuse: [string[], RegExp][] = [
     [[], /no command was given/],
-    [['operate'], /unknown command 'operate'; there is: doctor, build/],
+    [['operate'], /unknown command 'operate'; the commands are doctor, build/],
     [['doctor', 'now'], /doctor takes no further arguments, got 'now'/],
     [['doctor', '--jason'], /unknown option '--jason'/],
     [['doctor', '-x'], /unknown option '-x'/],

@@ -60,7 +60,7 @@ describe('cli/inspect', () => {
       const none = await inspect(folder);
       expect([none.code, none.stderr]).to.deep.equal([
         1,
-        `hotslot: '${folder}' holds no checkpoint\n`,
+        `hotslot: '${folder}' does not contain a checkpoint\n`,
       ]);
       await saved(folder);
       writeFileSync(join(folder, 'checkpoint.json'), '{}');
@@ -72,7 +72,7 @@ describe('cli/inspect', () => {
       const usage = await inspect();
       expect([usage.code, usage.stderr]).to.deep.equal([
         2,
-        'hotslot: inspect takes the folder of a checkpoint; hotslot --help says more\n',
+        'hotslot: inspect takes the folder of a checkpoint; see hotslot --help\n',
       ]);
     }),
   );

@@ -74,7 +74,7 @@ describe('collect: numbers at the boundary', () => {
         return 'nothing';
       };
       expect(await refused(environment('float32', () => value))).to.include(
-        `gave ${value} as number 1`,
+        `returned ${value} as number 1`,
       );
       expect(
         await refused(environment('float32', (step) => (step === 2 ? value : 2), false)),
@@ -91,7 +91,7 @@ describe('collect: numbers at the boundary', () => {
       );
       expect(error).to.be.instanceOf(RangeError);
       expect((error as Error).message).to.equal(
-        'environment 0: number 1 of an observation is 1e+39, which float32 has not: scale it, or clip it',
+        'environment 0: number 1 of an observation is 1e+39, which float32 cannot hold; scale it, or clip it',
       );
     }
     const vector = await stepped(of(), 1);

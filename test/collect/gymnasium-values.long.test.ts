@@ -62,21 +62,21 @@ describe('collect/gymnasium: values', () => {
       { tuple: [[1, 2, 3, 4], 1, false, {}] },
     ];
     const at = ', in step 1 of its episode';
-    const has = ` as number 2 of an observation, which uint8 has not${at}`;
+    const has = ` as number 2 of an observation, which uint8 cannot hold${at}`;
     return playing('returned', { dtype: 'uint8', steps: [...steps, ...more] }, 1, (played) => {
       each([
-        `environment 0: step() gave 0.9${has}`,
-        `environment 0: step() gave 300${has}`,
-        `environment 0: step() gave -1${has}`,
-        `environment 0: step() gave NaN${has}`,
+        `environment 0: step() returned 0.9${has}`,
+        `environment 0: step() returned 300${has}`,
+        `environment 0: step() returned -1${has}`,
+        `environment 0: step() returned NaN${has}`,
         null,
-        `environment 0: step() gave an observation of shape [3], its space is [4]${at}`,
-        `environment 0: step() gave 0.5 as terminated, which must be a boolean${at}`,
-        `environment 0: step() gave None as truncated, which must be a boolean${at}`,
-        `environment 0: step() gave [1, 2] as reward, which must be a number${at}`,
+        `environment 0: step() returned an observation of shape [3], its space is [4]${at}`,
+        `environment 0: step() returned 0.5 as terminated, which must be a boolean${at}`,
+        `environment 0: step() returned None as truncated, which must be a boolean${at}`,
+        `environment 0: step() returned [1, 2] as reward, which must be a number${at}`,
         null,
-        `environment 0: step() gave an observation of <U21, its space is uint8${at}`,
-        `environment 0: step() gave 4 values, which are not (observation, reward, terminated, truncated, info)${at}`,
+        `environment 0: step() returned an observation of <U21, its space is uint8${at}`,
+        `environment 0: step() returned 4 values, which are not (observation, reward, terminated, truncated, info)${at}`,
       ])(played);
       played.begin();
       played.step([4]);
@@ -96,10 +96,10 @@ describe('collect/gymnasium: values', () => {
     const at = ', in step 1 of its episode';
     return playing('returned', { dtype: 'float32', steps }, 1, (played) => {
       each([
-        `environment 0: step() gave 1e+39 as number 1 of an observation, which float32 has not${at}`,
-        `environment 0: step() gave NaN as number 1 of an observation${at}`,
-        `environment 0: step() gave NaN as number 1 of an observation${at}`,
-        `environment 0: step() gave Infinity as number 2 of an observation${at}`,
+        `environment 0: step() returned 1e+39 as number 1 of an observation, which float32 cannot hold${at}`,
+        `environment 0: step() returned NaN as number 1 of an observation${at}`,
+        `environment 0: step() returned NaN as number 1 of an observation${at}`,
+        `environment 0: step() returned Infinity as number 2 of an observation${at}`,
         null,
       ])(played);
       expect([[...played.nextObs], [...played.obs], played.terminated[0]]).to.deep.equal([
@@ -123,7 +123,7 @@ describe('collect/gymnasium: values', () => {
       [-(2 ** 31), 2 ** 31],
       [
         null,
-        '2147483648 as number 1 of an observation, which int32 has not: int64 travels as int32',
+        '2147483648 as number 1 of an observation, which int32 cannot hold: int64 travels as int32',
       ],
     ],
     [
@@ -132,14 +132,14 @@ describe('collect/gymnasium: values', () => {
       [2 ** 32 - 1, 2 ** 32],
       [
         null,
-        '4294967296 as number 1 of an observation, which uint32 has not: uint64 travels as uint32',
+        '4294967296 as number 1 of an observation, which uint32 cannot hold: uint64 travels as uint32',
       ],
     ],
     [
       'float16',
       'float32',
       [0.5, 1e39],
-      [null, '1e+39 as number 1 of an observation, which float32 has not'],
+      [null, '1e+39 as number 1 of an observation, which float32 cannot hold'],
     ],
     ['float64', 'float64', [1e39], [null]],
   ];
@@ -154,9 +154,9 @@ describe('collect/gymnasium: values', () => {
         const learner = { algorithm: 'dqn', convolutions: [{ filters: 1, kernel: 1 }] } as const;
         expect(planOf(learner, image, { seed: 0, stack: 1 }).policy.scale).to.equal(1);
         const at = ', in step 1 of its episode';
-        each(says.map((one) => (one === null ? null : `environment 0: step() gave ${one}${at}`)))(
-          played,
-        );
+        each(
+          says.map((one) => (one === null ? null : `environment 0: step() returned ${one}${at}`)),
+        )(played);
         played.begin();
         played.step([0]);
         expect([...played.nextObs]).to.deep.equal([0, Number(values[0])]);
@@ -180,8 +180,8 @@ describe('collect/gymnasium: values', () => {
         { obs: three([0, 0, 0, 1e39]) },
         { terminated: three(true), info: finals },
       ];
-      const plain = 'counting_envs:returned_vector: step() gave ';
-      const one = 'environment 1: step() gave ';
+      const plain = 'counting_envs:returned_vector: step() returned ';
+      const one = 'environment 1: step() returned ';
       const at = ', in step 1 of its episode';
       return playing('returned_vector', { mode, steps }, 3, (played) => {
         each(
@@ -193,9 +193,9 @@ describe('collect/gymnasium: values', () => {
             `${plain}terminated of shape []: 3 environments have [3]`,
             `${plain}truncated of shape [1]: 3 environments have [3]`,
             `${one}2 as terminated, which must be a boolean${at}`,
-            `environment 0: step() gave 1e+39 as number 3 of an observation, which float32 has not${at}`,
+            `environment 0: step() returned 1e+39 as number 3 of an observation, which float32 cannot hold${at}`,
             mode === 'SameStep'
-              ? `environment 0: step() gave an observation of shape [3], its space is [4]${at}`
+              ? `environment 0: step() returned an observation of shape [3], its space is [4]${at}`
               : null,
           ],
           3,
@@ -214,7 +214,7 @@ describe('collect/gymnasium: values', () => {
       ]);
       // It begins an episode in the next one, whose first observation is an episode's.
       expect(() => played.step([1])).to.throw(
-        'environment 0: step() gave NaN as number 1 of an observation, in step 1 of its episode',
+        'environment 0: step() returned NaN as number 1 of an observation, in step 1 of its episode',
       );
     });
   });
@@ -339,7 +339,7 @@ describe('collect/gymnasium: values', () => {
     const refused: [unknown, RegExp][] = [
       [
         { a: undefined },
-        /^kwargs: a is undefined, which Python does not have: leave it out, or give null for None$/,
+        /^kwargs: a is undefined, which Python lacks; leave it out, or give null for None$/,
       ],
       [
         { a: { b: [1, () => 1] } },

@@ -183,20 +183,20 @@ describe('collect/gymnasium', () => {
     const cases: [string, RegExp][] = [
       [
         'throws',
-        /^counting_envs:broken: its Python \(process \d+\) ended; it printed at last:\n[\s\S]*the third step[\s\S]*RuntimeError: it broke$/,
+        /^counting_envs:broken: its Python \(process \d+\) ended; its last output:\n[\s\S]*the third step[\s\S]*RuntimeError: it broke$/,
       ],
       [
         'dies',
-        /^counting_envs:broken: its Python \(process \d+\) ended; it printed at last:\nthe third step$/,
+        /^counting_envs:broken: its Python \(process \d+\) ended; its last output:\nthe third step$/,
       ],
       [
         'short',
-        /^environment 0 of those that evaluate: step\(\) gave an observation of shape \[3\], its space is \[4\], in step 3 of its episode$/,
+        /^environment 0 of those that evaluate: step\(\) returned an observation of shape \[3\], its space is \[4\], in step 3 of its episode$/,
       ],
       [
         'nan',
         // Environment 0's episode terminates in that step.
-        /^environment 1 of those that evaluate: step\(\) gave NaN as number 1 of an observation, in step 3 of its episode$/,
+        /^environment 1 of those that evaluate: step\(\) returned NaN as number 1 of an observation, in step 3 of its episode$/,
       ],
       [
         'reward',
@@ -215,7 +215,7 @@ describe('collect/gymnasium', () => {
     const set = await opened('broken', { how: 'hangs' }, 2, { timeout: 10 });
     await failing(
       evaluate({ environments: set, policy: zero }),
-      /was busy with a step for 10 s and was ended; the option timeout allows more; it printed at last:\n[\s\S]*File "[^"]*counting_envs.py", line \d+ in step/,
+      /was busy with a step for 10 s and was ended; the option timeout allows more; its last output:\n[\s\S]*File "[^"]*counting_envs.py", line \d+ in step/,
     );
     await set.close();
     expect(() => set.play({ nextSeed: () => 1 }).begin()).to.throw('is closed');
@@ -241,7 +241,7 @@ describe('collect/gymnasium', () => {
       );
       expect([status, stdout]).to.deep.equal([
         0,
-        'counting_envs:parting: its Python ended before its environments were there, with exit code 7\n',
+        'counting_envs:parting: its Python exited before its environments were ready, with exit code 7\n',
       ]);
     },
   );
@@ -249,7 +249,7 @@ describe('collect/gymnasium', () => {
   const parting = () =>
     failing(
       opened('parting', { seconds: 1000 }),
-      /its Python closed the pipes to Hotslot, and did not end$/,
+      /its Python closed the pipes to Hotslot, but did not exit$/,
     );
   const lingering = async () => (await opened('broken', { how: 'lingers' })).close();
 
@@ -270,7 +270,7 @@ describe('collect/gymnasium', () => {
     const buffer = ReplayBuffer.offPolicy({ capacity: 1024, obsDim: 4, actionDim: 2 });
     await failing(
       (await open(buffer, 'dies')).done,
-      /its Python \(process \d+\) ended; it printed at last:\nthe third step/,
+      /its Python \(process \d+\) ended; its last output:\nthe third step/,
     );
     buffer.close();
   });
@@ -299,7 +299,7 @@ describe('collect/gymnasium', () => {
       [
         { entry: 'counting_envs:counting' },
         { odd: 1 },
-        /exit code 1; it printed at last:\n[\s\S]*TypeError: [\s\S]*'odd'$/,
+        /exit code 1; its last output:\n[\s\S]*TypeError: [\s\S]*'odd'$/,
       ],
       [
         { entry: 'counting_envs:odd_spaces' },
@@ -329,7 +329,7 @@ describe('collect/gymnasium', () => {
       [
         { id: 'Any-v1', python: '/nowhere/python' },
         {},
-        /^Any-v1: \/nowhere\/python could not be started: .*ENOENT; the option python names another one$/,
+        /^Any-v1: \/nowhere\/python could not be started: .*ENOENT; the option python gives another one$/,
       ],
     ];
     for (const [options, kwargs, says] of cases)
@@ -352,7 +352,7 @@ describe('collect/gymnasium', () => {
         { id: 'a', vectorization: 'both' },
         /^vectorization must be one of sync, async, vector_entry_point, got 'both'$/,
       ],
-      [{ entry: 'a:b', vectorization: 'sync' }, /^vectorization is of an id/],
+      [{ entry: 'a:b', vectorization: 'sync' }, /^vectorization needs id/],
       [{ id: 'a', timeout: 0 }, /^timeout must be a number of seconds above 0, got 0$/],
       [{ id: 'a', output: 'loud' }, /^output must be 'kept' or 'shown', got 'loud'$/],
       [{ id: 'a', path: 3 }, /^path must be a folder/],

@@ -63,12 +63,12 @@ describe('collect: refusals', () => {
     ],
     [
       'more numbers than memory',
-      /^1099511627776 elements of float32 ask for 4398046511104 bytes, and the engine refused/,
+      /^1099511627776 elements of float32 need 4398046511104 bytes, which the engine could not allocate/,
       like({ observationSpace: { shape: [2 ** 20, 2 ** 20], low: 0, high: 1 } }),
     ],
     [
       'more numbers than an action can have',
-      /^actionSpace.shape \[5000,5000\] has 25000000 numbers; it can have 16777216$/,
+      /^actionSpace.shape \[5000,5000\] has 25000000 numbers, and the maximum is 16777216$/,
       like({ actionSpace: { shape: [5000, 5000], low: 0, high: 1 } }),
     ],
     [
@@ -114,40 +114,44 @@ describe('collect: refusals', () => {
     ],
     [
       'reset() without an observation',
-      /environment 0: reset\(\) must give an observation, an array of numbers; it gave undefined$/,
+      /environment 0: reset\(\) must return an observation, an array of numbers; it returned undefined$/,
       like({ reset: () => undefined }),
     ],
     [
       'reset() of another length',
-      /environment 0: reset\(\) gave an observation of 3 numbers, its space is \[4\]/,
+      /environment 0: reset\(\) returned an observation of 3 numbers, but its space is \[4\]/,
       like({ reset: () => [1, 2, 3] }),
     ],
     [
       'NaN at first',
-      /environment 0: reset\(\) gave NaN as number 1 of an observation/,
+      /environment 0: reset\(\) returned NaN as number 1 of an observation/,
       like({ reset: () => ({ obs: [1, Number.NaN, 3, 4] }) }),
     ],
     [
       'no step',
-      /environment 0: step\(\) must give \{ obs, reward, terminated, truncated \}, it gave null$/,
+      /environment 0: step\(\) must return \{ obs, reward, terminated, truncated \}, it returned null$/,
       like({ step: () => null }),
     ],
     [
       'an observation of another length',
-      /environment 0: step\(\) gave an observation of 5 numbers, its space is \[4\], in step 3 of its episode$/,
+      /environment 0: step\(\) returned an observation of 5 numbers, but its space is \[4\], in step 3 of its episode$/,
       third({ obs: [1, 2, 3, 4, 5] }),
     ],
     [
       'an observation with NaN',
-      /environment 0: step\(\) gave NaN as number 2 of an observation, in step 3/,
+      /environment 0: step\(\) returned NaN as number 2 of an observation, in step 3/,
       third({ obs: [1, 2, Number.NaN, 4] }),
     ],
     [
       'an observation without end',
-      /step\(\) gave Infinity as number 0/,
+      /step\(\) returned Infinity as number 0/,
       third({ obs: [Infinity, 2, 3, 4] }),
     ],
-    ['an observation of words', /step\(\) gave '2' as number 1/, third({ obs: [1, '2', 3, 4] })],
+    [
+      'an observation of words',
+      /step\(\) returned '2' as number 1/,
+      third({ obs: [1, '2', 3, 4] }),
+    ],
     [
       'a reward',
       /environment 0: reward must be a number that is finite in single precision, got NaN, in step 3/,
@@ -160,7 +164,7 @@ describe('collect: refusals', () => {
     ],
     [
       'an observation beyond single precision',
-      /step\(\) gave 1e\+39 as number 1/,
+      /step\(\) returned 1e\+39 as number 1/,
       third({ obs: [1, 1e39, 3, 4] }),
     ],
     [
@@ -172,7 +176,7 @@ describe('collect: refusals', () => {
     ['truncated', /truncated must be a boolean, got 'no', in step 3/, third({ truncated: 'no' })],
     [
       'a byte of 256',
-      /gave 256 as number 3 of an observation, which uint8 has not, in step 1/,
+      /returned 256 as number 3 of an observation, which uint8 cannot hold, in step 1/,
       like({
         observationSpace: { shape: [4], dtype: 'uint8' },
         step: () => ({ ...good, obs: [1, 2, 3, 256] }),
@@ -245,16 +249,16 @@ describe('collect: refusals', () => {
       (await refused({}, { fields: { ...fields, ...change }, options })).message;
     const of = (dtype: string, shape: number[] = []) => ({ dtype, shape });
     expect(await says({ goal: of('float32') })).to.equal(
-      "the buffer has a field 'goal', which environments do not give: they give obs, nextObs, actions, rewards, dones, terminated, truncated",
+      "the buffer has a field 'goal', which environments do not return; they return obs, nextObs, actions, rewards, dones, terminated, truncated",
     );
     expect(await says({ obs: of('float32', [3]) })).to.equal(
-      "the buffer's obs are [3], environments give 4 numbers",
+      "the buffer's obs are [3], but environments return 4 numbers",
     );
     expect(await says({ obs: of('uint8', [4]) })).to.equal(
-      "the buffer's obs are uint8, which do not hold what environments give: float32",
+      "the buffer's obs are uint8, which cannot hold what the environments return: float32",
     );
     expect(await says({ actions: of('int32', [2]) })).to.match(
-      /actions are int32, which do not hold/,
+      /actions are int32, which cannot hold/,
     );
     expect(await says({ actions: of('int64') }, { discrete: 3 })).to.match(
       /actions are int64: take int32/,
@@ -329,8 +333,8 @@ describe('collect: refusals', () => {
     for (const [options, says] of refusals)
       expect(() => vectorCollector(options as never)).to.throw(says);
     const later: [object, RegExp][] = [
-      [{ policy: () => 3 }, /^policy must make something with act\(obs, n\), it made 3$/],
-      [{ explore: { epsilon: { to: 0, steps: 1 } } }, /^explore.epsilon is for discrete actions/],
+      [{ policy: () => 3 }, /^policy must return an object with act\(obs, n\), it returned 3$/],
+      [{ explore: { epsilon: { to: 0, steps: 1 } } }, /^explore.epsilon needs discrete actions/],
       [
         { explore: { epsilon: { to: 2, steps: 1 } } },
         /^explore.epsilon.to must be a number from 0 to 1, got 2$/,
@@ -350,7 +354,7 @@ describe('collect: refusals', () => {
     const entry = new URL('./counting.js', import.meta.url);
     const { message } = await rejection(CollectorPool.open({ entry, buffer, options: {} }));
     expect(message).to.match(
-      /^collector 0 failed: the buffer's obs are \[3\], environments give 4 numbers/,
+      /^collector 0 failed: the buffer's obs are \[3\], but environments return 4 numbers/,
     );
     buffer.close();
   });

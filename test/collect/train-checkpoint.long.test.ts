@@ -154,7 +154,7 @@ describe('collect/train-checkpoint', () => {
         learner: { ...learner, initialTemperature: 0.5 } as never,
       });
       expect(await warningsOf('CheckpointWarning', () => train(again))).to.deep.equal([
-        'train: learner.initialTemperature 0.5 has no effect: it is for the first gradient step of a training, and ' +
+        'train: learner.initialTemperature 0.5 has no effect: it applies to the first gradient step of a training, and ' +
           `the one in '${folder}' is past it`,
       ]);
     }),

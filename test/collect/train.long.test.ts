@@ -387,7 +387,7 @@ describe('collect/train', () => {
       ],
       [
         { learner: { ...learners.sac, obsDim: 3 } as never },
-        /^learner: 'obsDim' follows from the environment/,
+        /^learner: 'obsDim' cannot be given here/,
       ],
       [{ learner: { ...learners.sac, lr: 3 } as never }, /^SacLearner: unknown option 'lr'/],
       [
@@ -401,8 +401,8 @@ describe('collect/train', () => {
         { learner: { ...learners.sac, seed: 3 } as never },
         /^learner: seed is an option of train\(\) itself$/,
       ],
-      [{ noise: 0.2 }, /^noise is of td3: sac explores by its own deviations/],
-      [{ capacity: 100 }, /^capacity must be at least 200, as warmUp says; got 100$/],
+      [{ noise: 0.2 }, /^noise is an option of td3; sac explores by its own deviations/],
+      [{ capacity: 100 }, /^capacity must be at least 200, as warmUp requires; got 100$/],
       [
         { nStep: 8, environments: 64 },
         /^warmUp must be at least 640, for 64 environments with windows of 8; got 200$/,
@@ -415,7 +415,7 @@ describe('collect/train', () => {
       [{ stack: 0 }, /^stack must be a whole number of at least 1/],
       [
         { environment: new URL('./remembered.js', import.meta.url), learner: learners.dqn },
-        /^observations of bytes, 4×4, are images: give the learner convolutions/,
+        /^observations of bytes, 4×4, are images; give the learner convolutions/,
       ],
       [
         {
@@ -437,7 +437,7 @@ describe('collect/train', () => {
         /^convolutions are for images, .*; observations are \[2\]$/,
       ],
       [{ gaol: 3 } as never, /^train: unknown option 'gaol'/],
-      [{ explore: { epsilon: { to: 0, steps: 3 } } }, /^explore.epsilon is for discrete actions/],
+      [{ explore: { epsilon: { to: 0, steps: 3 } } }, /^explore.epsilon needs discrete actions/],
       [{ device: 'gpu:9' }, /unknown device/],
       [{ learner: learners.td3, noise: -1 }, /^noise must be a number of at least 0/],
       [{ seconds: Number.NaN }, /^seconds must be a number above 0/],

@@ -235,7 +235,7 @@ describe('collectors/collector-lanes', () => {
           await pool.close();
           await pool.done;
         });
-        expect(warnings[0]).to.match(/^collector 1 failed: .*; it is made anew$/);
+        expect(warnings[0]).to.match(/^collector 1 failed: .*; it is restarted$/);
         for (let lane = 0; lane < 5; lane++)
           expect(checkLane(buffer, lane)).to.have.length(lane < 2 ? 1 : 3);
         // Its last steps have no end, and three steps before that none can be whole.
@@ -282,7 +282,7 @@ describe('collectors/collector-lanes', () => {
       });
       expect(warnings).to.have.length(times);
       for (const text of warnings)
-        expect(text).to.match(/^collector [01] failed: .*exit.*; it is made anew$/);
+        expect(text).to.match(/^collector [01] failed: .*exit.*; it is restarted$/);
       // Every lane is free: of those that ended, and of the last ones.
       using writer = buffer.writer();
       expect(writer.lanes).to.equal(6);
@@ -356,7 +356,7 @@ describe('collectors/collector-lanes', () => {
     using _writer = buffer.writer({ firstLane: 3 });
     const error = await rejection(CollectorPool.open({ ...optionsOf(buffer, {}), workers: 2 }));
     expect(error.message).to.match(
-      /^collector 1 failed: lane 3 of lanes 2 to 3 has a writer that lives: close that one first/,
+      /^collector 1 failed: lane 3 of lanes 2 to 3 has an open writer; close that writer first/,
     );
     expect((error.cause as { code?: string }).code).to.equal('ERR_HOTSLOT_STATE_BUSY');
   });

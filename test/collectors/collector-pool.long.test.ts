@@ -280,7 +280,7 @@ describe('collectors/collector-pool', () => {
       expect(Atomics.load(words, 4)).to.be.within(reported + 1, Atomics.load(words, 5));
     }
     expect(warnings[0]).to.match(
-      /^collector 1 failed: the environment broke \(plain-collector.*\); it is made anew$/,
+      /^collector 1 failed: the environment broke \(plain-collector.*\); it is restarted$/,
     );
     Atomics.store(words, 2, 1);
     expect((await failed).message).to.match(/^collector 1 failed: the environment broke/);

@@ -419,7 +419,7 @@ describe('device-rows/pipeline', function () {
       /^rows must be one of host, device, auto, got 'gpu'/,
     );
     expect(await words({ rows: 'host', deviceRing: {} })).to.match(
-      /^deviceRing is about rows: 'device' or 'auto'/,
+      /^deviceRing needs rows: 'device' or 'auto'/,
     );
     expect(await words({ deviceRing: { capacity: 101 } })).to.match(
       /at most the buffer's 100 rows, got 101/,
@@ -437,7 +437,7 @@ describe('device-rows/pipeline', function () {
     const small = await rejection(() => open(buffer, { deviceRing: { headroom: 1e-9 } }));
     expect(small).to.have.property('code', 'ERR_HOTSLOT_MEMORY');
     expect(small.message).to.match(
-      /100 rows of 64 bytes take 6400 and a batch \d+; .* has \d+ free, of which/,
+      /100 rows of 64 bytes take 6400 and a batch \d+; .* has \d+ free, and may give/,
     );
     const steps = TrajectoryBuffer.create({
       capacity: 100,
@@ -449,7 +449,7 @@ describe('device-rows/pipeline', function () {
     const told = async (options: object) =>
       (await rejection(() => ReplayPipeline.open({ ...of, ...options } as never))).message;
     expect(await told({ deviceRing: { guard: 3 } })).to.match(
-      /^deviceRing\.guard is about rows of a ReplayBuffer/,
+      /^deviceRing\.guard applies to a ReplayBuffer only/,
     );
     expect(await told({ deviceRing: { headroom: 2 } })).to.match(
       /headroom must be above 0 and at most 1, got 2/,
@@ -459,12 +459,12 @@ describe('device-rows/pipeline', function () {
     );
     if (TESTED.startsWith('host')) {
       expect(await words({ transfer: 'direct' })).to.match(
-        /transfer: 'direct' is about batches that are packed on the host/,
+        /transfer: 'direct' applies to batches that are packed on the host/,
       );
       await using auto = await open(buffer, { rows: 'auto' });
       expect(auto.transferManifest).to.include({
         rowsKept: 'host',
-        rowsReason: 'the processor reaches the rows where they are',
+        rowsReason: 'the CPU device reads the rows in place',
       });
       expect(auto.ring).to.equal(null);
     }

@@ -47,7 +47,7 @@ describe('device/loading', () => {
     );
     expect([code, message]).to.deep.equal([
       'ERR_HOTSLOT_ADDON',
-      "Hotslot's native addon 'system' is of another build: of bells, parked is 2 there and 1 here. Build it again: npx hotslot build",
+      "Hotslot's native addon 'system' is from another build: parked of bells is 2 in the addon and 1 in TypeScript. Build it again: npx hotslot build",
     ]);
   });
 
@@ -64,7 +64,7 @@ describe('device/loading', () => {
         expect(refused.code).to.equal('ERR_HOTSLOT_ADDON');
         expect(refused.message).to.match(
           new RegExp(
-            `^Hotslot's native addon '${name}', which this process has from .*${name}\\.node, could not begin in this thread: cannot allocate memory$`,
+            `^Hotslot's native addon '${name}', which this process loaded from .*${name}\\.node, could not start in this thread: cannot allocate memory$`,
           ),
         );
         expect(then).to.equal('host:0');
@@ -96,7 +96,7 @@ describe('device/loading', () => {
         },
       );
       expect(stdout, stderr).to.match(
-        /^Hotslot's native addon 'device', which .*größe.*, could not begin in this thread: /,
+        /^Hotslot's native addon 'device', which .*größe.*, could not start in this thread: /,
       );
     } finally {
       rmSync(folder, { recursive: true });

@@ -197,8 +197,8 @@ describe('device/own-kernels', () => {
             device.loadKernels({ source: saxpySource, kernels: declared as never, ...more }),
           )
         ).message;
-      expect(await why({})).to.include('no kernel is declared');
-      expect(await why({ 'a b': saxpy })).to.include('no name of a C function');
+      expect(await why({})).to.include('declare at least one kernel, got none');
+      expect(await why({ 'a b': saxpy })).to.include('not the name of a C function');
       expect(await why({ saxpy: { ...saxpy, tensors: ['float'] } })).to.include('unknown dtype');
       expect(await why({ saxpy: { ...saxpy, wholes: 13 } })).to.include('at most 12');
       expect(await why({ saxpy: { ...saxpy, writes: 3 } })).to.include('writes');
@@ -209,7 +209,7 @@ describe('device/own-kernels', () => {
       expect(await why({ saxpy }, { source: new URL('file:///no/such.gk') })).to.include(
         '/no/such.gk',
       );
-      expect(await why({ saxpy }, { source: 7 })).to.include('source is a text');
+      expect(await why({ saxpy }, { source: 7 })).to.include('source must be a text');
     });
 
     itAll(

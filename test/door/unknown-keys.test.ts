@@ -89,11 +89,11 @@ describe('the door: options', () => {
     expect(new CpuTensor(new Uint8Array(4), [4], 'bool').dtype).to.equal('bool');
     const made = (dtype: string) => () => new CpuTensor(new Uint8Array(4), [4], dtype as never);
     expect(refusal(made('float16')).message).to.include(
-      'of float16 is made of a Uint16Array, got a Uint8Array of 4',
+      'of float16 must be made from a Uint16Array, got a Uint8Array of 4',
     );
     expect(refusal(made('half')).message).to.include("unknown dtype 'half'");
     expect(refusal(() => new CpuTensor([] as never)).message).to.match(
-      /^a cpu tensor is made of one of \w+(, \w+){9}; got/,
+      /^a cpu tensor must be made from one of \w+(, \w+){9}; got/,
     );
   });
 });

@@ -147,8 +147,8 @@ for (const [kind, [write, read]] of Object.entries(kinds)) {
           'ERR_HOTSLOT_UNAVAILABLE',
           `read${kind}: '${join(folder, 'missing')}': ENOENT: no such file or directory, stat '${join(folder, 'missing')}'`,
         ]);
-        expect((await rejection(read(folder))).message).to.match(/: it is no file$/);
-        expect((await rejection(read('/dev/zero'))).message).to.match(/: it is no file$/);
+        expect((await rejection(read(folder))).message).to.match(/: it is not a file$/);
+        expect((await rejection(read('/dev/zero'))).message).to.match(/: it is not a file$/);
       }));
 
     it('paths', async () => {

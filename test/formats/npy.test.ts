@@ -102,46 +102,46 @@ describe('formats/npy', () => {
   const RANGE = 'ERR_HOTSLOT_RANGE';
   const ARGUMENT = 'ERR_HOTSLOT_ARGUMENT';
   const malformed: readonly [string, Uint8Array, RegExp, string?][] = [
-    ['nothing at all', new Uint8Array(), /it is no npy file: those begin with \\x93NUMPY$/],
-    ['another file', Buffer.from('PK\x03\x04 and so on, and on'), /it is no npy file/],
-    ['a front that breaks off', fileOf('').subarray(0, 9), /it is no npy file/],
+    ['nothing at all', new Uint8Array(), /it is not an npy file: npy files begin with \\x93NUMPY$/],
+    ['another file', Buffer.from('PK\x03\x04 and so on, and on'), /it is not an npy file/],
+    ['a front that breaks off', fileOf('').subarray(0, 9), /it is not an npy file/],
     [
       'version 0',
       fileOf(headerOf("'<f4'", '(1,)'), 4, { version: [0, 0] }),
-      /npy of version 0\.0: there are 1\.0, 2\.0 and/,
+      /npy version 0\.0 is unknown; the versions are 1\.0, 2\.0 and/,
     ],
-    ['version 4', fileOf(headerOf("'<f4'", '(1,)'), 4, { version: [4, 0] }), /npy of version 4\.0/],
-    [
-      'version 1.1',
-      fileOf(headerOf("'<f4'", '(1,)'), 4, { version: [1, 1] }),
-      /npy of version 1\.1/,
-    ],
+    ['version 4', fileOf(headerOf("'<f4'", '(1,)'), 4, { version: [4, 0] }), /npy version 4\.0/],
+    ['version 1.1', fileOf(headerOf("'<f4'", '(1,)'), 4, { version: [1, 1] }), /npy version 1\.1/],
     [
       'a header beyond the end',
       fileOf('{}', 0, { length: 9 }),
-      /the header says 9 bytes, behind its length are 2$/,
+      /the header claims 9 bytes, but only 2 follow its length$/,
     ],
     [
       'a header without end',
       fileOf('{}', 0, { version: [2, 0], length: 2 ** 32 - 1 }),
-      /says 4294967295 bytes, an array of/,
+      /claims 4294967295 bytes; the header of an array of/,
     ],
     ['no dictionary', fileOf('[1, 2]'), /'\{' is missing at character 0 of the header$/],
-    ['an empty dictionary', fileOf('{}'), /the header must say descr, fortran_order and shape$/],
+    [
+      'an empty dictionary',
+      fileOf('{}'),
+      /the header must contain descr, fortran_order and shape$/,
+    ],
     [
       'no shape',
       fileOf("{'descr': '<f4', 'fortran_order': False}"),
-      /must say descr, fortran_order and shape$/,
+      /must contain descr, fortran_order and shape$/,
     ],
     [
       'a key that nobody knows',
       fileOf("{'scale': 3}"),
-      /the key 'scale' is unknown, or comes twice at character/,
+      /the key 'scale' is unknown or repeated at character/,
     ],
     [
       'a key twice',
       fileOf("{'fortran_order': True, 'fortran_order': True}"),
-      /the key 'fortran_order' is unknown, or/,
+      /the key 'fortran_order' is unknown or/,
     ],
     ['something behind', fileOf(`${headerOf("'<f4'", '(1,)')};`, 4), /';' follows its end/],
     ['a dictionary that breaks off', fileOf("{'descr': '<f4'"), /'\}' is missing/],
@@ -174,23 +174,19 @@ describe('formats/npy', () => {
     [
       'too few bytes',
       fileOf(headerOf("'<f4'", '(2,)'), 7),
-      /float32 of shape \[2\] is 8 bytes, behind the header are 7$/,
+      /float32 of shape \[2\] is 8 bytes, but 7 follow the header$/,
     ],
     [
       'too many bytes',
       fileOf(headerOf("'<f4'", '(2,)'), 9),
-      /is 8 bytes, behind the header are 9$/,
+      /is 8 bytes, but 9 follow the header$/,
     ],
     [
       'a bool that is neither',
       fileOf(headerOf("'|b1'", '(1,)'), Uint8Array.of(3)),
       /bool is 0 or 1, element 0 is 3$/,
     ],
-    [
-      'no byte order',
-      four("'f4'"),
-      /the dtype 'f4' says no byte order: it must begin with < or >$/,
-    ],
+    ['no byte order', four("'f4'"), /the dtype 'f4' has no byte order: it must begin with < or >$/],
     [
       'objects',
       four("'|O'"),
@@ -207,7 +203,7 @@ describe('formats/npy', () => {
     [
       'bfloat16 of others',
       four("'<V2'"),
-      /is void: .* such as bfloat16\. Save it as float32$/,
+      /is void, .* such as bfloat16; save the array as float32$/,
       ARGUMENT,
     ],
     [
@@ -221,7 +217,7 @@ describe('formats/npy', () => {
     [
       'long doubles',
       four("'<f16'"),
-      /'<f16' is none of Hotslot's: save it as one of float64/,
+      /'<f16' is unknown to Hotslot; save the array as one of float64/,
       ARGUMENT,
     ],
     ['a dtype of the prototype', four("'<constructor'"), /is complex: /, ARGUMENT],
@@ -237,7 +233,7 @@ describe('formats/npy', () => {
 
   it('refuses what cannot be written, and bytes that are none', () => {
     expect(refusal(() => encodeNpy(tensor('bfloat16', [2]))).message).to.equal(
-      'encodeNpy: npy has no bfloat16: give the float32 of fromBfloat16(data), or write safetensors',
+      'encodeNpy: npy does not support bfloat16; give the float32 of fromBfloat16(data), or write safetensors',
     );
     expect(refusal(() => encodeNpy({ ...tensor('int8', [2]), shape: [3] })).message).to.equal(
       'encodeNpy: the tensor: a shape of [3] has 3 elements, data has 2',

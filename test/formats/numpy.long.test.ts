@@ -187,9 +187,9 @@ np.savez_compressed("c.npz", empty=np.zeros((3, 0), "i8"), scalar=np.int16(-3), 
         ['np.array(["x"])', /text: save an array of numbers/],
         ['np.array([b"x"])', /bytes of text/],
         ['np.array(["2020-01-01"], "M8[D]")', /dates: save them as int64/],
-        ['np.array([1], "m8[s]")', /spans of time: save them as int64/],
+        ['np.array([1], "m8[s]")', /time spans: save them as int64/],
         ['np.zeros(2, "V2")', /void/],
-        ['np.zeros(2, "g")', /none of Hotslot's/],
+        ['np.zeros(2, "g")', /unknown to Hotslot/],
       ];
       const saves = cases.map(([made], i) => `np.save("${i}.npy", ${made}, allow_pickle=True)`);
       python(folder, saves.join('\n'));

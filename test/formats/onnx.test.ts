@@ -278,9 +278,9 @@ describe('formats/onnx', () => {
         { ...relu(), name: 'mine(3)' },
       ]) {
         const error = refusal(() => encodeOnnx(new MlpPolicy(new Network([linear(2, 3), mine]))));
-        expect([error.code, error.message.split("'s:")[0]]).to.deep.equal([
+        expect([error.code, error.message.split(', so')[0]]).to.deep.equal([
           'ERR_HOTSLOT_ARGUMENT',
-          'encodeOnnx: layers[1], mine(3), is not one of hotslot/learner',
+          'encodeOnnx: layers[1], mine(3), is not a layer of hotslot/learner',
         ]);
       }
     });
@@ -295,7 +295,7 @@ describe('formats/onnx', () => {
       [
         'a network without weights',
         () => encodeOnnx(network),
-        'give its weights as parameters, a Float32Array; got undefined',
+        'give them as parameters, a Float32Array; got undefined',
       ],
       [
         'weights of another kind',

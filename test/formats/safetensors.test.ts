@@ -83,7 +83,7 @@ describe('formats/safetensors', () => {
         // What breaks a rule of the format is told whatever is asked for.
         const gap = fileOf(text.replace('[10,13]', '[11,13]'), new Uint8Array(15));
         expect((await rejection(() => decodeSafetensors(gap, { names: ['w'] }))).message).to.match(
-          /'quarter' begins at byte 11 of the data: bytes 10 to 11 belong to no tensor/,
+          /'quarter' begins at byte 11 of the data: no tensor has bytes 10 to 11/,
         );
       },
       ['x.safetensors'],

@@ -1,4 +1,4 @@
-/** What fuzzing found once, call by call: each is refused with this code, and all is as it was. */
+/** What fuzzing found once, call by call: each is refused with this code, and all is unchanged. */
 import { expect } from 'chai';
 import { Calling } from './calling.ts';
 import { kinds } from './kinds.ts';

@@ -1,6 +1,6 @@
 /**
  * Everything that is public, and everything that comes from outside, with values that are mostly
- * wrong: the answer is an answer or an error of Hotslot's own, behind which all is as it was. `npm
+ * wrong: the answer is an answer or an error of Hotslot's own, behind which all is unchanged. `npm
  * run fuzz` does the same for longer, and for other seeds.
  */
 import { expect } from 'chai';

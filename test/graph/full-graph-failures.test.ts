@@ -194,7 +194,7 @@ describe('graph/full-graph-wrapper', () => {
         [[all, 1], 'got 2 arguments'],
         [[], 'got 0 arguments'],
         [[null], 'got null'],
-        [[{ ...all, seqLen: 3 }], "there is no 'seqLen'"],
+        [[{ ...all, seqLen: 3 }], "'seqLen' is unknown"],
         [
           [{ model: null, dataIterator: null, numMicrobatches: 1, seqLength: 2 }],
           "'forwardOnly' is missing",

@@ -70,7 +70,7 @@ describe('graph/full-graph-wrapper', () => {
       expect(await valuesOf(rig.sum)).to.deep.equal([33, 33]);
       expect(rig.calls).to.equal(3);
       const error = refusal(() => wrapper.run(given([batch(1, 1, 1, 1)].values())));
-      expect(error.message).to.include('2 graphs are kept, the most allowed');
+      expect(error.message).to.include('2 graphs are kept, which is the maximum');
       wrapper.run(given([batch(100, 100)].values()));
       expect(await valuesOf(rig.sum)).to.deep.equal([133, 133]);
     });

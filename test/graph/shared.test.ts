@@ -76,7 +76,7 @@ describe('graph/shared', () => {
     const error = refusal(() => onCaptureStream(device, null, () => {}));
     expect([error.code, error.message]).to.deep.equal([
       'ERR_HOTSLOT_STATE_BUSY',
-      `the shared capture stream of ${TESTED} is in use by another thread: try again when it has finished`,
+      `the shared capture stream of ${TESTED} is in use by another thread; try again later`,
     ]);
     expect(performance.now() - begin).to.be.at.least(40);
     using wrapper = new FullGraphWrapper(() => null, { device });

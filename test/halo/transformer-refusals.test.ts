@@ -222,7 +222,7 @@ describe('halo/transformer', () => {
             [0, 5],
           ],
         }),
-      ).to.match(/packSlices of 'i': \[0,7\] is no range of a dimension of 6/);
+      ).to.match(/packSlices of 'i': \[0,7\] is not a range of a dimension of 6/);
       expect(
         wrong({
           unpackSlices: [

@@ -72,7 +72,7 @@ onBoth((rig) => {
       const waiting = rejection(here.wait());
       failHaloExchange(structuredClone(all.shared), new TypeError('its module does not load'));
       expect((await waiting).message).to.equal(
-        'the halo exchange was ended from outside: its module does not load',
+        'the halo exchange was ended by another thread: its module does not load',
       );
     });
 
@@ -106,12 +106,12 @@ onBoth((rig) => {
       const code = (call: () => unknown) => refusal(call).code;
       expect(code(() => a.waitSync())).to.equal('ERR_HOTSLOT_STATE_EMPTY');
       expect((await rejection(a.wait())).message).to.equal(
-        'rank 0 has no exchange under way: start() one before wait()',
+        'rank 0 has no exchange under way; start() one before wait()',
       );
       expect(a.progress(), 'nothing to send').to.equal(true);
       a.start(parts[0]!.fill(1).quantities);
       expect(refusal(() => a.start(parts[0]!.quantities)).message).to.equal(
-        'exchange 1 of rank 0 is under way: wait() for it before the next start()',
+        'exchange 1 of rank 0 is under way; wait() for it before the next start()',
       );
       const waiting = a.wait();
       expect((await rejection(a.wait())).code).to.equal('ERR_HOTSLOT_STATE_BUSY');
@@ -166,7 +166,7 @@ onBoth((rig) => {
         'rank must be a whole number',
       );
       expect(refusal(() => new HaloUpdater({} as never, 0)).message).to.include(
-        'what shareHaloExchange() returned',
+        'the result of shareHaloExchange()',
       );
       expect(
         refusal(() => new HaloUpdater(plane(1, 1).shared, 0, { device: 'host:0' as never })).code,

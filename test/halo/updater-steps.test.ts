@@ -97,7 +97,7 @@ describe('halo/updater: one step at a time', () => {
     for (const { code, message } of errors)
       expect([code, message]).to.deep.equal([
         'ERR_HOTSLOT_STATE_CLOSED',
-        'rank 0 has failed: close it',
+        'rank 0 has failed; close it',
       ]);
   });
 

@@ -261,7 +261,7 @@ describe('learner/actor-critic', () => {
     const error = refusal(() => learner.update(stream, batch, out));
     keep(stream.endCapture());
     expect(error.message).to.include(
-      '3 minibatches are no multiple of 2 (actorEvery, targetEvery)',
+      '3 minibatches are not a multiple of 2 (actorEvery, targetEvery)',
     );
   });
   it('refuses what does not fit, and closes what was half made', async () => {
@@ -317,7 +317,7 @@ describe('learner/actor-critic', () => {
       ],
       ["normalizer: unknown option 'eps'", sac({ normalizer: { eps: 1 } })],
       [
-        'actorOptimizer has a maxGradNorm (1) beside the learner',
+        'actorOptimizer has a maxGradNorm (1) in addition to the learner',
         td3({ maxGradNorm: 2, actorOptimizer: { maxGradNorm: 1 } }),
       ],
       ["Adam: unknown option 'lr'", sac({ criticOptimizer: { lr: 1 } })],
@@ -333,7 +333,7 @@ describe('learner/actor-critic', () => {
       ],
       ['draws.next must be 16 contiguous floats', update({}, { draws: { next: out } })],
       ['record.q.gradient must be', update({}, { record: { q: { gradient: out } } })],
-      ["there is no 'more' in this learner's state", load({ more: state.logAlpha })],
+      ["this learner's state has no 'more'", load({ more: state.logAlpha })],
       ["the state lacks 'logAlpha'", load({ logAlpha: undefined })],
       [
         "'generator' is 2, the state has 1 of 1 elements",
@@ -364,7 +364,7 @@ describe('learner/actor-critic', () => {
     const given = keep(new SacLearner(device, { ...shape, gamma: 0.9 }));
     const discounts = { ...batch, discounts: batch.rewards };
     expect(refusal(() => given.update(stream, discounts, out)).message).to.include(
-      'leave out gamma (0.9)',
+      'omit the option gamma (0.9)',
     );
     learner.close();
     expect(refusal(() => learner.update(stream, batch, out)).code).to.equal(

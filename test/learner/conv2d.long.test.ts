@@ -170,7 +170,7 @@ describe('learner/conv2d', () => {
       [{ ...options, image: [1, 4, 4] }, 'image is for hidden; a body has its own'],
       [
         { ...plain, image: [1, 4, 4], convolutions: undefined },
-        'convolutions and image belong together',
+        'give convolutions and image together',
       ],
       [{ ...plain, image: [1, 4, 5] }, 'image has 20 numbers, obsDim is 16'],
       [
@@ -205,6 +205,6 @@ describe('learner/conv2d', () => {
     expect(
       refusal(() => new Network([conv2d([1, 4, 4], 2, { kernel: 3 }), linear(9, 1)])).message,
     ).to.include('takes 9 numbers a row');
-    expect(refusal(() => new Network([flatten()])).message).to.include('how many inputs');
+    expect(refusal(() => new Network([flatten()])).message).to.include('a number of inputs');
   });
 });

@@ -189,7 +189,7 @@ describe('learner/convert', () => {
     expect(text(floats.view({ shape: [3, 4] }), rows)).to.include('from 2×6 to 3×4');
     const turned = bytes.view({ shape: [4, 6], strides: [1, 4] });
     expect(text(floats, turned)).to.match(
-      /rows whose 6 elements lie side by side, got uint8 \[4,6\] .* \[1,4\]/,
+      /rows whose 6 elements are contiguous, got uint8 \[4,6\] .* \[1,4\]/,
     );
     expect(text(floats, bytes.view({ shape: [4, 6], strides: [3, 1] }))).to.include(
       'strides [3,1]',
@@ -216,7 +216,7 @@ describe('learner/convert', () => {
       });
     launch(halves, dtypes.float16.code)();
     expect(refusal(launch(halves, dtypes.uint16.code)).message).to.equal(
-      "kernel 'convert': tensor 1 is float16, its number of a dtype says uint16",
+      "kernel 'convert': tensor 1 is float16, but its dtype number is uint16",
     );
     expect(refusal(launch(halves, dtypes.int64.code)).code).to.equal('ERR_HOTSLOT_ARGUMENT');
     expect(refusal(launch(halves, 13)).message).to.include('dtype must be at most 12, got 13');
@@ -228,7 +228,7 @@ describe('learner/convert', () => {
         reals: [1, 0],
       });
     expect(refusal(strided).message).to.include(
-      "rows lie 4 bytes apart, x_stride says 1 elements of 2: pass the tensor's",
+      "rows are 4 bytes apart, but x_stride is 1 elements of 2: pass the tensor's",
     );
     using host = device.registerHost(new Uint8Array(new SharedArrayBuffer(64)).subarray(1));
     const between = new (halves.constructor as new (...args: unknown[]) => Tensor)(

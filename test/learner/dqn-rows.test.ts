@@ -396,7 +396,7 @@ describe('learner/dqn: row by row', () => {
       expect(text({ [key]: short })).to.equal(`RangeError: ${key} must be 16 or 16×1, got 15`);
       expect(text({ [key]: pair })).to.equal(`RangeError: ${key} must be 16 or 16×1, got 16×2`);
       expect(text({ [key]: bytes })).to.match(
-        new RegExp(`^TypeError: ${key} must be a float32 tensor, got uint8: convert`),
+        new RegExp(`^TypeError: ${key} must be a float32 tensor, got uint8; convert`),
       );
       expect(text({ [key]: [1] })).to.match(new RegExp(`^TypeError: .*${key}.*an array of 1`));
     }
@@ -405,10 +405,10 @@ describe('learner/dqn: row by row', () => {
     );
     expect(text({ actions: pixels })).to.equal('RangeError: actions must be 16 or 16×1, got 16×3');
     expect(text({ obs: pixels })).to.include(
-      'obs must be a float32 tensor, got uint8: convert() of hotslot/learner',
+      'obs must be a float32 tensor, got uint8; convert() of hotslot/learner',
     );
     expect(text({ nextObs: pixels })).to.include(
-      'nextObs must be a float32 tensor, got uint8: convert()',
+      'nextObs must be a float32 tensor, got uint8; convert()',
     );
     expect(text({ truncated: bytes })).to.include('truncated must be a float32 tensor, got uint8');
     expect(text({ dones: undefined })).to.match(

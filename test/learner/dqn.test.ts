@@ -199,7 +199,7 @@ describe('learner/dqn', () => {
     expect(make({ gamma: 1.5 })).to.throw(RangeError, 'gamma must be within [0, 1], got 1.5');
     expect(make({ nStep: 3 })).to.throw(
       TypeError,
-      /no option 'nStep'.*Give the batch `discounts`, gamma\^k/,
+      /unknown option 'nStep'.*Give the batch `discounts`, gamma\^k/,
     );
     expect(make({ hidden: [0] })).to.throw(RangeError, 'hidden[0]');
     expect(make({ batchSize: 2.5 })).to.throw(RangeError, '2.5');

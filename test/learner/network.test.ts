@@ -152,7 +152,7 @@ describe('learner/network', () => {
     };
     refused(
       backward,
-      'backward: this workspace has no forward pass yet: call forward() with it first',
+      'backward: this workspace has no forward pass yet; call forward() with it and this input first',
     );
     net.forward(stream, online, input, workspace);
     net.forward(stream, online, other, workspace);
@@ -163,10 +163,7 @@ describe('learner/network', () => {
     stream.copy(workspace.outputGradient, y);
     backward();
     const wanted = await gradient.toArray(stream);
-    refused(
-      backward,
-      'backward: this workspace has been through backward() since its last forward()',
-    );
+    refused(backward, 'backward: backward() was called since the last forward() of this workspace');
     expect(await gradient.toArray(stream), 'nothing was launched').to.deep.equal(wanted);
     // New views of the same memory are the same input, and a gradient that is written anew may go
     // back again.
@@ -224,7 +221,7 @@ describe('learner/network', () => {
         'TypeError',
         "layers[1] must be a layer such as linear(4, 8), got 'relu'",
       ],
-      ['no width', layered(relu()), 'RangeError', 'a layer that says how many inputs'],
+      ['no width', layered(relu()), 'RangeError', 'a layer with a number of inputs'],
       ['a size', () => linear(0, 3), 'RangeError', 'linear: inputs'],
       [
         'epsilon',
@@ -248,7 +245,7 @@ describe('learner/network', () => {
         'parameters',
         () => net.forward(stream, [], input, workspace),
         'TypeError',
-        'forward: parameters must be what over() gives',
+        'forward: parameters must be a result of over()',
       ],
       [
         'a workspace',

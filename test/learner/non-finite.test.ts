@@ -39,9 +39,7 @@ describe('firstNonFinite', () => {
       before: ['rewards'],
     });
     expect(found?.operation).to.be.above(20);
-    expect(found?.text).to.match(
-      /^operation \d+, 'td_target', wrote NaN to element 2 of y; NaN or infinity stood in r/,
-    );
+    expect(found?.text).to.match(/^operation \d+, 'td_target', wrote NaN to element 2 of y; r/);
     // The update happened: its weights are worth nothing now, and the first launch that reads them
     // says so.
     expect(await look()).to.deep.include({ kernel: 'gemm', tensor: 'c', before: ['b'] });
@@ -156,7 +154,7 @@ describe('firstNonFinite', () => {
     );
     expect(failed.message).to.equal('mine');
     const promised = await rejection(() => firstNonFinite(device, (async () => {}) as never));
-    expect(promised.message).to.include('gave a promise');
+    expect(promised.message).to.include('returned a promise');
     expect((await rejection(() => firstNonFinite(device, 3 as never))).message).to.include(
       'function',
     );

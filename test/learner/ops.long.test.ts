@@ -335,7 +335,7 @@ describe('learner/ops', () => {
     const first = tensor([4, 1, 5], some(20));
     const refused = refusal(() => ops.add(stream, out, first, part));
     expect(refused).to.include({ name: 'RangeError' });
-    expect(refused.message).to.include('add: out and b share elements, but do not lie alike');
+    expect(refused.message).to.include('add: out and b share elements with different layouts');
     // In place, and side by side in the same rows, there is nothing to refuse.
     const wide = all.view({ shape: [4, 3, 2], strides: [30, 10, 1] });
     const beside = all.view({ shape: [4, 3, 2], offset: 2, strides: [30, 10, 1] });
@@ -559,7 +559,7 @@ describe('learner/ops', () => {
             tensor([70, 70, 70]).view({ shape: [70, 70, 70], strides: [1, 70, 4900] }),
           ),
         'RangeError',
-        'neg would take 4900 launches, at most 4096 are made: out [70,70,70] with strides [4900,70,1], x [70,70,70] with',
+        'neg would need 4900 launches, and the limit is 4096: out [70,70,70] with strides [4900,70,1], x [70,70,70] with',
       ],
       [
         'fewer numbers',
@@ -571,7 +571,7 @@ describe('learner/ops', () => {
         'another dtype',
         () => ops.exp(stream, a, whole as never),
         'TypeError',
-        'exp: x must be a float32 tensor, got int32: convert()',
+        'exp: x must be a float32 tensor, got int32; convert()',
       ],
       [
         'no tensor',

@@ -78,7 +78,7 @@ describe('learner/policy', () => {
       const act = (seen: Float32Array, n = 1) => refusal(() => policy.act(seen, n));
       for (const error of [act(obs), refusal(() => encodeOnnx(policy))]) {
         expect(error.code, name).to.equal('ERR_HOTSLOT_STATE_EMPTY');
-        expect(error.message).to.match(/^\w+: this policy has no weights yet: give it load\(\)/);
+        expect(error.message).to.match(/^\w+: this policy has no weights yet; load\(\)/);
       }
       policy.load(new Float32Array('length' in policy ? policy.length : policy.parameters.length));
       expect(policy.act(obs, 1).length, name).to.equal(
@@ -91,7 +91,7 @@ describe('learner/policy', () => {
       const more = Float32Array.of(...obs, 0, Number.NaN, 0);
       expect(policy.act(more, 1).length).to.be.at.most(2);
       expect(act(more, 2).message, name).to.equal(
-        'obs has NaN in row 1, number 1: no action follows from it',
+        'obs has NaN in row 1, number 1; the policy cannot choose an action',
       );
     }
     const written = new MlpPolicy({ sizes: [1, 2] });

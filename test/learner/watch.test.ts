@@ -128,7 +128,7 @@ describe('learner/watch', () => {
     stream.endCapture().close();
     expect([error.code, error.message]).to.deep.equal([
       'ERR_HOTSLOT_STATE_CAPTURE',
-      'watch() makes memory, which no capture may: call it before',
+      'watch() allocates device memory, which a capture cannot contain; call watch() before capture()',
     ]);
     const watch = learner.watch();
     learner.close();

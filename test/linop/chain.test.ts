@@ -100,7 +100,10 @@ describe('linop/chain', () => {
   it('neighbors that do not fit are refused when it is made', () => {
     using op = new ToDevice('cpu', first, ['N']);
     const wrong: [call: () => unknown, text: RegExp][] = [
-      [() => new Chain(op, new Identity(['M'])), /gives \["N"\], and \["M"\] is taken/],
+      [
+        () => new Chain(op, new Identity(['M'])),
+        /its output is \["N"\], and the next input is \["M"\]/,
+      ],
       [
         () => new Chain(op, op),
         new RegExp(`output is on ${first}; put a ToDevice to cpu between them`),

@@ -211,7 +211,7 @@ describe('linop/to-device', () => {
     expect([part.ispec, part.ospec]).to.deep.equal([op.ispec, op.ospec]);
     expect(part.ishape).to.deep.equal(['N', 'C']);
     expect(refusal(() => op.split({ M: { start: 0, stop: 8 } })).message).to.equal(
-      `split: there is no dimension 'M' in ["N","C"]`,
+      `split: dimension 'M' is missing in ["N","C"]`,
     );
     expect(refusal(() => op.split({ N: { start: 4, stop: 2 } })).message).to.include(
       'at least 4, got 2',

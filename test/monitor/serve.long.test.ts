@@ -183,7 +183,7 @@ describe('monitor/serve', () => {
     expect(status(refused)).to.equal(503);
     expect(refused)
       .to.match(/retry-after: 5/i)
-      .and.include('32 pages look already');
+      .and.include('32 pages are connected');
     pages[0]?.socket.destroy();
     await until('one has gone', () => monitor.clients === 31);
     const next = listening(monitor.port);
@@ -271,7 +271,7 @@ describe('monitor/serve', () => {
     monitor.watch({ collectors });
     await made.run({ ticks: 100 });
     // The requester's last word, a moment behind the run.
-    await until('nothing is asked', () => made.waitingFor() === 'somebody to ask for a tick');
+    await until('nothing is asked', () => made.waitingFor() === 'a request for a tick');
     monitor.scalar('own\n"number"', Number.NaN, 3);
     checkpoint.emit('saved', { save: 1, tick: 50, bytes: 1234, seconds: 0.5 });
     await until('steps are there', () => collectors.statistics().steps > 0);
@@ -296,7 +296,7 @@ describe('monitor/serve', () => {
     expect(
       metrics.get('hotslot_slots')?.samples.reduce((sum, { value }) => sum + value, 0),
     ).to.equal(4);
-    expect(made.waitingFor()).to.equal('somebody to ask for a tick');
+    expect(made.waitingFor()).to.equal('a request for a tick');
     const gates = { open: 0, limiter: 0, slots: 0, nothingAsked: 1, rows: 0, paused: 0 };
     const waiting = metrics
       .get('hotslot_waiting')
@@ -382,7 +382,7 @@ describe('monitor/serve', () => {
     expect([taken.code, taken.message]).to.satisfy(([code, text]: [string, string]) => {
       return (
         code === 'ERR_HOTSLOT_UNAVAILABLE' &&
-        text.includes(`port ${port} of '127.0.0.1'; something listens there`)
+        text.includes(`port ${port} of '127.0.0.1'; the port is in use`)
       );
     });
     const cases: [object, object, RegExp][] = [

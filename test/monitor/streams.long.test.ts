@@ -62,9 +62,7 @@ describe('monitor/streams', () => {
     const monitor = await served({ pipeline: await counting() });
     const heard = await raw(monitor.port, `${ask('/metrics')}${ask('/events')}`);
     expect(heard).to.match(/^HTTP\/1\.1 200 /);
-    expect(heard).to.match(
-      /HTTP\/1\.1 400 .*on a connection of its own, not behind another request\n$/s,
-    );
+    expect(heard).to.match(/HTTP\/1\.1 400 .*request it on a separate connection\n$/s);
     expect(monitor.clients).to.equal(0);
   });
 
@@ -96,7 +94,7 @@ describe('monitor/streams', () => {
     const third = reader();
     expect([third.told.status, third.told.text]).to.deep.equal([
       409,
-      'a trace is under way: ask again when it is over\n',
+      'a trace is under way; request another one after it\n',
     ]);
     traces.close();
     expect(second.told.over).to.equal(true);

@@ -307,7 +307,11 @@ describe('monitor/tensorboard', () => {
         () => join(file(), 'below'),
         'part of the path is a file: name another folder',
       ],
-      ['nobody may write there', () => '/proc/hotslot/curves', 'Nothing more is written there (E'],
+      [
+        'nobody may write there',
+        () => '/proc/hotslot/curves',
+        'No more events are written there (E',
+      ],
     ] as const)
       it(`${what}: told once, by a warning and by flush() and close(), and never by scalar()`, async () => {
         const path = folder();

@@ -78,9 +78,9 @@ for (const [name, placement] of Object.entries(placements)) {
         /tick 6 .* tick 5/,
       );
       await made.sampleLargeBatch(5, SAMPLE);
-      expect(refusal(() => made.startPrepare(5, SAMPLE)).message).to.match(/tick 5 is hot/);
+      expect(refusal(() => made.startPrepare(5, SAMPLE)).message).to.match(/tick 5 is ready/);
       expect((await rejection(() => made.sampleLargeBatch(6, SAMPLE))).message).to.match(
-        /tick 6 .* tick 5 is hot/,
+        /tick 6 .* tick 5 is on the device/,
       );
       made.afterTick();
       made.afterTick();

@@ -51,7 +51,7 @@ describe('opening a pipeline', () => {
     ],
     [{ placement: [['pack', 'dance']] }, /unknown role 'dance'/],
     [{ colour: 'red' }, /unknown option 'colour'; .* takes buffer, view, sampler, beta, device/],
-    [{ sampleCount: 2 ** 30 }, /ask for \d+ bytes in all, \d+ are free/, 'ERR_HOTSLOT_MEMORY'],
+    [{ sampleCount: 2 ** 30 }, /need \d+ bytes, and \d+ are free/, 'ERR_HOTSLOT_MEMORY'],
   ];
   for (const [options, reason, code] of wrong) {
     it(`refuses ${JSON.stringify(options)} with the value and the rule`, async () => {
@@ -166,7 +166,7 @@ describe('opening a pipeline', () => {
     for (const [what, work] of beside) {
       const error = refusal(() => made.capture(() => void work()));
       expect(
-        [error.code, error.message.includes(`${what} on a stream that takes no part`)],
+        [error.code, error.message.includes(`${what} on a stream outside of this capture`)],
         error.message,
       ).to.deep.equal(['ERR_HOTSLOT_STATE_CAPTURE', true]);
       // Outside it is work like any other.

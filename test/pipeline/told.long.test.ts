@@ -333,10 +333,10 @@ describe('what a pipeline tells', () => {
       expect(newest().slice(1)).to.deep.equal([Number.POSITIVE_INFINITY, Number.POSITIVE_INFINITY]);
       expect(warnings).to.have.length(1);
       expect(warnings[0]).to.match(
-        /^tick 1[23]\d: weight 0 is NaN or infinite; they were published, as asked$/,
+        /^tick 1[23]\d: weight 0 is NaN or infinite; they were published, as publishNonFinite requests$/,
       );
       const without = () => made.capture(() => {}, { publishNonFinite: true });
-      expect(refusal(without).message).to.include('publishNonFinite is about weights');
+      expect(refusal(without).message).to.include('publishNonFinite needs the option weights');
       await close();
     });
 
@@ -428,7 +428,7 @@ describe('what a pipeline tells', () => {
       clock.ahead = 10_000;
       await once(made as never, 'warning');
       expect(warnings).to.deep.equal([`run() has waited 10 s for ${made.waitingFor()}`]);
-      expect(warnings[0]).to.match(/rows: 0 were ever added; rows: 1 host, 1 silent for \d+ s$/);
+      expect(warnings[0]).to.match(/rows: 0 were added so far; rows: 1 host, 1 silent for \d+ s$/);
       // The same again is not told again, at the run's last look either.
       clock.ahead += 20_000;
       controller.abort();

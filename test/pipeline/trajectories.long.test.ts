@@ -233,10 +233,10 @@ describe('a pipeline over trajectories', () => {
     other.sample({ view: other.transitions(), seed: 0, count: 1, sampler: taken });
     const wrong: [object, RegExp][] = [
       [{ buffer }, /a TrajectoryBuffer needs a view/],
-      [{ buffer, view: {} }, /view must be what transitions\(\) or windows\(\) made/],
+      [{ buffer, view: {} }, /view must be a result of transitions\(\) or windows\(\)/],
       [{ buffer, view: other.transitions() }, /this view is of other fields or lanes/],
-      [{ buffer, view, sampler: {} }, /sampler must be what prioritized\(\) makes/],
-      [{ buffer, view, sampler: taken }, /this sampler belongs to another buffer/],
+      [{ buffer, view, sampler: {} }, /sampler must be a result of prioritized\(\)/],
+      [{ buffer, view, sampler: taken }, /this sampler is bound to another buffer/],
       [{ buffer, view, sampler, beta: 2 }, /beta must be from 0 to 1, got 2/],
       [{ buffer, view, sampler, depth: 1 }, /depth/],
       [{ buffer: {}, view }, /buffer must be a ReplayBuffer or a TrajectoryBuffer/],

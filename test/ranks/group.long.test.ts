@@ -186,7 +186,9 @@ describe('ranks/learner groups', function () {
       expect(say(alone, { sync: 'parameters', parameters: [few] })).to.contain(
         'opened with a group',
       );
-      expect(say(alone, { parameters: [few] })).to.contain("parameters are for sync: 'parameters'");
+      expect(say(alone, { parameters: [few] })).to.contain(
+        "the option parameters needs sync: 'parameters'",
+      );
       expect(say(grouped, {})).to.contain("capture() takes sync: 'parameters'");
       expect(say(grouped, { sync: 'gradients' })).to.contain("sync can be 'parameters'");
       expect(say(grouped, { sync: 'parameters' })).to.contain('1 to 8 tensors');

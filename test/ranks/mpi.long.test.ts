@@ -206,8 +206,8 @@ for (const by of [openMpi, mpich]) {
       for (const { rank, refused, again } of toldBy(await play(by, 2, 'misuse'), 2)) {
         const words = (refused as { message: string }[]).map(({ message }) => message);
         expect(words).to.deep.equal([
-          '3 ranks cannot be shared out evenly among 2 processes: start as many, or a divisor of it',
-          `rank ${1 - rank} is of process ${1 - rank}: a process takes its own ranks alone`,
+          '3 ranks cannot be divided evenly among 2 processes; start as many processes, or a divisor',
+          `rank ${1 - rank} is of process ${1 - rank}; a process can take only its own ranks`,
           'MPI was opened in this process before',
           'allGather takes a Float64Array, got an array of 1',
           `rank ${rank} is still in a halo exchange: close its HaloUpdater first`,

@@ -305,7 +305,7 @@ describe('remote/acl', () => {
       .and.not.equal(newPassword());
     const address = checkAddress({ ...login('collector'), password: newPassword() });
     expect((await rejection(openAdminConnection({ address }))).message).to.match(
-      /does not know this user and password/,
+      /rejects this user and password/,
     );
     expect(refusal(() => aclUsers('a b')).message).to.match(/^run must be 1 to 100 letters/);
   });

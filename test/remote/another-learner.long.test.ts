@@ -94,7 +94,7 @@ describe('the next learner of a run', () => {
     const error = await rejection(machine.done);
     expect(error).to.include({ code: 'ERR_HOTSLOT_UNAVAILABLE' });
     expect(error.message).to.equal(
-      'another learner has the run: it has weights of length 5, and this host was opened for 4: start this host anew',
+      'another learner has the run: it has weights of length 5, and this host was opened for 4; restart this host',
     );
   });
 

@@ -104,7 +104,7 @@ describe('remote/doctor', () => {
       const seen = await look(server);
       expect(seen).to.include({
         role: 'replica',
-        bytesPerSecond: 'not measured: it takes no rows',
+        bytesPerSecond: 'not measured: it cannot store rows',
       });
     }),
   );
@@ -125,7 +125,7 @@ describe('remote/doctor', () => {
           open: false,
         });
         expect(learner.bytesPerSecond).to.match(
-          /^not measured: this user may not make a stream hs:\{doctor\}:in:\d+$/,
+          /^not measured: this user may not create the stream hs:\{doctor\}:in:\d+$/,
         );
         const collector = await look(server, { username: 'hs-x-collector', password: 'PASSWORD' });
         expect(collector).to.deep.include({
@@ -151,7 +151,7 @@ describe('remote/doctor', () => {
       { tls: true, acl: ['default on >secret ~* &* +@all'] },
       async ({ url, ca }) => {
         expect((await at(url, ca)).message).to.match(
-          /^\S+ wants a password: .*HOTSLOT_REDIS_PASSWORD/,
+          /^\S+ requires a password; .*HOTSLOT_REDIS_PASSWORD/,
         );
         expect((await at(url)).message).to.match(/shows a certificate that does not hold/);
         const plain = url.replace('rediss', 'redis');
@@ -165,7 +165,7 @@ describe('remote/doctor', () => {
     const { port: quiet } = silent.address() as { port: number };
     try {
       const waited = await at(`rediss://127.0.0.1:${quiet}`);
-      expect(waited.message).to.match(/did not answer within 300 ms, or speaks no TLS$/);
+      expect(waited.message).to.match(/did not answer within 300 ms, or does not use TLS$/);
     } finally {
       silent.close();
     }

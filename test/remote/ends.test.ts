@@ -228,7 +228,7 @@ describe('remote/ends', () => {
     expect([messages.count, messages.acknowledged]).to.deep.equal([1, 0]);
     await hear(7, { refused: 'another layout: so' });
     expect(failures.map(({ message }) => message)).to.deep.equal([
-      'the learner refuses this host: another layout: so',
+      'the learner rejects this host: another layout: so',
     ]);
   });
 

@@ -126,7 +126,7 @@ describe('remote/ingest', () => {
     take(1, { first: 2, rows: 1 });
     expect([laneOf(1), ingest.refusals.size]).to.deep.equal([3, 0]);
     take(4, { first: 2, rows: 1 });
-    expect(ingest.refusals.get(4)).to.match(/of the learner’s 4 are 0 free/);
+    expect(ingest.refusals.get(4)).to.match(/0 of the learner’s 4 lanes are free/);
     expect(ingest.counts).to.include({ rows: 2, refused: 1 });
     // It was told so, and has ended: what lay in the stream is not taken, whatever is free by now.
     take(6, { flags: BYE });

@@ -39,7 +39,7 @@ const faults: Readonly<Record<string, Fault>> = {
   },
   'the server is started anew, empty': ({ server }) => server.restart(),
   'everything on the server is gone': ({ server }) => server.flush(),
-  'the server has no room for a while': ({ server }, random) => {
+  'the server has no memory left for a while': ({ server }, random) => {
     server.full = random.below(2) === 0;
   },
   'notices are lost for a while': ({ server }, random) => {

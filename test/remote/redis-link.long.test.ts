@@ -381,9 +381,9 @@ describe('who a link is to a server', () => {
   it('stops where password, user or rules are wrong, and says so without the password', async () => {
     const told = new Told();
     const wrong = [
-      [{ username: 'ann', password: `${SECRET}!` }, /does not know this user and password/],
-      [{ username: 'bob', password: SECRET }, /does not know this user and password/],
-      [{}, /wants a password/],
+      [{ username: 'ann', password: `${SECRET}!` }, /rejects this user and password/],
+      [{ username: 'bob', password: SECRET }, /rejects this user and password/],
+      [{}, /requires a password/],
     ] as const;
     for (const [options, words] of wrong) {
       const error = await refused(options, told);
@@ -466,7 +466,7 @@ describe('a link over TLS', () => {
         connect(`rediss://127.0.0.1:${(plain.address() as AddressInfo).port}`),
       );
       expect(error.code).to.equal(UNAVAILABLE);
-      expect(error.message).to.match(/no TLS/);
+      expect(error.message).to.match(/does not use TLS/);
     } finally {
       plain.close();
     }

@@ -45,7 +45,7 @@ describe('remote collectors', () => {
         const remote = await learn({ url: shared.url, run, buffer });
         await untilAsked(
           'it is told',
-          () => remote.waitingFor() === 'rows: no collector host has come yet',
+          () => remote.waitingFor() === 'rows: no collector host has connected yet',
         );
         const { entry, to } = leash();
         to(ROWS);
@@ -371,7 +371,7 @@ describe('remote collectors', () => {
     expect(await rejection(second.done)).to.include({
       code: 'ERR_HOTSLOT_UNAVAILABLE',
       message:
-        'the learner refuses this host: it asks for 2 lanes side by side, and of the learner’s 3 are 1 free',
+        'the learner rejects this host: it requests 2 adjacent lanes, and 1 of the learner’s 3 lanes are free',
     });
     // Whoever leaves makes room.
     await first.close();
@@ -454,7 +454,7 @@ describe('remote collectors', () => {
     });
     expect((await rejection(ended)).message).to.equal('enough');
     await untilAsked('it says that it waits', () => words.length > 0);
-    expect(words).to.deep.equal([`the learner of the run '${run}' has not come yet`]);
+    expect(words).to.deep.equal([`the learner of the run '${run}' has not started yet`]);
     const buffer = bufferOf('rows');
     await learn({ url: shared.url, run, buffer });
     await coming;
@@ -526,7 +526,7 @@ describe('remote collectors', () => {
     const learners: [object, string, RegExp][] = [
       [{ ...good, url: 5 }, 'ERR_HOTSLOT_ARGUMENT', /url/],
       [{ ...good, url: 'http://a' }, 'ERR_HOTSLOT_RANGE', /url must begin with redis:\/\//],
-      [{ ...good, url: 'redis://far.example' }, 'ERR_HOTSLOT_RANGE', /plain text/],
+      [{ ...good, url: 'redis://far.example' }, 'ERR_HOTSLOT_RANGE', /unencrypted/],
       [{ ...good, run: 5 }, 'ERR_HOTSLOT_ARGUMENT', /run must be/],
       [{ ...good, run: 'a b' }, 'ERR_HOTSLOT_RANGE', /run must be/],
       [
@@ -538,7 +538,7 @@ describe('remote collectors', () => {
       [
         { ...good, options: { a: new Map() } },
         'ERR_HOTSLOT_ARGUMENT',
-        /options must be what JSON has words for: options\.a/,
+        /options must be JSON values: options\.a/,
       ],
       [{ ...good, options: 1n }, 'ERR_HOTSLOT_ARGUMENT', /options must be/],
       [{ ...good, seed: -1 }, 'ERR_HOTSLOT_RANGE', /seed/],
@@ -556,7 +556,7 @@ describe('remote collectors', () => {
       [
         { ...good, resume: { kind: 'other' } },
         'ERR_HOTSLOT_ARGUMENT',
-        /resume must be what Checkpoint\.restore/,
+        /resume must be the collectors of RemoteCollectors/,
       ],
       [{ ...good, shard: 2 }, 'ERR_HOTSLOT_ARGUMENT', /unknown option 'shard'/],
     ];

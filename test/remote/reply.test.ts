@@ -76,9 +76,9 @@ describe('replies of a server', () => {
 
   it('are refused where they are none', () => {
     const odd: Record<string, RegExp> = {
-      'HTTP/1.1 400\r\n': /begin no reply/,
-      '%1\r\n': /begin no reply/,
-      '\r\n': /begin no reply/,
+      'HTTP/1.1 400\r\n': /unknown type byte/,
+      '%1\r\n': /unknown type byte/,
+      '\r\n': /unknown type byte/,
       '+OK\n': /does not end/,
       '$3\r\nabcd\r\n': /longer than/,
       '$536870913\r\n': /length or number/,
@@ -89,7 +89,7 @@ describe('replies of a server', () => {
       '*1048577\r\n': /length or number/,
       '*-2\r\n': /length or number/,
       ':x\r\n': /length or number/,
-      ['*1\r\n'.repeat(9)]: /in each other/,
+      ['*1\r\n'.repeat(9)]: /nested arrays/,
       [`+${'a'.repeat(70_000)}`]: /a line of more/,
     };
     for (const [text, words] of Object.entries(odd))

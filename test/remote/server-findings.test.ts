@@ -44,8 +44,8 @@ describe('remote/server-findings', () => {
       '420 MB/s into a stream and back, in messages of 256 KiB',
       '1000 MB at most, noeviction',
       'no snapshots, no log',
-      'nobody without a password, protected mode on',
-      '1024 connections may wait to be taken (tcp-backlog)',
+      'no access without a password, protected mode on',
+      '1024 connections may wait to be accepted (tcp-backlog)',
     ]);
   });
 
@@ -60,7 +60,7 @@ describe('remote/server-findings', () => {
     expect(said({ save: '3600 1', appendOnly: true }, 'persistence')).to.deep.include({
       text: 'snapshots (save 3600 1), a log of all writes (appendonly yes)',
       advice:
-        'rows are sent again where they are lost, so that the disk only costs time: set save "" and appendonly no',
+        'lost rows are sent again, so writing to disk only costs time; set save "" and appendonly no',
     });
     expect(advised({ tls: false })).to.deep.equal(['transport']);
     expect(advised({ tls: false, local: true })).to.deep.equal([]);
@@ -95,9 +95,9 @@ describe('remote/server-findings', () => {
       'server: redis of a version that this user may not see at rediss://ann@broker:6380, as ann',
       'round trip: not measured: this user may not PING',
       'throughput: not measured: because',
-      'memory: this user may not see it: ask as an administrator',
-      'persistence: this user may not see it: ask as an administrator',
-      'users: nobody without a password',
+      'memory: this user may not see it; use the user of an administrator',
+      'persistence: this user may not see it; use the user of an administrator',
+      'users: no access without a password',
     ]);
     expect(said({ save: null, appendOnly: true }, 'persistence')!.text).to.match(
       /^snapshots unknown, a log/,

@@ -64,7 +64,7 @@ describe('remote/shards', () => {
         const { code, message } = await opening;
         expect([code, message]).to.deep.equal([
           'ERR_HOTSLOT_STATE_BUSY',
-          `another learner has taken the run '${run}' while this one could not be heard`,
+          `another learner has taken the run '${run}' while this one had no connection`,
         ]);
         await untilAsked('no thread has a connection', () => network.connections === 0);
       } finally {

@@ -45,7 +45,7 @@ describe('remote/status', () => {
         if (Array.isArray(value) && path.at(-1) === 'hosts') continue;
         const error = refusal(() => readStatus(spoil(path, value)));
         expect(error, path.join('.')).to.be.instanceOf(RangeError);
-        expect(error.message).to.match(/^this is no learner's status: /);
+        expect(error.message).to.match(/^this is not a learner's status: /);
         expect(error.message).to.include(path.at(-1) === '0' ? 'hosts[0]' : path.at(-1)!);
         expect(error.message.length).to.be.lessThan(200);
       }

@@ -123,8 +123,8 @@ describe('remote collectors over TLS', () => {
       ca: undefined,
     };
     const cases: [object, RegExp][] = [
-      [address(wrong), /does not know this user and password/],
-      [{ url: server.url, ca: server.ca, run }, /wants a password/],
+      [address(wrong), /rejects this user and password/],
+      [{ url: server.url, ca: server.ca, run }, /requires a password/],
       [address(learner!, other.ca), /shows a certificate that does not hold/],
       [{ ...address(learner!), ca: undefined }, /shows a certificate that does not hold/],
     ];

@@ -57,7 +57,7 @@ describe('remote/watched', () => {
     const running = made.run({ signal: stop.signal });
     closers.push(() => running.catch(() => {}));
     closers.push(async () => stop.abort());
-    const nobody = 'rows: 0 were ever added; rows: no collector host has come yet';
+    const nobody = 'rows: 0 were added so far; rows: no collector host has connected yet';
     await until('the pipeline says that nobody has come', () => made.waitingFor() === nobody);
     const heard = listening(port);
     await until('so does the page', () => parsed(heard).at(-1)?.waitingFor === nobody);

@@ -67,7 +67,7 @@ describe('rig/timed-out', function () {
       .join(', ');
     expect(test)
       .to.include(`slots: [ ${slots} ],`)
-      .and.include("waitingFor: 'rows: 0 were ever added',")
+      .and.include("waitingFor: 'rows: 0 were added so far',")
       .and.include("mode: 'autonomous',")
       .and.include("gate: 'rows',")
       .and.include("[ 'running', 'pack' ]");

@@ -106,21 +106,25 @@ describe('trace/spans', () => {
       spans: [],
     });
     made.step();
-    expect(made.waitingFor()).to.equal('somebody to ask for a tick');
+    expect(made.waitingFor()).to.equal('a request for a tick');
     made.startPrepare(0, SAMPLE, 20);
     made.step();
-    expect(made.waitingFor()).to.equal('rows: 0 were ever added; rows: 12 hosts, 3 silent for 4 s');
+    expect(made.waitingFor()).to.equal(
+      'rows: 0 were added so far; rows: 12 hosts, 3 silent for 4 s',
+    );
     words = null;
-    expect(made.waitingFor()).to.equal('rows: 0 were ever added');
+    expect(made.waitingFor()).to.equal('rows: 0 were added so far');
     words = 'rows: 1 host';
     const again = feed(buffer.share().memory, {
-      waitingFor: () => 'rows: no collector host has come yet',
+      waitingFor: () => 'rows: no collector host has connected yet',
       spans: [],
     });
-    expect(made.waitingFor()).to.match(/; rows: 1 host; rows: no collector host has come yet$/);
+    expect(made.waitingFor()).to.match(
+      /; rows: 1 host; rows: no collector host has connected yet$/,
+    );
     again();
     leave();
-    expect(made.waitingFor()).to.equal('rows: 0 were ever added');
+    expect(made.waitingFor()).to.equal('rows: 0 were added so far');
     leaveOther();
   });
 

@@ -115,7 +115,7 @@ describe('trajectory buffers that cannot be', () => {
     const limiter = RateLimiter.create({ samplesPerInsert: 1, minSize: 1, errorBuffer: 9 }).share();
     refused([
       ['nothing', attach(undefined), 'TypeError', 'got undefined'],
-      ['an object', attach({}), 'TypeError', 'needs what share() of one returned, got an object'],
+      ['an object', attach({}), 'TypeError', 'needs the result of share(), got an object'],
       ['another kind', attach(limiter), 'TypeError', 'share()'],
       [
         'memory that is not shared',

@@ -240,7 +240,7 @@ describe('trajectories/load', () => {
         const error = await rejection(buffer.dump(join(folder, 'x.npz')));
         expect([error.code, error.message]).to.deep.equal([
           'ERR_HOTSLOT_STATE_BUSY',
-          `dump: ${buffer.ptr - before} rows were added while it read; nothing was written. Stop who adds first`,
+          `dump: ${buffer.ptr - before} rows were added while it read, so nothing was written; pause the writers first`,
         ]);
       }
     }, []));
@@ -254,10 +254,10 @@ describe('trajectories/load', () => {
       data: Uint32Array.from(data),
     });
     const cases: [string, NamedTensors, object?][] = [
-      ["no column 'rewards'; there are observations", without],
-      ["no column 'timeouts'", { ...without, rewards: rewards as TensorData }],
+      ["column 'rewards' is missing; the columns are observations", without],
+      ["column 'timeouts' is missing", { ...without, rewards: rewards as TensorData }],
       [
-        "column 'finalObs' must have a row for each of the 2 episodes that end, it has 3",
+        "column 'finalObs' must have a row for each of the 2 episodes that end, but it has 3",
         { ...d4rl, finalObs: floats([3, 1], [1, 2, 3]) },
       ],
       [

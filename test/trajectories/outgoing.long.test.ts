@@ -257,7 +257,7 @@ describe('outgoing steps', function () {
     add(writer, 8);
     expect([lateness().code, lateness().message]).to.deep.equal([
       'ERR_HOTSLOT_STATE_BUSY',
-      'lane 0 has lost its first 1 places: take them from the start on',
+      'lane 0 has lost its first 1 places; take lanes from their start',
     ]);
   });
 

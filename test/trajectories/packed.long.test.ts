@@ -244,7 +244,7 @@ describe('packed steps', function () {
         'an end alone',
         add(row(0), row(1, 3)),
         'RangeError',
-        'row 1 ends an episode of lane 1, and the row behind it is not',
+        'row 1 ends an episode of lane 1, and the next row is not',
       ],
       [
         'a first end alone',

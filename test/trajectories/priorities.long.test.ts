@@ -248,7 +248,7 @@ describe('trajectories: priorities', function () {
       const error = refusal(() => steps.sample(sampler));
       expect([error.code, error.message]).to.deep.equal([
         'ERR_HOTSLOT_STATE_EMPTY',
-        'the priorities of all 10 drawable steps are zero: nothing can be drawn',
+        'the priorities of all 10 drawable steps are zero; update the priorities before sampling',
       ]);
       expect([steps.buffer.drawable(steps.view), sampler.inspect().total]).to.deep.equal([10, 0]);
       steps.buffer.updatePriorities([ids[3]!], [1]);

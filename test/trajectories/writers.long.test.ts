@@ -175,13 +175,13 @@ describe('trajectory writers', () => {
         'no final',
         add({ terminated: [false, true] }),
         'TypeError',
-        'lane 1 ends its episode, and finalObs is not given',
+        'lane 1 ends its episode, but finalObs is missing',
       ],
       [
         'one of the finals',
         add({ ...ending, finalHalf: undefined }),
         'TypeError',
-        'and finalHalf is not given',
+        'but finalHalf is missing',
       ],
       [
         'a short final',
@@ -319,7 +319,7 @@ describe('lanes of a trajectory buffer', () => {
     const late = start(buffer, 2, 2, 'refused');
     const error = await late.result().catch((thrown: Error & { code?: string }) => thrown);
     expect(error).to.include({ code: 'ERR_HOTSLOT_STATE_BUSY' });
-    expect((error as Error).message).to.include('lane 2 of lanes 2 to 3 has a writer that lives');
+    expect((error as Error).message).to.include('lane 2 of lanes 2 to 3 has an open writer');
     await other.terminate();
   });
 

@@ -20,9 +20,9 @@ describe('wait/cores', function () {
         const { code, stderr } = await run('src/index.js', [], { env: { HOTSLOT_CORES: wrong } });
         expect(code).to.equal(1);
         expect(stderr).to.match(
-          /RangeError.*: HOTSLOT_CORES is .* a whole number from 1 on.*; it is '/,
+          /RangeError.*: HOTSLOT_CORES is .* a whole number of at least 1, got '/,
         );
-        expect(stderr).to.include(`it is '${wrong}'`);
+        expect(stderr).to.include(`got '${wrong}'`);
       },
     );
 
@@ -31,7 +31,7 @@ describe('wait/cores', function () {
       env: { HOTSLOT_CORES: 'none' },
     });
     expect([code, stderr.trim().split('\n').length]).to.deep.equal([1, 1]);
-    expect(stderr).to.match(/^hotslot: HOTSLOT_CORES is .*; it is 'none'$/m);
+    expect(stderr).to.match(/^hotslot: HOTSLOT_CORES is .*, got 'none'$/m);
   });
 
   itAll('more than there are means all', async () => {

@@ -150,7 +150,7 @@ void launch(Info info) {
   const Bytes given = bytes_of(info[2], "the numbers");
   const std::string name = info[1].As<Napi::String>();
   const Kernel* kernel = find_kernel(name.c_str());
-  if (!kernel) throw argument("there is no kernel '", name, "'; there are:", kernel_names());
+  if (!kernel) throw argument("unknown kernel '", name, "'; the kernels are:", kernel_names());
   launch_kernel(info, *kernel, given, nullptr);
 }
 
@@ -205,9 +205,9 @@ std::string lies_elsewhere(const Reach& reach, const Rows& rows) {
   const uint64_t element = reach.type ? reach.type->bytes : 4, said = reach.step / element;
   const uint64_t row = (reach.bytes - 1) % reach.step + 1;
   if (rows.step == Rows::none)
-    return sentence(" has no rows at one distance, ", reach.step_name, " says ", said);
+    return sentence(" has rows at different distances, but ", reach.step_name, " is ", said);
   if (uint64_t(rows.step) != reach.step)
-    return sentence("'s rows lie ", rows.step, " bytes apart, ", reach.step_name, " says ", said,
+    return sentence("'s rows are ", rows.step, " bytes apart, but ", reach.step_name, " is ", said,
                     " elements of ", element, ": pass the tensor's own strides[0]");
   if (row > rows.run)
     return sentence("'s rows have ", rows.run, " bytes side by side, ", row, " are needed");
@@ -227,7 +227,7 @@ void check_launch(const Launch& call, const Rows* rows) {
     const Span& span = call.spans[i];
     const ElementType* const type = reach[i].type;
     if (rows && type && type != rows[i].type)
-      throw argument(which(i), " is ", rows[i].type->name, ", its number of a dtype says ",
+      throw argument(which(i), " is ", rows[i].type->name, ", but its dtype number is ",
                      type->name);
     if (rows)
       if (const std::string wrong = lies_elsewhere(reach[i], rows[i]); !wrong.empty())

@@ -354,7 +354,7 @@ Napi::Value hold(Info info, size_t view_at, T value) {
 
 template <typename T>
 T& held(Info info, size_t at) {
-  if (!info[at].IsExternal()) throw argument("native call: argument ", at, " is no handle");
+  if (!info[at].IsExternal()) throw argument("native call: argument ", at, " is not a handle");
   return info[at].As<Napi::External<Held<T>>>().Data()->value;
 }
 

@@ -41,7 +41,7 @@ class HandleTable {
     } else {
       if (used_ == max_entries)
         throw out_of_memory("all ", max_entries,
-                            " handles are in use: close what is no longer needed");
+                            " handles are in use, which is the maximum; close handles");
       index = used_;
       if (!chunks_[index / chunk_entries])
         chunks_[index / chunk_entries].store(new Entry[chunk_entries]);

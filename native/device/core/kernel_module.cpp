@@ -53,7 +53,7 @@ Ref<KernelModule> Device::load_kernels(const ModuleRequest& request) {
 
 std::string Device::do_compile(const ModuleRequest& request) {
   throw unavailable("kernels '", request.name, "': the driver of ", family,
-                    " devices comes with no compiler");
+                    " devices has no compiler");
 }
 
 }  // namespace hotslot

@@ -64,7 +64,7 @@ void Core::drop_belonging(double device, double handle) {
 double Core::lend_stream(double device) {
   if (thread_captures())
     throw state_capture(
-        "this needs a stream of its own, which cannot be had inside a capture: make it before");
+        "this needs a stream of its own, which is impossible had inside a capture: make it before");
   std::vector<Ref<Object>> failed;  // freed without the mutex
   std::lock_guard lock(mutex_);
   OpenDevice& open = of(device);
@@ -116,7 +116,8 @@ Ref<Memory> Core::table(double device, const void* bytes, size_t size) {
   }
   if (thread_captures())
     throw state_capture(
-        "this needs device memory with a table, which cannot be written inside a capture: make it "
+        "this needs device memory with a table, which is impossible written inside a capture: make "
+        "it "
         "before");
   Ref<Memory> made = on->allocate(size);
   {
@@ -128,7 +129,7 @@ Ref<Memory> Core::table(double device, const void* bytes, size_t size) {
     stream->record(there, false);
     if (!on->wait_event(*there, table_ns))
       throw state_busy("the device did not take a table of ", size,
-                       " bytes in time: it is stuck, or another thread's capture goes on for long");
+                       " bytes in time: it is stuck, or another thread's capture takes long");
   }
   Ref<Memory> gone;
   std::lock_guard lock(mutex_);

@@ -55,7 +55,7 @@ void Stream::enqueue(Work&& work, const char* call) {
     return in_driver(in_progress, [&] { do_captured_work(*captured, call); });
   if (work.type == Work::record)
     refuse(family, call, refusal::invalid_value,
-           "an external record belongs in a capture, and none is open on this stream",
+           "an external record must be inside a capture, and this stream is not capturing",
            "record it plainly");
   do_work(std::move(work), call);
 }
@@ -88,7 +88,7 @@ void Stream::prefetch(const Span& span, int device) {
   std::lock_guard guard(membership_->lock);
   check(call);
   membership_->forbid(
-      call, "a prefetch is no part of a graph",
+      call, "a graph cannot contain a prefetch",
       "prefetch before the capture, or before a replay: the address stays the same");
   do_prefetch(span, device);
 }

@@ -85,7 +85,7 @@ const char* setup_advice(Status status) {
     case 223:
       return "unset CUDA_DISABLE_PTX_JIT: Hotslot's kernels are PTX";
     case 802:
-      return "GPUs behind NVSwitch need the fabric manager of the driver's version: systemctl "
+      return "GPUs with NVSwitch need the fabric manager of the driver's version: systemctl "
              "start "
              "nvidia-fabricmanager";
     case 803:

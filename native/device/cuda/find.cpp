@@ -20,7 +20,7 @@ std::string resolve(Driver& driver) {
   const auto get_version = driver.library.symbol<DriverGetVersion>("cuDriverGetVersion");
   const auto lookup = driver.library.symbol<GetProcAddress>("cuGetProcAddress_v2");
   if (!init || !get_version)
-    return name + " opened, but is no CUDA driver: it has no " +
+    return name + " opened, but is not a CUDA driver: it lacks " +
            (init ? "cuDriverGetVersion" : "cuInit");
   if (const Status got = init(0); got != status::success) {
     const char* advice = setup_advice(got);
@@ -64,7 +64,7 @@ Family::Found find() {
   found.family = "cuda";
   found.submitter = "cuda_driver";
   found.context_lost =
-      "nothing on this GPU survives that in this process: close what is open and start the process "
+      "this process cannot use this GPU any more; close everything and restart the process "
       "again; "
       "compute-sanitizer names the kernel at fault";
   for (const KernelImage* image = ptx_images; image->format; ++image)

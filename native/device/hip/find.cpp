@@ -102,7 +102,7 @@ std::string resolve(cuda::Driver& driver) {
   if (!own.entry) miss(#symbol_name);
   HOTSLOT_HIP_OWN(HOTSLOT_ENTRY)
 #undef HOTSLOT_ENTRY
-  if (!own.init) return library.name + " opened, but is no HIP runtime: it has no hipInit";
+  if (!own.init) return library.name + " opened, but is not a HIP runtime: hipInit is missing";
   const auto find = [&](auto& entry, const char* name, bool required) {
     entry.name = name;
     entry.function = library.symbol<decltype(entry.function)>(name);
@@ -156,7 +156,7 @@ Family::Found find() {
   found.family = "rocm";
   found.submitter = "hip_runtime";
   found.context_lost =
-      "nothing on this GPU survives that in this process: close what is open and start the process "
+      "this process cannot use this GPU any more; close everything and restart the process "
       "again; "
       "AMD_LOG_LEVEL=3 shows the kernel at fault";
   // Before ROCm 7.2.1 querying an event can fail while another thread captures, in every mode.

@@ -59,9 +59,8 @@ class HostKernels final : public KernelModule {
   void resolve(void* library, const ModuleRequest& request, const ModuleImage& image) {
     const auto* const list = static_cast<const hotslot_kernel*>(dlsym(library, list_symbol));
     if (!list)
-      throw unavailable(
-          "kernels '", request.name, "': ", image.name, " exports no ", list_symbol,
-          ": native/kernels/library.h of this package says what such a library has to hold");
+      throw unavailable("kernels '", request.name, "': ", image.name, " exports no ", list_symbol,
+                        ": native/kernels/library.h of this package describes such a library");
     for (size_t i = 0; i < request.kernels.size(); ++i)
       take(request, request.kernels[i], image, list, kernels[i]);
   }

@@ -57,7 +57,7 @@ const char* name_of(Status status) {
 
 const char* advice_for(Status status) {
   if (lost(status))
-    return "work on this device failed or hung, and nothing there survives that in this process: "
+    return "work on this device failed or hung, and this process cannot use it any more: "
            "close what is open "
            "and start it again; "
            "dmesg says more";

@@ -159,7 +159,7 @@ export async function reading<T>(
 ): Promise<T> {
   try {
     // Checked first, because opening a pipe would wait for its writer.
-    if (!(await stat(path)).isFile()) throw unavailableError(`${what}: it is no file`);
+    if (!(await stat(path)).isFile()) throw unavailableError(`${what}: it is not a file`);
     const file = await open(path);
     try {
       const { size } = await file.stat();
@@ -172,7 +172,10 @@ export async function reading<T>(
             place + at,
           );
           if (bytesRead === 0)
-            throw malformed(what, `it ends at byte ${place + at}, within what it said to hold`);
+            throw malformed(
+              what,
+              `it ends at byte ${place + at}, before the end of its declared contents`,
+            );
           at += bytesRead;
         }
       };

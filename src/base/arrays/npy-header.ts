@@ -50,7 +50,7 @@ export interface NpyHeader {
 export function makeNpyHeader(what: string, { dtype, shape }: TensorData): Uint8Array {
   if (dtype === 'bfloat16')
     throw typeError(
-      `${what}: npy has no bfloat16: give the float32 of fromBfloat16(data), or write safetensors`,
+      `${what}: npy does not support bfloat16; give the float32 of fromBfloat16(data), or write safetensors`,
     );
   const order = dtypes[dtype].bytes === 1 ? '|' : '<';
   const tuple = `(${shape.join(', ')}${shape.length === 1 ? ',' : ''})`;
@@ -76,22 +76,25 @@ export function npyPlaces(
   size: number,
 ): { dictionary: number; data: number } {
   if (size < PREAMBLE || MAGIC.some((each, i) => first[i] !== each))
-    throw malformed(what, 'it is no npy file: those begin with \\x93NUMPY');
+    throw malformed(what, 'it is not an npy file: npy files begin with \\x93NUMPY');
   const [major, minor] = [first[6] as number, first[7]];
   if (![1, 2, 3].includes(major) || minor !== 0)
-    throw malformed(what, `npy of version ${major}.${minor}: there are 1.0, 2.0 and 3.0`);
+    throw malformed(
+      what,
+      `npy version ${major}.${minor} is unknown; the versions are 1.0, 2.0 and 3.0`,
+    );
   const view = new DataView(first.buffer, first.byteOffset);
   const dictionary = major === 1 ? 10 : 12;
   const length = major === 1 ? view.getUint16(8, true) : view.getUint32(8, true);
   if (length > MAX_HEADER_BYTES)
     throw malformed(
       what,
-      `the header says ${length} bytes, an array of numbers needs a few hundred`,
+      `the header claims ${length} bytes; the header of an array of numbers has a few hundred`,
     );
   if (dictionary + length > size)
     throw malformed(
       what,
-      `the header says ${length} bytes, behind its length are ${size - dictionary}`,
+      `the header claims ${length} bytes, but only ${size - dictionary} follow its length`,
     );
   return { dictionary, data: dictionary + length };
 }
@@ -110,7 +113,7 @@ export function parseNpyHeader(what: string, dictionary: Uint8Array, room: numbe
     if (key === 'descr' && type === undefined) type = typeOf(what, scanner);
     else if (key === 'fortran_order' && fortran === undefined) fortran = flagOf(scanner);
     else if (key === 'shape' && shape === undefined) shape = tupleOf(scanner);
-    else scanner.fail(`the key ${describeValue(key)} is unknown, or comes twice`);
+    else scanner.fail(`the key ${describeValue(key)} is unknown or repeated`);
     if (!scanner.took(',')) {
       scanner.expect('}');
       break;
@@ -118,13 +121,13 @@ export function parseNpyHeader(what: string, dictionary: Uint8Array, room: numbe
   }
   scanner.end();
   if (type === undefined || fortran === undefined || shape === undefined)
-    throw malformed(what, 'the header must say descr, fortran_order and shape');
+    throw malformed(what, 'the header must contain descr, fortran_order and shape');
   const { bytes } = dtypes[type.dtype];
   const count = countOf(what, shape, bytes);
   if (count * bytes !== room)
     throw malformed(
       what,
-      `${type.dtype} of shape [${shape}] is ${count * bytes} bytes, behind the header are ${room}`,
+      `${type.dtype} of shape [${shape}] is ${count * bytes} bytes, but ${room} follow the header`,
     );
   return { ...type, shape, count, fortran };
 }
@@ -137,13 +140,13 @@ function plainText(scanner: Scanner): string {
 /** Kinds of numpy's dtypes by their letter, and what to do about them. */
 const others: Readonly<Record<string, string>> = {
   O: 'objects, which only pickle can read: save an array of numbers, with allow_pickle=False',
-  V: 'void: numpy says so of dtypes that are not its own, such as bfloat16. Save it as float32',
+  V: 'void, which numpy writes for dtypes that are not its own, such as bfloat16; save the array as float32',
   c: 'complex: save real and imaginary parts as two arrays',
   U: 'text: save an array of numbers',
   S: 'bytes of text: save an array of numbers',
   a: 'bytes of text: save an array of numbers',
   M: "dates: save them as int64, by view('int64')",
-  m: "spans of time: save them as int64, by view('int64')",
+  m: "time spans: save them as int64, by view('int64')",
 };
 
 function typeOf(what: string, scanner: Scanner): { dtype: DType; bigEndian: boolean } {
@@ -158,13 +161,13 @@ function typeOf(what: string, scanner: Scanner): { dtype: DType; bigEndian: bool
   if (dtype === undefined) {
     const why =
       others[name.charAt(0)] ??
-      `none of Hotslot's: save it as one of ${Object.keys(NAMES).join(', ')}`;
+      `unknown to Hotslot; save the array as one of ${Object.keys(NAMES).join(', ')}`;
     throw typeError(`${what}: its dtype ${describeValue(written)} is ${why}`);
   }
   if (dtypes[dtype].bytes > 1 && order !== '<' && order !== '>')
     throw malformed(
       what,
-      `the dtype ${describeValue(written)} says no byte order: it must begin with < or >`,
+      `the dtype ${describeValue(written)} has no byte order: it must begin with < or >`,
     );
   return { dtype, bigEndian: order === '>' };
 }

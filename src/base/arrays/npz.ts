@@ -90,7 +90,7 @@ export async function arraysOf(from: string, names?: readonly string[]): Promise
     for (const entry of await zipEntries(what, file)) {
       const whose = `${what}: ${describeValue(entry.name)}`;
       if (!entry.name.endsWith(ENDING))
-        throw malformed(whose, 'it is no array: those of an npz end with .npy');
+        throw malformed(whose, 'it is not an array: names of arrays in an npz end with .npy');
       const name = entry.name.slice(0, -ENDING.length);
       there.push(name);
       if (names && !names.includes(name)) continue;

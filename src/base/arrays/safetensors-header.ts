@@ -70,7 +70,7 @@ export function makeHeader(
   const checked = checkTensors(what, tensors);
   if (checked.some(([name]) => name === METADATA))
     throw rangeError(
-      `${what}: ${METADATA} names no tensor: the format keeps it for texts, the second argument`,
+      `${what}: ${METADATA} cannot be a tensor's name: the format reserves it for texts, the second argument`,
     );
   const texts = entriesOf(`${what}: metadata`, metadata);
   for (const [key, text] of texts) {
@@ -114,14 +114,20 @@ const byBytes = ([a]: readonly [string, unknown], [b]: readonly [string, unknown
  */
 export function headerLength(what: string, first: Uint8Array, size: number): number {
   if (first.length < LENGTH)
-    throw malformed(what, `${size} bytes are no safetensors file: 8 are the header's length`);
+    throw malformed(
+      what,
+      `${size} bytes are not a safetensors file: the header's length alone has 8`,
+    );
   const length = new DataView(first.buffer, first.byteOffset).getBigUint64(0, true);
   if (length > MAX_HEADER_BYTES)
-    throw malformed(what, `the header says ${length} bytes, the format allows ${MAX_HEADER_BYTES}`);
+    throw malformed(
+      what,
+      `the header claims ${length} bytes, the format allows ${MAX_HEADER_BYTES}`,
+    );
   if (Number(length) > size - LENGTH)
     throw malformed(
       what,
-      `the header says ${length} bytes, behind its length are ${size - LENGTH}`,
+      `the header claims ${length} bytes, but only ${size - LENGTH} follow its length`,
     );
   return Number(length);
 }
@@ -151,9 +157,7 @@ export function parseHeader(
   for (const { name, begin, end } of placed) {
     if (begin !== last) {
       const why =
-        begin > last
-          ? `bytes ${last} to ${begin} belong to no tensor`
-          : 'it overlaps the one before';
+        begin > last ? `no tensor has bytes ${last} to ${begin}` : 'it overlaps the one before';
       throw malformed(what, `${describeValue(name)} begins at byte ${begin} of the data: ${why}`);
     }
     last = end;
@@ -218,7 +222,7 @@ function placedOf(what: string, name: string, entry: Json, room: number): Placed
   if (begin > end || end > room)
     throw malformed(
       what,
-      `data_offsets [${begin},${end}] must rise, within the ${room} bytes behind the header`,
+      `data_offsets [${begin},${end}] must increase, within the ${room} bytes after the header`,
     );
   if (dtype === undefined) {
     const ours = Object.values(NAMES).join(', ');

@@ -52,9 +52,9 @@ export class Scanner {
    */
   quoted(quote: string): string {
     const from = this.#at;
-    if (!this.took(quote)) this.fail('a text in quotes is missing');
+    if (!this.took(quote)) this.fail('a quoted text is missing');
     for (; this.next !== quote; this.#at++) {
-      if (this.next === '') this.fail('a text has no end');
+      if (this.next === '') this.fail('a text is not terminated');
       if (this.next === '\\') this.#at++;
     }
     this.#at++;

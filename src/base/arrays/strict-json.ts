@@ -40,7 +40,7 @@ function objectNext(scanner: Scanner, depth: number): ReadonlyMap<string, Json> 
   do {
     scanner.blanks();
     const key = textNext(scanner);
-    if (found.has(key)) scanner.fail(`the key ${describeValue(key)} comes twice`);
+    if (found.has(key)) scanner.fail(`the key ${describeValue(key)} is repeated`);
     scanner.expect(':');
     found.set(key, valueNext(scanner, depth + 1));
   } while (scanner.took(','));
@@ -63,7 +63,7 @@ function textNext(scanner: Scanner): string {
   try {
     text = JSON.parse(quoted) as string;
   } catch {
-    scanner.fail(`${describeValue(quoted)} is no text of JSON`);
+    scanner.fail(`${describeValue(quoted)} is not a JSON string`);
   }
   if (!text.isWellFormed()) scanner.fail(`${describeValue(quoted)} has half of a surrogate pair`);
   return text;
@@ -73,11 +73,11 @@ function numberNext(scanner: Scanner): number {
   const written = scanner.whileIn('+-.0123456789eE');
   if (written === '')
     scanner.fail(
-      scanner.next === '' ? 'it breaks off' : `${describeValue(scanner.next)} begins no value`,
+      scanner.next === '' ? 'it breaks off' : `${describeValue(scanner.next)} cannot begin a value`,
     );
   const value = Number(written);
   // Each number has one notation: 1, never 01, 1.0 or 1e0.
   if (!Number.isSafeInteger(value) || value < 0 || `${value}` !== written)
-    scanner.fail(`${describeValue(written)} is no whole number from 0 to 2⁵³ − 1`);
+    scanner.fail(`${describeValue(written)} is not a whole number from 0 to 2⁵³ − 1`);
   return value;
 }

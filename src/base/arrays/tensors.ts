@@ -124,7 +124,7 @@ export function checkText(what: string, text: unknown): asserts text is string {
   if (typeof text !== 'string')
     throw typeError(`${what} must be a string, got ${describeValue(text)}`);
   if (!text.isWellFormed())
-    throw rangeError(`${what} has half of a surrogate pair, which UTF-8 cannot say`);
+    throw rangeError(`${what} has half of a surrogate pair, which UTF-8 cannot encode`);
 }
 
 /** Returns a record in which every name is only a name, `__proto__` and `constructor` too. */

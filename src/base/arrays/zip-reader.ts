@@ -68,7 +68,7 @@ async function findDirectory(
     !(tail.readUInt32LE(at) === 0x06054b50 && tail.readUInt16LE(at + 20) === length - END - at)
   )
     at--;
-  if (at < 0) throw malformed(what, 'it is no zip file, or its end is missing');
+  if (at < 0) throw malformed(what, 'it is not a zip file, or its end is missing');
   let [count, size, place] = [
     tail.readUInt16LE(at + 10),
     tail.readUInt32LE(at + 12),
@@ -91,11 +91,11 @@ async function findDirectory(
     disks = [record.readUInt32LE(16), record.readUInt32LE(20), wide(what, record, 24) - count];
   }
   if (disks.some((each) => each !== 0))
-    throw malformed(what, 'it is one of several parts: put them together first');
+    throw malformed(what, 'it is one part of a split archive; join the parts first');
   if (place + size !== end)
     throw malformed(
       what,
-      `its directory ends at byte ${place + size}, what comes behind it begins at ${end}`,
+      `its directory ends at byte ${place + size}, but the record after it begins at ${end}`,
     );
   return { count, size, place };
 }
@@ -111,12 +111,12 @@ export async function zipEntries(what: string, file: Reading): Promise<ZipEntry[
   let at = 0;
   for (let i = 0; i < count; i++) {
     if (at + ENTRY > size || bytes.readUInt32LE(at) !== 0x02014b50)
-      throw malformed(what, `its directory breaks off at entry ${i} of ${count}`);
+      throw malformed(what, `its directory is truncated at entry ${i} of ${count}`);
     const [name, extra, comment] = [28, 30, 32].map((offset) =>
       bytes.readUInt16LE(at + offset),
     ) as [number, number, number];
     const next = at + ENTRY + name + extra + comment;
-    if (next > size) throw malformed(what, `its directory breaks off at entry ${i} of ${count}`);
+    if (next > size) throw malformed(what, `its directory is truncated at entry ${i} of ${count}`);
     const called = bytes.subarray(at + ENTRY, at + ENTRY + name);
     const more = bytes.subarray(at + ENTRY + name, at + ENTRY + name + extra);
     entries.push(entryOf(what, bytes.subarray(at, at + ENTRY), called, more, place));
@@ -163,7 +163,10 @@ function entryOf(
   }
   const deflated = method === 8;
   if (deflated ? size > packed * MAX_PER_BYTE : size !== packed)
-    throw malformed(whose, `it says that ${packed} bytes in the file are ${size}, which cannot be`);
+    throw malformed(
+      whose,
+      `it claims that ${packed} packed bytes become ${size}, which is impossible`,
+    );
   return { name, called, deflated, sum: fixed.readUInt32LE(16), packed, size, place, limit };
 }
 
@@ -200,7 +203,7 @@ function apart(what: string, entries: readonly ZipEntry[]): ZipEntry[] {
   let limit = entries[0]?.limit ?? 0;
   for (const entry of [...entries].sort((a, b) => b.place - a.place)) {
     if (entry.place + LOCAL + entry.called.length + entry.packed > limit)
-      throw malformed(what, `${describeValue(entry.name)} reaches into what comes behind it`);
+      throw malformed(what, `${describeValue(entry.name)} overlaps the entry after it`);
     limits.set(entry, limit);
     limit = entry.place;
   }
@@ -224,7 +227,7 @@ export async function* entryBytes(
     !local.subarray(LOCAL).equals(called) ||
     start + packed > limit
   )
-    throw malformed(what, 'its own header says something else than the directory');
+    throw malformed(what, 'its own header differs from the directory');
   let [count, sum] = [0, 0];
   const stored = pieces(file, start, packed);
   for await (const piece of deflated ? inflated(what, stored, packed) : stored) {
@@ -236,10 +239,10 @@ export async function* entryBytes(
   if (count !== size)
     throw malformed(
       what,
-      `it has ${count > size ? 'more' : 'fewer'} bytes than the ${size} it says`,
+      `it has ${count > size ? 'more' : 'fewer'} bytes than the declared ${size}`,
     );
   if (sum !== entry.sum)
-    throw malformed(what, 'its CRC-32 is another one: the bytes are not those that were written');
+    throw malformed(what, 'its CRC-32 differs: the bytes were changed after they were written');
 }
 
 async function* pieces(
@@ -273,5 +276,5 @@ async function* inflated(
     if (!`${(error as NodeJS.ErrnoException).code}`.startsWith('Z_')) throw error;
     throw malformed(what, `its deflated bytes are damaged: ${(error as Error).message}`);
   }
-  if (inflate.bytesWritten !== size) throw malformed(what, 'its deflated bytes end before it does');
+  if (inflate.bytesWritten !== size) throw malformed(what, 'its deflated bytes end too early');
 }

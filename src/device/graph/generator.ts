@@ -96,7 +96,7 @@ export class DeviceGenerator implements Disposable {
     this.#checkOpen();
     checkStream('a generator', stream);
     if (!(out instanceof Tensor))
-      throw typeError(`random numbers need a tensor to go to, got ${describeValue(out)}`);
+      throw typeError(`out must be a tensor for the random numbers, got ${describeValue(out)}`);
     if (out.dtype !== 'float32' || !out.contiguous)
       throw typeError(
         `random numbers need a contiguous float32 tensor, got ${out.dtype} with strides [${out.strides}]`,

@@ -153,7 +153,7 @@ function enterCapture(device: Device, pool: number): number {
     const handle = answered(nativeGraphs().enterCapture(device.handle, pool, sliceOf(deadline)));
     if (handle !== 0) return handle;
     if (deadline.left > 0) continue;
-    const why = 'is in use by another thread: try again when it has finished';
+    const why = 'is in use by another thread; try again later';
     throw stateError('BUSY', `the shared capture stream of ${device.name} ${why}`);
   }
 }

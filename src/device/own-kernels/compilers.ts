@@ -209,7 +209,7 @@ export async function compileWith(
 ): Promise<string> {
   const tools = await firstOf(format.tools());
   if (tools === null)
-    throw unavailableError(`${source.file} cannot be compiled here: install ${format.missing}`);
+    throw unavailableError(`${source.file} cannot be compiled; install ${format.missing}`);
   const text = format.source(source, kernels);
   const reported = (await Promise.all(tools.map(versionOf))).join('\n');
   const parts = ['kernel.hpp', 'library.h', 'library.hpp'].map((file) =>

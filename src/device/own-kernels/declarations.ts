@@ -94,15 +94,15 @@ export function checkDeclarations(
 ): Declared[] {
   if (typeof kernels !== 'object' || kernels === null || Array.isArray(kernels))
     throw typeError(
-      `loadKernels: kernels are declared by name, { saxpy: { tensors: […] } }, got ${describeValue(kernels)}`,
+      `loadKernels: kernels must be declared by name, such as { saxpy: { tensors: […] } }, got ${describeValue(kernels)}`,
     );
   const names = Object.keys(kernels);
-  if (names.length === 0) throw rangeError('loadKernels: no kernel is declared');
+  if (names.length === 0) throw rangeError('loadKernels: declare at least one kernel, got none');
   if (names.length > MAX.kernels)
     throw rangeError(`loadKernels: at most ${MAX.kernels} kernels, got ${names.length}`);
   return names.map((name) => {
     if (!/^[A-Za-z_]\w*$/.test(name))
-      throw typeError(`loadKernels: ${describeValue(name)} is no name of a C function`);
+      throw typeError(`loadKernels: ${describeValue(name)} is not the name of a C function`);
     const what = `loadKernels: kernel '${name}'`;
     const declared = kernels[name] as KernelDeclaration;
     checkKeys(what, declared, KEYS);

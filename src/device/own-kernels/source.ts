@@ -41,7 +41,7 @@ export async function readSource(name: string, source: string | URL): Promise<Ke
   if (typeof source === 'string') return { text: source, file: `${name}.gk` };
   if (!(source instanceof URL) || source.protocol !== 'file:')
     throw typeError(
-      `loadKernels: source is a text, or a file's URL such as new URL('my.gk', import.meta.url), got ${describeValue(source)}`,
+      `loadKernels: source must be a text, or a file's URL such as new URL('my.gk', import.meta.url), got ${describeValue(source)}`,
     );
   const file = fileURLToPath(source);
   try {

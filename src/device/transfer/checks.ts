@@ -13,7 +13,7 @@ export function checkHostSlots(slots: readonly Uint8Array[], depth: number): voi
   for (const [i, view] of slots.entries()) {
     if (!(view instanceof Uint8Array))
       throw typeError(`host slot ${i} must be a Uint8Array, got ${typeof view}`);
-    if (!isShared(view.buffer)) throw typeError(`host slot ${i} must lie in a SharedArrayBuffer`);
+    if (!isShared(view.buffer)) throw typeError(`host slot ${i} must be in a SharedArrayBuffer`);
     if (view.length === 0) throw rangeError(`host slot ${i} is empty`);
   }
 }

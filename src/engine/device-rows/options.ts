@@ -71,7 +71,7 @@ export function checkRing(
   const places = checkCount('deviceRing.capacity', options.capacity ?? buffer.capacity, 2);
   if (places > buffer.capacity)
     throw rangeError(
-      `deviceRing.capacity must be at most the buffer's ${buffer.capacity} rows, got ${places}: rows come from there`,
+      `deviceRing.capacity must be at most the buffer's ${buffer.capacity} rows, got ${places}`,
     );
   const chunkBytes = checkCount(
     'deviceRing.chunkBytes',
@@ -110,7 +110,7 @@ export function checkStepsOptions(options: DeviceRingOptions = {}): void {
   for (const name of ['capacity', 'guard', 'chunkBytes'] as const)
     if (options[name] !== undefined)
       throw rangeError(
-        `deviceRing.${name} is about rows of a ReplayBuffer: every place of a TrajectoryBuffer is kept`,
+        `deviceRing.${name} applies to a ReplayBuffer only: the device keeps every place of a TrajectoryBuffer`,
       );
   checkShare(options);
 }
@@ -122,7 +122,7 @@ function tooLarge(
 ): string | null {
   const { free } = device.memoryInfo();
   if (ringBytes + batchBytes <= headroom * free) return null;
-  return `${places} rows of ${stride} bytes take ${ringBytes} and a batch ${batchBytes}; ${device.name} has ${free} free, of which ${headroom * 100} % may be taken`;
+  return `${places} rows of ${stride} bytes take ${ringBytes} and a batch ${batchBytes}; ${device.name} has ${free} free, and may give ${headroom * 100} % of it`;
 }
 
 export interface RowsChoice {
@@ -151,15 +151,15 @@ export function chooseRows(
     return { location: 'device', reason: 'as asked' };
   }
   if (device.family === 'host')
-    return { location: 'host', reason: 'the processor reaches the rows where they are' };
+    return { location: 'host', reason: 'the CPU device reads the rows in place' };
   if (device.family === 'xpu')
     return {
       location: 'host',
-      reason: `${device.name} may share the processor's memory: ask for rows: 'device' where it has its own`,
+      reason: `${device.name} may share the CPU's memory; give rows: 'device' if it has its own`,
     };
   if (none !== null) return { location: 'host', reason: none };
   return {
     location: 'device',
-    reason: 'each row crosses to the device once instead of each time that it is drawn',
+    reason: 'each row is copied to the device once instead of at each sample',
   };
 }

@@ -35,15 +35,15 @@ export function checkAgreed(all: Uint8Array): void {
   for (const [process, [protocol, what, hash]] of records.entries()) {
     if (protocol !== first![0])
       throw typeError(
-        `process ${process} runs another version of Hotslot than process 0: install the same one everywhere`,
+        `process ${process} runs another version of Hotslot than process 0; install one version everywhere`,
       );
     if (what !== first![1])
       throw typeError(
-        `process ${process} begins ${what} where process 0 begins ${first![1]}: every process does the same, in one order`,
+        `process ${process} begins ${what} where process 0 begins ${first![1]}; every process must do the same in the same order`,
       );
     if (hash !== first![2])
       throw typeError(
-        `process ${process} begins ${what} with other options than process 0: they are the same everywhere`,
+        `process ${process} begins ${what} with other options than process 0; options must be equal in all processes`,
       );
   }
 }

@@ -43,7 +43,7 @@ const texts: ExchangeTexts = {
   closed: 'left',
   failed: 'left',
   sent: 'told',
-  next: 'close every rank, and join a new group from a checkpoint or from what rank 0 has',
+  next: 'close every rank, and join a new group with parameters from a checkpoint or of rank 0',
 };
 
 interface Means {

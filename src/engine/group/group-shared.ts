@@ -106,7 +106,7 @@ export function routeOf(ranks: number, reader: number, sender: number): number {
 
 export function checkGroup(what: string, shared: SharedLearnerGroup): void {
   for (const place of [shared?.data, shared?.words])
-    checkShared(KIND, shared, place?.memory, `${what} takes what shareLearnerGroup() returned`);
+    checkShared(KIND, shared, place?.memory, `${what} takes the result of shareLearnerGroup()`);
 }
 
 export function groupControlWords({

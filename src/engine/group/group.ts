@@ -152,7 +152,7 @@ export class LearnerGroup implements Disposable {
       Object.values(state).some((each) => !ArrayBuffer.isView(each?.data))
     )
       throw typeError(
-        `broadcast takes what a learner's state() gives, got ${describeValue(state)}`,
+        `broadcast takes the result of a learner's state(), got ${describeValue(state)}`,
       );
     const entries = Object.entries(state);
     const bytes = entries.map(
@@ -197,7 +197,7 @@ export class LearnerGroup implements Disposable {
         `this group averages ${this.parameters} parameters at most, got ${values.length}`,
       );
     // Memory that was transferred away, or shrank, has none.
-    if (values.length === 0) throw rangeError('average takes one parameter at least, got none');
+    if (values.length === 0) throw rangeError('average takes at least one parameter, got none');
     await this.#exchange(Purpose.average, values, options.signal, () =>
       this.#inside.average(values),
     );
@@ -271,7 +271,7 @@ export class LearnerGroup implements Disposable {
     if (inside.underWay)
       throw stateError(
         'BUSY',
-        `exchange ${inside.exchange} of rank ${this.rank} is under way: one after the other`,
+        `exchange ${inside.exchange} of rank ${this.rank} is under way; await it first`,
       );
     let sent = false;
     try {

@@ -59,13 +59,13 @@ export function checkLetters(
       letter[Letter.every] !== mine[Letter.every]
     )
       throw typeError(
-        `rank ${other} ${inText(letter)} where rank ${rank} ${inText(mine)}: learners of a group do the same, in one order`,
+        `rank ${other} ${inText(letter)} where rank ${rank} ${inText(mine)}; learners of a group must do the same in the same order`,
       );
     const [there, here] = [letter[Letter.sum] as number, mine[Letter.sum] as number];
     if (!Number.isNaN(there) && !Number.isNaN(here) && there !== here)
       throw stateError(
         'CLOSED',
-        `the mean before exchange ${exchange} was not the same for rank ${other} as for rank ${rank}: what one of them was told, or has on its device, changed on the way`,
+        `the mean before exchange ${exchange} was not the same for rank ${other} as for rank ${rank}; a message or a parameter on a device was changed in between`,
       );
   }
 }

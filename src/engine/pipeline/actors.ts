@@ -86,6 +86,6 @@ export function actorsBy(given: ActorMaker): void {
 }
 export function actorMaker(): ActorMaker {
   if (maker === null)
-    throw new Error('import src/assembly.ts before a pipeline is opened: it brings the actors');
+    throw new Error('import src/assembly.ts before a pipeline is opened; it registers the actors');
   return maker;
 }

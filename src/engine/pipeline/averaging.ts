@@ -63,7 +63,7 @@ export function checkAveraging(
   device: string,
 ): { parameters: readonly Tensor<'float32'>[]; every: number } | null {
   if (sync === undefined) {
-    if (parameters !== undefined) throw typeError("parameters are for sync: 'parameters'");
+    if (parameters !== undefined) throw typeError("the option parameters needs sync: 'parameters'");
     if (group !== null)
       throw stateError(
         'CAPTURE',

@@ -75,7 +75,7 @@ export function checkCapture(
   const { scalars = [], weights, publishNonFinite = false } = options;
   checkFlag('publishNonFinite', publishNonFinite);
   if (publishNonFinite && weights === undefined)
-    throw rangeError('publishNonFinite is about weights, and capture was given none');
+    throw rangeError('publishNonFinite needs the option weights');
   if (!Array.isArray(scalars))
     throw typeError(
       `scalars must be an array of names, such as ['loss'], got ${describeValue(scalars)}`,
@@ -150,7 +150,7 @@ export function captureSlots(
       if (nodes >= 0 && nodeCount !== nodes) {
         throw stateError(
           'CAPTURE',
-          `the capture enqueued ${nodes} operations for slot 0 and ${nodeCount} for slot ${slot}: it must do the same for every slot`,
+          `the capture enqueued ${nodes} operations for slot 0 and ${nodeCount} for slot ${slot}; the function must enqueue the same for every slot`,
         );
       }
       nodes = nodeCount;

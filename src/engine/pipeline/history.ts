@@ -175,14 +175,14 @@ export class History {
       this.#warned.scalars = true;
       const name = this.#scalarNames[firstNonFiniteScalar.scalar];
       this.warn(
-        `tick ${firstNonFiniteScalar.tick}: the learner's '${name}' is NaN or infinite; what it learns from here on is worth nothing: firstNonFinite() finds the launch`,
+        `tick ${firstNonFiniteScalar.tick}: the learner's '${name}' is NaN or infinite; its results are invalid from here on; firstNonFinite() finds the launch`,
       );
     }
     if (firstNonFiniteWeight && !this.#warned.weights) {
       this.#warned.weights = true;
       const then = mayPublish
-        ? 'they were published, as asked'
-        : 'they are not published, nor is what comes after them';
+        ? 'they were published, as publishNonFinite requests'
+        : 'they are not published, nor are later ones';
       this.warn(
         `tick ${firstNonFiniteWeight.tick}: weight ${firstNonFiniteWeight.place} is NaN or infinite; ${then}`,
       );

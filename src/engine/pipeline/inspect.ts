@@ -107,7 +107,7 @@ function controlWords(gate: Gate, source: BatchSource, rows: DeviceRows | null):
         ? source.waitingFor()
         : `rows: ${source.buffer.ptr} added, ${rows.statistics.ingestedRows} copied to the device`;
     case Gate.nothingAsked:
-      return 'somebody to ask for a tick';
+      return 'a request for a tick';
     case Gate.paused:
       return 'the next run';
   }

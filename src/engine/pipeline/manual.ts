@@ -105,18 +105,18 @@ export class ManualTicks {
     if (this.#pending) {
       throw stateError(
         'TICK',
-        `tick ${tickId} cannot start while tick ${this.#pending.tick} is pending: sample that one first`,
+        `tick ${tickId} cannot start while tick ${this.#pending.tick} is pending; sample tick ${this.#pending.tick} first`,
       );
     }
     if (this.#hot?.tick === tickId)
       throw stateError(
         'TICK',
-        `tick ${tickId} is hot already: sample it, or go on to a later tick`,
+        `tick ${tickId} is ready already; sample it, or request a later tick`,
       );
     if (tickId <= this.#last)
       throw stateError(
         'TICK',
-        `tick ${tickId} is over (the last one was ${this.#last}): ticks only go up`,
+        `tick ${tickId} is over (the last one was ${this.#last}); give a higher tick`,
       );
     const ring = this.#ring;
     const slot = ring.nextSlotFor(SlotState.Free);
@@ -178,7 +178,7 @@ export class ManualTicks {
     if (this.#retained)
       throw stateError(
         'RUNNING',
-        `tick ${this.#retained.tick} was prepared when it was saved: sample it before ${what}`,
+        `tick ${this.#retained.tick} was prepared when the checkpoint was saved; sample it before ${what}`,
       );
   }
 
@@ -188,7 +188,7 @@ export class ManualTicks {
     if (!hot || hot.tick === tickId) return;
     throw stateError(
       'TICK',
-      `tick ${tickId} cannot be sampled while tick ${hot.tick} is hot: call afterTick() first`,
+      `tick ${tickId} cannot be sampled while tick ${hot.tick} is on the device; call afterTick() first`,
     );
   }
 

@@ -207,10 +207,10 @@ const known = [
 /** Says why rows cannot live on a device, whatever device it is, and is empty if they can. */
 function noRingOf(buffer: ReplayBuffer | TrajectoryBuffer, transfer: TransferChoice): string {
   if (buffer instanceof ReplayBuffer && buffer.capacity < 2)
-    return 'a buffer of one row has none to guard';
+    return 'guard needs a buffer of at least two rows';
   return transfer === 'immediate' || transfer === 'auto'
     ? ''
-    : `transfer: '${transfer}' is about batches that are packed on the host`;
+    : `transfer: '${transfer}' applies to batches that are packed on the host`;
 }
 
 export function checkOptions(options: PipelineOptions | TrajectoryPipelineOptions): CheckedOptions {
@@ -245,7 +245,7 @@ export function checkOptions(options: PipelineOptions | TrajectoryPipelineOption
   const rows = checkRows(options.rows);
   if (options.deviceRing !== undefined && rows === 'host')
     throw rangeError(
-      "deviceRing is about rows: 'device' or 'auto', and this pipeline's live on the host",
+      "deviceRing needs rows: 'device' or 'auto'; this pipeline keeps its rows on the host",
     );
   if (options.deviceRing !== undefined) checkKeys('deviceRing', options.deviceRing, RING_OPTIONS);
   const transfer = checkTransfer(options.transfer ?? 'auto');

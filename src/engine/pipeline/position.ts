@@ -127,7 +127,7 @@ export class Positions {
     if (this.#parts.ring.next > 0 || this.#manual.lastTick >= 0)
       throw stateError(
         'BUSY',
-        `the pipeline has run ${this.#parts.ring.next} ticks: restore into one that was just opened`,
+        `the pipeline has run ${this.#parts.ring.next} ticks; restore into a pipeline that was just opened`,
       );
   }
 

@@ -378,10 +378,7 @@ export class ReplayPipeline<F extends Fields = Fields, S extends string = string
   #checkNotRunning(): void {
     this.#parts.checkRunning();
     if (this.#control.running)
-      throw stateError(
-        'RUNNING',
-        'the pipeline runs by itself: wait for run() to end, or abort it',
-      );
+      throw stateError('RUNNING', 'run() is using the pipeline; await run(), or abort it');
   }
   #checkFree(what: string): void {
     this.#checkNotRunning();

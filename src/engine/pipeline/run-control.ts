@@ -146,7 +146,7 @@ export class RunControl {
   /** For callers that block: throws during a save, unless a batch is hot. */
   refuse(): void {
     if (this.standing && this.#manual.hot === null)
-      throw stateError('BUSY', 'the pipeline is being saved: await that first');
+      throw stateError('BUSY', 'a checkpoint is being saved; await save() first');
   }
 
   /**
@@ -158,7 +158,7 @@ export class RunControl {
     if (hot)
       throw stateError(
         'TICK',
-        `tick ${hot.tick} is hot: save between afterTick() and the next sample`,
+        `tick ${hot.tick} is on the device; save between afterTick() and the next sample`,
       );
   }
 

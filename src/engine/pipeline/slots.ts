@@ -119,7 +119,7 @@ export class Slots extends Owner {
     const { free } = this.device.memoryInfo();
     if (2 * total > free) {
       throw rangeError(
-        `${depth} slots of ${source.rows} rows × ${batchBytes / source.rows} bytes ask for ${2 * total} bytes in all, ${free} are free: use fewer slots or rows`,
+        `${depth} slots of ${source.rows} rows × ${batchBytes / source.rows} bytes need ${2 * total} bytes, and ${free} are free; use fewer slots or rows`,
         'ERR_HOTSLOT_MEMORY',
       );
     }

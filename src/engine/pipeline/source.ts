@@ -156,9 +156,7 @@ export class BatchSource {
     if (buffer instanceof ReplayBuffer) {
       for (const [name, value] of Object.entries({ view, sampler }))
         if (value !== undefined)
-          throw rangeError(
-            `${name} belongs to a TrajectoryBuffer; this buffer's rows are whole and drawn uniformly`,
-          );
+          throw rangeError(`${name} needs a TrajectoryBuffer; a ReplayBuffer is sampled uniformly`);
       const { fields, rowBytes } = buffer.layout;
       this.bells = internalsOfBuffer(buffer).bells;
       this.names = Object.keys(fields);
@@ -223,7 +221,7 @@ export class BatchSource {
     const { gathered, made, freshAt, most } = layout;
     const bytes = mirrorBytes(places);
     const { memory, offset } = allocateShared(
-      `what is known of ${places} places on the device`,
+      `the notes of ${places} places on the device`,
       bytes,
       64,
     );
@@ -292,7 +290,7 @@ export class BatchSource {
     checkBeta(beta);
     if (!this.prioritized)
       throw rangeError(
-        'setBeta() is for importance weights: open the pipeline with a prioritized sampler',
+        'setBeta() needs importance weights; open the pipeline with a prioritized sampler',
       );
     ring.setBeta(beta);
   }
@@ -300,12 +298,12 @@ export class BatchSource {
   /** Says in words what the next batch waits for when nothing can be drawn. */
   waitingFor(): string {
     const { ptr } = this.buffer;
-    if (this.#view === null) return `rows: ${ptr} were ever added`;
+    if (this.#view === null) return `rows: ${ptr} were added so far`;
     const buffer = this.buffer as TrajectoryBuffer;
     const drawable = buffer.drawable(this.#view);
     if (drawable > 0 && this.#sampler)
       return `priorities: those of all ${drawable} drawable steps are zero`;
-    return `steps: ${drawable} of ${buffer.size} in ${buffer.lanes} lanes are drawable by the view (${ptr} were ever added)`;
+    return `steps: ${drawable} of ${buffer.size} in ${buffer.lanes} lanes are drawable by the view (${ptr} were added so far)`;
   }
 
   /** Throws if a manual tick could never be had without more steps. */
@@ -313,7 +311,7 @@ export class BatchSource {
     if (minPtr > 0 || this.buffer.size > 0) return;
     throw stateError(
       'EMPTY',
-      'the replay buffer is empty: add rows first, or ask for a minSnapshotPtr of at least 1 to wait for them',
+      'the replay buffer is empty: add rows first, or give minSnapshotPtr: 1 to wait for them',
     );
   }
 }

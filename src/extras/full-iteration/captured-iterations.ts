@@ -75,7 +75,8 @@ export class CapturedIterations extends Owner {
   checkRoom(stage: Stage, why: string): void {
     const captured = this.#iterations[stage].filter(({ exec }) => exec).length;
     if (captured < this.#mostGraphs) return;
-    const bound = this.#mostGraphs === 1 ? '' : ` (${captured} graphs are kept, the most allowed)`;
+    const bound =
+      this.#mostGraphs === 1 ? '' : ` (${captured} graphs are kept, which is the maximum)`;
     throw rangeError(
       `${stage} changed after its graph was captured: ${why}${bound}; keep iterations alike, call resetGraph('${stage}'), or raise maxGraphs`,
     );

@@ -170,7 +170,7 @@ export class FullGraphWrapper<Model = unknown, Result = unknown> extends Owner {
   /** Forgets graph, result and counter of a stage, or of both, and keeps the static buffers. */
   resetGraph(stage?: Stage): void {
     if (this.#running)
-      throw stateError('RUNNING', 'an iteration is under way: reset the wrapper after it');
+      throw stateError('RUNNING', 'an iteration is under way; reset the wrapper after it');
     for (const each of stage === undefined ? stages : [checkStage(stage)]) {
       for (const kept of this.#captured.of(each)) kept.reset();
       this.#counts[each] = 0;
@@ -180,7 +180,7 @@ export class FullGraphWrapper<Model = unknown, Result = unknown> extends Owner {
 
   override close(): void {
     if (this.#running)
-      throw stateError('RUNNING', 'an iteration is under way: close the wrapper after it');
+      throw stateError('RUNNING', 'an iteration is under way; close the wrapper after it');
     super.close();
   }
 

@@ -40,7 +40,7 @@ export function checkIteration(args: readonly unknown[]): IterationOptions {
     );
   for (const key of Object.keys(options))
     if (!names.includes(key as (typeof names)[number]))
-      throw typeError(`${needs}; there is no '${key}'`);
+      throw typeError(`${needs}; '${key}' is unknown`);
   for (const key of names) if (!(key in options)) throw typeError(`${needs}; '${key}' is missing`);
   const { numMicrobatches, seqLength, forwardOnly } = options as IterationOptions;
   checkCount('numMicrobatches', numMicrobatches);
@@ -60,7 +60,7 @@ export function iteratorsOf({
   const models = Array.isArray(model) ? model.length : 1;
   if (many.length !== models) {
     throw rangeError(
-      `${models} models need as many data iterators (null where one reads nothing), got ${many.length}`,
+      `${models} models need as many data iterators (null for a model that reads nothing), got ${many.length}`,
     );
   }
   return many.map((each, i) => {
@@ -84,7 +84,7 @@ export function nextOf(
   const next = iterator.next();
   if (typeof (next as { then?: unknown } | null)?.then === 'function')
     throw typeError(
-      `data iterator ${i} answers with promises: read ahead, and hand over what is there`,
+      `data iterator ${i} returns promises; read ahead, and pass an iterator of values`,
     );
   if (!next?.done) return next.value;
   throw rangeError(

@@ -157,9 +157,7 @@ function checkSource(from: Tensor, device: Device, path: string): void {
 /** Throws, before anything is overwritten, if one of the tensors cannot be. */
 export function checkFits(target: TensorStruct, src: TensorStruct, path = ''): void {
   if (Object.isFrozen(target))
-    throw typeError(
-      `${path || 'the target'} is frozen, as a tuple is: clone into an array or object that can change`,
-    );
+    throw typeError(`${path || 'the target'} is frozen; clone into an array or object that is not`);
   if (Array.isArray(target) !== Array.isArray(src))
     throw typeError(
       `${path || 'the source'} is ${Array.isArray(src) ? 'an array' : 'an object'}, the target is not`,
@@ -173,7 +171,7 @@ export function checkFits(target: TensorStruct, src: TensorStruct, path = ''): v
     const to = at(target, key);
     if (isTensorLike(from)) {
       if (!(to instanceof Tensor))
-        throw typeError(`${where} is a tensor of ${describe(from)}, the target has none there`);
+        throw typeError(`${where} is a tensor of ${describe(from)}, which the target lacks`);
       if (describe(to) !== describe(from))
         throw rangeError(
           `${where} is ${describe(from)}, the target's is ${describe(to)}: they must be alike`,
@@ -181,8 +179,7 @@ export function checkFits(target: TensorStruct, src: TensorStruct, path = ''): v
       to.checkOpen();
       if (from instanceof Tensor) checkSource(from, to.device, where);
     } else if (isStruct(from)) {
-      if (!isStruct(to))
-        throw typeError(`${where} is an array or object, the target has none there`);
+      if (!isStruct(to)) throw typeError(`${where} is an array or object, which the target lacks`);
       checkFits(to, from, where);
     }
   }

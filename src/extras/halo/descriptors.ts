@@ -43,7 +43,7 @@ export function components(
   if (!y) return x.map((each) => [each] as const);
   if (dtype !== 'float32' && dtype !== 'float64')
     throw typeError(
-      `the components of a vector are float32 or float64, for their signs turn; got ${dtype}`,
+      `the components of a vector must be float32 or float64, because turning changes their signs; got ${dtype}`,
     );
   return x.map((each, i) => {
     const other = y[i] as HaloExchangeSpec;

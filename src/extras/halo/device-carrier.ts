@@ -146,7 +146,7 @@ export class DeviceHaloCarrier implements HaloCarrier {
     if (caller.capturing || nativeGraphs().threadCaptures())
       throw stateError(
         'CAPTURE',
-        "a halo exchange is the host's work too: it cannot be part of a capture",
+        'a halo exchange needs work on the host, so a capture cannot contain it',
       );
   }
   unpack(

@@ -127,7 +127,7 @@ function walk(
   const { maxRank } = nativeHalos().layout;
   if (runs.length > maxRank)
     throw rangeError(
-      `a part of [${dims}] has ${runs.length} dimensions that lie apart, at most ${maxRank} can be moved`,
+      `a part of [${dims}] has ${runs.length} dimensions that are not contiguous; at most ${maxRank} can be moved`,
     );
   return { base, extents: runs.map(({ extent }) => extent), steps: runs.map(({ step }) => step) };
 }

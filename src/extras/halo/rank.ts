@@ -108,7 +108,7 @@ export class HaloRank extends ExchangeMember {
     if (this.#underWay)
       throw stateError(
         'BUSY',
-        `${this.where()} is under way: wait() for it before the next start()`,
+        `${this.where()} is under way; wait() for it before the next start()`,
       );
     for (const [k, { outgoing }] of this.#routes.entries()) {
       // Exchange-2
@@ -221,7 +221,7 @@ export class HaloRank extends ExchangeMember {
     if (this.#closed) throw closedError(`this HaloUpdater of rank ${this.rank}`);
     // The reason may have been lost with the thread that was writing it.
     if (this.#hasLeft && !this.words.failed)
-      throw stateError('CLOSED', `rank ${this.rank} has failed: close it`);
+      throw stateError('CLOSED', `rank ${this.rank} has failed; close it`);
   }
   /**
    * Throws if a wait would never end, because it waits for a rank of this thread that has not
@@ -247,7 +247,7 @@ export class HaloRank extends ExchangeMember {
     this.#check();
     throw stateError(
       'EMPTY',
-      `rank ${this.rank} has no exchange under way: start() one before wait()`,
+      `rank ${this.rank} has no exchange under way; start() one before wait()`,
     );
   }
 }

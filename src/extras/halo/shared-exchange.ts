@@ -118,7 +118,7 @@ export function layOutExchange(
       const length = arriving.flat().reduce((sum, spec) => sum + spec.unpackSize, 0);
       if (length === 0)
         throw rangeError(
-          `over edge ${neighbor.edge} of rank ${rank} no element would go: exchange at least one point`,
+          `over edge ${neighbor.edge} of rank ${rank} no element would be sent; exchange at least one point`,
         );
       const stride = roundUp(length * dtypes[dtype].bytes, STRIDE);
       buffers.push(Object.freeze({ rank, edge: neighbor.edge, length, byteOffset: bytes, stride }));
@@ -166,7 +166,7 @@ function checkCrossed(rank: number, edge: Edge, [x, y]: ReturnType<typeof exchan
 /** Throws a TypeError unless shareHaloExchange() made it, in this thread or another. */
 export function checkExchange(what: string, shared: SharedHaloExchange): void {
   for (const place of [shared?.data, shared?.words])
-    checkShared(KIND, shared, place?.memory, `${what} takes what shareHaloExchange() returned`);
+    checkShared(KIND, shared, place?.memory, `${what} takes the result of shareHaloExchange()`);
 }
 
 export function wordsOf({

@@ -211,7 +211,7 @@ function ranges(
         number,
       ];
       if (!(start >= 0 && start <= stop && stop <= n))
-        throw rangeError(`${what} of '${name}': [${range}] is no range of a dimension of ${n}`);
+        throw rangeError(`${what} of '${name}': [${range}] is not a range of a dimension of ${n}`);
       return Object.freeze([start, stop] as const);
     }),
   );

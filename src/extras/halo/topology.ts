@@ -88,7 +88,7 @@ export function cubedSphereTopology(options: CubedSphereTopologyOptions = {}): H
   const [columns, rows] = checkLayout(options.layout ?? [1, 1]);
   if (columns !== rows)
     throw rangeError(
-      `the layout of a cube's faces is square, got [${columns}, ${rows}]: turned faces would join ${columns} ranks to ${rows}`,
+      `the layout of a cube's faces is square, got [${columns}, ${rows}], because turned faces join columns to rows`,
     );
   return topology(cubeFaces.length, [columns, rows], crossedEdges(options.corners), (place, step) =>
     overCube(place, step, columns),

@@ -130,7 +130,7 @@ export abstract class HaloDataTransformer implements Disposable {
 
   protected checkReady(what: string): void {
     if (this.#finalized)
-      throw stateError('CLOSED', `${what} after finalize(): get another transformer`);
+      throw stateError('CLOSED', `${what} was called after finalize(); get another transformer`);
   }
 
   /** Returns all arrays in the moves' order, each checked against its specification. */
@@ -312,8 +312,7 @@ export class HaloDataTransformerDevice extends HaloDataTransformer {
     this.checkReady(what);
     const { currentStream } = this.#device;
     if (currentStream.capturing) {
-      if (!captured)
-        throw stateError('CAPTURE', `${what}: nothing can be waited for inside a capture`);
+      if (!captured) throw stateError('CAPTURE', `${what}: a capture cannot contain a wait`);
       this.#checkJoined();
     } else {
       this.#stream.record(this.#mark);
@@ -329,10 +328,7 @@ export class HaloDataTransformerDevice extends HaloDataTransformer {
   #checkJoined(): void {
     if (!this.#loose) return;
     const next = 'call join() after the last asyncPack or asyncUnpack before a capture';
-    throw stateError(
-      'CAPTURE',
-      `no stream waits for what this transformer was given before the capture: ${next}`,
-    );
+    throw stateError('CAPTURE', `work enqueued before the capture has not been joined: ${next}`);
   }
 
   #run(

@@ -194,10 +194,7 @@ export class HaloUpdater implements Disposable {
   #checkUnderWay(): void {
     this.#inside.checkUnderWay();
     if (this.#waiting)
-      throw stateError(
-        'BUSY',
-        `${this.#inside.where()} is waited for already: one wait() at a time`,
-      );
+      throw stateError('BUSY', `${this.#inside.where()} has a wait() already; await that one`);
   }
 }
 

@@ -22,7 +22,7 @@ export function denseCopy(x: Tensor, device: Device, stream: Stream): Tensor {
   if (!rowsDense || [row * bytes, step * bytes, x.byteOffset].some((n) => n % 4 !== 0)) {
     const got = `${x.dtype} [${x.shape}] with strides [${x.strides}] at byte ${x.byteOffset}`;
     throw typeError(
-      `dense rows at one distance, in whole words of 4 bytes, can be moved; got ${got}: make it dense first`,
+      `dense rows at one distance, in whole words of 4 bytes, can be moved; got ${got}; make it dense first`,
     );
   }
   const out = device.allocate({ shape: x.shape, dtype: x.dtype, zeroed: false });

@@ -99,10 +99,10 @@ export class Chain extends NamedLinop {
     this.linops = [...linops];
     linops.slice(1).forEach((after, i) => {
       const before = linops[i] as NamedLinop;
-      const join = `Chain: ${before} goes before ${after}, but`;
+      const join = `Chain: ${before} is before ${after}, but`;
       if (before.oshape && after.ishape && named(before.oshape) !== named(after.ishape))
         throw typeError(
-          `${join} it gives ${named(before.oshape)}, and ${named(after.ishape)} is taken`,
+          `${join} its output is ${named(before.oshape)}, and the next input is ${named(after.ishape)}`,
         );
       if (before.odevice !== null && after.idevice !== null && before.odevice !== after.idevice)
         throw typeError(
@@ -129,7 +129,7 @@ export class Chain extends NamedLinop {
     if (first.takesStart) return this.#run(0, x, x, options);
     if (options.startEvent) {
       if (!(x instanceof Tensor))
-        throw typeError(`${this}: the input is on cpu, where no startEvent is waited for`);
+        throw typeError(`${this}: the input is on cpu, and cpu tensors ignore startEvent`);
       x.device.currentStream.wait(options.startEvent);
     }
     return this.#run(0, x, x);

@@ -120,7 +120,7 @@ export class ToDevice extends NamedLinop implements Disposable {
       checkKeys(`split: '${name}'`, part, ['start', 'stop']);
       const { start, stop } = part;
       if (this.ishape && !this.ishape.includes(name))
-        throw rangeError(`split: there is no dimension '${name}' in ${named(this.ishape)}`);
+        throw rangeError(`split: dimension '${name}' is missing in ${named(this.ishape)}`);
       checkCount(
         `split: stop of '${name}'`,
         stop,
@@ -175,7 +175,7 @@ export class ToDevice extends NamedLinop implements Disposable {
     if (startEvent !== undefined && typeof startEvent?.handle !== 'number')
       throw typeError(`${this}: startEvent must be an event, got ${describeValue(startEvent)}`);
     if (startEvent && this.ispec.device === 'cpu')
-      throw typeError(`${this}: the input is on cpu, where no startEvent is waited for`);
+      throw typeError(`${this}: the input is on cpu, and cpu tensors ignore startEvent`);
     return checkOperand(this, x);
   }
 }

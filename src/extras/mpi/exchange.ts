@@ -72,7 +72,7 @@ export function haloElsewhere(
     const each = ranks / processes;
     if (!Number.isInteger(each))
       throw rangeError(
-        `${ranks} ranks cannot be shared out evenly among ${processes} processes: start as many, or a divisor of it`,
+        `${ranks} ranks cannot be divided evenly among ${processes} processes; start as many processes, or a divisor`,
       );
     return Object.freeze({
       process: Object.freeze(Array.from({ length: ranks }, (_, rank) => Math.floor(rank / each))),
@@ -88,7 +88,7 @@ export function haloElsewhere(
   const widest = Math.max(0, ...buffers.map(({ bytes }) => bytes));
   if (widest > MAX_BYTES)
     throw rangeError(
-      `between processes ${MAX_BYTES} bytes go over an edge at most, ${widest} were asked for`,
+      `between processes ${MAX_BYTES} bytes per edge at most, ${widest} were requested`,
     );
   const { data, elsewhere } = shared;
   const laid = {

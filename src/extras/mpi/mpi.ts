@@ -39,7 +39,7 @@ export async function openMpi(options: OpenMpiOptions = {}): Promise<MpiProcess>
   const { rank, size, name } = await inside.opened;
   // A library that finds no launcher of its kind reports one process.
   if (size !== launcher.size) {
-    const text = `${launcher.name} started ${launcher.size} processes, and ${name} says there ${size === 1 ? 'is' : 'are'} ${size}`;
+    const text = `${launcher.name} started ${launcher.size} processes, but ${name} counts ${size}`;
     await inside.close();
     throw unavailableError(
       `${text}: it is another MPI's library; name the launcher's own by HOTSLOT_MPI`,

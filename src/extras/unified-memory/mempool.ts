@@ -96,7 +96,7 @@ export function createUnifiedMempool(device: Device | string): UnifiedMempool {
   compileAllocatorSync();
   const cause = compilationError();
   if (cause)
-    throw new UnifiedMemoryUnsupportedError(`there is no managed memory: ${cause.message}`, {
+    throw new UnifiedMemoryUnsupportedError(`managed memory is unavailable: ${cause.message}`, {
       cause,
     });
   // A device whose family failed the probe is not opened.

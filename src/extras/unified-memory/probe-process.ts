@@ -96,7 +96,7 @@ export function notStarted(failed: Error): Outcome {
 function timedOut(timeoutMs: number, stdout: string): Outcome {
   const error = new UnifiedMemoryCompileTimeoutError(
     `the probe of managed memory was ended after ${timeoutMs} ms, ${where(stdout)}; a driver may hang there: ` +
-      `${leaveOut(stdout)}a longer timeoutMs helps where it is only slow`,
+      `${leaveOut(stdout)}if it is only slow, give a longer timeoutMs`,
   );
   return { error, reasons: {} };
 }
@@ -154,7 +154,7 @@ function where(stdout: string): string {
   if (device) return `while it tried managed memory on ${device}`;
   if (Object.keys(reasons).length === 0) return 'before the devices were listed';
   const missing = silent(reasons);
-  return missing === '' ? 'when all was said' : `without a word of ${missing}`;
+  return missing === '' ? 'after all checks' : `without a result for ${missing}`;
 }
 
 /** Variables that keep a family's driver from being opened. The host device has none. */

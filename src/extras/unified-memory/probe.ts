@@ -38,11 +38,11 @@ async function wrong(name: string): Promise<string | null> {
     const bad = (await tensor.toArray(stream)).findIndex((value) => value !== 7);
     return bad < 0
       ? null
-      : `managed memory of ${name} lost element ${bad} of what was written to it`;
+      : `managed memory of ${name} lost element ${bad} of the data written to it`;
   } catch (error) {
     // The parent's own context excludes every other process.
     if (error instanceof DeviceError && error.status === EXCLUSIVE)
-      return 'the GPU is in exclusive mode, so the process that tries managed memory cannot have it beside this one: nvidia-smi -c 0';
+      return 'the GPU is in exclusive mode, so a second process cannot test managed memory while this one uses the GPU; run nvidia-smi -c 0';
     return (error as Error).message;
   }
 }

@@ -242,7 +242,7 @@ export function optimizerOf(
     throw typeError(`${name} must be an object of Adam's options, got ${describeValue(given)}`);
   if (given?.maxGradNorm !== undefined && maxGradNorm !== undefined)
     throw rangeError(
-      `${name} has a maxGradNorm (${given.maxGradNorm}) beside the learner's (${maxGradNorm})`,
+      `${name} has a maxGradNorm (${given.maxGradNorm}) in addition to the learner's (${maxGradNorm}); give one of them`,
     );
   return { ...(maxGradNorm !== undefined && { maxGradNorm }), ...given };
 }

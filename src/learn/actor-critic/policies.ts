@@ -62,9 +62,7 @@ export abstract class ActorPolicy {
   static {
     greedyActor = (policy) => {
       if (!(#sampling in policy))
-        throw typeError(
-          `this is an object with a policy for its prototype, no policy: ${describeValue(policy)}`,
-        );
+        throw typeError(`this object only inherits from a policy: ${describeValue(policy)}`);
       if (!policy.#loaded) throw unloaded('encodeOnnx');
       const [box, meanClamp] = [policy.#sampling, policy.#meanClamp];
       return { vector: policy.#vector, clip: policy.#clip, box, meanClamp };

@@ -262,8 +262,8 @@ function refuse(options: object): void {
   if (typeof options !== 'object' || options === null) return;
   if ('nStep' in options)
     throw typeError(
-      "DqnLearner: there is no option 'nStep': gamma^nStep is wrong for a window that a time limit cut short. Give the batch `discounts`, gamma^k · (1 − terminated) of each row's k steps, in place of dones and truncated",
+      "DqnLearner: unknown option 'nStep': gamma^nStep is wrong for a window that a time limit cut short. Give the batch `discounts`, gamma^k · (1 − terminated) of each row's k steps, in place of dones and truncated",
     );
   if ('doubleDqn' in options)
-    throw typeError("DqnLearner: there is no option 'doubleDqn': it is called double now");
+    throw typeError("DqnLearner: unknown option 'doubleDqn'; its name is double");
 }

@@ -113,7 +113,7 @@ function imageLayers(
 ): { layers: Layer[]; outputs: number } | null {
   if (convolutions === undefined && image === undefined) return null;
   if (convolutions === undefined || image === undefined)
-    throw rangeError('DqnLearner: convolutions and image belong together');
+    throw rangeError('DqnLearner: give convolutions and image together');
   if (!Array.isArray(convolutions) || convolutions.length === 0)
     throw typeError(
       `convolutions must be an array of { filters, kernel, stride?, padding? }, got ${describeValue(convolutions)}`,

@@ -33,7 +33,7 @@ export class LastPass {
     const pass = this.#pass;
     if (pass === null)
       throw refusal(
-        'this workspace has no forward pass yet: call forward() with it first, with this input',
+        'this workspace has no forward pass yet; call forward() with it and this input first',
       );
     const other = different(pass.input, input)
       ? 'another input'
@@ -42,11 +42,11 @@ export class LastPass {
         : null;
     if (other !== null)
       throw refusal(
-        `the last forward() of this workspace had ${other} and has overwritten what backward() needs: use a workspace for each`,
+        `the last forward() of this workspace had ${other} and has overwritten the values that backward() needs; use one workspace for each`,
       );
     if (this.#spent)
       throw refusal(
-        'this workspace has been through backward() since its last forward(), which overwrote its outputGradient: call forward() again, or write a new gradient to workspace.outputGradient',
+        'backward() was called since the last forward() of this workspace and overwrote its outputGradient; call forward() again, or write a new gradient to workspace.outputGradient',
       );
     this.#spent = true;
   }

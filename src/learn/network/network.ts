@@ -59,9 +59,7 @@ export class Network {
         );
     const first = layers.find((layer: Layer) => layer.inputs !== undefined) as Layer | undefined;
     if (first === undefined)
-      throw rangeError(
-        'a Network needs a layer that says how many inputs it takes, such as linear(4, 8)',
-      );
+      throw rangeError('a Network needs a layer with a number of inputs, such as linear(4, 8)');
     this.layers = Object.freeze([...layers]);
     this.inputs = first.inputs as number;
     const stages: Stage[] = [];
@@ -195,7 +193,7 @@ export class Network {
     this.#check('backward', parameters, workspace);
     if (gradient !== null && (!Array.isArray(gradient) || gradient.length !== this.#stages.length))
       throw typeError(
-        `backward: gradient must be what over() gives, got ${describeValue(gradient)}`,
+        `backward: gradient must be a result of over(), got ${describeValue(gradient)}`,
       );
     const { gradients, outputs, kept, scratch, rows } = workspace;
     if (gradients.length === 0)
@@ -249,7 +247,7 @@ export class Network {
   #check(what: string, parameters: unknown, workspace: NetworkWorkspace): void {
     if (!Array.isArray(parameters) || parameters.length !== this.#stages.length)
       throw typeError(
-        `${what}: parameters must be what over() gives, got ${describeValue(parameters)}`,
+        `${what}: parameters must be a result of over(), got ${describeValue(parameters)}`,
       );
     if (!(workspace instanceof NetworkWorkspace) || workspace.network !== this)
       throw typeError(

@@ -19,7 +19,7 @@ export function checkLayers(network: Network): void {
   for (const [i, layer] of network.layers.entries())
     if (kindOf(layer) === undefined)
       throw typeError(
-        `encodeOnnx: layers[${i}], ${layer.name}, is not one of hotslot/learner's: what it computes is not known, so it has no nodes of ONNX. Build the network of linear, conv2d, layerNorm, activations, dueling and expectation`,
+        `encodeOnnx: layers[${i}], ${layer.name}, is not a layer of hotslot/learner, so it has no ONNX nodes; build the network from linear, conv2d, layerNorm, activations, dueling and expectation`,
       );
 }
 

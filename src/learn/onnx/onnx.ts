@@ -78,7 +78,7 @@ export function encodeOnnx(
 function parametersOf(network: Network, { parameters }: OnnxOptions): Float32Array {
   if (!(parameters instanceof Float32Array))
     throw typeError(
-      `encodeOnnx: a Network is a description: give its weights as parameters, a Float32Array; got ${describeValue(parameters)}`,
+      `encodeOnnx: a Network has no weights; give them as parameters, a Float32Array; got ${describeValue(parameters)}`,
     );
   if (parameters.length !== network.parameterCount)
     throw rangeError(

@@ -93,7 +93,7 @@ export function launchesOf(
       typeof tensor === 'number' ? name : `${name} ${layout(tensor)}`,
     );
     throw rangeError(
-      `${op} would take ${launches} launches, at most ${MAX_LAUNCHES} are made: ${layouts.join(', ')}; lay them out alike first`,
+      `${op} would need ${launches} launches, and the limit is ${MAX_LAUNCHES}: ${layouts.join(', ')}; lay them out alike first`,
     );
   }
   if (launches > 1) checkOrder(op, operands, shape);
@@ -236,7 +236,7 @@ function checkOrder(op: string, operands: readonly Operand[], shape: readonly nu
   for (const input of inputs) {
     if (alike(out, input, shape) || !shareElements(out, input, shape, shape)) continue;
     throw rangeError(
-      `${op}: ${out.name} and ${input.name} share elements, but do not lie alike: write to a tensor of its own`,
+      `${op}: ${out.name} and ${input.name} share elements with different layouts; write to another tensor`,
     );
   }
 }

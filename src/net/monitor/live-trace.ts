@@ -33,7 +33,7 @@ export class LiveTraces {
     if (state === 'closed' || state === 'failed')
       return void refuse(response, 409, `the pipeline has ${over[state]}`);
     if (this.#end)
-      return void refuse(response, 409, 'a trace is under way: ask again when it is over');
+      return void refuse(response, 409, 'a trace is under way; request another one after it');
     response.writeHead(200, {
       'content-type': 'application/json',
       'content-disposition': 'attachment; filename="hotslot.trace.json"',

@@ -59,7 +59,7 @@ function putRemote(out: Text, remote: RemoteNow, collectors: Now['collectors']):
     .one(
       'gauge',
       'remote_connected',
-      '1 while the server of the collector hosts is there.',
+      '1 while the server of the collector hosts is connected.',
       Number(remote.connected),
     )
     .put(
@@ -69,21 +69,21 @@ function putRemote(out: Text, remote: RemoteNow, collectors: Now['collectors']):
     .one(
       'counter',
       'remote_steps_total',
-      'Environment steps of collector hosts, as they tell.',
+      'Environment steps that collector hosts report.',
       collectors?.steps,
     )
     .one(
       'counter',
       'remote_episodes_total',
-      'Episodes of collector hosts, as they tell.',
+      'Episodes that collector hosts report.',
       collectors?.episodes,
     )
-    .one('counter', 'remote_rows_total', 'Rows that came in from collector hosts.', remote.rows)
-    .one('gauge', 'remote_rows_per_second', 'Rows that come in a second.', remote.rowsPerSecond)
+    .one('counter', 'remote_rows_total', 'Rows received from collector hosts.', remote.rows)
+    .one('gauge', 'remote_rows_per_second', 'Rows received per second.', remote.rowsPerSecond)
     .one(
       'gauge',
       'remote_bytes_per_second',
-      'Bytes of rows that come in a second.',
+      'Bytes of rows received per second.',
       remote.bytesPerSecond,
     )
     .put(
@@ -98,16 +98,11 @@ function putRemote(out: Text, remote: RemoteNow, collectors: Now['collectors']):
       ...([
         'gauge',
         'remote_version_lag',
-        'Versions that the weights behind new rows are old.',
+        'Age in versions of the weights that chose the actions of new rows.',
       ] as const),
       spread(remote.versionLag, 1),
     )
-    .one(
-      'counter',
-      'remote_duplicates_total',
-      'Messages that brought nothing new.',
-      remote.duplicates,
-    )
+    .one('counter', 'remote_duplicates_total', 'Messages without new rows.', remote.duplicates)
     .one('counter', 'remote_gaps_total', 'Messages that lacked rows before them.', remote.gaps)
     .one(
       'counter',
@@ -115,7 +110,7 @@ function putRemote(out: Text, remote: RemoteNow, collectors: Now['collectors']):
       'Rows dropped because their weights are too old.',
       remote.stale,
     )
-    .one('counter', 'remote_refused_total', 'Messages that were none of this run.', remote.refused)
+    .one('counter', 'remote_refused_total', 'Messages of other runs.', remote.refused)
     .one('counter', 'remote_lost_rows_total', 'Rows that no host has any more.', remote.lost)
     .one(
       'gauge',
@@ -136,19 +131,14 @@ export function metricsOf(now: Now, curves: ReadonlyMap<string, Curve>, clients:
   const out = new Text();
   out
     .one('counter', 'ticks_total', 'Ticks that the pipeline has finished.', now.finished)
-    .one(
-      'gauge',
-      'running',
-      '1 while the pipeline is in a run of its own.',
-      Number(now.state === 'running'),
-    )
+    .one('gauge', 'running', '1 while run() is under way.', Number(now.state === 'running'))
     .one('gauge', 'failed', '1 once the pipeline has failed.', Number(now.state === 'failed'))
     .one('gauge', 'weights_version', 'Version of the weights that was published last.', now.version)
     .put(
       ...([
         'gauge',
         'waiting',
-        '1 for what the next batch waits for, 0 for everything else.',
+        '1 for the cause that the next batch waits for, 0 for the others.',
       ] as const),
       // Labels are the few gate names, because each text would be its own series.
       gateNames.map((gate) => [{ for: gate }, Number(gate === now.gate)]),
@@ -225,5 +215,5 @@ export function metricsOf(now: Now, curves: ReadonlyMap<string, Curve>, clients:
       'When the latest checkpoint was written.',
       save && save.at / 1000,
     )
-    .one('gauge', 'monitor_clients', 'Pages that look at this pipeline.', clients).text;
+    .one('gauge', 'monitor_clients', 'Pages that are connected to this pipeline.', clients).text;
 }

@@ -123,7 +123,7 @@ class Live {
           return void refuse(
             response,
             503,
-            `${MAX_CLIENTS} pages look already: close one of them`,
+            `${MAX_CLIENTS} pages are connected, which is the maximum; close one of them`,
             {
               'retry-after': '5',
             },

@@ -51,11 +51,11 @@ export function refuse(
 
 /** Advice for each error of the system. */
 const advice: Readonly<Record<string, string>> = {
-  EADDRINUSE: 'something listens there already: name another port, or 0 for any that is free',
-  EACCES: 'this user may not listen there: name a port from 1024 on',
-  EADDRNOTAVAIL: 'this machine has no such address: name one of its own',
-  ENOTFOUND: 'no such name is known: give an address of this machine',
-  EAI_AGAIN: 'the name cannot be looked up: give an address of this machine',
+  EADDRINUSE: 'the port is in use; give another port, or 0 for any free port',
+  EACCES: 'this user may not use the port; give a port from 1024 on',
+  EADDRNOTAVAIL: 'this machine does not have this address; give one of its own',
+  ENOTFOUND: 'this name is unknown; give an address of this machine',
+  EAI_AGAIN: 'the name cannot be resolved; give an address of this machine',
 };
 
 /**
@@ -121,7 +121,7 @@ export function refuseQueued(response: ServerResponse): boolean {
   refuse(
     response,
     400,
-    'this goes on for a while: ask for it on a connection of its own, not behind another request',
+    'this response streams for several seconds; request it on a separate connection',
     {
       connection: 'close',
     },
@@ -145,17 +145,17 @@ function handle(
     return void refuse(
       response,
       403,
-      'this monitor answers only requests for its own address: open the url it was given',
+      'the monitor answers only requests for its own address; open the url that serveMonitor() returned',
     );
   if (request.method !== 'GET' && request.method !== 'HEAD')
-    return void refuse(response, 405, 'this monitor only tells: use GET', { allow: 'GET, HEAD' });
+    return void refuse(response, 405, 'the monitor is read-only; use GET', { allow: 'GET, HEAD' });
   const [path = '', query = ''] = (request.url ?? '').split('?', 2);
   const route = Object.hasOwn(routes, path) ? routes[path] : undefined;
   if (!route)
     return void refuse(
       response,
       404,
-      `there is nothing here; there are ${Object.keys(routes).join(' ')}`,
+      `unknown path; known paths: ${Object.keys(routes).join(' ')}`,
     );
   route(request, response, new URLSearchParams(query));
 }

@@ -157,7 +157,7 @@ export class TensorBoardWriter implements AsyncDisposable {
   /** Emits one warning. The training continues without curves. */
   async #fail(cause: NodeJS.ErrnoException): Promise<void> {
     const next = advice[cause.code ?? ''] ?? 'see the cause';
-    const text = `tensorBoard cannot write to '${this.folder}'; ${next}. Nothing more is written there (${cause.message})`;
+    const text = `tensorBoard cannot write to '${this.folder}'; ${next}. No more events are written there (${cause.message})`;
     this.#failure = unavailableError(text, 'ERR_HOTSLOT_UNAVAILABLE', cause);
     this.#buffered = [];
     process.emitWarning(text, 'MonitorWarning');

@@ -13,7 +13,7 @@ export function duration(seconds: number): string {
 
 /** The cause of the learner's wait, by the slowest stage. */
 const slow: Readonly<Record<string, string>> = {
-  queued: 'a request lies there for',
+  queued: 'a request has waited there for',
   pack: 'drawing and packing the rows takes',
   submit: 'handing the copy to the device takes',
   copy: 'the copy to the device takes',

@@ -64,11 +64,11 @@ export function checkAddress(options: AddressOptions): Address {
     : `${url.protocol}//${user}${url.host}${url.pathname}`;
   if (username !== undefined && username !== 'default' && password === undefined)
     throw rangeError(
-      `${where} names a user and there is no password: pass password, or set HOTSLOT_REDIS_PASSWORD in the environment`,
+      `${where} names a user, but no password is given; pass password, or set HOTSLOT_REDIS_PASSWORD in the environment`,
     );
   if (!tls && !insecure && !unix && !isLoopback(host))
     throw rangeError(
-      `${where} is plain text on a network, where anyone may read rows and password, and write: use rediss://, or pass insecure: true where the network is yours alone`,
+      `${where} is unencrypted on a network, where anyone may read rows and password, and write; use rediss://, or pass insecure: true if the network is private`,
     );
   const ca = certificates(options.ca);
   if (ca !== undefined && !tls)
@@ -109,9 +109,9 @@ function parse(url: unknown): URL {
     // reported below
   }
   const lacks = protocol.toLowerCase() === 'unix:' ? (path ?? '/') === '/' : !parsed?.hostname;
-  if (parsed === null || lacks) throw rangeError(`url cannot be read as one; ${LIKE}`);
+  if (parsed === null || lacks) throw rangeError(`url is not a valid URL; ${LIKE}`);
   if (parsed.search !== '' || parsed.hash !== '')
-    throw rangeError(`url must have nothing behind ? or #, which would be ignored; ${LIKE}`);
+    throw rangeError(`url must end before ? or #, because the rest would be ignored; ${LIKE}`);
   return parsed;
 }
 
@@ -119,7 +119,9 @@ function decoded(part: string): string {
   try {
     return decodeURIComponent(part);
   } catch {
-    throw rangeError(`url has a % that is no escape: write a % itself as %25; ${LIKE}`);
+    throw rangeError(
+      `url has a % that is not part of an escape; write a literal % as %25; ${LIKE}`,
+    );
   }
 }
 
@@ -146,7 +148,7 @@ function databaseOf(path: string): number {
   const found = /^\/?(\d{0,5})$/.exec(path);
   if (found === null)
     throw rangeError(
-      `what follows the host of url must be a database's number, or nothing: write the / of a user or password as %2F; ${LIKE}`,
+      `the path of url must be empty or a database number; write the / of a user or password as %2F; ${LIKE}`,
     );
   return Number(found[1]);
 }

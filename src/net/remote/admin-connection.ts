@@ -49,7 +49,7 @@ export class AdminConnection implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    this.#connection.end(new LinkError('lost', 'this desk is closed'));
+    this.#connection.end(new LinkError('lost', 'this connection is closed'));
   }
 }
 
@@ -84,7 +84,7 @@ export async function openAdminConnection({
     const { message, cause } = error as LinkError;
     throw new LinkError(
       'lost',
-      `${message}; where it speaks TLS, its url begins with rediss://`,
+      `${message}; if the server uses TLS, its url begins with rediss://`,
       cause,
     );
   }

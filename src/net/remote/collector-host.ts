@@ -34,10 +34,10 @@ const DRAIN_MS = 5000;
 
 const words: Record<UplinkWait, string | null> = {
   rows: null,
-  learner: 'the learner of this run is not there',
+  learner: 'the learner of this run is not connected',
   window: 'the learner takes no more rows for now',
-  server: 'the server is not there',
-  room: 'the server has no room',
+  server: 'the server is not connected',
+  room: 'the server has no memory left',
 };
 
 interface Parts {
@@ -277,7 +277,7 @@ async function infoOf(
       throw coded(error);
     });
     if (info !== null) return info;
-    if (!reported) onWait(`the learner of the run '${run}' has not come yet`);
+    if (!reported) onWait(`the learner of the run '${run}' has not started yet`);
     reported = true;
     await orAborted(wait(LOOK_MS), signal);
   }
@@ -293,6 +293,6 @@ async function meets(link: RedisLink, keys: Keys, mine: RunInfo, epoch: number):
   if (info?.epoch !== epoch) return false;
   const difference = differenceOf(mine, info);
   if (difference !== null)
-    throw unavailableError(`another learner has the run: ${difference}: start this host anew`);
+    throw unavailableError(`another learner has the run: ${difference}; restart this host`);
   return true;
 }

@@ -75,7 +75,7 @@ export async function inspectServer(
     role,
     roundTrip: await ping(admin),
     bytesPerSecond:
-      role === 'master' ? await carry(admin, measureMs) : 'not measured: it takes no rows',
+      role === 'master' ? await carry(admin, measureMs) : 'not measured: it cannot store rows',
     maxmemory: info.has('maxmemory') ? Number(info.get('maxmemory')) : null,
     eviction: info.get('maxmemory_policy') ?? null,
     save: await config('save'),
@@ -127,7 +127,8 @@ async function carry(admin: AdminConnection, measureMs: number): Promise<number 
     }
   } catch (error) {
     if (!(error instanceof LinkError) || error.how === 'lost') throw error;
-    if (/NOPERM/.test(error.message)) return `not measured: this user may not make a stream ${key}`;
+    if (/NOPERM/.test(error.message))
+      return `not measured: this user may not create the stream ${key}`;
     return `not measured: ${error.message}`;
   }
 }

@@ -101,7 +101,7 @@ export async function readInfo(link: Link, key: string): Promise<RunInfo | null>
     };
   } catch (error) {
     throw unavailableError(
-      `what the server has of this run cannot be used: ${(error as Error).message}`,
+      `the server's record of this run cannot be used: ${(error as Error).message}`,
       undefined,
       error,
     );

@@ -198,7 +198,7 @@ export class Ingest {
     const place = sink.admit(lanes);
     if ('refused' in place) return this.#refuse(id, place.refused);
     const line = marks.admit(id, base, place.firstLane, lanes);
-    if (line < 0) return this.#refuse(id, 'the learner has had as many sessions as it can count');
+    if (line < 0) return this.#refuse(id, 'the learner has had the maximum number of sessions');
     const session = new Session(marks, line);
     this.sessions.set(id, session);
     return this.#open(session, false);

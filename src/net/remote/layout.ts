@@ -89,7 +89,7 @@ export function bufferLike(
         : stepsLike(description, bytes, lanes);
   } catch (error) {
     throw unavailableError(
-      `the run's layout cannot be made here: ${(error as Error).message}`,
+      `the run's layout cannot be created on this host: ${(error as Error).message}`,
       undefined,
       error,
     );
@@ -98,7 +98,7 @@ export function bufferLike(
   if (here === text) return made;
   made.close();
   throw unavailableError(
-    `the run's rows are laid out as this version of Hotslot does not: there ${there}; here ${describeLayout(here)}: ` +
+    `the run's rows have another layout than this version of Hotslot makes: there ${there}; here ${describeLayout(here)}: ` +
       'use one version on all machines',
   );
 }

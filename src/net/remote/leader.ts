@@ -42,7 +42,7 @@ export async function takeRun(
       if (holder === `${epoch}`) return epoch;
       throw stateError(
         'BUSY',
-        `another learner has the run '${run}': end it, take another name, or wait ${LEASE_MS / 1000} s where it died`,
+        `another learner has the run '${run}'; end it, choose another name, or wait ${LEASE_MS / 1000} s if it died`,
       );
     } catch (error) {
       if (!(error instanceof LinkError) || error.how === 'denied' || over()) throw error;
@@ -140,7 +140,7 @@ export class Leader {
       if (holder !== mine && !isEarlier)
         throw stateError(
           'BUSY',
-          `another learner has taken the run '${run}' while this one could not be heard`,
+          `another learner has taken the run '${run}' while this one had no connection`,
         );
       this.#renewAt = performance.now() + (isEarlier ? MAX_MS : RENEW_MS);
     }

@@ -142,7 +142,7 @@ export class LearnerView {
     // A late acknowledgement, of an earlier epoch or out of order, says less than is known.
     if (epoch !== this.epoch || row > queue.next) return;
     if (refused !== '') {
-      failed(unavailableError(`the learner refuses this host: ${refused}`));
+      failed(unavailableError(`the learner rejects this host: ${refused}`));
       return;
     }
     if (row >= queue.acknowledged) this.window = window;

@@ -65,7 +65,7 @@ export const emptyHeader = (): MessageHeader => ({
 export function checkEndian(): void {
   if (endianness() !== 'LE')
     throw unavailableError(
-      'collectors on other machines need little-endian ones: rows go as they lie in memory',
+      'collector hosts must be little-endian: rows are sent as they are in memory',
     );
 }
 
@@ -131,9 +131,9 @@ export function readMessage(
   rows: Uint8Array = bytes.subarray(HEADER_BYTES),
 ): string | null {
   into.session = 0;
-  if (bytes.length < HEADER_BYTES) return `${bytes.length} bytes are no message`;
+  if (bytes.length < HEADER_BYTES) return `${bytes.length} bytes are not a message`;
   for (let i = 0; i < HEADER_BYTES; i++) head[i] = bytes[i] as number;
-  if (view.getUint32(0, true) !== MAGIC) return 'these bytes are no message';
+  if (view.getUint32(0, true) !== MAGIC) return 'these bytes are not a message';
   const version = view.getUint16(4, true);
   if (version !== PROTOCOL) return `protocol ${version}, this is ${PROTOCOL}`;
   into.flags = view.getUint16(6, true);
@@ -153,7 +153,7 @@ export function readMessage(
     return `${bytes.length} bytes are more than a message has`;
   if (session === 0 || !Number.isSafeInteger(session)) return 'a session of no number';
   if (into.flags & BYE && count > 0) return `a goodbye with ${count} rows`;
-  if (!Number.isFinite(into.sent)) return 'a time that is none';
+  if (!Number.isFinite(into.sent)) return 'an invalid time';
   if (!Number.isSafeInteger(first + count) || base > first)
     return `rows from ${first} on of a host that keeps ${base}`;
   const sum = crc32(rows, crc32(behindSum, crc32(beforeSum)));

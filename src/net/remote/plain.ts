@@ -8,12 +8,11 @@ export function checkPlain(options: unknown): unknown {
   try {
     text = JSON.stringify(options);
   } catch (error) {
-    throw typeError(`options must be what JSON has words for: ${(error as Error).message}`);
+    throw typeError(`options must be JSON values: ${(error as Error).message}`);
   }
   const difference =
     text === undefined ? 'options' : differenceIn(options, JSON.parse(text), 'options');
-  if (difference !== null)
-    throw typeError(`options must be what JSON has words for: ${difference} is not`);
+  if (difference !== null) throw typeError(`options must be JSON values: ${difference} is not`);
   return options;
 }
 

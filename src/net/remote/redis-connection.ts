@@ -154,7 +154,7 @@ export class RedisConnection {
 
   async open(): Promise<void> {
     const { silenceMs, address, library } = this.#options;
-    const hint = address.tls ? ', or speaks no TLS' : '';
+    const hint = address.tls ? ', or does not use TLS' : '';
     const late = new LinkError(
       'lost',
       `${address.shown} did not answer within ${silenceMs} ms${hint}`,

@@ -105,7 +105,7 @@ export class RedisLink implements Link {
 
   connect(events: LinkEvents): Promise<ServerFacts> {
     if (this.#kept !== null)
-      throw stateError('BUSY', 'this link was told to connect before: open another one');
+      throw stateError('BUSY', 'connect() was called before; open another link');
     return new Promise((resolve, reject) => {
       this.#kept = this.#keep(events, resolve, reject);
     });

@@ -12,10 +12,10 @@ export type Refusal = LinkError | CodedError;
 const REPLY = /^(WRONGPASS|NOAUTH|NOPERM|DENIED)\b/;
 const REPLIES: Readonly<Record<string, string>> = {
   WRONGPASS:
-    'does not know this user and password: look at url, username and password or HOTSLOT_REDIS_PASSWORD',
-  NOAUTH: 'wants a password: pass password, or set HOTSLOT_REDIS_PASSWORD in the environment',
-  NOPERM: 'does not allow this user what collectors need: look at its rules',
-  DENIED: 'takes nobody from other machines, as it has no password (protected-mode): give it one',
+    'rejects this user and password; check url, username and password or HOTSLOT_REDIS_PASSWORD',
+  NOAUTH: 'requires a password; pass password, or set HOTSLOT_REDIS_PASSWORD in the environment',
+  NOPERM: 'denies this user a command that collectors need; check its ACL rules',
+  DENIED: 'rejects other machines because it has no password (protected-mode); give it one',
 };
 /** Error codes of node:tls and OpenSSL. */
 const CERTIFICATE =
@@ -38,18 +38,16 @@ export function explain(error: Error, isReply: boolean, address: Address): Refus
     if (word !== undefined) return unavailableError(`${shown} ${REPLIES[word]}`);
     if (/unknown command/i.test(message))
       return unavailableError(
-        `${shown} does not know HELLO, so that it is older than Redis 6: ${NEEDS}`,
+        `${shown} does not know HELLO, so it is older than Redis 6; ${NEEDS}`,
       );
-    return new LinkError('lost', `${shown} refuses the connection: ${redacted(message, address)}`);
+    return new LinkError('lost', `${shown} rejects the connection: ${redacted(message, address)}`);
   }
   if (CERTIFICATE.test(code))
     return unavailableError(
-      `${shown} shows a certificate that does not hold (${code}: ${message}); ca takes the authority's own certificate`,
+      `${shown} has an invalid certificate (${code}: ${message}); ca takes the authority's own certificate`,
     );
   if (HANDSHAKE.test(code))
-    return unavailableError(
-      `${shown} speaks no TLS of version 1.2 or newer (${code}): look at url`,
-    );
+    return unavailableError(`${shown} does not use TLS 1.2 or newer (${code}); check url`);
   return new LinkError('lost', `${shown} cannot be reached: ${message || code}`, error);
 }
 

@@ -244,8 +244,7 @@ export class RemoteCollectors implements AsyncDisposable {
 
   /** Pauses for a checkpoint: no row comes in until release(). */
   async #hold(): Promise<PausedPool> {
-    if (this.#held)
-      throw stateError('BUSY', 'these collectors stand still for another checkpoint already');
+    if (this.#held) throw stateError('BUSY', 'these collectors are paused for another checkpoint');
     this.#held = true;
     const requested = this.#threads.flatMap(({ running }) => running ?? []);
     const still = requested.map((thread) =>

@@ -77,7 +77,7 @@ export class ReplyParser {
       at = end + 1;
       const line = this.#line;
       this.#line = '';
-      if (!line.endsWith('\r')) throw new Error('a line that does not end as lines do');
+      if (!line.endsWith('\r')) throw new Error('a line that does not end with CRLF');
       this.#begin(line.slice(0, -1));
     }
   }
@@ -118,7 +118,7 @@ export class ReplyParser {
     else if (line[0] === ':') this.#value(whole(rest, Number.MAX_SAFE_INTEGER));
     else if (line[0] === '+') this.#value(rest);
     else if (line[0] === '-') this.#value(new Refused(rest));
-    else throw new Error('bytes that begin no reply');
+    else throw new Error('an unknown type byte');
   }
 
   #bulk(text: string): void {
@@ -141,7 +141,7 @@ export class ReplyParser {
     const left = text === '-1' ? -1 : whole(text, MAX_VALUES);
     if (left <= 0) this.#value(left < 0 ? null : []);
     else if (this.#levels.length < MAX_DEPTH) this.#levels.push({ values: [], left });
-    else throw new Error(`more than ${MAX_DEPTH} arrays in each other`);
+    else throw new Error(`more than ${MAX_DEPTH} nested arrays`);
   }
 
   #value(given: Reply): void {

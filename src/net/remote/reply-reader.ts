@@ -181,7 +181,7 @@ export class ReplyReader {
     this.#lent.push(...this.#filled);
     this.#filled = [];
     const waiting = this.#waiting.shift();
-    if (waiting === undefined) this.#invalid('a reply to nothing');
+    if (waiting === undefined) this.#invalid('a reply without a request');
     else waiting.resolve(reply);
   }
 
@@ -196,7 +196,7 @@ export class ReplyReader {
     if (reply === null) return [];
     const stream = Array.isArray(reply) && reply.length === 1 ? reply[0] : null;
     const entries = Array.isArray(stream) ? stream[1] : null;
-    if (!Array.isArray(entries)) throw this.#invalid('a reply that is no stream’s');
+    if (!Array.isArray(entries)) throw this.#invalid('a reply that is not a stream’s');
     return entries.map((entry) => {
       const [id, fields] = Array.isArray(entry) ? entry : [];
       const text = ascii(id);

@@ -118,11 +118,11 @@ export class Reports {
     const all = this.#all();
     if (all.length === 0 || this.#closed) return null;
     if (!all.every(({ connected }) => connected))
-      return 'rows: the server of the collector hosts is not there';
+      return 'rows: the server of the collector hosts is not connected';
     const hosts = all
       .flatMap((report) => report.hosts)
       .filter(({ state }) => state === 'live' || state === 'silent');
-    if (hosts.length === 0) return 'rows: no collector host has come yet';
+    if (hosts.length === 0) return 'rows: no collector host has connected yet';
     const silent = hosts.filter(({ state }) => state === 'silent');
     const longest = Math.max(0, ...silent.map(({ silentMs }) => silentMs));
     const many = hosts.length === 1 ? '1 host' : `${hosts.length} hosts`;

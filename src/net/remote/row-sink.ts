@@ -114,7 +114,7 @@ function stepsSink(shared: SharedTrajectoryBuffer): OpenSink {
     },
     admit(lanes, wanted) {
       if (lanes === 0)
-        return { refused: 'it has no lanes, and the learner’s buffer keeps steps in order' };
+        return { refused: 'it has no lanes, and the learner has a TrajectoryBuffer' };
       const taken = [...writers.values()];
       const ends = (one: Lanes) => one.firstLane + one.lanes;
       const isFree = (first: number) =>
@@ -128,7 +128,7 @@ function stepsSink(shared: SharedTrajectoryBuffer): OpenSink {
       }
       const free = buffer.lanes - taken.reduce((sum, writer) => sum + writer.lanes, 0);
       return {
-        refused: `it asks for ${lanes} lanes side by side, and of the learner’s ${buffer.lanes} are ${free} free`,
+        refused: `it requests ${lanes} adjacent lanes, and ${free} of the learner’s ${buffer.lanes} lanes are free`,
       };
     },
     open(session, resume) {
@@ -139,7 +139,7 @@ function stepsSink(shared: SharedTrajectoryBuffer): OpenSink {
         if (!resume) cutAll(session);
         return null;
       } catch (error) {
-        return `its lanes cannot be had: ${(error as Error).message}`;
+        return `its lanes cannot be taken: ${(error as Error).message}`;
       }
     },
     add(session, bytes, rows) {

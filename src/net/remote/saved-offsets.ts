@@ -28,13 +28,13 @@ export function checkResumed(resume: unknown, shards: number): readonly SavedOff
   const { kind, marks, shards: before = shards } = resume as Partial<SavedRemote>;
   if (kind !== KIND || !Array.isArray(marks) || marks.length > MAX_SESSIONS)
     throw typeError(
-      `resume must be what Checkpoint.restore() gave as collectors of RemoteCollectors, got ${describeValue(resume)}`,
+      `resume must be the collectors of RemoteCollectors that Checkpoint.restore() returned, got ${describeValue(resume)}`,
     );
   // A host stays at its stream. With other shards, a thread without its mark would take its
   // messages.
   if (before !== shards)
     throw rangeError(
-      `shards must be ${describeValue(before)}, as they were of what resume is of, got ${shards}`,
+      `shards must be ${describeValue(before)}, as in the run that resume is from, got ${shards}`,
     );
   return marks;
 }

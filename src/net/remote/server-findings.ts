@@ -18,7 +18,7 @@ export interface ServerFinding {
 type Version = readonly [major: number, minor: number, patch: number];
 
 /** Text for a value that this user may not see. */
-const UNSEEN = 'this user may not see it: ask as an administrator';
+const UNSEEN = 'this user may not see it; use the user of an administrator';
 /** The first version with `XTRIM … MINID`. */
 const OLDEST: Version = [6, 2, 0];
 /** The first version whose access rules distinguish reading a key from writing it. */
@@ -71,7 +71,7 @@ function server({ server: name, version: text, shown, user }: ServerReport): Ser
     };
   if (!before(version, BLOCKING[0]) && before(version, BLOCKING[1])) {
     const advice =
-      'CVE-2026-23479: who may log in may break out of its blocking reads; install 8.6.3, or a release that its distributor mended';
+      'CVE-2026-23479: a user who can log in can escape from its blocking reads; install 8.6.3, or a release that the distributor patched';
     return { ...finding, ok: true, advice };
   }
   if (before(version, KEY_RULES)) {
@@ -87,14 +87,12 @@ function mode({ mode: set, role }: ServerReport): ServerFinding | null {
   const facts = { mode: set, role };
   if (set === 'cluster' || set === 'sentinel') {
     const text =
-      set === 'cluster'
-        ? 'it is one of a cluster'
-        : 'it watches over other servers and keeps nothing itself';
+      set === 'cluster' ? 'it is one of a cluster' : 'it is a sentinel, which stores no data';
     return {
       check: 'mode',
       ok: false,
       text,
-      advice: 'give the url of a server that stands alone',
+      advice: 'give the url of a standalone server',
       facts,
     };
   }
@@ -112,8 +110,8 @@ function transport({ tls, local }: ServerReport): ServerFinding {
   const text = tls
     ? 'with TLS'
     : local
-      ? 'plain text, on this machine alone'
-      : 'plain text over the network';
+      ? 'unencrypted, on this machine only'
+      : 'unencrypted over the network';
   const advice =
     'anyone on the way reads rows and passwords: give the server a certificate and use rediss://';
   return {
@@ -161,7 +159,7 @@ function memory({ maxmemory, eviction }: ServerReport): ServerFinding {
     ...finding,
     ok: true,
     advice:
-      'set maxmemory to what it may take: twice the transitBytes of its runs, and their weights, is plenty',
+      'set maxmemory to the bytes that it may use: twice the transitBytes of its runs, and their weights, is plenty',
   };
 }
 
@@ -178,7 +176,7 @@ function persistence({ save, appendOnly }: ServerReport): ServerFinding {
         ? 'a log of all writes (appendonly yes)'
         : 'no log';
   const set = [...(save ? ['save ""'] : []), ...(appendOnly ? ['appendonly no'] : [])];
-  const advice = `rows are sent again where they are lost, so that the disk only costs time: set ${set.join(' and ')}`;
+  const advice = `lost rows are sent again, so writing to disk only costs time; set ${set.join(' and ')}`;
   return {
     check: 'persistence',
     ok: true,
@@ -195,7 +193,8 @@ function persistence({ save, appendOnly }: ServerReport): ServerFinding {
 function users({ open, protectedMode, local }: ServerReport): ServerFinding {
   const guard = protectedMode === null ? '' : `, protected mode ${protectedMode ? 'on' : 'off'}`;
   const facts = { open, protectedMode };
-  if (!open) return { check: 'users', ok: true, text: `nobody without a password${guard}`, facts };
+  if (!open)
+    return { check: 'users', ok: true, text: `no access without a password${guard}`, facts };
   return {
     check: 'users',
     ok: local,
@@ -221,8 +220,8 @@ function scripts({
   return {
     check: 'scripts',
     ok: true,
-    text: `this user may run them, and in ${name} ${text} they may break out (CVE-2025-49844), unless its distributor mended it`,
-    advice: `use the users of hotslot acl, who may run none, or install ${(own ?? newest).join('.')}`,
+    text: `this user may run scripts, and scripts can escape in ${name} ${text} (CVE-2025-49844), unless the distributor patched it`,
+    advice: `use the users of hotslot acl, who cannot run scripts, or install ${(own ?? newest).join('.')}`,
     facts: { mayRunScripts },
   };
 }
@@ -230,9 +229,9 @@ function scripts({
 /** Returns null if this user may not see the setting. */
 function backlog({ backlog: set }: ServerReport): ServerFinding | null {
   if (set === null) return null;
-  const text = `${set} connections may wait to be taken (tcp-backlog)`;
+  const text = `${set} connections may wait to be accepted (tcp-backlog)`;
   const advice =
-    'for hundreds of hosts that come at once: tcp-backlog 1024, and net.core.somaxconn as high';
+    'for hundreds of hosts that connect at once: tcp-backlog 1024, and net.core.somaxconn as high';
   return {
     check: 'backlog',
     ok: true,

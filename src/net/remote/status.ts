@@ -115,4 +115,4 @@ export function reader(found: unknown, path: string) {
 /** Replaces characters that a terminal takes for commands, because a host may have any name. */
 const plain = (text: string) => text.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}]/gu, '?');
 
-const wrong = (how: string) => rangeError(`this is no learner's status: ${how}`);
+const wrong = (how: string) => rangeError(`this is not a learner's status: ${how}`);

@@ -280,9 +280,9 @@ export class Checkpoint extends EventEmitter<CheckpointEvents> implements AsyncD
       if (code !== 'ERR_HOTSLOT_UNAVAILABLE') throw error;
       const placed = this.#lineage !== before;
       const still = placed
-        ? '; it is there, but a loss of power may bring back what was there before: save again'
+        ? '; the checkpoint is there, but a loss of power may bring back the one before; save again'
         : before
-          ? `; the checkpoint of tick ${before.manifest.tick} is as it was`
+          ? `; the checkpoint of tick ${before.manifest.tick} is unchanged`
           : '';
       throw unavailableError(
         `saving into '${this.folder}' failed: ${message}${still}`,
@@ -334,7 +334,7 @@ export class Checkpoint extends EventEmitter<CheckpointEvents> implements AsyncD
   }
 
   #warn(late: readonly number[]): void {
-    const text = `collectors ${late.join(', ')} did not come back from collect(): they begin other episodes when this is restored`;
+    const text = `collectors ${late.join(', ')} did not return from collect() in time; they begin new episodes when this checkpoint is restored`;
     if (!this.#emit('warning', text)) process.emitWarning(text, 'CheckpointWarning');
   }
 }

@@ -102,7 +102,7 @@ export class Folder {
     } catch (error) {
       const { syscall, message } = error as NodeJS.ErrnoException;
       const not =
-        syscall === 'mkdir' ? 'cannot be made' : 'is made, and its name cannot be flushed';
+        syscall === 'mkdir' ? 'cannot be made' : 'was created, but its name could not be flushed';
       throw unavailableError(`'${this.path}' ${not}: ${message}`, undefined, error);
     }
   }

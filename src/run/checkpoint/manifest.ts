@@ -89,12 +89,12 @@ export async function readManifest(folder: Folder): Promise<Manifest> {
   try {
     whole = JSON.parse(text);
   } catch {
-    throw rangeError(`'${path}' is damaged: it is not the JSON that was written`);
+    throw rangeError(`'${path}' is damaged: it is not valid JSON`);
   }
   if (whole?.format !== FORMAT) throw rangeError(`'${path}' is not the manifest of a checkpoint`);
   if (!Number.isSafeInteger(whole.version) || (whole.version as number) < 1)
     throw rangeError(
-      `'${path}' is damaged: no format has the number ${describeValue(whole.version)}`,
+      `'${path}' is damaged: ${describeValue(whole.version)} is not a format version`,
     );
   if ((whole.version as number) > VERSION)
     throw rangeError(

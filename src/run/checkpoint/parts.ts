@@ -121,7 +121,7 @@ export function checkParts(what: string, given: object): KnownParts {
   );
   if (Object.values(rest).every((part) => part === undefined))
     throw typeError(
-      `${what}: name what is to be kept: buffer, learner, pipeline, limiter, mailbox, collectors, extra`,
+      `${what}: give at least one part to save: buffer, learner, pipeline, limiter, mailbox, collectors, extra`,
     );
   const limiter = rest.limiter ?? buffer?.limiter ?? undefined;
   if (
@@ -136,7 +136,7 @@ export function checkParts(what: string, given: object): KnownParts {
   if (sampler && !pipeline && internalsOfSampler(sampler).running)
     throw stateError(
       'RUNNING',
-      `${what}: a pipeline draws by this buffer's priorities: name it too, so that it stands still`,
+      `${what}: a pipeline samples by this buffer's priorities; give pipeline too, so that it is paused`,
     );
   const ledger =
     buffer === undefined

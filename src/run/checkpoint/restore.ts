@@ -36,7 +36,7 @@ export async function checkFit(
     const there = manifest.parts[name];
     const given = known[name] !== undefined;
     if (given && !there) misfits.push(`${name} is not in the checkpoint`);
-    else if (!given && there) misfits.push(`${name} is in the checkpoint and was not given`);
+    else if (!given && there) misfits.push(`${name} is in the checkpoint, but was not given`);
     else if (given && there) {
       misfits.push(
         ...differences(
@@ -84,8 +84,7 @@ const few = (texts: readonly string[]) =>
 
 /** Throws ERR_HOTSLOT_STATE_BUSY for a part that was used already. */
 export function checkFresh({ buffer, limiter, mailbox, pipeline, collectors }: KnownParts): void {
-  const used = (what: string) =>
-    stateError('BUSY', `${what}: restore into parts that were just made`);
+  const used = (what: string) => stateError('BUSY', `${what}; restore into new parts`);
   if (buffer && buffer.ptr > 0) throw used(`the buffer has had ${buffer.ptr} rows`);
   if (limiter && limiter.inserts + limiter.samples > 0) throw used('the limiter has counted rows');
   if (mailbox && mailbox.begun > 0) throw used(`the mailbox has had ${mailbox.begun} versions`);
@@ -93,7 +92,7 @@ export function checkFresh({ buffer, limiter, mailbox, pipeline, collectors }: K
   if (collectors && pausables.has(collectors))
     throw stateError(
       'BUSY',
-      'collectors that are open collect already: restore without them, then open them with { resume: restored.collectors }',
+      'open collectors are collecting already; restore without them, then open them with { resume: restored.collectors }',
     );
 }
 

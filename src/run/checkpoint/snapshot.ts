@@ -177,7 +177,7 @@ const bytesOf = (name: string) => (value: unknown) => {
     return serialize(value);
   } catch (error) {
     throw typeError(
-      `${name} cannot be kept: ${(error as Error).message}; give what structured cloning takes`,
+      `${name} cannot be saved: ${(error as Error).message}; give a value that structured cloning supports`,
     );
   }
 };

@@ -152,7 +152,7 @@ export class CollectorPool implements AsyncDisposable {
         this.#release();
         throw stateError(
           'BUSY',
-          `the rate limiter has no bell left for collector ${worker}: close another pool first`,
+          `the rate limiter has no wake-up counter left for collector ${worker}; close another pool first`,
         );
       }
       this.#bells.push(bell);
@@ -266,7 +266,7 @@ export class CollectorPool implements AsyncDisposable {
       const why = `collector ${setup.worker} failed: ${(cause as Error)?.message ?? String(cause)}${placeOf(cause, this.#module)}`;
       if (this.#opened && this.#restartsLeft > 0 && Atomics.load(this.#control, STOP) === 0) {
         this.#restartsLeft--;
-        process.emitWarning(`${why}; it is made anew`, 'CollectorWarning');
+        process.emitWarning(`${why}; it is restarted`, 'CollectorWarning');
         return this.#run({ ...setup, restarts: setup.restarts + 1, resume: null });
       }
       const failure = unavailableError(why, 'ERR_HOTSLOT_THREAD_LOST', cause);
@@ -285,7 +285,7 @@ export class CollectorPool implements AsyncDisposable {
       if (since === 0 || since === this.#reported[worker] || nowMs() - since < PATIENCE_MS)
         continue;
       this.#reported[worker] = since;
-      const text = `collector ${worker} has not come back from a collect() for ${PATIENCE_MS / 1000} s`;
+      const text = `collector ${worker} has not returned from a collect() for ${PATIENCE_MS / 1000} s`;
       process.emitWarning(`${text} (${this.#module.href})`, 'CollectorWarning');
     }
   }

@@ -87,7 +87,7 @@ async function collect(setup: CollectorSetup): Promise<void> {
   const { default: factory } = (await import(entry)) as { default?: CollectorFactory };
   if (typeof factory !== 'function') {
     throw typeError(
-      `${entry} must export a function that makes a collector as its default, it exports ${typeof factory}`,
+      `${entry} must export a function that makes a collector as its default, but it exports ${typeof factory}`,
     );
   }
   const report = new StatisticsPages(setup.statistics).writer(worker);
@@ -106,7 +106,7 @@ async function collect(setup: CollectorSetup): Promise<void> {
     });
     if (typeof collector?.collect !== 'function') {
       throw typeError(
-        `the collector made by ${entry} needs a collect() function, it has ${typeof collector?.collect}`,
+        `the collector made by ${entry} needs a collect() function, but has ${typeof collector?.collect}`,
       );
     }
     Atomics.add(control, READY, 1);

@@ -88,8 +88,7 @@ export class PoolPause {
    * state() throws, or returns a value that cannot be cloned.
    */
   async take(): Promise<PausedPool> {
-    if (this.#held)
-      throw stateError('BUSY', 'these collectors stand still for another checkpoint already');
+    if (this.#held) throw stateError('BUSY', 'these collectors are paused for another checkpoint');
     this.#held = true;
     const hold = Atomics.add(this.#control, HOLD, 1) + 1;
     let released = false;
@@ -139,7 +138,7 @@ export class PoolPause {
         if (answer !== null && answer.hold !== hold) return;
         if (answer !== null && 'refused' in answer)
           return end(
-            unavailableError(`collector ${worker} cannot say where it is: ${answer.refused}`),
+            unavailableError(`collector ${worker} cannot return its state: ${answer.refused}`),
           );
         saved.set(worker, answer?.saved ?? null);
         if (saved.size >= this.#workers) end();
@@ -158,11 +157,9 @@ export function checkResume(resume: unknown, workers: number): readonly SavedWor
   const { kind, workers: saved } = resume as SavedPool;
   if (kind !== KIND || !Array.isArray(saved))
     throw typeError(
-      `resume must be what Checkpoint.restore() gave as collectors of a pool, got ${describeValue(resume)}`,
+      `resume must be the collectors of a pool that Checkpoint.restore() returned, got ${describeValue(resume)}`,
     );
   if (saved.length !== workers)
-    throw rangeError(
-      `resume is of ${saved.length} workers, got workers: ${workers}: as many go on as there were`,
-    );
+    throw rangeError(`resume is of ${saved.length} workers; workers must be equal, got ${workers}`);
   return saved;
 }

@@ -49,7 +49,7 @@ export function rowColumns(
   const unknown = Object.keys(fields).find((name) => !Object.hasOwn(given, name));
   if (unknown !== undefined)
     throw rangeError(
-      `the buffer has a field '${unknown}', which environments do not give: they give ${Object.keys(given).join(', ')}`,
+      `the buffer has a field '${unknown}', which environments do not return; they return ${Object.keys(given).join(', ')}`,
     );
   return Object.fromEntries(
     Object.entries(fields).map(([name, field]) => {
@@ -90,7 +90,7 @@ export function stepColumns(
   );
   if (wrong !== undefined)
     throw rangeError(
-      `environments give steps of the fields obs and actions; the buffer ${wrong in fields ? `has a field '${wrong}'` : `lacks '${wrong}'`}`,
+      `environments return the fields obs and actions; the buffer ${wrong in fields ? `has a field '${wrong}'` : `lacks '${wrong}'`}`,
     );
   const observed = fields.obs as BufferField;
   return {
@@ -116,11 +116,13 @@ function column(
 ): Fill {
   const { dtype, shape } = field;
   if (elementCount(shape) !== from.size)
-    throw rangeError(`the buffer's ${name} are [${shape}], environments give ${from.size} numbers`);
+    throw rangeError(
+      `the buffer's ${name} are [${shape}], but environments return ${from.size} numbers`,
+    );
   if (dtype === from.dtype || (dtype === 'bool' && from === flag)) return read;
   if (!isFloat(dtype) && from !== flag)
     throw typeError(
-      `the buffer's ${name} are ${dtype}, which do not hold what environments give: ${from.dtype}`,
+      `the buffer's ${name} are ${dtype}, which cannot hold what the environments return: ${from.dtype}`,
     );
   let floats: Float32Array | undefined;
   if (dtype === 'float16' || dtype === 'bfloat16') {

@@ -52,9 +52,7 @@ export function checkExplore(explore: Explore, spaces: Spaces): void {
       );
   checkCount('explore.epsilon.steps', steps, 0);
   if (spaces.action.kind !== 'discrete')
-    throw typeError(
-      'explore.epsilon is for discrete actions: of boxes the policy itself brings noise',
-    );
+    throw typeError('explore.epsilon needs discrete actions; for a box the policy adds noise');
 }
 
 /** Chooses actions of `count` environments. Random actions always use the same array. */

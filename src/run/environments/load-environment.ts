@@ -18,7 +18,7 @@ export async function environmentMaker(module: string): Promise<EnvironmentMaker
   if (isEnvironmentProvider(made)) return made;
   if (typeof made !== 'function')
     throw typeError(
-      `${module} must export an environment's class as its default, or a function that makes one; it exports ${describeValue(made)}`,
+      `${module} must export an environment's class as its default, or a function that makes one, but it exports ${describeValue(made)}`,
     );
   // A class is recognized by its text, because of all functions only classes cannot be called.
   const isClass = /^class\b/.test(Function.prototype.toString.call(made));

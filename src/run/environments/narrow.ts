@@ -29,7 +29,7 @@ export class Narrowing {
       const at = to.findIndex((value, i) => !Number.isFinite(value) && Number.isFinite(from[i]));
       if (at >= 0)
         throw rangeError(
-          `${this.#place(at, size)} is ${from[at]}, which float32 has not: scale it, or clip it`,
+          `${this.#place(at, size)} is ${from[at]}, which float32 cannot hold; scale it, or clip it`,
         );
     } else if (!this.#warned && (from instanceof Int32Array || from instanceof Uint32Array)) {
       const at = from.findIndex((value, i) => (value > EXACT || value < -EXACT) && to[i] !== value);

@@ -109,7 +109,7 @@ function actionsOf(space: unknown): Spaces['action'] {
   const size = elementCount(shape);
   if (size > MAX_ACTION_NUMBERS)
     throw rangeError(
-      `actionSpace.shape [${shape}] has ${size} numbers; it can have ${MAX_ACTION_NUMBERS}`,
+      `actionSpace.shape [${shape}] has ${size} numbers, and the maximum is ${MAX_ACTION_NUMBERS}`,
     );
   const { low, high } = ends('actionSpace', box, size);
   for (let i = 0; i < size; i++)

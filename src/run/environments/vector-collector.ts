@@ -113,7 +113,7 @@ async function open<O>(
       (await makePolicy?.({ spaces, options, worker, seed: random.below(SEEDS) })) ?? null;
     if (policy !== null && typeof policy.act !== 'function')
       throw typeError(
-        `policy must make something with act(obs, n), it made ${describeValue(policy)}`,
+        `policy must return an object with act(obs, n), it returned ${describeValue(policy)}`,
       );
     const explorer = new Explorer(spaces, count, {
       policy,

@@ -106,7 +106,7 @@ class VectorEnvironment implements SteppedSet {
     if (this.#closed) return;
     if (typeof step !== 'object' || step === null)
       throw typeError(
-        `${this.#name(i)}: step() must give { obs, reward, terminated, truncated }, it gave ${describeValue(step)}`,
+        `${this.#name(i)}: step() must return { obs, reward, terminated, truncated }, it returned ${describeValue(step)}`,
       );
     const { obs, reward, terminated, truncated = false } = step;
     if (typeof reward !== 'number' || !Number.isFinite(Math.fround(reward)))
@@ -152,11 +152,11 @@ class VectorEnvironment implements SteppedSet {
     const { size, shape } = this.spaces.observation;
     if (typeof obs !== 'object' || obs === null || typeof obs.length !== 'number')
       throw typeError(
-        `${this.#name(i)}: ${by} must give an observation, an array of numbers; it gave ${describeValue(obs)}`,
+        `${this.#name(i)}: ${by} must return an observation, an array of numbers; it returned ${describeValue(obs)}`,
       );
     if (obs.length !== size)
       throw rangeError(
-        `${this.#name(i)}: ${by} gave an observation of ${obs.length} numbers, its space is [${shape}]${this.#when(i)}`,
+        `${this.#name(i)}: ${by} returned an observation of ${obs.length} numbers, but its space is [${shape}]${this.#when(i)}`,
       );
     const start = i * size;
     if (!this.#isFloat && obs.constructor === to.constructor) {
@@ -175,11 +175,11 @@ class VectorEnvironment implements SteppedSet {
       // types.
       if (typeof value !== 'number' || !(Math.abs(to[start + j] as number) <= Number.MAX_VALUE))
         throw typeError(
-          `${this.#name(i)}: ${by} gave ${describeValue(value)} as number ${j} of an observation${this.#when(i)}`,
+          `${this.#name(i)}: ${by} returned ${describeValue(value)} as number ${j} of an observation${this.#when(i)}`,
         );
       if (!this.#isFloat && to[start + j] !== value)
         throw rangeError(
-          `${this.#name(i)}: ${by} gave ${value} as number ${j} of an observation, which ${this.spaces.observation.dtype} has not${this.#when(i)}`,
+          `${this.#name(i)}: ${by} returned ${value} as number ${j} of an observation, which ${this.spaces.observation.dtype} cannot hold${this.#when(i)}`,
         );
     }
   }

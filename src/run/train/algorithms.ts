@@ -85,7 +85,7 @@ export function planOf(
     throw typeError(
       own === 'seed'
         ? 'learner: seed is an option of train() itself'
-        : `learner: '${own}' follows from the environment, or cannot be given here`,
+        : `learner: '${own}' cannot be given here: train() derives it from the environment`,
     );
   const { observation, action } = spaces;
   if ((name === 'dqn') !== (action.kind === 'discrete'))
@@ -97,7 +97,7 @@ export function planOf(
   if (convolutions === undefined && observation.dtype === 'uint8' && observation.shape.length > 1)
     throw rangeError(
       name === 'dqn'
-        ? `observations of bytes, ${observation.shape.join('×')}, are images: give the learner convolutions, such as [{ filters: 32, kernel: 8, stride: 4 }]`
+        ? `observations of bytes, ${observation.shape.join('×')}, are images; give the learner convolutions, such as [{ filters: 32, kernel: 8, stride: 4 }]`
         : `${name} has no convolutions; images go to dqn, or through a pipeline of your own`,
     );
   const scale = convolutions !== undefined && observation.dtype === 'uint8' ? BYTE : 1;

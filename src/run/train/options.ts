@@ -157,7 +157,9 @@ export function checkedTrain(given: TrainOptions): TrainOptions {
     options.noise !== undefined &&
     (learner as { algorithm?: unknown } | null)?.algorithm !== 'td3'
   )
-    throw typeError('noise is of td3: sac explores by its own deviations, dqn by explore.epsilon');
+    throw typeError(
+      'noise is an option of td3; sac explores by its own deviations, dqn by explore.epsilon',
+    );
   if (!(environment instanceof URL))
     throw typeError(
       `environment must be the URL of its module, such as new URL('./environment.js', import.meta.url); got ${describeValue(environment)}`,

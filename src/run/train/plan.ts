@@ -76,7 +76,7 @@ export function trainPlan(options: TrainOptions, spaces: Spaces): TrainPlan {
   const { capacity = Math.max(Math.min(1_000_000, steps), room) } = options;
   if (capacity < room)
     throw rangeError(
-      `capacity must be at least ${room}${room === least ? lanes : ', as warmUp says'}; got ${capacity}`,
+      `capacity must be at least ${room}${room === least ? lanes : ', as warmUp requires'}; got ${capacity}`,
     );
   const { algorithm } = choice;
   const epsilon =

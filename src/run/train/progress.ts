@@ -80,12 +80,12 @@ const BAR = 24;
 
 function greedy({ point }: TrainProgress, { goal }: Aims): string {
   const wanted = Number.isFinite(goal) ? `, wanted ${short(goal)}` : '';
-  if (point === null) return `no look at the weights yet${wanted}`;
+  if (point === null) return `no evaluation yet${wanted}`;
   return `${short(point.meanReturn)} ± ${short(point.deviation)} greedy at ${whole(point.steps)} steps${wanted}`;
 }
 
 const exploring = ({ meanReturn }: TrainProgress): string =>
-  Number.isNaN(meanReturn) ? 'no episode is over yet' : `return ${short(meanReturn)} exploring`;
+  Number.isNaN(meanReturn) ? 'no episode has ended yet' : `return ${short(meanReturn)} exploring`;
 
 export function liveLines(progress: TrainProgress, aims: Aims): string[] {
   const { steps, updates, seconds, episodes, scalars, waitingFor } = progress;

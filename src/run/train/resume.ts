@@ -245,6 +245,6 @@ const withoutEffect = (given: Options, saved: Options, folder: string | URL): st
     .filter(([key, value]) => given[key] !== undefined && given[key] !== (saved[key] ?? value))
     .map(
       ([key]) =>
-        `learner.${key} ${describeValue(given[key])} has no effect: it is for the first gradient step of a training, and ` +
-        `the one in '${folder}' is past it`,
+        `learner.${key} ${describeValue(given[key])} has no effect: it applies to the first gradient step of a training, and ` +
+        `the training in '${folder}' has passed it`,
     );

@@ -48,10 +48,7 @@ export async function dumpSteps(buffer: Places, span: Span, path: string | URL):
     const { ptr } = buffer;
     count = buffer.size;
     if (count === 0)
-      throw stateError(
-        'EMPTY',
-        'dump: the trajectory buffer holds no step: there is nothing to write yet',
-      );
+      throw stateError('EMPTY', 'dump: the trajectory buffer is empty; add steps first');
     return columnsOf(buffer, span, ptr);
   });
   return count;

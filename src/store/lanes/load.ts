@@ -163,7 +163,7 @@ function columnsOf(data: DataSet, fields: readonly StepField[]): Columns {
     const final = field.observation ? data.find(following(finalKey(field.key))) : undefined;
     if (final && final.rows !== ends)
       throw rangeError(
-        `load: column '${final.name}' must have a row for each of the ${ends} episodes that end, it has ${final.rows}`,
+        `load: column '${final.name}' must have a row for each of the ${ends} episodes that end, but it has ${final.rows}`,
       );
     const next =
       field.observation && !final

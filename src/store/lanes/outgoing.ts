@@ -77,7 +77,7 @@ class LanesOutgoing implements StepsOutgoing {
       if (from > 0)
         throw stateError(
           'BUSY',
-          `lane ${lane} has lost its first ${from} places: take them from the start on`,
+          `lane ${lane} has lost its first ${from} places; take lanes from their start`,
         );
     }
   }
@@ -135,7 +135,7 @@ class LanesOutgoing implements StepsOutgoing {
       throw stateError(
         'BUSY',
         `lane ${lane} was written over before its steps from place ${from} on were taken: ` +
-          `${this.#perLane} places are too few for what the limiter lets in between two looks`,
+          `${this.#perLane} places are too few for the steps that the limiter admits between two polls`,
       );
     const rows = this.#counts[0]!;
     this.#next[lane] = from + rows;

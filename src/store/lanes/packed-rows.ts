@@ -69,7 +69,7 @@ function wrongKind(bytes: Uint8Array, rowBytes: number, row: number, lanes: numb
   if (kind === final && !follows(row - 1, row))
     return `row ${row} is a final observation of lane ${lane}, and the row before it does not end an episode of that lane`;
   if (kind !== final && endsEpisode(bytes, rowBytes, row) && !follows(row, row + 1))
-    return `row ${row} ends an episode of lane ${lane}, and the row behind it is not its final observation`;
+    return `row ${row} ends an episode of lane ${lane}, and the next row is not its final observation`;
   return null;
 }
 

@@ -163,7 +163,9 @@ export class BufferReader {
       ...([this.#handle, ids, count, table, new Uint8Array(out), rewards, steps, flags] as const),
     );
     if (wrong >= 0)
-      throw rangeError(`ids[${wrong}] = ${ids[wrong]} is not there: ${this.#whyNot(ids[wrong]!)}`);
+      throw rangeError(
+        `ids[${wrong}] = ${ids[wrong]} does not exist: ${this.#whyNot(ids[wrong]!)}`,
+      );
     const flag = (n: number) => flags.slice(n * count, (n + 1) * count);
     const arrays = arraysOf(placed, out, count);
     return {
@@ -213,14 +215,14 @@ export class BufferReader {
   checkView(view: unknown): ViewSpec {
     if (!(view instanceof View))
       throw typeError(
-        `view must be what transitions() or windows() made, got ${describeValue(view)}`,
+        `view must be a result of transitions() or windows(), got ${describeValue(view)}`,
       );
     const spec = specOf(view);
     if (spec.signature === this.#signature) return spec;
     const [fields] = JSON.parse(spec.signature) as [{ key: string }[]];
     const names = (list: readonly { key: string }[]) => list.map(({ key }) => key).join(', ');
     throw rangeError(
-      `this view is of other fields or lanes (${names(fields)}) than this buffer's (${names(this.#source.layout.fields)}): make it by this buffer`,
+      `this view is of other fields or lanes (${names(fields)}) than this buffer's (${names(this.#source.layout.fields)}); create it with this buffer`,
     );
   }
 
@@ -242,26 +244,26 @@ export class BufferReader {
 
   #bound(sampler: unknown, view: View): Open {
     if (!(sampler instanceof PrioritizedSampler))
-      throw typeError(`sampler must be what prioritized() makes, got ${describeValue(sampler)}`);
+      throw typeError(`sampler must be a result of prioritized(), got ${describeValue(sampler)}`);
     const inside = internalsOfSampler(sampler);
     const { memory, lanes, perLane } = this.#source;
     if (inside.binding !== null) {
       if (inside.binding.memory !== memory || this.#sampler !== sampler)
         throw rangeError(
-          'this sampler belongs to another buffer: a sampler is of the first that used it',
+          'this sampler is bound to another buffer; create a new one with prioritized()',
         );
       if (
         specOf(inside.binding.view) !== specOf(view) &&
         !equal(specOf(inside.binding.view), specOf(view))
       )
         throw rangeError(
-          'this sampler belongs to another view of this buffer: a sampler is of the first that it drew by',
+          'this sampler is bound to another view of this buffer; create a new one with prioritized()',
         );
       this.#checkFree(sampler);
       return this.#drawn!;
     }
     if (this.#sampler !== null)
-      throw rangeError('this buffer has a prioritized sampler already: use that one');
+      throw rangeError('this buffer has a prioritized sampler already; use that one');
     const leaves = lanes * perLane;
     const bytes = lanesAddon().treeBytes(leaves, lanes);
     const place = allocateShared(`the priorities of ${leaves} steps`, bytes, 64);
@@ -277,7 +279,7 @@ export class BufferReader {
     if (internalsOfSampler(sampler).running)
       throw stateError(
         'RUNNING',
-        'a pipeline draws by this sampler: close it first; the learner gives it priorities',
+        'a pipeline uses this sampler and updates its priorities; close the pipeline first',
       );
   }
 
@@ -292,9 +294,9 @@ export class BufferReader {
     try {
       return new ArrayBuffer(bytes);
     } catch (error) {
-      const what = `a batch of ${rows} rows asks for ${bytes} bytes`;
+      const what = `a batch of ${rows} rows needs ${bytes} bytes`;
       throw rangeError(
-        `${what}, and the engine refused: ${(error as Error).message}`,
+        `${what}, which the engine could not allocate: ${(error as Error).message}`,
         'ERR_HOTSLOT_MEMORY',
       );
     }
@@ -331,14 +333,14 @@ export class BufferReader {
     if (closed) return `${where} was overwritten (a lane has ${perLane} places), or cleared`;
     return flags[2] === 1
       ? `${where} is a final observation`
-      : `${where} lacks what the view needs around it`;
+      : `${where} lacks steps before or after it that the view needs`;
   }
 
   #why(open: Open): string {
     const steps = lanesAddon().viewCount(open.handle);
     if (steps > 0)
-      return `the priorities of all ${steps} drawable steps are zero: nothing can be drawn`;
-    return 'no step is drawable by this view yet: add more, or take a view that needs fewer';
+      return `the priorities of all ${steps} drawable steps are zero; update the priorities before sampling`;
+    return 'no step is drawable by this view yet; add more steps, or use a view that needs fewer';
   }
 }
 

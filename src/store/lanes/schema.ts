@@ -127,7 +127,7 @@ export function stepLayout(fields: StepFields): StepLayout {
     checkFlag(`fields.${name}.observation`, observation);
     if (reserved.includes(name))
       throw rangeError(
-        `fields.${name}: every step has '${name}' by itself, or a batch makes it: take another name`,
+        `fields.${name}: the buffer or the batch has its own '${name}'; choose another name`,
       );
     for (const made of observation ? [nextKey(name), finalKey(name)] : [])
       if (names.includes(made))

@@ -157,7 +157,7 @@ export class TrajectoryBuffer<S extends StepFields = StepFields> {
       KIND,
       shared,
       shared?.memory,
-      'TrajectoryBuffer.attach() needs what share() of one returned',
+      'TrajectoryBuffer.attach() needs the result of share()',
     );
     checkHeader(shared);
     return new TrajectoryBuffer<S>(INTERNAL, shared);
@@ -204,7 +204,7 @@ export class TrajectoryBuffer<S extends StepFields = StepFields> {
     const taken = claimWords(words, at(firstLane), lanes, claim);
     if (taken >= 0) {
       const among = `lane ${taken - LINE} of lanes ${firstLane} to ${firstLane + lanes - 1}`;
-      throw stateError('BUSY', `${among} has a writer that lives: close that one first`);
+      throw stateError('BUSY', `${among} has an open writer; close that writer first`);
     }
     const { nonFinite } = this.#shared;
     const table = this.layout.fields.flatMap((field) => [

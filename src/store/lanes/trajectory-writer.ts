@@ -218,7 +218,7 @@ export class TrajectoryWriter<S extends StepFields = StepFields> {
     const key = finalKey(field.key);
     if (values[key] !== undefined) return this.#elements(field, key, values[key]);
     throw typeError(
-      `lane ${this.firstLane + ending} ends its episode, and ${key} is not given: the observation behind the last step`,
+      `lane ${this.firstLane + ending} ends its episode, but ${key} is missing; give the observation after the last step`,
     );
   }
 

@@ -34,7 +34,7 @@ export function actionCheck(
     );
   if (!fields.some(({ key }) => key === 'actions'))
     throw typeError(
-      "load: actionSpace is compared with the field 'actions', and this buffer has none: leave it out",
+      "load: actionSpace needs a field 'actions', which this buffer lacks; omit actionSpace",
     );
   checkKeys('load: actionSpace', space, 'n' in space ? ['n'] : ['low', 'high']);
   const of =

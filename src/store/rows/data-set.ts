@@ -144,7 +144,7 @@ export class DataSet {
     for (const [key, name] of Object.entries(columns))
       if (!Object.hasOwn(tensors, name) && !foreign.has(name))
         throw rangeError(
-          `load: columns.${key} names '${name}', and there is none; there are ${listed(tensors)}`,
+          `load: columns.${key} names '${name}', which is missing; the columns are ${listed(tensors)}`,
         );
     return new DataSet({ tensors: withMinari(tensors, columns), foreign }, columns);
   }
@@ -184,7 +184,7 @@ export class DataSet {
     if (column) return column;
     const also = other === undefined ? '' : ` or '${other}'`;
     throw rangeError(
-      `load: there is no column '${wanted.key}'${also}; there are ${listed(this.#tensors)}. Say which it is: columns: { ${wanted.key}: '…' }`,
+      `load: column '${wanted.key}' is missing${also}; the columns are ${listed(this.#tensors)}; name it with columns: { ${wanted.key}: '…' }`,
     );
   }
 
@@ -247,7 +247,7 @@ export function checkAdmitted(limiter: RateLimiter | null, rows: number): void {
 export const gated = (waits: string, arrived: string) =>
   stateError(
     'BUSY',
-    `load: the buffer's limiter gates add() and takes no more rows now (${waits}); ${arrived}. ` +
+    `load: the buffer's limiter gates add() and accepts no more rows now (${waits}); ${arrived}. ` +
       'For offline data make the buffer without a limiter, or its limiter with gateAdd: false',
   );
 
@@ -259,6 +259,6 @@ export function checkStill(before: number, now: number): void {
   if (before !== now)
     throw stateError(
       'BUSY',
-      `dump: ${now - before} rows were added while it read; nothing was written. Stop who adds first`,
+      `dump: ${now - before} rows were added while it read, so nothing was written; pause the writers first`,
     );
 }

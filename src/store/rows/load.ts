@@ -73,7 +73,7 @@ export async function loadRows(
   for (let at = from; at < to; at += piece) {
     const rows = taken(plan, at, Math.min(at + piece, to));
     if (rows !== null) {
-      const name = (row: number) => `row ${at + rows.placeOf(row)} of what is loaded`;
+      const name = (row: number) => `row ${at + rows.placeOf(row)} of the loaded data`;
       check(rows.arrays, name);
       if (actions)
         checkActions(
@@ -219,8 +219,7 @@ export async function dumpRows(buffer: Rows, path: string | URL): Promise<number
   await writeColumns(path, async () => {
     const { ptr } = buffer;
     count = Math.min(ptr, buffer.capacity);
-    if (count === 0)
-      throw stateError('EMPTY', 'dump: the replay buffer is empty: there is nothing to write yet');
+    if (count === 0) throw stateError('EMPTY', 'dump: the replay buffer is empty; add rows first');
     return gathered(buffer, ptr, count);
   });
   return count;

@@ -138,7 +138,7 @@ export function checkFields(fields: readonly FieldLayout[], rowBytes: number): v
     checkCount(`where field ${key} begins`, offset, 0, rowBytes);
     if (bytes !== elementCount(shape) * item || offset % item !== 0 || offset + bytes > rowBytes)
       throw rangeError(
-        `field ${key}, ${bytes} bytes at ${offset}, does not lie in a row of ${rowBytes} bytes`,
+        `field ${key}, ${bytes} bytes at ${offset}, is outside a row of ${rowBytes} bytes`,
       );
   }
 }

@@ -181,12 +181,7 @@ export class ReplayBuffer<F extends Fields = Fields, R extends object = RowsOf<F
   static attach<F extends Fields = Fields, R extends object = RowsOf<F>>(
     shared: SharedReplayBuffer<F, R>,
   ): ReplayBuffer<F, R> {
-    checkShared(
-      KIND,
-      shared,
-      shared?.memory,
-      'ReplayBuffer.attach() needs what share() of a replay buffer returned',
-    );
+    checkShared(KIND, shared, shared?.memory, 'ReplayBuffer.attach() needs the result of share()');
     const { rows: at } = rowsAddon().layouts;
     checkRoom(shared, at.bytes);
     // Written once, before the buffer was first shared.
@@ -341,7 +336,7 @@ export class ReplayBuffer<F extends Fields = Fields, R extends object = RowsOf<F
     rowsAddon().sampleRows(handle, word, count, rows, indices);
     const ptr = this.#result[0]!;
     if (ptr === 0)
-      throw stateError('EMPTY', 'the replay buffer is empty: nothing to sample from yet');
+      throw stateError('EMPTY', 'the replay buffer is empty; add rows before sampling');
     return { rows, ptr, size: this.#result[1]! };
   }
 

@@ -36,7 +36,7 @@ export function endsOf(data: DataSet, field: (key: string) => Wanted): RowEnds {
   return endsOfPair(data.need(flag('terminals')), timeouts, () => {
     if (!timeouts)
       throw rangeError(
-        "load: without 'next_observations' it must be known where episodes were cut: there is no column 'timeouts' either. Say which they are with columns, or add a column of zeros where none was cut",
+        "load: without 'next_observations' the column 'timeouts' is needed, and it is missing; name them with columns, or add a column of zeros if no episode was cut",
       );
   });
 }
@@ -74,7 +74,7 @@ function checkDones(
   if (at >= 0)
     throw rangeError(
       `load: dones of row ${from + at} is ${dones[at]}, with terminated ${terminated[at]} and truncated ${truncated[at]}: ` +
-        'a row is done where it terminated or was truncated',
+        'a row is done if it terminated or was truncated',
     );
 }
 

@@ -158,7 +158,7 @@ function endsOf(
     if (row >= 0)
       throw rangeError(
         `dones of row ${row} is ${derived[row]}, with terminated ${terminated[row]} and truncated ${truncated[row]}: ` +
-          'a row is done where it terminated or was truncated. Leave out dones, and add() makes it of the two',
+          'a row is done if it terminated or was truncated. Omit dones, and add() derives it',
       );
   }
   return {

@@ -64,11 +64,11 @@ export function checkHindsight(
   stack: Readonly<Record<string, number>>,
 ): void {
   if (!(relabel instanceof Hindsight))
-    throw typeError(`relabel must be what hindsight() makes, got ${describeValue(relabel)}`);
+    throw typeError(`relabel must be a result of hindsight(), got ${describeValue(relabel)}`);
   const [goal, achieved] = [relabel.goal, relabel.achieved].map((name) => {
     const field = layout.fields.find(({ key }) => key === name);
     if (!field?.observation)
-      throw rangeError(`hindsight: '${name}' is no observation of this buffer`);
+      throw rangeError(`hindsight: '${name}' is not an observation of this buffer`);
     if (
       layout.fields.some(({ key, observation }) => observation && nextKey(key) === 'nextAchieved')
     )

@@ -184,6 +184,6 @@ function checkFits(what: string, steps: number, stack: Stack, perLane: number): 
   if (steps + before + 1 <= perLane) return;
   const with_ = before > 0 ? `, ${before} frames before` : '';
   throw rangeError(
-    `${what}${with_} and the observation behind need ${steps + before + 1} places of a lane; it has ${perLane} (capacity / lanes)`,
+    `${what}${with_} and the observation after it need ${steps + before + 1} places of a lane; it has ${perLane} (capacity / lanes)`,
   );
 }

@@ -67,12 +67,7 @@ export class WeightMailbox {
    * Opens the same mailbox in another thread. Throws a TypeError unless `shared` came from share().
    */
   static attach(shared: SharedWeightMailbox): WeightMailbox {
-    checkShared(
-      KIND,
-      shared,
-      shared?.memory,
-      'WeightMailbox.attach() needs what share() of a mailbox returned',
-    );
+    checkShared(KIND, shared, shared?.memory, 'WeightMailbox.attach() needs the result of share()');
     checkRoom(shared, mailboxBytes(checkCount('length', shared.length, 1, 2 ** 29)));
     return new WeightMailbox(INTERNAL, shared);
   }
@@ -103,7 +98,7 @@ export class WeightMailbox {
     const odd = nonFinite ? -1 : rowsAddon().firstNotFinite(weights, 0, weights.length);
     if (odd >= 0)
       throw rangeError(
-        `weights[${odd}] is ${weights[odd]}: collectors would act by it; { nonFinite: true } publishes it`,
+        `weights[${odd}] is ${weights[odd]}, which would spoil the collectors' policies; { nonFinite: true } publishes it`,
       );
     const { control, view, stride, bells } = this.#versions;
     const version = rowsAddon().mailboxWrite(control, view, stride, weights);

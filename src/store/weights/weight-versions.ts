@@ -171,7 +171,7 @@ export class WeightVersions {
 
   #placement(version: number): VersionPlace {
     if (!(version >= 1))
-      throw stateError('BUSY', `the mailbox's words are not a mailbox's: a version of ${version}`);
+      throw stateError('BUSY', `the mailbox's shared memory is corrupt: version ${version}`);
     const buffer = version % 3;
     return { version, buffer, byteOffset: buffer * this.stride };
   }

@@ -108,15 +108,15 @@ export function kernelContract(device: () => Device): void {
       [
         columns,
         [4, 3, 3, 3],
-        "tensor 1's rows lie 20 bytes apart, x_stride says 3 elements of 4: pass the tensor's own strides[0]",
+        "tensor 1's rows are 20 bytes apart, but x_stride is 3 elements of 4: pass the tensor's own strides[0]",
       ],
-      [table, [4, 3, 3, 3], "tensor 1's rows lie 20 bytes apart, x_stride says 3"],
+      [table, [4, 3, 3, 3], "tensor 1's rows are 20 bytes apart, but x_stride is 3"],
       [columns, [3, 4, 4, 5], "tensor 1's rows have 12 bytes side by side, 16 are needed"],
       [columns, [1, 5, 5, 5], 'tensor 1 has 12 bytes side by side, 20 are needed: it is strided'],
       [
         table.view({ shape: [4], strides: [5] }),
         [4, 1, 1, 1],
-        "tensor 1's rows lie 20 bytes apart, x_stride says 1",
+        "tensor 1's rows are 20 bytes apart, but x_stride is 1",
       ],
       [
         table.view({ shape: [4, 3], strides: [1, 4] }),

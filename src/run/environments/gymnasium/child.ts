@@ -143,14 +143,14 @@ export class Child {
     const { name, python } = this.#plan;
     const code = await this.#ended(ENDING_MS).catch((error) => {
       throw unavailableError(
-        `${name}: ${python} could not be started: ${(error as Error).message}; the option python names another one`,
+        `${name}: ${python} could not be started: ${(error as Error).message}; the option python gives another one`,
       );
     });
     const printed = this.#outputEnd();
     return new Error(
       code === undefined
-        ? `${name}: its Python closed the pipes to Hotslot, and did not end${reported(printed)}`
-        : `${name}: its Python ended before its environments were there, with exit code ${code}${reported(printed)}`,
+        ? `${name}: its Python closed the pipes to Hotslot, but did not exit${reported(printed)}`
+        : `${name}: its Python exited before its environments were ready, with exit code ${code}${reported(printed)}`,
     );
   }
 
@@ -286,7 +286,7 @@ export class Child {
 }
 
 const reported = (printed: string): string =>
-  printed === '' ? '' : `; it printed at last:\n${printed}`;
+  printed === '' ? '' : `; its last output:\n${printed}`;
 
 /** Opens a file that only its descriptor refers to. */
 function unnamedFile(): number {

@@ -23,7 +23,7 @@ export function gymnasium(options: GymnasiumOptions): EnvironmentSets {
       try {
         if (greeting.count !== count)
           throw new Error(
-            `${plan.name} has ${greeting.count} environments where ${count} were asked for`,
+            `${plan.name} has ${greeting.count} environments, but ${count} were requested`,
           );
         const spaces: Spaces = spacesOf(spacesIn(greeting, ends));
         const request = new Request(spaces, count);

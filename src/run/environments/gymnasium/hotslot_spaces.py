@@ -110,7 +110,7 @@ class Observations:
         named = self.dtype if of_bool else self.travels
         widest = f": {self.dtype} travels as {self.travels}" if self.dtype.itemsize > named.itemsize else ""
         raise Fault(
-            f"{shown(np.ravel(given)[at])} as number {at % size} of an observation, which {named} has not{widest}",
+            f"{shown(np.ravel(given)[at])} as number {at % size} of an observation, which {named} cannot hold{widest}",
             at // size if first is None else first,
         )
 

@@ -49,7 +49,7 @@ function sent(name: string, value: unknown, within: readonly object[]): Sent {
     return ['int', `${value < 0n ? '-' : ''}${(value < 0n ? -value : value).toString(16)}`];
   if (value === undefined)
     throw typeError(
-      `${name} is undefined, which Python does not have: leave it out, or give null for None`,
+      `${name} is undefined, which Python lacks; leave it out, or give null for None`,
     );
   if (typeof value !== 'object')
     throw typeError(`${name} is ${describeValue(value)}, which cannot be sent to Python`);

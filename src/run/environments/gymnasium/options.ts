@@ -89,7 +89,7 @@ export function checkedGymnasium(options: GymnasiumOptions): GymnasiumPlan {
   if (vectorization !== '' && (entry !== '' || !modes.includes(vectorization)))
     throw rangeError(
       entry !== ''
-        ? 'vectorization is of an id: a function with a parameter num_envs makes a vector environment itself'
+        ? 'vectorization needs id; a function with a parameter num_envs makes a vector environment itself'
         : `vectorization must be one of ${modes.join(', ')}, got ${describeValue(vectorization)}`,
     );
   if (typeof path !== 'string' && !(path instanceof URL))

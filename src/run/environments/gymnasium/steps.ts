@@ -138,7 +138,7 @@ export class GymnasiumSteps implements SteppedSet {
     const { environment, gave } = fault;
     const [who, when] =
       environment === null ? [name, ''] : [this.#name(environment), this.#when(environment)];
-    throw rangeError(`${who}: ${by} gave ${gave}${when}`);
+    throw rangeError(`${who}: ${by} returned ${gave}${when}`);
   }
 
   /**
@@ -167,7 +167,7 @@ export class GymnasiumSteps implements SteppedSet {
         const i = Math.floor(at / size);
         if (last && terminated[i] && !this.#over[i]) continue;
         throw typeError(
-          `${this.#name(i)}: ${by} gave ${describeValue(to[at])} as number ${at % size} of an observation${this.#when(i)}`,
+          `${this.#name(i)}: ${by} returned ${describeValue(to[at])} as number ${at % size} of an observation${this.#when(i)}`,
         );
       }
   }
