@@ -52,10 +52,14 @@ const files = git('ls-files', 'src', 'actors', 'native', 'docs', 'README.md', 'C
   // A list of paths, and one of names of other projects.
   .filter((file) => !['docs/moved.md', 'docs/extras/names.md'].includes(file));
 
-/** Paragraphs of the comments of a source, each with the line on which it begins. */
+/**
+ * Paragraphs of the comments of a source, each with the line on which it begins. The code of an
+ * `@example` is left out.
+ */
 function* paragraphsOfComments(lines) {
   let text = '';
   let at = 0;
+  let inExample = false;
   for (const [i, line] of [...lines, ''].entries()) {
     const comment = /^\s*(?:\/\*\*?|\*\/?|\/\/\/?)(?: (.*?))?(?:\s*\*\/)?$/.exec(line)?.[1];
     const begins =
@@ -64,7 +68,9 @@ function* paragraphsOfComments(lines) {
       yield { text, at };
       text = '';
     }
-    if (!comment || /^\s*\|/.test(comment)) continue;
+    if (/^@/.test(comment ?? '')) inExample = /^@example/.test(comment);
+    if (comment === undefined || /\*\//.test(line)) inExample = false;
+    if (!comment || inExample || /^\s*\|/.test(comment)) continue;
     if (!text) at = i + 1;
     text += ` ${comment}`;
   }
