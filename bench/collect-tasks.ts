@@ -1,7 +1,7 @@
 /** The environments of the benchmark `collect`, and collectors of them for a pool's threads. */
 import CartPole from '../examples/environments/cart-pole.ts';
+import makeRobot from '../examples/environments/mujoco/robot.ts';
 import Pendulum from '../examples/environments/pendulum.ts';
-import makeRobot from '../examples/mujoco/robot.ts';
 import { type AnyEnvironment, type Policy, vectorCollector } from '../src/entries/collect.ts';
 import { DqnPolicy, SacPolicy } from '../src/entries/learner.ts';
 import type { CollectorContext } from '../src/index.ts';

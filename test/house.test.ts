@@ -139,7 +139,7 @@ const doors: Readonly<Record<string, readonly string[]>> = {
 
 /** Packages that examples load, and where. */
 const outside: Readonly<Record<string, readonly string[]>> = {
-  '@mujoco/mujoco': ['examples/mujoco/engine.ts'],
+  '@mujoco/mujoco': ['examples/environments/mujoco/engine.ts'],
 };
 
 describe('the house', () => {

@@ -47,7 +47,7 @@ function robot(name: string, goal: number, span: readonly [min: number, max: num
   };
   return {
     id: `${name}-v5`,
-    module: new URL('../mujoco/robot.js', import.meta.url),
+    module: new URL('../environments/mujoco/robot.js', import.meta.url),
     options: { robot: name },
     goal,
     presets: {

@@ -82,7 +82,7 @@ describe('cli/kernels', () => {
 
   itAll('the example shifts frames as JavaScript does', async () => {
     const small = ['--rows', '3', '--size', '20', '--replays', '5'];
-    const { code, lines } = await run('examples/own-kernel/main.js', [
+    const { code, lines } = await run('test/programs/own-kernel/main.js', [
       '--device',
       'host:0',
       ...small,
@@ -91,7 +91,7 @@ describe('cli/kernels', () => {
     expect(lines[0]).to.match(/^a frame +the first batch +the last batch$/);
     expect(lines.slice(1, 12).join('')).to.include('##');
     expect(lines.slice(12).join(' ')).to.include('bit for bit');
-    const wrong = await run('examples/own-kernel/main.js', ['--size', '4']);
+    const wrong = await run('test/programs/own-kernel/main.js', ['--size', '4']);
     expect([wrong.code, wrong.stderr]).to.deep.equal([
       2,
       "own-kernel: --size must be a whole number from 8 to 1024, got '4'; --help says more\n",

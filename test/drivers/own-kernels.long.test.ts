@@ -14,7 +14,7 @@ import { buildSoftwareDriver } from './build.ts';
 import { type Mode, modes, need, run, runTests } from './software.ts';
 
 const source = { text: saxpySource, file: 'saxpy.gk' };
-const shift = 'examples/own-kernel/random_shift.gk';
+const shift = 'test/programs/own-kernel/random_shift.gk';
 const folder = mkdtempSync(join(tmpdir(), 'hotslot-own-kernels-'));
 
 /**
@@ -79,7 +79,7 @@ describe('drivers/own-kernels', function () {
 
       itAll('shift frames in the example', async () => {
         const args = [
-          'dist/examples/own-kernel/main.js',
+          'dist/test/programs/own-kernel/main.js',
           '--device',
           mode.device,
           '--rows',

@@ -5,9 +5,9 @@
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { expect } from 'chai';
-import { mujoco } from '../../examples/mujoco/engine.ts';
-import makeRobot, { Robot } from '../../examples/mujoco/robot.ts';
-import { robots } from '../../examples/mujoco/rules.ts';
+import { mujoco } from '../../examples/environments/mujoco/engine.ts';
+import makeRobot, { Robot } from '../../examples/environments/mujoco/robot.ts';
+import { robots } from '../../examples/environments/mujoco/rules.ts';
 import { rejection } from '../rig/refusal.ts';
 
 interface Track {
@@ -29,7 +29,7 @@ const sizes = {
   Humanoid: [348, 17],
 } as const;
 
-describe('examples/mujoco', () => {
+describe('examples/environments/mujoco', () => {
   it('has the robots that Gymnasium has, with its spaces', async () => {
     expect(Object.keys(robots)).to.deep.equal(Object.keys(sizes));
     for (const [name, [seen, moved]] of Object.entries(sizes)) {

@@ -180,14 +180,14 @@ for (const by of [openMpi, mpich]) {
           const { code, stdout, stderr } = await launch(
             by,
             learners,
-            'examples/learners/main.js',
+            'test/programs/learners/main.js',
             ['--mpi', ...given],
             {
               ms: 200_000,
             },
           );
           expect(code, stderr).to.equal(0);
-          const alone = await run('examples/learners/main.js', [
+          const alone = await run('test/programs/learners/main.js', [
             '--learners',
             String(learners),
             ...given,
@@ -223,7 +223,7 @@ for (const by of [openMpi, mpich]) {
       expect({ code: code === 0, told }).to.deep.equal({ code: false, told: [] });
     });
 
-    it('the parts of examples/halo-exchange are those of one process, bit for bit', async () => {
+    it('the parts of test/programs/halo-exchange are those of one process, bit for bit', async () => {
       const [mine, others] = by === openMpi ? ['sphere', 'plane'] : ['plane', 'sphere'];
       const modes = setting({ short: [], all: [mine], long: [mine, others] });
       for (const mode of modes) {
@@ -233,7 +233,7 @@ for (const by of [openMpi, mpich]) {
         const { code, stdout, stderr } = await launch(
           by,
           processes,
-          'examples/halo-exchange/main.js',
+          'test/programs/halo-exchange/main.js',
           given,
         );
         expect(code, stderr).to.equal(0);
@@ -243,7 +243,7 @@ for (const by of [openMpi, mpich]) {
 
     itOnce('the example says which numbers of processes it can be shared out among', async () => {
       const given = ['--mpi', '--mode', 'sphere', '--size', '8'];
-      const { code, stderr } = await launch(by, 4, 'examples/halo-exchange/main.js', given);
+      const { code, stderr } = await launch(by, 4, 'test/programs/halo-exchange/main.js', given);
       expect(code).not.to.equal(0);
       expect(stderr).to.match(
         /halo-exchange: the sphere has 6 parts, .* among 4 processes: start 1, 2, 3 or 6/,

@@ -1,0 +1,35 @@
+/** What is divided into parts: the parts' neighbors and cells. */
+import {
+  cubedSphereTopology,
+  type HaloTopology,
+  periodicTopology,
+} from '../../../src/entries/halo.ts';
+import type { Cell } from './cell.ts';
+import { planeCell } from './plane.ts';
+import { sphereCell } from './sphere.ts';
+
+export const modes = ['plane', 'sphere'] as const;
+export type Mode = (typeof modes)[number];
+
+export interface Domain {
+  /** without corners: a cell is changed by those left and right, below and above it */
+  readonly topology: HaloTopology;
+  cell(rank: number, i: number, j: number): Cell;
+}
+
+/** Parts are `size` × `size` cells. */
+export function domainOf(mode: Mode, size: number): Domain {
+  if (mode === 'sphere')
+    return {
+      topology: cubedSphereTopology({ corners: false }),
+      cell: (face, i, j) => sphereCell(size, face, i, j),
+    };
+  const topology = periodicTopology({ layout: [2, 2], corners: false });
+  return {
+    topology,
+    cell(rank, i, j) {
+      const { column, row } = topology.places[rank]!;
+      return planeCell(size, column * size + i, row * size + j);
+    },
+  };
+}

@@ -1,0 +1,179 @@
+/**
+ * A pipeline over two devices: batches enter on one; the other computes on a batch while the next
+ * one is copied to it.
+ */
+import { writeFileSync } from 'node:fs';
+import {
+  checkWritable,
+  deviceNamed,
+  flag,
+  parseOptions,
+  runExample,
+  terminalColumns,
+  toFile,
+  UsageError,
+  whole,
+  wrapped,
+} from '../../../examples/command-line.ts';
+import { ToDevice } from '../../../src/entries/linop.ts';
+import {
+  CpuTensor,
+  type Device,
+  type DeviceEvent,
+  type Stream,
+  type Tensor,
+} from '../../../src/index.ts';
+import { drawSvg, drawText, type Row, type Span } from './timeline.ts';
+
+const help = `Copies batches from one device to another while that one computes on those
+before, and draws when what happened.
+
+usage: node dist/test/programs/to-device/main.js [options]
+
+  --devices A,B    where batches enter, and where they are used: two devices of
+                   one family (default host:0,host:1)
+  --batches N      how many, 1 to 1000 (default 8)
+  --svg FILE       write the picture too (default: none)
+  --json           one JSON object instead of text
+  --help           this text
+
+exit code: 0 it ran, 1 not, or FILE cannot be written,
+  2 wrong usage, also a device that is unknown or not available
+`;
+
+const SIDE = 2048; // a batch is 2048 × 2048 floats, 16 MiB
+const COLUMNS = 16;
+
+/** Two different devices of one family; the caller closes them. */
+function pairOf(typed: string): [from: Device, to: Device] {
+  const [first, second, ...more] = typed.split(',');
+  if (!first || !second || more.length > 0)
+    throw new UsageError(`--devices takes two names, got '${typed}'`);
+  const [from, to] = [deviceNamed(first), deviceNamed(second)];
+  if (from.family === to.family && from.name !== to.name) return [from, to];
+  const names = `${from.name},${to.name}` === typed ? '' : ` (${from.name} and ${to.name})`;
+  throw new UsageError(
+    `--devices takes two different devices of one family, got '${typed}'${names}`,
+  );
+}
+
+const recorded = (stream: Stream): DeviceEvent => {
+  const event = stream.device.createEvent({ timing: true });
+  stream.record(event);
+  return event;
+};
+
+/**
+ * Runs the pipeline twice, for memory and threads to get warm, and gives the second one's spans.
+ */
+async function measure(from: Device, to: Device, batches: number): Promise<Row[]> {
+  using enter = new ToDevice('cpu', from, ['row', 'column']);
+  using move = new ToDevice(from, to, ['row', 'column']);
+  const transfer = move.ispec.transferStream as Stream;
+  const target = to.currentStream;
+  using weights = to.allocate({ shape: [SIDE, COLUMNS] });
+  using product = to.allocate({ shape: [SIDE, COLUMNS] });
+  const values = new Float32Array(SIDE * SIDE);
+  const inputs = Array.from(
+    { length: batches },
+    // `values` may change at once.
+    (_, batch) => enter.forward(new CpuTensor(values.fill(batch), [SIDE, SIDE])) as Tensor,
+  );
+
+  async function pipeline(): Promise<Row[]> {
+    using start = recorded(transfer);
+    const copies: DeviceEvent[][] = [];
+    const computed: DeviceEvent[][] = [];
+    for (const input of inputs) {
+      using ready = recorded(from.currentStream);
+      transfer.wait(ready);
+      // Two batches at most on the target: one computed on, one on its way.
+      const before = computed.at(-2)?.[1];
+      if (before) transfer.wait(before);
+      const copying = recorded(transfer);
+      // Here at once; the target waits for the bytes.
+      using batch = move.forward(input, { startEvent: ready }) as Tensor;
+      copies.push([copying, recorded(transfer)]);
+      const computing = recorded(target);
+      const wholes = [0, 0, SIDE, COLUMNS, SIDE, SIDE, COLUMNS, COLUMNS] as const;
+      target.launch('gemm', { tensors: [product, batch, weights], wholes, reals: [1, 0] });
+      computed.push([computing, recorded(target)]);
+    } // a batch is closed here and lasts until the work on it is done
+    await Promise.all([transfer.synchronize(), target.synchronize()]);
+    const between = (pairs: DeviceEvent[][], zero: DeviceEvent, at: number): Span[] =>
+      pairs.map(([a, b], batch) => ({
+        batch,
+        from: at + a!.elapsedMs(zero),
+        to: at + b!.elapsedMs(zero),
+      }));
+    const copy = between(copies, start, 0);
+    // Each device has a clock of its own: the second is set so that no batch is computed on before
+    // it is there.
+    const first = computed[0]![0]!;
+    const early = between(computed, first, 0).map(({ batch, from }) => copy[batch]!.to - from);
+    const compute = between(computed, first, Math.max(...early));
+    for (const event of [...copies, ...computed].flat()) event.close();
+    return [
+      { name: `copy ${from.name} → ${to.name}`, spans: copy },
+      { name: `compute ${to.name}`, spans: compute },
+    ];
+  }
+
+  await pipeline();
+  const rows = await pipeline();
+  for (const each of inputs) each.close();
+  return rows;
+}
+
+function parseCommandLine(args: readonly string[]) {
+  const values = parseOptions(args, {
+    devices: { type: 'string', default: 'host:0,host:1' },
+    batches: { type: 'string', default: '8' },
+    svg: { type: 'string' },
+    json: flag,
+  });
+  return values && { ...values, batches: whole('batches', values.batches, 1, 1000) };
+}
+
+async function main({
+  devices,
+  batches,
+  svg,
+  json,
+}: NonNullable<ReturnType<typeof parseCommandLine>>): Promise<number> {
+  const [from, to] = pairOf(devices);
+  checkWritable('svg', svg);
+  const rows = await measure(from, to, batches);
+  const [copies, computed] = rows as [Row, Row];
+  /** milliseconds of copies during which the target computed */
+  let hidden = 0;
+  let copied = 0;
+  for (const copy of copies.spans) {
+    copied += copy.to - copy.from;
+    for (const each of computed.spans)
+      hidden += Math.max(0, Math.min(copy.to, each.to) - Math.max(copy.from, each.from));
+  }
+  if (svg !== undefined) toFile('svg', svg, (file) => writeFileSync(file, drawSvg(rows)));
+  if (json) {
+    console.log(
+      JSON.stringify({
+        from: from.name,
+        to: to.name,
+        batches,
+        rows,
+        copiedMs: copied,
+        hiddenMs: hidden,
+      }),
+    );
+  } else {
+    console.log(drawText(rows, terminalColumns()));
+    const part = `${((100 * hidden) / copied).toFixed(0)} % of that while ${to.name} computed`;
+    console.log(
+      wrapped(`\n${batches} batches of 16 MiB: copied in ${copied.toFixed(1)} ms, ${part}`),
+    );
+    if (svg !== undefined) console.log(`drawn in ${svg}`);
+  }
+  return 0;
+}
+
+await runExample({ name: 'to-device', help, parse: parseCommandLine, main });
