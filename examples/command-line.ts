@@ -1,6 +1,6 @@
 /**
- * What the examples' command lines share: wrong usage is one sentence and exit code 2, and text
- * fits the terminal.
+ * The command lines of the examples: a table of options gives the help text, the checks and the
+ * types of the values. Wrong usage prints one line and exits with code 2.
  */
 import { closeSync, openSync } from 'node:fs';
 import { parseArgs } from 'node:util';
@@ -11,19 +11,19 @@ export class Refused extends Error {}
 /** Ends it with exit code 2. */
 export class UsageError extends Refused {}
 
-/** What a machine refuses, whose texts say what would help. */
+/** Codes of errors that depend on the machine. Their texts contain the remedy. */
 const machine = ['ERR_HOTSLOT_UNAVAILABLE', 'ERR_HOTSLOT_DEVICE', 'ERR_HOTSLOT_MEMORY'];
 
 export interface Example<T> {
   name: string;
   help: string;
-  /** Throws UsageError; null: --help was asked for. */
+  /** Throws UsageError. Returns null if --help was given. */
   parse: (args: readonly string[]) => T | null;
-  /** Gives the exit code. */
+  /** Returns the exit code. */
   main: (commandLine: T) => Promise<number>;
 }
 
-/** Runs an example. Refusals are one sentence, any other error is a fault and keeps its stack. */
+/** Runs an example. A refusal prints one line. Any other error is a fault and keeps its stack. */
 export async function runExample<T>({ name, help, parse, main }: Example<T>): Promise<void> {
   try {
     const commandLine = parse(process.argv.slice(2));
@@ -33,145 +33,261 @@ export async function runExample<T>({ name, help, parse, main }: Example<T>): Pr
     const { message, advice } = refusalIn(error);
     const usage = error instanceof UsageError;
     process.stderr.write(
-      `${name}: ${message}${usage ? '; --help says more' : advice ? `; ${advice}` : ''}\n`,
+      `${name}: ${message}${usage ? '; see --help' : advice ? `; ${advice}` : ''}\n`,
     );
     process.exitCode = usage ? 2 : 1;
   }
 }
 
-/**
- * The error, or the first of its causes, that a user can act on. Throws the error when there is
- * none.
- */
+/** Returns the error, or its first cause, that a user can act on. Throws the error otherwise. */
 function refusalIn(error: unknown): Error & { advice?: string } {
   for (let at = error; at instanceof Error; at = at.cause)
     if (at instanceof Refused || machine.includes((at as { code?: string }).code ?? '')) return at;
   throw error;
 }
 
-export const flag = { type: 'boolean', default: false } as const;
+/** An option of an example: one entry of its table. */
+export interface Option<T> {
+  /** the value's name in the help text, '' for a flag */
+  placeholder: string;
+  help: string;
+  /** the default as text, for the help text */
+  shown?: string;
+  /** value of an omitted option */
+  omitted: T;
+  /** value of an option whose own value may be left out */
+  bare?: T;
+  /** Throws UsageError for a text that is not a value of `name`, such as `--seed`. */
+  read: (name: string, text: string) => T;
+}
+type Table = Readonly<Record<string, Option<unknown>>>;
+type Values<T extends Table> = { [Name in keyof T]: T[Name] extends Option<infer V> ? V : never };
+
+/** Settings of an option. `default` is its value if it is omitted, `shown` what the help calls it. */
+interface Settings<T> {
+  default?: T;
+  shown?: string;
+  placeholder?: string;
+}
+type Of<T, S> = Option<S extends { default: T } ? T : T | undefined>;
+
+function option<T, S extends Settings<T>>(
+  placeholder: string,
+  help: string,
+  settings: S,
+  read: Option<T>['read'],
+): Of<T, S> {
+  const { default: omitted, shown = omitted === undefined ? undefined : String(omitted) } =
+    settings;
+  const made = { placeholder: settings.placeholder ?? placeholder, help, omitted, read };
+  return { ...made, ...(shown !== undefined && { shown }) } as unknown as Of<T, S>;
+}
+
+export const flag = (help: string): Option<boolean> => ({
+  placeholder: '',
+  help,
+  omitted: false,
+  read: () => true,
+});
+
+/** A text that is not empty. `noun` says what it names. */
+export const text = <const S extends Settings<string>>(
+  placeholder: string,
+  noun: string,
+  help: string,
+  settings: S = {} as S,
+) =>
+  option<string, S>(placeholder, help, settings, (name, given) => {
+    if (given === '') throw new UsageError(`${name} must name ${noun}, got ''`);
+    return given;
+  });
+
+export const device = (help = 'auto, host:0, …') =>
+  text('NAME', 'a device', help, { default: 'auto' });
+
+export const seed = (help: string) => whole(help, { min: 0, default: 1 });
+
+/** A whole number within `min` and `max`. */
+export const whole = <const S extends Settings<number> & { min: number; max?: number }>(
+  help: string,
+  settings: S,
+) =>
+  option<number, S>('N', help, settings, (name, given) =>
+    readWhole(name, given, settings.min, settings.max),
+  );
+
+/** A number above 0. */
+export const positive = <const S extends Settings<number>>(help: string, settings: S = {} as S) =>
+  option<number, S>('S', help, settings, readPositive);
+
+/** A number within `min` and `max`, by default any. */
+export const real = <const S extends Settings<number> & { min?: number; max?: number }>(
+  help: string,
+  settings: S,
+) =>
+  option<number, S>('X', help, settings, (name, given) => {
+    const { min = Number.NEGATIVE_INFINITY, max = Number.POSITIVE_INFINITY } = settings;
+    const value = given.trim() === '' ? Number.NaN : Number(given);
+    if (value >= min && value <= max) return value;
+    const range = min > Number.NEGATIVE_INFINITY ? ` from ${min} to ${max}` : '';
+    throw new UsageError(`${name} must be a number${range}, got '${given}'`);
+  });
+
+/** One of `values`, in either case of letters. */
+export const choice = <T extends string, const S extends Settings<T>>(
+  placeholder: string,
+  values: readonly T[],
+  help: string,
+  settings: S = {} as S,
+) =>
+  option<T, S>(placeholder, help, settings, (name, given) => {
+    const found = values.find((value) => value.toLowerCase() === given.toLowerCase());
+    if (found !== undefined) return found;
+    throw new UsageError(`${name} must be ${values.join(', ')}, got '${given}'`);
+  });
+
+/** A time such as 60s. */
+export const time = (help: string) =>
+  option<string, Settings<string>>('TIME', help, {}, (name, given) => {
+    if (/^\s*\d+(\.\d+)?\s*(ms|s|min|h)\s*$/.test(given)) return given;
+    throw new UsageError(
+      `${name} must be a number of ms, s, min or h, such as 60s, got '${given}'`,
+    );
+  });
+
+export interface CommandLineOf<T extends Table> {
+  help: string;
+  /** Returns the options' values, or null if --help was given. Throws UsageError. */
+  parse(args: readonly string[]): Values<T> | null;
+}
 
 /**
- * As node:util's parseArgs takes them; a flag has a default. `bare`: what an option says whose
- * value may be left out.
+ * A command line from a table of options: `intro` says what the program does, `usage` how it is
+ * called, and `after` follows the options.
  */
-type Option =
-  | { type: 'string'; default?: string; bare?: string }
-  | { type: 'boolean'; default: false };
-type Values<T> = {
-  [Name in keyof T]: T[Name] extends { type: 'boolean' }
-    ? boolean
-    : T[Name] extends { default: string }
-      ? string
-      : string | undefined;
-};
-
-/**
- * The options' values; null: --help was asked for. Throws UsageError for what there is none of, or
- * is given twice.
- */
-export function parseOptions<T extends Record<string, Option>>(
-  args: readonly string[],
-  options: T,
-): Values<T> | null {
-  const known: Record<string, Option & { short?: string }> = {
-    ...options,
-    help: { ...flag, short: 'h' },
+export function commandLine<const T extends Table>({
+  intro,
+  usage,
+  options,
+  after,
+}: {
+  intro: string;
+  usage: string;
+  options: T;
+  after: string;
+}): CommandLineOf<T> {
+  const rows = Object.entries({ ...options, help: flag('this text') }).map(
+    ([name, { placeholder, help, shown }]) =>
+      [
+        `  --${name}${placeholder && ` ${placeholder}`}`,
+        shown === undefined ? help : `${help} (default ${shown})`,
+      ] as const,
+  );
+  const width = Math.max(...rows.map(([head]) => head.length)) + 2;
+  const lines = rows.map(([head, help]) => {
+    const [first = '', ...more] = wrapped(help, 80 - width).split('\n');
+    return [head.padEnd(width) + first, ...more.map((line) => ' '.repeat(width) + line)].join('\n');
+  });
+  return {
+    help: `${wrapped(intro, 80)}\n\nusage: ${usage}\n\n${lines.join('\n')}\n\n${wrapped(after, 80)}\n`,
+    parse: (args) => parseOptions(args, options),
   };
+}
+
+function parseOptions<T extends Table>(args: readonly string[], options: T): Values<T> | null {
+  const known = { ...options, help: flag('') } as Table;
   const { tokens } = parseArgs({
     args: joined(args, known),
-    options: known,
+    options: Object.fromEntries(
+      Object.entries(known).map(([name, { placeholder }]) => [
+        name,
+        {
+          type: placeholder === '' ? ('boolean' as const) : ('string' as const),
+          ...(name === 'help' && { short: 'h' }),
+        },
+      ]),
+    ),
     strict: false,
     tokens: true,
   });
-  const values: Record<string, string | boolean | undefined> = {};
+  const values = new Map<string, unknown>();
+  const texts = new Map<string, string | undefined>();
   for (const token of tokens) {
     if (token.kind === 'positional') throw new UsageError(`there is no argument '${token.value}'`);
     if (token.kind === 'option-terminator') continue;
     const { name, rawName, value } = token;
     const option = Object.hasOwn(known, name) ? known[name] : undefined;
     if (!option) throw new UsageError(`unknown option '${rawName}'`);
-    if (name in values) throw new UsageError(`${rawName} is given twice`);
-    if (option.type === 'boolean' && value !== undefined)
+    if (texts.has(name)) throw new UsageError(`${rawName} is given twice`);
+    const isFlag = option.placeholder === '';
+    if (isFlag && value !== undefined)
       throw new UsageError(`${rawName} takes no value, got '${value}'`);
-    // What follows a string option is taken for its value, even if it looks like an option.
-    if (
-      option.type === 'string' &&
-      (value === undefined || (!token.inlineValue && /^-./.test(value)))
-    )
+    // An argument after an option that takes a value is the value, even if it looks like an option.
+    if (!isFlag && (value === undefined || (!token.inlineValue && /^-./.test(value))))
       throw new UsageError(`${rawName} needs a value`);
-    values[name] = value ?? true;
+    texts.set(name, value);
   }
-  if (values.help) return null;
-  return Object.fromEntries(
-    Object.entries(options).map(([name, { default: otherwise }]) => [
-      name,
-      values[name] ?? otherwise,
-    ]),
-  ) as Values<T>;
+  if (texts.has('help')) return null;
+  for (const [name, { omitted, bare, read }] of Object.entries(options)) {
+    const given = texts.get(name) ?? '';
+    const isBare = given === '' && bare !== undefined;
+    values.set(name, !texts.has(name) ? omitted : isBare ? bare : read(`--${name}`, given));
+  }
+  return Object.fromEntries(values) as Values<T>;
 }
 
 /**
- * A negative number is the value of the option before it, whose own check says what it must be. An
- * option whose value may be left out has what follows for its value only where that begins with a
- * digit.
+ * Joins a negative number to the option before it, whose own check reports it. An option whose
+ * value may be left out takes the next argument only if that begins with a digit.
  */
-function joined(args: readonly string[], options: Record<string, Option>): string[] {
+function joined(args: readonly string[], options: Table): string[] {
   const all: string[] = [];
-  const bareOf = (arg: string): string | undefined => {
+  const isBare = (arg: string): boolean => {
     const name = arg.slice(2);
-    const option = arg.startsWith('--') && Object.hasOwn(options, name) ? options[name] : undefined;
-    return option?.type === 'string' ? option.bare : undefined;
+    return (
+      arg.startsWith('--') && Object.hasOwn(options, name) && options[name]?.bare !== undefined
+    );
   };
   for (const arg of args) {
     const before = all.at(-1) ?? '';
     const named = /^--[^=]+$/.test(before);
-    if (named && (/^-[\d.]/.test(arg) || (/^\d/.test(arg) && bareOf(before) !== undefined)))
+    if (named && (/^-[\d.]/.test(arg) || (/^\d/.test(arg) && isBare(before))))
       all[all.length - 1] = `${before}=${arg}`;
     else all.push(arg);
   }
-  return all.map((arg) => (bareOf(arg) === undefined ? arg : `${arg}=${bareOf(arg)}`));
+  return all.map((arg) => (isBare(arg) ? `${arg}=` : arg));
 }
 
-export function whole(
+export function readWhole(
   name: string,
-  text: string,
-  least: number,
-  most = Number.MAX_SAFE_INTEGER,
+  given: string,
+  min: number,
+  max = Number.MAX_SAFE_INTEGER,
 ): number {
-  const value = Number(text);
-  if (text.trim() !== '' && Number.isSafeInteger(value) && value >= least && value <= most)
+  const value = Number(given);
+  if (given.trim() !== '' && Number.isSafeInteger(value) && value >= min && value <= max)
     return value;
-  const range =
-    most === Number.MAX_SAFE_INTEGER ? `of at least ${least}` : `from ${least} to ${most}`;
-  throw new UsageError(`--${name} must be a whole number ${range}, got '${text}'`);
+  const range = max === Number.MAX_SAFE_INTEGER ? `of at least ${min}` : `from ${min} to ${max}`;
+  throw new UsageError(`${name} must be a whole number ${range}, got '${given}'`);
 }
 
-export function positive(name: string, text: string): number {
-  const value = Number(text);
-  if (!(value > 0)) throw new UsageError(`--${name} must be a number above 0, got '${text}'`);
+function readPositive(name: string, given: string): number {
+  const value = Number(given);
+  if (!(value > 0)) throw new UsageError(`${name} must be a number above 0, got '${given}'`);
   return value;
 }
 
-/** What --checkpoint and --every say. */
+/** Returns the checkpoint that --checkpoint and --every describe. */
 export function checkpointOf(
   folder: string | undefined,
   every: string | undefined,
 ): { folder: string; every?: string } | undefined {
-  if (folder === '') throw new UsageError("--checkpoint must name a folder, got ''");
   if (every !== undefined && folder === undefined)
-    throw new UsageError('--every goes with --checkpoint');
-  if (every !== undefined && !/^\s*\d+(\.\d+)?\s*(ms|s|min|h)\s*$/.test(every))
-    throw new UsageError(
-      `--every must be a number of ms, s, min or h, such as 60s, got '${every}'`,
-    );
+    throw new UsageError('--every needs --checkpoint');
   return folder === undefined ? undefined : { folder, ...(every !== undefined && { every }) };
 }
 
-/**
- * Does something to a file that an option names; one clear sentence if that cannot be opened or
- * written.
- */
+/** Calls `act` with the file of an option. Throws `Refusal` with one line if it fails. */
 export function toFile<T>(
   option: string,
   file: string,
@@ -185,15 +301,12 @@ export function toFile<T>(
   }
 }
 
-/**
- * Call it before the run, which would else be in vain. The file's contents stay until there is
- * something better.
- */
+/** Checks before a run that its file can be written. Keeps the file's contents. */
 export function checkWritable(option: string, file: string | undefined, Refusal = Refused): void {
   if (file !== undefined) toFile(option, file, (file) => closeSync(openSync(file, 'a')), Refusal);
 }
 
-/** Opens a device; one that is unknown or unavailable is wrong usage. */
+/** Opens a device. Throws UsageError for an unknown or unavailable one. */
 export function deviceNamed(name: string): Device {
   try {
     return openDevice(name);
@@ -205,12 +318,12 @@ export function deviceNamed(name: string): Device {
   }
 }
 
-/** The terminal's width; 80 for a file or a pipe. */
+/** Returns the terminal's width, or 80 for a file or a pipe. */
 export const terminalColumns = () => Math.max(60, process.stdout.columns || 80);
 
-/** `text` broken between words, so that no line is longer than `columns`. */
-export function wrapped(text: string, columns = terminalColumns()): string {
-  const lines = text.split('\n').flatMap((paragraph) => {
+/** Breaks `long` between words, so that no line is longer than `columns`. */
+export function wrapped(long: string, columns = terminalColumns()): string {
+  const lines = long.split('\n').flatMap((paragraph) => {
     if (paragraph.length <= columns) return paragraph;
     return paragraph.split(' ').reduce<string[]>((lines, word) => {
       const last = lines.at(-1);
@@ -222,7 +335,7 @@ export function wrapped(text: string, columns = terminalColumns()): string {
   return lines.join('\n');
 }
 
-/** Aborts at Ctrl-C; a second one ends the process at once. */
+/** Aborts at Ctrl-C. A second Ctrl-C ends the process at once. */
 export function interruption(): AbortSignal {
   const stop = new AbortController();
   process.once('SIGINT', () => stop.abort());

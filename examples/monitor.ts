@@ -1,26 +1,26 @@
-/** `--monitor [PORT]` of the examples: the live page, at a port that a bookmark finds again. */
+/** `--monitor [PORT]` of the examples: the live page, at a fixed port for bookmarks. */
 import { setTimeout as wait } from 'node:timers/promises';
 import { type Monitor, type MonitorParts, serveMonitor } from '../src/entries/monitor.ts';
-import { UsageError, whole } from './command-line.ts';
+import { type Option, readWhole, UsageError } from './command-line.ts';
 
-/** Where it is when no port is named. */
+/** The port if none is given. */
 const PORT = 7660;
-/** A page that is loaded again is gone for a moment. */
+/** A page that is reloaded disconnects for a moment. */
 const GONE_MS = 3000;
-const LOOK_MS = 100;
+const POLL_MS = 100;
 
-/** As parseOptions() takes it; without a port it is the empty text. */
-export const monitorOption = { type: 'string', bare: '' } as const;
-
-/** The port that was asked for, null where any will do; undefined: no page is wanted. */
-export function monitorPort(text: string | undefined): number | null | undefined {
-  if (text === undefined) return undefined;
-  return text === '' ? null : whole('monitor', text, 0, 65_535);
-}
+/** `--monitor [PORT]`: null for any port, undefined for no page. */
+export const monitor: Option<number | null | undefined> = {
+  placeholder: '[PORT]',
+  help: `serve a live page on this machine (default port ${PORT})`,
+  omitted: undefined,
+  bare: null,
+  read: (name, text) => readWhole(name, text, 0, 65_535),
+};
 
 /**
- * Opens the page and says where. A port that was named and is taken is wrong usage; else another
- * one does.
+ * Opens the page and returns its address. A given port that is in use throws UsageError. Without a
+ * given port another one is used.
  */
 export async function openMonitor(
   parts: MonitorParts,
@@ -40,15 +40,17 @@ export async function openMonitor(
 }
 
 /**
- * A training may be over before its page was read: it stays while somebody looks, on a terminal
- * until the signal.
+ * Keeps the page after the training: while a browser is connected, or on a terminal until the
+ * signal.
  */
-export async function whileLooked(monitor: Monitor, signal: AbortSignal): Promise<void> {
+export async function whileConnected(monitor: Monitor, signal: AbortSignal): Promise<void> {
   const isTerminal = process.stdout.isTTY === true;
   if (signal.aborted || (!isTerminal && monitor.clients === 0)) return;
-  console.error(`the live page stays${isTerminal ? '' : ' while somebody looks'}; Ctrl-C ends it`);
+  console.error(
+    `the live page stays${isTerminal ? '' : ' while a browser is connected'}; Ctrl-C ends it`,
+  );
   for (let gone = 0; !signal.aborted && (isTerminal || gone < GONE_MS); ) {
-    await wait(LOOK_MS, undefined, { signal }).catch(() => {});
-    gone = monitor.clients > 0 ? 0 : gone + LOOK_MS;
+    await wait(POLL_MS, undefined, { signal }).catch(() => {});
+    gone = monitor.clients > 0 ? 0 : gone + POLL_MS;
   }
 }

@@ -3,7 +3,14 @@
  * bench/results/curves, and draws them beside published ones.
  */
 
-import { parseOptions, runExample, UsageError, whole } from '../../examples/command-line.ts';
+import {
+  commandLine,
+  flag,
+  readWhole,
+  runExample,
+  text,
+  UsageError,
+} from '../../examples/command-line.ts';
 import { type Algorithm, type Preset, tasks } from '../../examples/train/presets.ts';
 import { train } from '../../src/entries/collect.ts';
 import { draw as drawn } from './draw.ts';
@@ -53,17 +60,17 @@ const curves: Readonly<Record<string, Trained>> = {
 };
 const names = Object.keys(curves);
 
-const help = `Trains seeds of each preset to the end of its steps, and keeps and draws their learning curves.
-
-usage: npm run curves -- [name…] [options]
-
-  names           ${names.join(', ')} (default: all)
-  --seeds LIST    such as 1-5 or 2,4 (default 1-5)
-  --draw          draws what has been kept, and trains nothing
-  --help          this text
-
-On two cores a seed of HalfCheetah takes about 11 minutes, each of the others less than half a minute.
-`;
+const command = commandLine({
+  intro:
+    'Trains seeds of each preset to the end of its steps, and keeps and draws their learning curves.',
+  usage: `npm run curves -- [name…] [options]\n\n  names: ${names.join(', ')} (default: all)`,
+  options: {
+    seeds: text('LIST', 'seeds', 'such as 1-5 or 2,4', { default: '1-5' }),
+    draw: flag('draws the kept curves, and trains nothing'),
+  },
+  after:
+    'On two cores a seed of HalfCheetah takes about 11 minutes, each of the others less than half a minute.',
+});
 
 interface CommandLine {
   chosen: readonly string[];
@@ -73,19 +80,16 @@ interface CommandLine {
 
 function seedsOf(text: string): number[] {
   return text.split(',').flatMap((part) => {
-    const [first, last = first] = part.split('-').map((end) => whole('seeds', end, 0));
+    const [first, last = first] = part.split('-').map((end) => readWhole('--seeds', end, 0));
     return Array.from({ length: last! - first! + 1 }, (_, i) => first! + i);
   });
 }
 
-/** Throws UsageError; null: --help was asked for. */
+/** Throws UsageError. Returns null if --help was given. */
 function parse(args: readonly string[]): CommandLine | null {
   const flagged = args.findIndex((arg) => arg.startsWith('--'));
   const [words, options] = flagged < 0 ? [args, []] : [args.slice(0, flagged), args.slice(flagged)];
-  const values = parseOptions(options, {
-    seeds: { type: 'string', default: '1-5' },
-    draw: { type: 'boolean', default: false },
-  });
+  const values = command.parse(options);
   if (!values) return null;
   for (const word of words)
     if (!names.includes(word))
@@ -145,4 +149,4 @@ async function main({ chosen, seeds, draw }: CommandLine): Promise<number> {
   return 0;
 }
 
-await runExample({ name: 'curves', help, parse, main });
+await runExample({ name: 'curves', help: command.help, parse, main });

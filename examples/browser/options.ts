@@ -1,52 +1,34 @@
-/** The command line of the example: a model, and where its page is. */
-import { flag, parseOptions, UsageError, whole } from '../command-line.ts';
+/** Command line of the example: a model, and the port of its page. */
+import { commandLine, device, flag, seed, text, whole } from '../command-line.ts';
 
-export const help = `A page in which a trained policy balances CartPole's pole: the ONNX model that
-encodeOnnx() writes, run by onnxruntime-web. Where the model is not there, DQN is
-trained first, for some seconds, or it is made of saved weights. Ctrl-C ends it.
+const command = commandLine({
+  intro: `Serves a page in which a trained policy balances CartPole's pole: the ONNX model of encodeOnnx(), run by onnxruntime-web. If the model is missing, DQN is trained first for some seconds, or the model is made from saved weights. Ctrl-C ends it.`,
+  usage: 'npm run browser -- [options]',
+  options: {
+    policy: text('FILE', 'a file', 'the model, written if it is missing', {
+      default: 'policy.onnx',
+    }),
+    checkpoint: text(
+      'FILE',
+      'a file',
+      "safetensors of a DqnLearner's state() to make the model from",
+    ),
+    port: whole('port of 127.0.0.1', { min: 0, max: 65_535, default: 0, shown: 'any free port' }),
+    seed: seed('seed of the training'),
+    device: device('device of the training: auto, host:0, …'),
+    quiet: flag("only the page's address"),
+  },
+  after:
+    'exit code: 0 served until Ctrl-C, 1 refused, 2 wrong usage, 130 interrupted during the training',
+});
+export const { help } = command;
 
-usage: npm run browser -- [options]
-
-  --policy FILE       the model; written when it is not there (default policy.onnx, here)
-  --checkpoint FILE   safetensors of a DqnLearner's state(): the model is made of that
-  --port N            of 127.0.0.1 (default: any that is free)
-  --seed N            seed of the training (default 1)
-  --device NAME       what trains: auto, host:0, … (default auto)
-  --quiet             nothing but the page's address
-  --help              this text
-
-exit code: 0 served until Ctrl-C, 1 refused, 2 wrong usage, 130 interrupted while it trained
-`;
-
-export interface CommandLine {
-  policy: string;
+export type CommandLine = Omit<NonNullable<ReturnType<typeof command.parse>>, 'checkpoint'> & {
   checkpoint: string | null;
-  port: number;
-  seed: number;
-  device: string;
-  quiet: boolean;
-}
+};
 
-/** Throws UsageError; null: --help was asked for. */
+/** Throws UsageError. Returns null if --help was given. */
 export function parseCommandLine(args: readonly string[]): CommandLine | null {
-  const text = { type: 'string' } as const;
-  const values = parseOptions(args, {
-    policy: { ...text, default: 'policy.onnx' },
-    checkpoint: text,
-    port: { ...text, default: '0' },
-    seed: { ...text, default: '1' },
-    device: { ...text, default: 'auto' },
-    quiet: flag,
-  });
-  if (!values) return null;
-  const { policy, checkpoint = null, port, seed, device, quiet } = values;
-  if (policy === '') throw new UsageError("--policy must name a file, got ''");
-  return {
-    policy,
-    checkpoint,
-    device,
-    quiet,
-    port: whole('port', port, 0, 65_535),
-    seed: whole('seed', seed, 0),
-  };
+  const values = command.parse(args);
+  return values && { ...values, checkpoint: values.checkpoint ?? null };
 }

@@ -45,7 +45,7 @@ export class LaneCollector implements Collector<PoleSteps> {
   load(weights: Float32Array): void {
     this.#actor.load(weights);
   }
-  /** The pool hands it on to the collector that goes on from here. */
+  /** The pool hands it on to the collector that resumes from here. */
   state(): unknown {
     return this.#actor.state();
   }

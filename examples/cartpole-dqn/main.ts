@@ -5,7 +5,7 @@
 
 import { showProgress } from '../../src/entries/collect.ts';
 import { deviceNamed, runExample } from '../command-line.ts';
-import { openMonitor, whileLooked } from '../monitor.ts';
+import { openMonitor, whileConnected } from '../monitor.ts';
 import { type CommandLine, help, parseCommandLine } from './options.ts';
 import { progressOf } from './report.ts';
 import { finalText, startObject, startText, summaryObject } from './text.ts';
@@ -48,7 +48,7 @@ async function main({
   console.log(
     json ? JSON.stringify(summaryObject(outcome, training)) : finalText(outcome, training, quiet),
   );
-  if (training.monitor) await whileLooked(training.monitor, interrupt.signal);
+  if (training.monitor) await whileConnected(training.monitor, interrupt.signal);
   process.off('SIGINT', onInterrupt);
   if (outcome.interrupted) return INTERRUPTED;
   return outcome.solved ? 0 : 1;

@@ -44,7 +44,7 @@ export function startText(training: Training): string {
   if (resume === undefined) return begins;
   const { restored, firstTick } = training;
   const from = restored
-    ? `goes on behind tick ${firstTick - 1}, saved ${restored.time}`
+    ? `resumes after tick ${firstTick - 1}, saved ${restored.time}`
     : 'holds no checkpoint yet';
   return `${begins}\n${resume} ${from}: begins at tick ${firstTick}`;
 }
@@ -174,7 +174,7 @@ export function finalText(
   const sentence =
     `${how} ${seconds.toFixed(1)} s on ${manifest.device}: ${result}\n` +
     `${whole(steps)} environment steps, ${whole(ticks)} ticks, ${updates} updates` +
-    (checkpoint ? `\nsaved: --resume ${checkpoint.folder} goes on from here` : '');
+    (checkpoint ? `\nsaved: --resume ${checkpoint.folder} resumes from here` : '');
   if (brief || stages === null) return sentence;
   const cell = (us: number) =>
     (us >= 1000 ? `${(us / 1000).toFixed(2)} ms` : `${us.toFixed(1)} µs`).padStart(11);

@@ -93,7 +93,7 @@ async function refuseOther({ checkpoint, resume }: TrainingOptions): Promise<voi
   if (there === null) return;
   const { folder } = checkpoint;
   throw new Refused(
-    `${folder} holds the checkpoint of another run, at tick ${there.tick}: --resume ${folder} goes on with it, or name another folder`,
+    `${folder} holds the checkpoint of another run, at tick ${there.tick}: --resume ${folder} resumes it, or name another folder`,
   );
 }
 

@@ -1,82 +1,80 @@
-/**
- * The command line of the example: what may be said, what it means, and one clear sentence for
- * anything else.
- */
-import { flag, parseOptions, positive, UsageError, whole } from '../command-line.ts';
+/** Command line of the example: seconds, games and sizes. */
+import {
+  commandLine,
+  device,
+  flag,
+  positive,
+  real,
+  seed,
+  UsageError,
+  whole,
+} from '../command-line.ts';
 import type { RunOptions } from './run.ts';
 import { defaults } from './settings.ts';
 
-export const help = `Learns a game of catch from its pixels. Every frame, 84 × 84 bytes, is stored
-once; stacks of four frames are made when they are drawn, go to the device as
-bytes, and become floats there, from which a DQN with two convolutions learns.
-
-usage: node dist/examples/pixels/main.js [options]
-
-  --seconds S            how long (default 20)
-  --seed N               of games, exploration, draws and weights (default 1)
-  --device NAME          auto, host:0, … (default auto)
-  --lanes N              games, each with a lane of the buffer (default 16)
-  --workers N            threads that play them (default 1)
-  --capacity N           places of the buffer, a multiple of the lanes (default
-                         20000)
-  --rows N               transitions of a batch (default 32)
-  --samples-per-step R   how often a step is drawn on average; 0: writing and
-                         drawing do not wait for one another (default 4)
-  --json                 one JSON object per line, the last one the summary
-  --help                 this text
-
-exit code: 0 it ran, 1 not, 2 wrong usage, 130 interrupted (Ctrl-C prints the
-  summary so far)
-`;
+const command = commandLine({
+  intro: `Learns a game of catch from its pixels. Each frame of 84 × 84 bytes is stored once. Samples stack four frames, and reach the device as bytes. There they become floats, from which a DQN with two convolutions learns.`,
+  usage: 'node dist/examples/pixels/main.js [options]',
+  options: {
+    seconds: positive('length of the run', { default: 20 }),
+    seed: seed('seed of games, exploration, draws and weights'),
+    device: device(),
+    lanes: whole('games, each with a lane of the buffer', {
+      min: 1,
+      max: 1024,
+      default: defaults.lanes,
+    }),
+    workers: whole('threads that play them', { min: 1, max: 64, default: defaults.workers }),
+    capacity: whole('places of the buffer, a multiple of the lanes', {
+      min: 64,
+      max: 10_000_000,
+      default: defaults.capacity,
+    }),
+    rows: whole('transitions of a batch', { min: 1, max: 4096, default: defaults.rows }),
+    'samples-per-step': real('average number of times that a step is sampled. 0: no limit', {
+      min: 0,
+      max: 1e9,
+      default: defaults.samplesPerInsert,
+      placeholder: 'R',
+    }),
+    json: flag('one JSON object per line, the last one the summary'),
+  },
+  after:
+    'exit code: 0 it ran, 1 it failed, 2 wrong usage, 130 interrupted (Ctrl-C prints the summary so far)',
+});
+export const { help } = command;
 
 export interface CommandLine {
   run: RunOptions;
   json: boolean;
 }
 
-/** Throws UsageError; null: --help was asked for. */
+/** Throws UsageError. Returns null if --help was given. */
 export function parseCommandLine(args: readonly string[]): CommandLine | null {
-  const text = (value: number | string) => ({ type: 'string', default: String(value) }) as const;
-  const values = parseOptions(args, {
-    seconds: text(20),
-    seed: text(1),
-    device: text('auto'),
-    lanes: text(defaults.lanes),
-    workers: text(defaults.workers),
-    capacity: text(defaults.capacity),
-    rows: text(defaults.rows),
-    'samples-per-step': text(defaults.samplesPerInsert),
-    json: flag,
-  });
+  const values = command.parse(args);
   if (!values) return null;
-  const lanes = whole('lanes', values.lanes, 1, 1024);
-  const workers = whole('workers', values.workers, 1, 64);
+  const { lanes, workers, capacity, rows, seed, seconds, device, json } = values;
   if (workers > lanes)
     throw new UsageError(`--workers must be at most --lanes, ${lanes}; got ${workers}`);
-  // Each lane needs room for some games.
-  const capacity = whole('capacity', values.capacity, 64 * lanes, 10_000_000);
-  if (capacity % lanes !== 0) {
-    const least = capacity - (capacity % lanes);
+  // Each lane needs places for some games.
+  if (capacity < 64 * lanes)
     throw new UsageError(
-      `--capacity must be a multiple of --lanes, ${lanes}, such as ${least}; got ${capacity}`,
+      `--capacity must be at least 64 for each of ${lanes} lanes, got ${capacity}`,
+    );
+  if (capacity % lanes !== 0) {
+    const next = capacity - (capacity % lanes);
+    throw new UsageError(
+      `--capacity must be a multiple of --lanes, ${lanes}, such as ${next}; got ${capacity}`,
     );
   }
-  const given = values['samples-per-step'];
   const settings = {
     ...defaults,
     lanes,
     workers,
     capacity,
-    rows: whole('rows', values.rows, 1, 4096),
-    samplesPerInsert:
-      Number(given) === 0 && given.trim() !== '' ? 0 : positive('samples-per-step', given),
+    rows,
+    samplesPerInsert: values['samples-per-step'],
     warmUp: Math.min(defaults.warmUp, capacity / 2),
   };
-  const run = {
-    settings,
-    device: values.device,
-    seed: whole('seed', values.seed, 0),
-    seconds: positive('seconds', values.seconds),
-  };
-  return { run, json: values.json };
+  return { run: { settings, device, seed, seconds }, json };
 }

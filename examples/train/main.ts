@@ -2,7 +2,7 @@
 import { type TrainParts, train } from '../../src/entries/collect.ts';
 import type { Monitor } from '../../src/entries/monitor.ts';
 import { deviceNamed, interruption, runExample } from '../command-line.ts';
-import { openMonitor, whileLooked } from '../monitor.ts';
+import { openMonitor, whileConnected } from '../monitor.ts';
 import { type CommandLine, help, parseCommandLine } from './options.ts';
 
 async function main(commandLine: CommandLine): Promise<number> {
@@ -82,7 +82,7 @@ async function main(commandLine: CommandLine): Promise<number> {
     say(`${name} ${how} ${seconds.toFixed(1)} s: ${worth}`);
     say(`${count(steps)} environment steps, ${count(updates)} updates`);
   }
-  if (monitor) await whileLooked(monitor, signal);
+  if (monitor) await whileConnected(monitor, signal);
   await (monitor as Monitor | null)?.close();
   return solved ? 0 : result.interrupted ? 130 : 1;
 }

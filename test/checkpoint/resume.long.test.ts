@@ -103,7 +103,7 @@ describe('checkpoint/resume', () => {
         const first = await said('8');
         expect(first[1]).to.equal(`saved in ${folder} every 60s and at the end`);
         expect(first[2]).to.equal(`${folder} holds no checkpoint yet: begins at tick 0`);
-        expect(first.at(-1)).to.equal(`saved: --resume ${folder} goes on from here`);
+        expect(first.at(-1)).to.equal(`saved: --resume ${folder} resumes from here`);
         expect((await Checkpoint.inspect(folder))?.tick).to.equal(7);
         expect((await said('16'))[2]).to.match(
           / goes on behind tick 7, saved [-\dT:.]+Z: begins at tick 8$/,

@@ -63,7 +63,9 @@ describe('cli/kernels', () => {
       .to.include('does not compile')
       .and.match(/broken\.gk:3:\d+: error: .*n/);
     writeFileSync(broken, 'int main() {}');
-    expect((await run(MAIN, ['kernels', broken])).stderr).to.include('has no kernel: GK_KERNEL');
+    expect((await run(MAIN, ['kernels', broken])).stderr).to.include(
+      'has no kernel; a kernel begins with GK_KERNEL',
+    );
     const wrong = [
       [['kernels'], 'takes the file'],
       [['kernels', '/no/such.gk'], '/no/such.gk cannot be read'],
@@ -94,7 +96,7 @@ describe('cli/kernels', () => {
     const wrong = await run('test/programs/own-kernel/main.js', ['--size', '4']);
     expect([wrong.code, wrong.stderr]).to.deep.equal([
       2,
-      "own-kernel: --size must be a whole number from 8 to 1024, got '4'; --help says more\n",
+      "own-kernel: --size must be a whole number from 8 to 1024, got '4'; see --help\n",
     ]);
   });
 });

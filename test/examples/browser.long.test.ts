@@ -96,7 +96,7 @@ describe('examples/browser', () => {
     const { code, stderr } = await run('examples/browser/main.js', ['--port', 'x']);
     expect([code, stderr]).to.deep.equal([
       2,
-      "browser: --port must be a whole number from 0 to 65535, got 'x'; --help says more\n",
+      "browser: --port must be a whole number from 0 to 65535, got 'x'; see --help\n",
     ]);
   });
 

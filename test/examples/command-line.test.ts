@@ -4,13 +4,19 @@
  */
 import { expect } from 'chai';
 import {
+  choice,
+  commandLine,
   flag,
-  parseOptions,
+  positive,
   Refused,
+  real,
   runExample,
+  text,
+  time,
   UsageError,
+  whole,
 } from '../../examples/command-line.ts';
-import { monitorPort } from '../../examples/monitor.ts';
+import { monitor } from '../../examples/monitor.ts';
 
 /** What an example that ends with this error writes to stderr, and its exit code. */
 async function ending(error: unknown) {
@@ -35,7 +41,7 @@ const coded = (code: string, more: object = {}) =>
 describe('examples/command-line', () => {
   it('a refusal is a sentence, wrong usage points to --help', async () => {
     expect(await ending(new Refused('no'))).to.deep.equal([1, 'x: no\n']);
-    expect(await ending(new UsageError('no'))).to.deep.equal([2, 'x: no; --help says more\n']);
+    expect(await ending(new UsageError('no'))).to.deep.equal([2, 'x: no; see --help\n']);
   });
 
   it('what the machine refuses is told with its advice, also as the cause of another error', async () => {
@@ -51,45 +57,98 @@ describe('examples/command-line', () => {
       expect(await ending(fault).catch((error) => ({ error }))).to.deep.equal({ error: fault });
   });
 
-  it('--help is known everywhere, and comes before what is wrong with values', () => {
-    const options = { n: { type: 'string', default: '1' } } as const;
-    expect(parseOptions(['--help', '--n', 'x'], options)).to.equal(null);
-    expect(parseOptions(['--n', '-3'], options)).to.include({ n: '-3' });
-    expect(() => parseOptions(['--n'], options)).to.throw(UsageError, '--n needs a value');
-    expect(() => parseOptions(['--n', '--help'], options)).to.throw(
-      UsageError,
-      '--n needs a value',
-    );
-    expect(() => parseOptions(['--n', '1', '--n', '2'], options)).to.throw(
-      UsageError,
-      '--n is given twice',
-    );
-    expect(() => parseOptions(['--m', '1'], options)).to.throw(UsageError, "unknown option '--m'");
-    expect(() => parseOptions(['n'], options)).to.throw(UsageError, "there is no argument 'n'");
-    expect(parseOptions(['-h'], options)).to.equal(null);
+  const parsed = <const T extends Parameters<typeof commandLine>[0]['options']>(options: T) =>
+    commandLine({ intro: 'x', usage: 'x', options, after: 'x' });
+
+  it('parse() knows --help everywhere, and checks values only without it', () => {
+    const { parse } = parsed({ n: whole('a number', { min: -5, default: 1 }) });
+    expect(parse(['--help', '--n', 'x'])).to.equal(null);
+    expect(parse(['-h'])).to.equal(null);
+    expect(parse([])).to.deep.equal({ n: 1 });
+    expect(parse(['--n', '-3'])).to.deep.equal({ n: -3 });
+    const wrong: [string[], string][] = [
+      [['--n'], '--n needs a value'],
+      [['--n', '--help'], '--n needs a value'],
+      [['--n', '1', '--n', '2'], '--n is given twice'],
+      [['--m', '1'], "unknown option '--m'"],
+      [['--toString', '1'], "unknown option '--toString'"],
+      [['n'], "there is no argument 'n'"],
+      [['--n', '1.5'], "--n must be a whole number of at least -5, got '1.5'"],
+      [['--n', ''], "--n must be a whole number of at least -5, got ''"],
+      [['--help=1'], "--help takes no value, got '1'"],
+    ];
+    for (const [args, message] of wrong)
+      expect(() => parse(args), args.join(' ')).to.throw(UsageError, message);
   });
 
-  it('an option whose value may be left out takes what begins with a digit, and nothing else', () => {
-    const options = {
-      at: { type: 'string', bare: '' },
-      n: { type: 'string' },
-      quiet: flag,
-    } as const;
-    const at = (...args: string[]) => parseOptions(args, options)?.at;
+  it('each kind of option returns its value, its default if omitted, and rejects other texts', () => {
+    const { parse } = parsed({
+      how: choice('HOW', ['fast', 'Slow'], 'a way'),
+      share: real('a share', { min: 0, max: 1, default: 0.5 }),
+      limit: positive('a limit', { shown: 'none' }),
+      file: text('FILE', 'a file', 'a file', { default: 'x' }),
+      every: time('a time'),
+      quiet: flag('quiet'),
+    });
+    const omitted = { how: undefined, share: 0.5, limit: undefined, file: 'x', every: undefined };
+    expect(parse([])).to.deep.equal({ ...omitted, quiet: false });
+    expect(
+      parse(['--how=slow', '--share=0', '--limit=2', '--every=5min', '--quiet']),
+    ).to.deep.equal({
+      how: 'Slow',
+      share: 0,
+      limit: 2,
+      file: 'x',
+      every: '5min',
+      quiet: true,
+    });
+    for (const [args, message] of [
+      ['--how=x', "--how must be fast, Slow, got 'x'"],
+      ['--share=2', "--share must be a number from 0 to 1, got '2'"],
+      ['--share=', "--share must be a number from 0 to 1, got ''"],
+      ['--limit=0', "--limit must be a number above 0, got '0'"],
+      ['--file=', "--file must name a file, got ''"],
+      ['--every=5', "--every must be a number of ms, s, min or h, such as 60s, got '5'"],
+    ] as const)
+      expect(() => parse([args]), args).to.throw(UsageError, message);
+  });
+
+  it('an option with an optional value takes only an argument that begins with a digit', () => {
+    const { parse } = parsed({ at: monitor, n: text('N', 'a number', 'n'), quiet: flag('') });
+    const at = (...args: string[]) => parse(args)?.at;
     expect(at()).to.equal(undefined);
-    expect([at('--at'), at('--at', '--quiet'), at('--at', '--n', '3')]).to.deep.equal(['', '', '']);
-    expect([
-      at('--at', '80'),
-      at('--at=80'),
-      at('--at', '80', '--quiet'),
-      at('--at=x'),
-    ]).to.deep.equal(['80', '80', '80', 'x']);
+    expect([at('--at'), at('--at', '--quiet'), at('--at', '--n', '3')]).to.deep.equal([
+      null,
+      null,
+      null,
+    ]);
+    expect([at('--at', '80'), at('--at=80'), at('--at', '80', '--quiet')]).to.deep.equal([
+      80, 80, 80,
+    ]);
     expect(() => at('--at', 'x')).to.throw(UsageError, "there is no argument 'x'");
     expect(() => at('--at', '--at', '1')).to.throw(UsageError, '--at is given twice');
-    expect(monitorPort('')).to.equal(null);
-    expect(() => monitorPort('70000')).to.throw(
+    expect(() => at('--at=70000')).to.throw(
       UsageError,
-      '--monitor must be a whole number from 0 to 65535',
+      '--at must be a whole number from 0 to 65535',
     );
+  });
+
+  it('the help text lists each option once, with its default, in at most 80 columns', () => {
+    const { help } = commandLine({
+      intro: 'Does something that takes more than one line of eighty columns to describe in full.',
+      usage: 'node x.js [options]',
+      options: {
+        n: whole('a number whose description is so long that it needs another line of the text', {
+          min: 0,
+          default: 7,
+        }),
+        quiet: flag('only the summary'),
+      },
+      after: 'exit code: 0 success',
+    });
+    expect(help.split('\n').every((line) => line.length <= 80)).to.equal(true);
+    expect(help).to.match(/^ {2}--n N +a number .*\n +.*\(default 7\)$/m);
+    expect(help).to.match(/^ {2}--quiet +only the summary$/m);
+    expect(help).to.match(/^ {2}--help +this text$/m);
   });
 });

@@ -24,16 +24,8 @@ describe('examples/gymnasium', () => {
 
   itAll('wrong usage, and an environment that is not there', async () => {
     for (const [args, code, says] of [
-      [
-        ['--algo', 'ppo'],
-        2,
-        /^gymnasium: --algo must be sac, td3, dqn, got 'ppo'; --help says more$/m,
-      ],
-      [
-        ['--id', 'a', '--entry', 'b:c'],
-        2,
-        /^gymnasium: --id and --entry are two names of one thing/m,
-      ],
+      [['--algo', 'ppo'], 2, /^gymnasium: --algo must be sac, td3, dqn, got 'ppo'; see --help$/m],
+      [['--id', 'a', '--entry', 'b:c'], 2, /^gymnasium: --id and --entry exclude each other/m],
       [
         ['--entry', 'nowhere:make'],
         1,

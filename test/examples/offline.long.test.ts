@@ -77,7 +77,7 @@ describe('examples/offline', function () {
         expect(parseCommandLine(['--help'])).to.equal(null);
         const wrong = await offline('--device', 'cuda:77');
         expect(
-          [wrong.code, /^offline: .*; --help says more$/m.test(wrong.stderr)],
+          [wrong.code, /^offline: .*; see --help$/m.test(wrong.stderr)],
           wrong.stderr,
         ).to.deep.equal([2, true]);
         const file = join(folder, 'x.npz');

@@ -181,9 +181,12 @@ describe('examples/pixels', () => {
       ['--capacity', '20001'],
       '--capacity must be a multiple of --lanes, 16, such as 20000; got 20001',
     ],
-    [['--capacity', '100'], "--capacity must be a whole number from 1024 to 10000000, got '100'"],
+    [['--capacity', '100'], '--capacity must be at least 64 for each of 16 lanes, got 100'],
     [['--rows', 'many'], "--rows must be a whole number from 1 to 4096, got 'many'"],
-    [['--samples-per-step', '-1'], "--samples-per-step must be a number above 0, got '-1'"],
+    [
+      ['--samples-per-step', '-1'],
+      "--samples-per-step must be a number from 0 to 1000000000, got '-1'",
+    ],
     [['--seconds', '0'], "--seconds must be a number above 0, got '0'"],
     [['--stack', '4'], "unknown option '--stack'"],
   ] as const)
@@ -196,7 +199,7 @@ describe('examples/pixels', () => {
   itAll('refuses a device that is not there with one sentence and exit code 2', async () => {
     const { code, stdout, stderr } = await run(main, ['--device', 'nowhere:0']);
     expect([code, stdout]).to.deep.equal([2, '']);
-    expect(stderr).to.match(/^pixels: unknown device 'nowhere:0'.*; --help says more\n$/);
+    expect(stderr).to.match(/^pixels: unknown device 'nowhere:0'.*; see --help\n$/);
   });
 
   itAll('--help says every option and the exit codes, in 80 columns', async () => {

@@ -23,13 +23,10 @@ describe('examples/remote', function () {
 
   itAll('wrong usage is a sentence and exit code 2', async () => {
     const wrong = [
-      [
-        ['--env', 'Chess'],
-        /^remote: --env must be CartPole or Pendulum, got 'Chess'; --help says more$/m,
-      ],
+      [['--env', 'Chess'], /^remote: --env must be CartPole, Pendulum, got 'Chess'; see --help$/m],
       [['--hosts', '17'], /^remote: --hosts must be a whole number from 0 to 16, got '17'/m],
-      [['--hosts', '0'], /^remote: --hosts 0 is for a --url that other machines reach/m],
-      [['--insecure'], /^remote: --insecure and --ca are for a --url/m],
+      [['--hosts', '0'], /^remote: --hosts 0 needs a --url that other machines reach/m],
+      [['--insecure'], /^remote: --insecure and --ca need --url/m],
       [['--max-seconds', '0'], /^remote: --max-seconds must be a number above 0/m],
     ] as const;
     const all = await runEach(
@@ -64,7 +61,7 @@ describe('examples/remote', function () {
     const { code, stderr } = await remote('--url', 'redis://192.0.2.1');
     expect(code).to.equal(1);
     expect(stderr).to.match(
-      /^remote: redis:\/\/192\.0\.2\.1 is plain text .*, or pass --insecure where .*\n$/,
+      /^remote: redis:\/\/192\.0\.2\.1 is unencrypted .*, or pass --insecure if .*\n$/,
     );
   });
 

@@ -36,7 +36,7 @@ describe('examples/showdown', () => {
     const { code, stderr } = await run('examples/showdown/main.js', ['--goal', 'all']);
     expect([code, stderr]).to.deep.equal([
       2,
-      "showdown: --goal must be a number above 0, got 'all'; --help says more\n",
+      "showdown: --goal must be a number above 0, got 'all'; see --help\n",
     ]);
   });
 

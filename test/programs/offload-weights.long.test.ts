@@ -65,10 +65,7 @@ describe('test/programs/offload-weights', () => {
       [['--budget-mib', '0'], /--budget-mib must be a number above 0, got '0'/],
       [['--budget-mib', '1'], /--budget-mib must hold two layers, 2\.00 MiB at width 512; got 1/],
       [['--steps', '1.5'], /--steps must be a whole number of at least 2, got '1\.5'/],
-      [
-        ['--width', '-3'],
-        /--width must be a whole number of at least 8, got '-3'; --help says more/,
-      ],
+      [['--width', '-3'], /--width must be a whole number of at least 8, got '-3'; see --help/],
       [['--budget-mib', '-.5'], /--budget-mib must be a number above 0, got '-\.5'/],
       [['--json', '-1'], /--json takes no value, got '-1'/],
       [['--device', 'gpu'], /unknown device 'gpu'/],
@@ -94,7 +91,7 @@ describe('test/programs/offload-weights', () => {
     if (!ON_HOST && /no managed memory/.test(stderr)) this.skip(); // the driver has none; the host device always has
     expect([code, stdout]).to.deep.equal([2, '']);
     expect(stderr).to.match(
-      /^offload-weights: device 'cuda:0' is not available: .+; --help says more\n$/,
+      /^offload-weights: device 'cuda:0' is not available: .+; see --help\n$/,
     );
   });
 

@@ -126,9 +126,9 @@ describe('test/programs/to-device', () => {
       [['--devices', 'host:0'], "--devices takes two names, got 'host:0'"],
       [
         ['--devices', 'host:0,host:0'],
-        "two different devices of one family, got 'host:0,host:0'; --help",
+        "two different devices of one family, got 'host:0,host:0'; see --help",
       ],
-      [['--devices', 'host:0,cpu'], "one family, got 'host:0,cpu' (host:0 and host:0); --help"],
+      [['--devices', 'host:0,cpu'], "one family, got 'host:0,cpu' (host:0 and host:0); see --help"],
       [['--devices', 'host:0,nowhere'], "unknown device 'nowhere'"],
       [['--devices', 'cuda:0,cuda:1'], "device 'cuda:0' is not available"],
       [['--batches', '-3'], "--batches must be a whole number from 1 to 1000, got '-3'"],
@@ -144,7 +144,7 @@ describe('test/programs/to-device', () => {
       expect(code).to.equal(2);
       expect(stderr)
         .to.include(wrong[i]![1])
-        .and.match(/^to-device: .+; --help says more\n$/);
+        .and.match(/^to-device: .+; see --help\n$/);
     }
     const { code, stdout, lines } = await run(main, ['--help', '--devices', 'none']);
     for (const line of lines) expect(line.length, line).to.be.at.most(80);

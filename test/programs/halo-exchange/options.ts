@@ -1,31 +1,30 @@
-/** The command line of the example: what may be said, and what it means. */
-import { flag, parseOptions, UsageError, whole } from '../../../examples/command-line.ts';
+/** Command line of the program. */
+import { choice, commandLine, flag, text, whole } from '../../../examples/command-line.ts';
 import { onceAround } from './cell.ts';
 import { type Mode, modes } from './domain.ts';
 
-export const help = `Carries a slotted cylinder and a bell with the wind, on a periodic plane in
-2 × 2 parts and on a sphere of 6 faces. Each part is computed by a thread of its
-own; they exchange halos while each computes its interior. The result has to be
-that of an undivided run in one thread, bit for bit.
-
-usage: node dist/test/programs/halo-exchange/main.js [options]
-       mpirun -n 2 node dist/test/programs/halo-exchange/main.js --mpi [options]
-
-  --mode MODE      plane, sphere or both (default both)
-  --size N         cells along each side of a part, 8 to 256 (default 40)
-  --steps N        how many (default 12 per cell of a side: once around, back to
-                   where everything was)
-  --png FILE       draw the fields too: at first, after a third, after all
-                   (default: none)
-  --mpi            share the parts out among the processes of an MPI launcher
-                   (plane: 1, 2 or 4, sphere: 1, 2, 3 or 6); the first one
-                   shows what came of all
-  --json           one JSON object instead of text
-  --help           this text
-
-exit code: 0 equal to the undivided run, 1 not, or a thread failed, or FILE
-  cannot be written, 2 wrong usage
-`;
+const command = commandLine({
+  intro: `Moves a slotted cylinder and a bell with the wind, on a periodic plane in 2 × 2 parts and on a sphere of 6 faces. A thread computes each part. The threads exchange halos while each computes its interior. The result must equal an undivided run in one thread, bit for bit.`,
+  usage:
+    'node dist/test/programs/halo-exchange/main.js [options]\n       mpirun -n 2 node dist/test/programs/halo-exchange/main.js --mpi [options]',
+  options: {
+    mode: choice('MODE', ['plane', 'sphere', 'both'], 'plane, sphere or both', { default: 'both' }),
+    size: whole('cells along each side of a part, 8 to 256', { min: 8, max: 256, default: 40 }),
+    steps: whole('number of steps', {
+      min: 1,
+      max: 1_000_000,
+      shown: '12 per cell of a side: once around',
+    }),
+    png: text('FILE', 'a file', 'draw the fields at the start, after a third, and at the end'),
+    mpi: flag(
+      'divide the parts among the processes of an MPI launcher (plane: 1, 2 or 4, sphere: 1, 2, 3 or 6). The first one prints the results',
+    ),
+    json: flag('one JSON object instead of text'),
+  },
+  after:
+    'exit code: 0 equal to the undivided run, 1 not, or a thread failed, or FILE cannot be written, 2 wrong usage',
+});
+export const { help } = command;
 
 export interface CommandLine {
   modes: readonly Mode[];
@@ -36,23 +35,11 @@ export interface CommandLine {
   json: boolean;
 }
 
-/** Throws UsageError; null: --help was asked for. */
+/** Throws UsageError. Returns null if --help was given. */
 export function parseCommandLine(args: readonly string[]): CommandLine | null {
-  const values = parseOptions(args, {
-    mode: { type: 'string', default: 'both' },
-    size: { type: 'string', default: '40' },
-    steps: { type: 'string' },
-    png: { type: 'string' },
-    mpi: flag,
-    json: flag,
-  });
+  const values = command.parse(args);
   if (!values) return null;
-  const { mode, png, mpi, json } = values;
-  const chosen = mode === 'both' ? modes : modes.filter((name) => name === mode);
-  if (chosen.length === 0) throw new UsageError(`--mode is plane, sphere or both, got '${mode}'`);
-  if (png === '') throw new UsageError("--png needs a file's name");
-  const size = whole('size', values.size, 8, 256);
-  const steps =
-    values.steps === undefined ? onceAround(size) : whole('steps', values.steps, 1, 1_000_000);
-  return { modes: chosen, size, steps, png, mpi, json };
+  const { mode, steps, ...others } = values;
+  const chosen = modes.filter((name) => mode === 'both' || name === mode);
+  return { ...others, modes: chosen, steps: steps ?? onceAround(others.size) };
 }

@@ -1,28 +1,31 @@
-/**
- * The command line of the example: what may be said, what it means, and one clear sentence for
- * anything else.
- */
-import { flag, parseOptions, positive, UsageError, whole } from '../../../examples/command-line.ts';
+/** Command line of the program. */
+import {
+  commandLine,
+  device,
+  flag,
+  positive,
+  UsageError,
+  whole,
+} from '../../../examples/command-line.ts';
 
-export const help = `Trains a network whose weights do not fit into a device's budget: layers come by
-a prefetch on a second stream while the one before runs, and go back when others
-need the room. Runs with and without prefetch and compares both.
-
-usage: node dist/test/programs/offload-weights/main.js [options]
-
-  --device NAME       auto, host:0, … (default auto)
-  --steps N           updates of each run, at least 2 (default 12)
-  --layers N          layers of width × width weights, at least 2 (default 8)
-  --width N           inputs and outputs of a layer, at least 8 (default 512)
-  --budget-mib M      weights on the device at a time, in MiB; two layers have
-                      to fit (default 4)
-  --json              one JSON object per line, the last one the summary
-  --help              this text
-
-exit code: 0 all went as it should,
-  1 not: no managed memory, unequal or rising losses, over budget,
-  2 wrong usage, also a device that is unknown or not available
-`;
+const command = commandLine({
+  intro: `Trains a network whose weights exceed a device's budget. A second stream prefetches each layer while the one before it runs, and layers leave when others need the memory. It runs with and without prefetch and compares both.`,
+  usage: 'node dist/test/programs/offload-weights/main.js [options]',
+  options: {
+    device: device(),
+    steps: whole('updates of each run, at least 2', { min: 2, default: 12 }),
+    layers: whole('layers of width × width weights, at least 2', { min: 2, default: 8 }),
+    width: whole('inputs and outputs of a layer, at least 8', { min: 8, default: 512 }),
+    'budget-mib': positive('weights on the device at a time, in MiB, at least two layers', {
+      default: 4,
+      placeholder: 'M',
+    }),
+    json: flag('one JSON object per line, the last one the summary'),
+  },
+  after:
+    'exit code: 0 success, 1 no managed memory, unequal or rising losses, or over budget, 2 wrong usage, or an unknown or unavailable device',
+});
+export const { help } = command;
 
 export interface CommandLine {
   device: string;
@@ -34,35 +37,20 @@ export interface CommandLine {
   json: boolean;
 }
 
-/** Throws UsageError; null: --help was asked for. */
+/** Throws UsageError. Returns null if --help was given. */
 export function parseCommandLine(args: readonly string[]): CommandLine | null {
-  const text = (value: string) => ({ type: 'string', default: value }) as const;
-  const values = parseOptions(args, {
-    device: text('auto'),
-    steps: text('12'),
-    layers: text('8'),
-    width: text('512'),
-    'budget-mib': text('4'),
-    json: flag,
-  });
+  const values = command.parse(args);
   if (!values) return null;
-  const budgetMib = positive('budget-mib', values['budget-mib']);
-  const settings = {
-    device: values.device,
-    steps: whole('steps', values.steps, 2),
-    layers: whole('layers', values.layers, 2),
-    width: whole('width', values.width, 8),
-    budget: budgetMib * 2 ** 20,
-    json: values.json,
-  };
-  const two = 2 * layerBytes(settings.width);
-  if (settings.budget < two)
+  const { 'budget-mib': budgetMib, ...others } = values;
+  const budget = budgetMib * 2 ** 20;
+  const two = 2 * layerBytes(others.width);
+  if (budget < two)
     throw new UsageError(
       `--budget-mib must hold two layers, ${(two / 2 ** 20).toFixed(2)} MiB ` +
-        `at width ${settings.width}; got ${budgetMib}`,
+        `at width ${others.width}; got ${budgetMib}`,
     );
-  return settings;
+  return { ...others, budget };
 }
 
-/** Weights and biases of one layer. */
+/** Returns the bytes of weights and biases of one layer. */
 export const layerBytes = (width: number) => 4 * (width + 1) * width;

@@ -5,11 +5,12 @@
 import { writeFileSync } from 'node:fs';
 import {
   checkWritable,
+  commandLine,
   deviceNamed,
   flag,
-  parseOptions,
   runExample,
   terminalColumns,
+  text,
   toFile,
   UsageError,
   whole,
@@ -25,21 +26,25 @@ import {
 } from '../../../src/index.ts';
 import { drawSvg, drawText, type Row, type Span } from './timeline.ts';
 
-const help = `Copies batches from one device to another while that one computes on those
-before, and draws when what happened.
-
-usage: node dist/test/programs/to-device/main.js [options]
-
-  --devices A,B    where batches enter, and where they are used: two devices of
-                   one family (default host:0,host:1)
-  --batches N      how many, 1 to 1000 (default 8)
-  --svg FILE       write the picture too (default: none)
-  --json           one JSON object instead of text
-  --help           this text
-
-exit code: 0 it ran, 1 not, or FILE cannot be written,
-  2 wrong usage, also a device that is unknown or not available
-`;
+const { help, parse: parseCommandLine } = commandLine({
+  intro: `Copies batches from one device to another while that one computes on earlier batches, and draws the times.`,
+  usage: 'node dist/test/programs/to-device/main.js [options]',
+  options: {
+    devices: text(
+      'A,B',
+      'two devices',
+      'source and target of the batches: two devices of one family',
+      {
+        default: 'host:0,host:1',
+      },
+    ),
+    batches: whole('number of batches, 1 to 1000', { min: 1, max: 1000, default: 8 }),
+    svg: text('FILE', 'a file', 'also write the picture'),
+    json: flag('one JSON object instead of text'),
+  },
+  after:
+    'exit code: 0 it ran, 1 it failed, or FILE cannot be written, 2 wrong usage, or an unknown or unavailable device',
+});
 
 const SIDE = 2048; // a batch is 2048 × 2048 floats, 16 MiB
 const COLUMNS = 16;
@@ -123,16 +128,6 @@ async function measure(from: Device, to: Device, batches: number): Promise<Row[]
   const rows = await pipeline();
   for (const each of inputs) each.close();
   return rows;
-}
-
-function parseCommandLine(args: readonly string[]) {
-  const values = parseOptions(args, {
-    devices: { type: 'string', default: 'host:0,host:1' },
-    batches: { type: 'string', default: '8' },
-    svg: { type: 'string' },
-    json: flag,
-  });
-  return values && { ...values, batches: whole('batches', values.batches, 1, 1000) };
 }
 
 async function main({
