@@ -76,7 +76,7 @@ describe('test/programs/full-iteration', () => {
       expect(stdout).to.include(`--${option}`);
     expect(stdout)
       .to.match(/default 1000/)
-      .and.match(/exit code: 0 [^]* 1 [^]* 2 wrong\susage/);
+      .and.match(/exit code: 0 [\s\S]* 1 [\s\S]* 2 wrong\susage/);
     for (const line of lines) expect(line.length, line).to.be.at.most(80);
   });
 });

@@ -314,7 +314,7 @@ describe('test/programs/halo-exchange', () => {
       expect(stdout).to.include(`--${option}`);
     expect(stdout)
       .to.include('usage: node dist/test/programs/halo-exchange/main.js')
-      .and.match(/exit code: 0 [^]* 1 [^]* 2 wrong\susage/);
+      .and.match(/exit code: 0 [\s\S]* 1 [\s\S]* 2 wrong\susage/);
     for (const line of lines) expect(line.length, line).to.be.at.most(80);
   });
 });
