@@ -469,7 +469,7 @@ describe('buffer/load', () => {
         { ...d4rl, terminals: floats([6], [0, 0.5, 0, 0, 0, 0]) },
       ],
       ["'timeouts' is needed, and it is missing", { ...without, actions, rewards, terminals }],
-      ["no column 'truncated'", { ...without, actions, rewards, dones: terminals }],
+      ["column 'truncated' is missing", { ...without, actions, rewards, dones: terminals }],
       ["load: 'obs': dtype: unknown dtype undefined", { obs: new Float32Array(3) }],
       ['load takes a path, a file: URL or an object of arrays as readNpz() gives it, got 7', 7],
       ['load takes a path or a file: URL', new URL('http://localhost/x.npz')],

@@ -21,25 +21,28 @@ interface TraceEvent {
   args: { name: string; tick: number };
 }
 
-describe('cli/cartpole', () => {
-  itAll('trains to solved: 475 or more over 100 greedy episodes, exit code 0', async function () {
-    this.timeout(300_000);
-    const { code, lines, stderr } = await run(MAIN, ['--json', '--max-seconds', '120']);
-    expect(stderr).to.equal('');
-    const objects = lines.map((line) => JSON.parse(line));
-    const summary = objects.pop();
-    expect(summary).to.include({ solved: true, seed: 1, device: 'host:0', interrupted: false });
-    expect(summary.meanReturn).to.be.within(475, 500);
-    expect(summary.seconds).to.be.greaterThan(0);
-    expect(summary.stages.pack.p50).to.be.greaterThan(0);
-    expect(code).to.equal(0);
-    expect(objects[0]).to.include({ event: 'start', device: 'host:0' });
-    const events = objects.map(({ event }) => event);
-    expect(events.slice(1).every((event) => event === 'progress')).to.equal(true);
-  });
+describe('examples/cartpole-dqn', () => {
+  itAll(
+    'reaches a mean return of 475 over 100 greedy episodes, and exits with code 0',
+    async function () {
+      this.timeout(300_000);
+      const { code, lines, stderr } = await run(MAIN, ['--json', '--max-seconds', '120']);
+      expect(stderr).to.equal('');
+      const objects = lines.map((line) => JSON.parse(line));
+      const summary = objects.pop();
+      expect(summary).to.include({ solved: true, seed: 1, device: 'host:0', interrupted: false });
+      expect(summary.meanReturn).to.be.within(475, 500);
+      expect(summary.seconds).to.be.greaterThan(0);
+      expect(summary.stages.pack.p50).to.be.greaterThan(0);
+      expect(code).to.equal(0);
+      expect(objects[0]).to.include({ event: 'start', device: 'host:0' });
+      const events = objects.map(({ event }) => event);
+      expect(events.slice(1).every((event) => event === 'progress')).to.equal(true);
+    },
+  );
 
   itAll(
-    'out of ticks it is not solved: exit code 1, plain lines without escapes, a table of stages',
+    'exits with code 1 and prints a table of stages when it is not solved within its ticks',
     async () => {
       const { code, stdout } = await run(MAIN, ['--ticks', '40']);
       expect(code).to.equal(1);
@@ -50,7 +53,7 @@ describe('cli/cartpole', () => {
     },
   );
 
-  itAll('Ctrl-C closes everything, prints the summary so far and exits 130', async () => {
+  itAll('prints the summary so far and exits with code 130 on Ctrl-C', async () => {
     const { code, lines, stderr } = await run(MAIN, ['--json', '--seed', '2'], {
       interruptAt: /"start"/,
     });
@@ -62,7 +65,7 @@ describe('cli/cartpole', () => {
     expect(code).to.equal(130);
   });
 
-  itAll('--lock-step runs of one seed print the same weights', async () => {
+  itAll('prints the same weights in two runs with --lock-step and the same seed', async () => {
     const args = [
       '--json',
       '--quiet',
@@ -83,7 +86,7 @@ describe('cli/cartpole', () => {
   });
 
   itAll(
-    '--trace writes a Chrome trace with a lane per actor and a span per stage and tick',
+    '--trace writes a Chrome trace with one lane per actor and one span per stage and tick',
     async () => {
       const folder = mkdtempSync(join(tmpdir(), 'hotslot-'));
       try {
@@ -109,43 +112,46 @@ describe('cli/cartpole', () => {
     },
   );
 
-  itAll('--log writes curves of ticks, episodes and looks', async () => {
-    const folder = mkdtempSync(join(tmpdir(), 'hotslot-'));
-    try {
-      const { stderr } = await run(MAIN, [
-        '--quiet',
-        '--ticks',
-        '400',
-        '--log',
-        join(folder, 'curves'),
-      ]);
-      expect(stderr).to.equal('');
-      const read = readFolder(join(folder, 'curves'));
-      for (const tag of [
-        'train/loss',
-        'train/meanQ',
-        'speed/updates_per_second',
-        'episodes/return',
-      ])
-        expect([...new Set(read.map((each) => each.tag))]).to.include(tag);
-      expect(read.filter(({ tag }) => tag === 'train/loss').at(-1)?.step).to.equal(399);
-      const refused = await run(MAIN, ['--quiet', '--ticks', '30', '--log', '/dev/null/curves']);
-      expect([refused.code, refused.stderr]).to.satisfy(
-        ([code, said]: [number, string]) =>
-          code === 1 && /MonitorWarning: tensorBoard cannot write to /.test(said),
-      );
-    } finally {
-      rmSync(folder, { recursive: true });
-    }
-  });
+  itAll(
+    '--log writes curves of ticks and episodes, and warns if its folder cannot be written',
+    async () => {
+      const folder = mkdtempSync(join(tmpdir(), 'hotslot-'));
+      try {
+        const { stderr } = await run(MAIN, [
+          '--quiet',
+          '--ticks',
+          '400',
+          '--log',
+          join(folder, 'curves'),
+        ]);
+        expect(stderr).to.equal('');
+        const read = readFolder(join(folder, 'curves'));
+        for (const tag of [
+          'train/loss',
+          'train/meanQ',
+          'speed/updates_per_second',
+          'episodes/return',
+        ])
+          expect([...new Set(read.map((each) => each.tag))]).to.include(tag);
+        expect(read.filter(({ tag }) => tag === 'train/loss').at(-1)?.step).to.equal(399);
+        const refused = await run(MAIN, ['--quiet', '--ticks', '30', '--log', '/dev/null/curves']);
+        expect([refused.code, refused.stderr]).to.satisfy(
+          ([code, said]: [number, string]) =>
+            code === 1 && /MonitorWarning: tensorBoard cannot write to /.test(said),
+        );
+      } finally {
+        rmSync(folder, { recursive: true });
+      }
+    },
+  );
 
-  itAll('--help says what lock-step is for', async () => {
+  itAll('--help states when a run is repeatable bit for bit', async () => {
     const { code, stdout } = await run(MAIN, ['--help']);
     expect(code).to.equal(0);
     expect(stdout).to.match(/Only --placement\s+inline --lock-step repeats every bit/);
   });
 
-  itAll('--replay and --n-step are told at the start and in the summary', async () => {
+  itAll('--replay and --n-step appear in the first line and in the summary', async () => {
     const args = ['--ticks', '20', '--replay', 'prioritized', '--n-step', '3'];
     const [json, plain] = await Promise.all([run(MAIN, ['--json', ...args]), run(MAIN, args)]);
     expect([json.code, json.stderr]).to.deep.equal([1, '']);
@@ -176,7 +182,7 @@ describe('cli/cartpole', () => {
     [['--trace', '/nonexistent/trace.json'], /--trace \/nonexistent\/trace.json cannot be written/],
     [['now'], /there is no argument 'now'/],
   ];
-  itAll('wrong usage is refused with one sentence and exit code 2', async function () {
+  itAll('prints a one-line error and exits with code 2 on wrong usage', async function () {
     this.timeout(30_000 * misuse.length);
     const all = await runEach(
       MAIN,

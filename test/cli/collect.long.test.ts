@@ -30,7 +30,7 @@ export default ({ options, report }) => ({
 });
 `;
 
-describe('cli/collect', () => {
+describe('hotslot collect', () => {
   let folder: string;
   let entry: string;
   before(() => {
@@ -40,7 +40,7 @@ describe('cli/collect', () => {
   });
   after(() => rmSync(folder, { recursive: true, force: true }));
 
-  itAll('wrong usage is a sentence and exit code 2', async () => {
+  itAll('prints a one-line error and exits with code 2 on wrong usage', async () => {
     const given = ['--url', 'redis://127.0.0.1:1', '--run', 'x'];
     const wrong = [
       [given, 'collect takes a --entry'],
@@ -65,27 +65,30 @@ describe('cli/collect', () => {
       ]);
   });
 
-  itAll('a module that is not there, and a network without TLS, are a sentence each', async () => {
-    const missing = await collect([
-      '--url',
-      'redis://127.0.0.1:1',
-      '--run',
-      'x',
-      '--entry',
-      join(folder, 'none.mjs'),
-    ]);
-    expect(missing.code).to.equal(1);
-    expect(missing.stderr).to.equal(
-      `hotslot: --entry must be a collector's module; this file does not exist: ${join(folder, 'none.mjs')}\n`,
-    );
-    const plain = await collect(['--url', 'redis://192.0.2.1', '--run', 'x', '--entry', entry]);
-    expect(plain.code).to.equal(1);
-    expect(plain.stderr).to.match(
-      /^hotslot: redis:\/\/192\.0\.2\.1 is plain text .*, or pass --insecure where .*\n$/,
-    );
-  });
+  itAll(
+    'prints a one-line error and exits with code 1 for a missing module or a URL without TLS',
+    async () => {
+      const missing = await collect([
+        '--url',
+        'redis://127.0.0.1:1',
+        '--run',
+        'x',
+        '--entry',
+        join(folder, 'none.mjs'),
+      ]);
+      expect(missing.code).to.equal(1);
+      expect(missing.stderr).to.equal(
+        `hotslot: --entry must be a collector's module; this file does not exist: ${join(folder, 'none.mjs')}\n`,
+      );
+      const plain = await collect(['--url', 'redis://192.0.2.1', '--run', 'x', '--entry', entry]);
+      expect(plain.code).to.equal(1);
+      expect(plain.stderr).to.match(
+        /^hotslot: redis:\/\/192\.0\.2\.1 is unencrypted .*, or pass --insecure if .*\n$/,
+      );
+    },
+  );
 
-  itAll('says that it waits for a server; Ctrl-C ends it', async function () {
+  itAll('prints that it waits for a server, and exits with code 130 on Ctrl-C', async function () {
     needServer(this);
     const args = ['--url', `redis://127.0.0.1:${await freePort()}`, '--run', 'x', '--entry', entry];
     const { code, lines, stderr } = await collect(args, { interruptAt: /waits: / });
@@ -142,7 +145,7 @@ describe('cli/collect', () => {
     ];
 
     itAll(
-      'says what it waits for, and at Ctrl-C what came of it, when what is left has gone out',
+      'prints what it waits for, and on Ctrl-C sends the remaining rows and prints a summary',
       async () => {
         let interrupted = false;
         const { buffer, limiter, close } = await learner('one', {}, 1000);
@@ -186,7 +189,7 @@ describe('cli/collect', () => {
       },
     );
 
-    itAll('a learner that has gone is waited for, in words', async () => {
+    itAll('prints that it waits for a learner that has left', async () => {
       const { close } = await learner('gone', {}, 100);
       let closing: Promise<void> | null = null;
       try {
@@ -205,7 +208,7 @@ describe('cli/collect', () => {
       }
     });
 
-    itAll('a collector that fails ends it with a sentence and exit code 1', async () => {
+    itAll('prints a one-line error and exits with code 1 when a collector fails', async () => {
       const { close } = await learner('two', { failAt: 8 }, 1000);
       try {
         const { code, stderr } = await collect(args('two'));
@@ -216,7 +219,7 @@ describe('cli/collect', () => {
       }
     });
 
-    itAll('a learner that has not come is waited for, in words', async () => {
+    itAll('prints that it waits for a learner that has not joined yet', async () => {
       const { code, lines, stderr } = await collect(args('four'), { interruptAt: /waiting/ });
       expect([code, stderr]).to.deep.equal([130, '']);
       expect(lines).to.deep.equal([
@@ -227,14 +230,17 @@ describe('cli/collect', () => {
       ]);
     });
 
-    itAll('a run of another version of Hotslot is a sentence', async () => {
-      const client = await server.client();
-      await client.sendCommand(['HSET', 'hs:{three}:info', 'protocol', '99']);
-      const { code, stderr } = await collect(args('three'));
-      expect(code).to.equal(1);
-      expect(stderr).to.match(
-        /^hotslot: the learner speaks protocol 99, this host 1: use one version .*\n$/,
-      );
-    });
+    itAll(
+      'prints a one-line error and exits with code 1 when the learner has another protocol',
+      async () => {
+        const client = await server.client();
+        await client.sendCommand(['HSET', 'hs:{three}:info', 'protocol', '99']);
+        const { code, stderr } = await collect(args('three'));
+        expect(code).to.equal(1);
+        expect(stderr).to.match(
+          /^hotslot: the learner speaks protocol 99, this host 1: use one version .*\n$/,
+        );
+      },
+    );
   });
 });

@@ -13,8 +13,8 @@ const { version } = JSON.parse(
   readFileSync(new URL('../../../package.json', import.meta.url), 'utf8'),
 );
 
-describe('cli/hotslot', () => {
-  itAll('doctor finds the host device, tests it and exits 0', async () => {
+describe('hotslot', () => {
+  itAll('doctor finds the CPU device, tests it and exits with code 0', async () => {
     const { code, stdout, stderr } = await run(MAIN, ['doctor']);
     expect(stderr).to.equal('');
     expect(code).to.equal(0);
@@ -25,7 +25,7 @@ describe('cli/hotslot', () => {
     expect(stdout).to.not.include('\x1b');
   });
 
-  itAll('doctor whose reader has gone after a line says nothing of it', () => {
+  itAll('doctor prints no error when its reader closes after one line', () => {
     const main = fileURLToPath(new URL(`../../${MAIN}`, import.meta.url));
     const { stdout, stderr } = spawnSync(
       'sh',
@@ -64,44 +64,38 @@ describe('cli/hotslot', () => {
     }
   });
 
-  itAll(
-    'doctor without its native parts says where it looked and how to build them, and exits 1',
-    async () => {
-      const empty = mkdtempSync(join(tmpdir(), 'hotslot-'));
-      try {
-        const { code, stdout } = await run(MAIN, ['doctor'], { env: { HOTSLOT_ADDONS: empty } });
-        expect(code).to.equal(1);
-        expect(stdout).to.include(`${empty}/system.node: not there`);
-        expect(stdout).to.include('npx hotslot build').and.not.include('npm run');
-        expect(stdout).to.include('does not work here yet');
-      } finally {
-        rmSync(empty, { recursive: true });
-      }
-    },
-  );
+  itAll('doctor prints how to build missing native parts, and exits with code 1', async () => {
+    const empty = mkdtempSync(join(tmpdir(), 'hotslot-'));
+    try {
+      const { code, stdout } = await run(MAIN, ['doctor'], { env: { HOTSLOT_ADDONS: empty } });
+      expect(code).to.equal(1);
+      expect(stdout).to.include(`${empty}/system.node: not there`);
+      expect(stdout).to.include('npx hotslot build').and.not.include('npm run');
+      expect(stdout).to.include('does not work here yet');
+    } finally {
+      rmSync(empty, { recursive: true });
+    }
+  });
 
-  itAll(
-    'doctor says what multiplies matrices: the library that was named, or Hotslot itself and why',
-    async () => {
-      const asked = async (blas: string) =>
-        (await run(MAIN, ['doctor'], { env: { HOTSLOT_BLAS: blas } })).stdout;
-      expect(await asked('none')).to.match(
-        /blas +the host device multiplies matrices by itself.* \(HOTSLOT_BLAS=none\)/,
-      );
-      expect(await asked('/no/such.so')).to.match(
-        /by itself.* \(.*no\/such\.so.*named by HOTSLOT_BLAS\)/,
-      );
-      expect(await asked('libm.so.6')).to.match(/by itself.* \(libm\.so\.6 has no sgemm_\)/);
-      // Its vectors are those of the processor, and then no library is faster.
-      const { stdout } = await run(MAIN, ['doctor'], { env: { HOTSLOT_BLAS: '' } });
-      if (/\bavx2\b/.test(readFileSync('/proc/cpuinfo', 'utf8')))
-        expect(stdout)
-          .to.match(/blas +the host device multiplies matrices by itself, with AVX(2|-512)\n/)
-          .and.not.include('apt-get install libopenblas0');
-    },
-  );
+  itAll('doctor prints why the CPU device multiplies matrices without a BLAS library', async () => {
+    const asked = async (blas: string) =>
+      (await run(MAIN, ['doctor'], { env: { HOTSLOT_BLAS: blas } })).stdout;
+    expect(await asked('none')).to.match(
+      /blas +the host device multiplies matrices by itself.* \(HOTSLOT_BLAS=none\)/,
+    );
+    expect(await asked('/no/such.so')).to.match(
+      /by itself.* \(.*no\/such\.so.*named by HOTSLOT_BLAS\)/,
+    );
+    expect(await asked('libm.so.6')).to.match(/by itself.* \(libm\.so\.6 has no sgemm_\)/);
+    // Its vectors are those of the processor, and then no library is faster.
+    const { stdout } = await run(MAIN, ['doctor'], { env: { HOTSLOT_BLAS: '' } });
+    if (/\bavx2\b/.test(readFileSync('/proc/cpuinfo', 'utf8')))
+      expect(stdout)
+        .to.match(/blas +the host device multiplies matrices by itself, with AVX(2|-512)\n/)
+        .and.not.include('apt-get install libopenblas0');
+  });
 
-  itAll('--version and --help answer on stdout and exit 0', async () => {
+  itAll('--version and --help print to stdout and exit with code 0', async () => {
     for (const asked of ['--version', '-v'])
       expect(await run(MAIN, [asked])).to.include({ code: 0, stdout: `${version}\n` });
     for (const asked of ['--help', '-h', 'help']) {
@@ -124,7 +118,7 @@ describe('cli/hotslot', () => {
     [['doctor', '--json', '--json'], /--json is given twice/],
     [['build', '--json'], /build takes no --json/],
   ];
-  it('wrong usage is refused with a sentence and exit code 2', async () => {
+  it('prints a one-line error and exits with code 2 on wrong usage', async () => {
     const all = await runEach(
       MAIN,
       misuse.map(([args]) => args),

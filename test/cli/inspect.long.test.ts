@@ -26,8 +26,8 @@ async function saved(folder: string): Promise<void> {
   await checkpoint.save();
 }
 
-describe('cli/inspect', () => {
-  it('says what is in a checkpoint, in words and as JSON', () =>
+describe('hotslot inspect', () => {
+  it('prints the contents of a checkpoint as text and as JSON', () =>
     withFolder(async (folder) => {
       await saved(folder);
       const { code, stdout, stderr } = await inspect(folder);
@@ -55,25 +55,27 @@ describe('cli/inspect', () => {
       );
     }));
 
-  itAll('what is none is a sentence and exit code 1, wrong usage exit code 2', () =>
-    withFolder(async (folder) => {
-      const none = await inspect(folder);
-      expect([none.code, none.stderr]).to.deep.equal([
-        1,
-        `hotslot: '${folder}' does not contain a checkpoint\n`,
-      ]);
-      await saved(folder);
-      writeFileSync(join(folder, 'checkpoint.json'), '{}');
-      const odd = await inspect(folder);
-      expect([odd.code, odd.stderr]).to.deep.equal([
-        1,
-        `hotslot: '${join(folder, 'checkpoint.json')}' is not the manifest of a checkpoint\n`,
-      ]);
-      const usage = await inspect();
-      expect([usage.code, usage.stderr]).to.deep.equal([
-        2,
-        'hotslot: inspect takes the folder of a checkpoint; see hotslot --help\n',
-      ]);
-    }),
+  itAll(
+    'exits with code 1 when a folder has no valid checkpoint, and with code 2 on wrong usage',
+    () =>
+      withFolder(async (folder) => {
+        const none = await inspect(folder);
+        expect([none.code, none.stderr]).to.deep.equal([
+          1,
+          `hotslot: '${folder}' holds no checkpoint\n`,
+        ]);
+        await saved(folder);
+        writeFileSync(join(folder, 'checkpoint.json'), '{}');
+        const odd = await inspect(folder);
+        expect([odd.code, odd.stderr]).to.deep.equal([
+          1,
+          `hotslot: '${join(folder, 'checkpoint.json')}' is not the manifest of a checkpoint\n`,
+        ]);
+        const usage = await inspect();
+        expect([usage.code, usage.stderr]).to.deep.equal([
+          2,
+          'hotslot: inspect takes the folder of a checkpoint; see hotslot --help\n',
+        ]);
+      }),
   );
 });

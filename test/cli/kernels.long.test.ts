@@ -10,40 +10,43 @@ import { run, runEach } from './run-command.ts';
 
 const MAIN = 'src/cli/main.js';
 
-describe('cli/kernels', () => {
+describe('hotslot kernels', () => {
   const folder = mkdtempSync(join(tmpdir(), 'hotslot-cli-'));
   const source = join(folder, 'saxpy.gk');
   writeFileSync(source, saxpySource);
   after(() => rmSync(folder, { recursive: true }));
 
-  itAll('makes what the compilers here can make, which loads', async () => {
-    const { code, lines, stderr } = await run(MAIN, [
-      'kernels',
-      source,
-      '--out',
-      join(folder, 'images'),
-    ]);
-    expect(stderr).to.equal('');
-    expect(code).to.equal(0);
-    expect(lines[0]).to.equal(`${source}: saxpy, tally`);
-    const made = Object.fromEntries(
-      lines.slice(1).map((line) => [line.slice(0, 5).trim(), line.slice(6)]),
-    );
-    expect(Object.keys(made)).to.deep.equal(['host', 'cuda', 'xpu', 'rocm']);
-    expect(made.rocm).to.include('--arch');
-    for (const family of ['cuda', 'xpu'])
-      expect(
-        made[family]?.startsWith('not made: install ') || existsSync(made[family] as string),
-      ).to.equal(true);
-    using device = openDevice('host:0');
-    const { saxpy } = await device.loadKernels({
-      images: { host: made.host as string },
-      kernels: { saxpy: { tensors: ['float32', 'float32'], wholes: 1, reals: 1 } },
-    });
-    expect(saxpy.name).to.equal('saxpy');
-  });
+  itAll(
+    'builds images with the installed compilers, and the CPU device loads its image',
+    async () => {
+      const { code, lines, stderr } = await run(MAIN, [
+        'kernels',
+        source,
+        '--out',
+        join(folder, 'images'),
+      ]);
+      expect(stderr).to.equal('');
+      expect(code).to.equal(0);
+      expect(lines[0]).to.equal(`${source}: saxpy, tally`);
+      const made = Object.fromEntries(
+        lines.slice(1).map((line) => [line.slice(0, 5).trim(), line.slice(6)]),
+      );
+      expect(Object.keys(made)).to.deep.equal(['host', 'cuda', 'xpu', 'rocm']);
+      expect(made.rocm).to.include('--arch');
+      for (const family of ['cuda', 'xpu'])
+        expect(
+          made[family]?.startsWith('not made: install ') || existsSync(made[family] as string),
+        ).to.equal(true);
+      using device = openDevice('host:0');
+      const { saxpy } = await device.loadKernels({
+        images: { host: made.host as string },
+        kernels: { saxpy: { tensors: ['float32', 'float32'], wholes: 1, reals: 1 } },
+      });
+      expect(saxpy.name).to.equal('saxpy');
+    },
+  );
 
-  itAll('compiles once for the same source, into a folder of its user’s alone', async () => {
+  itAll('compiles the same source once, and reuses the result from HOTSLOT_CACHE', async () => {
     const env = { HOTSLOT_CACHE: join(folder, 'cache') };
     const first = await run(MAIN, ['kernels', source], { env });
     expect(first.code).to.equal(0);
@@ -54,7 +57,7 @@ describe('cli/kernels', () => {
     expect([again.code, again.stdout]).to.deep.equal([0, first.stdout]);
   });
 
-  itAll('says what is wrong with a source, and how it is used', async () => {
+  itAll('prints the errors of a source and of wrong usage', async () => {
     const broken = join(folder, 'broken.gk');
     writeFileSync(broken, saxpySource.replace('y[i] = a', 'y[i] == a').replace('gk_i64 n,', ''));
     const { code, stderr } = await run(MAIN, ['kernels', broken]);
@@ -82,7 +85,7 @@ describe('cli/kernels', () => {
       expect(stderr, wrong[i]![0].join(' ')).to.include(wrong[i]![1]);
   });
 
-  itAll('the example shifts frames as JavaScript does', async () => {
+  itAll('examples/own-kernel shifts frames as JavaScript does', async () => {
     const small = ['--rows', '3', '--size', '20', '--replays', '5'];
     const { code, lines } = await run('test/programs/own-kernel/main.js', [
       '--device',

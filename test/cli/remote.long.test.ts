@@ -18,9 +18,9 @@ const hotslot = (args: string[], password = '') =>
 /** Run in this process. */
 const quiet = { insecure: false, ca: '', json: false, print() {} };
 
-describe('cli/remote', () => {
+describe('hotslot acl, doctor --url and hosts', () => {
   describe('without a server', () => {
-    itAll('wrong usage is a sentence and exit code 2', async () => {
+    itAll('print a one-line error and exit with code 2 on wrong usage', async () => {
       const misuse: [string[], string][] = [
         [['acl'], 'acl takes a --run'],
         [
@@ -46,7 +46,7 @@ describe('cli/remote', () => {
         ]);
     });
 
-    it('a url that is none, a network without TLS, and a user without a password are a sentence each', async () => {
+    it('reject an invalid URL, a URL without TLS and a user without a password', async () => {
       for (const [url, sentence] of [
         ['http://127.0.0.1', /^url must begin with redis:\/\/, /],
         [
@@ -68,12 +68,12 @@ describe('cli/remote', () => {
       const { code, stderr } = await hotslot(['hosts', '--url', 'redis://192.0.2.1', '--run', 'x']);
       expect(code).to.equal(1);
       expect(stderr).to.match(
-        /^hotslot: redis:\/\/192\.0\.2\.1 is plain text .*, or pass --insecure where .*\n$/,
+        /^hotslot: redis:\/\/192\.0\.2\.1 is unencrypted .*, or pass --insecure if .*\n$/,
       );
     });
 
     itAll(
-      'a server that is not there is a sentence that keeps a password to itself, and exit code 1',
+      'print a one-line error without the password and exit with code 1 when no server answers',
       async () => {
         const port = await freePort();
         const sentence = `redis://ann@127.0.0.1:${port} cannot be reached: connect ECONNREFUSED 127.0.0.1:${port}`;
@@ -87,7 +87,7 @@ describe('cli/remote', () => {
     );
 
     itAll(
-      'acl prints two commands to stdout, what to do with them to stderr, and new passwords each time',
+      'acl prints two commands to stdout, instructions to stderr, and new passwords each time',
       async () => {
         const { code, lines, stderr } = await hotslot(['acl', '--run', 'ant-7']);
         expect(code).to.equal(0);
@@ -121,7 +121,7 @@ describe('cli/remote', () => {
     after(() => server?.stop());
 
     itAll(
-      'doctor --url says what it found, as objects too, and exits 1 where something must be mended',
+      'doctor --url prints its checks as text or JSON, and exits with code 1 for a wrong setting',
       async () => {
         const { code, lines, stderr } = await hotslot(
           ['doctor', '--url', server.url, '--json'],
@@ -163,7 +163,7 @@ describe('cli/remote', () => {
       },
     );
 
-    it('an authority that the system does not know is named by --ca', async () => {
+    it('hosts accepts a certificate authority that the system does not know when --ca names it', async () => {
       const secured = await startServer({ tls: true });
       try {
         const asked = { ...quiet, url: secured.url, run: 'x' };
@@ -176,7 +176,7 @@ describe('cli/remote', () => {
     });
 
     itAll(
-      'hosts says what the learner says, to the user that acl made, and that there is none',
+      'hosts prints the status of the learner to the user of acl, or an error without a learner',
       async () => {
         const client = await server.client({ password: 'admin' });
         let printed = '';
@@ -228,7 +228,7 @@ describe('cli/remote', () => {
   describe('the table of hosts', () => {
     const lines = (text: string) => text.trimEnd().split('\n');
 
-    it('has a line for each, the newest first, and a summary', () => {
+    it('has a line for each host, newest first, and a summary', () => {
       const hosts = [
         aHost({ session: 1, host: 'worker-1', since: 1000, state: 'silent', silentMs: 12_345 }),
         aHost({ session: 2, host: 'worker-2', since: 3000, meanReturn: null }),
@@ -256,7 +256,7 @@ describe('cli/remote', () => {
       ]);
     });
 
-    it('stays within 80 columns, whatever it is told', () => {
+    it('stays within 80 columns for extreme values', () => {
       const most = Number.MAX_VALUE;
       const numbers = {
         workers: most,

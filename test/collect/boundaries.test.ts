@@ -49,9 +49,9 @@ async function stepped(of: AnyEnvironment, steps: number) {
   return vector;
 }
 
-describe('collect: numbers at the boundary', () => {
+describe('observations and actions of environments', () => {
   for (const value of [Number.NaN, Number.POSITIVE_INFINITY]) {
-    it(`${value} in the last observation of what terminated is the buffer’s to decide`, async () => {
+    it(`EnvironmentList accepts ${value} in the last observation of a terminated episode`, async () => {
       const vector = await stepped(
         environment('float32', (step) => (step === 2 ? value : 2)),
         2,
@@ -64,7 +64,7 @@ describe('collect: numbers at the boundary', () => {
       );
       expect([...whole.nextObs], 'whole numbers have none').to.deep.equal([0, 0]);
     });
-    it(`${value} in any other observation is refused`, async () => {
+    it(`EnvironmentList rejects ${value} in any other observation`, async () => {
       const refused = async (of: AnyEnvironment) => {
         try {
           await stepped(of, 2);
@@ -82,7 +82,7 @@ describe('collect: numbers at the boundary', () => {
     });
   }
 
-  it('a finite number that float32 has not is refused where a policy or a column sees it as float32', async () => {
+  it('evaluate() and rowColumns() reject a finite observation beyond the range of float32', async () => {
     const of = () => environment('float64', () => 1e39, false);
     const policy = { act: () => [0] };
     for (const stack of [1, 3]) {
@@ -106,7 +106,7 @@ describe('collect: numbers at the boundary', () => {
     );
   });
 
-  it('whole numbers beyond 2^24 are named once', async () => {
+  it('FrameStack emits an ObservationWarning when float32 rounds an integer beyond 2^24', async () => {
     const vector = await stepped(
       environment('int32', () => 2 ** 24 + 1),
       1,
@@ -132,8 +132,8 @@ describe('collect: numbers at the boundary', () => {
     expect([...exact.obs]).to.deep.equal([1, 2 ** 30]);
   });
 
-  describe('ends of boxes', () => {
-    it('are rounded inwards to float32', () => {
+  describe('bounds of box spaces', () => {
+    it('are rounded inward to float32', () => {
       for (const end of [0.1, -0.1, 1e-50, -1e-50, 1 / 3, 1e30, -1e30, 0.5, 0, 16777217]) {
         expect(lowEnd(end))
           .to.equal(Math.fround(lowEnd(end)))
@@ -154,7 +154,7 @@ describe('collect: numbers at the boundary', () => {
       });
     });
 
-    it('an action that is an end as it was given is held to the end within the box', () => {
+    it('takeActions() clamps an action at the declared bound to the float32 bound inside the box', () => {
       const spaces = spacesOf({
         observationSpace: { shape: [1] },
         actionSpace: { shape: [1], low: -0.1, high: 0.1 },
@@ -174,7 +174,7 @@ describe('collect: numbers at the boundary', () => {
       );
     });
 
-    it('that float32 has not are none: actions refuse them', () => {
+    it('spacesOf() rejects action bounds that are too large or indistinguishable in float32', () => {
       for (const end of [3.4e38, 3.4028234663852886e38, 1e300, Number.POSITIVE_INFINITY])
         expect(() =>
           spacesOf({
@@ -196,7 +196,7 @@ describe('collect: numbers at the boundary', () => {
       );
     });
 
-    it('hold what policies do, at their limits', () => {
+    it('SacPolicy and Td3Policy keep saturated actions at the float32 bound inside the box', () => {
       const how = { obsDim: 1, actionDim: 1, actorHidden: [4], actionLow: -0.1, actionHigh: 0.1 };
       const policies: ActorPolicy[] = [new SacPolicy(how, { greedy: true }), new Td3Policy(how)];
       for (const policy of policies)
@@ -211,7 +211,7 @@ describe('collect: numbers at the boundary', () => {
     });
   });
 
-  it('a policy that scales what it sees in place sees each frame as it was', async () => {
+  it('FrameStack keeps earlier frames unchanged when a policy overwrites its observations', async () => {
     const vector = await stepped(
       environment('float32', (step) => 10 * step, false),
       0,
@@ -225,7 +225,7 @@ describe('collect: numbers at the boundary', () => {
     expect([...seen.obs]).to.deep.equal([0, 1, 1, 10]);
   });
 
-  it('columns do not write into the environment set’s arrays, whatever their order', async () => {
+  it('rowColumns() leaves the arrays of the environment set unchanged for either order of columns', async () => {
     const { spaces } = await stepped(
       environment('float32', () => 2),
       2,

@@ -45,12 +45,12 @@ const each =
     }
   };
 
-describe('collect/gymnasium: values', () => {
+describe('gymnasium(): values', () => {
   before(function () {
     needNumpy(this);
   });
 
-  it('observations that a dtype of bytes does not have are refused with environment, number and value', () => {
+  it('rejects invalid uint8 observations, flags and rewards with the environment and the value', () => {
     const steps = [0.9, 300, -1, Number.NaN, 255].map((value) => [0, 0, value, 1]);
     const more = [
       { obs: [0, 1, 2] },
@@ -84,7 +84,7 @@ describe('collect/gymnasium: values', () => {
     });
   });
 
-  it('float32 has no 1e39, and NaN and Infinity are taken only in the last observation of a terminated step', () => {
+  it('rejects 1e39 for float32, and accepts NaN and Infinity only in the observation of a terminated step', () => {
     const { NaN: nan, POSITIVE_INFINITY: infinity } = Number;
     const steps = [
       [0, 1e39, 0, 0],
@@ -145,7 +145,7 @@ describe('collect/gymnasium: values', () => {
   ];
   for (const [dtype, travels, values, says] of dtypes) {
     const declare = dtype === 'int64' ? it : itAll;
-    declare(`observations of ${dtype} travel as ${travels}`, () => {
+    declare(`returns observations of dtype ${dtype} as ${travels}`, () => {
       const steps = values.map((value) => [0, value]);
       return playing('returned', { dtype, steps, obs_size: 2 }, 1, (played, set) => {
         expect(set.spaces.observation).to.deep.equal({ shape: [2], size: 2, dtype: travels });
@@ -166,7 +166,7 @@ describe('collect/gymnasium: values', () => {
 
   for (const mode of ['Disabled', 'SameStep', 'NextStep']) {
     const declare = mode === 'NextStep' ? it : itAll;
-    declare(`${mode}: what a set returns is of the shape of all environments, or refused`, () => {
+    declare(`rejects results of the wrong shape from a vector environment in ${mode} mode`, () => {
       const three = (value: unknown) => [value, value, value];
       const finals = { final_obs: three([1, 1, 1]) };
       const steps = [
@@ -204,7 +204,7 @@ describe('collect/gymnasium: values', () => {
     });
   }
 
-  it('next-step: NaN of a terminated step is in its row, and not in what a policy sees', () => {
+  it('keeps NaN of a terminated step in nextObs and passes 0 to the policy in NextStep mode', () => {
     const last = { obs: [[0, Number.NaN, 3, 0]], terminated: [true] };
     return playing('returned_vector', { mode: 'NextStep', steps: [{}, last] }, 1, (played) => {
       played.step([1]);
@@ -228,7 +228,7 @@ describe('collect/gymnasium: values', () => {
   for (const [dtype, shape] of boxes) {
     const declare = dtype === 'float64' && shape.length === 1 ? it : itAll;
     declare(
-      `actions of ${dtype} and shape [${shape}] are the environment's own: it may keep them and write into them`,
+      `gives an environment its own action arrays of ${dtype} and shape [${shape}] to keep and modify`,
       () =>
         playing('keeper', { dtype, shape, low: -0.1, high: 0.1 }, 2, (played) => {
           const n = shape.length === 0 ? 1 : 2;
@@ -262,7 +262,7 @@ describe('collect/gymnasium: values', () => {
     );
   }
 
-  itAll('a set may keep its actions and write into them', () =>
+  itAll('gives a vector environment its own action arrays to keep and modify', () =>
     playing('keeper_vector', { mode: 'NextStep' }, 2, (played) => {
       played.step([0, 1, 2, -1]);
       expect([...played.nextObs]).to.deep.equal([0, 1, 0, 1, 2, -1, 2, -1]);
@@ -271,7 +271,7 @@ describe('collect/gymnasium: values', () => {
     }),
   );
 
-  itAll('subclasses of Box and Discrete are boxes and discretes, and actions begin at start', () =>
+  itAll('accepts subclasses of Box and Discrete, and adds start to Discrete actions', () =>
     playing('odd_spaces', { what: 'subclasses' }, 1, (played, set) => {
       expect([set.spaces.action, set.spaces.observation.dtype]).to.deep.equal([
         { kind: 'discrete', n: 2, size: 1 },
@@ -306,15 +306,18 @@ describe('collect/gymnasium: values', () => {
     ],
     ['odd_spaces', 'bool', /actions are Box of bool: Hotslot's boxes of actions are continuous/],
   ];
-  itAll('spaces of other classes are refused, whatever they have', async () => {
-    for (const [entry, what, says] of refusals)
-      expect((await rejection(opened(entry, { what }))).message, what).to.match(says);
-    expect((await rejection(opened('pool', {}, 3))).message).to.match(
-      /^counting_envs:pool: Pool has no num_envs, single_observation_space, single_action_space, step, close: it must be in the form of gymnasium.vector.VectorEnv$/,
-    );
-  });
+  itAll(
+    'rejects unsupported spaces with a wrapper to use, and rejects objects that are not a VectorEnv',
+    async () => {
+      for (const [entry, what, says] of refusals)
+        expect((await rejection(opened(entry, { what }))).message, what).to.match(says);
+      expect((await rejection(opened('pool', {}, 3))).message).to.match(
+        /^counting_envs:pool: Pool has no num_envs, single_observation_space, single_action_space, step, close: it must be in the form of gymnasium.vector.VectorEnv$/,
+      );
+    },
+  );
 
-  itAll('keyword arguments travel as what they are', async () => {
+  itAll('passes keyword arguments to Python with their types and values', async () => {
     const kwargs = {
       ends: [Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY, Number.NaN, -0, 0.1, 3],
       table: new Map<unknown, unknown>([
@@ -333,7 +336,7 @@ describe('collect/gymnasium: values', () => {
     );
   });
 
-  it('keyword arguments that Python cannot have are refused by name', async () => {
+  it('rejects keyword arguments that Python cannot represent, with their path', async () => {
     const cyclic: Record<string, unknown> = {};
     cyclic.inside = [cyclic];
     const refused: [unknown, RegExp][] = [
@@ -373,7 +376,7 @@ describe('collect/gymnasium: values', () => {
     );
   });
 
-  itAll('ends of many actions that differ arrive, and cost their own size', async () => {
+  itAll('returns the individual bounds of 100,000 action elements', async () => {
     const set = await opened('big', { shape: [2], actions: 100_000 });
     const { action } = set.spaces;
     await set.close();
@@ -385,13 +388,13 @@ describe('collect/gymnasium: values', () => {
     ]);
   });
 
-  itAll('observations that no step can bring are refused', async () => {
+  itAll('rejects observations of more than 2 GiB per step', async () => {
     expect((await rejection(opened('big', { shape: [3, 65536, 65536] }))).message).to.equal(
       'counting_envs:big: observations of 1 environments, [3, 65536, 65536] of uint8 each, take 12884901888 bytes: Hotslot takes 2147483648 at once; make them smaller, or fewer environments',
     );
   });
 
-  itAll('observations of 48 MiB are stepped', () =>
+  itAll('steps an environment with observations of 48 MiB', () =>
     playing('big', { shape: [3, 4096, 4096] }, 1, (played) => {
       played.step([0, 0]);
       expect([played.nextObs.length, played.nextObs.at(-1)]).to.deep.equal([3 * 2 ** 24, 7]);
@@ -399,7 +402,7 @@ describe('collect/gymnasium: values', () => {
   );
 
   itAll(
-    'with Gymnasium: the wrappers that refusals name make environments that are taken',
+    'accepts Gymnasium environments after they are wrapped as the error messages advise',
     async function () {
       needGymnasium(this);
       const wrappers: [string, string, RegExp | null][] = [

@@ -54,7 +54,7 @@ async function failing(promised: Promise<unknown>, says: RegExp): Promise<void> 
   expect((await rejection(promised)).message).to.match(says);
 }
 
-describe('collect/gymnasium', () => {
+describe('gymnasium()', () => {
   before(function () {
     needNumpy(this);
   });
@@ -62,7 +62,7 @@ describe('collect/gymnasium', () => {
 
   for (const [way, { entry, kwargs }] of Object.entries(ways)) {
     const declare = way === 'one by one' ? it : itAll;
-    declare(`${way}: every step is a row of its own, with what was done and its end`, async () => {
+    declare(`returns each step as one row with its action and end flags (${way})`, async () => {
       const { told, context } = contextOf();
       let played = 0;
       const policy = () => ({
@@ -110,7 +110,7 @@ describe('collect/gymnasium', () => {
       expect(told.episodes[0]).to.deep.equal([1 + 2 + 3, 3]);
     });
 
-    declare(`${way}: evaluates whole episodes, again and again`, async () => {
+    declare(`plays whole episodes in repeated calls of evaluate() (${way})`, async () => {
       const set = await opened(entry, kwargs, 3);
       for (let round = 0; round < 2; round++) {
         const { lengths, returns } = await evaluate({
@@ -131,7 +131,7 @@ describe('collect/gymnasium', () => {
   }
 
   for (const way of ['one by one', 'next-step'] as const) {
-    itAll(`in a pool, ${way}: a thread fills a ReplayBuffer`, async () => {
+    itAll(`fills a ReplayBuffer from a collector pool (${way})`, async () => {
       const buffer = ReplayBuffer.offPolicy({ capacity: 1 << 14, obsDim: 4, actionDim: 2 });
       const options = { ...ways[way], environments: 3 };
       await using pool = await CollectorPool.open({ entry: ENTRY, buffer, options });
@@ -146,25 +146,32 @@ describe('collect/gymnasium', () => {
       buffer.close();
     });
 
-    itAll(`in a pool, ${way}: lanes of a TrajectoryBuffer are an environment each`, async () => {
-      const fields = { obs: { shape: [4], observation: true }, actions: { shape: [2] } } as const;
-      const buffer = TrajectoryBuffer.create({ capacity: 3 << 12, lanes: 3, fields });
-      await using pool = await CollectorPool.open({ entry: ENTRY, buffer, options: ways[way] });
-      await until('steps have come', () => buffer.ptr > 1500);
-      await pool.close();
-      const view = buffer.transitions({ gamma: 0.5 });
-      const { obs, nextObs, rewards, discounts } = buffer.sample({ view, seed: 3, count: 256 });
-      for (let row = 0; row < 256; row++) {
-        const [i, episode, count] = obs.subarray(4 * row);
-        expect([...nextObs.subarray(4 * row, 4 * row + 3)]).to.deep.equal([i, episode, count! + 1]);
-        expect(rewards[row]).to.equal(10 * i! + count! + 1);
-        expect(discounts[row]).to.equal(count! + 1 === 3 + i! && episode! % 2 === 1 ? 0 : 0.5);
-      }
-      buffer.close();
-    });
+    itAll(
+      `assigns one TrajectoryBuffer lane to each environment in a collector pool (${way})`,
+      async () => {
+        const fields = { obs: { shape: [4], observation: true }, actions: { shape: [2] } } as const;
+        const buffer = TrajectoryBuffer.create({ capacity: 3 << 12, lanes: 3, fields });
+        await using pool = await CollectorPool.open({ entry: ENTRY, buffer, options: ways[way] });
+        await until('steps have come', () => buffer.ptr > 1500);
+        await pool.close();
+        const view = buffer.transitions({ gamma: 0.5 });
+        const { obs, nextObs, rewards, discounts } = buffer.sample({ view, seed: 3, count: 256 });
+        for (let row = 0; row < 256; row++) {
+          const [i, episode, count] = obs.subarray(4 * row);
+          expect([...nextObs.subarray(4 * row, 4 * row + 3)]).to.deep.equal([
+            i,
+            episode,
+            count! + 1,
+          ]);
+          expect(rewards[row]).to.equal(10 * i! + count! + 1);
+          expect(discounts[row]).to.equal(count! + 1 === 3 + i! && episode! % 2 === 1 ? 0 : 0.5);
+        }
+        buffer.close();
+      },
+    );
   }
 
-  it('spaces: dtypes are kept, discrete actions begin where they begin', async () => {
+  it('maps the dtypes of observations, and adds the start of a Discrete space to actions', async () => {
     const set = await opened('counting', { discrete: 4, dtype: 'float16' });
     expect(set.spaces.action).to.deep.equal({ kind: 'discrete', n: 4, size: 1 });
     expect(set.spaces.observation).to.deep.equal({ shape: [4], size: 4, dtype: 'float32' });
@@ -179,37 +186,40 @@ describe('collect/gymnasium', () => {
     await bytes.close();
   });
 
-  itAll('what breaks in a step is told with where it is, and ends the process', async () => {
-    const cases: [string, RegExp][] = [
-      [
-        'throws',
-        /^counting_envs:broken: its Python \(process \d+\) ended; its last output:\n[\s\S]*the third step[\s\S]*RuntimeError: it broke$/,
-      ],
-      [
-        'dies',
-        /^counting_envs:broken: its Python \(process \d+\) ended; its last output:\nthe third step$/,
-      ],
-      [
-        'short',
-        /^environment 0 of those that evaluate: step\(\) returned an observation of shape \[3\], its space is \[4\], in step 3 of its episode$/,
-      ],
-      [
-        'nan',
-        // Environment 0's episode terminates in that step.
-        /^environment 1 of those that evaluate: step\(\) returned NaN as number 1 of an observation, in step 3 of its episode$/,
-      ],
-      [
-        'reward',
-        /^environment 0 of those that evaluate: reward must be a number that is finite in single precision, got Infinity, in step 3/,
-      ],
-    ];
-    for (const [how, says] of cases) {
-      const set = await opened('broken', { how });
-      await failing(evaluate({ environments: set, policy: zero }), says);
-      await set.close();
-      await set.close();
-    }
-  });
+  itAll(
+    'ends Python and rejects with the Python output or the invalid value when a step fails',
+    async () => {
+      const cases: [string, RegExp][] = [
+        [
+          'throws',
+          /^counting_envs:broken: its Python \(process \d+\) ended; it printed at last:\n[\s\S]*the third step[\s\S]*RuntimeError: it broke$/,
+        ],
+        [
+          'dies',
+          /^counting_envs:broken: its Python \(process \d+\) ended; it printed at last:\nthe third step$/,
+        ],
+        [
+          'short',
+          /^environment 0 of those that evaluate: step\(\) returned an observation of shape \[3\], its space is \[4\], in step 3 of its episode$/,
+        ],
+        [
+          'nan',
+          // Environment 0's episode terminates in that step.
+          /^environment 1 of those that evaluate: step\(\) returned NaN as number 1 of an observation, in step 3 of its episode$/,
+        ],
+        [
+          'reward',
+          /^environment 0 of those that evaluate: reward must be a number that is finite in single precision, got Infinity, in step 3/,
+        ],
+      ];
+      for (const [how, says] of cases) {
+        const set = await opened('broken', { how });
+        await failing(evaluate({ environments: set, policy: zero }), says);
+        await set.close();
+        await set.close();
+      }
+    },
+  );
 
   const silent = async () => {
     const set = await opened('broken', { how: 'hangs' }, 2, { timeout: 10 });
@@ -221,7 +231,7 @@ describe('collect/gymnasium', () => {
     expect(() => set.play({ nextSeed: () => 1 }).begin()).to.throw('is closed');
   };
 
-  it('closing that fails is told', async () => {
+  it('close() rejects with the exit code and the output when closing the environments fails', async () => {
     await failing(
       Promise.resolve((await opened('broken', { how: 'close' })).close()),
       /closing its environments failed, with exit code 1[\s\S]*it does not close$/,
@@ -229,7 +239,7 @@ describe('collect/gymnasium', () => {
   });
 
   itAll(
-    'a pipe that ends before its process: the process is waited for, though nothing else keeps us',
+    'waits for the exit code of Python when its pipe closes first and nothing else keeps Node.js alive',
     () => {
       const script = `
       import { counted } from ${JSON.stringify(new URL('./bridged.js', import.meta.url).href)};
@@ -255,7 +265,7 @@ describe('collect/gymnasium', () => {
 
   // Each waits for seconds, and so all do at once.
   itAll(
-    'one that says nothing is asked where it was, and ended; so is one that closed its pipes or was closed, and does not end',
+    'ends a Python process that does not answer, closes its pipes without exiting, or lingers after close()',
     () => Promise.all([silent(), parting(), lingering()]).then(() => {}),
   );
 
@@ -266,7 +276,7 @@ describe('collect/gymnasium', () => {
       options: { entry: 'broken', kwargs: { how }, environments: 1 },
     });
 
-  itAll('in a pool: its last words are the pool’s', async () => {
+  itAll('rejects CollectorPool.done with the last output of Python when Python exits', async () => {
     const buffer = ReplayBuffer.offPolicy({ capacity: 1024, obsDim: 4, actionDim: 2 });
     await failing(
       (await open(buffer, 'dies')).done,
@@ -275,7 +285,7 @@ describe('collect/gymnasium', () => {
     buffer.close();
   });
 
-  itAll('in a pool: a process that does not answer is ended with its thread', async () => {
+  itAll('ends a Python process that does not answer when its CollectorPool closes', async () => {
     const buffer = ReplayBuffer.offPolicy({ capacity: 1024, obsDim: 4, actionDim: 2 });
     const pool = await open(buffer, 'hangs');
     await until('two rows have come', () => buffer.ptr === 2);
@@ -284,7 +294,7 @@ describe('collect/gymnasium', () => {
     buffer.close();
   });
 
-  itAll('what cannot be made is told, with what helps', async () => {
+  itAll('open() rejects with the cause when the environments cannot be created', async () => {
     const cases: [GymnasiumOptions, object, RegExp][] = [
       [
         { entry: 'nowhere:make' },
@@ -341,7 +351,7 @@ describe('collect/gymnasium', () => {
       );
   });
 
-  it('options', () => {
+  it('throws when an option is invalid', () => {
     const refusals: [object, RegExp][] = [
       [{}, /needs either id, such as 'CartPole-v1', or entry/],
       [{ id: 'a', entry: 'b:c' }, /needs either id/],
@@ -362,7 +372,7 @@ describe('collect/gymnasium', () => {
       expect(() => gymnasium(options as never)).to.throw(says);
   });
 
-  it('its Python is shipped', () => {
+  it('has its Python modules under src/', () => {
     for (const name of ['gymnasium', 'returned', 'spaces']) {
       const script = new URL(
         `../../../src/run/environments/gymnasium/hotslot_${name}.py`,

@@ -31,8 +31,8 @@ const texts = (out: Output, count: number) =>
     out.on('text', () => --left === 0 && resolve('done'));
   });
 
-describe('collect/live-display', () => {
-  it('a terminal’s lines are cut, redrawn in place and gone at the end', async () => {
+describe('showProgress()', () => {
+  it('cuts lines to the terminal width, redraws them in place and clears them at the end', async () => {
     const out = new Output(true);
     let n = 0;
     const progress = {
@@ -46,13 +46,13 @@ describe('collect/live-display', () => {
     );
   });
 
-  it('a pipe gets lines that stay, without escapes', async () => {
+  it('writes permanent lines without escape sequences to a pipe', async () => {
     const out = new Output(false);
     await showProgress(texts(out, 1), { live: () => ['never'], line: () => 'step 1' }, out.as());
     expect(out.text).to.equal('step 1\n');
   });
 
-  itAll('a terminal that does not know its width gets plain lines', async () => {
+  itAll('writes plain lines when the width of the terminal is unknown', async () => {
     const out = new Output(true);
     out.columns = 0;
     await showProgress(
@@ -63,7 +63,7 @@ describe('collect/live-display', () => {
     expect(out.text).to.equal('a line as long as it is\n');
   });
 
-  it('a failure takes the live lines away too', async () => {
+  it('clears the live lines when the work fails', async () => {
     const out = new Output(true);
     const failing = texts(out, 1).then(() => Promise.reject(new Error('no more')));
     const error = await showProgress(failing, { live: () => ['step 1'] }, out.as()).catch(

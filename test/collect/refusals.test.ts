@@ -39,76 +39,76 @@ const third = (change: object) => {
 };
 const acts = (actions: unknown) => ({ policy: () => ({ act: () => actions as number[] }) });
 
-describe('collect: refusals', () => {
+describe('vectorCollector(): errors', () => {
   const cases: [string, RegExp, AnyEnvironment][] = [
     [
-      'spaces',
+      'an observationSpace that is a number',
       /observationSpace must be \{ shape: \[numbers\], low\?, high\?, dtype\? \}, got 4$/,
       like({ observationSpace: 4 }),
     ],
     [
-      'no spaces',
+      'no observationSpace',
       /observationSpace must be .* got undefined$/,
       like({ observationSpace: undefined }),
     ],
     [
-      'a shape',
+      'a dimension of 0',
       /observationSpace.shape\[1\] must be a whole number of at least 1/,
       like({ observationSpace: { shape: [2, 0] } }),
     ],
     [
-      'a dtype',
+      'observations of int64',
       /observationSpace.dtype must be one of float32.* got 'int64'$/,
       like({ observationSpace: { shape: [4], dtype: 'int64' } }),
     ],
     [
-      'more numbers than memory',
+      'observations larger than memory',
       /^1099511627776 elements of float32 need 4398046511104 bytes, which the engine could not allocate/,
       like({ observationSpace: { shape: [2 ** 20, 2 ** 20], low: 0, high: 1 } }),
     ],
     [
-      'more numbers than an action can have',
+      'more than 16,777,216 numbers in an action',
       /^actionSpace.shape \[5000,5000\] has 25000000 numbers, and the maximum is 16777216$/,
       like({ actionSpace: { shape: [5000, 5000], low: 0, high: 1 } }),
     ],
     [
-      'an unknown key',
+      'an unknown key in a space',
       /observationSpace: unknown option 'hihg'; it takes shape/,
       like({ observationSpace: { shape: [4], hihg: 1 } }),
     ],
     [
-      'actions without ends',
+      'box actions without a lower bound',
       /actionSpace needs low and high, .* got -Infinity and 1: an actor scales/,
       like({ actionSpace: { shape: [2], high: 1 } }),
     ],
     [
-      'ends of another length',
+      'lower bounds of another length',
       /actionSpace.low must hold 2 numbers, got 3$/,
       like({ actionSpace: { shape: [2], low: [0, 0, 0], high: 1 } }),
     ],
     [
-      'ends that cross',
+      'a lower bound above the upper bound',
       /actionSpace: low must be below high, got 1 and 0 for number 1$/,
       like({ actionSpace: { shape: [2], low: [0, 1], high: [1, 0] } }),
     ],
     [
-      'no actions',
+      'an action space of 0 actions',
       /actionSpace.n must be a whole number of at least 1/,
       like({ actionSpace: { n: 0 } }),
     ],
     [
-      'actions of another kind',
+      'an actionSpace that is a string',
       /actionSpace must be .* or \{ n \} for one of n actions, got 'left'$/,
       like({ actionSpace: 'left' }),
     ],
     ['no step()', /an environment must have step\(\), it is undefined$/, like({ step: undefined })],
     [
-      'no environment',
+      'a number in place of an object',
       /an environment must be an object with reset\(\) and step\(\), got 7$/,
       7 as never,
     ],
     [
-      'a limit',
+      'maxEpisodeSteps of 0',
       /maxEpisodeSteps must be a whole number of at least 1/,
       like({ maxEpisodeSteps: 0 }),
     ],
@@ -118,64 +118,72 @@ describe('collect: refusals', () => {
       like({ reset: () => undefined }),
     ],
     [
-      'reset() of another length',
+      'reset() with an observation of another length',
       /environment 0: reset\(\) returned an observation of 3 numbers, but its space is \[4\]/,
       like({ reset: () => [1, 2, 3] }),
     ],
     [
-      'NaN at first',
+      'reset() with NaN',
       /environment 0: reset\(\) returned NaN as number 1 of an observation/,
       like({ reset: () => ({ obs: [1, Number.NaN, 3, 4] }) }),
     ],
     [
-      'no step',
+      'step() that returns null',
       /environment 0: step\(\) must return \{ obs, reward, terminated, truncated \}, it returned null$/,
       like({ step: () => null }),
     ],
     [
-      'an observation of another length',
+      'step() with an observation of another length',
       /environment 0: step\(\) returned an observation of 5 numbers, but its space is \[4\], in step 3 of its episode$/,
       third({ obs: [1, 2, 3, 4, 5] }),
     ],
     [
-      'an observation with NaN',
+      'step() with NaN in its observation',
       /environment 0: step\(\) returned NaN as number 2 of an observation, in step 3/,
       third({ obs: [1, 2, Number.NaN, 4] }),
     ],
     [
-      'an observation without end',
+      'step() with Infinity in its observation',
       /step\(\) returned Infinity as number 0/,
       third({ obs: [Infinity, 2, 3, 4] }),
     ],
     [
-      'an observation of words',
+      'step() with a string in its observation',
       /step\(\) returned '2' as number 1/,
       third({ obs: [1, '2', 3, 4] }),
     ],
     [
-      'a reward',
+      'step() with a reward of NaN',
       /environment 0: reward must be a number that is finite in single precision, got NaN, in step 3/,
       third({ reward: Number.NaN }),
     ],
     [
-      'a reward beyond single precision',
+      'step() with a reward beyond float32',
       /reward must be .* in single precision, got 1e\+39/,
       third({ reward: 1e39 }),
     ],
     [
-      'an observation beyond single precision',
+      'step() with an observation beyond float32',
       /step\(\) returned 1e\+39 as number 1/,
       third({ obs: [1, 1e39, 3, 4] }),
     ],
     [
-      'no reward',
+      'step() without a reward',
       /reward must be a number that is finite in single precision, got undefined/,
       third({ reward: undefined }),
     ],
-    ['terminated', /terminated must be a boolean, got 1, in step 3/, third({ terminated: 1 })],
-    ['truncated', /truncated must be a boolean, got 'no', in step 3/, third({ truncated: 'no' })],
     [
-      'a byte of 256',
+      'step() with a number as terminated',
+      /terminated must be a boolean, got 1, in step 3/,
+      third({ terminated: 1 }),
+    ],
+    [
+      'step() with a string as truncated',
+      /truncated must be a boolean, got 'no', in step 3/,
+      third({ truncated: 'no' }),
+    ],
+    [
+      'step() with 256 in an observation of uint8',
       /returned 256 as number 3 of an observation, which uint8 cannot hold, in step 1/,
       like({
         observationSpace: { shape: [4], dtype: 'uint8' },
@@ -184,13 +192,13 @@ describe('collect: refusals', () => {
     ],
   ];
   for (const [what, says, environment] of cases)
-    it(`an environment: ${what}`, async () => {
+    it(`rejects an environment: ${what}`, async () => {
       const { message, code } = await refused({ make: () => environment, environments: 1 });
       expect(message).to.match(says);
       expect(code).to.match(/^ERR_HOTSLOT_(ARGUMENT|RANGE|MEMORY)$/);
     });
 
-  it('an environment that throws is told as it is, and so is one that rejects', async () => {
+  it('rejects with the error of an environment that throws or rejects', async () => {
     const broken = new Error('the arm fell off');
     const throws = like({
       step() {
@@ -208,7 +216,7 @@ describe('collect: refusals', () => {
     await new Promise(setImmediate);
   });
 
-  it('environments of one set have the same spaces', async () => {
+  it('rejects environments with different spaces', async () => {
     const make = ({ index }: { index: number }) =>
       index === 0 ? new Counting(0) : new Counting(1, { discrete: 3 });
     expect((await refused({ make })).message).to.equal(
@@ -216,7 +224,7 @@ describe('collect: refusals', () => {
     );
   });
 
-  it('actions that the space does not have', async () => {
+  it('rejects actions outside the action space', async () => {
     const says = async (actions: unknown, options: CountingOptions = {}) =>
       (await refused(acts(actions), { options, ...(options.discrete ? discreteFields : {}) }))
         .message;
@@ -243,7 +251,7 @@ describe('collect: refusals', () => {
     );
   });
 
-  it('buffers that environments do not fit', async () => {
+  it('rejects buffer fields that do not fit the environments', async () => {
     const { fields } = contextOf().context;
     const says = async (change: object, options: CountingOptions = {}) =>
       (await refused({}, { fields: { ...fields, ...change }, options })).message;
@@ -276,7 +284,7 @@ describe('collect: refusals', () => {
     );
   });
 
-  it('what was made is closed when the buffer does not fit, and what answers behind the close comes to nothing', async () => {
+  it('closes its environments when the buffer does not fit, and ignores steps that resolve after close()', async () => {
     const made: Counting[] = [];
     const make = ({ index }: { index: number }) => {
       made.push(new Counting(index));
@@ -312,14 +320,14 @@ describe('collect: refusals', () => {
     expect([seeds.length, told.episodes.length]).to.deep.equal([1, 0]);
   });
 
-  it('one that fails is told, also beside one that never answers', async () => {
+  it('rejects with the error of one environment while another never answers', async () => {
     const broken = new Error('gone');
     const make = ({ index }: { index: number }) =>
       like({ step: () => (index === 0 ? new Promise(() => {}) : Promise.reject(broken)) });
     expect(await refused({ make })).to.equal(broken);
   });
 
-  it('options', async () => {
+  it('rejects invalid options', async () => {
     const make = () => new Counting(0);
     const refusals: [object, RegExp][] = [
       [
@@ -349,7 +357,7 @@ describe('collect: refusals', () => {
     for (const [options, says] of later) expect((await refused(options)).message).to.match(says);
   });
 
-  it('in a pool the environment’s words come through, with its place', async () => {
+  it('CollectorPool.open() rejects with the error of the collector and its index', async () => {
     const buffer = ReplayBuffer.offPolicy({ capacity: 64, obsDim: 3, actionDim: 2 });
     const entry = new URL('./counting.js', import.meta.url);
     const { message } = await rejection(CollectorPool.open({ entry, buffer, options: {} }));

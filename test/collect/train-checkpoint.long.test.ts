@@ -23,25 +23,27 @@ const training = (change: Partial<TrainOptions> = {}): TrainOptions => ({
   ...change,
 });
 
-describe('collect/train-checkpoint', () => {
-  itAll('goes on where the signal ended it, and where it was over there is nothing to do', () =>
-    withFolder(async (folder) => {
-      const enough = new AbortController();
-      const checkpoint = { folder };
-      const onPoint = () => enough.abort();
-      const first = await train(training({ checkpoint, signal: enough.signal, onPoint }));
-      expect(first.interrupted).to.equal(true);
-      const then = await train(training({ checkpoint }));
-      expect(then.curve.slice(0, first.curve.length)).to.deep.equal(first.curve);
-      expect(then.curve.length).to.be.greaterThan(first.curve.length);
-      expect(then.steps).to.be.within(2000, 2600);
-      expect(then.updates).to.equal(1800);
-      expect(then.seconds).to.be.greaterThan(first.seconds);
-      expect((await Checkpoint.inspect(folder))?.tick).to.equal(1799);
-      const again = await train(training({ checkpoint }));
-      expect([again.updates, again.curve]).to.deep.equal([1800, then.curve]);
-      expect(again.weights).to.deep.equal(then.weights);
-    }),
+describe('train() with a checkpoint', () => {
+  itAll(
+    'continues where the signal ended the first run, and repeats the result of a finished run',
+    () =>
+      withFolder(async (folder) => {
+        const enough = new AbortController();
+        const checkpoint = { folder };
+        const onPoint = () => enough.abort();
+        const first = await train(training({ checkpoint, signal: enough.signal, onPoint }));
+        expect(first.interrupted).to.equal(true);
+        const then = await train(training({ checkpoint }));
+        expect(then.curve.slice(0, first.curve.length)).to.deep.equal(first.curve);
+        expect(then.curve.length).to.be.greaterThan(first.curve.length);
+        expect(then.steps).to.be.within(2000, 2600);
+        expect(then.updates).to.equal(1800);
+        expect(then.seconds).to.be.greaterThan(first.seconds);
+        expect((await Checkpoint.inspect(folder))?.tick).to.equal(1799);
+        const again = await train(training({ checkpoint }));
+        expect([again.updates, again.curve]).to.deep.equal([1800, then.curve]);
+        expect(again.weights).to.deep.equal(then.weights);
+      }),
   );
 
   itAll('keeps each point of the curve once when it is resumed', () =>
@@ -66,81 +68,79 @@ describe('collect/train-checkpoint', () => {
     }),
   );
 
-  itAll(
-    'keeps options that are not given on resume, and warns once of those that are given otherwise',
-    () =>
-      withFolder(async (folder) => {
-        const small = {
-          environment: new URL('./target.js', import.meta.url),
-          device: TESTED,
-          checkpoint: { folder },
-        };
-        const made = { hidden: [16], batchSize: 32, gamma: 0.5, learningRate: 0.25, beta1: 0.5 };
-        const learner = { algorithm: 'dqn', ...made } as const;
-        const explore = { hold: 3, epsilon: { from: 0.5, to: 0.125, steps: 100 } };
-        const evaluation = { every: 250, episodes: 2, confirm: 3 };
-        // A goal that no return reaches; capacity, warmUp and gamma fit the checkpoint alone.
-        const first = {
+  itAll('keeps saved options that a resumed run omits, and warns once of options that differ', () =>
+    withFolder(async (folder) => {
+      const small = {
+        environment: new URL('./target.js', import.meta.url),
+        device: TESTED,
+        checkpoint: { folder },
+      };
+      const made = { hidden: [16], batchSize: 32, gamma: 0.5, learningRate: 0.25, beta1: 0.5 };
+      const learner = { algorithm: 'dqn', ...made } as const;
+      const explore = { hold: 3, epsilon: { from: 0.5, to: 0.125, steps: 100 } };
+      const evaluation = { every: 250, episodes: 2, confirm: 3 };
+      // A goal that no return reaches; capacity, warmUp and gamma fit the checkpoint alone.
+      const first = {
+        ...small,
+        environmentOptions: { discrete: true },
+        learner,
+        explore,
+        evaluation,
+        goal: 99,
+      };
+      await train({
+        ...first,
+        steps: 300,
+        warmUp: 200,
+        environments: 2,
+        capacity: 1001,
+        seed: 7,
+      });
+      const rate = async () => {
+        const { learnerFile } = (await Checkpoint.inspect(folder))!;
+        return (await readSafetensors(learnerFile!)).tensors['optimiser.learningRate']!.data[0];
+      };
+      expect(await rate()).to.equal(0.25);
+      const resume = (change: Partial<TrainOptions>, algorithm: object = {}) =>
+        train({
           ...small,
           environmentOptions: { discrete: true },
-          learner,
-          explore,
-          evaluation,
-          goal: 99,
-        };
-        await train({
-          ...first,
-          steps: 300,
-          warmUp: 200,
-          environments: 2,
-          capacity: 1001,
-          seed: 7,
+          ...change,
+          learner: { algorithm: 'dqn', ...algorithm } as TrainOptions['learner'],
         });
-        const rate = async () => {
-          const { learnerFile } = (await Checkpoint.inspect(folder))!;
-          return (await readSafetensors(learnerFile!)).tensors['optimiser.learningRate']!.data[0];
-        };
-        expect(await rate()).to.equal(0.25);
-        const resume = (change: Partial<TrainOptions>, algorithm: object = {}) =>
-          train({
-            ...small,
-            environmentOptions: { discrete: true },
-            ...change,
-            learner: { algorithm: 'dqn', ...algorithm } as TrainOptions['learner'],
-          });
-        const heard: string[][] = [];
-        for (const name of ['CheckpointWarning', 'LearnerWarning'])
-          heard.push(
-            await warningsOf(name, async () => expect((await resume({})).updates).to.equal(100)),
+      const heard: string[][] = [];
+      for (const name of ['CheckpointWarning', 'LearnerWarning'])
+        heard.push(
+          await warningsOf(name, async () => expect((await resume({})).updates).to.equal(100)),
+        );
+      expect(heard).to.deep.equal([[], []]);
+      const more = await warningsOf('CheckpointWarning', async () => {
+        const learned = await warningsOf('LearnerWarning', async () => {
+          const { updates, curve } = await resume(
+            {
+              steps: 400,
+              goal: 98,
+              explore: { epsilon: { to: 0.25, steps: 100 } },
+              evaluation: { confirm: 4 },
+            },
+            { learningRate: 0.5 },
           );
-        expect(heard).to.deep.equal([[], []]);
-        const more = await warningsOf('CheckpointWarning', async () => {
-          const learned = await warningsOf('LearnerWarning', async () => {
-            const { updates, curve } = await resume(
-              {
-                steps: 400,
-                goal: 98,
-                explore: { epsilon: { to: 0.25, steps: 100 } },
-                evaluation: { confirm: 4 },
-              },
-              { learningRate: 0.5 },
-            );
-            expect([updates, curve.at(-1)!.episodes]).to.deep.equal([200, 4]);
-          });
-          expect(learned.join()).to.match(/optimizer\.learningRate 0\.5 \(state: 0\.25\)$/);
+          expect([updates, curve.at(-1)!.episodes]).to.deep.equal([200, 4]);
         });
-        expect(more).to.deep.equal([
-          `train: options given now replace those saved in '${folder}': steps 400 (saved: 300), goal 98 (saved: 99), ` +
-            'explore.epsilon.to 0.25 (saved: 0.125), evaluation.confirm 4 (saved: 3)',
-        ]);
-        expect(await rate()).to.equal(0.5);
-        // The options of the second run are the saved ones now.
-        expect(
-          await warningsOf('CheckpointWarning', () => resume({ steps: 400, goal: 98 })),
-        ).to.deep.equal([]);
-        const other = await rejection(resume({ capacity: 2000 }));
-        expect(other.message).to.match(/buffer\.capacity is 2000 here, 1001 in the checkpoint/);
-      }),
+        expect(learned.join()).to.match(/optimizer\.learningRate 0\.5 \(state: 0\.25\)$/);
+      });
+      expect(more).to.deep.equal([
+        `train: options given now replace those saved in '${folder}': steps 400 (saved: 300), goal 98 (saved: 99), ` +
+          'explore.epsilon.to 0.25 (saved: 0.125), evaluation.confirm 4 (saved: 3)',
+      ]);
+      expect(await rate()).to.equal(0.5);
+      // The options of the second run are the saved ones now.
+      expect(
+        await warningsOf('CheckpointWarning', () => resume({ steps: 400, goal: 98 })),
+      ).to.deep.equal([]);
+      const other = await rejection(resume({ capacity: 2000 }));
+      expect(other.message).to.match(/buffer\.capacity is 2000 here, 1001 in the checkpoint/);
+    }),
   );
 
   itAll('warns that an initial temperature has no effect on resume', () =>
@@ -161,7 +161,7 @@ describe('collect/train-checkpoint', () => {
   );
 
   itAll(
-    'counts seconds of all runs, as its result does, and is over when a run has reached them',
+    'counts the seconds of all runs, and applies no update when the limit is already reached',
     () =>
       withFolder(async (folder) => {
         const DAY = 86_400;
@@ -202,7 +202,7 @@ describe('collect/train-checkpoint', () => {
       }),
   );
 
-  itAll('is over when a run was solved; with a higher goal it goes on', () =>
+  itAll('applies no update after a solved run, and continues when the goal is higher', () =>
     withFolder(async (folder) => {
       const shared = {
         checkpoint: { folder },
@@ -226,19 +226,23 @@ describe('collect/train-checkpoint', () => {
     }),
   );
 
-  itAll('refuses another training by its differences, and options that are none', () =>
-    withFolder(async (folder) => {
-      await train(training({ checkpoint: { folder }, steps: 300 }));
-      const other = await rejection(
-        train(training({ checkpoint: { folder }, steps: 300, nStep: 3 })),
-      );
-      expect(other.message).to.match(
-        /buffer\.kind is "TrajectoryBuffer" here, "ReplayBuffer" in the checkpoint/,
-      );
-      const odd = await rejection(train(training({ checkpoint: { folder, every: 'often' } })));
-      expect(odd.message).to.match(/every must be a number of ms, s, min or h/);
-      const unknown = await rejection(train(training({ checkpoint: { place: folder } as never })));
-      expect(unknown.message).to.match(/place/);
-    }),
+  itAll(
+    'rejects the checkpoint of a different training, and rejects invalid checkpoint options',
+    () =>
+      withFolder(async (folder) => {
+        await train(training({ checkpoint: { folder }, steps: 300 }));
+        const other = await rejection(
+          train(training({ checkpoint: { folder }, steps: 300, nStep: 3 })),
+        );
+        expect(other.message).to.match(
+          /buffer\.kind is "TrajectoryBuffer" here, "ReplayBuffer" in the checkpoint/,
+        );
+        const odd = await rejection(train(training({ checkpoint: { folder, every: 'often' } })));
+        expect(odd.message).to.match(/every must be a number of ms, s, min or h/);
+        const unknown = await rejection(
+          train(training({ checkpoint: { place: folder } as never })),
+        );
+        expect(unknown.message).to.match(/place/);
+      }),
   );
 });

@@ -38,7 +38,7 @@ async function later(fn: () => void): Promise<void> {
 describe('collect/train: limits', function () {
   this.timeout(60_000);
 
-  itAll('train() without seconds arms no timer, and ends with its steps', async () => {
+  itAll('train() arms no timer when seconds is omitted, and ends after its steps', async () => {
     using timers = new LongTimers((armed) => armed.fire());
     const { steps, interrupted } = await train(training());
     expect(timers.delays).to.deep.equal([]);
@@ -53,7 +53,7 @@ describe('collect/train: limits', function () {
     expect([updates, interrupted]).to.deep.equal([0, true]);
   });
 
-  itAll('train() goes on when 24.8 days of its 40 are over', async () => {
+  itAll('train() continues after 24.8 days of a limit of 40 days', async () => {
     // The first piece is over as soon as it is armed, the second one never.
     using timers = new LongTimers(
       (armed, ms) => ms === 2 ** 31 - 1 && setImmediate(() => armed.fire()),
@@ -63,7 +63,7 @@ describe('collect/train: limits', function () {
     expect(timers.delays.slice(0, 2)).to.deep.equal([2 ** 31 - 1, 40 * DAY * 1000 - (2 ** 31 - 1)]);
   });
 
-  it('train() ends with its seconds in an evaluation that never ends, without a point and unsolved', async () => {
+  it('train() ends at its seconds during an endless evaluation, unsolved and without a curve point', async () => {
     const count = words();
     const environmentOptions = { length: Number.POSITIVE_INFINITY, words: count };
     // The seconds are over when the evaluation has warned; so is the time of the last one, soon
@@ -87,7 +87,7 @@ describe('collect/train: limits', function () {
   });
 
   itAll(
-    'train() ends with its seconds when its steps are over and the last evaluation never ends',
+    'train() ends at its seconds when the last evaluation after its steps never ends',
     async () => {
       const environmentOptions = { length: Number.POSITIVE_INFINITY };
       using timers = new LongTimers();
@@ -105,28 +105,31 @@ describe('collect/train: limits', function () {
     },
   );
 
-  itAll('train() ends with its signal when the last evaluation never ends', async () => {
-    const stop = new AbortController();
-    const environmentOptions = { length: Number.POSITIVE_INFINITY };
-    const heard = warningsOf('EvaluationWarning', async () => {
-      process.once('warning', () => stop.abort());
-      const result = await train(
-        training({
-          environmentOptions,
-          signal: stop.signal,
-          goal: -1e9,
-          evaluation: { every: 5000 },
-        }),
-      );
-      expect(result).to.deep.include({
-        solved: false,
-        meanReturn: null,
-        interrupted: true,
-        curve: [],
+  itAll(
+    'train() ends when its signal aborts during a last evaluation that never ends',
+    async () => {
+      const stop = new AbortController();
+      const environmentOptions = { length: Number.POSITIVE_INFINITY };
+      const heard = warningsOf('EvaluationWarning', async () => {
+        process.once('warning', () => stop.abort());
+        const result = await train(
+          training({
+            environmentOptions,
+            signal: stop.signal,
+            goal: -1e9,
+            evaluation: { every: 5000 },
+          }),
+        );
+        expect(result).to.deep.include({
+          solved: false,
+          meanReturn: null,
+          interrupted: true,
+          curve: [],
+        });
       });
-    });
-    expect(await heard).to.have.length(1);
-  });
+      expect(await heard).to.have.length(1);
+    },
+  );
 
   itAll(
     'train() is unsolved when its seconds end the evaluation that should confirm the goal',

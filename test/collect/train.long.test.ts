@@ -53,10 +53,10 @@ const training = (change: Partial<TrainOptions> = {}, words?: Int32Array): Train
 };
 const words = () => new Int32Array(new SharedArrayBuffer(8));
 
-describe('collect/train', () => {
+describe('train()', () => {
   for (const [name, learner] of Object.entries(learners))
     (name === 'dqn' ? it : itAll)(
-      `${name} learns, stops at its goal, and acts by what it learned`,
+      `reaches its goal with ${name}, stops there, and returns the learned policy`,
       async () => {
         const discrete = name === 'dqn';
         const count = words();
@@ -84,7 +84,7 @@ describe('collect/train', () => {
       },
     );
 
-  itAll('rows of several steps, drawn by priorities, train too', async () => {
+  itAll('learns from n-step returns with prioritized replay', async () => {
     const learner = { ...learners.dqn, gamma: 0.5, double: true, dueling: true };
     const { updates, steps, curve } = await train(
       training({
@@ -100,42 +100,45 @@ describe('collect/train', () => {
     expect(curve.at(-1)!.meanReturn).to.be.greaterThan(3.5);
   });
 
-  itAll('stacked images are learned by convolutions, and acted on as they are shown', async () => {
-    const convolutions = [{ filters: 4, kernel: 3, padding: 1, stride: 2 }];
-    const learner = {
-      algorithm: 'dqn',
-      convolutions,
-      hidden: [16],
-      batchSize: 32,
-      gamma: 0,
-      learningRate: 1e-2,
-    } as const;
-    const environment = new URL('./remembered.js', import.meta.url);
-    const one = { learner, environment, environmentOptions: undefined, warmUp: 200 };
-    const images = (change: Partial<TrainOptions>) => train(training({ ...one, ...change }));
-    const two = await images({ stack: 2, nStep: 1, goal: 4.9, steps: 6000 });
-    expect(two.solved, JSON.stringify(two.curve)).to.equal(true);
-    // Bytes, the newest last: bright on the left before, on the right now.
-    const image = (column: number) =>
-      Array.from({ length: 16 }, (_, i) => (i % 4 === column ? 255 : 0));
-    for (const [before, now, action] of [
-      [0, 3, 0],
-      [3, 0, 1],
-    ] as const)
-      expect(two.policy.act(Float32Array.from([...image(before), ...image(now)]), 1)[0]).to.equal(
-        action,
-      );
-    // One image does not say it: half of five are guessed.
-    const single = await images({ steps: 1500 });
-    expect(single.meanReturn).to.be.within(1, 4);
-  });
+  itAll(
+    'learns from stacked images with convolutions, and returns a policy of stacked images',
+    async () => {
+      const convolutions = [{ filters: 4, kernel: 3, padding: 1, stride: 2 }];
+      const learner = {
+        algorithm: 'dqn',
+        convolutions,
+        hidden: [16],
+        batchSize: 32,
+        gamma: 0,
+        learningRate: 1e-2,
+      } as const;
+      const environment = new URL('./remembered.js', import.meta.url);
+      const one = { learner, environment, environmentOptions: undefined, warmUp: 200 };
+      const images = (change: Partial<TrainOptions>) => train(training({ ...one, ...change }));
+      const two = await images({ stack: 2, nStep: 1, goal: 4.9, steps: 6000 });
+      expect(two.solved, JSON.stringify(two.curve)).to.equal(true);
+      // Bytes, the newest last: bright on the left before, on the right now.
+      const image = (column: number) =>
+        Array.from({ length: 16 }, (_, i) => (i % 4 === column ? 255 : 0));
+      for (const [before, now, action] of [
+        [0, 3, 0],
+        [3, 0, 1],
+      ] as const)
+        expect(two.policy.act(Float32Array.from([...image(before), ...image(now)]), 1)[0]).to.equal(
+          action,
+        );
+      // One image does not say it: half of five are guessed.
+      const single = await images({ steps: 1500 });
+      expect(single.meanReturn).to.be.within(1, 4);
+    },
+  );
 
-  itAll('stacked numbers go to actors and critics', async () => {
+  itAll('reaches its goal with SAC on stacked observations', async () => {
     const { solved, curve } = await train(training({ stack: 3, goal: -0.05 }));
     expect(solved, JSON.stringify(curve)).to.equal(true);
   });
 
-  itAll('the proportion of updates to steps is kept, by every minibatch of a tick', async () => {
+  itAll('keeps updatesPerStep with several minibatches per tick and several workers', async () => {
     const { updates, steps } = await train(
       training({
         updatesPerStep: 0.5,
@@ -149,68 +152,72 @@ describe('collect/train', () => {
     expect(steps).to.be.within(2900, 3100);
   });
 
-  itAll('without its goal it ends with its steps, and says what it is worth', async () => {
-    const { solved, meanReturn, curve } = await train(training({ goal: 1, steps: 1000 }));
-    expect([solved, meanReturn]).to.deep.equal([false, curve.at(-1)!.meanReturn]);
-    expect(curve.at(-1)!.episodes).to.equal(20);
-  });
-
-  itAll('ends with its seconds, and with its signal; what was reached is given back', async () => {
-    const timed = await train(training({ steps: 10_000_000, seconds: 0.5 }));
-    expect(timed.seconds).to.be.within(0.4, 5);
-    expect(timed.interrupted).to.equal(false);
-    const stop = new AbortController();
-    const count = words();
-    const stopped = await train(
-      training({ steps: 10_000_000, signal: stop.signal, onPoint: () => stop.abort() }, count),
-    );
-    expect(stopped.interrupted).to.equal(true);
-    expect(stopped.meanReturn).to.equal(stopped.curve[0]!.meanReturn);
-    expect(count[0]).to.equal(count[1]);
-    const before = await train(training({ signal: AbortSignal.abort() }));
-    expect(before).to.deep.include({
-      interrupted: true,
-      meanReturn: null,
-      curve: [],
-      solved: false,
-    });
-  });
+  itAll(
+    'ends after its steps and returns the last meanReturn when the goal is not reached',
+    async () => {
+      const { solved, meanReturn, curve } = await train(training({ goal: 1, steps: 1000 }));
+      expect([solved, meanReturn]).to.deep.equal([false, curve.at(-1)!.meanReturn]);
+      expect(curve.at(-1)!.episodes).to.equal(20);
+    },
+  );
 
   itAll(
-    'what was collected goes into a file, rows and trajectories, unless its signal ended it',
-    () =>
-      inFolder(
-        async (folder) => {
-          const file = (name: string) => join(folder, name);
-          const short = { steps: 600, evaluation: { confirm: 1 } };
-          const { steps } = await train(training({ ...short, dump: file('rows.npz') }));
-          const buffer = ReplayBuffer.offPolicy({ capacity: 1000, obsDim: 2, actionDim: 1 });
-          expect(await buffer.load(file('rows.npz'))).to.equal(Math.min(steps, 600));
-          const learner = { ...learners.dqn, gamma: 0.5 };
-          const ordered = { ...short, learner, nStep: 2, environmentOptions: { discrete: true } };
-          await train(training({ ...ordered, dump: pathToFileURL(file('steps.npz')) }));
-          const fields = {
-            obs: { shape: [2], observation: true },
-            actions: { shape: [] },
-          } as const;
-          const lanes = TrajectoryBuffer.create({ capacity: 2000, lanes: 2, fields });
-          expect(await lanes.load(file('steps.npz'))).to.be.within(400, 600);
-          await train(training({ ...short, dump: file('none.npz'), signal: AbortSignal.abort() }));
-          const nowhere = await rejection(train(training({ dump: file('no/folder.npz') })));
-          expect([nowhere.code, nowhere.message]).to.deep.equal([
-            'ERR_HOTSLOT_UNAVAILABLE',
-            nowhere.message,
-          ]);
-          expect(nowhere.message).to.match(/^dump: '.*folder\.npz' cannot be written: ENOENT/);
-          expect((await rejection(train(training({ dump: 3 as never })))).message).to.equal(
-            'dump takes a path or a file: URL, got 3',
-          );
-        },
-        ['rows.npz', 'steps.npz'],
-      ),
+    'ends at its seconds or when its signal aborts, and returns the results so far',
+    async () => {
+      const timed = await train(training({ steps: 10_000_000, seconds: 0.5 }));
+      expect(timed.seconds).to.be.within(0.4, 5);
+      expect(timed.interrupted).to.equal(false);
+      const stop = new AbortController();
+      const count = words();
+      const stopped = await train(
+        training({ steps: 10_000_000, signal: stop.signal, onPoint: () => stop.abort() }, count),
+      );
+      expect(stopped.interrupted).to.equal(true);
+      expect(stopped.meanReturn).to.equal(stopped.curve[0]!.meanReturn);
+      expect(count[0]).to.equal(count[1]);
+      const before = await train(training({ signal: AbortSignal.abort() }));
+      expect(before).to.deep.include({
+        interrupted: true,
+        meanReturn: null,
+        curve: [],
+        solved: false,
+      });
+    },
+  );
+
+  itAll('writes the collected rows or trajectories to `dump`, unless its signal aborted', () =>
+    inFolder(
+      async (folder) => {
+        const file = (name: string) => join(folder, name);
+        const short = { steps: 600, evaluation: { confirm: 1 } };
+        const { steps } = await train(training({ ...short, dump: file('rows.npz') }));
+        const buffer = ReplayBuffer.offPolicy({ capacity: 1000, obsDim: 2, actionDim: 1 });
+        expect(await buffer.load(file('rows.npz'))).to.equal(Math.min(steps, 600));
+        const learner = { ...learners.dqn, gamma: 0.5 };
+        const ordered = { ...short, learner, nStep: 2, environmentOptions: { discrete: true } };
+        await train(training({ ...ordered, dump: pathToFileURL(file('steps.npz')) }));
+        const fields = {
+          obs: { shape: [2], observation: true },
+          actions: { shape: [] },
+        } as const;
+        const lanes = TrajectoryBuffer.create({ capacity: 2000, lanes: 2, fields });
+        expect(await lanes.load(file('steps.npz'))).to.be.within(400, 600);
+        await train(training({ ...short, dump: file('none.npz'), signal: AbortSignal.abort() }));
+        const nowhere = await rejection(train(training({ dump: file('no/folder.npz') })));
+        expect([nowhere.code, nowhere.message]).to.deep.equal([
+          'ERR_HOTSLOT_UNAVAILABLE',
+          nowhere.message,
+        ]);
+        expect(nowhere.message).to.match(/^dump: '.*folder\.npz' cannot be written: ENOENT/);
+        expect((await rejection(train(training({ dump: 3 as never })))).message).to.equal(
+          'dump takes a path or a file: URL, got 3',
+        );
+      },
+      ['rows.npz', 'steps.npz'],
+    ),
   );
   itAll(
-    'gives its parts before they run, and waits for who takes them; what that throws ends it',
+    'awaits onOpen before the first tick, and rejects with the error that onOpen throws',
     async () => {
       const count = words();
       const seen: unknown[] = [];
@@ -243,7 +250,7 @@ describe('collect/train', () => {
   );
 
   itAll(
-    'an environment that breaks in its thread, or here, ends it, and all is closed',
+    'rejects and closes all environments when one throws in a collector or in an evaluation',
     async () => {
       const count = words();
       const environmentOptions = { failAt: 700, words: count };
@@ -272,7 +279,7 @@ describe('collect/train', () => {
     },
   );
 
-  it('what is undefined is not given, and what is given of `explore` leaves the rest', () => {
+  it('uses defaults for undefined options and for omitted fields of `explore`', () => {
     const spaces = spacesOf({ observationSpace: { shape: [2] }, actionSpace: { n: 2 } });
     const base = { ...training({ learner: learners.dqn }), environmentOptions: undefined };
     const planned = (change: object) =>
@@ -312,7 +319,7 @@ describe('collect/train', () => {
     });
   });
 
-  itAll('many environments with long windows have rows before the warm-up is over', async () => {
+  itAll('applies all updates with 64 environments and returns of 8 steps', async () => {
     const learner = { ...learners.dqn, gamma: 0.9 };
     const how = {
       learner,
@@ -329,7 +336,7 @@ describe('collect/train', () => {
   });
 
   itAll(
-    'a signal ends looks at episodes without end, environments that never answer, and opening',
+    'ends when its signal aborts during endless episodes or while environments never answer',
     async () => {
       const endless = { environmentOptions: { length: Infinity }, evaluation: { every: 300 } };
       const looking = await train(
@@ -345,7 +352,7 @@ describe('collect/train', () => {
     },
   );
 
-  itAll('a collector that breaks ends a look at an episode without end', async () => {
+  itAll('rejects when a collector fails during the evaluation of an endless episode', async () => {
     const environmentOptions = { length: Infinity, failAt: 900 };
     const evaluation = { every: 300, episodes: 1, confirm: 1 };
     const error = await rejection(
@@ -354,7 +361,7 @@ describe('collect/train', () => {
     expect(error.message).to.match(/environment \d broke/);
   });
 
-  itAll('environments have numbers of their own, and any seed will do', async () => {
+  itAll('gives each environment its own index, and accepts a seed beyond 32 bits', async () => {
     const count = new Int32Array(new SharedArrayBuffer(4 * 20));
     const seed = 1_780_000_000_000;
     await train(
@@ -366,7 +373,7 @@ describe('collect/train', () => {
     expect([...count.subarray(2)]).to.deep.equal([...new Array(16).fill(1), 0, 0]);
   });
 
-  it('what does not fit is told before anything runs', async () => {
+  it('rejects options that are invalid or do not fit the environment', async () => {
     const cases: [Partial<TrainOptions>, RegExp][] = [
       [
         { environment: './target.js' as never },
@@ -446,7 +453,7 @@ describe('collect/train', () => {
       expect((await rejection(train(training(change)))).message).to.match(says);
   });
 
-  itAll('Pendulum is solved by SAC in seconds', async () => {
+  itAll('solves Pendulum with SAC within 60 s', async () => {
     const hidden = { actorHidden: [64, 64], criticHidden: [64, 64] };
     const rates = {
       actorOptimizer: { learningRate: 1e-3 },
@@ -467,8 +474,8 @@ describe('collect/train', () => {
   });
 });
 
-describe('collect/evaluate', () => {
-  it('each episode is the same, however many environments play', async () => {
+describe('evaluate()', () => {
+  it('returns the same episodes for any number of environments', async () => {
     const policy = {
       act: (obs: Float32Array, n: number) =>
         Array.from({ length: n }, (_, i) => Number(obs[4 * i + 2]! > 0)),
@@ -492,7 +499,7 @@ describe('collect/evaluate', () => {
     ).not.to.deep.equal(one.returns);
   });
 
-  it('environments that answer later play as well; its signal ends it; refusals', async () => {
+  it('plays asynchronous environments, and rejects when its signal aborts or an option is invalid', async () => {
     const environments = [0, 1].map((index) => new Counting(index, { later: true }));
     const policy = { act: (_: Float32Array, n: number) => new Float32Array(2 * n) };
     const { returns, lengths } = await evaluate({ environments, policy, episodes: 4 });

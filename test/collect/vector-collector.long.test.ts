@@ -22,9 +22,9 @@ const playing = () => {
   };
 };
 
-describe('collect/vector-collector', () => {
+describe('vectorCollector()', () => {
   for (const later of [false, true])
-    it(`brings every step as a row of its own${later ? ', of environments that answer later' : ''}`, async () => {
+    it(`returns each step as one row${later ? ' from asynchronous environments' : ''}`, async () => {
       const { collector, made, told } = await counting({ options: { later } }, { policy: playing });
       const at = [0, 0];
       const episode = [1, 1];
@@ -64,7 +64,7 @@ describe('collect/vector-collector', () => {
       expect(made.map(({ closed }) => closed)).to.deep.equal([1, 1]);
     });
 
-  it('a policy sees the last observations of each environment, in collectors and in evaluations', async () => {
+  it('passes the stacked observations of each environment to the policy, as evaluate() does', async () => {
     for (const [later, dtype, stack] of [
       [false, 'float32', 3],
       [true, 'float32', 2],
@@ -88,7 +88,7 @@ describe('collect/vector-collector', () => {
     }
   });
 
-  it('seeds belong to environments, not to workers, and to the pool’s seed', async () => {
+  it('derives seeds from the environment and the seed of the pool, not from the worker', async () => {
     const seeds = async (worker: number, environments: number, seed = 7) => {
       const { made } = await counting({ worker, seed, workers: 4 }, { environments });
       return made.map((environment) => environment.seeds[0]);
@@ -99,7 +99,7 @@ describe('collect/vector-collector', () => {
     expect(await seeds(0, 4, 8)).not.to.deep.equal(a);
   });
 
-  it('an environment’s own time limit truncates', async () => {
+  it('truncates episodes after maxEpisodeSteps of the environment', async () => {
     const limited = Object.assign(new Counting(2), { maxEpisodeSteps: 2 });
     const { collector, told } = await counting({}, { environments: 1, make: () => limited });
     const flags = [];
@@ -122,7 +122,7 @@ describe('collect/vector-collector', () => {
     ]);
   });
 
-  it('random actions fill the space; epsilon falls with the steps of all workers', async () => {
+  it('samples random actions from the whole space, and decreases epsilon with the steps of all workers', async () => {
     const count = 500;
     const box = (await counting({}, { environments: count })).collector;
     const { actions } = (await box.collect()) as Columns;
@@ -157,7 +157,7 @@ describe('collect/vector-collector', () => {
       );
   });
 
-  it('a collector that is made anew plays other episodes, and explores no less far', async () => {
+  it('plays other episodes after a restart, and counts earlier steps for exploration', async () => {
     const first = async (restarts: number) =>
       (await counting({ restarts })).made.map(({ seeds }) => seeds[0]!);
     const seeds = [await first(0), await first(1), await first(2)].flat();
@@ -176,7 +176,7 @@ describe('collect/vector-collector', () => {
   });
 
   itAll(
-    'random actions are kept for as long as `hold` says, and the share of random steps stays',
+    'repeats random actions for `hold` steps, and keeps the share of random steps',
     async () => {
       const fields = {
         ...contextOf().context.fields,
@@ -201,7 +201,7 @@ describe('collect/vector-collector', () => {
     },
   );
 
-  it('acts at random until the first weights come, and in the first steps', async () => {
+  it('acts at random until the first weights are loaded and during the first `randomSteps` steps', async () => {
     const loaded: number[] = [];
     const policy = () => ({
       load: (weights: Float32Array) => loaded.push(weights[0]!),
@@ -222,7 +222,7 @@ describe('collect/vector-collector', () => {
     expect(loaded).to.deep.equal([3]);
   });
 
-  it('columns come in the dtypes that the buffer has', async () => {
+  it('returns columns in the dtypes of the buffer', async () => {
     const { context } = contextOf();
     const of = (dtype: string, shape: number[] = []) => ({ dtype, shape }) as never;
     const fields = {
@@ -253,7 +253,7 @@ describe('collect/vector-collector', () => {
 
   for (const later of [false, true])
     itAll(
-      `in a pool: two threads fill a ReplayBuffer${later ? ' with what is promised' : ''}`,
+      `fills a ReplayBuffer from two threads of a pool${later ? ' with asynchronous environments' : ''}`,
       async () => {
         const buffer = ReplayBuffer.offPolicy({ capacity: 1 << 15, obsDim: 4, actionDim: 2 });
         const options: CountingOptions = { environments: 3, later };
@@ -276,7 +276,7 @@ describe('collect/vector-collector', () => {
       },
     );
 
-  itAll('in a pool: lanes of a TrajectoryBuffer are an environment each', async () => {
+  itAll('assigns one TrajectoryBuffer lane to each environment in a pool', async () => {
     const fields = { obs: { shape: [4], observation: true }, actions: { shape: [2] } } as const;
     const buffer = TrajectoryBuffer.create({ capacity: 5 << 12, lanes: 5, fields });
     await using pool = await CollectorPool.open({ entry: ENTRY, buffer, workers: 2, options: {} });
@@ -297,7 +297,7 @@ describe('collect/vector-collector', () => {
     buffer.close();
   });
 
-  it('in a pool: a mailbox’s weights reach the policy', async () => {
+  it('loads the weights of a mailbox into the policy in a pool', async () => {
     const buffer = ReplayBuffer.offPolicy({ capacity: 1024, obsDim: 4, actionDim: 2 });
     const mailbox = WeightMailbox.create({ length: 2 });
     const entry = new URL('./acting.js', import.meta.url);
@@ -312,7 +312,7 @@ describe('collect/vector-collector', () => {
     await pool.close();
   });
 
-  it('a function that makes an environment may be late; what was made is closed when the next one fails', async () => {
+  it('awaits an async make(), and closes the created environments when a later make() fails', async () => {
     const made: Counting[] = [];
     const make = async ({ index }: { index: number }) => {
       await Promise.resolve();

@@ -48,7 +48,7 @@ describe('device-rows/bytes', () => {
     if (!/^(cuda|rocm)/.test(TESTED)) this.skip();
   });
 
-  it('uniformly: each row once, and a head a tick', async () => {
+  it('uniform sampling copies each row to the device once, and one head per tick', async () => {
     const buffer = ReplayBuffer.create({ capacity: 1024, fields: FIELDS });
     buffer.add(numbered(0, 1024));
     const { toDevice, home, stats } = await moved({ buffer });
@@ -60,7 +60,7 @@ describe('device-rows/bytes', () => {
   });
 
   for (const sampler of [undefined, prioritized] as const)
-    it(`of trajectories, ${sampler ? 'by priorities' : 'uniformly'}: each step once, and what follows from notes`, async () => {
+    it(`trajectories sampled ${sampler ? 'by priorities' : 'uniformly'} copy each step to the device once, and lists per tick`, async () => {
       const buffer = numberedBuffer(340);
       using writer = buffer.writer();
       addNumbered(writer, 0, 300);

@@ -134,7 +134,7 @@ describe('device-rows/deaths', function () {
     steps,
   }))
     (what === 'rows' ? itLonger : itAll)(
-      `${what}: whoever dies, at whatever store, the updates are those of whole ${what}, each once`,
+      `${what}: every update is applied once, to whole ${what}, when an actor dies at any store`,
       async () => {
         using mortals = new Mortals();
         const stores = await live(make, mortals, null);

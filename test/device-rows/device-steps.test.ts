@@ -9,8 +9,8 @@ import { BatchSource } from '../../src/engine/pipeline/source.ts';
 import { openDevice, TrajectoryBuffer } from '../../src/index.ts';
 import { TESTED } from '../rig/tested-device.ts';
 
-describe('device-rows/device-steps', () => {
-  it('a row of the place whose next lap the tick brings is gathered as it was, and the next tick finds what was put', async () => {
+describe('DeviceSteps.draw()', () => {
+  it('gathers a row before the same tick overwrites it, and the new row in the next tick', async () => {
     const fields = { obs: { shape: [4], observation: true } } as const;
     const buffer = TrajectoryBuffer.create({ capacity: 8, lanes: 1, fields });
     const source = new BatchSource({ buffer, view: buffer.transitions(), sampleCount: 3 });

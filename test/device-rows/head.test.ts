@@ -64,12 +64,12 @@ const cases: PhiloxIndices[] = [
 ];
 
 describe('device-rows/head', () => {
-  it('philoxIndices() is a reference of big integers, at every wrap', () => {
+  it('philoxIndices() equals a BigInt reference at every wrap of the ring', () => {
     for (const each of cases)
       expect([...philoxIndices(each)], JSON.stringify(each)).to.deep.equal(reference(each));
   });
 
-  it('the kernel draws the same places, and gathers what gather() does', async () => {
+  it('draw_places returns the places of philoxIndices(), and gather_places copies their rows', async () => {
     using device = openDevice(TESTED);
     for (const each of cases.filter(({ capacity }) => capacity < 2000)) {
       const { count, capacity } = each;
@@ -99,7 +99,7 @@ describe('device-rows/head', () => {
     }
   });
 
-  it('a place outside the ring gives zeros', async () => {
+  it('gather_places writes zeros for a place outside the ring', async () => {
     using device = openDevice(TESTED);
     using places = device.allocate({ shape: [3], dtype: 'int32' }).write(Int32Array.of(-1, 1, 2));
     using ring = device.allocate({ shape: [8], dtype: 'uint32' }).write(new Uint32Array(8).fill(7));
@@ -111,7 +111,7 @@ describe('device-rows/head', () => {
     expect([...(await out.toArray())]).to.deep.equal([0, 0, 0, 0, 7, 7, 7, 7, 0, 0, 0, 0]);
   });
 
-  it('draws every row of the span alike: chi-square over 10⁶ draws', () => {
+  it('philoxIndices() passes a chi-square test of uniformity over 10⁶ draws', () => {
     const [span, count] = [1024, 1_000_000];
     const hits = new Float64Array(span);
     for (const row of philoxIndices({ seed: 5, tick: 0, low: 100, span, capacity: 2000, count }))
@@ -122,7 +122,7 @@ describe('device-rows/head', () => {
     expect(Math.abs(chi - 1023)).to.be.below(5 * Math.sqrt(2 * 1023));
   });
 
-  it('refuses spans of no rows and of more than there are', () => {
+  it('philoxIndices() throws a RangeError for a span of 0 or above the capacity', () => {
     const options = { seed: 0, tick: 0, low: 0, span: 5, capacity: 4, count: 1 };
     expect(() => philoxIndices(options)).to.throw(
       RangeError,

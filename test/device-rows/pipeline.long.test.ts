@@ -106,7 +106,7 @@ describe('device-rows/pipeline', function () {
 
   for (const placement of placements)
     (Array.isArray(placement) ? itAll : it)(
-      `draws what philoxIndices() says, in manual ticks and in runs (${JSON.stringify(placement)})`,
+      `samples the rows of philoxIndices() in manual ticks, and whole rows in runs (${JSON.stringify(placement)})`,
       async () => {
         const buffer = bufferOf(100, 60);
         await using made = await open(buffer, { placement });
@@ -152,7 +152,7 @@ describe('device-rows/pipeline', function () {
       },
     );
 
-  it('draws no batch over one that another stream still reads', async () => {
+  it('overwrites no batch that another stream still reads', async () => {
     const buffer = bufferOf(100, 60);
     await using made = await open(buffer);
     using device = openDevice(TESTED);
@@ -186,73 +186,76 @@ describe('device-rows/pipeline', function () {
     for (const part of [...kept, ...streams]) part.close();
   });
 
-  itLonger('trains to the bits of a learner that is fed the same rows from the host', async () => {
-    const ticks = setting({ short: 30, all: 1000 });
-    const options = {
-      obsDim: 3,
-      actions: 2,
-      hidden: [8],
-      batchSize: SAMPLE,
-      learningRate: 1e-3,
-      seed: 4,
-    };
-    const buffer = ReplayBuffer.offPolicy({ capacity: 200, obsDim: 3, actionDim: 1 });
-    const numbers = new Random(5);
-    const field = (width: number, of = () => numbers.between(-1, 1)) =>
-      Float32Array.from({ length: 200 * width }, of);
-    const flags = field(1, () => numbers.below(2));
-    const actions = field(1, () => numbers.below(2));
-    buffer.add({
-      obs: field(3),
-      nextObs: field(3),
-      actions,
-      rewards: field(1),
-      dones: flags,
-      truncated: field(1, () => 0),
-    });
-    using device = openDevice(TESTED);
-    const [one, other] = [new DqnLearner(device, options), new DqnLearner(device, options)];
-    await Promise.all([one.ready, other.ready]);
-    await using made = await ReplayPipeline.open({
-      buffer,
-      device: TESTED,
-      sampleCount: SAMPLE,
-      rows: 'device',
-      baseSeed: 2,
-    });
-    made.capture((batch, { stream, out }) => one.update(stream, batch, out));
-    await made.run({ ticks });
-    const { visible, drawable } = made.ring!.stats();
-    const words = buffer.rowBytes / 4;
-    using rows = device.allocate({ shape: [SAMPLE, words] });
-    const out = device.allocate({ shape: [48] });
-    const batch = Object.fromEntries(
-      Object.values(buffer.layout.fields).map(({ key, shape, offset }) => [
-        key,
-        rows.view({
-          shape: [SAMPLE, ...shape],
-          offset: offset / 4,
-          strides: shape.length ? [words, 1] : [words],
-        }),
-      ]),
-    );
-    for (let tick = 0; tick < ticks; tick++) {
-      const drawn = philoxIndices({
-        seed: 2,
-        tick,
-        low: visible - drawable,
-        span: drawable,
-        capacity: 200,
-        count: SAMPLE,
+  itLonger(
+    'trains a DqnLearner to the same bits as a learner that gets the same rows from the host',
+    async () => {
+      const ticks = setting({ short: 30, all: 1000 });
+      const options = {
+        obsDim: 3,
+        actions: 2,
+        hidden: [8],
+        batchSize: SAMPLE,
+        learningRate: 1e-3,
+        seed: 4,
+      };
+      const buffer = ReplayBuffer.offPolicy({ capacity: 200, obsDim: 3, actionDim: 1 });
+      const numbers = new Random(5);
+      const field = (width: number, of = () => numbers.between(-1, 1)) =>
+        Float32Array.from({ length: 200 * width }, of);
+      const flags = field(1, () => numbers.below(2));
+      const actions = field(1, () => numbers.below(2));
+      buffer.add({
+        obs: field(3),
+        nextObs: field(3),
+        actions,
+        rewards: field(1),
+        dones: flags,
+        truncated: field(1, () => 0),
       });
-      rows.write(buffer.gather(drawn, new Float32Array(SAMPLE * words)));
-      other.update(device.currentStream, batch as never, out);
-    }
-    expect(await one.parameters.toArray()).to.deep.equal(await other.parameters.toArray());
-    out.close();
-    one.close();
-    other.close();
-  });
+      using device = openDevice(TESTED);
+      const [one, other] = [new DqnLearner(device, options), new DqnLearner(device, options)];
+      await Promise.all([one.ready, other.ready]);
+      await using made = await ReplayPipeline.open({
+        buffer,
+        device: TESTED,
+        sampleCount: SAMPLE,
+        rows: 'device',
+        baseSeed: 2,
+      });
+      made.capture((batch, { stream, out }) => one.update(stream, batch, out));
+      await made.run({ ticks });
+      const { visible, drawable } = made.ring!.stats();
+      const words = buffer.rowBytes / 4;
+      using rows = device.allocate({ shape: [SAMPLE, words] });
+      const out = device.allocate({ shape: [48] });
+      const batch = Object.fromEntries(
+        Object.values(buffer.layout.fields).map(({ key, shape, offset }) => [
+          key,
+          rows.view({
+            shape: [SAMPLE, ...shape],
+            offset: offset / 4,
+            strides: shape.length ? [words, 1] : [words],
+          }),
+        ]),
+      );
+      for (let tick = 0; tick < ticks; tick++) {
+        const drawn = philoxIndices({
+          seed: 2,
+          tick,
+          low: visible - drawable,
+          span: drawable,
+          capacity: 200,
+          count: SAMPLE,
+        });
+        rows.write(buffer.gather(drawn, new Float32Array(SAMPLE * words)));
+        other.update(device.currentStream, batch as never, out);
+      }
+      expect(await one.parameters.toArray()).to.deep.equal(await other.parameters.toArray());
+      out.close();
+      one.close();
+      other.close();
+    },
+  );
 
   const rings = [
     { capacity: 64, deviceRing: {}, rowsPerAdd: 1 },
@@ -261,7 +264,7 @@ describe('device-rows/pipeline', function () {
   ];
   for (const { capacity, deviceRing, rowsPerAdd } of rings)
     (rowsPerAdd === 1 ? itLonger : itAll)(
-      `no word of a row is wrong beside a writer at full speed: ${capacity} rows, ${JSON.stringify(deviceRing)}`,
+      `samples no torn or stale row while a writer adds at full speed: ${capacity} rows, ${JSON.stringify(deviceRing)}`,
       async () => {
         const buffer = bufferOf(capacity, capacity);
         await using made = await open(buffer, { deviceRing });
@@ -300,7 +303,7 @@ describe('device-rows/pipeline', function () {
     );
 
   itAll(
-    'an actor that is killed at any moment leaves every update applied once, of whole rows',
+    'applies every update once, to whole rows, when actors are terminated at random times',
     async () => {
       const buffer = bufferOf(256, 256);
       await using made = await open(buffer, {
@@ -332,7 +335,7 @@ describe('device-rows/pipeline', function () {
     },
   );
 
-  it('a hot tick keeps its rows, and the next one is prepared from what can come meanwhile', async () => {
+  it('keeps the rows of the current tick, and prepares the next tick from the rows that fit', async () => {
     const buffer = bufferOf(100, 100);
     await using made = await open(buffer, { deviceRing: { guard: 10 } });
     await made.sampleLargeBatch(0, SAMPLE);
@@ -349,7 +352,7 @@ describe('device-rows/pipeline', function () {
     made.afterTick();
   });
 
-  it('a hot tick that is sampled again on another stream is ordered behind its draw', async () => {
+  it('sampleLargeBatch() of the same tick on another stream waits for the draw', async () => {
     const buffer = bufferOf(100, 100);
     await using made = await open(buffer);
     using device = openDevice(TESTED);
@@ -374,45 +377,48 @@ describe('device-rows/pipeline', function () {
     await made.close();
   });
 
-  itAll('a checkpoint says where rows lived, and is not gone on with elsewhere', async () => {
-    const folder = mkdtempSync(join(tmpdir(), 'hotslot-rows-'));
-    try {
-      const buffer = bufferOf(100, 60);
-      {
-        await using made = await open(buffer);
-        made.startPrepare(3, SAMPLE);
-        expect(await made.waitUntilReady(3, SAMPLE, { timeoutMs: 60_000 })).to.equal(true);
-        await using checkpoint = await Checkpoint.open(folder, { buffer, pipeline: made });
-        await checkpoint.save();
+  itAll(
+    'Checkpoint.restore() resumes rows on the device, and rejects a pipeline with rows on the host',
+    async () => {
+      const folder = mkdtempSync(join(tmpdir(), 'hotslot-rows-'));
+      try {
+        const buffer = bufferOf(100, 60);
+        {
+          await using made = await open(buffer);
+          made.startPrepare(3, SAMPLE);
+          expect(await made.waitUntilReady(3, SAMPLE, { timeoutMs: 60_000 })).to.equal(true);
+          await using checkpoint = await Checkpoint.open(folder, { buffer, pipeline: made });
+          await checkpoint.save();
+        }
+        const other = bufferOf(100);
+        {
+          await using host = await open(other, { rows: 'host' });
+          const words = (
+            await rejection(() => Checkpoint.restore(folder, { buffer: other, pipeline: host }))
+          ).message;
+          expect(words).to.match(/rowsOnDevice/);
+        }
+        const again = bufferOf(100);
+        await using made = await open(again);
+        await Checkpoint.restore(folder, { buffer: again, pipeline: made });
+        const { x } = await made.sampleLargeBatch(3, SAMPLE);
+        const drawn = philoxIndices({
+          seed: 9,
+          tick: 3,
+          low: 0,
+          span: 60,
+          capacity: 100,
+          count: SAMPLE,
+        });
+        expect([...(await x.toArray())]).to.deep.equal([...drawn]);
+        made.afterTick();
+      } finally {
+        rmSync(folder, { recursive: true });
       }
-      const other = bufferOf(100);
-      {
-        await using host = await open(other, { rows: 'host' });
-        const words = (
-          await rejection(() => Checkpoint.restore(folder, { buffer: other, pipeline: host }))
-        ).message;
-        expect(words).to.match(/rowsOnDevice/);
-      }
-      const again = bufferOf(100);
-      await using made = await open(again);
-      await Checkpoint.restore(folder, { buffer: again, pipeline: made });
-      const { x } = await made.sampleLargeBatch(3, SAMPLE);
-      const drawn = philoxIndices({
-        seed: 9,
-        tick: 3,
-        low: 0,
-        span: 60,
-        capacity: 100,
-        count: SAMPLE,
-      });
-      expect([...(await x.toArray())]).to.deep.equal([...drawn]);
-      made.afterTick();
-    } finally {
-      rmSync(folder, { recursive: true });
-    }
-  });
+    },
+  );
 
-  it('refuses what cannot be, and says what would do', async () => {
+  it('ReplayPipeline.open() rejects invalid options, with the allowed values', async () => {
     const buffer = bufferOf(100, 10);
     const words = async (options: object) => (await rejection(() => open(buffer, options))).message;
     expect(await words({ rows: 'gpu' })).to.match(

@@ -113,22 +113,22 @@ describe('device-rows/steps', function () {
     string,
     () => { buffer: object; view: unknown; add(ticks: number, from: number): void }
   > = {
-    'two steps and three frames': plain((buffer) => buffer.transitions(VIEW)),
-    'three steps, frames padded by zeros': plain((buffer) =>
+    'n-step 2, 3 stacked frames': plain((buffer) => buffer.transitions(VIEW)),
+    'n-step 3, frames padded with zeros': plain((buffer) =>
       buffer.transitions({ nStep: 3, gamma: 0.9, stack: { obs: 2 }, pad: 'zero' }),
     ),
     'windows with burn-in': plain((buffer) =>
       buffer.windows({ length: 4, burnIn: 2, edges: 'anchor' }),
     ),
-    'windows of frames': plain((buffer) =>
+    'windows of stacked frames': plain((buffer) =>
       buffer.windows({ length: 3, edges: 'tail', stack: { pixels: 2 } }),
     ),
-    'goals in hindsight': goals,
+    'hindsight goals': goals,
   };
   for (const [name, make] of Object.entries(views))
     for (const sampler of [undefined, prioritized] as const)
       itLonger(
-        `brings what packing on the host brings: ${name}, ${sampler ? 'by priorities' : 'uniformly'}`,
+        `samples the same batches as packing on the host: ${name}, ${sampler ? 'by priorities' : 'uniformly'}`,
         async () => {
           for (const placement of setting<readonly unknown[]>({
             short: ['inline'],
@@ -165,7 +165,7 @@ describe('device-rows/steps', function () {
 
   for (const sampler of [undefined, prioritized] as const)
     itAll(
-      `trains to the same bits, three steps and four frames, ${sampler ? 'by priorities' : 'uniformly'}`,
+      `trains to the same bits as with rows on the host: n-step 3, 4 stacked frames, ${sampler ? 'by priorities' : 'uniformly'}`,
       async () => {
         const ticks = setting({ short: 150, all: 150, long: 500 });
         const learned = async (rows: string) => {
@@ -213,7 +213,7 @@ describe('device-rows/steps', function () {
   };
   for (const [name, make] of Object.entries({ goals, steps: roomy }))
     (name === 'goals' ? it : itAll)(
-      `a checkpoint hands a prepared tick out as it was: ${name}`,
+      `Checkpoint.restore() returns the same prepared tick, and the same next tick: ${name}`,
       async () => {
         const folder = mkdtempSync(join(tmpdir(), 'hotslot-steps-'));
         const next = async (made: ReplayPipeline, tick: number) => {
@@ -270,7 +270,7 @@ describe('device-rows/steps', function () {
 
   for (const perLane of [48, 600])
     (perLane === 48 ? itLonger : itAll)(
-      `no element is wrong beside a writer at full speed, ${perLane} places a lane`,
+      `samples no wrong element while a writer adds at full speed, ${perLane} places per lane`,
       async () => {
         const buffer = numberedBuffer(perLane);
         {
@@ -313,7 +313,7 @@ describe('device-rows/steps', function () {
     );
 
   itAll(
-    'an actor that is killed at any moment leaves every update applied once, of whole steps',
+    'applies every update once, to whole steps, when actors are terminated at random times',
     async () => {
       const buffer = numberedBuffer(200);
       {

@@ -13,7 +13,7 @@ import { itAll } from '../rig/setting.ts';
 import { add, tensorOf, valuesOf } from '../rig/tensors.ts';
 import { until } from '../rig/until.ts';
 
-describe('host devices', () => {
+describe('CPU devices', () => {
   let device: Device;
   let peer: Device;
   beforeEach(() => {
@@ -21,7 +21,7 @@ describe('host devices', () => {
     peer = openDevice('host:1');
   });
 
-  it('are named host:0 to host:7; auto and cpu mean host:0 where there is nothing better', () => {
+  it('are named host:0 to host:7, cpu opens host:0, and openDevice() throws for other names', () => {
     expect(openDevice('cpu').name).to.equal('host:0');
     expect(openDevice('host:0').handle).to.equal(device.handle);
     expect(openDevice('host:7')).to.include({ name: 'host:7', family: 'host', index: 7 });
@@ -36,7 +36,7 @@ describe('host devices', () => {
     expect(refusal(() => openDevice(3 as never))).to.be.instanceOf(TypeError);
   });
 
-  it('are listed, unavailable families with their reason', () => {
+  it('are listed by listDevices(), which gives the reason for each unavailable family', () => {
     const all = listDevices();
     expect(all.find((each) => each.name === 'host:0')).to.include({
       family: 'host',
@@ -54,7 +54,7 @@ describe('host devices', () => {
     }
   });
 
-  it('have memories of their own and copy between them', async () => {
+  it('have separate memories and copy between them', async () => {
     using here = await tensorOf(device, [1, 2, 3]);
     using there = peer.allocate({ shape: [3] });
     using stream = peer.createStream();
@@ -68,13 +68,13 @@ describe('host devices', () => {
     expect(error.message).to.include('host:1').and.include('host:0');
   });
 
-  it('give two devices two current streams', () => {
+  it('have one current stream each', () => {
     expect(device.currentStream.handle).to.not.equal(peer.currentStream.handle);
     using stream = peer.createStream();
     peer.withStream(stream, () => expect(device.currentStream.handle).to.not.equal(stream.handle));
   });
 
-  it('never execute while enqueueing', async () => {
+  it('never execute work in the call that enqueues it', async () => {
     using latch = new Latch(device);
     using stream = device.createStream();
     using tensor = device.allocate({ shape: [1] });
@@ -88,7 +88,7 @@ describe('host devices', () => {
     expect(await valuesOf(tensor, stream)).to.deep.equal([5]);
   });
 
-  it('let a native waiter help where every thread of the pool is held', async () => {
+  it('complete a readback while every thread of the executor pool is held', async () => {
     using latch = new Latch(device);
     using free = device.createStream({ priority: -1 });
     using tensor = device.allocate({ shape: [1], dtype: 'int32' });
@@ -109,7 +109,7 @@ describe('host devices', () => {
     for (const stream of held) stream.close();
   });
 
-  it('replay long graphs on both streams while the other goes on', async () => {
+  it('complete readbacks of one stream while another executes graphs of 2,000 nodes', async () => {
     using stream = device.createStream();
     using other = device.createStream();
     using y = device.allocate({ shape: [1000] });
@@ -126,7 +126,7 @@ describe('host devices', () => {
     expect((await valuesOf(y, stream))[999]).to.equal(20_000);
   });
 
-  it('drop closed streams from the list they are drained from', async () => {
+  it('leave no handles of other kinds open after 2,000 streams are created and closed', async () => {
     const before = openHandles();
     for (let i = 0; i < 2000; i++) device.createStream().close();
     using stream = device.createStream();
@@ -135,14 +135,14 @@ describe('host devices', () => {
   });
 
   const losses = {
-    'goes with its process': ['exit', 3],
-    'goes with its thread': ['thread', 0],
-    'goes with a thread whose pipeline runs a long graph': ['pipeline', 0],
+    'ends with its process': ['exit', 3],
+    'ends with its thread': ['thread', 0],
+    'ends with a thread whose pipeline runs a long graph': ['pipeline', 0],
     'is closed while a copy is queued': ['closed', 0],
-    'is collected while a copy is queued': ['collected', 0],
+    'is garbage-collected while a copy is queued': ['collected', 0],
   } as const;
   for (const [how, [argument, code]] of Object.entries(losses)) {
-    itAll(`touch no memory that is gone when what was lent to them ${how}`, () => {
+    itAll(`access no freed memory when registered host memory ${how}`, () => {
       const script = fileURLToPath(new URL('./lender.js', import.meta.url));
       const { status, signal, stderr } = spawnSync(process.execPath, [script, argument], {
         encoding: 'utf8',

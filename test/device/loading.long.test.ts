@@ -40,7 +40,7 @@ const programFor = (library: string) => `
 `;
 
 describe('device/loading', () => {
-  it('an addon that was compiled with other words than TypeScript has is refused, and says which', () => {
+  it('checkLayout() throws if an addon was built with another memory layout, and names the field', () => {
     checkLayout('system', 'bells', { count: 0 }, { count: 0, parked: 1 });
     const { code, message } = refusal(() =>
       checkLayout('system', 'bells', { count: 0, parked: 1 }, { count: 0, parked: 2 }),
@@ -53,7 +53,7 @@ describe('device/loading', () => {
 
   for (const name of ['system', 'device'])
     (name === 'system' ? it : itAll)(
-      `${name} is refused in a thread that could not have the binary of the others, which gets it when it asks again`,
+      `${name}: openDevice() throws in a thread whose dlopen fails, and succeeds on the second call`,
       async function () {
         if (process.versions.bun) this.skip(); // it asks the system by itself
         expect(openDevice('host:0').name).to.equal('host:0');
@@ -72,34 +72,37 @@ describe('device/loading', () => {
       },
     );
 
-  itAll('is so as well where the path of the binary is not of ASCII alone', function () {
-    if (process.versions.bun) this.skip(); // as above
-    const folder = mkdtempSync(join(tmpdir(), 'hotslot-größe-'));
-    try {
-      for (const name of ['system.node', 'device.node'])
-        copyFileSync(
-          fileURLToPath(new URL(`../../../build/Release/${name}`, import.meta.url)),
-          `${folder}/${name}`,
-        );
-      const source = `
+  itAll(
+    'the error of a failed dlopen includes a binary path with non-ASCII characters',
+    function () {
+      if (process.versions.bun) this.skip(); // as above
+      const folder = mkdtempSync(join(tmpdir(), 'hotslot-größe-'));
+      try {
+        for (const name of ['system.node', 'device.node'])
+          copyFileSync(
+            fileURLToPath(new URL(`../../../build/Release/${name}`, import.meta.url)),
+            `${folder}/${name}`,
+          );
+        const source = `
         import { Worker } from 'node:worker_threads';
         import { openDevice } from ${JSON.stringify(new URL('../../src/index.js', import.meta.url).href)};
         openDevice('host:0');
         const thread = new Worker(${JSON.stringify(programFor('device.node'))}, { eval: true, execArgv: [] });
         thread.on('message', ([refused]) => console.log(refused.message));`;
-      const { stdout, stderr } = spawnSync(
-        process.execPath,
-        ['--input-type=module', '-e', source],
-        {
-          env: { ...process.env, HOTSLOT_ADDONS: folder },
-          encoding: 'utf8',
-        },
-      );
-      expect(stdout, stderr).to.match(
-        /^Hotslot's native addon 'device', which .*größe.*, could not start in this thread: /,
-      );
-    } finally {
-      rmSync(folder, { recursive: true });
-    }
-  });
+        const { stdout, stderr } = spawnSync(
+          process.execPath,
+          ['--input-type=module', '-e', source],
+          {
+            env: { ...process.env, HOTSLOT_ADDONS: folder },
+            encoding: 'utf8',
+          },
+        );
+        expect(stdout, stderr).to.match(
+          /^Hotslot's native addon 'device', which .*größe.*, could not start in this thread: /,
+        );
+      } finally {
+        rmSync(folder, { recursive: true });
+      }
+    },
+  );
 });

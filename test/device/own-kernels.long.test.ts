@@ -39,7 +39,7 @@ describe('device/own-kernels', () => {
   const floats = (...values: number[]) =>
     device.allocate({ shape: [values.length] }).write(Float32Array.from(values));
 
-  it('launches kernels of a source with tensors of any dtype', async () => {
+  it('loadKernels() compiles kernels for float32, int32 and uint8 tensors from source', async () => {
     const kernels = await load();
     using y = floats(1, 2, 3);
     using x = floats(10, 20, 30);
@@ -53,30 +53,27 @@ describe('device/own-kernels', () => {
     expect([...(await counts.toArray())]).to.deep.equal([6, 600]);
   });
 
-  itAll(
-    'replays them captured, and a graph holds them when the device is closed and opened again',
-    async () => {
-      const own = openDevice(TESTED);
-      const { saxpy: kernel } = await own.loadKernels({
-        name: 'held',
-        source: saxpySource,
-        kernels: { saxpy },
-      });
-      using y = floats(1, 1);
-      using x = floats(1, 2);
-      using captured = device.createStream();
-      await stream.synchronize();
-      captured.beginCapture();
-      captured.launch(kernel, { tensors: [y, x], wholes: [2], reals: [1] });
-      using graph = captured.endCapture();
-      using exec = graph.instantiate();
-      own.close();
-      for (let i = 0; i < 3; i++) captured.replay(exec);
-      expect([...(await y.toArray(captured))]).to.deep.equal([4, 7]);
-    },
-  );
+  itAll('a captured graph keeps a loaded kernel after its device object is closed', async () => {
+    const own = openDevice(TESTED);
+    const { saxpy: kernel } = await own.loadKernels({
+      name: 'held',
+      source: saxpySource,
+      kernels: { saxpy },
+    });
+    using y = floats(1, 1);
+    using x = floats(1, 2);
+    using captured = device.createStream();
+    await stream.synchronize();
+    captured.beginCapture();
+    captured.launch(kernel, { tensors: [y, x], wholes: [2], reals: [1] });
+    using graph = captured.endCapture();
+    using exec = graph.instantiate();
+    own.close();
+    for (let i = 0; i < 3; i++) captured.replay(exec);
+    expect([...(await y.toArray(captured))]).to.deep.equal([4, 7]);
+  });
 
-  itAll('compiles and loads once, however often it is asked', async () => {
+  itAll('loadKernels() compiles a source once for concurrent and repeated calls', async () => {
     const [a, b] = await Promise.all([load(), load()]);
     const c = await load();
     expect([b.saxpy.handle, c.saxpy.handle, a.tally.handle]).to.deep.equal(
@@ -90,7 +87,7 @@ describe('device/own-kernels', () => {
     expect(other.saxpy.handle).to.not.equal(a.saxpy.handle);
   });
 
-  it('works in another thread, which is posted the kernel', async () => {
+  it('a loaded kernel that is posted to another thread launches there', async () => {
     const { saxpy: kernel } = await load();
     using y = floats(1, 2);
     using x = floats(1, 1);
@@ -120,28 +117,31 @@ describe('device/own-kernels', () => {
     expect([...(await y.toArray())]).to.deep.equal([4, 5]);
   });
 
-  itAll('goes with the device', async () => {
-    const own = openDevice(TESTED === 'host:0' ? 'host:3' : TESTED);
-    if (TESTED !== 'host:0') device.close(); // else it would hold them
-    const before = openHandles().kernels;
-    const { saxpy: kernel } = await own.loadKernels({ source: saxpySource, kernels: { saxpy } });
-    expect(openHandles().kernels).to.equal((before ?? 0) + 1);
-    own.close();
-    if (TESTED !== 'host:0') device = openDevice(TESTED);
-    expect(openHandles().kernels).to.equal(TESTED === 'host:0' ? before : 0);
-    using y = floats(1);
-    using x = floats(1);
-    const error = refusal(() =>
-      device.currentStream.launch(kernel, { tensors: [y, x], wholes: [1], reals: [1] }),
-    );
-    expect(error.code).to.equal('ERR_HOTSLOT_STALE_HANDLE');
-    stream = device.currentStream;
-    expect(
-      (await rejection(() => own.loadKernels({ source: saxpySource, kernels: { saxpy } }))).code,
-    ).to.equal('ERR_HOTSLOT_STATE_CLOSED');
-  });
+  itAll(
+    'a loaded kernel is unloaded when its device closes, and a later launch throws',
+    async () => {
+      const own = openDevice(TESTED === 'host:0' ? 'host:3' : TESTED);
+      if (TESTED !== 'host:0') device.close(); // else it would hold them
+      const before = openHandles().kernels;
+      const { saxpy: kernel } = await own.loadKernels({ source: saxpySource, kernels: { saxpy } });
+      expect(openHandles().kernels).to.equal((before ?? 0) + 1);
+      own.close();
+      if (TESTED !== 'host:0') device = openDevice(TESTED);
+      expect(openHandles().kernels).to.equal(TESTED === 'host:0' ? before : 0);
+      using y = floats(1);
+      using x = floats(1);
+      const error = refusal(() =>
+        device.currentStream.launch(kernel, { tensors: [y, x], wholes: [1], reals: [1] }),
+      );
+      expect(error.code).to.equal('ERR_HOTSLOT_STALE_HANDLE');
+      stream = device.currentStream;
+      expect(
+        (await rejection(() => own.loadKernels({ source: saxpySource, kernels: { saxpy } }))).code,
+      ).to.equal('ERR_HOTSLOT_STATE_CLOSED');
+    },
+  );
 
-  it('is seen by firstNonFinite', async () => {
+  it('firstNonFinite() names the loaded kernel that wrote a NaN', async () => {
     const { saxpy: kernel } = await load();
     using y = floats(1, 2);
     using x = floats(1, Number.NaN);
@@ -151,13 +151,13 @@ describe('device/own-kernels', () => {
     expect(found).to.include({ operation: 0, kernel: 'saxpy', tensor: 'tensor 0', index: 1 });
   });
 
-  describe('refuses', () => {
+  describe('errors', () => {
     let kernels: Record<'saxpy' | 'tally', LoadedKernel>;
     before(async () => {
       kernels = await load();
     });
 
-    it('launches with other tensors and numbers than declared', () => {
+    it('launch() throws for tensors and numbers that differ from the declaration', () => {
       using y = floats(1, 2);
       using x = floats(1, 2);
       using half = device.allocate({ shape: [2], dtype: 'float16' });
@@ -182,7 +182,7 @@ describe('device/own-kernels', () => {
       );
     });
 
-    it('a stream of another device', () => {
+    it('launch() throws on a stream of another device', () => {
       using other = openDevice(TESTED === 'host:1' ? 'host:0' : 'host:1');
       using y = other.allocate({ shape: [1] });
       const args = { tensors: [y, y], wholes: [1], reals: [1] };
@@ -190,7 +190,7 @@ describe('device/own-kernels', () => {
       expect(message).to.include(`was loaded on ${TESTED}`).and.include('load it there too');
     });
 
-    it('declarations that cannot be', async () => {
+    it('loadKernels() rejects invalid declarations', async () => {
       const why = async (declared: unknown, more: object = {}) =>
         (
           await rejection(() =>
@@ -213,7 +213,7 @@ describe('device/own-kernels', () => {
     });
 
     itAll(
-      'a source that does not compile, with the compiler’s words and the lines of the file',
+      'loadKernels() rejects a source that does not compile, with the compiler message and line',
       async () => {
         const folder = mkdtempSync(join(tmpdir(), 'hotslot-own-'));
         const file = join(folder, 'broken.gk');
@@ -231,23 +231,26 @@ describe('device/own-kernels', () => {
       },
     );
 
-    itAll('kernels that the source does not have, or has otherwise than declared', async () => {
-      const missing = await rejection(() =>
-        device.loadKernels({ source: saxpySource, kernels: { other: saxpy } }),
-      );
-      expect(missing.message).to.include('other');
-      // AMD's code objects say nothing of it.
-      if (family === 'rocm') return;
-      const declared = { saxpy: { ...saxpy, wholes: 2 } };
-      const differs = await rejection(() =>
-        device.loadKernels({ source: saxpySource, kernels: declared }),
-      );
-      expect(differs.message).to.include(
-        "'saxpy' is declared with 2 tensors, 2 whole numbers and 1 real",
-      );
-    });
+    itAll(
+      'loadKernels() rejects kernels that the source lacks or declares differently',
+      async () => {
+        const missing = await rejection(() =>
+          device.loadKernels({ source: saxpySource, kernels: { other: saxpy } }),
+        );
+        expect(missing.message).to.include('other');
+        // AMD's code objects say nothing of it.
+        if (family === 'rocm') return;
+        const declared = { saxpy: { ...saxpy, wholes: 2 } };
+        const differs = await rejection(() =>
+          device.loadKernels({ source: saxpySource, kernels: declared }),
+        );
+        expect(differs.message).to.include(
+          "'saxpy' is declared with 2 tensors, 2 whole numbers and 1 real",
+        );
+      },
+    );
 
-    it('images of other families, and what is none', async () => {
+    it('loadKernels() rejects images of other families and bytes that are no image', async () => {
       const why = async (image: unknown) =>
         (
           await rejection(() =>
@@ -271,7 +274,7 @@ describe('device/own-kernels', () => {
   });
 
   if (ON_HOST) {
-    itAll('takes a shared library by path, and by its bytes', async () => {
+    itAll('loadKernels() loads a shared library from its path and from its bytes', async () => {
       const path = await compileWith(formats.host, { text: saxpySource, file: 'saxpy.gk' });
       for (const host of [path, readFileSync(path)]) {
         const kernels = await device.loadKernels({ images: { host }, kernels: { saxpy } });

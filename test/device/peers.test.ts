@@ -12,7 +12,7 @@ const family = TESTED.split(':')[0] as string;
 // The host device lists its first only; it has eight.
 const second = family === 'host' || listDevices().some(({ name }) => name === `${family}:1`);
 
-describe(`${family}: peers`, () => {
+describe(`${family}: peer devices`, () => {
   if (!second) {
     it.skip(`there is only one ${family} device`);
     return;
@@ -24,7 +24,7 @@ describe(`${family}: peers`, () => {
     there = openDevice(`${family}:1`);
   });
 
-  it('copy to each other, in the order that events give', async () => {
+  it('copy to each other in the order that events set', async () => {
     using a = await tensorOf(here, [1, 2, 3]);
     using b = there.allocate({ shape: [3] });
     using back = here.allocate({ shape: [3] });
@@ -48,7 +48,7 @@ describe(`${family}: peers`, () => {
     expect(await valuesOf(b, second)).to.deep.equal([15, 15, 15]);
   });
 
-  it('capture a copy between them, and replay it', async () => {
+  it('capture a copy between them, and launch the graph twice', async () => {
     using a = await tensorOf(here, [1, 2]);
     using b = there.allocate({ shape: [2] });
     using stream = here.createStream();
@@ -63,7 +63,7 @@ describe(`${family}: peers`, () => {
     expect(await valuesOf(b, stream)).to.deep.equal([7, 7]);
   });
 
-  it('a capture takes in a stream of the other, or refuses it and goes on', async () => {
+  it('a capture includes a stream of the peer, or wait() throws and the capture continues', async () => {
     using a = await tensorOf(here, [1]);
     using b = await tensorOf(there, [1]);
     using origin = here.createStream();
@@ -93,7 +93,7 @@ describe(`${family}: peers`, () => {
     expect(await valuesOf(b, side)).to.deep.equal([joins ? 3 : 1]);
   });
 
-  it('record the events and replay the graphs of their own device alone', async () => {
+  it('record(), replay() and update() throw for an event or a graph of the peer', async () => {
     using a = await tensorOf(here, [1]);
     using b = await tensorOf(there, [1]);
     using stream = here.createStream();
@@ -121,7 +121,7 @@ describe(`${family}: peers`, () => {
     expect([await valuesOf(a, stream), await valuesOf(b, other)]).to.deep.equal([[2], [2]]);
   });
 
-  it('memory of one that is closed while the other copies out of it stays until that is done', async () => {
+  it('closed memory stays allocated until the peer has copied it', async () => {
     using stream = there.createStream();
     using latch = new Latch(there).hold(stream);
     const a = await tensorOf(here, Array(4096).fill(3));
@@ -134,7 +134,7 @@ describe(`${family}: peers`, () => {
     expect(new Set(await valuesOf(other))).to.deep.equal(new Set([0]));
   });
 
-  it('data of the other device may be overwritten once it was loaded: the copy comes first', async () => {
+  it('StaticBufferLoader.load() copies data of the peer before a later write to that data', async () => {
     using source = await tensorOf(there, [1, 2]);
     using loader = new StaticBufferLoader(here);
     using stream = here.createStream();
@@ -151,7 +151,7 @@ describe(`${family}: peers`, () => {
     }
   });
 
-  it('use managed memory of each other in place, and have its pages where they want them', async function () {
+  it('use managed memory of the peer in place, prefetch its pages and advise on them', async function () {
     if (here.traits.noManaged || there.traits.noManaged) this.skip(); // there is none to share
     using shared = here.allocateManaged({ shape: [2000] });
     using own = there.allocate({ shape: [2000] });
@@ -179,7 +179,7 @@ describe(`${family}: peers`, () => {
     expect(new Set(await valuesOf(shared))).to.deep.equal(new Set([4]));
   });
 
-  it('objects of another family are refused by name', function () {
+  it('calls throw for tensors and events of another device family', function () {
     // Here the host device is the other family.
     if (family === 'host') this.skip();
     using elsewhere = openDevice('host:0').allocate({ shape: [1] });

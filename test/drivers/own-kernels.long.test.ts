@@ -135,7 +135,7 @@ describe('drivers/own-kernels', function () {
       const some = [
         ...all,
         '--grep',
-        'launches kernels of a source|a source that does not compile',
+        'compiles kernels for float32|a source that does not compile',
       ];
       const [tests, least] = setting({ short: [[], 0], all: [some, 2], long: [all, 12] } as const);
       expect(await runTests(modes.cuda13, tests, env)).to.be.at.least(least);

@@ -25,11 +25,11 @@ const kinds = {
 const large: NamedTensors = { x: tensor('float32', [100_000]) };
 
 for (const [kind, [write, read]] of Object.entries(kinds)) {
-  describe(`formats/files: ${kind}`, () => {
+  describe(`write${kind}() and read${kind}(): files on disk`, () => {
     const readBack = async (path: string) =>
       kind === 'Npz' ? readNpz(path) : (await readSafetensors(path)).tensors;
 
-    it('a disk that is full leaves the old file, and nothing beside it', () =>
+    it('writing keeps the old file and leaves no other file when the disk is full', () =>
       inFolder(
         async (folder) => {
           const path = join(folder, 'w');
@@ -63,7 +63,7 @@ for (const [kind, [write, read]] of Object.entries(kinds)) {
         ['w'],
       ));
 
-    it('a name that cannot be taken leaves nothing', () =>
+    it('writing rejects a path that cannot be written, and leaves no file', () =>
       inFolder(
         async (folder) => {
           mkdirSync(join(folder, 'taken/full'), { recursive: true });
@@ -86,7 +86,7 @@ for (const [kind, [write, read]] of Object.entries(kinds)) {
         ['file', 'taken'],
       ));
 
-    it('tensors that are refused leave the old file', () =>
+    it('writing keeps the old file when the tensors are invalid', () =>
       inFolder(
         async (folder) => {
           const path = join(folder, 'w');
@@ -102,7 +102,7 @@ for (const [kind, [write, read]] of Object.entries(kinds)) {
         ['w'],
       ));
 
-    it('many who write one file: it is one of theirs', () =>
+    it('concurrent writes of one file leave one complete file', () =>
       inFolder(
         async (folder) => {
           const path = join(folder, 'w');
@@ -115,7 +115,7 @@ for (const [kind, [write, read]] of Object.entries(kinds)) {
         ['w'],
       ));
 
-    it('what changes the record while it is written changes nothing', () =>
+    it('writing stores the tensors as they were at the call when the record changes later', () =>
       inFolder(async (folder) => {
         const shape = [100_000];
         const tensors: Record<string, NamedTensors[string]> = {
@@ -128,7 +128,7 @@ for (const [kind, [write, read]] of Object.entries(kinds)) {
         expectSame(await readBack(join(folder, 'w')), large);
       }));
 
-    it('a link is replaced, not followed', () =>
+    it('writing replaces a symbolic link and keeps its target', () =>
       inFolder(
         async (folder) => {
           writeFileSync(join(folder, 'first'), 'old');
@@ -140,7 +140,7 @@ for (const [kind, [write, read]] of Object.entries(kinds)) {
         ['first', 'latest'],
       ));
 
-    it('what cannot be read is told in words of the system', () =>
+    it('reading rejects a missing file with the error of the system, and rejects a folder or device', () =>
       inFolder(async (folder) => {
         const missing = await rejection(read(join(folder, 'missing')));
         expect([missing.code, missing.message]).to.deep.equal([
@@ -151,7 +151,7 @@ for (const [kind, [write, read]] of Object.entries(kinds)) {
         expect((await rejection(read('/dev/zero'))).message).to.match(/: it is not a file$/);
       }));
 
-    it('paths', async () => {
+    it('reading and writing reject invalid paths', async () => {
       const wrong: [unknown, RegExp][] = [
         [undefined, /^read\w+ takes a path or a file: URL, got undefined$/],
         ['', /got ''$/],

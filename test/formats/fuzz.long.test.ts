@@ -61,10 +61,10 @@ async function outcome<T>(read: () => T | Promise<T>, file: Uint8Array): Promise
   }
 }
 
-describe('formats: files with faults', function () {
+describe('tensor files with random faults', function () {
   this.timeout(600_000);
 
-  itLonger('safetensors', async () => {
+  itLonger('decodeSafetensors() returns tensors of the given bytes or throws', async () => {
     const random = new Random(1);
     const file = encodeSafetensors(tensors, { note: 'x' });
     const header = file.length - 100;
@@ -88,20 +88,22 @@ describe('formats: files with faults', function () {
     expect(counts.refused).to.be.above(rounds / 4);
   });
 
-  itLonger('safetensors that are cut off anywhere, in memory and as files', () =>
-    inFolder(async (folder) => {
-      const path = join(folder, 'x');
-      const file = encodeSafetensors(tensors);
-      for (let length = 0; length < file.length; length++) {
-        const bytes = file.subarray(0, length);
-        writeFileSync(path, bytes);
-        expect(await outcome(() => decodeSafetensors(bytes), bytes)).to.equal(undefined);
-        expect(await outcome(() => readSafetensors(path), bytes)).to.equal(undefined);
-      }
-    }),
+  itLonger(
+    'decodeSafetensors() and readSafetensors() reject a file that is truncated anywhere',
+    () =>
+      inFolder(async (folder) => {
+        const path = join(folder, 'x');
+        const file = encodeSafetensors(tensors);
+        for (let length = 0; length < file.length; length++) {
+          const bytes = file.subarray(0, length);
+          writeFileSync(path, bytes);
+          expect(await outcome(() => decodeSafetensors(bytes), bytes)).to.equal(undefined);
+          expect(await outcome(() => readSafetensors(path), bytes)).to.equal(undefined);
+        }
+      }),
   );
 
-  itLonger('npy', async () => {
+  itLonger('decodeNpy() returns a tensor that can be encoded again or throws', async () => {
     const random = new Random(2);
     const file = encodeNpy(tensor('float32', [4, 3]));
     let read = 0;
@@ -115,7 +117,7 @@ describe('formats: files with faults', function () {
     expect(read).to.be.within(rounds / 50, rounds / 1.5);
   });
 
-  itLonger('npz: the same tensors or an error', () =>
+  itLonger('readNpz() returns the written tensors or rejects', () =>
     inFolder(async (folder) => {
       const random = new Random(3);
       const path = join(folder, 'x.npz');
@@ -138,7 +140,7 @@ describe('formats: files with faults', function () {
     }),
   );
 
-  itLonger('deflated bytes', () =>
+  itLonger('readNpz() returns the written tensors or rejects when deflated bytes are damaged', () =>
     inFolder(async (folder) => {
       const random = new Random(4);
       const path = join(folder, 'x.npz');

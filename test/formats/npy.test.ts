@@ -32,8 +32,8 @@ const headerOf = (descr: string, shape: string, order = 'False') =>
   `{'descr': ${descr}, 'fortran_order': ${order}, 'shape': ${shape}, }`;
 const four = (descr: string) => fileOf(headerOf(descr, '(1,)'), 4);
 
-describe('formats/npy', () => {
-  it('a small file, byte by byte', () => {
+describe('encodeNpy() and decodeNpy()', () => {
+  it('encode and decode a small file byte by byte', () => {
     const header = `${headerOf("'<f4'", '(2, 1)').padEnd(128 - 10 - 1)}\n`;
     const bytes = fileOf(header, Uint8Array.of(0, 0, 128, 63, 0, 0, 0, 192));
     const given: TensorData = { dtype: 'float32', shape: [2, 1], data: Float32Array.of(1, -2) };
@@ -43,7 +43,7 @@ describe('formats/npy', () => {
     expectSame({ x: decodeNpy(bytes) }, { x: given });
   });
 
-  it('every dtype and shape', () => {
+  it('round-trip every shape and every dtype except bfloat16', () => {
     const tensors = manyTensors(allDTypes.filter((dtype) => dtype !== 'bfloat16'));
     for (const [name, each] of Object.entries(tensors)) {
       const bytes = encodeNpy(each);
@@ -52,7 +52,7 @@ describe('formats/npy', () => {
     }
   });
 
-  it('a header that is longer than version 1 can say is of version 2', () => {
+  it('use version 2 when the header is too long for version 1', () => {
     const each = tensor(
       'uint8',
       Array.from({ length: 30_000 }, () => 1),
@@ -62,7 +62,7 @@ describe('formats/npy', () => {
     expectSame({ x: decodeNpy(bytes) }, { x: each });
   });
 
-  it('headers as others write them', () => {
+  it('decode headers in the notations of other writers', () => {
     const data = Uint8Array.of(1, 0, 2, 0, 3, 0, 4, 0, 5, 0, 6, 0);
     const headers = [
       headerOf("'<i2'", '(2, 3)'),
@@ -80,7 +80,7 @@ describe('formats/npy', () => {
         }
   });
 
-  it('big-endian numbers and the order of Fortran are put into ours', () => {
+  it('decode big-endian numbers and Fortran order', () => {
     const big = Uint8Array.of(0, 1, 0, 2, 0, 3, 0, 4, 0, 5, 0, 6);
     expect([...decodeNpy(fileOf(headerOf("'>u2'", '(6,)'), big)).data]).to.deep.equal([
       1, 2, 3, 4, 5, 6,
@@ -102,9 +102,13 @@ describe('formats/npy', () => {
   const RANGE = 'ERR_HOTSLOT_RANGE';
   const ARGUMENT = 'ERR_HOTSLOT_ARGUMENT';
   const malformed: readonly [string, Uint8Array, RegExp, string?][] = [
-    ['nothing at all', new Uint8Array(), /it is not an npy file: npy files begin with \\x93NUMPY$/],
-    ['another file', Buffer.from('PK\x03\x04 and so on, and on'), /it is not an npy file/],
-    ['a front that breaks off', fileOf('').subarray(0, 9), /it is not an npy file/],
+    ['an empty file', new Uint8Array(), /it is not an npy file: npy files begin with \\x93NUMPY$/],
+    [
+      'a file of another format',
+      Buffer.from('PK\x03\x04 and so on, and on'),
+      /it is not an npy file/,
+    ],
+    ['a truncated prefix', fileOf('').subarray(0, 9), /it is not an npy file/],
     [
       'version 0',
       fileOf(headerOf("'<f4'", '(1,)'), 4, { version: [0, 0] }),
@@ -113,80 +117,92 @@ describe('formats/npy', () => {
     ['version 4', fileOf(headerOf("'<f4'", '(1,)'), 4, { version: [4, 0] }), /npy version 4\.0/],
     ['version 1.1', fileOf(headerOf("'<f4'", '(1,)'), 4, { version: [1, 1] }), /npy version 1\.1/],
     [
-      'a header beyond the end',
+      'a header length beyond the file',
       fileOf('{}', 0, { length: 9 }),
       /the header claims 9 bytes, but only 2 follow its length$/,
     ],
     [
-      'a header without end',
+      'a header length of 2³² − 1',
       fileOf('{}', 0, { version: [2, 0], length: 2 ** 32 - 1 }),
       /claims 4294967295 bytes; the header of an array of/,
     ],
-    ['no dictionary', fileOf('[1, 2]'), /'\{' is missing at character 0 of the header$/],
+    [
+      'a header that is no dictionary',
+      fileOf('[1, 2]'),
+      /'\{' is missing at character 0 of the header$/,
+    ],
     [
       'an empty dictionary',
       fileOf('{}'),
       /the header must contain descr, fortran_order and shape$/,
     ],
     [
-      'no shape',
+      'a header without shape',
       fileOf("{'descr': '<f4', 'fortran_order': False}"),
       /must contain descr, fortran_order and shape$/,
     ],
     [
-      'a key that nobody knows',
+      'an unknown key',
       fileOf("{'scale': 3}"),
       /the key 'scale' is unknown or repeated at character/,
     ],
     [
-      'a key twice',
+      'a repeated key',
       fileOf("{'fortran_order': True, 'fortran_order': True}"),
       /the key 'fortran_order' is unknown or/,
     ],
-    ['something behind', fileOf(`${headerOf("'<f4'", '(1,)')};`, 4), /';' follows its end/],
-    ['a dictionary that breaks off', fileOf("{'descr': '<f4'"), /'\}' is missing/],
     [
-      'an order that is none',
+      'text after the dictionary',
+      fileOf(`${headerOf("'<f4'", '(1,)')};`, 4),
+      /';' follows its end/,
+    ],
+    ['a truncated dictionary', fileOf("{'descr': '<f4'"), /'\}' is missing/],
+    [
+      'a fortran_order that is a number',
       fileOf(headerOf("'<f4'", '(1,)', '1'), 4),
       /fortran_order must be True or False/,
     ],
-    ['a shape that is none', fileOf(headerOf("'<f4'", '[1]'), 4), /'\(' is missing/],
+    ['a shape that is no tuple', fileOf(headerOf("'<f4'", '[1]'), 4), /'\(' is missing/],
     [
-      'a number in brackets',
+      'a tuple of one number without a comma',
       fileOf(headerOf("'<f4'", '(1)'), 4),
       /a tuple of one number has a comma/,
     ],
     [
-      'a dimension below 0',
+      'a negative dimension',
       fileOf(headerOf("'<f4'", '(-1,)'), 4),
       /shape must be whole numbers from 0 to 2⁵³ − 1/,
     ],
     [
-      'a dimension beyond numbers',
+      'a dimension of 2⁵³',
       fileOf(headerOf("'<f4'", '(9007199254740992,)'), 4),
       /shape must be whole numbers/,
     ],
     [
-      'a shape that runs over',
+      'a shape whose product overflows',
       fileOf(headerOf("'<f4'", '(4294967296, 4294967296)'), 4),
       /an array of 2 is too large/,
     ],
     [
-      'too few bytes',
+      'too few data bytes',
       fileOf(headerOf("'<f4'", '(2,)'), 7),
       /float32 of shape \[2\] is 8 bytes, but 7 follow the header$/,
     ],
     [
-      'too many bytes',
+      'too many data bytes',
       fileOf(headerOf("'<f4'", '(2,)'), 9),
       /is 8 bytes, but 9 follow the header$/,
     ],
     [
-      'a bool that is neither',
+      'a bool that is not 0 or 1',
       fileOf(headerOf("'|b1'", '(1,)'), Uint8Array.of(3)),
       /bool is 0 or 1, element 0 is 3$/,
     ],
-    ['no byte order', four("'f4'"), /the dtype 'f4' has no byte order: it must begin with < or >$/],
+    [
+      'a dtype without byte order',
+      four("'f4'"),
+      /the dtype 'f4' has no byte order: it must begin with < or >$/,
+    ],
     [
       'objects',
       four("'|O'"),
@@ -194,14 +210,14 @@ describe('formats/npy', () => {
       ARGUMENT,
     ],
     [
-      'a structure',
+      'a structured dtype',
       four("[('x', '<f4')]"),
       /its dtype is structured: save each field as an array of its own, without/,
       ARGUMENT,
     ],
-    ['a part of a structure', four("('<f4', (2,))"), /its dtype is structured/, ARGUMENT],
+    ['a subarray dtype', four("('<f4', (2,))"), /its dtype is structured/, ARGUMENT],
     [
-      'bfloat16 of others',
+      'void elements such as bfloat16',
       four("'<V2'"),
       /is void, .* such as bfloat16; save the array as float32$/,
       ARGUMENT,
@@ -220,10 +236,15 @@ describe('formats/npy', () => {
       /'<f16' is unknown to Hotslot; save the array as one of float64/,
       ARGUMENT,
     ],
-    ['a dtype of the prototype', four("'<constructor'"), /is complex: /, ARGUMENT],
+    [
+      'a dtype with the name of a prototype property',
+      four("'<constructor'"),
+      /is complex: /,
+      ARGUMENT,
+    ],
   ];
   for (const [title, file, says, code = RANGE] of malformed)
-    it(`refuses ${title}`, () => {
+    it(`decodeNpy() throws for ${title}`, () => {
       const error = refusal(() => decodeNpy(file));
       expect(error.message)
         .to.match(says)
@@ -231,7 +252,7 @@ describe('formats/npy', () => {
       expect([error.code, error.message.length < 300]).to.deep.equal([code, true], error.message);
     });
 
-  it('refuses what cannot be written, and bytes that are none', () => {
+  it('throw for tensors that npy cannot store, and for input that is no Uint8Array', () => {
     expect(refusal(() => encodeNpy(tensor('bfloat16', [2]))).message).to.equal(
       'encodeNpy: npy does not support bfloat16; give the float32 of fromBfloat16(data), or write safetensors',
     );

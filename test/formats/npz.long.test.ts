@@ -99,7 +99,7 @@ const zip64 = (...values: bigint[]) => {
   return extra;
 };
 
-describe('formats/npz', () => {
+describe('writeNpz() and readNpz()', () => {
   const read = async (file: Uint8Array) => {
     let found: NamedTensors = {};
     await inFolder(async (folder) => {
@@ -109,7 +109,7 @@ describe('formats/npz', () => {
     return found;
   };
 
-  it('every dtype and shape', () =>
+  it('round-trip every shape and every dtype except bfloat16', () =>
     inFolder(
       async (folder) => {
         const tensors = manyTensors(allDTypes.filter((dtype) => dtype !== 'bfloat16'));
@@ -125,7 +125,7 @@ describe('formats/npz', () => {
       ['again.npz', 'x.npz'],
     ));
 
-  it('the arrays that are asked for, whatever the others are', () =>
+  it('read only the arrays in `names`, even if other arrays have unsupported dtypes', () =>
     inFolder(async (folder) => {
       const path = join(folder, 'x.npz');
       const y = tensor('int16', [3]);
@@ -151,7 +151,7 @@ describe('formats/npz', () => {
       );
     }));
 
-  it('no tensors, and names of every kind', () =>
+  it('round-trip a file without tensors, and unusual names', () =>
     inFolder(async (folder) => {
       const path = join(folder, 'x.npz');
       await writeNpz(path, {});
@@ -171,7 +171,7 @@ describe('formats/npz', () => {
       expectSame(await readNpz(path), tensors);
     }));
 
-  itAll('more entries than zip without zip64 can count', () =>
+  itAll('use zip64 for more than 65,534 entries', () =>
     inFolder(async (folder) => {
       const path = join(folder, 'x.npz');
       for (const count of [65_534, 65_535]) {
@@ -192,7 +192,7 @@ describe('formats/npz', () => {
     }),
   );
 
-  itLong('an entry, and a place, beyond 4 GiB', function () {
+  itLong('write and read an entry and an offset beyond 4 GiB', function () {
     // As long as a slow disk takes for them.
     this.timeout(300_000);
     return inFolder(async (folder) => {
@@ -215,7 +215,7 @@ describe('formats/npz', () => {
     });
   });
 
-  it('CRC-32 by table is the one of zlib, in one piece and in many', () => {
+  it('compute the CRC-32 of zlib by table, in one piece or in several pieces', () => {
     const bytes = tensor('uint8', [1000]).data as Uint8Array;
     expect(crc32ByTable(Buffer.from('123456789'))).to.equal(0xcbf43926);
     expect(crc32ByTable(bytes)).to.equal(zlibsCrc32(bytes));
@@ -224,7 +224,7 @@ describe('formats/npz', () => {
     );
   });
 
-  it('reads what other writers make: deflated, a comment, fields of zip64 that are not needed', async () => {
+  it('read deflated entries, comments and unnecessary zip64 fields of other writers', async () => {
     const wanted = { x: tensor('float32', [1000]) };
     const mark = 'PK\x05\x06 is in this comment'.padEnd(30, '\0');
     const wide = zip64(BigInt(x.length));
@@ -240,57 +240,73 @@ describe('formats/npz', () => {
   });
 
   const malformed: readonly [string, Uint8Array, RegExp][] = [
-    ['nothing at all', new Uint8Array(), /it is not a zip file, or its end is missing$/],
+    ['an empty file', new Uint8Array(), /it is not a zip file, or its end is missing$/],
     ['an npy file', x, /it is not a zip file/],
     [
-      'a file that breaks off',
+      'a truncated file',
       zipOf([{}]).subarray(0, -1),
       /it is not a zip file, or its end is missing$/,
     ],
     [
-      'bytes in front',
+      'extra bytes before the zip file',
       Buffer.concat([Buffer.alloc(3), zipOf([{}])]),
       /its directory ends at byte \d+, but the record after it begins/,
     ],
-    ['one of several parts', zipOf([{}], { disk: 1 }), /it is one part of a split archive/],
     [
-      'fewer entries than it says',
+      'one part of a multi-part zip file',
+      zipOf([{}], { disk: 1 }),
+      /it is one part of a split archive/,
+    ],
+    [
+      'fewer entries than its entry count',
       zipOf([{}], { count: 2 }),
       /its directory is truncated at entry 1 of 2$/,
     ],
     [
-      'more entries than it says',
+      'more entries than its entry count',
       zipOf([{}, {}], { count: 1 }),
       /has 51 bytes more than its 1 entries$/,
     ],
-    ['zip64 without its end', zipOf([{}], { count: 0xffff }), /its end of zip64 is missing$/],
-    ['a name twice', zipOf([{}, {}]), /it has two entries 'x\.npy'$/],
     [
-      'an entry of two names',
+      'zip64 without its end record',
+      zipOf([{}], { count: 0xffff }),
+      /its end of zip64 is missing$/,
+    ],
+    ['a repeated name', zipOf([{}, {}]), /it has two entries 'x\.npy'$/],
+    [
+      'two entries at the same offset',
       zipOf([{}, { name: 'y.npy', localName: 'x.npy', place: 0 }]),
       /'[xy]\.npy' overlaps the entry/,
     ],
     [
-      'an entry that is no array',
+      'an entry without the suffix .npy',
       zipOf([{ name: 'readme.txt' }]),
       /'readme\.txt': it is not an array: names of arrays in an npz end with/,
     ],
-    ['a folder', zipOf([{ name: 'a/', content: Buffer.alloc(0) }]), /'a\/': it is not an array/],
-    ['an entry of nothing', zipOf([{ content: Buffer.alloc(0) }]), /'x\.npy': it is empty$/],
     [
-      'an entry that is no npy',
+      'a folder entry',
+      zipOf([{ name: 'a/', content: Buffer.alloc(0) }]),
+      /'a\/': it is not an array/,
+    ],
+    ['an empty entry', zipOf([{ content: Buffer.alloc(0) }]), /'x\.npy': it is empty$/],
+    [
+      'an entry that is no npy file',
       zipOf([{ content: Buffer.from('not what it says') }]),
       /'x\.npy': it is not an npy file/,
     ],
     [
-      'an npy that is short',
+      'a truncated npy entry',
       zipOf([{ content: x.subarray(0, -4) }]),
       /'x\.npy': float32 of shape \[1000\] is 4000 bytes/,
     ],
-    ['a password', zipOf([{ flags: 1 }]), /it is encrypted: save it without a password$/],
-    ['another method', zipOf([{ method: 14 }]), /packed by method 14: save it stored or deflated/],
+    ['an encrypted entry', zipOf([{ flags: 1 }]), /it is encrypted: save it without a password$/],
     [
-      'an old code page',
+      'an unsupported compression method',
+      zipOf([{ method: 14 }]),
+      /packed by method 14: save it stored or deflated/,
+    ],
+    [
+      'a name in an old code page',
       zipOf([{ name: Buffer.from([0x84, 0x2e]) }]),
       /name is in an old code page/,
     ],
@@ -300,81 +316,86 @@ describe('formats/npz', () => {
       /name is not UTF-8/,
     ],
     [
-      'another name inside',
+      'another name in the local header',
       zipOf([{ localName: 'y.npy' }]),
       /its own header differs from the directory$/,
     ],
-    ['no header inside', bits((file) => file.fill(0, 0, 4)), /its own header differs/],
     [
-      'a header inside that is too long',
+      'an entry without its local header',
+      bits((file) => file.fill(0, 0, 4)),
+      /its own header differs/,
+    ],
+    [
+      'a local header that is too long',
       bits((file) => file.writeUInt16LE(9, 28)),
       /its own header differs/,
     ],
-    ['a place behind the end', zipOf([{ place: 2 ** 31 }]), /overlaps the entry after it$/],
     [
-      'a stored size that lies',
+      'an entry offset beyond the file',
+      zipOf([{ place: 2 ** 31 }]),
+      /overlaps the entry after it$/,
+    ],
+    [
+      'a wrong size of a stored entry',
       zipOf([{ size: 5 }]),
       /claims that 4128 packed bytes become 5, which is impossible$/,
     ],
     [
-      'a bomb',
+      'an entry size that deflated bytes cannot reach',
       zipOf([{ method: 8, size: 2 ** 31 }]),
       /packed bytes become 2147483648, which is impossible$/,
     ],
+    ['missing zip64 sizes', zipOf([{ size: 0xffffffff }]), /its sizes of zip64 are missing$/],
     [
-      'sizes of zip64 that are missing',
-      zipOf([{ size: 0xffffffff }]),
-      /its sizes of zip64 are missing$/,
-    ],
-    [
-      'sizes of zip64 beyond numbers',
+      'a zip64 size above 2⁵³',
       zipOf([{ size: 0xffffffff, extra: zip64(2n ** 60n) }]),
       /a field of zip64 is 1152921504606846976$/,
     ],
     [
-      'sizes of zip64 that break off',
+      'truncated zip64 sizes',
       zipOf([{ size: 0xffffffff, extra: Buffer.from([1, 0, 0, 0]) }]),
       /a field of zip64 is missing$/,
     ],
     [
-      'more bytes than it says',
+      'an entry size below the deflated content',
       zipOf([{ method: 8, size: x.length - 4 }]),
       /has more bytes than the declared 4124$/,
     ],
     [
-      'fewer bytes than it says',
+      'deflated content below the entry size',
       zipOf([{ method: 8, size: x.length, packed: deflateRawSync(x.subarray(0, -4)) }]),
       /has fewer bytes than the declared 4128$/,
     ],
     [
-      'a longer stream than it says',
+      'deflated content of twice the entry size',
       zipOf([{ method: 8, size: x.length, packed: deflateRawSync(Buffer.concat([x, x])) }]),
       /has more bytes than the declared 4128$/,
     ],
     [
-      'another sum',
+      'a wrong CRC-32 of stored bytes',
       zipOf([{ sum: 1 }]),
       /its CRC-32 differs: the bytes were changed after they were written$/,
     ],
+    ['a wrong CRC-32 of deflated bytes', zipOf([{ sum: 1, method: 8 }]), /its CRC-32 differs/],
     ['another sum of what is deflated', zipOf([{ sum: 1, method: 8 }]), /its CRC-32 differs/],
     [
-      'deflated bytes that are none',
+      'invalid deflated bytes',
       zipOf([{ method: 8, packed: Buffer.alloc(2000, 0xff) }]),
       /its deflated bytes are damaged: /,
     ],
     [
-      'deflated bytes that break off',
+      'truncated deflated bytes',
       zipOf([{ method: 8, packed: deflateRawSync(x).subarray(0, -9) }]),
       /its deflated bytes are damaged: unexpected end/,
     ],
     [
-      'bytes behind the deflated ones',
+      'extra bytes after the deflated stream',
       zipOf([{ method: 8, packed: Buffer.concat([deflateRawSync(x), x]) }]),
       /its deflated bytes end too early$/,
     ],
   ];
   for (const [title, file, says] of malformed)
-    it(`refuses ${title}`, async () => {
+    it(`readNpz() rejects ${title}`, async () => {
       const error = await rejection(read(file));
       expect(error.message)
         .to.match(says)
@@ -385,7 +406,7 @@ describe('formats/npz', () => {
       );
     });
 
-  it('refuses what cannot be written', () =>
+  it('reject names and tensors that npz cannot store', () =>
     inFolder(async (folder) => {
       const said = async (tensors: NamedTensors) =>
         (await rejection(writeNpz(join(folder, 'x'), tensors))).message;
@@ -404,7 +425,7 @@ describe('formats/npz', () => {
       );
     }, []));
 
-  it('damage is found, wherever it is', () =>
+  it('reject a file with a flipped bit in its data', () =>
     inFolder(async (folder) => {
       const path = join(folder, 'x.npz');
       await writeNpz(path, { a: tensor('int32', [50]), b: tensor('float64', [3, 3]) });

@@ -47,14 +47,14 @@ const lookOf = (tensors: NamedTensors) =>
 
 const numpys = allDTypes.filter((dtype) => dtype !== 'bfloat16');
 
-describe('formats/numpy', () => {
+describe('numpy and Hotslot', () => {
   before(function () {
     if (spawnSync(PYTHON, ['-c', 'import numpy']).status === 0) return;
     console.log(`      left out: ${PYTHON} has no numpy (apt-get install python3-numpy)`);
     this.skip();
   });
 
-  itAll('reads our npy, every dtype and shape', () =>
+  itAll('numpy reads the output of encodeNpy() for every dtype and shape', () =>
     inFolder(async (folder) => {
       const tensors = manyTensors(numpys);
       for (const [name, each] of Object.entries(tensors))
@@ -64,7 +64,7 @@ describe('formats/numpy', () => {
     }),
   );
 
-  itAll('reads our npz, names too, and finds its sums right', () =>
+  itAll('numpy reads files of writeNpz() with their names, and their checksums are valid', () =>
     inFolder(async (folder) => {
       const tensors: NamedTensors = {
         ...manyTensors(numpys),
@@ -77,7 +77,7 @@ describe('formats/numpy', () => {
     }),
   );
 
-  itAll('reads our zip64', () =>
+  itAll('numpy reads zip64 files of writeNpz()', () =>
     inFolder(async (folder) => {
       const many = Object.fromEntries(
         Array.from({ length: 65_600 }, (_, i) => [i, tensor('uint8', [], i)]),
@@ -123,7 +123,7 @@ names = json.loads('${JSON.stringify(numpys)}')`;
   for (const order of ['<', '>'])
     for (const fortran of [false, true])
       (order === '<' && !fortran ? it : itAll)(
-        `is read: ${order === '<' ? 'little' : 'big'}-endian, in the order of ${fortran ? 'Fortran' : 'C'}`,
+        `Hotslot reads ${order === '<' ? 'little' : 'big'}-endian arrays in ${fortran ? 'Fortran' : 'C'} order`,
         () =>
           inFolder(async (folder) => {
             const setup = `order, fortran = "${order}", ${fortran ? 'True' : 'False'}${WRITE}`;
@@ -144,7 +144,7 @@ names = json.loads('${JSON.stringify(numpys)}')`;
       );
 
   itAll(
-    'is read: versions 1.0 to 3.0, empty arrays, scalars, 32 dimensions, what is compressed to little',
+    'Hotslot reads npy 1.0 to 3.0, empty arrays, scalars, 32 dimensions and highly compressed data',
     () =>
       inFolder(async (folder) => {
         python(
@@ -171,7 +171,7 @@ np.savez_compressed("c.npz", empty=np.zeros((3, 0), "i8"), scalar=np.int16(-3), 
       }),
   );
 
-  it('is refused with what to do where Hotslot has no such dtype', () =>
+  it('decodeNpy() throws with a remedy for numpy dtypes that Hotslot does not have', () =>
     inFolder(async (folder) => {
       const cases: [string, RegExp][] = [
         [

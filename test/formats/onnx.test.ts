@@ -82,7 +82,7 @@ const weightsOf = (network: Network) => {
 
 /** Policies of every kind, without their weights. */
 const discrete: Record<string, () => MlpPolicy> = {
-  'a perceptron': () =>
+  'an MLP': () =>
     new MlpPolicy({ sizes: [5, 16, 4], activation: 'tanh', outputActivation: 'tanh' }),
   'a network': () => new MlpPolicy(new Network(networks['layer norm'] as Layer[])),
   dqn: () => new DqnPolicy({ obsDim: 5, actions: 4, hidden: [16, 16] }),
@@ -127,12 +127,12 @@ const box = {
 };
 const continuous: Record<string, () => SacPolicy | Td3Policy> = {
   sac: () => new SacPolicy(box, { greedy: true }),
-  'sac, means held': () =>
+  'sac with clamped means': () =>
     new SacPolicy({ ...box, meanClamp: 0.5, activation: 'silu' }, { greedy: true }),
-  'sac, normalized and held': () =>
+  'sac with normalized and clipped observations': () =>
     new SacPolicy({ ...box, layerNorm: true, normalizer: { clip: 1.5 } }, { greedy: true }),
   td3: () => new Td3Policy({ ...box, activation: 'elu' }),
-  'td3, normalized': () =>
+  'td3 with normalized observations': () =>
     new Td3Policy({ ...box, activation: 'gelu', layerNorm: true, normalizer: true }),
 };
 const loaded = (policy: SacPolicy | Td3Policy): SacPolicy | Td3Policy => {
@@ -144,9 +144,9 @@ const loaded = (policy: SacPolicy | Td3Policy): SacPolicy | Td3Policy => {
 
 const models: Record<string, { model: Uint8Array; outputs: string[] }> = {};
 
-describe('formats/onnx', () => {
+describe('encodeOnnx()', () => {
   for (const [name, layers] of Object.entries(networks))
-    it(`a network's layers: ${name}`, async () => {
+    it(`exports the outputs of a network: ${name}`, async () => {
       const network = new Network(layers);
       const parameters = weightsOf(network);
       const model = encodeOnnx(network, { parameters });
@@ -160,7 +160,7 @@ describe('formats/onnx', () => {
     });
 
   for (const [name, make] of Object.entries(discrete))
-    it(`a policy's greedy actions and values: ${name}`, async () => {
+    it(`exports the greedy actions and values of a policy: ${name}`, async () => {
       const policy = make();
       policy.load(weightsOf(policy.network));
       const { inputs, outputs } = policy.network;
@@ -177,7 +177,7 @@ describe('formats/onnx', () => {
       }
     });
 
-  it('a policy of bytes is given them as they are, and multiplies as its learner does', async () => {
+  it('exports the scale of a policy of bytes, and DqnPolicy throws for an invalid scale', async () => {
     const policy = ofBytes();
     policy.load(weightsOf(policy.network));
     const bytes = numbers(5, 8 * policy.network.inputs, 127).map((value) =>
@@ -195,14 +195,14 @@ describe('formats/onnx', () => {
       );
   });
 
-  it('the first of equal values is the action', async () => {
+  it('exports an action that is the first of equal values', async () => {
     const policy = new MlpPolicy({ sizes: [1, 3] }, Float32Array.of(0, 0, 0, 1, 2, 2));
     const { action } = await ran(encodeOnnx(policy), Float32Array.of(0), 1);
     expect([...(action?.data as BigInt64Array)]).to.deep.equal([1n]);
   });
 
   for (const [name, make] of Object.entries(continuous))
-    it(`an actor's actions: ${name}`, async () => {
+    it(`exports the actions of an actor: ${name}`, async () => {
       const policy = loaded(make());
       const model = encodeOnnx(policy);
       models[name] = { model, outputs: ['action 1 n 3'] };
@@ -216,7 +216,7 @@ describe('formats/onnx', () => {
       }
     });
 
-  it('a policy that explores is written down without its noise', () => {
+  it('exports an exploring policy without its noise', () => {
     const greedy = loaded(new SacPolicy(box, { greedy: true }));
     expect(encodeOnnx(loaded(new SacPolicy(box)))).to.deep.equal(encodeOnnx(greedy));
     expect(encodeOnnx(loaded(new Td3Policy(box, { noise: 0.1 })))).to.deep.equal(
@@ -224,7 +224,7 @@ describe('formats/onnx', () => {
     );
   });
 
-  it('weights are those of the moment', async () => {
+  it('exports the weights that the policy has at the call', async () => {
     const policy = new MlpPolicy({ sizes: [1, 2] }, Float32Array.of(1, -1, 0, 0));
     const before = encodeOnnx(policy);
     policy.load(Float32Array.of(-1, 1, 0, 0));
@@ -233,7 +233,7 @@ describe('formats/onnx', () => {
     expect([...((await ran(encodeOnnx(policy), obs, 1)).action?.data ?? [])]).to.deep.equal([1n]);
   });
 
-  it('says versions, producer, and that batches are of any size', () => {
+  it('writes the versions, the producer and a variable batch size', () => {
     const model = new Fields(encodeOnnx(new MlpPolicy({ sizes: [4, 2] }, new Float32Array(10))));
     const [opset] = model.messages(8);
     expect([model.int(1), model.text(2), opset?.text(1), opset?.int(2)]).to.deep.equal([
@@ -253,7 +253,7 @@ describe('formats/onnx', () => {
     ]);
   });
 
-  it("ONNX's own checker finds nothing, and infers the outputs' shapes", function () {
+  it('writes models that the ONNX checker accepts and whose output shapes it infers', function () {
     if (!hasChecker()) {
       console.log('      left out: /usr/bin/python3 has no onnx (apt-get install python3-onnx)');
       this.skip();
@@ -269,10 +269,10 @@ describe('formats/onnx', () => {
     expect(refusal(() => checked({ broken })).message).to.include('Gemn');
   });
 
-  describe('refuses', () => {
+  describe('throws for', () => {
     const network = new Network([linear(2, 3)]);
 
-    it("a layer of somebody else's, by its name, also where it was made of one of ours", () => {
+    it('a custom layer, even if it is a copy of a built-in layer', () => {
       for (const mine of [
         { ...linear(3, 3), name: 'mine(3)' },
         { ...relu(), name: 'mine(3)' },
@@ -287,18 +287,18 @@ describe('formats/onnx', () => {
 
     for (const [what, call, text] of [
       [
-        'what is no policy',
+        'an object that is no policy',
         () => encodeOnnx({ network } as never),
         'takes a policy or a Network of hotslot/learner, got an object',
       ],
-      ['nothing', () => encodeOnnx(undefined as never), 'got undefined'],
+      ['undefined', () => encodeOnnx(undefined as never), 'got undefined'],
       [
         'a network without weights',
         () => encodeOnnx(network),
         'give them as parameters, a Float32Array; got undefined',
       ],
       [
-        'weights of another kind',
+        'weights in a plain array',
         () => encodeOnnx(network, { parameters: new Array(9).fill(0) as never }),
         'got an array of 9',
       ],
@@ -308,7 +308,7 @@ describe('formats/onnx', () => {
         'parameters must be 9 floats for this network, got 8',
       ],
       [
-        'weights beside a policy',
+        'parameters together with a policy',
         () => encodeOnnx(new MlpPolicy(network), { parameters: new Float32Array(9) }),
         'a policy has its own',
       ],

@@ -36,7 +36,7 @@ describe('relative paths', () => {
       expect(readdirSync(elsewhere)).to.deep.equal([]);
     });
 
-  it('of files that are written, and read', () =>
+  it('of tensor files and dumps resolve when the write or read is called', () =>
     moved(async (here) => {
       const tensors = { x: tensor('float32', [2]) };
       const buffer = filled(10);
@@ -57,7 +57,7 @@ describe('relative paths', () => {
       again.close();
     }));
 
-  it('of a checkpoint, which is locked, saved and read there', async () => {
+  it('of a checkpoint resolve when open() or inspect() is called', async () => {
     const run = await make('rows');
     await moved(async (here) => {
       const opening = Checkpoint.open('run', run.parts);
@@ -71,7 +71,7 @@ describe('relative paths', () => {
     await run.close();
   });
 
-  it('of curves', () =>
+  it('of curves resolve when tensorBoard() is called', () =>
     moved(async (here) => {
       const writer = tensorBoard('curves');
       writer.scalar('loss', 1, 0);
@@ -81,7 +81,7 @@ describe('relative paths', () => {
       expect(writer.folder).to.equal(join(here, 'curves'));
     }));
 
-  it('of a trace', () =>
+  it('of a trace resolve when the pipeline is opened', () =>
     moved(async (here) => {
       const pipeline = await ReplayPipeline.open({
         buffer: filled(),
@@ -93,7 +93,7 @@ describe('relative paths', () => {
       expect(readdirSync(here)).to.deep.equal(['trace.json']);
     }));
 
-  itAll('of a training’s checkpoint and rows', () =>
+  itAll('of a checkpoint and a dump resolve when train() is called', () =>
     moved(async (here) => {
       await train({
         environment: new URL('../collect/target.js', import.meta.url),
@@ -112,7 +112,7 @@ describe('relative paths', () => {
     }),
   );
 
-  it('of Python’s modules and program', () => {
+  it('of Python modules and the interpreter resolve when gymnasium options are checked', () => {
     process.chdir('/');
     const plan = checkedGymnasium({ entry: 'mine:make', path: 'usr', python: 'usr/bin/python3' });
     expect([plan.path, plan.python]).to.deep.equal(['/usr', '/usr/bin/python3']);

@@ -35,13 +35,13 @@ const header =
   '{"__metadata__":{"a":"ä","format":"pt"},"w":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},' +
   '"b":{"dtype":"I16","shape":[],"data_offsets":[8,10]}}';
 
-describe('formats/safetensors', () => {
-  it('metadata that are null are none', () => {
+describe('safetensors', () => {
+  it('reading returns empty metadata when __metadata__ is null', () => {
     const { tensors, metadata } = decodeSafetensors(fileOf('{"__metadata__":null}'));
     expect([Object.keys(tensors), Object.keys(metadata)]).to.deep.equal([[], []]);
   });
 
-  it('reads the tensors that are named, whatever dtypes the others have', () =>
+  it('reading returns the tensors in `names`, even if other tensors have unsupported dtypes', () =>
     inFolder(
       async (folder) => {
         const text =
@@ -89,7 +89,7 @@ describe('formats/safetensors', () => {
       ['x.safetensors'],
     ));
 
-  it('a small file, byte by byte', () => {
+  it('a small file is encoded and decoded byte by byte', () => {
     const padded = header + ' '.repeat((8 - (Buffer.byteLength(header) % 8)) % 8);
     const bytes = fileOf(padded, Uint8Array.of(0, 0, 128, 63, 0, 0, 0, 192, 2, 1));
     expect(Buffer.byteLength(padded)).to.equal(152);
@@ -101,7 +101,7 @@ describe('formats/safetensors', () => {
     expect({ ...metadata }).to.deep.equal({ a: 'ä', format: 'pt' });
   });
 
-  it('every dtype and shape, in memory and through a file', () =>
+  it('every dtype and shape round-trips in memory and through a file', () =>
     inFolder(
       async (folder) => {
         const tensors = manyTensors();
@@ -117,12 +117,12 @@ describe('formats/safetensors', () => {
       ['all.safetensors'],
     ));
 
-  it('a file of nothing', () => {
+  it('a file without tensors is encoded and decoded', () => {
     expect(Buffer.from(encodeSafetensors({})).toString()).to.equal('\x08\0\0\0\0\0\0\0{}      ');
     expectSame(decodeSafetensors(fileOf('{}')).tensors, {});
   });
 
-  it('the same tensors give the same bytes: wide dtypes first, then names in the order of UTF-8', () => {
+  it('writing orders tensors by dtype, widest first, then by name in UTF-8 order', () => {
     // UTF-16 would have the second of these two in front.
     const names = ['b', 'a', '\u{1f600}', '\uffee'];
     const tensors: NamedTensors = Object.fromEntries(
@@ -146,7 +146,7 @@ describe('formats/safetensors', () => {
     expect(Number(new DataView(bytes.buffer).getBigUint64(0, true)) % 8).to.equal(0);
   });
 
-  it('reads what other writers make: blanks, tensors in any order, data that begin anywhere', () => {
+  it('reading accepts blanks, tensors in any order and unaligned data of other writers', () => {
     const text =
       ' \n"y" : {"data_offsets":[1,9], "shape":[1,1], "dtype":"F64"}, "x":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},';
     const odd = `{${text}"none":{"dtype":"I64","shape":[0,9],"data_offsets":[1,1]}}\t `;
@@ -167,7 +167,7 @@ describe('formats/safetensors', () => {
     }
   });
 
-  it('a name is only a name', () => {
+  it('names such as __proto__ and constructor round-trip', () => {
     const names = ['__proto__', 'constructor', 'toString', '', '"\\\n\u{1f600}'];
     const tensors = Object.fromEntries(names.map((name, i) => [name, tensor('int8', [2], i)]));
     expect(Object.keys(tensors)).to.include('__proto__');
@@ -181,7 +181,7 @@ describe('formats/safetensors', () => {
     expect((found.tensors as Record<string, unknown>).hasOwnProperty).to.equal(undefined);
   });
 
-  it('data may be a part of other memory, or shared', () => {
+  it('writing accepts data in a part of other memory or in shared memory', () => {
     const all = Float32Array.from({ length: 8 }, (_, i) => i);
     const shared = new Int32Array(new SharedArrayBuffer(8));
     shared.set([5, 6]);
@@ -192,12 +192,12 @@ describe('formats/safetensors', () => {
     expectSame(decodeSafetensors(encodeSafetensors(tensors)).tensors, tensors);
   });
 
-  it('a header of megabytes is read', () => {
+  it('reading accepts a header of 4 MiB', () => {
     const long = fileOf(`{"__metadata__":{"x":"${'y'.repeat(1 << 22)}"}}`);
     expect(decodeSafetensors(long).metadata.x).to.have.length(1 << 22);
   });
 
-  it('a learner goes on from a file', () =>
+  it('a learner restores its state from a file', () =>
     inFolder(async (folder) => {
       const path = join(folder, 'w.safetensors');
       writeFileSync(path, 'what was there before');

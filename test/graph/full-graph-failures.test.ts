@@ -27,7 +27,7 @@ describe('graph/full-graph-wrapper', () => {
     });
     afterEach(() => void process.off('warning', listen));
 
-    it('a capture that cannot be made says why, once, and iterations run eagerly until the reset', async () => {
+    it('a capture that fails emits one warning, and iterations run eagerly until resetGraph()', async () => {
       let allowed = false;
       const wrapper = wrap((args, context) => {
         if (!allowed) rig.device.createEvent().close();
@@ -54,7 +54,7 @@ describe('graph/full-graph-wrapper', () => {
       expect(await valuesOf(rig.sum)).to.deep.equal([6, 6]);
     });
 
-    it('a function that throws in the capture runs eagerly once more, and the next call works', async () => {
+    it('a function that throws during the capture runs again eagerly, and the next call works', async () => {
       let broken = 0;
       const wrapper = wrap((args, context) => {
         if (rig.calls === 1 && broken++ === 0) {
@@ -72,7 +72,7 @@ describe('graph/full-graph-wrapper', () => {
       expect((wrapper.reason.training?.cause as Error).message).to.equal('once');
     });
 
-    it('a function that throws eagerly passes its error on and is not counted', async () => {
+    it('run() throws the error of an eager function, and does not count the iteration', async () => {
       let broken = true;
       const wrapper = wrap((args, context) => {
         if (broken) throw new Error('mine');
@@ -85,7 +85,7 @@ describe('graph/full-graph-wrapper', () => {
       expect(await valuesOf(rig.sum)).to.deep.equal([3, 3]);
     });
 
-    it('what a function enqueued before it threw comes before what the caller does next', async () => {
+    it('work enqueued before the function throws executes before later work of the caller', async () => {
       using big = rig.device.allocate({ shape: [1 << 16] });
       const wrapper = wrap((_, { stream }) => {
         for (let i = 0; i < 50; i++) add(stream, big, big);
@@ -99,7 +99,7 @@ describe('graph/full-graph-wrapper', () => {
       expect(await valuesOf(rig.sum)).to.deep.equal([7, 7]);
     });
 
-    it('waiting inside a capture is told', async () => {
+    it('a function that waits inside a capture sets reason, and still runs once', async () => {
       const waits: Promise<void>[] = [];
       const wrapper = wrap(
         (args, context) => {
@@ -115,7 +115,7 @@ describe('graph/full-graph-wrapper', () => {
       await Promise.all(waits);
     });
 
-    it('a current stream that failed spoils neither the wrapper nor other streams', async function () {
+    it('a failed current stream leaves the wrapper and other streams usable', async function () {
       if (!ON_HOST) this.skip(); // on a GPU a failure is the whole device's
       for (const warmupSteps of [100, 0]) {
         const wrapper = wrap(addAll, { warmupSteps });
@@ -150,7 +150,7 @@ describe('graph/full-graph-wrapper', () => {
       }
     });
 
-    it('cannot be closed or reset by its own function', () => {
+    it('close() and resetGraph() throw when the wrapped function calls them', () => {
       for (const act of ['close', 'resetGraph'] as const) {
         const wrapper: FullGraphWrapper<unknown, unknown> = wrap(() => wrapper[act]());
         expect(refusal(() => wrapper.run(given(null))).code).to.equal('ERR_HOTSLOT_STATE_RUNNING');
@@ -158,7 +158,7 @@ describe('graph/full-graph-wrapper', () => {
       }
     });
 
-    it('refuses a function that answers with a promise, and iterations inside iterations', () => {
+    it('run() throws if the function returns a promise, and inside another run()', () => {
       const later = wrap((async () => null) as unknown as IterationFunction<unknown, unknown>);
       expect(refusal(() => later.run(given(null))).message).to.include('promise');
       const inner = wrap();
@@ -168,7 +168,7 @@ describe('graph/full-graph-wrapper', () => {
       expect(refusal(() => self.run(given(null))).code).to.equal('ERR_HOTSLOT_STATE_RUNNING');
     });
 
-    it('an iterator that ends early is told with its microbatch, and nothing has run', async () => {
+    it('run() throws if an iterator ends early, with the microbatch, and applies no update', async () => {
       const wrapper = wrap();
       const error = refusal(() =>
         wrapper.run(given([batch(1, 1)].values(), { numMicrobatches: 3 })),
@@ -185,7 +185,7 @@ describe('graph/full-graph-wrapper', () => {
       expect([wrapper.currIter('training'), await valuesOf(rig.sum)]).to.deep.equal([3, [9, 9]]);
     });
 
-    it('refuses positional and misspelt arguments, and what is none, with the values', () => {
+    it('run() and the constructor throw for positional, misspelled and invalid arguments', () => {
       const wrapper = wrap();
       const run = wrapper.run.bind(wrapper) as unknown as (...args: unknown[]) => void;
       const all = given(null);

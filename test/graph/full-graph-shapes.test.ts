@@ -12,7 +12,7 @@ describe('graph/full-graph-wrapper', () => {
   const { wrap } = rig;
 
   describe('shapes', () => {
-    it('refuses another one after the capture, with what changed, and goes on with the old one', async () => {
+    it('run() throws for another shape after the capture, names the change, and accepts the old shape', async () => {
       const wrapper = wrap();
       // A new object each time: its parameters are what counts.
       const modelOf = (name: string) => ({ namedParameters: () => [[name, rig.sum]] });
@@ -50,7 +50,7 @@ describe('graph/full-graph-wrapper', () => {
       expect(rig.calls).to.equal(2);
     });
 
-    it('keeps graphs of several when asked, up to a bound, and buffers of each', async () => {
+    it('maxGraphs keeps graphs and buffers of several shapes, and run() throws for one more', async () => {
       const wrapper = wrap(
         ({ dataIterator, numMicrobatches }, context) => {
           rig.calls++;
@@ -75,7 +75,7 @@ describe('graph/full-graph-wrapper', () => {
       expect(await valuesOf(rig.sum)).to.deep.equal([133, 133]);
     });
 
-    it('changes in a later microbatch find or make their own buffers, and what was read before moves over', async () => {
+    it('a shape change in a later microbatch gets its own buffers, and keeps the earlier microbatches', async () => {
       const wrapper = wrap(
         ({ dataIterator, numMicrobatches }, { stream }) => {
           for (let i = 0; i < numMicrobatches; i++) {
@@ -97,7 +97,7 @@ describe('graph/full-graph-wrapper', () => {
       expect(await valuesOf(rig.sum)).to.deep.equal([44, 44]);
     });
 
-    it('a key that came later may go again as long as no graph reads it', async () => {
+    it('a key that was added later can be omitted again while no graph reads it', async () => {
       const wrapper = wrap(undefined, { warmupSteps: 3 });
       const more = { ...batch(1, 1), more: new Float32Array(3) };
       for (const data of [batch(1, 1), more, batch(1, 1), batch(1, 1), more, batch(1, 1)])
@@ -118,7 +118,7 @@ describe('graph/full-graph-wrapper', () => {
     };
     const withY = (y: number) => ({ ...batch(1, 1), y: new Float32Array([y, y]) });
 
-    it('a key that came late and was captured is read in every replay, and missed when it is not given', async () => {
+    it('a key that was captured is read at every launch, and run() throws if it is missing', async () => {
       const wrapper = wrap(withOptionalY);
       wrapper.run(given([batch(1, 1)].values()));
       wrapper.run(given([withY(10)].values()));
@@ -132,7 +132,7 @@ describe('graph/full-graph-wrapper', () => {
       expect(await valuesOf(rig.sum)).to.deep.equal([1013, 1013]);
     });
 
-    it('with and without a key are two graphs where two are allowed, and each reads what it was captured with', async () => {
+    it('maxGraphs of 2 allows batches with and without a key, and each graph reads its captured keys', async () => {
       for (const first of [withY(10), batch(1, 1)]) {
         const wrapper = wrap(withOptionalY, { maxGraphs: 2, warmupSteps: 0 });
         rig.sum.write(new Float32Array(2));
@@ -146,7 +146,7 @@ describe('graph/full-graph-wrapper', () => {
       }
     });
 
-    it('may change while iterations are eager', async () => {
+    it('run() accepts another shape while iterations are eager', async () => {
       const wrapper = wrap(
         ({ dataIterator }, { stream }) => {
           add(
@@ -169,7 +169,7 @@ describe('graph/full-graph-wrapper', () => {
   });
 
   describe('resetGraph', () => {
-    it('forgets graph, result and counter of one stage, keeps its buffers, and captures anew', async () => {
+    it('clears graph, result and counter of one stage, keeps its buffers, and run() captures again', async () => {
       const wrapper = wrap();
       for (let i = 0; i < 2; i++)
         for (const forwardOnly of [false, true])
@@ -189,7 +189,7 @@ describe('graph/full-graph-wrapper', () => {
       expect(wrapper.currIteration).to.deep.equal({ training: 0, validation: 0 });
     });
 
-    it('lets another shape be captured', async () => {
+    it('allows the capture of another shape', async () => {
       const wrapper = wrap();
       for (let i = 0; i < 2; i++) wrapper.run(given([batch(1, 1)].values()));
       wrapper.resetGraph('training');
@@ -201,7 +201,7 @@ describe('graph/full-graph-wrapper', () => {
       ]);
     });
 
-    it('may come while replays run', async () => {
+    it('can be called while a launch is pending', async () => {
       const wrapper = wrap();
       using stream = rig.device.createStream();
       for (let i = 0; i < 2; i++) wrapper.run(given([batch(1, 1)].values()));

@@ -36,7 +36,7 @@ describe('graph/full-graph-wrapper', () => {
     });
 
   for (const warmupSteps of [0, 1, 3])
-    it(`a function that deletes and swaps keys of its batch spoils nothing, ${warmupSteps} warm-up steps`, async () => {
+    it(`a function can delete and swap keys of its batch with no effect on later runs, ${warmupSteps} warm-up steps`, async () => {
       const wrapper = wrap(
         ({ dataIterator }, { stream }) => {
           const each = (dataIterator as Iterator<TensorStruct>).next().value as Record<
@@ -59,7 +59,7 @@ describe('graph/full-graph-wrapper', () => {
       expect(await valuesOf(rig.sum)).to.deep.equal([15, 0]);
     });
 
-  it('gives the same result object after every replay, and keeps training and validation apart', async () => {
+  it('returns the same result object after every launch, and separates training from validation', async () => {
     const wrapper = wrap();
     const run = (forwardOnly: boolean, x: number) =>
       wrapper.run(given([batch(x, x)].values(), { forwardOnly })) as { sum: Tensor };
@@ -79,7 +79,7 @@ describe('graph/full-graph-wrapper', () => {
     expect(wrapper.dataRead.training).to.not.deep.equal(wrapper.dataRead.validation);
   });
 
-  it('reads microbatches of several models and iterators, null where one reads nothing', async () => {
+  it('reads microbatches of several models and iterators, which can be null', async () => {
     const wrapper = wrap();
     for (let i = 0; i < 3; i++)
       wrapper.run(
@@ -103,7 +103,7 @@ describe('graph/full-graph-wrapper', () => {
     ).to.not.equal(null);
   });
 
-  it('hands model, counts, stream and pool to the function', () => {
+  it('passes model, counts, stream and pool to the function', () => {
     const seen: unknown[] = [];
     const wrapper = wrap((args, context) => {
       seen.push([
@@ -125,7 +125,7 @@ describe('graph/full-graph-wrapper', () => {
     ]);
   });
 
-  it('orders itself behind the current stream, and the current stream behind itself, whichever that is', async () => {
+  it('executes after earlier work of the current stream and before its later work, on any stream', async () => {
     const wrapper = wrap();
     using stream = rig.device.createStream();
     using out = rig.device.allocate({ shape: [2] });
@@ -149,7 +149,7 @@ describe('graph/full-graph-wrapper', () => {
     expect(await valuesOf(rig.sum)).to.deep.equal([101, 101]);
   });
 
-  it('data may change at once: it is copied when run is called', async () => {
+  it('run() copies its input data when called, so the caller can change the data at once', async () => {
     const wrapper = wrap();
     using stream = rig.device.createStream();
     const x = new Float32Array(2);
@@ -161,7 +161,7 @@ describe('graph/full-graph-wrapper', () => {
     expect(await valuesOf(rig.sum, stream)).to.deep.equal([10, 10]);
   });
 
-  it('an iterator may use its memory again for the next microbatch, on the cpu and on the device', async () => {
+  it('an iterator can reuse its memory on the CPU and the device for the next microbatch', async () => {
     const wrapper = wrap();
     const array = new Float32Array(2);
     using tensor = rig.device.allocate({ shape: [2] });
@@ -176,7 +176,7 @@ describe('graph/full-graph-wrapper', () => {
     expect(await valuesOf(rig.sum)).to.deep.equal([132, 132]);
   });
 
-  it('everything the graph touches stays until the graph is gone', async () => {
+  it('memory that a graph uses is not allocated again while the graph is open', async () => {
     const wrapper = wrap(({ dataIterator }, { stream, pool }) => {
       const temporary = pool.allocate({ shape: [2] });
       const { x } = (dataIterator as Iterator<Batch>).next().value as Batch;
@@ -197,7 +197,7 @@ describe('graph/full-graph-wrapper', () => {
     expect(await valuesOf(rig.sum)).to.deep.equal([10, 10]);
   });
 
-  it('draws new random numbers at every replay, as the eager run does', async () => {
+  it('draws new random numbers at every launch, equal to those of eager runs', async () => {
     const draws = async (warmupSteps: number) => {
       using generator = new DeviceGenerator(rig.device, { seed: 11 });
       using out = rig.device.allocate({ shape: [2] });
@@ -217,7 +217,7 @@ describe('graph/full-graph-wrapper', () => {
     expect(new Set(eager.map(String)).size).to.equal(5);
   });
 
-  it('shares one pool between graphs that do not run at once, or gives each its own', async () => {
+  it('useSingleMempool shares one pool between graphs, and by default each graph has its own', async () => {
     const withTemporary: IterationFunction<unknown, unknown> = (args, context) => {
       context.stream.fill(context.pool.allocate({ shape: [100_000] }), 1);
       addAll(args, context);
@@ -245,32 +245,35 @@ describe('graph/full-graph-wrapper', () => {
     expect([training, validation]).to.not.include(handle);
   });
 
-  itAll('close() closes a graph that an actor replays, and the actor frees it', async () => {
-    const before = openHandles();
-    const wrapper = wrap(addAll, { warmupSteps: 0 });
-    for (const forwardOnly of [false, true])
-      wrapper.run(given([batch(1, 1)].values(), { forwardOnly }));
-    using stream = rig.device.createStream();
-    using spent = rig.device.createEvent();
-    const { handle } = wrapper.graph.training as GraphExec;
-    const times = new Float64Array(2);
-    const replayer = newReplayer({
-      stream: stream.handle,
-      spent: [spent.handle],
-      graphs: [handle],
-      times,
-    });
-    // The actor's stream has no order with the one of the runs above, and writes the same sum.
-    await rig.device.currentStream.synchronize();
-    wrapper.close();
-    expect(wrapper.closed).to.equal(true);
-    expect(openHandles().exec, 'the graph that is pinned').to.equal((before.exec as number) + 1);
-    replayer.launch(0, -1);
-    replayer.close();
-    expect(openHandles().exec).to.equal(before.exec);
-  });
+  itAll(
+    'close() closes a graph that an actor pins, and the graph is freed when the actor closes',
+    async () => {
+      const before = openHandles();
+      const wrapper = wrap(addAll, { warmupSteps: 0 });
+      for (const forwardOnly of [false, true])
+        wrapper.run(given([batch(1, 1)].values(), { forwardOnly }));
+      using stream = rig.device.createStream();
+      using spent = rig.device.createEvent();
+      const { handle } = wrapper.graph.training as GraphExec;
+      const times = new Float64Array(2);
+      const replayer = newReplayer({
+        stream: stream.handle,
+        spent: [spent.handle],
+        graphs: [handle],
+        times,
+      });
+      // The actor's stream has no order with the one of the runs above, and writes the same sum.
+      await rig.device.currentStream.synchronize();
+      wrapper.close();
+      expect(wrapper.closed).to.equal(true);
+      expect(openHandles().exec, 'the graph that is pinned').to.equal((before.exec as number) + 1);
+      replayer.launch(0, -1);
+      replayer.close();
+      expect(openHandles().exec).to.equal(before.exec);
+    },
+  );
 
-  it("takes the device of the model's first parameter, or the one named", () => {
+  it("uses the device of the model's first parameter, or the device option", () => {
     const wrapper = new FullGraphWrapper((_, context) => context.device.name);
     const model = { namedParameters: () => [['w', rig.sum]] as [string, Tensor][] };
     expect(wrapper.run({ ...given(null), model })).to.equal(TESTED);

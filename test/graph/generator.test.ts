@@ -14,7 +14,7 @@ describe('graph/generator', () => {
   });
   after(() => device.close());
 
-  it('a thousand replays all differ, and equal the eager run with the same seed', async () => {
+  it('1,000 launches of a graph draw different numbers, equal to eager runs with the same seed', async () => {
     const runs = 1000;
     const draws = 24;
     using eager = new DeviceGenerator(device, { seed: 2 ** 40 + 5 });
@@ -53,7 +53,7 @@ describe('graph/generator', () => {
     expect([await captured.state(stream), await eager.state(stream)]).to.deep.equal([state, state]);
   });
 
-  it('goes on from a checkpoint, also inside a captured graph', async () => {
+  it('restore() resumes from a saved state inside a captured graph', async () => {
     using generator = new DeviceGenerator(device, { seed: 3 });
     using out = device.allocate({ shape: [5] });
     const stream = device.currentStream;
@@ -74,7 +74,7 @@ describe('graph/generator', () => {
     expect(await generator.state()).to.deep.equal({ seed: 2n ** 64n - 1n, offset: 1n });
   });
 
-  it('gives numbers of the range and the moments asked for', async () => {
+  it('uniform() and normal() draw numbers of the requested range, mean and deviation', async () => {
     using generator = new DeviceGenerator(device);
     using out = device.allocate({ shape: [40_000] });
     generator.uniform(device.currentStream, out, { low: -2, high: 6 });
@@ -92,7 +92,7 @@ describe('graph/generator', () => {
     expect((await generator.state()).offset).to.equal(20_000n);
   });
 
-  it('refuses seeds, ranges and tensors that are none, with the value', () => {
+  it('DeviceGenerator throws for invalid seeds, ranges and tensors, with the value', () => {
     for (const [seed, words] of [
       [-1, 'got -1'],
       [0.5, 'got 0.5'],

@@ -41,7 +41,7 @@ describe('graph/shared', () => {
     Atomics.notify(words, 0);
   };
 
-  it('every thread sees the same handles, which go when no thread has the device open', async () => {
+  it('every thread gets the same stream and pool, which close when no thread has the device open', async () => {
     // A device that no other test uses.
     const name = 'host:5';
     const mine = openDevice(name);
@@ -61,7 +61,7 @@ describe('graph/shared', () => {
     expect(getSharedCaptureStream(last).handle).to.not.equal(handles[0]);
   });
 
-  it('threads capture and replay at once, over the same temporary, and get their own numbers', async () => {
+  it('threads capture and launch concurrently with one temporary, and get their own results', async () => {
     const runs = 150;
     const values = [1, 10, 100];
     const threads = values.map((value) => thread('run', { value, runs }));
@@ -69,7 +69,7 @@ describe('graph/shared', () => {
     expect(sums).to.deep.equal(values.map((value) => [4 * value * runs]));
   });
 
-  it('the main thread is told when another one has it, and gets it afterwards', async () => {
+  it('onCaptureStream() throws in the main thread while another thread captures, and works afterwards', async () => {
     const other = thread('hold');
     await other.next();
     const begin = performance.now();
@@ -94,7 +94,7 @@ describe('graph/shared', () => {
     expect(wrapper.run(options)).to.equal(null);
   });
 
-  it('a thread that is killed in the middle of a capture leaves it free', async () => {
+  it('the capture stream is free after a thread is terminated during a capture', async () => {
     const other = thread('hold');
     await other.next();
     await other.terminate();
@@ -108,7 +108,7 @@ describe('graph/shared', () => {
     expect(await valuesOf(out)).to.deep.equal([3, 3, 3, 3]);
   });
 
-  it('a graph that fails is nothing to others of its pool', async function () {
+  it('a graph that fails does not affect other graphs of its pool', async function () {
     if (!ON_HOST) this.skip(); // on a GPU a failure is the whole device's
     using pool = getGraphPool(device, false);
     using out = device.allocate({ shape: [64] });
@@ -132,7 +132,7 @@ describe('graph/shared', () => {
     }
   });
 
-  it('a stream that failed is not met by the next one', async function () {
+  it('a wrapper gets another capture stream after the shared one has failed', async function () {
     if (errorScope(TESTED) !== 'stream') this.skip(); // on a GPU a failure is the whole device's
     using wrapper = new FullGraphWrapper<unknown, null>(
       (args, { stream }) => {

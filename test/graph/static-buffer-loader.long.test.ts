@@ -29,7 +29,7 @@ describe('graph/static-buffer-loader', () => {
     device.close();
   });
 
-  it('gives the same buffers for a microbatch of a stage, with the newest data', async () => {
+  it('load() returns the same buffers for a microbatch of a stage, with the newest data', async () => {
     const first = loader.load(
       { obs: new Float32Array([1, 2]), deep: [{ a: new Int32Array([3]) }] },
       'training',
@@ -63,7 +63,7 @@ describe('graph/static-buffer-loader', () => {
     expect(await valuesOf(check.obs as Tensor)).to.deep.equal([8]);
   });
 
-  it('takes new keys later, and an array of one object for the object', async () => {
+  it('load() accepts keys added later, and an array of one object in place of the object', async () => {
     const first = loader.load([{ obs: new Float32Array([1]) }], 'training', 0);
     const obs = first.obs;
     const again = loader.load(
@@ -76,7 +76,7 @@ describe('graph/static-buffer-loader', () => {
     expect(await valuesOf(again.obs as Tensor)).to.deep.equal([2]);
   });
 
-  it('gives structures that callers may change: the next load goes where the first one went', async () => {
+  it('load() uses the same buffers after the caller has changed the returned structure', async () => {
     const load = (x: number) =>
       loader.load(
         { obs: new Float32Array([x]), deep: [{ a: new Float32Array([x]) }] },
@@ -97,7 +97,7 @@ describe('graph/static-buffer-loader', () => {
     expect([await valuesOf(obs), await valuesOf(a)]).to.deep.equal([[3], [3]]);
   });
 
-  it('takes later keys with names that every object has', async () => {
+  it('load() accepts added keys with the names of inherited properties', async () => {
     loader.load({ obs: new Float32Array([1]) }, 'training', 0);
     const later = {
       obs: new Float32Array([1]),
@@ -109,7 +109,7 @@ describe('graph/static-buffer-loader', () => {
     expect(await valuesOf(buffers.constructor as unknown as Tensor)).to.deep.equal([3]);
   });
 
-  it('a load that is refused leaves later keys as they were', async () => {
+  it('a load that throws leaves the buffers of added keys unchanged', async () => {
     using closed = await tensorOf(device, [1]);
     closed.close();
     const obs = new Float32Array([1]);
@@ -124,7 +124,7 @@ describe('graph/static-buffer-loader', () => {
     ]).to.deep.equal([true, false]);
   });
 
-  it('waits for work that still reads a buffer, and later work waits for the copy; the caller never does', async () => {
+  it('the copy waits for readers of the buffer, later work waits for the copy, and load() never blocks', async () => {
     const buffers = loader.load({ obs: new Float32Array([1]) }, 'training', 0);
     await device.currentStream.synchronize();
     using out = device.allocate({ shape: [1] });
@@ -141,7 +141,7 @@ describe('graph/static-buffer-loader', () => {
     expect([await valuesOf(later, stream), await valuesOf(out, stream)]).to.deep.equal([[2], [1]]);
   });
 
-  it('copies beside what the current stream does later', async () => {
+  it('a load completes while later work of the current stream is held', async () => {
     using word = await tensorOf(device, [4]);
     using stream = device.createStream();
     using latch = new Latch(device);
@@ -157,7 +157,7 @@ describe('graph/static-buffer-loader', () => {
     expect(await valuesOf(buffers.obs as Tensor, stream)).to.deep.equal([4]);
   });
 
-  it('misses nested keys and elements too, and copies nothing then', async () => {
+  it('load() throws for missing nested keys and elements, and copies nothing', async () => {
     const f = (value: number) => new Float32Array([value]);
     const first = loader.load({ a: { b: f(1), c: f(1) }, l: [f(1), f(1)] }, 'training', 0);
     for (const [inputs, words] of [
@@ -169,7 +169,7 @@ describe('graph/static-buffer-loader', () => {
     expect(await valuesOf((first.a as { b: Tensor }).b)).to.deep.equal([1]);
   });
 
-  it('a current stream that failed does not spoil it', async function () {
+  it('load() works on another stream after the current stream has failed', async function () {
     if (!ON_HOST) this.skip(); // on a GPU a failure is the whole device's
     loader.load({ obs: new Float32Array([1]) }, 'training', 0);
     using bad = device.createStream();
@@ -186,37 +186,42 @@ describe('graph/static-buffer-loader', () => {
     expect(await valuesOf(buffers.obs as Tensor, good)).to.deep.equal([3]);
   });
 
-  itAll('close() closes a buffer that an actor uses, and the actor frees it', () => {
-    const before = openHandles();
-    const { obs } = loader.load(
-      { obs: new Float32Array(2), next: new Float32Array(2) },
-      'training',
-      0,
-    ) as {
-      obs: Tensor;
-    };
-    using stream = device.createStream();
-    using event = device.createEvent();
-    const host = device.registerHost(new Uint8Array(new SharedArrayBuffer(8)));
-    const submitter = newSubmitter({
-      stream: stream.handle,
-      copied: [event.handle],
-      hosts: [host.handle],
-      hostOffsets: [0],
-      slots: [obs.handle],
-      mode: TransferMode.immediate,
-    });
-    loader.close();
-    expect([loader.closed, obs.closed]).to.deep.equal([true, true]);
-    expect(refusal(() => loader.load({}, 'training', 0)).code).to.equal('ERR_HOTSLOT_STATE_CLOSED');
-    const pinned = openHandles().memory as number;
-    submitter.close();
-    expect(pinned - (openHandles().memory as number), 'memory that the actor frees').to.equal(1);
-    host.close();
-    expect(openHandles().memory).to.equal(before.memory);
-  });
+  itAll(
+    'close() closes a buffer that an actor pins, and its memory is freed when the actor closes',
+    () => {
+      const before = openHandles();
+      const { obs } = loader.load(
+        { obs: new Float32Array(2), next: new Float32Array(2) },
+        'training',
+        0,
+      ) as {
+        obs: Tensor;
+      };
+      using stream = device.createStream();
+      using event = device.createEvent();
+      const host = device.registerHost(new Uint8Array(new SharedArrayBuffer(8)));
+      const submitter = newSubmitter({
+        stream: stream.handle,
+        copied: [event.handle],
+        hosts: [host.handle],
+        hostOffsets: [0],
+        slots: [obs.handle],
+        mode: TransferMode.immediate,
+      });
+      loader.close();
+      expect([loader.closed, obs.closed]).to.deep.equal([true, true]);
+      expect(refusal(() => loader.load({}, 'training', 0)).code).to.equal(
+        'ERR_HOTSLOT_STATE_CLOSED',
+      );
+      const pinned = openHandles().memory as number;
+      submitter.close();
+      expect(pinned - (openHandles().memory as number), 'memory that the actor frees').to.equal(1);
+      host.close();
+      expect(openHandles().memory).to.equal(before.memory);
+    },
+  );
 
-  it('refuses skipped microbatches, other stages, missing keys and other shapes, with the values', () => {
+  it('load() throws for skipped microbatches, other stages, missing keys and other shapes', () => {
     const obs = new Float32Array(2);
     loader.load({ obs, reward: obs }, 'training', 0);
     for (const [call, words] of [

@@ -15,7 +15,7 @@ describe('graph/struct', () => {
   });
   after(() => device.close());
 
-  it('copies every tensor of nested objects and arrays to new ones, and takes the rest over', async () => {
+  it('copyTensorsInStruct() copies every nested tensor to a new one, and keeps all other values', async () => {
     using own = await tensorOf(device, [1, 2]);
     const callback = () => {};
     const date = new Date();
@@ -49,7 +49,7 @@ describe('graph/struct', () => {
     closeTensorsIn(copy);
   });
 
-  it('overwrites tensors in place, and takes the rest over', async () => {
+  it('cloneTensorsInStruct() overwrites tensors in place, and assigns all other values', async () => {
     const target = copyTensorsInStruct(
       { a: new Float32Array(2), list: [new Int32Array(1)], n: 1 },
       device,
@@ -72,7 +72,7 @@ describe('graph/struct', () => {
     closeTensorsIn(target);
   });
 
-  it('keeps holes where they are, and takes keys for what they are, whatever objects inherit', async () => {
+  it('both functions preserve array holes, and accept keys with the names of inherited properties', async () => {
     const holes = [new Float32Array([1])];
     holes[2] = new Float32Array([3]);
     const odd = { toString: new Float32Array([4]), constructor: new Float32Array([5]) };
@@ -90,7 +90,7 @@ describe('graph/struct', () => {
     closeTensorsIn(copy);
   });
 
-  it('gives every place a path of its own', () => {
+  it('tensorsIn() gives every tensor a unique path', () => {
     const f = new Float32Array(1);
     const paths = [...tensorsIn({ a: { b: f, 'c d': [f] }, 'a.b': f, 'a[0]': f, '': f })].map(
       ([path]) => path,
@@ -98,7 +98,7 @@ describe('graph/struct', () => {
     expect(paths).to.deep.equal(['a.b', 'a["c d"][0]', '["a.b"]', '["a[0]"]', '[""]']);
   });
 
-  it('copies in stream order, and holds what it was given', async () => {
+  it('copyTensorsInStruct() copies in stream order, and its inputs can change or close at once', async () => {
     using stream = device.createStream();
     const values = new Float32Array([1, 2]);
     using latch = new Latch(device).hold(stream);
@@ -115,7 +115,7 @@ describe('graph/struct', () => {
     closeTensorsIn(copy);
   });
 
-  it('refuses what is no container, and what does not fit, by path, before anything is overwritten', async () => {
+  it('both functions throw for invalid containers and mismatches, with the path, before any write', async () => {
     using own = device.allocate({ shape: [2] });
     for (const [bad, words] of [
       [own, /got a tensor of float32 2/],

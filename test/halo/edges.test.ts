@@ -46,7 +46,7 @@ const plane = (more: Partial<ConstructorParameters<typeof QuantityHaloSpec>[0]> 
   });
 
 describe('halo/edges', () => {
-  it('packs the ranges that NDSL packs, over the same edge', () => {
+  it('edgeSlices() returns the ranges that NDSL packs over the same edge', () => {
     expect(cases).to.have.length(60);
     for (const each of cases) {
       const spec = specOf(each);
@@ -60,7 +60,7 @@ describe('halo/edges', () => {
     }
   });
 
-  it('unpacks the ranges that NDSL unpacks, edges at edges and corners at corners', () => {
+  it('edgeSlices() returns the ranges that NDSL unpacks, at edges and at corners', () => {
     const seen = new Set<Edge>();
     for (const each of cases) {
       const spec = specOf(each);
@@ -84,7 +84,7 @@ describe('halo/edges', () => {
     expect([...seen].sort()).to.deep.equal([...edges].sort());
   });
 
-  it('gives fewer points from the compute domain outwards', () => {
+  it('edgeSlices() returns the points nearest to the edge if fewer points are requested', () => {
     const spec = plane({ dims: ['i', 'j_interface', 'k'] });
     const both = (edge: Edge) =>
       [true, false].map((interior) => edgeSlices(spec, edge, { interior, points: 1 }));
@@ -106,7 +106,7 @@ describe('halo/edges', () => {
     expect([ranges, ...ranges].every(Object.isFrozen)).to.equal(true);
   });
 
-  it('takes the whole compute domain where the array has no such dimension', () => {
+  it('edgeSlices() returns the whole compute domain if the array lacks the dimension', () => {
     const spec = plane({ dims: ['i', 'k_interface', 'tile'] });
     const whole = [
       [2, 7],
@@ -118,7 +118,7 @@ describe('halo/edges', () => {
     expect(edgeSlices(spec, 'NE', { interior: true })).to.deep.equal([[5, 7], ...whole.slice(1)]);
   });
 
-  it('a compute domain may be as small as the points asked, and no smaller', () => {
+  it('edgeSlices() throws if the compute domain is smaller than the requested points', () => {
     const leave = (extent: number[], dims: string[], points = 2) =>
       edgeSlices(plane({ extent, dims }), 'NW', { interior: true, points });
     expect(leave([2, 2, 3], ['i', 'j', 'k'])).to.deep.equal([
@@ -140,7 +140,7 @@ describe('halo/edges', () => {
     }
   });
 
-  it('refuses a halo that the array has no room for, on either side', () => {
+  it('edgeSlices() throws if the halo does not fit into the array, on either side', () => {
     const spec = plane({ origin: [1, 3, 1], extent: [6, 6, 3] });
     for (const [edge, text] of [
       ['W', "'i': a halo of 2 points before 1 does not fit into a dimension of 9"],
@@ -155,7 +155,7 @@ describe('halo/edges', () => {
     expect(() => edgeSlices(spec, 'SE', { interior: false })).to.not.throw();
   });
 
-  it('refuses what is no edge, no number of points, no option', () => {
+  it('edgeSlices() throws for an invalid edge, number of points or option', () => {
     const spec = plane();
     const interior = true;
     const calls: [() => unknown, typeof TypeError | typeof RangeError, RegExp][] = [

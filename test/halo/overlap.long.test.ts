@@ -52,14 +52,14 @@ function rowsFrom(first: number, count: number): HaloExchangeSpec {
   });
 }
 
-describe('halo/transformer, where parts that arrive overlap', () => {
+describe('halo/transformer with overlapping parts', () => {
   after(closeTested);
 
   for (const place of places) {
     describe(`on ${place}`, () => {
       const rounds = setting({ short: 150, all: 300, long: 1000 });
       itLonger(
-        `equals descriptors in turn, ${rounds} times: one memory, shifted ones, their own; captured and not`,
+        `unpacks like one descriptor after another in ${rounds} random cases, captured and not`,
         async () => {
           let shared = 0;
           for (let round = 0; round < rounds; round++) {
@@ -124,7 +124,7 @@ describe('halo/transformer, where parts that arrive overlap', () => {
         },
       );
 
-      it('refuses a part that has two elements in one place', () => {
+      it('HaloDataTransformer.get() throws if a part has two elements at one address', () => {
         const specification = new QuantityHaloSpec({
           nPoints: 0,
           shape: [3, 4],
@@ -151,7 +151,7 @@ describe('halo/transformer, where parts that arrive overlap', () => {
         HaloDataTransformer.get(deviceAt(place), [spec([0, 2])]).finalize();
       });
 
-      it('refuses a quantity that is its own buffer', () => {
+      it('asyncPack() and asyncUnpack() throw if a quantity shares memory with the buffer', () => {
         using transformer = HaloDataTransformer.get(deviceAt(place), [rowsFrom(0, 12)]);
         for (const [act, data] of [
           ['asyncPack', transformer.getPackBuffer()],
@@ -181,7 +181,7 @@ describe('halo/transformer, where parts that arrive overlap', () => {
       return nodeCount;
     }
 
-    it('is one launch, unless parts have an element in common: then the later ones are launches behind it', () => {
+    it('asyncUnpack() makes one launch, and further launches only for parts that share an element', () => {
       const device = tested();
       const arrays = Array.from({ length: 10 }, () => device.allocate({ shape: [64] }));
       const [a, b] = arrays as [Tensor, Tensor];
@@ -211,7 +211,7 @@ describe('halo/transformer, where parts that arrive overlap', () => {
       close(...arrays);
     });
 
-    it('takes thousands of descriptors', async () => {
+    it('asyncUnpack() handles 3,000 descriptors, and the last one of each row wins', async () => {
       const device = tested();
       const count = 3000;
       const specs = Array.from({ length: count }, (_, i) => rowsFrom(i % 12, 1));

@@ -50,7 +50,7 @@ for (const [name, topologies] of Object.entries({
   ),
 })) {
   describe(`halo/topology: ${name}`, () => {
-    it('who is my neighbor has me as a neighbor, over the same two edges with the opposite turn', () => {
+    it('neighbors are mutual, over the same two edges and with opposite rotations', () => {
       for (const { neighbors } of topologies) {
         neighbors.forEach((mine, rank) => {
           for (const { edge, rank: other, edgeThere, clockwiseRotation } of mine) {
@@ -65,7 +65,7 @@ for (const [name, topologies] of Object.entries({
       }
     });
 
-    it('is frozen plain data, the same in another thread', () => {
+    it('is frozen plain data that structuredClone() copies unchanged', () => {
       for (const topology of topologies) {
         expect(structuredClone(topology)).to.deep.equal(topology);
         expect(topology.ranks).to.equal(topology.neighbors.length);
@@ -119,7 +119,7 @@ describe('halo/topology: periodic', () => {
     [3, 2],
     [2, 3],
   ] as const) {
-    it(`fills the halo of ${layout.join(' x ')} ranks as the undivided plane does`, () => {
+    it(`an exchange of ${layout.join(' x ')} ranks fills halos with the values of the undivided plane`, () => {
       const topology = periodicTopology({ layout });
       const cells = { i: 4, j: 3 };
       for (const points of [1, 2, 3])
@@ -132,7 +132,7 @@ describe('halo/topology: periodic', () => {
     });
   }
 
-  it('every rank has eight neighbors, four without corners, and may be its own', () => {
+  it('every rank has eight neighbors, or four without corners, and can be its own neighbor', () => {
     expect(periodicTopology({ layout: [3, 2] }).neighbors.map((each) => each.length)).to.deep.equal(
       Array(6).fill(8),
     );
@@ -147,7 +147,7 @@ describe('halo/topology: periodic', () => {
 });
 
 describe('halo/topology: cube', () => {
-  it('lays the faces as a staircase: right-handed, six outward normals', () => {
+  it('the six faces are right-handed, with outward normals and the expected neighbors', () => {
     expect(cubeFaces.map(({ normal, x, y }) => [normal, x, y])).to.deep.equal(faces);
     for (const { normal, x, y } of cubeFaces) {
       const cross = [0, 1, 2].map((d) => {
@@ -171,7 +171,7 @@ describe('halo/topology: cube', () => {
     // What two cells do is what one and three do.
     const depths = n === 3 ? [3] : setting({ short: [1, 3], all: [1, 2, 3] });
     itLonger(
-      `every halo point of ${layout.join(' x ')} ranks a face holds what lies over the edge`,
+      `every halo point of ${layout.join(' x ')} ranks per face has the value beyond the edge`,
       () => {
         const topology = cubedSphereTopology({ layout });
         for (const points of depths)
@@ -188,7 +188,7 @@ describe('halo/topology: cube', () => {
 
     const declare = n === 1 ? it : itAll;
     declare(
-      `vectors of ${layout.join(' x ')} ranks a face point the same way in space, on every grid`,
+      `vectors of ${layout.join(' x ')} ranks per face keep their direction in space on grids A to D`,
       () => {
         const topology = cubedSphereTopology({ layout });
         for (const points of depths)
@@ -203,7 +203,7 @@ describe('halo/topology: cube', () => {
     );
   }
 
-  it('without corners fills the edges alone', () => {
+  it('an exchange without corners fills only the edges', () => {
     const topology = cubedSphereTopology({ layout: [2, 2], corners: false });
     const spec = specOf(['i', 'j'], square(3), 2);
     const cube = new Cube(topology, 3);
@@ -213,7 +213,7 @@ describe('halo/topology: cube', () => {
     );
   });
 
-  it('three faces meet at a corner: nobody is diagonal there, everybody elsewhere', () => {
+  it('ranks have diagonal neighbors except at the corners of the cube', () => {
     for (const layout of layouts) {
       const [n] = layout;
       const all = cubedSphereTopology({ layout }).neighbors.flat();
@@ -223,7 +223,7 @@ describe('halo/topology: cube', () => {
     }
   });
 
-  it('over a turned edge a scalar has both interface dimensions or none: with one of them the sides differ', () => {
+  it('the two sides of a rotated edge differ in size if only one dimension is an interface', () => {
     const turnedEdge = cubedSphereTopology().neighbors[0]?.[0] as { edge: Edge; edgeThere: Edge };
     const sides = (dims: string[]) => {
       const spec = specOf(dims, square(4), 2);
@@ -239,7 +239,7 @@ describe('halo/topology: cube', () => {
     expect(sides(['j_interface', 'i'])).to.deep.equal([8, 10]);
   });
 
-  it('ranges and turns make exchanges of as many elements here as there', () => {
+  it('pack and unpack sizes are equal on both sides of every edge', () => {
     const { neighbors } = cubedSphereTopology({ layout: [2, 2] });
     const specification = specOf(['k', 'j', 'i'], square(5), 2);
     for (const { edge, edgeThere, clockwiseRotation } of neighbors.flat()) {
@@ -256,7 +256,7 @@ describe('halo/topology: cube', () => {
 });
 
 describe('halo/topology', () => {
-  it('refuses layouts that cannot be, and options it does not know', () => {
+  it('cubedSphereTopology() and periodicTopology() throw for invalid layouts and options', () => {
     const calls: [() => unknown, typeof TypeError | typeof RangeError, RegExp][] = [
       [
         () => cubedSphereTopology({ layout: [2, 3] }),

@@ -28,7 +28,7 @@ describe('halo/transformer', () => {
 
   for (const place of places) {
     describe(`on ${place}`, () => {
-      it('says no after finalize, twice is fine', async () => {
+      it('calls throw ERR_HOTSLOT_STATE_CLOSED after finalize(), which is idempotent', async () => {
         const each = golden.find(({ kind }) => kind === 'scalar')!;
         const data = memoryAt(place, decoded(each.before[0]!, each.dtype));
         const transformer = goldenTransformer(each, place);
@@ -51,7 +51,7 @@ describe('halo/transformer', () => {
         close(data);
       });
 
-      it('refuses quantities unlike their specification, and nothing is packed', async () => {
+      it('asyncPack() throws for quantities that differ from their specification, and packs nothing', async () => {
         const specification = new QuantityHaloSpec({
           nPoints: 1,
           shape: [4, 5],
@@ -159,7 +159,7 @@ describe('halo/transformer', () => {
         ...over,
       });
 
-    it('say what they hold', () => {
+    it('have strides, item size, normalized slices and element counts', () => {
       expect(spec.strides).to.deep.equal([5, 1]);
       expect(spec.itemsize).to.equal(4);
       const taken = exchange({
@@ -184,7 +184,7 @@ describe('halo/transformer', () => {
       expect([taken.packSize, taken.unpackSize]).to.deep.equal([6, 6]);
     });
 
-    it('refuse what does not fit together, with the dimension and the values', () => {
+    it('throw for inconsistent options, with the dimension and the values', () => {
       const quantity = (over: object) =>
         refusal(() => new QuantityHaloSpec({ ...good, ...over })).message;
       expect(quantity({ itemsize: 8 })).to.match(/itemsize of float32 is 4 bytes, got 8/);
@@ -249,7 +249,7 @@ describe('halo/transformer', () => {
       ).to.match(/whole numbers, got \[0,'5'\]/);
     });
 
-    it('are refused as a list that is empty, uneven or mixed', () => {
+    it('HaloDataTransformer.get() throws for lists that are empty, uneven or mixed', () => {
       const said = (x: unknown, y?: unknown) =>
         refusal(() =>
           HaloDataTransformer.get('cpu', x as HaloExchangeSpec[], y as HaloExchangeSpec[]),

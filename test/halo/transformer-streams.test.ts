@@ -24,7 +24,7 @@ describe('halo/transformer', () => {
 
   for (const place of places) {
     describe(`on ${place}`, () => {
-      it('gives its buffers to the next one of the same layout, which allocates nothing', async () => {
+      it('a transformer reuses the buffers of a finalized one of the same layout', async () => {
         const each = golden.find(({ name }) => name.startsWith('vector/tile'))!;
         const first = goldenTransformer(each, place);
         first.getPackBuffer();
@@ -94,7 +94,7 @@ describe('halo/transformer', () => {
       }
     };
 
-    it('packs after what the current stream has, and who asks for the buffer comes after that', async () => {
+    it('asyncPack() runs after the current stream, and readers of its buffer run after the packing', async () => {
       const device = tested();
       using transformer = HaloDataTransformer.get(device, [spec]);
       using data = device.allocate({ shape: [64, 64] });
@@ -116,7 +116,7 @@ describe('halo/transformer', () => {
       await packed;
     });
 
-    it('unpacks after what the current stream has put into the buffer', async () => {
+    it('asyncUnpack() runs after the current stream has filled the buffer', async () => {
       const device = tested();
       using transformer = HaloDataTransformer.get(device, [spec]);
       using data = device.allocate({ shape: [64, 64] });
@@ -135,7 +135,7 @@ describe('halo/transformer', () => {
       expect([values[0], values[1], values[2], values[3]]).to.deep.equal([0, 5, 5, 0]);
     });
 
-    it('is captured in a graph and replayed, pack and unpack', async () => {
+    it('asyncPack() and asyncUnpack() can be captured in a graph and launched', async () => {
       const device = tested();
       using transformer = HaloDataTransformer.get(device, [spec]);
       using data = device.allocate({ shape: [64, 64] });
@@ -165,7 +165,7 @@ describe('halo/transformer', () => {
       exec.close();
     });
 
-    it('is one launch for up to ten arrays, however many edges', () => {
+    it('asyncPack() and asyncUnpack() make one launch for up to ten arrays', () => {
       const device = tested();
       using data = device.allocate({ shape: [11, 64, 64] });
       for (const [edges, launches] of [
@@ -188,7 +188,7 @@ describe('halo/transformer', () => {
       }
     });
 
-    it('is refused inside a capture while no stream waits for what it was given before', async () => {
+    it('calls throw inside a capture until a stream waits for the earlier work of the transformer', async () => {
       const device = tested();
       using transformer = HaloDataTransformer.get(device, [spec]);
       using data = device.allocate({ shape: [64, 64] });
@@ -210,7 +210,7 @@ describe('halo/transformer', () => {
       captured(() => transformer.asyncPack([{ data }]));
     });
 
-    it('keeps no more streams than a few, whatever their last work is', async () => {
+    it('disposed transformers with pending work add at most 16 open streams', async () => {
       const device = tested();
       using data = device.allocate({ shape: [64, 64] });
       using held = device.createStream();
@@ -233,7 +233,7 @@ describe('halo/transformer', () => {
       await held.synchronize();
     });
 
-    it('cannot be made inside a capture where it is not there yet, and the capture goes on', async () => {
+    it('HaloDataTransformer.get() throws inside a capture, and the capture continues', async () => {
       const device = tested();
       using data = device.allocate({ shape: [64, 64] });
       const { exec } = captureGraph(device, { what: 'capturing', pool: null }, (stream) => {
@@ -247,7 +247,7 @@ describe('halo/transformer', () => {
       exec.close();
     });
 
-    it('leaves no handle behind', async () => {
+    it('disposed transformers leave no handle open', async () => {
       const device = tested();
       HaloDataTransformer.get(device, [spec]).finalize();
       const before = openHandles();

@@ -24,12 +24,12 @@ describe('halo/transformer', () => {
 
   for (const place of places) {
     describe(`on ${place}`, () => {
-      it('equals the source bit for bit in every case it computed', async () => {
+      it('equals NDSL bit for bit in all 60 stored cases', async () => {
         expect(golden.length).to.equal(60);
         for (const each of golden) await checkHaloOn(place, each);
       });
 
-      it('equals a plain walk over the indices: every dtype, mixed shapes, views, more arrays than a launch takes', async () => {
+      it('packs and unpacks like a plain walk over the indices in 150 random cases', async () => {
         for (let round = 0; round < 150; round++) {
           const vector = round % 3 === 0;
           const dtype = vector
@@ -95,7 +95,7 @@ describe('halo/transformer', () => {
         }
       });
 
-      it('turns signs as bits: zeros, infinities and NaNs too', async () => {
+      it('packing a rotated vector flips only sign bits, also of zeros, infinities and NaNs', async () => {
         const special = [0, -0, 1.5, -2.5, Number.POSITIVE_INFINITY, Number.NaN, 1e-45, 5e-324];
         for (const dtype of ['float32', 'float64'] as const) {
           const values = new dtypes[dtype].array(special);
@@ -130,7 +130,7 @@ describe('halo/transformer', () => {
         }
       });
 
-      itLonger('moves large arrays whole (test:all: larger ones)', async () => {
+      itLonger('packs and unpacks large arrays completely (test:all: larger ones)', async () => {
         const layers = setting({ short: 20, all: 130, long: 260 });
         const shape = [layers, 70, 70];
         const specification = new QuantityHaloSpec({
@@ -188,7 +188,7 @@ describe('halo/transformer', () => {
         close(data);
       });
 
-      it('moves nothing where nothing leaves', async () => {
+      it('packs and unpacks nothing for empty slices', async () => {
         const specification = new QuantityHaloSpec({
           nPoints: 0,
           shape: [4, 0],
@@ -221,8 +221,8 @@ describe('halo/transformer', () => {
     });
   }
 
-  describe('on cpu, into memory of the caller', () => {
-    it('packs into shared memory, and refuses another length or dtype', () => {
+  describe('on cpu, with memory of the caller', () => {
+    it('packInto() fills shared memory, and throws for another length, unpackFrom() for another dtype', () => {
       const each = golden[0]!;
       using transformer = goldenTransformer(each, 'cpu') as HaloDataTransformerHost;
       const quantities = repeated(each, decoded(each.before[0]!, each.dtype));
@@ -239,8 +239,8 @@ describe('halo/transformer', () => {
     });
   });
 
-  describe('on cpu, where parts overlap', () => {
-    it('the later one stays, however large they are', () => {
+  describe('on cpu, with overlapping parts', () => {
+    it('the last descriptor wins for parts of 360,000 elements', () => {
       const n = 120_000;
       const specification = new QuantityHaloSpec({
         nPoints: 0,

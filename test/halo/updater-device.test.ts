@@ -37,7 +37,7 @@ describe(`halo/updater on ${TESTED}`, () => {
   const rig = new UpdaterRig(TESTED);
 
   describe('stream order', () => {
-    it('start() is behind the current stream and waits for nothing; progress() sends when the device is through', async () => {
+    it('start() returns before the device packs, and progress() sends when the packing is done', async () => {
       const device = openDevice(TESTED);
       const { parts, updaters } = rig.together(2, 1);
       const [a, b] = updaters as [HaloUpdater, HaloUpdater];
@@ -57,7 +57,7 @@ describe(`halo/updater on ${TESTED}`, () => {
       device.close();
     });
 
-    it('what arrives is behind and before the work of the stream that waits', async () => {
+    it('arrivals are unpacked after earlier and before later work of the waiting stream', async () => {
       const device = openDevice(TESTED);
       const { parts, updaters } = rig.together(1, 1);
       const [a] = updaters as [HaloUpdater];
@@ -90,7 +90,7 @@ describe(`halo/updater on ${TESTED}`, () => {
       device.close();
     });
 
-    it('a capture is refused, and the exchange is none the worse', async () => {
+    it('start() throws inside a capture, and the exchange works afterwards', async () => {
       const device = openDevice(TESTED);
       const { parts, updaters } = rig.together(1, 1);
       const [a] = updaters as [HaloUpdater];
@@ -111,7 +111,7 @@ describe(`halo/updater on ${TESTED}`, () => {
       device.close();
     });
 
-    it('a capture that begins while a rank waits ends the wait, and neither the exchange nor the capture', async () => {
+    it('wait() rejects when a capture begins, and both the exchange and the capture continue', async () => {
       const device = openDevice(TESTED);
       const { parts, updaters } = rig.together(2, 1);
       const [a, b] = updaters as [HaloUpdater, HaloUpdater];
@@ -158,7 +158,7 @@ describe(`halo/updater on ${TESTED}`, () => {
       for (const each of [tensor, stream, other, device]) each.close();
     });
 
-    it('Exchange-1: a half is not given back before it is read, whatever stream that is behind', async () => {
+    it('Exchange-1: a half is released only after it is read, even if the reading stream is held', async () => {
       const device = openDevice(TESTED);
       const { plane, parts, updaters } = rig.together(2, 1);
       // The first exchange of rank 0 is still to be unpacked when its second one begins.
@@ -181,7 +181,7 @@ describe(`halo/updater on ${TESTED}`, () => {
       device.close();
     });
 
-    it('what is packed when its rank closes is sent, and when it has failed not', async () => {
+    it('close() sends a part that is packed, and a failed rank sends nothing', async () => {
       const device = openDevice(TESTED);
       for (const how of ['close', 'fail'] as const) {
         const [{ parts, updaters }, streams] = making(device, 'createStream', () =>
@@ -207,7 +207,7 @@ describe(`halo/updater on ${TESTED}`, () => {
       device.close();
     });
 
-    it('a buffer stays pinned while its sender is there or may come', () => {
+    it('a receive buffer stays registered after close() until its sender has closed too', () => {
       const device = openDevice(TESTED);
       const all = plane(2, 1);
       const open = (rank: number) => {
@@ -238,7 +238,7 @@ describe(`halo/updater on ${TESTED}`, () => {
       device.close();
     });
 
-    it('a device that refuses to pack is the end of the exchange for all', async function () {
+    it('start() throws if the device cannot pack, and the exchange fails for all ranks', async function () {
       if (errorScope(TESTED) !== 'stream') this.skip();
       const device = openDevice(TESTED);
       const { parts, updaters } = rig.together(2, 1);
@@ -262,7 +262,7 @@ describe(`halo/updater on ${TESTED}`, () => {
       device.close();
     });
 
-    it("a device's failure is its rank's, and the neighbors get it as the cause", async function () {
+    it('a device failure throws in its own rank, and fail() passes its code to the neighbors', async function () {
       if (errorScope(TESTED) !== 'stream') this.skip(); // on a GPU a failure is the whole device's
       const device = openDevice(TESTED);
       const { parts, updaters } = rig.together(2, 1);
@@ -290,7 +290,7 @@ describe(`halo/updater on ${TESTED}`, () => {
       device.close();
     });
 
-    it('leaves no handle open, closed in the middle of it too', async () => {
+    it('ranks that close during an exchange leave no event open, and reuse memory and streams', async () => {
       const device = openDevice(TESTED);
       const round = () => {
         const { parts, updaters } = rig.together(2, 1);

@@ -23,7 +23,7 @@ describe('halo/updater: what is exchanged', () => {
     ...more,
   });
 
-  it('on a cube every halo holds what lies over the edge in space', async () => {
+  it('an exchange on a cube fills every halo with the values beyond the edge', async () => {
     const [n, points] = [4, 2];
     const shared = shareHaloExchange({ topology: cubedSphereTopology(), x: [field()] });
     /** a number for a point on the cube's surface, in half cells from its middle */
@@ -60,7 +60,7 @@ describe('halo/updater: what is exchanged', () => {
     for (const each of updaters) each.close();
   });
 
-  it('lists may change once start() has them', async () => {
+  it('start() ignores later changes to the lists that it was given', async () => {
     const shared = shareHaloExchange({
       topology: periodicTopology({ layout: [1, 1] }),
       x: [field()],
@@ -77,7 +77,7 @@ describe('halo/updater: what is exchanged', () => {
     expect([u, v].map((data) => data.every((value) => value === 1))).to.deep.equal([true, true]);
   });
 
-  it("a vector's components turn with the axes: two turned neighbors get each other's", async () => {
+  it('the components of a vector are swapped between neighbors a quarter turn apart', async () => {
     // Two ranks that meet over E and N, a quarter turn apart: what is u there is v here.
     const topology = {
       ranks: 2,
@@ -108,7 +108,7 @@ describe('halo/updater: what is exchanged', () => {
     for (const each of updaters) each.close();
   });
 
-  it('is refused where it does not fit, naming ranks and edges', () => {
+  it('shareHaloExchange() throws for inconsistent topologies and specifications, with ranks and edges', () => {
     const topology = periodicTopology({ layout: [2, 1] });
     const says = (options: object) =>
       refusal(() => shareHaloExchange({ topology, x: [field()], ...options })).message;
@@ -158,7 +158,7 @@ describe('halo/updater: what is exchanged', () => {
     expect(says({ topology: undefined })).to.include('topology is { ranks, neighbors }');
   });
 
-  it('of a line of cells goes round a ring', async () => {
+  it('a one-dimensional exchange works on a ring of three ranks', async () => {
     const n = 3;
     const line = {
       nPoints: 2,
@@ -187,7 +187,7 @@ describe('halo/updater: what is exchanged', () => {
     }
   });
 
-  it('goes through postMessage, specifications that are objects too', () => {
+  it('HaloUpdater accepts a structured clone of the shared exchange', () => {
     const topology = periodicTopology({ layout: [1, 1] });
     const shared = structuredClone(shareHaloExchange({ topology, x: [field()] }));
     const updater = new HaloUpdater(shared, 0);
@@ -196,7 +196,7 @@ describe('halo/updater: what is exchanged', () => {
     updater.close();
   });
 
-  it('exchange numbers may pass what a word can hold', () => {
+  it('exchange numbers can exceed 32 bits', () => {
     const words = new ExchangeControlBlock(
       allocateShared('words', exchangeControlBytes(1, 1), 64),
       1,

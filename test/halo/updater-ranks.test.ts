@@ -14,13 +14,13 @@ onBoth((rig) => {
       [1, 2],
       [3, 2],
     ] as const) {
-      it(`${columns}×${rows} of them, each its own neighbor where the plane is narrow`, async () => {
+      it(`${columns}×${rows} ranks make ten exchanges, in which a rank can be its own neighbor`, async () => {
         const { parts, updaters } = rig.together(columns, rows);
         for (let n = 1; n <= 10; n++) await exchange(parts, updaters, n);
       });
     }
 
-    it('what was sent may be overwritten at once, in the arrays and by the next exchange', async () => {
+    it('arrays can be overwritten after start(), and the next exchange overwrites nothing unread', async () => {
       const { parts, updaters } = rig.together(2, 1);
       const [a, b] = updaters as [HaloUpdater, HaloUpdater];
       a.start(parts[0]!.fill(1).quantities);
@@ -41,14 +41,14 @@ onBoth((rig) => {
       expect([a.exchange, b.exchange]).to.deep.equal([2, 2]);
     });
 
-    it('update() is both', async () => {
+    it('update() starts an exchange and waits for it', async () => {
       const { parts, updaters } = rig.together(2, 1);
       const done = updaters.map((each, rank) => each.update(parts[rank]!.fill(1).quantities));
       expect(await Promise.all(done)).to.deep.equal([true, true]);
       expect(await parts[0]!.wrong(1)).to.equal(null);
     });
 
-    it('what a rank sent before it closed is received', async () => {
+    it('wait() receives the part that a rank sent before it closed', async () => {
       const { parts, updaters } = rig.together(2, 1);
       const [a, b] = updaters as [HaloUpdater, HaloUpdater];
       for (const [rank, each] of updaters.entries()) each.start(parts[rank]!.fill(1).quantities);
@@ -63,7 +63,7 @@ onBoth((rig) => {
       );
     });
 
-    it('a time-out is an answer, and the exchange goes on', async () => {
+    it('wait() returns false at its time-out, and the exchange continues', async () => {
       const { parts, updaters } = rig.together(2, 1);
       const [a, b] = updaters as [HaloUpdater, HaloUpdater];
       a.start(parts[0]!.fill(1).quantities);
@@ -77,7 +77,7 @@ onBoth((rig) => {
       expect(await parts[0]!.wrong(1)).to.equal(null);
     });
 
-    it('a signal ends the wait, not the exchange', async () => {
+    it('wait() rejects when its signal is aborted, and the exchange continues', async () => {
       const { parts, updaters } = rig.together(2, 1);
       const [a, b] = updaters as [HaloUpdater, HaloUpdater];
       a.start(parts[0]!.fill(1).quantities);
@@ -92,7 +92,7 @@ onBoth((rig) => {
       expect([await a.wait(), await b.wait()]).to.deep.equal([true, true]);
     });
 
-    it('a wait takes its listener with it, however it ends', async () => {
+    it('wait() removes its abort listener, however the wait ends', async () => {
       const ends: Record<
         string,
         (a: HaloUpdater, b: HaloUpdater, of: Part, control: AbortController) => void
@@ -123,7 +123,7 @@ onBoth((rig) => {
       }
     });
 
-    it('the main thread answers what needs no waiting and refuses to block', async () => {
+    it('waitSync() returns without waiting in the main thread, or throws if it would block', async () => {
       const { parts, updaters } = rig.together(2, 1);
       const [a, b] = updaters as [HaloUpdater, HaloUpdater];
       a.start(parts[0]!.fill(1).quantities);

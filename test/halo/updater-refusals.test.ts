@@ -9,7 +9,7 @@ import { exchange, onBoth } from './updater-rig.ts';
 
 onBoth((rig) => {
   describe('failing', () => {
-    it('whoever leaves rings all, and an abort its own', async () => {
+    it('close() and fail() ring the bells of all ranks, and an abort rings only its own bell', async () => {
       const { parts, updaters, plane: all } = rig.together(4, 1);
       const counts = () => updaters.map((_, rank) => wordsOf(all.shared).bell(rank).read());
       const rungBy = (call: () => void) => {
@@ -30,7 +30,7 @@ onBoth((rig) => {
       ]);
     });
 
-    it('what was sent before a failure is received; what was not is missed', async () => {
+    it('wait() receives parts sent before a failure, and later calls throw the failure', async () => {
       const { parts, updaters } = rig.together(2, 1);
       const [a, b] = updaters as [HaloUpdater, HaloUpdater];
       for (const [rank, each] of updaters.entries()) each.start(parts[rank]!.fill(1).quantities);
@@ -44,7 +44,7 @@ onBoth((rig) => {
       );
     });
 
-    it('the first failure wins; after it everything throws it, and closing is fine', async () => {
+    it('every rank throws the first of two failures, and close() is idempotent afterwards', async () => {
       const { parts, updaters } = rig.together(3, 1);
       const [a, b, c] = updaters as [HaloUpdater, HaloUpdater, HaloUpdater];
       a.start(parts[0]!.fill(1).quantities);
@@ -65,7 +65,7 @@ onBoth((rig) => {
       }
     });
 
-    it('from outside, for a rank that never came', async () => {
+    it('failHaloExchange() rejects the wait for a rank that never started', async () => {
       const all = plane(2, 1);
       const [mine, here] = [rig.part(all, 0), rig.updater(all, 0)];
       here.start(mine.fill(1).quantities);
@@ -76,7 +76,7 @@ onBoth((rig) => {
       );
     });
 
-    it('a failure that cannot be written as it is still arrives', async () => {
+    it('a failure that is too long and not serializable still reaches other ranks', async () => {
       const { parts, updaters } = rig.together(2, 1);
       const error: Error & { self?: unknown } = new Error('x'.repeat(10_000), {
         cause: { big: 1n },
@@ -87,7 +87,7 @@ onBoth((rig) => {
       );
     });
 
-    it('closing releases the own waiter', async () => {
+    it('close() rejects a pending wait of the same rank', async () => {
       const { parts, updaters } = rig.together(2, 1);
       updaters[0]!.start(parts[0]!.fill(1).quantities);
       const waiting = rejection(updaters[0]!.wait());
@@ -100,7 +100,7 @@ onBoth((rig) => {
   });
 
   describe('refusals', () => {
-    it('wrong moments', async () => {
+    it('start(), wait() and the constructor throw or reject when called at the wrong time', async () => {
       const { parts, updaters, plane: all } = rig.together(2, 1);
       const [a, b] = updaters as [HaloUpdater, HaloUpdater];
       const code = (call: () => unknown) => refusal(call).code;
@@ -130,7 +130,7 @@ onBoth((rig) => {
       b[Symbol.dispose]();
     });
 
-    it('other quantities, and nothing has happened', async () => {
+    it('start() throws for mismatched quantities, and the exchange is unchanged', async () => {
       const { parts, updaters } = rig.together(2, 1);
       const good = parts[0]!.fill(1).quantities;
       for (const bad of [
@@ -148,7 +148,7 @@ onBoth((rig) => {
       await exchange(parts, updaters, 2);
     });
 
-    it('options', async () => {
+    it('the waits and the constructor throw or reject for invalid options', async () => {
       const all = plane(1, 1);
       const one = rig.updater(all, 0);
       one.start(rig.part(all, 0).fill(1).quantities);

@@ -22,7 +22,7 @@ describe('halo/updater: one step at a time', () => {
       plane,
     }).result();
 
-  it('Exchange-4: whatever happens behind a look has rung by the time of the park', async () => {
+  it('Exchange-4: a change after a reading of the state has rung the bell before the park', async () => {
     for (const what of ['holds', 'failed'] as const)
       expect(await parksBehind(what, 'parkAsync'), what).to.deep.equal([true]);
     for (const step of ['rungHolds', 'rungFailed'] as const)
@@ -33,7 +33,7 @@ describe('halo/updater: one step at a time', () => {
     ['closes', (first: HaloUpdater) => first.close()],
     ['fails', (first: HaloUpdater) => first.fail(new Error('no'))],
   ] as const) {
-    it(`Exchange-5: one that sends and ${what} between a look and the next has been heard`, async () => {
+    it(`Exchange-5: a wait receives the part of a rank that sends and ${what} between two readings`, async () => {
       for (const sync of [false, true])
         await behind(
           'holds',
@@ -54,7 +54,7 @@ describe('halo/updater: one step at a time', () => {
     });
   }
 
-  it('Exchange-6: one that failed is not missed before somebody has said why, or died over it', async () => {
+  it('Exchange-6: a wait for a failed rank rejects with the written reason, or later without one', async () => {
     for (const explained of [true, false]) {
       const all = plane(2, 1);
       using rank = new HaloUpdater(all.shared, 0);
@@ -82,7 +82,7 @@ describe('halo/updater: one step at a time', () => {
     }
   });
 
-  it('Exchange-6: a rank that failed throws, also when nobody can say why', async () => {
+  it('Exchange-6: every call of a failed rank throws or rejects, even if its reason is lost', async () => {
     const all = plane(2, 1);
     using rank = new HaloUpdater(all.shared, 0);
     const { quantities } = new Part(all, 0).fill(1);
@@ -101,7 +101,7 @@ describe('halo/updater: one step at a time', () => {
       ]);
   });
 
-  it('whatever a rank fails with, its neighbors are told', async () => {
+  it('fail() with an unusual value rejects the waits of neighbors, with an Error as cause', async () => {
     for (const [what, thrown] of Object.entries(oddErrors)) {
       const all = plane(2, 1);
       using a = new HaloUpdater(all.shared, 0);
@@ -114,7 +114,7 @@ describe('halo/updater: one step at a time', () => {
     }
   });
 
-  it('a thread that is being ended fails nobody', async () => {
+  it('a call that throws ThreadEnding does not fail the exchange', async () => {
     const all = plane(2, 1);
     const parts = [0, 1].map((rank) => new Part(all, rank).fill(1));
     using a = new HaloUpdater(all.shared, 0);
@@ -138,7 +138,7 @@ describe('halo/updater: one step at a time', () => {
     expect(parts[0]!.wrongHere(1)).to.equal(null);
   });
 
-  it('a rank is taken and watched at once: by whoever took it, and by nobody else', async () => {
+  it('a second claim of a rank fails, and a claimed rank is lost when its thread ends', async () => {
     const all = plane(2, 1);
     const words = wordsOf(all.shared);
     using rank = new HaloUpdater(all.shared, 0);
@@ -150,7 +150,7 @@ describe('halo/updater: one step at a time', () => {
     expect(rank.exchange).to.equal(0);
   });
 
-  it('a rank of the same thread that has not started is not waited for without a limit', async () => {
+  it('waitSync() throws without a time-out if a rank of the same thread has not started', async () => {
     expect(await inThread('notStarted')).to.deep.equal([
       false,
       'ERR_HOTSLOT_STATE_EMPTY',
@@ -162,7 +162,7 @@ describe('halo/updater: one step at a time', () => {
     ]);
   });
 
-  it('a process waits as long as there is something to wait for, and no longer', () => {
+  it('a process stays alive while a wait is pending, and exits afterwards', () => {
     const script = fileURLToPath(new URL('./updater-process.js', import.meta.url));
     const said = execFileSync(process.execPath, [script], { encoding: 'utf8', timeout: 60_000 });
     expect(said).to.equal('false\ntrue true\n');

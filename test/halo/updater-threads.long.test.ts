@@ -51,7 +51,7 @@ onBoth((rig) => {
       );
     }
 
-    itAll('the main thread is a rank, too', async () => {
+    itAll('the main thread exchanges as a rank with another thread', async () => {
       const all = plane(2, 1);
       const [mine, here] = [rig.part(all, 0), rig.updater(all, 0)];
       const there = rig.thread(all, 1, { exchanges: 50 });
@@ -64,14 +64,17 @@ onBoth((rig) => {
       expect(await there.result()).to.equal(null);
     });
 
-    itAll('one that closes at once is not missed by who is a little late', async () => {
-      const shortLived = Array.from({ length: rig.onDevice ? 20 : 500 }, () => plane(2, 1));
-      const last = plane(2, 1);
-      const threads = [0, 1].map((rank) => rig.thread(last, rank, { shortLived, exchanges: 1 }));
-      for (const each of threads) expect(await each.result()).to.equal(null);
-    });
+    itAll(
+      'a rank receives the part of a neighbor that closes right after its exchange',
+      async () => {
+        const shortLived = Array.from({ length: rig.onDevice ? 20 : 500 }, () => plane(2, 1));
+        const last = plane(2, 1);
+        const threads = [0, 1].map((rank) => rig.thread(last, rank, { shortLived, exchanges: 1 }));
+        for (const each of threads) expect(await each.result()).to.equal(null);
+      },
+    );
 
-    it('one that fails fails all, also those far away, with its own code and cause', async () => {
+    it('the failure of one rank is thrown by all ranks, with its code and cause', async () => {
       const all = plane(5, 1);
       const others = [0, 2, 3, 4].map((rank) =>
         rig.thread(all, rank, { exchanges: 3, ending: 'goOn' }),
@@ -88,27 +91,30 @@ onBoth((rig) => {
       }
     });
 
-    itAll('one that closes early is missed by name, and not before', async () => {
-      const all = plane(3, 1);
-      const [mine, here] = [rig.part(all, 2), rig.updater(all, 2)];
-      const other = rig.thread(all, 0, { exchanges: 2, ending: 'goOn' });
-      const closing = rig.thread(all, 1, { exchanges: 2, ending: 'close' });
-      for (let n = 1; n <= 2; n++) {
-        expect(await here.update(mine.fill(n).quantities)).to.equal(true);
-        expect(await mine.wrong(n)).to.equal(null);
-      }
-      const error = await rejection(here.update(mine.fill(3).quantities));
-      for (const { code, message } of [error, await rejection(other.result())]) {
-        expect(code).to.equal('ERR_HOTSLOT_STATE_CLOSED');
-        expect(message).to.match(
-          /rank 1 closed before it sent what exchange 3 of rank [02] waits for over edge [NS]?[EW]: close/,
+    itAll(
+      'a rank that closes early is named by the first wait for a part that it did not send',
+      async () => {
+        const all = plane(3, 1);
+        const [mine, here] = [rig.part(all, 2), rig.updater(all, 2)];
+        const other = rig.thread(all, 0, { exchanges: 2, ending: 'goOn' });
+        const closing = rig.thread(all, 1, { exchanges: 2, ending: 'close' });
+        for (let n = 1; n <= 2; n++) {
+          expect(await here.update(mine.fill(n).quantities)).to.equal(true);
+          expect(await mine.wrong(n)).to.equal(null);
+        }
+        const error = await rejection(here.update(mine.fill(3).quantities));
+        for (const { code, message } of [error, await rejection(other.result())]) {
+          expect(code).to.equal('ERR_HOTSLOT_STATE_CLOSED');
+          expect(message).to.match(
+            /rank 1 closed before it sent what exchange 3 of rank [02] waits for over edge [NS]?[EW]: close/,
+          );
+        }
+        expect(await closing.result()).to.equal(null);
+        expect(refusal(() => here.start(mine.quantities)).message).to.match(
+          /failed in exchange 3: rank 1 closed/,
         );
-      }
-      expect(await closing.result()).to.equal(null);
-      expect(refusal(() => here.start(mine.quantities)).message).to.match(
-        /failed in exchange 3: rank 1 closed/,
-      );
-    });
+      },
+    );
 
     for (const ending of ['sleep', 'spin', 'throw'] as const) {
       const doing = {
@@ -117,7 +123,7 @@ onBoth((rig) => {
         throw: 'throws and ends',
       }[ending];
       (ending === 'sleep' ? it : itAll)(
-        `one that ${doing} is lost, and everybody is told`,
+        `every rank throws ERR_HOTSLOT_THREAD_LOST when the thread of a rank ${doing}`,
         async () => {
           const all = plane(5, 1);
           const [mine, here] = [rig.part(all, 0), rig.updater(all, 0)];
@@ -149,7 +155,7 @@ onBoth((rig) => {
       );
     }
 
-    it('one that is terminated while it waits is missed only for what it had not sent', async () => {
+    it('a wait rejects only for parts that a rank had not sent before it was terminated', async () => {
       const all = plane(2, 1);
       const [mine, here] = [rig.part(all, 0), rig.updater(all, 0)];
       const lost = rig.thread(all, 1, { exchanges: 1, ending: 'wait' });
@@ -167,7 +173,7 @@ onBoth((rig) => {
 
     for (const sleeper of ['this thread', 'a thread']) {
       (sleeper === 'this thread' ? it : itAll)(
-        `one that is lost while ${sleeper} sleeps is missed: nobody rings then`,
+        `a wait rejects when a rank is lost while ${sleeper} sleeps, although no bell rings`,
         async () => {
           const all = plane(2, 1);
           const lost = rig.thread(all, 1, { exchanges: 1, ending: 'sleep' });

@@ -55,7 +55,7 @@ const kinds: Record<string, ['sac', Partial<SacOptions>] | ['td3', Partial<Td3Op
   ],
 };
 
-describe('learner/actor-critic', () => {
+describe('SacLearner and Td3Learner', () => {
   let device: Device;
   let stream: Stream;
   const open: { close(): void }[] = [];
@@ -111,7 +111,7 @@ describe('learner/actor-critic', () => {
     );
 
   for (const name of Object.keys(kinds)) {
-    it(`${name}: captured and replayed gives the bits of what is issued, whatever is asked besides`, async () => {
+    it(`${name}: launching a captured update equals eager updates to the bit, with or without record`, async () => {
       const [eager, captured] = [make(name), make(name)];
       await captured.ready;
       const batch = batchFor(name);
@@ -140,7 +140,7 @@ describe('learner/actor-critic', () => {
       expect([loss! > 0, norm! > 0]).to.deep.equal([true, true]);
     });
 
-    it(`${name}: goes on from a state to the bit`, async () => {
+    it(`${name}: loadState() continues training to the bit`, async () => {
       const [whole, part] = [make(name), make(name, 99)];
       const batch = batchFor(name, BATCH);
       const out = floats([whole.scalars.length]);
@@ -155,7 +155,7 @@ describe('learner/actor-critic', () => {
     });
   }
 
-  it('gamma · (1 − terminated) as discounts gives the bits of dones and truncated', async () => {
+  it('discounts of gamma · (1 − terminated) equal dones and truncated to the bit', async () => {
     const [by, beside] = [make('SAC'), make('SAC')];
     const { dones, truncated, ...batch } = batchFor('SAC', BATCH) as ActorCriticBatch &
       Record<'dones' | 'truncated', Tensor<'float32'>>;
@@ -166,7 +166,7 @@ describe('learner/actor-critic', () => {
     expect(bytes(await beside.state())).to.deep.equal(bytes(await by.state()));
   });
 
-  it('terminated alone gives the bits of dones and truncated', async () => {
+  it('terminated alone equals dones and truncated to the bit', async () => {
     for (const name of ['SAC', 'TD3'] as const) {
       const [by, alone] = [make(name), make(name)];
       const { dones, truncated, ...batch } = batchFor(name, BATCH) as ActorCriticBatch &
@@ -179,7 +179,7 @@ describe('learner/actor-critic', () => {
     }
   });
 
-  it('a learning rate that is set counts for replays of what was captured before', async () => {
+  it('setLearningRate() applies to later launches of an update captured before', async () => {
     const learner = make('TD3');
     await learner.ready;
     const batch = batchFor('TD3');
@@ -202,7 +202,7 @@ describe('learner/actor-critic', () => {
     );
   });
 
-  it('policies do what the actor does, from what is published', async () => {
+  it('policies with published weights act as the actor does, within the action bounds', async () => {
     for (const name of Object.keys(kinds)) {
       const learner = make(name);
       const out = floats([learner.scalars.length]);
@@ -251,7 +251,7 @@ describe('learner/actor-critic', () => {
     }
   });
 
-  it('a captured update holds whole cycles', async () => {
+  it('update() throws in a capture when the minibatches are not a multiple of actorEvery', async () => {
     const learner = make('SAC');
     await learner.ready;
     const out = floats([learner.scalars.length]);
@@ -264,7 +264,7 @@ describe('learner/actor-critic', () => {
       '3 minibatches are not a multiple of 2 (actorEvery, targetEvery)',
     );
   });
-  it('refuses what does not fit, and closes what was half made', async () => {
+  it('throws with the value for invalid options, batches and states, and keeps its state', async () => {
     const sac = (options: object) => () =>
       new SacLearner(device, { ...shape, ...options } as SacOptions);
     const td3 = (options: object) => () =>

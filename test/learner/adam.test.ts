@@ -8,7 +8,7 @@ import { Adam } from '../../src/learn/adam.ts';
 import { TESTED } from '../rig/tested-device.ts';
 import { expectClose, ReferenceAdam, randomRows, rounded } from './reference.ts';
 
-describe('learner/adam', () => {
+describe('Adam', () => {
   let device: Device;
   before(() => {
     device = openDevice(TESTED);
@@ -19,7 +19,7 @@ describe('learner/adam', () => {
   const normOf = (g: readonly number[]) => Math.sqrt(g.reduce((s, v) => s + v * v, 0));
 
   for (const maxGradNorm of [undefined, 20, 1000]) {
-    it(`ten steps agree with the reference, clipping at ${maxGradNorm ?? 'nothing'}`, async () => {
+    it(`step() agrees with a float64 reference when maxGradNorm is ${maxGradNorm ?? 'omitted'}`, async () => {
       using parameters = device.allocate({ shape: [n] }).write(Float32Array.from(start));
       using gradient = device.allocate({ shape: [n] });
       const limit = maxGradNorm === undefined ? {} : { maxGradNorm };
@@ -46,7 +46,7 @@ describe('learner/adam', () => {
     });
   }
 
-  it('the step count lives on the device: replaying one captured step counts on', async () => {
+  it('step() counts on the device, so that each launch of a captured step adds one', async () => {
     using parameters = device.allocate({ shape: [n] }).write(Float32Array.from(start));
     using gradient = device
       .allocate({ shape: [n] })
@@ -62,7 +62,7 @@ describe('learner/adam', () => {
     expect([...(await adam.steps.toArray(stream))]).to.deep.equal([5]);
   });
 
-  it('rates outside their range are refused with the value', () => {
+  it('throws a RangeError for options out of range and for a gradient of another size', () => {
     using parameters = device.allocate({ shape: [4] });
     using other = device.allocate({ shape: [5] });
     const make = (options: object) => () => new Adam(device, parameters, options);

@@ -164,26 +164,26 @@ def found(given):
 print(json.dumps([found(given) for given in json.load(sys.stdin)]))
 `;
 
-describe('learner/behaviour-cloning', () => {
+describe('Td3Learner with behaviorCloning', () => {
   const cases: [string, Partial<Td3Options>, number][] = [
-    ['alpha is 2.5 unless said', { behaviorCloning: {} }, 2.5],
-    ['another alpha', { behaviorCloning: { alpha: 0.4 } }, 0.4],
-    ['cloning alone', { behaviorCloning: { alpha: 0 } }, 0],
+    ['the default alpha of 2.5', { behaviorCloning: {} }, 2.5],
+    ['alpha 0.4', { behaviorCloning: { alpha: 0.4 } }, 0.4],
+    ['alpha 0', { behaviorCloning: { alpha: 0 } }, 0],
   ];
   for (const [name, options, alpha] of cases)
-    it(`the actor's loss and gradient: ${name}`, async () => {
+    it(`has the actor loss and gradient of a float64 reference with ${name}`, async () => {
       const found = await stepped(options, alpha);
       const wanted = reference(found);
       expectClose([found.loss], [wanted.loss], 2e-6, 'loss');
       expectClose(found.gradient, wanted.gradient, 2e-6, 'gradient');
     });
 
-  it('without it the actor goes by the value alone', async () => {
+  it('has no cloning term when behaviorCloning is omitted', async () => {
     const found = await stepped({}, 1);
     expect(Math.abs(found.loss - reference(found).loss)).to.be.greaterThan(0.01);
   });
 
-  itAll('torch finds the same', async function () {
+  itAll('has the actor loss and gradient that torch computes', async function () {
     if (spawnSync(PYTHON, ['-c', 'import torch']).status !== 0) {
       console.log(`      left out: ${PYTHON} has no torch (apt-get install python3-torch)`);
       this.skip();

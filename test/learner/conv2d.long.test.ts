@@ -28,45 +28,48 @@ const nets: Layered[] = [
   [linear(3, 18), conv2d([2, 3, 3], 4, { kernel: [1, 3], padding: 0 })],
 ];
 
-describe('learner/conv2d', () => {
+describe('conv2d()', () => {
   const rig = networkRig();
 
   for (const layers of nets)
-    it(`${layers.map(({ name }) => name).join(' ')}: outputs and gradients of float64`, () =>
+    it(`${layers.map(({ name }) => name).join(' ')}: outputs and gradients agree with float64`, () =>
       expectGradients(rig, layers, 3));
 
-  itLonger(`equals loops at any size, stride and padding, in batches and on the host`, async () => {
-    const random = new Random(7);
-    for (let round = 0; round < setting({ short: 12, all: 30, long: 60 }); round++) {
-      const [kernelHeight, kernelWidth] = [1 + random.below(4), 1 + random.below(4)];
-      const padding = random.below(Math.min(kernelHeight, kernelWidth));
-      const image = [
-        1 + random.below(4),
-        kernelHeight + random.below(9),
-        kernelWidth + random.below(9),
-      ] as const;
-      const filters = 1 + random.below(20);
-      const layer = conv2d(image, filters, {
-        kernel: [kernelHeight, kernelWidth],
-        stride: 1 + random.below(3),
-        padding,
-      });
-      const { net, weights, x, pass } = setUp(rig, [layer, relu()], 1 + random.below(9), round);
-      const wanted = outputOf(net, weights, x).flat();
-      expectClose(await pass().toArray(rig.stream), wanted, 2e-6, layer.name);
-      expectClose(
-        new MlpPolicy(net, weights).values(Float32Array.from(x.flat()), x.length),
-        wanted,
-        2e-6,
-        layer.name,
-      );
-      expect(layer.outputs(layer.inputs as number)).to.equal(
-        layer.shape[0] * layer.shape[1] * layer.shape[2],
-      );
-    }
-  });
+  itLonger(
+    `equals plain loops at random sizes, strides and paddings, on the device and in MlpPolicy`,
+    async () => {
+      const random = new Random(7);
+      for (let round = 0; round < setting({ short: 12, all: 30, long: 60 }); round++) {
+        const [kernelHeight, kernelWidth] = [1 + random.below(4), 1 + random.below(4)];
+        const padding = random.below(Math.min(kernelHeight, kernelWidth));
+        const image = [
+          1 + random.below(4),
+          kernelHeight + random.below(9),
+          kernelWidth + random.below(9),
+        ] as const;
+        const filters = 1 + random.below(20);
+        const layer = conv2d(image, filters, {
+          kernel: [kernelHeight, kernelWidth],
+          stride: 1 + random.below(3),
+          padding,
+        });
+        const { net, weights, x, pass } = setUp(rig, [layer, relu()], 1 + random.below(9), round);
+        const wanted = outputOf(net, weights, x).flat();
+        expectClose(await pass().toArray(rig.stream), wanted, 2e-6, layer.name);
+        expectClose(
+          new MlpPolicy(net, weights).values(Float32Array.from(x.flat()), x.length),
+          wanted,
+          2e-6,
+          layer.name,
+        );
+        expect(layer.outputs(layer.inputs as number)).to.equal(
+          layer.shape[0] * layer.shape[1] * layer.shape[2],
+        );
+      }
+    },
+  );
 
-  it('has the names, layouts and first values of torch', () => {
+  it('has the parameter names, layouts and initial bounds of torch', () => {
     const net = new Network([...nets[1]!]);
     expect(net.parameters.map(({ name, shape }) => `${name} ${shape.join('×')}`)).to.deep.equal([
       '0.weight 3×2×3×3',
@@ -80,7 +83,7 @@ describe('learner/conv2d', () => {
     expect(Math.max(...values.subarray(0, 57).map(Math.abs))).to.be.within(0.2, 1 / Math.sqrt(18));
   });
 
-  it('captured and replayed gives the bits of what is issued', async () => {
+  it('launching a captured pass equals an eager pass to the bit', async () => {
     const { pass, gradient } = setUp(rig, nets[1]!, 5);
     pass();
     const issued = await gradient.toArray(rig.stream);
@@ -93,7 +96,7 @@ describe('learner/conv2d', () => {
     expect(await gradient.toArray(rig.stream)).to.deep.equal(issued);
   });
 
-  it('is what a DqnLearner sees with', async () => {
+  it('trains in DqnLearner as body or convolutions, and DqnLearner throws for other combinations', async () => {
     const body = [
       conv2d([1, 4, 4], 8, { kernel: 2, stride: 2 }),
       relu(),
@@ -187,7 +190,7 @@ describe('learner/conv2d', () => {
       expect(refusal(() => new DqnLearner(rig.device, wrong as never)).message).to.include(words);
   });
 
-  it('refuses sizes that do not fit, with the values', () => {
+  it('throws with the values when sizes do not fit', () => {
     const made = (...args: unknown[]) =>
       refusal(() => conv2d(...(args as Parameters<typeof conv2d>))).message;
     expect(made([1, 4], 1, { kernel: 1 })).to.include(

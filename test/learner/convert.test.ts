@@ -92,7 +92,7 @@ const bits = (values: Float32Array) => [
   ...new Uint32Array(values.buffer, values.byteOffset, values.length),
 ];
 
-describe('learner/convert', () => {
+describe('convert()', () => {
   let device: Device;
   let stream: Stream;
   before(() => {
@@ -115,7 +115,7 @@ describe('learner/convert', () => {
   for (const dtype of Object.keys(cases) as DType[]) {
     const [values, floats] = cases[dtype];
 
-    it(`${dtype}: each element is the nearest float, to the bit, and scaled in two roundings`, async () => {
+    it(`${dtype}: converts each element to the nearest float, and rounds after scale and after shift`, async () => {
       expect(bits(await converted(values, dtype))).to.deep.equal(bits(floats));
       const got = await converted(values, dtype, { scale: 1 / 255, shift: -0.5 });
       const factor = Math.fround(1 / 255);
@@ -127,7 +127,7 @@ describe('learner/convert', () => {
     });
   }
 
-  it('takes rows as they lie, and any shapes of dense ones', async () => {
+  it('accepts strided rows, and reshapes contiguous tensors', async () => {
     for (const dtype of Object.keys(dtypes) as DType[]) {
       const values = arrayOf(dtype, 60);
       for (let i = 0; i < 60; i++)
@@ -159,7 +159,7 @@ describe('learner/convert', () => {
     }
   });
 
-  it('is captured, and replayed reads what is there then', async () => {
+  it('reads the current elements when it is captured and launched', async () => {
     using from = device.allocate({ shape: [6], dtype: 'uint8' });
     using to = device.allocate({ shape: [6] });
     stream.beginCapture();
@@ -178,7 +178,7 @@ describe('learner/convert', () => {
     expect([...(await x.toArray(stream))]).to.deep.equal([3, 5, 7]);
   });
 
-  it('refuses what does not fit, with the values', () => {
+  it('throws with the values for tensors and options that do not fit', () => {
     using floats = device.allocate({ shape: [4, 6] });
     using bytes = device.allocate({ shape: [4, 6], dtype: 'uint8' });
     const text = (to: Tensor, from: Tensor, options?: object) =>
@@ -205,7 +205,7 @@ describe('learner/convert', () => {
     expect(text(floats, bytes)).to.include('closed');
   });
 
-  it('a dtype that is not the tensor’s is refused at the launch, and memory between its elements', () => {
+  it('its kernel throws at launch when dtype, stride or alignment does not match the tensor', () => {
     using floats = device.allocate({ shape: [4] });
     using halves = device.allocate({ shape: [4], dtype: 'float16' });
     const launch = (from: Tensor, dtype: number) => () =>

@@ -42,7 +42,7 @@ const parts = (row: readonly number[]) =>
     row.slice((a * row.length) / ACTIONS, ((a + 1) * row.length) / ACTIONS),
   );
 
-describe('learner/dqn: heads', () => {
+describe('DqnLearner: heads', () => {
   let device: Device;
   let stream: Stream;
   before(() => {
@@ -89,7 +89,7 @@ describe('learner/dqn: heads', () => {
   }
 
   for (const [name, variant] of Object.entries(heads)) {
-    it(`${name}: loss, gradient and priorities are those of float64`, async () => {
+    it(`${name}: loss, gradient and priorities agree with float64`, async () => {
       const options = { ...small, ...variant };
       using learner = new DqnLearner(device, options);
       const { packed, tensors } = columns(device, stream, batch);
@@ -121,7 +121,7 @@ describe('learner/dqn: heads', () => {
       expect(memory.closed).to.equal(false);
     });
 
-    it(`${name}: captured and replayed gives the bits of what is issued, and the policy its greedy actions`, async () => {
+    it(`${name}: launching a captured update equals eager updates to the bit, and policy() acts greedily`, async () => {
       using eager = new DqnLearner(device, { ...small, ...variant });
       using captured = new DqnLearner(device, { ...small, ...variant });
       const { packed, tensors } = columns(device, stream, batch);
@@ -151,7 +151,7 @@ describe('learner/dqn: heads', () => {
     });
   }
 
-  it('an action that is none has a loss that is no number, and no gradient beside it', async () => {
+  it('an action out of range has a NaN priority and leaves the parameters finite', async () => {
     using learner = new DqnLearner(device, { ...small, head });
     const { packed, tensors } = columns(device, stream, {
       ...batch,

@@ -19,7 +19,7 @@ import { expectClose, ReferenceAdam } from './reference.ts';
 
 const rows = 48;
 
-describe('learner/dqn: row by row', () => {
+describe('DqnLearner: per-row discounts, weights and priorities', () => {
   let device: Device;
   let stream: Stream;
   before(() => {
@@ -86,7 +86,7 @@ describe('learner/dqn: row by row', () => {
     ['the squared error', { huberDelta: 0 }],
     ['plain DQN with clipped gradients', { double: false, maxGradNorm: 0.05, huberDelta: 0.2 }],
   ] as const) {
-    it(`discounts, weights and priorities agree with the reference: ${name}`, async () => {
+    it(`update() with discounts, weights and priorities agrees with the reference: ${name}`, async () => {
       const options: DqnOptions = { ...ungiven, tau: 0.3, batchSize: rows, ...variant };
       const batch = randomBatch(9, rows, options.obsDim, options.actions);
       batch.discounts = batch.rewards.map((_, i) => discountOf(i));
@@ -132,7 +132,7 @@ describe('learner/dqn: row by row', () => {
   }
 
   for (const variant of [{}, { huberDelta: 0 }, { maxGradNorm: 0.05 }]) {
-    it(`weights of one change no bits, nor does asking for priorities: ${JSON.stringify(variant)}`, async () => {
+    it(`update() gives the same bits with weights of 1 or a priorities output: ${JSON.stringify(variant)}`, async () => {
       const { table, parts } = wide(new Array(rows).fill(1), new Array(rows).fill(0));
       const [weights, priorities] = parts as [Tensor<'float32'>, Tensor<'float32'>];
       const [plain, ...others] = await statesOf(
@@ -150,7 +150,7 @@ describe('learner/dqn: row by row', () => {
     });
   }
 
-  it('discounts of gamma · (1 − terminated) are dones and truncated to the bit, and go before them', async () => {
+  it('discounts of gamma · (1 − terminated) equal dones and truncated to the bit, and override them', async () => {
     const batch = randomBatch(7, rows, small.obsDim, small.actions);
     const ended = batch.dones.map((done, i) => done === 1 && batch.truncated[i] === 0);
     const counted = Math.fround(gamma);
@@ -173,7 +173,7 @@ describe('learner/dqn: row by row', () => {
     table.close();
   });
 
-  it('terminated alone, of any dtype, is dones and truncated to the bit, and goes before them', async () => {
+  it('terminated, as float32 or uint8, equals dones and truncated to the bit, and overrides them', async () => {
     const batch = randomBatch(7, rows, small.obsDim, small.actions);
     const ended = batch.dones.map((done, i) => Number(done === 1 && batch.truncated[i] === 0));
     using floats = device.allocate({ shape: [rows] }).write(Float32Array.from(ended));
@@ -207,7 +207,7 @@ describe('learner/dqn: row by row', () => {
     }
   });
 
-  it('actions of any dtype are those of floats to the bit', async () => {
+  it('actions of any integer dtype or bool equal float actions to the bit', async () => {
     const batch = randomBatch(6, rows, small.obsDim, small.actions);
     const kinds = (Object.keys(dtypes) as DType[]).filter((each) => !/bool|float/.test(each));
     const stored = kinds.map((dtype) => {
@@ -246,7 +246,7 @@ describe('learner/dqn: row by row', () => {
     for (const table of stored) table.close();
   });
 
-  it('one update of three minibatches cuts every column', async () => {
+  it('one update of three minibatches with per-row columns equals three updates to the bit', async () => {
     const batch = randomBatch(5, rows, small.obsDim, small.actions);
     using actions = device.allocate({ shape: [rows], dtype: 'int64' });
     actions.write(BigInt64Array.from(batch.actions, BigInt), stream);
@@ -292,7 +292,7 @@ describe('learner/dqn: row by row', () => {
     table.close();
   });
 
-  it('captured, each replay reads its weights and discounts anew and writes its priorities', async () => {
+  it('each launch of a captured update reads current weights and discounts, and writes priorities', async () => {
     const batch = randomBatch(3, rows, small.obsDim, small.actions);
     const range = batch.actions.map((_, i) => i);
     using eager = await setUp(ungiven, batch);
@@ -326,7 +326,7 @@ describe('learner/dqn: row by row', () => {
     for (const { table } of tables) table.close();
   });
 
-  it('an action outside the range has no priority and no gradient; the others have theirs', async () => {
+  it('an action out of range makes only its own priority non-finite, and the parameters stay finite', async () => {
     const batch = randomBatch(8, 16, small.obsDim, small.actions);
     using made = await setUp(small, batch);
     using actions = device.allocate({ shape: [16], dtype: 'uint32' });
@@ -341,7 +341,7 @@ describe('learner/dqn: row by row', () => {
     );
   });
 
-  it('takes a pipeline’s batch of its own fields, with what is put beside them', async () => {
+  it('update() accepts the batch of a pipeline together with a priorities tensor', async () => {
     const buffer = ReplayBuffer.create({
       capacity: 100,
       fields: {
@@ -381,7 +381,7 @@ describe('learner/dqn: row by row', () => {
     expect((await priorities.toArray()).every((value) => value > 0)).to.equal(true);
   });
 
-  it('misuse is refused with the field’s name and the values', async () => {
+  it('update() throws with the field name and the values for invalid tensors', async () => {
     using made = await setUp(small, randomBatch(5, 16, small.obsDim, small.actions));
     const { tensors } = made;
     const text = (change: object) => {

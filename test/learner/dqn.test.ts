@@ -11,7 +11,7 @@ import { TESTED } from '../rig/tested-device.ts';
 import { type Batch, columns, randomBatch, referenceStep, small } from './dqn-reference.ts';
 import { expectClose, ReferenceAdam } from './reference.ts';
 
-describe('learner/dqn', () => {
+describe('DqnLearner', () => {
   let device: Device;
   let stream: Stream;
   before(() => {
@@ -65,7 +65,7 @@ describe('learner/dqn', () => {
     });
   }
 
-  it('captured and replayed it gives the same bits as launched one by one', async () => {
+  it('launching a captured update equals eager updates to the bit', async () => {
     const options = {
       ...small,
       obsDim: 4,
@@ -93,7 +93,7 @@ describe('learner/dqn', () => {
     expect(await bits(captured.learner.target)).to.deep.equal(await bits(eager.learner.target));
   });
 
-  it('one update of three minibatches is three updates of one, and its scalars are their means', async () => {
+  it('one update of three minibatches equals three updates, and returns the means of their scalars', async () => {
     const batch = randomBatch(5, 48, small.obsDim, small.actions);
     using whole = await setUp(small, batch);
     using parts = await setUp(small, batch);
@@ -120,7 +120,7 @@ describe('learner/dqn', () => {
     expectClose(await whole.out.toArray(stream), means, 1e-6, 'scalars');
   });
 
-  it('with targetEvery 2 the target follows at every second step only', async () => {
+  it('the target network follows every second gradient step when targetEvery is 2', async () => {
     using made = await setUp(
       { ...small, targetEvery: 2 },
       randomBatch(5, 16, small.obsDim, small.actions),
@@ -137,7 +137,7 @@ describe('learner/dqn', () => {
     expect(await bits(learner.parameters)).to.not.deep.equal(second);
   });
 
-  it('without a future it learns the reward of each action', async () => {
+  it('learns the reward of each action when gamma is 0', async () => {
     const batch = randomBatch(8, 64, 3, 4);
     batch.rewards = batch.actions.map((a) => a / 4 - 0.5);
     using made = await setUp({ ...small, gamma: 0, batchSize: 64, epsilon: 1e-8, tau: 1 }, batch);
@@ -147,7 +147,7 @@ describe('learner/dqn', () => {
     expect(Number(loss)).to.be.below(1e-3);
   });
 
-  it('an action outside the range makes the loss NaN and moves nothing out of bounds', async () => {
+  it('an action out of range makes the loss NaN and leaves the parameters finite', async () => {
     const batch = randomBatch(8, 16, 3, 4);
     batch.actions[3] = 4;
     using made = await setUp(small, batch);
@@ -158,7 +158,7 @@ describe('learner/dqn', () => {
     ).to.equal(true);
   });
 
-  it('an update behind weights not yet written waits for them, and is not captured before them', async () => {
+  it('update() waits until the initial weights are written, and throws in a capture before then', async () => {
     using writer = device.createStream();
     using latch = new Latch(device).hold(writer);
     const batch = randomBatch(5, 16, small.obsDim, small.actions);
@@ -188,7 +188,7 @@ describe('learner/dqn', () => {
     packed.close();
   });
 
-  it('misuse is refused with the values in the text, and closing twice is fine', async () => {
+  it('throws with the values for invalid options and batches, and throws after close()', async () => {
     using made = await setUp(small, randomBatch(5, 16, small.obsDim, small.actions));
     const { learner, tensors, out } = made;
     const make = (options: object) => () => new DqnLearner(device, { ...small, ...options });

@@ -6,12 +6,12 @@ import { kernels } from '../../src/device/kernels.ts';
 import { nativeKernels } from '../../src/device/native.ts';
 import { root } from '../types/rig.ts';
 
-describe('the table of kernels', () => {
+describe('the kernel table', () => {
   const known = nativeKernels()
     .kernels()
     .filter(({ name }) => !/^halo\d+$/.test(name));
 
-  it('has every kernel of the core, with as many arguments, and writes its first tensors', () => {
+  it('lists every native kernel with its argument counts and its written tensors', () => {
     const table = Object.entries(kernels).map(([name, { tensors, wholes, reals, writes }]) => {
       return {
         name,
@@ -26,7 +26,7 @@ describe('the table of kernels', () => {
     expect(table.sort(byName)).to.deep.equal(counts.sort(byName));
   });
 
-  it('is the one of the page', () => {
+  it('matches the argument counts in docs/reference/kernels.md', () => {
     const page = readFileSync(join(root, 'docs/reference/kernels.md'), 'utf8');
     const rows = new Map(
       [...page.matchAll(/^\| `(\w+)` \|([^|]*)\|([^|]*)\|([^|]*)\|/gm)].map(
@@ -43,7 +43,7 @@ describe('the table of kernels', () => {
         expect(rows.get(name), name).to.deep.equal([tensors, wholes, reals]);
   });
 
-  it('says on the page which tensors are written, and which inputs an output may be', () => {
+  it('matches the written tensors and the in-place inputs in docs/reference/kernels.md', () => {
     const page = readFileSync(join(root, 'docs/reference/kernels.md'), 'utf8');
     const rows = new Map(
       [...page.matchAll(/^\| `(\w+)` \|([^|]*)\|/gm)].map(([, name = '', list = '']) => [

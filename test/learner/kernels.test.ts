@@ -16,7 +16,7 @@ const product = (a: Rows, b: Rows): Rows =>
     transposed(b).map((column) => row.reduce((s, v, i) => s + v * (column[i] as number), 0)),
   );
 
-describe('learner/kernels', () => {
+describe('Stream.launch() of learner kernels', () => {
   let device: Device;
   before(() => {
     device = openDevice(TESTED);
@@ -60,7 +60,7 @@ describe('learner/kernels', () => {
     });
   }
 
-  it('gather takes rows of words of any type by index; outside the table they are zeros', async () => {
+  it('gather copies float32 and int32 rows by index, and writes zeros for indices out of range', async () => {
     const stream = device.currentStream;
     using index = device
       .allocate({ shape: [4], dtype: 'int32' })
@@ -99,7 +99,7 @@ describe('learner/kernels', () => {
     expect([...(await words.toArray())]).to.deep.equal([...new Array(4).fill(-(2n ** 40n)), 1n]);
   });
 
-  it('wrong counts, sizes and memory are refused with the values in the text', () => {
+  it('throws with the values for wrong counts, sizes and memory', () => {
     using x = device.allocate({ shape: [4, 6] });
     using bias = device.allocate({ shape: [6] });
     const launch = (wholes: number[], tensors = [x, x, bias]) => {

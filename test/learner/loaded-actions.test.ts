@@ -106,9 +106,9 @@ async function heard(
   });
 }
 
-describe('learner/loaded actions', () => {
+describe('learners and loaded actions', () => {
   for (const [name, { usual, odd, words, make }] of Object.entries(learners))
-    it(`${name}: warned of once, with its row`, async () => {
+    it(`${name}: emits one LearnerWarning with the row of an action outside the action space`, async () => {
       const [first, ...others] = await heard('rows', make, () => [data(usual, odd)]);
       expect(first).to.match(words);
       expect(others).to.deep.equal([]);
@@ -116,7 +116,7 @@ describe('learner/loaded actions', () => {
     });
 
   for (const source of Object.keys(sources) as (keyof typeof sources)[])
-    it(`warned of once by a pipeline of ${source}`, async () => {
+    it(`emits one LearnerWarning in a pipeline of ${source}`, async () => {
       const { make, words } = learners['SacLearner, the usual box']!;
       const told = await heard(source, make, () => [data(0.5, 1.5)]);
       expect(told).to.have.length(1);

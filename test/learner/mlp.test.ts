@@ -29,13 +29,13 @@ const nets: (MlpOptions & { rows: number })[] = [
 const scalarOf = (y: Rows, dy: Rows) =>
   y.reduce((sum, row, r) => sum + row.reduce((s, v, o) => s + v * (dy[r]?.[o] as number), 0), 0);
 
-describe('learner/mlp', () => {
+describe('Mlp', () => {
   let device: Device;
   before(() => {
     device = openDevice(TESTED);
   });
 
-  it('the flat layout is W1, b1, W2, b2 without gaps, drawn uniformly within ±1/√inputs', () => {
+  it('lays out W1, b1, W2, b2 without gaps, and initializes them uniformly within ±1/√inputs', () => {
     const mlp = new Mlp({ sizes: [4, 120, 84, 2] });
     expect(mlp.parameterCount).to.equal(4 * 120 + 120 + 120 * 84 + 84 + 84 * 2 + 2);
     expect(mlp.parameters.map(({ offset }) => offset)).to.deep.equal([
@@ -110,7 +110,7 @@ describe('learner/mlp', () => {
     });
   }
 
-  it('wrong shapes are refused with the shapes in the text', () => {
+  it('throws with the shapes when shapes do not fit', () => {
     expect(() => new Mlp({ sizes: [4] })).to.throw(RangeError, '[4]');
     expect(() => new Mlp({ sizes: [4, 0, 2] })).to.throw(RangeError, 'sizes[1]');
     expect(() => new Mlp({ sizes: [4, 2], activation: 'gelu' as 'relu' })).to.throw(

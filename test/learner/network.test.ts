@@ -41,14 +41,14 @@ const nets: Layered[] = [
   [linear(3, 20), dueling(3, { atoms: 5 }), expectation(3, { atoms: 5, min: -1, max: 2 })],
 ];
 
-describe('learner/network', () => {
+describe('Network', () => {
   const rig = networkRig();
 
   for (const layers of nets)
-    it(`of ${layers.map(({ name }) => name).join(' ')} gives outputs and gradients of float64`, () =>
+    it(`agrees with float64 in outputs and gradients: ${layers.map(({ name }) => name).join(' ')}`, () =>
       expectGradients(rig, layers, 6));
 
-  it('says what it is made of, by the names and layouts of torch', () => {
+  it('lists parameters with the names and layouts of torch, and initializes them by seed', () => {
     const net = new Network([linear(3, 2), layerNorm(2), relu(), linear(2, 1)]);
     expect(net.parameters).to.deep.equal([
       { name: '0.weight', shape: [2, 3], offset: 0 },
@@ -67,7 +67,7 @@ describe('learner/network', () => {
     for (const value of first.subarray(0, 8)) expect(Math.abs(value)).to.be.at.most(bound);
   });
 
-  it('captured and replayed gives the bits of what is issued, without an input gradient too', async () => {
+  it('launching captured passes equals eager passes to the bit, without an input gradient', async () => {
     const { stream } = rig;
     const { net, pass, gradient, workspace, flat, input } = setUp(rig, nets[1] as Layer[], 17);
     pass();
@@ -88,7 +88,7 @@ describe('learner/network', () => {
     expect(await gradient.toArray(stream)).to.deep.equal(other);
   });
 
-  it('fuses a linear layer, its normalization and an activation, to the bit', async () => {
+  it('fuses a linear layer, layerNorm and an activation with the bits of separate layers', async () => {
     const { stream } = rig;
     const plain = (layers: Layered): Layer[] => layers.map(({ fuse: _, ...layer }) => layer);
     for (const act of [
@@ -116,7 +116,7 @@ describe('learner/network', () => {
     }
   });
 
-  it('takes a layer of your own', async () => {
+  it('accepts a custom layer', async () => {
     const doubled: Layer = {
       name: 'doubled()',
       outputs: (inputs) => inputs,
@@ -132,13 +132,13 @@ describe('learner/network', () => {
     expect(twice).to.deep.equal(once.map((value) => 2 * value));
   });
 
-  it('knows the activations of the reference', () => {
+  it('has a reference for all seven activations', () => {
     expect(Object.keys(activations).sort()).to.deep.equal(
       ['elu', 'gelu', 'geluTanh', 'relu', 'sigmoid', 'silu', 'tanh'].sort(),
     );
   });
 
-  it('notices a backward that does not belong to the last forward of its workspace', async () => {
+  it('backward() throws when it does not follow the last forward() of its workspace', async () => {
     const { device, stream, open, floats } = rig;
     const { net, flat, input, workspace, gradient } = setUp(rig, nets[0] as Layer[], 4);
     const [online, slopes] = [net.over(flat), net.over(gradient)];
@@ -199,7 +199,7 @@ describe('learner/network', () => {
     refused(again, 'no forward pass');
   });
 
-  it('refuses what does not fit, naming both sides', () => {
+  it('throws with both sides for layers, tensors and options that do not fit', () => {
     const { device, stream, open } = rig;
     const { net, flat, input, workspace, gradient } = setUp(rig, nets[0] as Layer[], 4);
     const other = new Network([linear(3, 5), relu(), linear(5, 2)]).workspace(device, 4);

@@ -7,11 +7,11 @@ import { itAlone } from '../rig/error-scope.ts';
 import { rejection } from '../rig/refusal.ts';
 import { TESTED } from '../rig/tested-device.ts';
 
-describe('firstNonFinite', () => {
+describe('firstNonFinite()', () => {
   const device = openDevice(TESTED);
   after(() => device.close());
 
-  it('names the launch of an update, the tensor, and where the number came from', async () => {
+  it('returns the launch, the tensor and the non-finite inputs of the first NaN in an update', async () => {
     using learner = new DqnLearner(device, { obsDim: 3, actions: 2, hidden: [8], batchSize: 4 });
     const rows = (width: number) =>
       device.allocate({ shape: [8, width] }).write(new Float32Array(8 * width).fill(0.5));
@@ -46,7 +46,7 @@ describe('firstNonFinite', () => {
     for (const tensor of Object.values(batch)) tensor.close();
   });
 
-  it('sees an overflow where everything was finite before, copies and fills', async () => {
+  it('finds an overflow of finite inputs, and non-finite copies and fills', async () => {
     using x = device.allocate({ shape: [4] }).write(Float32Array.of(1, 2, 3e38, 4));
     using y = device.allocate({ shape: [4] });
     const doubled = await firstNonFinite(device, (stream) => {
@@ -76,7 +76,7 @@ describe('firstNonFinite', () => {
     });
   });
 
-  it('looks at what an operation wrote and read, and at nothing beside it', async () => {
+  it('checks only the elements that an operation reads or writes', async () => {
     using table = device.allocate({ shape: [3, 4] }).write(new Float32Array(12).fill(Number.NaN));
     using x = device.allocate({ shape: [6] }).write(new Float32Array(6).fill(1));
     const left = table.view({ shape: [3, 2], strides: [4, 1] });
@@ -117,36 +117,40 @@ describe('firstNonFinite', () => {
     expect(kept).to.deep.include({ operation: 0, before: ['y'] });
   });
 
-  itAlone(TESTED, 'leaves no rejection to nobody when the stream fails, or a promise', async () => {
-    const unhandled: unknown[] = [];
-    const listen = (reason: unknown) => unhandled.push(reason);
-    process.on('unhandledRejection', listen);
-    try {
-      using stream = device.createStream();
-      using x = device.allocate({ shape: [4] });
-      const failed = await rejection(() =>
-        device.withStream(stream, () =>
-          firstNonFinite(device, (on) => {
-            on.launch('spin', { wholes: [60_000] });
-            on.launch('fail');
-            for (let i = 0; i < 20; i++)
-              on.launch('axpby', { tensors: [x, x], wholes: [4], reals: [1, 0] });
-          }),
-        ),
-      );
-      expect(failed.code).to.equal('ERR_HOTSLOT_DEVICE');
-      const thrown = async () => {
-        throw new Error('later');
-      };
-      await rejection(() => firstNonFinite(device, thrown as never));
-      await new Promise((resolve) => setImmediate(resolve));
-      expect(unhandled).to.deep.equal([]);
-    } finally {
-      process.off('unhandledRejection', listen);
-    }
-  });
+  itAlone(
+    TESTED,
+    'leaves no unhandled rejection when the stream fails or the function returns a promise',
+    async () => {
+      const unhandled: unknown[] = [];
+      const listen = (reason: unknown) => unhandled.push(reason);
+      process.on('unhandledRejection', listen);
+      try {
+        using stream = device.createStream();
+        using x = device.allocate({ shape: [4] });
+        const failed = await rejection(() =>
+          device.withStream(stream, () =>
+            firstNonFinite(device, (on) => {
+              on.launch('spin', { wholes: [60_000] });
+              on.launch('fail');
+              for (let i = 0; i < 20; i++)
+                on.launch('axpby', { tensors: [x, x], wholes: [4], reals: [1, 0] });
+            }),
+          ),
+        );
+        expect(failed.code).to.equal('ERR_HOTSLOT_DEVICE');
+        const thrown = async () => {
+          throw new Error('later');
+        };
+        await rejection(() => firstNonFinite(device, thrown as never));
+        await new Promise((resolve) => setImmediate(resolve));
+        expect(unhandled).to.deep.equal([]);
+      } finally {
+        process.off('unhandledRejection', listen);
+      }
+    },
+  );
 
-  it('tells what the function throws, refuses promises and captures, and changes nothing of the stream', async () => {
+  it('rejects if the function throws or returns a promise, or in a capture, and keeps the stream open', async () => {
     const failed = await rejection(() =>
       firstNonFinite(device, () => {
         throw new Error('mine');

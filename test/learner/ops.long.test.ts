@@ -63,7 +63,7 @@ const binary: Record<string, (a: number, b: number) => number> = {
   ge: (a, b) => +(a >= b),
 };
 
-describe('learner/ops', () => {
+describe('ops', () => {
   let device: Device;
   let stream: Stream;
   const open: Floats[] = [];
@@ -100,7 +100,7 @@ describe('learner/ops', () => {
   const shapes = () => Array.from({ length: below(4) }, () => 1 + below(9));
 
   for (const [name, f] of Object.entries(unary))
-    it(`${name} is what plain loops give`, async () => {
+    it(`${name} and its gradient agree with plain loops`, async () => {
       for (let round = 0; round < 8; round++) {
         const shape = shapes();
         const positive = /sqrt|log/.test(name);
@@ -170,37 +170,34 @@ describe('learner/ops', () => {
   };
 
   for (const [name, f] of Object.entries(binary))
-    itLonger(
-      `${name} of two is what plain loops give, over shapes that broadcast and any strides`,
-      async () => {
-        for (let round = 0; round < setting({ short: 15, all: 100, long: 400 }); round++) {
-          const shape = four();
-          // Small whole numbers, that some are equal; all of float32 in every other round.
-          const values = (size: number) =>
-            round % 2 === 0 ? some(size) : some(size, -2, 3).map((x) => Math.trunc(x) + 0);
-          const out = strewn(shape);
-          const drawn = () =>
-            below(6) === 0
-              ? Math.round(random.between(-3, 3)) / 3 + 0
-              : strewn(partOf(shape), values);
-          const [a, b] = [drawn(), drawn()];
-          const read = async (x: Floats | number) =>
-            typeof x === 'number' ? Float32Array.of(x) : x.toArray(stream);
-          const [u, v] = [await read(a), await read(b)];
-          const shapeOf = (x: Floats | number) => (typeof x === 'number' ? [] : x.shape);
-          ops[name as 'add'](stream, out, a, b);
-          const want = Float32Array.from({ length: out.size }, (_, i) =>
-            f(at(u, shapeOf(a), shape, i), at(v, shapeOf(b), shape, i)),
-          );
-          expect(
-            await out.toArray(stream),
-            `${name} of [${shapeOf(a)}] and [${shapeOf(b)}] to [${shape}]`,
-          ).to.deep.equal(want);
-        }
-      },
-    );
+    itLonger(`${name} equals plain loops over broadcast shapes and random strides`, async () => {
+      for (let round = 0; round < setting({ short: 15, all: 100, long: 400 }); round++) {
+        const shape = four();
+        // Small whole numbers, that some are equal; all of float32 in every other round.
+        const values = (size: number) =>
+          round % 2 === 0 ? some(size) : some(size, -2, 3).map((x) => Math.trunc(x) + 0);
+        const out = strewn(shape);
+        const drawn = () =>
+          below(6) === 0
+            ? Math.round(random.between(-3, 3)) / 3 + 0
+            : strewn(partOf(shape), values);
+        const [a, b] = [drawn(), drawn()];
+        const read = async (x: Floats | number) =>
+          typeof x === 'number' ? Float32Array.of(x) : x.toArray(stream);
+        const [u, v] = [await read(a), await read(b)];
+        const shapeOf = (x: Floats | number) => (typeof x === 'number' ? [] : x.shape);
+        ops[name as 'add'](stream, out, a, b);
+        const want = Float32Array.from({ length: out.size }, (_, i) =>
+          f(at(u, shapeOf(a), shape, i), at(v, shapeOf(b), shape, i)),
+        );
+        expect(
+          await out.toArray(stream),
+          `${name} of [${shapeOf(a)}] and [${shapeOf(b)}] to [${shape}]`,
+        ).to.deep.equal(want);
+      }
+    });
 
-  itLonger('where chooses over shapes that broadcast and any strides', async () => {
+  itLonger('where selects elements over broadcast shapes and random strides', async () => {
     for (let round = 0; round < setting({ short: 60, all: 500, long: 2000 }); round++) {
       const shape = four();
       const out = strewn(shape);
@@ -222,7 +219,7 @@ describe('learner/ops', () => {
     }
   });
 
-  it('a number in a captured graph is what a tensor of it is, for as long as the graph lives', async () => {
+  it('a number argument equals a tensor to the bit in every launch of a captured graph', async () => {
     const x = tensor([2, 3], Float32Array.of(1, -2, 3, Number.NaN, 0, 5));
     const [y, z, tenth] = [tensor([2, 3]), tensor([2, 3]), tensor([1], Float32Array.of(0.1))];
     stream.beginCapture();
@@ -245,7 +242,7 @@ describe('learner/ops', () => {
     expect(await others.at(-1)!.toArray(stream)).to.deep.equal(Float32Array.of(77));
   });
 
-  it('a number that is infinite is not what firstNonFinite() names', async () => {
+  it('firstNonFinite() ignores an infinite argument when the result is finite', async () => {
     const x = tensor([3], Float32Array.of(1, 2, 3));
     const within = (by: Stream) => ops.min(by, x, x, Number.POSITIVE_INFINITY);
     expect(await firstNonFinite(device, within)).to.equal(null);
@@ -256,7 +253,7 @@ describe('learner/ops', () => {
     expect(found!.before).to.deep.equal(['a']);
   });
 
-  it('pairs of b×n numbers are few launches, and captured they are the same bits', async () => {
+  it('a captured broadcast of b×n numbers takes few launches and equals plain loops', async () => {
     const [b, n] = [5, 3];
     const [u, theta] = [tensor([b, 1, n], some(b * n)), tensor([b, n, 1], some(b * n))];
     const out = tensor([b, n, n]);
@@ -279,7 +276,7 @@ describe('learner/ops', () => {
     expect(again.nodeCount, 'what lies together is one launch').to.equal(2);
   });
 
-  it('refuses an output that shares elements with an input in other places', async () => {
+  it('throws a RangeError when the output overlaps an input at other positions', async () => {
     const all = tensor([64], some(64));
     const before = await all.toArray(stream);
     const at = (offset: number, shape: number[], strides?: number[]) =>
@@ -327,7 +324,7 @@ describe('learner/ops', () => {
     expect(await out.toArray(stream)).to.deep.equal(want);
   });
 
-  it('refuses to read in one launch what an earlier one has written', async () => {
+  it('throws a RangeError when a launch would read elements that an earlier launch wrote', async () => {
     const all = tensor([2 * 4 * 3 * 5], some(120));
     const out = all.view({ shape: [4, 3, 5] });
     // Its first index is an operand that each launch reads.
@@ -349,7 +346,7 @@ describe('learner/ops', () => {
     expect(await beside.toArray(stream), 'in place').to.deep.equal(sum(also));
   });
 
-  it('where, clamp, concat', async () => {
+  it('where, clamp and concat write the expected elements', async () => {
     const [a, c] = [
       tensor([2, 3], Float32Array.of(1, 2, 3, 4, 5, 6)),
       tensor([3], Float32Array.of(0, 1, 0)),
@@ -367,7 +364,7 @@ describe('learner/ops', () => {
     expect([...(await wide.toArray(stream))]).to.deep.equal([1, 2, 3, 2, 3, 4, 5, 6, 5, 6]);
   });
 
-  it('reductions, softmax, gather and scatterAdd over rows', async () => {
+  it('reductions, softmax, gather and scatterAdd agree with plain loops over rows', async () => {
     for (let round = 0; round < 30; round++) {
       const [rows, n] = [1 + below(9), 1 + below(90)];
       const x = placed([rows, n]);
@@ -415,7 +412,7 @@ describe('learner/ops', () => {
   });
 
   itLonger(
-    'reductions, softmax, gather and scatterAdd take rows in any dimensions, however these lie',
+    'reductions, softmax, gather and scatterAdd accept rows in any dimensions and strides',
     async () => {
       for (let round = 0; round < setting({ short: 40, all: 150, long: 600 }); round++) {
         const shape = [...four().slice(0, 3), 1 + below(5)];
@@ -462,7 +459,7 @@ describe('learner/ops', () => {
     },
   );
 
-  it('matmul multiplies what is stored either way', async () => {
+  it('matmul equals plain loops with either operand transposed', async () => {
     for (let round = 0; round < 20; round++) {
       const [m, n, k] = [1 + below(20), 1 + below(20), 1 + below(20)];
       const [transA, transB] = [below(2) === 1, below(2) === 1];
@@ -489,7 +486,7 @@ describe('learner/ops', () => {
     }
   });
 
-  it('captured and replayed, the same bits as issued', async () => {
+  it('launching captured operations equals eager operations to the bit', async () => {
     const [x, row, y, sums] = [
       placed([7, 11]),
       tensor([11], some(11)),
@@ -514,7 +511,7 @@ describe('learner/ops', () => {
     expect(await y.toArray(stream)).to.deep.equal(issued);
   });
 
-  it('refuses at the door, naming both sides', () => {
+  it('throws with both sides for tensors and options that do not fit', () => {
     const [a, b, wide] = [tensor([2, 3]), tensor([3, 2]), tensor([2, 7])];
     const many = tensor([70, 70, 70]);
     const whole = device.allocate({ shape: [2, 3], dtype: 'int32' });

@@ -8,7 +8,7 @@ import { DqnPolicy, MlpPolicy, SacPolicy, Td3Policy } from '../../src/entries/le
 import { refusal } from '../rig/refusal.ts';
 import { expectClose, flat, forward, type Rows, randomRows, rounded } from './reference.ts';
 
-describe('learner/policy', () => {
+describe('policies', () => {
   for (const sizes of [
     [4, 120, 84, 2],
     [3, 7, 5],
@@ -16,7 +16,7 @@ describe('learner/policy', () => {
     [5, 1],
   ]) {
     for (const n of [1, 2, 5, 64]) {
-      it(`[${sizes}] on ${n} rows gives the reference's values and the greatest one's place`, () => {
+      it(`MlpPolicy [${sizes}] returns the reference's values and argmax for ${n} rows`, () => {
         const policy = new MlpPolicy({ sizes, activation: n === 5 ? 'tanh' : 'relu' });
         policy.load(policy.network.initialize(1));
         const obs = rounded(randomRows(n, n, sizes[0] as number));
@@ -29,7 +29,7 @@ describe('learner/policy', () => {
     }
   }
 
-  it('rows do not influence each other, whatever their number', () => {
+  it('MlpPolicy returns the same values for a row alone and among other rows', () => {
     const policy = new MlpPolicy({ sizes: [4, 30, 3] });
     policy.load(policy.network.initialize(2));
     const obs = flat(randomRows(3, 9, 4));
@@ -41,7 +41,7 @@ describe('learner/policy', () => {
     }
   });
 
-  it('loading new weights changes its mind; wrong lengths are refused', () => {
+  it('MlpPolicy acts by the latest weights, and throws for arrays of the wrong length', () => {
     const policy = new MlpPolicy({ sizes: [1, 2] }, Float32Array.of(1, -1, 0, 0));
     expect([...policy.act(Float32Array.of(3, -3), 2)]).to.deep.equal([0, 1]);
     policy.load(Float32Array.of(-1, 1, 0, 0));
@@ -62,7 +62,7 @@ describe('learner/policy', () => {
     );
   });
 
-  it('acts by no weights and on no numbers: it says so', () => {
+  it('throw when they have no weights or an observation is NaN', () => {
     const box = { obsDim: 3, actionDim: 2, actorHidden: [4] };
     const make = {
       MlpPolicy: () => new MlpPolicy({ sizes: [3, 2] }),

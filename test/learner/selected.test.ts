@@ -37,7 +37,7 @@ const kinds: Record<string, Kind> = {
   FastTD3: ['td3', { critic: atoms, targetActor: false, normalizer: { form: 'deviation' } }],
 };
 
-describe('learner: what counts 0 is not read', () => {
+describe('learners: rows and next observations that count 0', () => {
   let device: Device;
   before(() => {
     device = openDevice(TESTED);
@@ -144,7 +144,7 @@ describe('learner: what counts 0 is not read', () => {
         });
     };
     for (const ends of ['pair', 'terminated', 'discounts'] as const)
-      it(`${name}: NaN behind what terminated changes no weight (${ends})`, async () => {
+      it(`${name}: a non-finite next observation of a terminated row changes no weight (${ends})`, async () => {
         const plain = await updated(kind, { next: () => null, ends });
         for (const value of [Number.NaN, Number.POSITIVE_INFINITY]) {
           const odd = await updated(kind, {
@@ -154,11 +154,11 @@ describe('learner: what counts 0 is not read', () => {
           expectAlike(odd, plain);
         }
       });
-    it(`${name}: with gamma 0 no next observation is read`, async () => {
+    it(`${name}: next observations are ignored when gamma is 0`, async () => {
       const odd = await updated(kind, { next: () => Number.NaN, gamma: 0 });
       expectAlike(odd, await updated(kind, { next: () => null, gamma: 0 }));
     });
-    it(`${name}: a row of weight 0 has no loss and no gradient, whatever its reward`, async () => {
+    it(`${name}: a row of weight 0 adds no loss and no gradient, even if its reward is NaN`, async () => {
       const off = (row: number) => row % 3 === 0;
       const odd = await updated(kind, {
         next: () => null,
@@ -175,7 +175,7 @@ describe('learner: what counts 0 is not read', () => {
     });
   }
 
-  it('TD3+BC on values that are all 0 clones alone', async () => {
+  it('TD3+BC only clones when all critic values are 0', async () => {
     const random = new Random(5);
     const make = (alpha: number) =>
       keep(
@@ -223,7 +223,7 @@ describe('learner: what counts 0 is not read', () => {
   });
 
   for (const epsilon of [0, 1e-60])
-    it(`Adam with epsilon ${epsilon}: a parameter without a gradient does not move`, async () => {
+    it(`Adam with epsilon ${epsilon} keeps a parameter unchanged when its gradient is 0`, async () => {
       using parameters = device.allocate({ shape: [3] }).write(Float32Array.of(1, 2, 3));
       using gradient = device.allocate({ shape: [3] }).write(Float32Array.of(0, 0.5, 0));
       using adam = new Adam(device, parameters, { learningRate: 0.25, epsilon });

@@ -6,7 +6,7 @@ import { refusal } from '../rig/refusal.ts';
 import { TESTED } from '../rig/tested-device.ts';
 import { columns, randomBatch, small } from './dqn-reference.ts';
 
-describe('learner/watch', () => {
+describe('learner.watch()', () => {
   let device: Device;
   let stream: Stream;
   before(() => {
@@ -38,7 +38,7 @@ describe('learner/watch', () => {
     for (const tensor of Object.values(batch)) (tensor as Tensor).close();
   };
 
-  it('says nothing while all is finite, and then where it began', async () => {
+  it('first() returns null while all values are finite, then the place of the first NaN', async () => {
     using learner = sac();
     const watch = learner.watch();
     using out = floats([learner.scalars.length], 0);
@@ -67,7 +67,7 @@ describe('learner/watch', () => {
     closed(batch);
   });
 
-  it('is captured with an update, and looks every so many steps', async () => {
+  it('checks every `every` gradient steps in a captured update', async () => {
     using learner = sac();
     const watch = learner.watch({ every: 3 });
     await learner.ready;
@@ -93,7 +93,7 @@ describe('learner/watch', () => {
     closed(batch);
   });
 
-  it('knows the layers of a DQN, and changes no bits', async () => {
+  it('names the layers of a DqnLearner, and leaves its parameters equal to the bit', async () => {
     const batch = randomBatch(2, 16, small.obsDim, small.actions);
     using plain = new DqnLearner(device, small);
     using watching = new DqnLearner(device, small);
@@ -116,7 +116,7 @@ describe('learner/watch', () => {
     packed.close();
   });
 
-  it('refuses what it cannot do', async () => {
+  it('throws for invalid options, in a capture and after close()', async () => {
     using learner = new DqnLearner(device, small);
     expect(refusal(() => learner.watch({ every: 0 })).message).to.include('every must be');
     expect(refusal(() => learner.watch({ each: 1 } as never)).message).to.include(

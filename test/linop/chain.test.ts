@@ -24,7 +24,7 @@ const pick = <T>(from: readonly T[]): T => from[random.below(from.length)] as T;
 
 describe('linop/chain', () => {
   after(closeDevices);
-  it('runs in order over any devices, and the way back is its adjoint', async () => {
+  it('a chain moves values over any devices without changing a bit, and its adjoint moves them back', async () => {
     for (let i = 0; i < 20; i++) {
       const path = Array.from({ length: 2 + random.below(4) }, () => pick(places));
       const moves = path.slice(1).map((to, at) => new ToDevice(path[at] as string, to, ['N']));
@@ -53,7 +53,7 @@ describe('linop/chain', () => {
     }
   });
 
-  it('its normal passes an inner operator through all of its own', async function () {
+  it('normal(inner) applies the inner operator between the chain and its adjoint', async function () {
     if (!paired) this.skip();
     using op = new ToDevice(first, second, ['N']);
     const chain = new Chain(op, new Scale(second, 2, ['N']), op.adjoint());
@@ -68,7 +68,7 @@ describe('linop/chain', () => {
     expect(openHandles().memory).to.equal(before + 3);
   });
 
-  it('an operator that throws, or rejects, leaves nothing open but the input', async () => {
+  it('a chain closes intermediate tensors but not its input if an operator throws or rejects', async () => {
     class Failing extends NamedLinop {
       readonly late: boolean;
       constructor(late: boolean) {
@@ -97,7 +97,7 @@ describe('linop/chain', () => {
     expect(x.closed).to.equal(false);
   });
 
-  it('neighbors that do not fit are refused when it is made', () => {
+  it('new Chain() throws for adjacent operators that do not fit', () => {
     using op = new ToDevice('cpu', first, ['N']);
     const wrong: [call: () => unknown, text: RegExp][] = [
       [

@@ -7,7 +7,7 @@ import { closeDevices, deviceOf, first, places } from './places.ts';
 
 describe('linop/device-spec', () => {
   after(closeDevices);
-  it('is cpu unless a device is named or given', () => {
+  it('a DeviceSpec is cpu unless a device is named or given', () => {
     for (const cpu of [new DeviceSpec(), new DeviceSpec(null), new DeviceSpec('cpu')]) {
       expect(cpu).to.include({
         device: 'cpu',
@@ -23,7 +23,7 @@ describe('linop/device-spec', () => {
     expect(new DeviceSpec(deviceOf(first)).device).to.equal(deviceOf(first));
   });
 
-  it('p2pSetup acts between two devices alone, and a stream that was given stays', () => {
+  it('p2pSetup() sets streams only between two devices, and keeps given streams', () => {
     const other = places.find((place) => place !== 'cpu' && place !== first) as string;
     const [here, there] = [deviceOf(first), deviceOf(other)];
     const spec = new DeviceSpec(here);
@@ -45,7 +45,7 @@ describe('linop/device-spec', () => {
     expect(half.transferStream).to.equal(transfer);
   });
 
-  it('a stream of another device is refused, by both names', () => {
+  it('new DeviceSpec() throws for a stream of another device, with both names', () => {
     const other = places.find((place) => place !== 'cpu' && place !== first) as string;
     using stream = deviceOf(other).createStream();
     const before = openHandles();

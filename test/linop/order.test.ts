@@ -57,7 +57,7 @@ describe('linop: the order of transfers', () => {
     ...new Set(await valuesOf(tensor, stream)),
   ];
 
-  it('the copy waits for the input, the target for the copy, and the host for nobody', async () => {
+  it('the copy waits for the input, the target waits for the copy, and the CPU does not block', async () => {
     const transfer = op.ispec.transferStream as Stream;
     using latch = new Latch(here).hold(here.currentStream);
     here.currentStream.fill(x, 5);
@@ -73,7 +73,7 @@ describe('linop: the order of transfers', () => {
     expect(await only(y)).to.deep.equal([5]);
   });
 
-  it('the target waits for the copy alone: the transfer stream is held, the source goes on', async () => {
+  it('the target waits for a held copy, and the source stream continues', async () => {
     const transfer = op.ispec.transferStream as Stream;
     using latch = new Latch(here).hold(transfer);
     using y = op.forward(x) as Tensor;
@@ -86,7 +86,7 @@ describe('linop: the order of transfers', () => {
     expect(await only(y)).to.deep.equal([1]);
   });
 
-  it('with a start event the copy waits for that, not for later work of the source', async () => {
+  it('the copy waits for the start event, not for later work of the source', async () => {
     using start = behind(here.currentStream);
     using latch = new Latch(here).hold(here.currentStream);
     using y = op.forward(x, { startEvent: start }) as Tensor;
@@ -99,7 +99,7 @@ describe('linop: the order of transfers', () => {
     await held.done();
   });
 
-  it('a start event that has not come holds the copy', async () => {
+  it('the copy waits for a start event that is not done', async () => {
     using side = here.createStream();
     using latch = new Latch(here).hold(side);
     side.fill(x, 6);
@@ -112,7 +112,7 @@ describe('linop: the order of transfers', () => {
     expect(await only(y)).to.deep.equal([6]);
   });
 
-  it('in a chain the start event is for the first operator; a later transfer waits for its own source', async () => {
+  it('a chain passes the start event to its first operator, and later transfers wait for their source', async () => {
     const chain = new Chain(
       op,
       new Scale(second, 2, ['N']),
@@ -143,9 +143,9 @@ describe('linop: the order of transfers', () => {
 
   for (const [what, by, make] of [
     ['no transfer', 2, () => new Scale(first, 2)],
-    ['one that moves nothing', 1, () => new ToDevice(here, here)],
+    ['a transfer that moves nothing', 1, () => new ToDevice(here, here)],
   ] as const) {
-    it(`where a chain’s first operator is ${what}, the current stream waits for the start event`, async () => {
+    it(`the current stream waits for the start event if a chain’s first operator is ${what}`, async () => {
       using side = here.createStream();
       using latch = new Latch(here).hold(side);
       side.fill(x, 4);
@@ -163,7 +163,7 @@ describe('linop: the order of transfers', () => {
     });
   }
 
-  it('through pinned memory, where devices do not reach each other, the order is the same', async () => {
+  it('the order is the same through pinned memory when devices cannot reach each other', async () => {
     const core = nativeDevices();
     const { reaches } = core;
     core.reaches = () => false;
@@ -181,7 +181,7 @@ describe('linop: the order of transfers', () => {
     }
   });
 
-  it('input that is closed while the copy is held is copied all the same', async () => {
+  it('an input that is closed while the copy is held is still copied', async () => {
     using latch = new Latch(here).hold(op.ispec.transferStream as Stream);
     const input = operand(first, ones, [LENGTH]) as Tensor;
     using y = op.forward(input) as Tensor;
@@ -193,7 +193,7 @@ describe('linop: the order of transfers', () => {
     expect(await only(y)).to.deep.equal([1]);
   });
 
-  it('the target may close what it got before it came; whoever gets that memory next has it alone', async () => {
+  it('a pending copy does not overwrite memory of its closed output that was allocated again', async () => {
     using latch = new Latch(here).hold(op.ispec.transferStream as Stream);
     (op.forward(x) as Tensor).close();
     using next = there.allocate({ shape: [LENGTH], zeroed: false });
@@ -205,7 +205,7 @@ describe('linop: the order of transfers', () => {
     expect(await only(next, side)).to.deep.equal([3]);
   });
 
-  it('a current stream set by withStream is the one that is waited for, and the one that waits', async () => {
+  it('withStream() selects the stream that the copy waits for and the stream that waits for it', async () => {
     using mine = here.createStream();
     using yours = there.createStream();
     using latch = new Latch(here).hold(mine);
@@ -219,7 +219,7 @@ describe('linop: the order of transfers', () => {
     expect(await only(y, yours)).to.deep.equal([8]);
   });
 
-  it('streams that were given are used instead', async () => {
+  it('a transfer uses the streams of its DeviceSpecs instead of the current streams', async () => {
     using compute = here.createStream();
     using transfer = here.createStream();
     using arrival = there.createStream();
@@ -243,7 +243,7 @@ describe('linop: the order of transfers', () => {
     expect(await only(y, arrival)).to.deep.equal([2]);
   });
 
-  it('from cpu the bytes are taken at once, and read back to cpu they are final', async () => {
+  it('forward() from cpu copies the values when called, and a readback ignores later writes', async () => {
     const entering = new ToDevice('cpu', there, ['N']);
     using latch = new Latch(there).hold(there.currentStream);
     const values = ones.slice();

@@ -38,7 +38,7 @@ describe('linop/to-device', () => {
       });
       after(() => there.close());
 
-      it('keeps shape, dtype and every bit, there and back', async () => {
+      it('forward() and its adjoint keep shape, dtype and every bit', async () => {
         for (const dtype of allDtypes) {
           const shape = randomShape(random);
           const values = randomBytes(
@@ -59,7 +59,7 @@ describe('linop/to-device', () => {
         }
       });
 
-      it('⟨Ax, y⟩ = ⟨x, Aᴴy⟩', async () => {
+      it('satisfies the adjoint identity ⟨Ax, y⟩ = ⟨x, Aᴴy⟩', async () => {
         for (const dtype of allDtypes) {
           const shape = randomShape(random);
           const [xs, ys] = [randomValues(dtype, shape, random), randomValues(dtype, shape, random)];
@@ -71,7 +71,7 @@ describe('linop/to-device', () => {
         }
       });
 
-      it('the adjoint goes back by the same specs; its adjoint is the operator again', () => {
+      it('adjoint() swaps the specs, and the adjoint of the adjoint has the original specs', () => {
         const adjoint = there.adjoint();
         expect([adjoint.ispec, adjoint.ospec]).to.deep.equal([there.ospec, there.ispec]);
         const again = adjoint.adjoint();
@@ -80,7 +80,7 @@ describe('linop/to-device', () => {
         expect(String(again)).to.equal(String(there));
       });
 
-      it('says what it is', () => {
+      it('has the names of its devices, isGpu2gpu and a text form', () => {
         expect([there.ispec.name, there.ospec.name, there.idevice, there.odevice]).to.deep.equal([
           from,
           to,
@@ -94,13 +94,13 @@ describe('linop/to-device', () => {
       });
 
       if (from === to) {
-        it('gives the input itself', () => {
+        it('forward() returns the input itself', () => {
           const x = operand(from, Float32Array.of(1, 2), [2]);
           expect(there.forward(x)).to.equal(x);
           close(x);
         });
       } else if (to !== 'cpu') {
-        it('the input may be closed, or overwritten, at once', async () => {
+        it('the input can be closed or overwritten right after forward()', async () => {
           const values = Float32Array.from({ length: 50_000 }, (_, i) => i);
           const x = operand(from, values.slice(), [50_000]);
           const answer = there.forward(x);
@@ -114,7 +114,7 @@ describe('linop/to-device', () => {
     });
   }
 
-  it('rows at one distance are made dense on the way: fields of packed rows, of any dtype in whole words', async () => {
+  it('forward() returns dense tensors for fields of packed rows', async () => {
     for (const to of places.filter((place) => place !== first)) {
       using op = new ToDevice(first, to);
       for (const dtype of ['float32', 'int32', 'uint8', 'float64', 'int16'] as const) {
@@ -135,7 +135,7 @@ describe('linop/to-device', () => {
     }
   });
 
-  it('other strides are refused with their values, towards a device of the family', function () {
+  it('forward() to a device of the same family throws for other strides, with the values', function () {
     if (!paired) this.skip();
     using op = new ToDevice(first, second);
     using x = operand(first, new Float32Array(12), [3, 4]) as Tensor;
@@ -153,7 +153,7 @@ describe('linop/to-device', () => {
     expect(openHandles()).to.deep.equal(before);
   });
 
-  it('devices that cannot reach each other are joined through pinned memory, and nobody blocks', async function () {
+  it('forward() copies through pinned memory if devices cannot reach each other, without blocking', async function () {
     if (!paired) this.skip();
     const core = nativeDevices();
     const { reaches } = core;
@@ -172,7 +172,7 @@ describe('linop/to-device', () => {
     }
   });
 
-  it('an array is one dimension', async () => {
+  it('forward() treats a typed array as a tensor of one dimension', async () => {
     using op = new ToDevice('cpu', first, ['N']);
     using x = op.forward(Int16Array.of(4, 5)) as Tensor;
     expect([x.dtype, x.shape]).to.deep.equal(['int16', [2]]);
@@ -181,7 +181,7 @@ describe('linop/to-device', () => {
     expect(back.data).to.deep.equal(Int16Array.of(4, 5));
   });
 
-  it('in a worker, forwardSync waits for what would be a promise; the main thread is refused', async () => {
+  it('forwardSync() waits for a readback in a worker, and throws in the main thread', async () => {
     const thread = new Thread('moveSync', { device: first });
     expect(await thread.result()).to.deep.equal([1, 2, 3, 10, 11, 20, 21]);
     using op = new ToDevice(first, 'cpu');
@@ -189,7 +189,7 @@ describe('linop/to-device', () => {
     expect(refusal(() => op.forwardSync(x)).code).to.equal('ERR_HOTSLOT_STATE_MAIN_THREAD');
   });
 
-  it('normal() is the identity; normal(inner) goes there, through it, and back', async function () {
+  it('normal() returns the identity, and normal(inner) applies inner on the target device', async function () {
     if (!paired) this.skip();
     using op = new ToDevice(first, second, ['N']);
     const identity = op.normal();
@@ -205,7 +205,7 @@ describe('linop/to-device', () => {
     expect(await valuesIn(y)).to.deep.equal(Float32Array.of(3, 6, 9));
   });
 
-  it('a part goes where the whole goes: split keeps specs and shape', () => {
+  it('split() keeps specs and shape, and throws for invalid dimensions and ranges', () => {
     using op = new ToDevice('cpu', first, ['N', 'C']);
     const part = op.split({ N: { start: 0, stop: 8 } });
     expect([part.ispec, part.ospec]).to.deep.equal([op.ispec, op.ospec]);
@@ -219,7 +219,7 @@ describe('linop/to-device', () => {
     expect(refusal(() => op.split(3 as never))).to.be.instanceOf(TypeError);
   });
 
-  it('what it cannot take is refused by name, and nothing is left behind', async () => {
+  it('calls throw for invalid inputs and options, and leave no handle open', async () => {
     using op = new ToDevice(first, 'cpu', ['N']);
     const elsewhere = places.find((place) => place !== 'cpu' && place !== first) as string;
     using far = operand(elsewhere, new Float32Array(2), [2]) as Tensor;
@@ -266,7 +266,7 @@ describe('linop/to-device', () => {
     expect(openHandles()).to.deep.equal(before);
   });
 
-  it('devices opened by name close with the operator, given ones stay the giver’s', () => {
+  it('close() closes devices opened by name, and leaves given devices open', () => {
     const op = new ToDevice(first, deviceOf('host:0'));
     const [mine, given] = [op.ispec.device as Device, op.ospec.device as Device];
     op.close();

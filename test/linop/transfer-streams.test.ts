@@ -14,7 +14,7 @@ describe('linop: transfer streams', () => {
   // Nothing else here opens these two.
   const [a, b] = ON_HOST ? ['host:6', 'host:7'] : [first, second];
 
-  it('are one per ordered pair and process, the same in every thread', async function () {
+  it('are one per ordered pair of devices, the same in every thread', async function () {
     if (!paired) this.skip();
     using source = openDevice(a);
     using target = openDevice(b);
@@ -28,7 +28,7 @@ describe('linop: transfer streams', () => {
     await thread.terminate();
   });
 
-  it('close with the source, when no thread has it open any more', async function () {
+  it('close when no thread has the source device open', async function () {
     if (!ON_HOST) this.skip(); // others have a GPU open
     const [source, target] = [openDevice('host:4'), openDevice('host:5')];
     const words = new Int32Array(new SharedArrayBuffer(4));
@@ -47,7 +47,7 @@ describe('linop: transfer streams', () => {
     target.close();
   });
 
-  it('an error that reaches one is told once, and then there is another; a stream of one’s own is apart', async function () {
+  it('are replaced after forward() has thrown their DeviceError, and given streams are not affected', async function () {
     if (!ON_HOST) this.skip(); // a failed kernel takes a whole GPU
     const [source, target] = [openDevice('host:4'), openDevice('host:5')];
     using x = source.allocate({ shape: [4] });

@@ -26,7 +26,7 @@ async function scenario<T>(name: string): Promise<{ seen: T; warnings: string[];
 }
 
 describeAll('memory/compilation', () => {
-  it('the states are a frozen object of strings', () => {
+  it('CompilationState is a frozen object of strings', () => {
     expect(CompilationState).to.deep.equal({
       unattempted: 'unattempted',
       success: 'success',
@@ -35,7 +35,7 @@ describeAll('memory/compilation', () => {
     expect(Object.isFrozen(CompilationState)).to.equal(true);
   });
 
-  it('options are checked, with the values', async () => {
+  it('compileAllocator() rejects invalid options, with the values', async () => {
     const refused = async (options: object) => (await rejection(compileAllocator(options))).message;
     expect(await refused({ timeout: 5 })).to.match(/unknown option 'timeout'.*timeoutMs/);
     for (const timeoutMs of [0, -1, 1.5, Number.NaN, Number.POSITIVE_INFINITY])
@@ -47,7 +47,7 @@ describeAll('memory/compilation', () => {
     );
   });
 
-  it('nothing is attempted before somebody asks; then every thread knows the success', async () => {
+  it('compilationState() is unattempted before the first probe, then success in every thread', async () => {
     const { seen, warnings } = await scenario<{
       before: unknown[];
       state: string;
@@ -62,7 +62,7 @@ describeAll('memory/compilation', () => {
   });
 
   itAll(
-    'a time-out in a worker is a failure in every thread, warned of once, and the cause of every refusal',
+    'a time-out in a worker is a failure in every thread, one warning, and the cause of later errors',
     async () => {
       const { seen, stderr } = await scenario<{
         state: string;
@@ -94,15 +94,18 @@ describeAll('memory/compilation', () => {
     },
   );
 
-  itAll('a probe that hangs is killed at its time-out, with one warning', async () => {
-    const { seen, warnings } = await scenario<{ state: string; probes: number; message: string }>(
-      'kills what hangs',
-    );
-    expect([seen.state, seen.probes]).to.deep.equal(['failure', 1]);
-    expect(warnings).to.deep.equal([`UnifiedMemoryWarning: ${seen.message}`]);
-  });
+  itAll(
+    'compileAllocator() kills a probe that hangs at its time-out, and emits one warning',
+    async () => {
+      const { seen, warnings } = await scenario<{ state: string; probes: number; message: string }>(
+        'kills what hangs',
+      );
+      expect([seen.state, seen.probes]).to.deep.equal(['failure', 1]);
+      expect(warnings).to.deep.equal([`UnifiedMemoryWarning: ${seen.message}`]);
+    },
+  );
 
-  itAll('a device that hangs is named', async () => {
+  itAll('the time-out error names the device that hangs', async () => {
     const { seen } = await scenario<{ state: string; message: string }>('says what hangs');
     expect(seen.state).to.equal('failure');
     expect(seen.message).to.match(
@@ -111,7 +114,7 @@ describeAll('memory/compilation', () => {
     if (seen.message.includes('host:0')) expect(seen.message).to.not.include('=none');
   });
 
-  it('threads that ask at the same time share one probe', async () => {
+  it('concurrent calls in several threads share one probe', async () => {
     const { seen } = await scenario<{ states: unknown[]; probes: number }>('all at once');
     expect(seen.states).to.deep.equal([
       'success',
@@ -123,7 +126,7 @@ describeAll('memory/compilation', () => {
     expect(seen.probes).to.equal(1);
   });
 
-  itAll('a thread that dies takes its probe with it and lets the next one probe', async () => {
+  itAll('a terminated thread ends its probe, and the next call starts another probe', async () => {
     const { seen } = await scenario<{
       busy: { code: string; message: string };
       between: string;
@@ -136,14 +139,14 @@ describeAll('memory/compilation', () => {
   });
 
   itAll(
-    'making a pool in a worker waits for another thread, and probes when that died',
+    'createUnifiedMempool() in a worker waits for another thread, and probes if that thread ends',
     async () => {
       const { seen } = await scenario('waits in a worker for another thread');
       expect(seen).to.deep.equal({ answer: ['host:0', 'success'], probes: 2 });
     },
   );
 
-  it('making a pool while this thread itself probes is refused: it could never end', async () => {
+  it('createUnifiedMempool() throws ERR_HOTSLOT_STATE_BUSY while the same thread probes', async () => {
     const { seen } = await scenario<{
       busy: { code: string; message: string };
       aborted: string;
@@ -157,12 +160,12 @@ describeAll('memory/compilation', () => {
     expect(seen.busy.message).to.match(/this thread: await compileAllocator\(\)/);
   });
 
-  it('making a pool probes by itself, once', async () => {
+  it('createUnifiedMempool() probes once if nothing was probed before', async () => {
     const { seen } = await scenario('probes by itself when a pool is made');
     expect(seen).to.deep.equal({ device: 'host:0', state: 'success', again: 'success', probes: 1 });
   });
 
-  it('a probe that crashes is a failure that tells the signal', async () => {
+  it('a probe that crashes is a failure, and the error names the signal', async () => {
     const { seen, warnings } = await scenario<{ state: string; here: Look; there: Look }>(
       'crashes',
     );
@@ -178,13 +181,13 @@ describeAll('memory/compilation', () => {
   });
 
   for (const name of ['throws', 'throws when a pool is made'])
-    it(`a probe that ${name} is a failure that tells its exit code and last line of errors`, async () => {
+    it(`a probe that ${name} is a failure, and the error has its exit code and last stderr line`, async () => {
       const { seen } = await scenario<{ state: string; here: Look }>(name);
       expect(seen.state).to.equal('failure');
       expect(seen.here.text).to.match(/ended with code 1 .*Error: the probe of the test fails$/);
     });
 
-  it('a probe that cannot start is a failure that says why', async () => {
+  it('a probe that cannot start is a failure, and the error has the reason', async () => {
     const { seen } = await scenario<{ state: string; here: Look }>('cannot start');
     expect([seen.state, seen.here.error]).to.deep.equal([
       'failure',
@@ -193,7 +196,7 @@ describeAll('memory/compilation', () => {
     expect(seen.here.message).to.match(/could not be started: .*ENOENT/);
   });
 
-  it('a family that failed is refused with its reason, while the state is a success', async () => {
+  it('createUnifiedMempool() throws the reason of a failed family while the state is success', async () => {
     const { seen } = await scenario<{ here: Look; gpu: { code: string; message: string } }>(
       'a family failed',
     );

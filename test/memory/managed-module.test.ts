@@ -28,7 +28,7 @@ const helpers = {
 describe('memory/managed-module', () => {
   const pool = pooled();
 
-  it('moves every parameter, and buffers when asked to; returns the bytes', async () => {
+  it('both helpers process parameters, and buffers with includeBuffers, and return the bytes', async () => {
     const { device } = pool();
     const { index: here } = device;
     using w = pool().allocate({ shape: [100, 20] });
@@ -59,7 +59,7 @@ describe('memory/managed-module', () => {
     ]);
   });
 
-  it('bytes that several names share, overlap or touch go once', () => {
+  it('prefetchManagedModuleParameters() prefetches shared, overlapping and adjacent bytes once', () => {
     const { device } = pool();
     using flat = pool().allocate({ shape: [100] });
     using other = pool().allocate({ shape: [10] });
@@ -88,7 +88,7 @@ describe('memory/managed-module', () => {
     expect(bytes).to.equal(220);
   });
 
-  it('a parameter with gaps goes from its first element to its last', () => {
+  it('prefetchManagedModuleParameters() prefetches a strided parameter from first to last element', () => {
     const { device } = pool();
     using flat = pool().allocate({ shape: [10, 10] });
     const { stream, asked } = noted(device.currentStream);
@@ -99,7 +99,7 @@ describe('memory/managed-module', () => {
     expect(asked).to.deep.equal([[12, 364, device.index]]);
   });
 
-  it('null, empty and cpu tensors, and host memory lent to a device, are passed over', () => {
+  it('both helpers skip null, empty and CPU tensors, and registered host memory', () => {
     const { device } = pool();
     using managed = pool().allocate({ shape: [4] });
     using empty = device.allocate({ shape: [0] });
@@ -118,13 +118,13 @@ describe('memory/managed-module', () => {
   });
 
   for (const [name, helper] of Object.entries(helpers)) {
-    it(`${name}: a null module is 0 bytes, whatever else is said`, () => {
+    it(`${name} returns 0 for a null or empty module`, () => {
       expect(helper(null, undefined as never)).to.equal(0);
       expect(helper(undefined, { device: 99 })).to.equal(0);
       expect(helper(moduleOf({}), { device: 0 })).to.equal(0);
     });
 
-    it(`${name} refuses an unmanaged tensor by its name before anything is touched`, async () => {
+    it(`${name} throws for an unmanaged tensor, with its name, before it changes anything`, async () => {
       const { device } = pool();
       using w = pool().allocate({ shape: [100] });
       using plain = device.allocate({ shape: [2, 3], dtype: 'int32' });
@@ -158,7 +158,7 @@ describe('memory/managed-module', () => {
       if (before) expect(device.residency(w)).to.deep.equal(before);
     });
 
-    it(`${name} refuses wrong options and what is no module, with the values`, () => {
+    it(`${name} throws for invalid options and for a value that is no module, with the values`, () => {
       using w = pool().allocate({ shape: [4] });
       const message = (module: unknown, options: unknown) =>
         refusal(() => helper(module as never, options as never)).message;
@@ -182,7 +182,7 @@ describe('memory/managed-module', () => {
   }
 
   for (const [name, helper] of Object.entries(helpers))
-    it(`${name} refuses what are no pairs of a name and a tensor`, () => {
+    it(`${name} throws if the module does not return pairs of a name and a tensor`, () => {
       using w = pool().allocate({ shape: [4] });
       const given = (parameters: unknown, buffers: unknown = []) => {
         const module = {
@@ -210,7 +210,7 @@ describe('memory/managed-module', () => {
       expect(helper({ namedParameters: () => new Map([['w', w]]) }, { device: 0 })).to.equal(16);
     });
 
-  it('a stream that is null is none', () => {
+  it('prefetchManagedModuleParameters() uses the current stream when stream is null', () => {
     const { device } = pool();
     using w = pool().allocate({ shape: [4] });
     const { stream, asked } = noted(device.currentStream);
@@ -221,7 +221,7 @@ describe('memory/managed-module', () => {
     expect(asked).to.deep.equal([[0, 16, index]]);
   });
 
-  it('the driver’s no names the parameter, shape, dtype, address and bytes', () => {
+  it('a DeviceError names the parameter, shape, dtype, address and bytes', () => {
     const { device } = pool();
     using w = pool().allocate({ shape: [4, 2] });
     using stream = device.createStream();
@@ -238,7 +238,7 @@ describe('memory/managed-module', () => {
   });
 
   (ON_HOST ? it : it.skip)(
-    'tensors of several devices go by their own device’s stream',
+    'tensors of several devices are prefetched on the current stream of their own device',
     async () => {
       const { device } = pool();
       using other = openDevice('host:1');

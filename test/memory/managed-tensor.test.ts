@@ -25,7 +25,7 @@ const calls = {
 describe('memory/managed-tensor', () => {
   const pool = pooled();
 
-  it('a prefetch moves pages in stream order, and keeps what is in them', async () => {
+  it('prefetchManagedTensor() moves pages in stream order, and keeps their values', async () => {
     const { device } = pool();
     using stream = device.createStream();
     using tensor = pool().allocate({ shape: [3000] });
@@ -40,7 +40,7 @@ describe('memory/managed-tensor', () => {
     expect(new Set(await valuesOf(tensor))).to.deep.equal(new Set([3]));
   });
 
-  it('advice says where pages belong and who reaches them', () => {
+  it('the advise functions set the preferred location and the devices with access', () => {
     const { device } = pool();
     const { index } = device;
     using tensor = pool().allocate({ shape: [3000] });
@@ -56,7 +56,7 @@ describe('memory/managed-tensor', () => {
     });
   });
 
-  it('null, undefined and empty tensors do nothing, before anything else is looked at', () => {
+  it('every function ignores null, undefined and empty tensors before it checks the device', () => {
     using plain = pool().device.allocate({ shape: [0, 4] });
     const closed = pool().allocate({ shape: [0] });
     closed.close();
@@ -75,7 +75,7 @@ describe('memory/managed-tensor', () => {
   });
 
   for (const [name, call] of Object.entries(calls)) {
-    it(`${name} refuses devices that do not exist, with the value and how many there are`, () => {
+    it(`${name} throws for a device that does not exist, with the value and the device count`, () => {
       using tensor = pool().allocate({ shape: [4] });
       const { family } = pool().device;
       const last = refusal(() => openDevice(`${family}:99`)).message;
@@ -102,7 +102,7 @@ describe('memory/managed-tensor', () => {
       );
     });
 
-    it(`${name} refuses what is not in managed memory, by shape and dtype`, () => {
+    it(`${name} throws for a tensor outside managed memory, with its shape and dtype`, () => {
       using plain = pool().device.allocate({ shape: [2, 3], dtype: 'int32' });
       const message = (t: unknown) => {
         const error = refusal(() => call(t as never, { device: 0 }));
@@ -122,21 +122,21 @@ describe('memory/managed-tensor', () => {
       expect(message({ shape: [1, 2], dtype: {} })).to.match(/got an object$/);
     });
 
-    it(`${name} refuses a closed tensor`, () => {
+    it(`${name} throws for a closed tensor`, () => {
       const tensor = pool().allocate({ shape: [4] });
       tensor.close();
       expect(refusal(() => call(tensor, { device: 0 })).code).to.equal('ERR_HOTSLOT_STATE_CLOSED');
     });
   }
 
-  it('accessed-by takes no −1: it is about devices alone', () => {
+  it('adviseManagedTensorAccessedBy() throws for −1, the CPU', () => {
     using tensor = pool().allocate({ shape: [4] });
     const error = refusal(() => adviseManagedTensorAccessedBy(tensor, { device: -1 }));
     expect([error.code, error.message.includes('CPU')]).to.deep.equal(['ERR_HOTSLOT_RANGE', false]);
     expect(error.message).to.include('got -1');
   });
 
-  it('a stream that is none is refused in few words', () => {
+  it('prefetchManagedTensor() throws a short error for an invalid stream', () => {
     using tensor = pool().allocate({ shape: [4] });
     const message = (stream: unknown) =>
       refusal(() => prefetchManagedTensor(tensor, { device: -1, stream: stream as never })).message;
@@ -144,7 +144,7 @@ describe('memory/managed-tensor', () => {
     expect(message([1, 2])).to.equal('stream must be a stream, got an array of 2');
   });
 
-  it('the default stream, also for null, is the current one of the tensor’s device', () => {
+  it('prefetchManagedTensor() uses the current stream when stream is omitted or null', () => {
     const { device } = pool();
     using tensor = pool().allocate({ shape: [4] });
     const { stream, asked } = noted(device.createStream());
@@ -156,22 +156,25 @@ describe('memory/managed-tensor', () => {
     expect(asked).to.deep.equal([once, once]);
   });
 
-  (ON_HOST ? it : it.skip)('a stream of another device is refused by both names', () => {
-    using other = openDevice('host:1');
-    using tensor = pool().allocate({ shape: [4] });
-    const error = refusal(() =>
-      prefetchManagedTensor(tensor, { device: 0, stream: other.currentStream }),
-    );
-    expect([error.name, error.message]).to.deep.equal([
-      'TypeError',
-      'a stream of host:1 cannot prefetch a tensor of host:0',
-    ]);
-    expect(
-      refusal(() => prefetchManagedTensor(tensor, { device: 0, stream: 5 as never })).name,
-    ).to.equal('TypeError');
-  });
+  (ON_HOST ? it : it.skip)(
+    'prefetchManagedTensor() throws for a stream of another device, with both names',
+    () => {
+      using other = openDevice('host:1');
+      using tensor = pool().allocate({ shape: [4] });
+      const error = refusal(() =>
+        prefetchManagedTensor(tensor, { device: 0, stream: other.currentStream }),
+      );
+      expect([error.name, error.message]).to.deep.equal([
+        'TypeError',
+        'a stream of host:1 cannot prefetch a tensor of host:0',
+      ]);
+      expect(
+        refusal(() => prefetchManagedTensor(tensor, { device: 0, stream: 5 as never })).name,
+      ).to.equal('TypeError');
+    },
+  );
 
-  it('the driver’s no names shape, dtype, address and bytes, and keeps the driver’s error', () => {
+  it('a DeviceError names shape, dtype, address and bytes, and has the driver error as its cause', () => {
     const { device } = pool();
     using tensor = pool().allocate({ shape: [4, 8] });
     const part = tensor.view({ shape: [2, 8], offset: 16 });

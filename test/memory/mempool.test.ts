@@ -20,7 +20,7 @@ const residentMiB = () =>
 describe('memory/mempool', () => {
   const pool = pooled();
 
-  it('lends zeroed tensors that belong to its device', async () => {
+  it('allocate() returns zeroed tensors that prefer the device of the pool', async () => {
     const { device } = pool();
     using tensor = pool().allocate({ shape: [3, 5], dtype: 'int32' });
     expect([tensor.shape, tensor.dtype, tensor.storage.managed]).to.deep.equal([
@@ -36,7 +36,7 @@ describe('memory/mempool', () => {
     expect([preferred, accessedBy]).to.deep.equal([device.index, [device.index]]);
   });
 
-  it('counts what is open, whoever closes it', () => {
+  it('stats() counts open tensors, bytes, peak bytes and allocations', () => {
     using own = createUnifiedMempool(pool().device);
     expect(own.stats()).to.deep.equal({ tensors: 0, bytes: 0, peakBytes: 0, allocations: 0 });
     const a = own.allocate({ shape: [100] });
@@ -51,7 +51,7 @@ describe('memory/mempool', () => {
     expect(own.stats()).to.deep.equal({ tensors: 1, bytes: 40, peakBytes: 800, allocations: 3 });
   });
 
-  it('closes what is still open, twice is fine, and lends nothing more', () => {
+  it('close() closes open tensors and is idempotent, and allocate() throws afterwards', () => {
     const before = openHandles();
     const own = createUnifiedMempool(pool().device);
     const tensors = [own.allocate({ shape: [8] }), own.allocate({ shape: [8] })];
@@ -69,7 +69,7 @@ describe('memory/mempool', () => {
     expect(pool().device.closed, 'a device it was given stays open').to.equal(false);
   });
 
-  it('by a name it opens its device, and closes it', () => {
+  it('createUnifiedMempool() opens a device given by name, and close() closes that device', () => {
     const own = createUnifiedMempool(TESTED);
     const { device } = own;
     expect([device.name, device.closed]).to.deep.equal([TESTED, false]);
@@ -77,7 +77,7 @@ describe('memory/mempool', () => {
     expect(device.closed).to.equal(true);
   });
 
-  it('refuses what is no device, a closed one, one that is not there, and unknown options', () => {
+  it('createUnifiedMempool() and allocate() throw for invalid devices and options', () => {
     for (const what of [undefined, null, 5, {}, [1, 2, 3]])
       expect(refusal(() => createUnifiedMempool(what as never)).message).to.match(
         new RegExp(`got ${describeValue(what)}$`),
@@ -95,7 +95,7 @@ describe('memory/mempool', () => {
   });
 
   (ON_HOST ? it : it.skip)(
-    'reserves addresses; a prefetch makes the pages (host device)',
+    'allocate() reserves addresses only, and a prefetch creates the pages (CPU device)',
     async () => {
       const { device } = pool();
       const start = residentMiB();

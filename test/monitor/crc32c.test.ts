@@ -2,9 +2,9 @@
 import { expect } from 'chai';
 import { crc32c, maskedCrc32c } from '../../src/net/monitor/crc32c.ts';
 
-describe('monitor/crc32c', () => {
+describe('crc32c()', () => {
   for (const [what, bytes, sum] of [
-    ['nothing', [], 0],
+    ['no bytes', [], 0],
     ['one letter', [...Buffer.from('a')], 0xc1d04330],
     ['123456789', [...Buffer.from('123456789')], 0xe3069283],
     ['32 zeros', new Array<number>(32).fill(0), 0x8a9136aa],
@@ -12,9 +12,10 @@ describe('monitor/crc32c', () => {
     ['0 to 31', Array.from({ length: 32 }, (_, i) => i), 0x46dd794e],
     ['31 to 0', Array.from({ length: 32 }, (_, i) => 31 - i), 0x113fdb5c],
   ] as const)
-    it(`of ${what}`, () => expect(crc32c(Uint8Array.from(bytes))).to.equal(sum));
+    it(`returns the published checksum of ${what}`, () =>
+      expect(crc32c(Uint8Array.from(bytes))).to.equal(sum));
 
-  it('masked, it stays within 32 bits', () => {
+  it('stays within 32 bits when it is masked', () => {
     // 0xe3069283 turned right by 15 bits is 0x2507c60d; the sum with 0xa282ead8 is below 2³².
     expect(maskedCrc32c(Buffer.from('123456789'))).to.equal(0x2507c60d + 0xa282ead8);
     // 0x8a9136aa turned is 0x6d551522, and the sum is above.

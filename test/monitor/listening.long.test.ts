@@ -33,10 +33,10 @@ const pool = (options: object = { calm: true }) =>
     buffer: ReplayBuffer.create({ capacity: 4096, fields: { value: { shape: [2] } } }),
   });
 
-describe('monitor/listening', () => {
+describe('TensorBoard writer: listen()', () => {
   afterEach(removeAll);
 
-  it("writes every tick's scalars where every is 0, and how many updates a second there were", async () => {
+  it('writes the scalars of every tick and the updates per second when every is 0', async () => {
     const folder = place();
     await using board = tensorBoard(folder);
     const pipeline = await told();
@@ -59,7 +59,7 @@ describe('monitor/listening', () => {
     expect(new Set(scalars.map(({ tag }) => tag))).to.have.property('size', 3);
   });
 
-  it('writes the first tick and the last, and between them no more than were asked for', async () => {
+  it('writes only the first and the last tick when every is longer than the run', async () => {
     const folder = place();
     const board = tensorBoard(folder);
     const pipeline = await told();
@@ -75,7 +75,7 @@ describe('monitor/listening', () => {
     await pipeline.close();
   });
 
-  itAll('at most ten ticks a second, unless it is told otherwise', async () => {
+  itAll('writes at most ten ticks a second by default', async () => {
     const folder = place();
     await using board = tensorBoard(folder);
     const pipeline = await told();
@@ -127,7 +127,7 @@ describe('monitor/listening', () => {
       expect([step <= steps, speed > 0]).to.deep.equal([true, true]);
   });
 
-  it('a collector that fails ends its curves, and is no failure of the writer', async () => {
+  it('keeps the writer usable after a collector fails', async () => {
     const folder = place();
     const board = tensorBoard(folder);
     const words = new Int32Array(new SharedArrayBuffer(12));
@@ -142,7 +142,7 @@ describe('monitor/listening', () => {
     expect(curve(readFolder(folder), 'after')).to.deep.equal([[1, 1]]);
   });
 
-  it('a disk that refuses never stops a run', async () => {
+  it('lets the run continue when the folder cannot be written', async () => {
     const warnings = await warningsOf(async () => {
       const board = tensorBoard('/proc/hotslot/curves', { flushMs: 0 });
       const pipeline = await told();

@@ -17,7 +17,7 @@ import { atEnd, counting, endAll, running, served } from './serving.ts';
 
 const root = fileURLToPath(new URL('../../../', import.meta.url));
 
-describeAll('monitor/page', () => {
+describeAll('the live page in a browser', () => {
   let browser: Browser;
 
   before(async function () {
@@ -69,7 +69,7 @@ describeAll('monitor/page', () => {
     );
   };
 
-  it('curves grow while it runs, words are those of the pipeline, a reload heals', async () => {
+  it('shows growing curves and the text of waitingFor(), and continues after a reload', async () => {
     const made = await counting();
     const { url } = await served({ pipeline: made, title: 'Watched' });
     const { page, wrong } = await opened(url);
@@ -102,7 +102,7 @@ describeAll('monitor/page', () => {
     expect(wrong).to.deep.equal([]);
   });
 
-  it('says that the connection is lost, and heals when there is a server at its address again', async () => {
+  it('shows that the connection is lost, and reconnects when a server has its address again', async () => {
     const made = await counting();
     running(made);
     const first = await served({ pipeline: made, title: 'First' });
@@ -120,7 +120,7 @@ describeAll('monitor/page', () => {
     await grows(page, 'train/count');
   });
 
-  it('is reached by keyboard alone, fits from a phone to a wide screen, light and dark', async () => {
+  it('is usable by keyboard, and fits widths from 360 to 1600 px in light and dark mode', async () => {
     const made = await counting();
     const stop = running(made);
     const { url } = await served({ pipeline: made });
@@ -171,7 +171,7 @@ describeAll('monitor/page', () => {
     expect(await readout()).to.match(/^[\d.kM]+$/);
   });
 
-  it('keeps the point that is read by keyboard while later points arrive', async () => {
+  it('keeps the point selected by keyboard while later points arrive', async () => {
     const made = await counting();
     running(made);
     const { url } = await served({ pipeline: made });
@@ -187,7 +187,7 @@ describeAll('monitor/page', () => {
     expect(await readout()).to.equal(read);
   });
 
-  it('shows hosts of other machines, fifty of a thousand, whatever they call themselves', async () => {
+  it('shows fifty of a thousand hosts, and shows markup in their names as text', async () => {
     const { url } = await served({ pipeline: await counting(), collectors: distant(thousand()) });
     for (const width of [360, 1024, 1600])
       for (const colorScheme of ['light', 'dark'] as const) {
@@ -229,7 +229,7 @@ describeAll('monitor/page', () => {
     expect(download.suggestedFilename()).to.equal('hotslot.trace.json');
   });
 
-  it('its scripts are sound for the type checker', () => {
+  it('has scripts that pass the type checker', () => {
     const tsc = join(root, 'node_modules/typescript/bin/tsc');
     const { status, stdout } = spawnSync(process.execPath, [tsc, '-p', 'src/net/monitor/page'], {
       cwd: root,

@@ -12,14 +12,14 @@ import { readExposition } from './exposition.ts';
 import { place, removeAll } from './folder.ts';
 import { counting, endAll, listening, parsed, served } from './serving.ts';
 
-describe('monitor/remote', () => {
+describe('monitoring of remote collectors', () => {
   afterEach(async () => {
     await endAll();
     await closeAll();
     removeAll();
   });
 
-  it('tells of a thousand hosts the fifty that matter most, and how rows come in', async () => {
+  it('serveMonitor() sends fifty of a thousand hosts, failed and silent hosts first, and row rates', async () => {
     const collectors = distant(thousand());
     const { port, url } = await served({ pipeline: await counting(), collectors });
     const heard = listening(port);
@@ -62,7 +62,7 @@ describe('monitor/remote', () => {
     ]);
   });
 
-  it('has figures for Prometheus, none of which a host can make up names for', async () => {
+  it('/metrics has figures for Prometheus without any name that a host chose', async () => {
     const { url } = await served({ pipeline: await counting(), collectors: distant(thousand()) });
     const text = await (await fetch(`${url}metrics`)).text();
     const metrics = readExposition(text);
@@ -104,7 +104,7 @@ describe('monitor/remote', () => {
     );
   });
 
-  it('curves of TensorBoard: means of episodes, and speeds', async () => {
+  it('tensorBoard() writes the mean return of episodes and speeds', async () => {
     const folder = place();
     const board = tensorBoard(folder);
     const collectors = distant();

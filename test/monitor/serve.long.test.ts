@@ -31,13 +31,13 @@ async function pool(): Promise<CollectorPool> {
   return made;
 }
 
-describe('monitor/serve', () => {
+describe('serveMonitor()', () => {
   afterEach(async () => {
     await endAll();
     await closeAll();
   });
 
-  it('tells a run: state, slots, stages, curves, collectors, devices, in events that anybody can read', async () => {
+  it('sends state, slots, stages, curves, collectors and devices of a run as server-sent events', async () => {
     const made = await counting();
     const collectors = await pool();
     const monitor = await served({ pipeline: made, collectors, title: 'A run' });
@@ -103,7 +103,7 @@ describe('monitor/serve', () => {
     await until('the client is gone', () => monitor.clients === 0);
   });
 
-  it('sends the page, which asks for nothing from elsewhere', async () => {
+  it('serves the page, which requests nothing from other servers', async () => {
     const { port } = await served({ pipeline: await counting() });
     const page = await fetch(`http://127.0.0.1:${port}/`);
     expect(page.headers.get('content-security-policy')).to.match(
@@ -126,7 +126,7 @@ describe('monitor/serve', () => {
     expect([head.status, await head.text()]).to.deep.equal([200, '']);
   });
 
-  it('answers its own address and nobody else’s name, reads only, and knows what it has', async () => {
+  it('rejects other Host headers, origins, methods, paths and malformed requests', async () => {
     const { port } = await served({ pipeline: await counting() });
     for (const host of ['127.0.0.1', 'localhost', '[::1]', `LOCALHOST:${port}`, '127.0.0.1:1'])
       expect(status(await get(port, '/metrics', host)), host).to.equal(200);
@@ -174,7 +174,7 @@ describe('monitor/serve', () => {
       expect(status(await raw(port, garbage)), garbage).to.equal(400);
   });
 
-  it('refuses the 33rd page in a sentence, and takes it when another has gone', async () => {
+  it('rejects the 33rd page with status 503, and accepts one after another page has left', async () => {
     const monitor = await served({ pipeline: await counting() });
     const pages = Array.from({ length: 32 }, () => listening(monitor.port));
     await until('32 look', () => pages.every(({ events }) => events.length > 0));
@@ -196,47 +196,50 @@ describe('monitor/serve', () => {
     await monitor.close();
   });
 
-  itAll('a thousand connections and malformed requests leave a run alone', async () => {
-    const made = await counting();
-    const monitor = await served({ pipeline: made });
-    const ticks = 20_000;
-    const counts: number[] = [];
-    made.on('tick', ({ scalars }) => void counts.push(scalars.count as number));
-    const run = made.run({ ticks });
-    const sockets = Array.from({ length: 1000 }, (_, i) => {
-      const socket = connect(monitor.port, '127.0.0.1');
-      socket.on('error', () => {});
-      // Half of them say something: half a request, a wrong one, or bytes.
-      if (i % 2)
-        socket.write(
-          [
-            'GET /ev',
-            'POST / HTTP/1.1\r\n\r\n',
-            '\0\0\0\0',
-            'GET /events HTTP/1.1\r\nHost: x\r\n\r\n',
-          ][(i >> 1) % 4] ?? '',
-        );
-      return socket;
-    });
-    await Promise.all(
-      sockets.map(
-        (socket) =>
-          new Promise((resolve) => socket.once('connect', resolve).once('close', resolve)),
-      ),
-    );
-    const summary = await run;
-    expect(summary).to.include({ ticks, aborted: false });
-    for (const socket of sockets) socket.destroy();
-    // Every update was applied, once.
-    await made.close();
-    expect(counts.at(-1)).to.equal(ticks);
-    await until('it answers again', () => monitor.clients === 0);
-    const answer = await fetch(`${monitor.url}metrics`);
-    expect(answer.status).to.equal(200);
-    expect(await answer.text()).to.include(`hotslot_ticks_total ${ticks}\n`);
-  });
+  itAll(
+    'does not disturb a run when a thousand connections and malformed requests arrive',
+    async () => {
+      const made = await counting();
+      const monitor = await served({ pipeline: made });
+      const ticks = 20_000;
+      const counts: number[] = [];
+      made.on('tick', ({ scalars }) => void counts.push(scalars.count as number));
+      const run = made.run({ ticks });
+      const sockets = Array.from({ length: 1000 }, (_, i) => {
+        const socket = connect(monitor.port, '127.0.0.1');
+        socket.on('error', () => {});
+        // Half of them say something: half a request, a wrong one, or bytes.
+        if (i % 2)
+          socket.write(
+            [
+              'GET /ev',
+              'POST / HTTP/1.1\r\n\r\n',
+              '\0\0\0\0',
+              'GET /events HTTP/1.1\r\nHost: x\r\n\r\n',
+            ][(i >> 1) % 4] ?? '',
+          );
+        return socket;
+      });
+      await Promise.all(
+        sockets.map(
+          (socket) =>
+            new Promise((resolve) => socket.once('connect', resolve).once('close', resolve)),
+        ),
+      );
+      const summary = await run;
+      expect(summary).to.include({ ticks, aborted: false });
+      for (const socket of sockets) socket.destroy();
+      // Every update was applied, once.
+      await made.close();
+      expect(counts.at(-1)).to.equal(ticks);
+      await until('it answers again', () => monitor.clients === 0);
+      const answer = await fetch(`${monitor.url}metrics`);
+      expect(answer.status).to.equal(200);
+      expect(await answer.text()).to.include(`hotslot_ticks_total ${ticks}\n`);
+    },
+  );
 
-  it('a pipeline that fails while somebody looks is told, and its failure still thrown', async () => {
+  it('reports the failure of a pipeline, and run() still rejects', async () => {
     const made = await counting({ placement: 'auto' });
     const monitor = await served({ pipeline: made });
     const heard = listening(monitor.port);
@@ -261,7 +264,7 @@ describe('monitor/serve', () => {
     expect(parsed(heard).at(-1).state).to.equal('failed');
   });
 
-  it('metrics are of the exposition format, and say what the pipeline says', async () => {
+  it('serves metrics of the pipeline in the exposition format of Prometheus', async () => {
     const made = await counting({ placement: 'auto' });
     const collectors = await pool();
     const checkpoint = Object.assign(new EventEmitter<{ saved: [WatchedSave]; error: [Error] }>(), {
@@ -325,40 +328,50 @@ describe('monitor/serve', () => {
     ).to.deep.equal([0, 0]);
   });
 
-  itAll('a trace of a second of the run is whole, and one at a time', async () => {
-    const made = await counting({ placement: 'auto' });
-    const { url, port } = await served({ pipeline: made });
-    const stop = running(made);
-    const asked = fetch(`${url}trace?seconds=1`);
-    const answer = await asked;
-    expect(answer.headers.get('content-disposition')).to.equal(
-      'attachment; filename="hotslot.trace.json"',
-    );
-    const second = await get(port, '/trace');
-    expect([status(second), second.includes('a trace is under way')]).to.deep.equal([409, true]);
-    interface Span {
-      name: string;
-      ph: string;
-      ts: number;
-      args: { name?: string; tick: number };
-    }
-    const { traceEvents } = (await answer.json()) as { traceEvents: Span[] };
-    const lanes = traceEvents
-      .filter(({ name }) => name === 'thread_name')
-      .map(({ args }) => args.name);
-    expect(lanes).to.include.members(['requester', 'pack', 'submit', 'poll', 'replay']);
-    const ticks = new Map<number, string[]>();
-    for (const { name, ph, args } of traceEvents)
-      if (ph !== 'M') ticks.set(args.tick, [...(ticks.get(args.tick) ?? []), name]);
-    expect(ticks.size).to.be.above(10);
-    const order = ['request', 'pack', 'replay_pipeline_batch_h2d', 'ready', 'launch', 'spent seen'];
-    for (const names of ticks.values()) expect(names).to.deep.equal(order);
-    await stop();
-    await made.close();
-    expect(await get(port, '/trace')).to.match(/^HTTP\/1\.1 409 .*the pipeline has been closed/s);
-  });
+  itAll(
+    'serves a complete trace of one second, and rejects a concurrent trace with status 409',
+    async () => {
+      const made = await counting({ placement: 'auto' });
+      const { url, port } = await served({ pipeline: made });
+      const stop = running(made);
+      const asked = fetch(`${url}trace?seconds=1`);
+      const answer = await asked;
+      expect(answer.headers.get('content-disposition')).to.equal(
+        'attachment; filename="hotslot.trace.json"',
+      );
+      const second = await get(port, '/trace');
+      expect([status(second), second.includes('a trace is under way')]).to.deep.equal([409, true]);
+      interface Span {
+        name: string;
+        ph: string;
+        ts: number;
+        args: { name?: string; tick: number };
+      }
+      const { traceEvents } = (await answer.json()) as { traceEvents: Span[] };
+      const lanes = traceEvents
+        .filter(({ name }) => name === 'thread_name')
+        .map(({ args }) => args.name);
+      expect(lanes).to.include.members(['requester', 'pack', 'submit', 'poll', 'replay']);
+      const ticks = new Map<number, string[]>();
+      for (const { name, ph, args } of traceEvents)
+        if (ph !== 'M') ticks.set(args.tick, [...(ticks.get(args.tick) ?? []), name]);
+      expect(ticks.size).to.be.above(10);
+      const order = [
+        'request',
+        'pack',
+        'replay_pipeline_batch_h2d',
+        'ready',
+        'launch',
+        'spent seen',
+      ];
+      for (const names of ticks.values()) expect(names).to.deep.equal(order);
+      await stop();
+      await made.close();
+      expect(await get(port, '/trace')).to.match(/^HTTP\/1\.1 409 .*the pipeline has been closed/s);
+    },
+  );
 
-  it('warns of a host that others reach, and answers them by that host’s name', async () => {
+  it('warns when other machines can reach its host, and accepts the Host header of its address', async () => {
     const made = await counting();
     const warnings = await warningsOf(async () => {
       const monitor = await served({ pipeline: made }, { host: '0.0.0.0' });
@@ -375,7 +388,7 @@ describe('monitor/serve', () => {
     expect((await fetch(v6.url)).status).to.equal(200);
   });
 
-  it('refuses what it cannot show, and a port that is taken', async () => {
+  it('rejects invalid parts and options, and a port in use', async () => {
     const made = await counting();
     const { port } = await served({ pipeline: made });
     const taken = await rejection(serveMonitor({ pipeline: made }, { port }));

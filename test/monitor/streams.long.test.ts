@@ -27,13 +27,13 @@ function answers(): ServerResponse[] {
   return found;
 }
 
-describe('monitor/streams', () => {
+describe('streamed responses of the monitor', () => {
   afterEach(async () => {
     await endAll();
     await closeAll();
   });
 
-  it('requests behind a stream of the same connection take no place, and leave none taken', async () => {
+  it('requests after a stream on the same connection are rejected and occupy no place', async () => {
     const monitor = await served({ pipeline: await counting() });
     const found = answers();
     for (const path of ['/events', '/trace?seconds=60']) {
@@ -58,7 +58,7 @@ describe('monitor/streams', () => {
     trace.destroy();
   });
 
-  it('one behind an answer that is over is told to come by itself', async () => {
+  it('/events is rejected when it follows another request on the same connection', async () => {
     const monitor = await served({ pipeline: await counting() });
     const heard = await raw(monitor.port, `${ask('/metrics')}${ask('/events')}`);
     expect(heard).to.match(/^HTTP\/1\.1 200 /);
@@ -66,7 +66,7 @@ describe('monitor/streams', () => {
     expect(monitor.clients).to.equal(0);
   });
 
-  it('a trace whose reader closes late does not end the next one', async () => {
+  it('a trace whose reader closes late does not end the next trace', async () => {
     const made = await counting();
     const traces = new LiveTraces(new PipelineWatch(made));
     /** As a response whose reader takes its time. */
@@ -102,7 +102,7 @@ describe('monitor/streams', () => {
     second.close();
   });
 
-  it('a connection that cannot be taken is told once, and the server goes on', async () => {
+  it('connections that cannot be accepted cause one warning, and the server continues', async () => {
     const { server, port } = await listen(
       { host: '127.0.0.1', port: 0 },
       { '/': (_, response) => void response.end('here') },
@@ -115,7 +115,7 @@ describe('monitor/streams', () => {
     expect(await (await fetch(`http://127.0.0.1:${port}/`)).text()).to.equal('here');
   });
 
-  itAll('drops a client that takes nothing, and holds one message for it at most', async () => {
+  itAll('a client that does not read is dropped, and its buffered bytes stay limited', async () => {
     const monitor = await served({ pipeline: await counting() });
     const found = answers();
     const slow = listening(monitor.port);

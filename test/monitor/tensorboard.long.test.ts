@@ -26,7 +26,7 @@ import { place, removeAll, warningsOf } from './folder.ts';
 
 const child = fileURLToPath(new URL('./writing-process.js', import.meta.url));
 
-describe('monitor/tensorboard', () => {
+describe('tensorBoard()', () => {
   afterEach(removeAll);
 
   it('writes scalars as TensorBoard reads them', async () => {
@@ -60,7 +60,7 @@ describe('monitor/tensorboard', () => {
     ]);
   });
 
-  it('appends to one file, keeps the order, and writes on closing what is left', async () => {
+  it('appends to one file in order, and close() writes the remaining scalars', async () => {
     const folder = place();
     const board = tensorBoard(folder);
     const want: [number, number][] = [];
@@ -75,7 +75,7 @@ describe('monitor/tensorboard', () => {
     expect(curve(readFolder(folder), 'count')).to.deep.equal(want);
   });
 
-  it('touches nothing before there is a scalar', async () => {
+  it('creates no folder before the first scalar', async () => {
     const folder = place();
     const board = tensorBoard(folder);
     await board.flush();
@@ -83,7 +83,7 @@ describe('monitor/tensorboard', () => {
     expect(existsSync(folder)).to.equal(false);
   });
 
-  it('writes by itself after a while, and at once when there is much', async () => {
+  it('writes after flushMs, and earlier when many scalars are pending', async () => {
     const soon = place();
     await using often = tensorBoard(soon, { flushMs: 1 });
     often.scalar('a', 1, 0);
@@ -101,7 +101,7 @@ describe('monitor/tensorboard', () => {
     expect(curve(readFolder(full), 'a')).to.have.length(2 ** 14);
   });
 
-  it('begins another file where one would be larger than maxBytes, and readers meet them in order', async () => {
+  it('starts another file when one would exceed maxBytes, and readers read the files in order', async () => {
     const folder = place();
     const board = tensorBoard(folder, { maxBytes: 4096 });
     for (let step = 0; step < 2000; step++) {
@@ -118,7 +118,7 @@ describe('monitor/tensorboard', () => {
     );
   });
 
-  it('makes the folders above its own, and takes one that is there', async () => {
+  it('creates missing parent folders, and accepts an existing folder', async () => {
     const folder = join(place(), 'of', 'today');
     for (const value of [1, 2]) {
       await using board = tensorBoard(folder);
@@ -130,7 +130,7 @@ describe('monitor/tensorboard', () => {
     ]);
   });
 
-  describe('a run that is resumed', () => {
+  describe('in a resumed run', () => {
     /** A tick has 100 environment steps; values tell the runs apart. */
     const write = (
       board: ReturnType<typeof tensorBoard>,
@@ -157,7 +157,7 @@ describe('monitor/tensorboard', () => {
       }
     };
 
-    it('by another writer: TensorBoard drops the later points of the run before, curve by curve', async () => {
+    it('drops later points of the previous run in each curve when another writer resumes', async () => {
       const folder = place();
       const [first, second] = [tensorBoard(folder), tensorBoard(folder)];
       write(first, 1, [0, 1, 2, 3, 4, 5, 6]);
@@ -167,7 +167,7 @@ describe('monitor/tensorboard', () => {
       check(folder);
     });
 
-    it('by the same writer: the points that it has written before the restore are dropped', async () => {
+    it('drops points written before the restore when the same writer resumes', async () => {
       const folder = place();
       const board = tensorBoard(folder);
       write(board, 1, [0, 1, 2, 3, 4, 5, 6]);
@@ -176,7 +176,7 @@ describe('monitor/tensorboard', () => {
       check(folder);
     });
 
-    it('twice, and over the ends of files', async () => {
+    it('drops the points of two previous runs across several files', async () => {
       const folder = place();
       const ticks = (from: number, to: number) =>
         Array.from({ length: to - from }, (_, i) => from + i);
@@ -214,7 +214,7 @@ describe('monitor/tensorboard', () => {
     ).to.deep.equal([1, 2, 3]);
   });
 
-  it('a file that is there is never written to, whoever made it', async () => {
+  it('never writes to an existing file of another machine', async () => {
     const folder = place();
     const write = async () => {
       await using board = tensorBoard(folder);
@@ -239,9 +239,9 @@ describe('monitor/tensorboard', () => {
     );
   });
 
-  describe('a process that is killed', () => {
+  describe('in a process that ends', () => {
     itAll(
-      'leaves everything up to the last flush, and at most a torn record behind it',
+      'leaves all scalars up to the last flush, and at most one torn record, when it is killed',
       async () => {
         const folder = place();
         const running = spawn(process.execPath, [child, folder], {
@@ -264,7 +264,7 @@ describe('monitor/tensorboard', () => {
       },
     );
 
-    it('wherever its last record is torn', async () => {
+    it('leaves readable scalars wherever the last record is torn', async () => {
       const folder = place();
       const board = tensorBoard(folder);
       for (const step of [0, 1, 2]) board.scalar('count', step, step);
@@ -286,15 +286,18 @@ describe('monitor/tensorboard', () => {
       }
     });
 
-    itAll('ends by itself, and writes first, where nothing closes the writer', async () => {
-      const folder = place();
-      const running = spawn(process.execPath, [child, folder, 'once'], { stdio: 'inherit' });
-      expect(await once(running, 'exit')).to.deep.equal([0, null]);
-      expect(curve(readFolder(folder), 'count')).to.deep.equal([[0, 7]]);
-    });
+    itAll(
+      'writes pending scalars before the process exits when nothing closes the writer',
+      async () => {
+        const folder = place();
+        const running = spawn(process.execPath, [child, folder, 'once'], { stdio: 'inherit' });
+        expect(await once(running, 'exit')).to.deep.equal([0, null]);
+        expect(curve(readFolder(folder), 'count')).to.deep.equal([[0, 7]]);
+      },
+    );
   });
 
-  describe('a disk that refuses', () => {
+  describe('on a disk that rejects writes', () => {
     const file = () => {
       const path = place();
       writeFileSync(path, 'a file');
@@ -308,12 +311,12 @@ describe('monitor/tensorboard', () => {
         'part of the path is a file: name another folder',
       ],
       [
-        'nobody may write there',
+        'the folder is not writable',
         () => '/proc/hotslot/curves',
         'No more events are written there (E',
       ],
     ] as const)
-      it(`${what}: told once, by a warning and by flush() and close(), and never by scalar()`, async () => {
+      it(`emits one warning, rejects in flush() and close(), and never throws in scalar(): ${what}`, async () => {
         const path = folder();
         const warnings = await warningsOf(async () => {
           const board = tensorBoard(path);
@@ -333,7 +336,7 @@ describe('monitor/tensorboard', () => {
         expect(warnings[0]).to.include(text);
       });
 
-    it('a file that may not grow: what was written before is whole, the process goes on', async () => {
+    it('keeps written scalars readable and the process running when a file cannot grow', async () => {
       const folder = place();
       mkdirSync(folder);
       // A limit on files stands for a full disk: a write is cut short, and the next one refused.
@@ -361,79 +364,75 @@ describe('monitor/tensorboard', () => {
     });
   });
 
-  describe('refuses', () => {
+  describe('rejects', () => {
     const board = tensorBoard('never made');
     after(() => board.close());
 
     for (const [what, call, text] of [
       [
-        'a folder that is none',
+        'a folder that is a number',
         () => tensorBoard(3 as never),
         "tensorBoard takes a folder's path, got 3",
       ],
-      [
-        'a folder without a name',
-        () => tensorBoard(''),
-        "tensorBoard needs a folder's path, got ''",
-      ],
+      ['an empty folder path', () => tensorBoard(''), "tensorBoard needs a folder's path, got ''"],
       [
         'an unknown option',
         () => tensorBoard('x', { flush: 1 } as never),
         "tensorBoard: unknown option 'flush'; it takes flushMs, maxBytes",
       ],
       [
-        'no time at all',
+        'a negative flushMs',
         () => tensorBoard('x', { flushMs: -1 }),
         'flushMs must be a whole number of at least 0',
       ],
       [
-        'files that hold nothing',
+        'maxBytes below 4096',
         () => tensorBoard('x', { maxBytes: 100 }),
         'maxBytes must be a whole number of at least 4096',
       ],
+      ['an empty tag', () => board.scalar('', 1, 1), "tag must name a curve, such as 'train/loss'"],
       [
-        'a curve without a name',
-        () => board.scalar('', 1, 1),
-        "tag must name a curve, such as 'train/loss'",
+        'a tag that is a number',
+        () => board.scalar(1 as never, 1, 1),
+        'tag must be a string, got 1',
       ],
-      ['a tag that is none', () => board.scalar(1 as never, 1, 1), 'tag must be a string, got 1'],
       [
-        'a value that is none',
+        'a value that is a string',
         () => board.scalar('a', '1' as never, 1),
         "value must be a number, got '1'",
       ],
       [
-        'a broken step',
+        'a fractional step',
         () => board.scalar('a', 1, 1.5),
         'scalar: step must be a whole number of at least 0, got 1.5',
       ],
       [
-        'no time',
+        'a wallTime of NaN',
         () => board.scalar('a', 1, 1, Number.NaN),
         'wallTime must be seconds since 1970, got NaN',
       ],
       [
-        'nothing to listen to',
+        'listen() without a pipeline or collectors',
         () => board.listen({}),
         'listen takes { pipeline, collectors }, at least one of them',
       ],
       [
-        'what is no pipeline',
+        'listen() with a number as pipeline',
         () => board.listen({ pipeline: 3 as never }),
         'pipeline must be a ReplayPipeline, got 3',
       ],
       [
-        'what is no pool',
+        'listen() with an object as collectors',
         () => board.listen({ collectors: {} as never }),
         'collectors must be a CollectorPool or RemoteCollectors, got an object',
       ],
       [
-        'a pool for a pipeline',
+        'listen() with a pool as pipeline',
         () => board.listen({ pipeline: { episodes() {} } as never }),
         'pipeline must be a ReplayPipeline, got an object',
       ],
       [
-        'an unknown thing',
+        'listen() with an unknown option',
         () => board.listen({ pool: 1 } as never),
         "listen: unknown option 'pool'",
       ],
@@ -444,7 +443,7 @@ describe('monitor/tensorboard', () => {
         expect(error.message).to.include(text);
       });
 
-    it('everything once it is closed', async () => {
+    it('every call after close()', async () => {
       const closed = tensorBoard(place());
       await closed.close();
       for (const call of [

@@ -13,8 +13,8 @@ const times = (given: Record<string, number>) =>
 const said = (given: Record<string, number>, more: object = {}) =>
   whoWaits({ stages: times(given), waitingFor: 'nothing', free: 0, heldBack: 0, ...more });
 
-describe('monitor/waiting-text', () => {
-  it('a curve keeps its first point and its means, however many numbers come', () => {
+describe('Curve and whoWaits()', () => {
+  it('Curve keeps its first point and means of later values in fewer than MAX_POINTS points', () => {
     const curve = new Curve();
     const n = 100_000;
     for (let i = 0; i < n; i++) {
@@ -33,13 +33,13 @@ describe('monitor/waiting-text', () => {
     expect([curve.latest, curve.thinned > 5]).to.deep.equal([n - 1, true]);
   });
 
-  it('what is not finite is a gap, and no later point', () => {
+  it('Curve stores a non-finite value as null', () => {
     const curve = new Curve();
     for (const value of [1, Number.NaN, 2, Number.POSITIVE_INFINITY, 3]) curve.add(0, 0, value);
     expect(curve.points.map(([, , value]) => value)).to.deep.equal([1, null, 2, null, 3]);
   });
 
-  it('says who waits for whom by what takes longest', () => {
+  it('whoWaits() states who waits for whom by the longest stage', () => {
     expect(whoWaits({ stages: null, waitingFor: 'nothing', free: 1, heldBack: 0 })).to.equal(
       'No tick has ended yet.',
     );

@@ -44,7 +44,7 @@ const waits = async ({ made }: Learner) => {
 const endings = (runs: readonly Promise<{ ended: unknown; ticks: number }>[]) =>
   Promise.all(runs).then((all) => all.map(({ ended, ticks }) => ({ ended, ticks })));
 
-describe('ranks/the end of a run in a learner group', function () {
+describe('the end of a run in a learner group', function () {
   this.timeout(300_000);
   afterEach(async () => {
     await closeAll();
@@ -54,30 +54,33 @@ describe('ranks/the end of a run in a learner group', function () {
   for (const [name, placement] of Object.entries(placements)) {
     describe(name, () => {
       const rest = onlyOn('inline', placement);
-      rest('ticks: the rank that asks for fewer ends all, with equal parameters', async () => {
-        const all = await learners(3, 1, { placement });
-        const runs = [7, 3, 5].map((ticks, rank) => all[rank]!.made.run({ ticks }));
-        expect(await endings(runs)).to.deep.equal([
-          { ended: { rank: 1, why: 'ticks' }, ticks: 3 },
-          { ended: 'ticks', ticks: 3 },
-          { ended: { rank: 1, why: 'ticks' }, ticks: 3 },
-        ]);
-        expect(await read(all)).to.deep.equal(expected(3, 3, 1));
-        // Batches behind the end were given back: the next run's ticks are the next ones, with
-        // their updates.
-        expect(await endings(all.map(({ made }) => made.run({ ticks: 2 })))).to.deep.equal(
-          all.map(() => ({ ended: 'ticks', ticks: 2 })),
-        );
-        expect(await read(all)).to.deep.equal(expected(3, 5, 1));
-        const ids: number[][] = all.map(() => []);
-        for (const [rank, { made }] of all.entries())
-          made.on('tick', ({ tickId }) => ids[rank]!.push(tickId));
-        await Promise.all(all.map(({ made }) => made.run({ ticks: 1 })));
-        expect(ids).to.deep.equal(all.map(() => [5]));
-      });
+      rest(
+        'all ranks end with equal parameters after the fewest ticks that a rank requested',
+        async () => {
+          const all = await learners(3, 1, { placement });
+          const runs = [7, 3, 5].map((ticks, rank) => all[rank]!.made.run({ ticks }));
+          expect(await endings(runs)).to.deep.equal([
+            { ended: { rank: 1, why: 'ticks' }, ticks: 3 },
+            { ended: 'ticks', ticks: 3 },
+            { ended: { rank: 1, why: 'ticks' }, ticks: 3 },
+          ]);
+          expect(await read(all)).to.deep.equal(expected(3, 3, 1));
+          // Batches behind the end were given back: the next run's ticks are the next ones, with
+          // their updates.
+          expect(await endings(all.map(({ made }) => made.run({ ticks: 2 })))).to.deep.equal(
+            all.map(() => ({ ended: 'ticks', ticks: 2 })),
+          );
+          expect(await read(all)).to.deep.equal(expected(3, 5, 1));
+          const ids: number[][] = all.map(() => []);
+          for (const [rank, { made }] of all.entries())
+            made.on('tick', ({ tickId }) => ids[rank]!.push(tickId));
+          await Promise.all(all.map(({ made }) => made.run({ ticks: 1 })));
+          expect(ids).to.deep.equal(all.map(() => [5]));
+        },
+      );
 
       rest(
-        'ticks, between two means: the others come to their next one, and all average there',
+        'other ranks continue to their next average when a rank ends between two averages',
         async () => {
           const all = await learners(2, 3, { placement });
           const values = [0, 1].map(() => vector(0));
@@ -101,7 +104,7 @@ describe('ranks/the end of a run in a learner group', function () {
         },
       );
 
-      it('an abort: the others end with the ticks that had slots', async () => {
+      it('all ranks end with equal parameters when the signal of a rank aborts', async () => {
         const all = await learners(2, 1, { placement });
         const abort = new AbortController();
         const runs = all.map(({ made }, rank) =>
@@ -122,7 +125,7 @@ describe('ranks/the end of a run in a learner group', function () {
         'inline',
         placement,
         itLonger,
-      )('one signal for both ends both', async () => {
+      )('both ranks end when the signal that they share aborts', async () => {
         for (let round = 0; round < setting({ short: 1, all: 8, long: 30 }); round++) {
           const all = await learners(2, 1, { placement });
           const abort = new AbortController();
@@ -140,7 +143,7 @@ describe('ranks/the end of a run in a learner group', function () {
         }
       });
 
-      rest('a manual tick of one rank is not counted and ends nothing', async () => {
+      rest('a manual tick of one rank is not counted and ends no run', async () => {
         const all = await learners(2, 3, { placement });
         await endings(all.map(({ made }) => made.run({ ticks: 1 })));
         await all[0]!.made.sampleLargeBatch(1, 16);
@@ -153,33 +156,36 @@ describe('ranks/the end of a run in a learner group', function () {
     });
   }
 
-  itLonger('a rank that waits ends by its own signal, whether the others come or not', async () => {
-    const [a, b] = await learners(2, 1);
-    const abort = new AbortController();
-    const running = a!.made.run({ signal: abort.signal });
-    await waits(a!);
-    abort.abort();
-    expect(await running).to.deep.include({ ticks: 1, ended: 'aborted', aborted: true });
-    expect(a!.group.waitingFor()).to.equal('');
-    // The other one comes to the exchange that was ended.
-    expect(await b!.made.run({ ticks: 9 })).to.deep.include({
-      ticks: 1,
-      ended: { rank: 0, why: 'aborted' },
-    });
-    const values = [vector(0), vector(0)];
-    updateAll(values);
-    expect(await read([a!, b!])).to.deep.equal(values);
-    // The next mean makes them equal again.
-    expect(await endings([a!, b!].map(({ made }) => made.run({ ticks: 1 })))).to.deep.equal(
-      [a!, b!].map(() => ({ ended: 'ticks', ticks: 1 })),
-    );
-    updateAll(values);
-    average(values);
-    expect(await read([a!, b!])).to.deep.equal(values);
-  });
+  itLonger(
+    'a waiting rank ends when its signal aborts, and the next average makes parameters equal',
+    async () => {
+      const [a, b] = await learners(2, 1);
+      const abort = new AbortController();
+      const running = a!.made.run({ signal: abort.signal });
+      await waits(a!);
+      abort.abort();
+      expect(await running).to.deep.include({ ticks: 1, ended: 'aborted', aborted: true });
+      expect(a!.group.waitingFor()).to.equal('');
+      // The other one comes to the exchange that was ended.
+      expect(await b!.made.run({ ticks: 9 })).to.deep.include({
+        ticks: 1,
+        ended: { rank: 0, why: 'aborted' },
+      });
+      const values = [vector(0), vector(0)];
+      updateAll(values);
+      expect(await read([a!, b!])).to.deep.equal(values);
+      // The next mean makes them equal again.
+      expect(await endings([a!, b!].map(({ made }) => made.run({ ticks: 1 })))).to.deep.equal(
+        [a!, b!].map(() => ({ ended: 'ticks', ticks: 1 })),
+      );
+      updateAll(values);
+      average(values);
+      expect(await read([a!, b!])).to.deep.equal(values);
+    },
+  );
 
   itLonger(
-    'a rank whose ticks are over between two means ends by its signal when nobody comes',
+    'a rank that waits for an average after its last tick ends when its signal aborts',
     async () => {
       const [a, b] = await learners(2, 3);
       const abort = new AbortController();
@@ -194,105 +200,104 @@ describe('ranks/the end of a run in a learner group', function () {
     },
   );
 
-  itLonger('a run whose signal was aborted before the call ends the others', async () => {
-    const [a, b] = await learners(2, 1);
-    expect(await a!.made.run({ signal: AbortSignal.abort() })).to.deep.include({
-      ticks: 0,
-      ended: 'aborted',
-    });
-    expect(await b!.made.run({ ticks: 3 })).to.deep.include({
-      ticks: 1,
-      ended: { rank: 0, why: 'aborted' },
-    });
-    await endings([a!, b!].map(({ made }) => made.run({ ticks: 2 })));
-    const [x, y] = await read([a!, b!]);
-    expect(x).to.deep.equal(y);
-  });
-
-  itLonger('a pipeline that is closed ends the others, wherever it is', async () => {
-    for (const wait of [true, false]) {
+  itLonger(
+    'a run whose signal was aborted before the call ends the runs of other ranks',
+    async () => {
       const [a, b] = await learners(2, 1);
-      const first = rejection(a!.made.run());
-      let second: Promise<unknown> | undefined;
-      if (wait) await waits(a!);
-      else {
-        second = b!.made.run();
-        while (a!.made.inspect().finished < 5) await new Promise(setImmediate);
-      }
-      await a!.made.close();
-      expect(await first).to.include({ code: 'ERR_HOTSLOT_STATE_CLOSED' });
-      expect(await (second ?? b!.made.run())).to.deep.include({
-        ended: { rank: 0, why: 'stopped' },
+      expect(await a!.made.run({ signal: AbortSignal.abort() })).to.deep.include({
+        ticks: 0,
+        ended: 'aborted',
       });
-    }
-  });
-
-  itLonger(
-    'a rank that leaves the group ends its own run and the others’, in any order',
-    async () => {
-      for (const order of [
-        [0, 1],
-        [1, 0],
-      ]) {
-        const all = await learners(2, 1);
-        const runs = all.map(({ made }) => made.run());
-        while (all[0]!.made.inspect().finished < 5) await new Promise(setImmediate);
-        all[order[0]!]!.group.close();
-        const [a, b] = await Promise.all(runs);
-        expect([a, b][order[0]!]!.ended).to.equal('stopped');
-        expect([a, b][order[1]!]!.ended).to.deep.equal({ rank: order[0], why: 'stopped' });
-        expect(await rejection(all[order[1]!]!.made.run({ ticks: 3 }))).to.include({
-          code: 'ERR_HOTSLOT_STATE_CLOSED',
-        });
-        all[order[1]!]!.group.close();
-      }
-    },
-  );
-
-  itLonger('a listener that throws ends the others, and rejects its own run', async () => {
-    const [a, b] = await learners(2, 1);
-    a!.made.on('tick', ({ tickId }) => {
-      if (tickId === 3) throw new Error('out of eggs');
-    });
-    const [error, other] = await Promise.all([rejection(a!.made.run()), b!.made.run()]);
-    expect(error.message).to.equal('out of eggs');
-    expect(other.ended).to.deep.equal({ rank: 0, why: 'stopped' });
-    const [x, y] = await read([a!, b!]);
-    expect(x).to.deep.equal(y);
-  });
-
-  itLonger(
-    'a failure rejects the others with its cause, with the opener of the one that failed busy',
-    async () => {
-      const [a, b] = await learners(2, 1);
-      b!.made.on('error', () => {});
-      const errors = [a!, b!].map(({ made }) => rejection(made.run()));
-      while (a!.made.inspect().finished < 5) await new Promise(setImmediate);
-      b!.group.fail(new Error('out of eggs'));
-      for (const error of await Promise.all(errors))
-        expect(error.message).to.contain('out of eggs');
-    },
-  );
-
-  itLonger(
-    'a rank that waits for rows holds the others, and they end by their signal',
-    async () => {
-      const [group, other] = await join(2);
-      const [a, b] = [await learner(group!, 1), await learner(other!, 1, { buffer: filled(0) })];
-      const [first, second] = [new AbortController(), new AbortController()];
-      const runs = [a.made.run({ signal: first.signal }), b.made.run({ signal: second.signal })];
-      await waits(a);
-      second.abort();
-      expect(await endings(runs)).to.deep.equal([
-        { ended: { rank: 1, why: 'aborted' }, ticks: 1 },
-        { ended: 'aborted', ticks: 0 },
-      ]);
-      const [x, y] = await read([a, b]);
+      expect(await b!.made.run({ ticks: 3 })).to.deep.include({
+        ticks: 1,
+        ended: { rank: 0, why: 'aborted' },
+      });
+      await endings([a!, b!].map(({ made }) => made.run({ ticks: 2 })));
+      const [x, y] = await read([a!, b!]);
       expect(x).to.deep.equal(y);
     },
   );
 
-  itLonger('exchange numbers pass 2³¹ and 2³²', async () => {
+  itLonger(
+    'closing a pipeline ends the runs of other ranks, whether the pipeline waits or ticks',
+    async () => {
+      for (const wait of [true, false]) {
+        const [a, b] = await learners(2, 1);
+        const first = rejection(a!.made.run());
+        let second: Promise<unknown> | undefined;
+        if (wait) await waits(a!);
+        else {
+          second = b!.made.run();
+          while (a!.made.inspect().finished < 5) await new Promise(setImmediate);
+        }
+        await a!.made.close();
+        expect(await first).to.include({ code: 'ERR_HOTSLOT_STATE_CLOSED' });
+        expect(await (second ?? b!.made.run())).to.deep.include({
+          ended: { rank: 0, why: 'stopped' },
+        });
+      }
+    },
+  );
+
+  itLonger('closing the group of either rank ends the runs of both ranks', async () => {
+    for (const order of [
+      [0, 1],
+      [1, 0],
+    ]) {
+      const all = await learners(2, 1);
+      const runs = all.map(({ made }) => made.run());
+      while (all[0]!.made.inspect().finished < 5) await new Promise(setImmediate);
+      all[order[0]!]!.group.close();
+      const [a, b] = await Promise.all(runs);
+      expect([a, b][order[0]!]!.ended).to.equal('stopped');
+      expect([a, b][order[1]!]!.ended).to.deep.equal({ rank: order[0], why: 'stopped' });
+      expect(await rejection(all[order[1]!]!.made.run({ ticks: 3 }))).to.include({
+        code: 'ERR_HOTSLOT_STATE_CLOSED',
+      });
+      all[order[1]!]!.group.close();
+    }
+  });
+
+  itLonger(
+    'a listener that throws rejects its own run and ends the runs of other ranks',
+    async () => {
+      const [a, b] = await learners(2, 1);
+      a!.made.on('tick', ({ tickId }) => {
+        if (tickId === 3) throw new Error('out of eggs');
+      });
+      const [error, other] = await Promise.all([rejection(a!.made.run()), b!.made.run()]);
+      expect(error.message).to.equal('out of eggs');
+      expect(other.ended).to.deep.equal({ rank: 0, why: 'stopped' });
+      const [x, y] = await read([a!, b!]);
+      expect(x).to.deep.equal(y);
+    },
+  );
+
+  itLonger('LearnerGroup.fail() rejects the runs of all ranks with the cause', async () => {
+    const [a, b] = await learners(2, 1);
+    b!.made.on('error', () => {});
+    const errors = [a!, b!].map(({ made }) => rejection(made.run()));
+    while (a!.made.inspect().finished < 5) await new Promise(setImmediate);
+    b!.group.fail(new Error('out of eggs'));
+    for (const error of await Promise.all(errors)) expect(error.message).to.contain('out of eggs');
+  });
+
+  itLonger('all ranks end when the signal of a rank that waits for rows aborts', async () => {
+    const [group, other] = await join(2);
+    const [a, b] = [await learner(group!, 1), await learner(other!, 1, { buffer: filled(0) })];
+    const [first, second] = [new AbortController(), new AbortController()];
+    const runs = [a.made.run({ signal: first.signal }), b.made.run({ signal: second.signal })];
+    await waits(a);
+    second.abort();
+    expect(await endings(runs)).to.deep.equal([
+      { ended: { rank: 1, why: 'aborted' }, ticks: 1 },
+      { ended: 'aborted', ticks: 0 },
+    ]);
+    const [x, y] = await read([a, b]);
+    expect(x).to.deep.equal(y);
+  });
+
+  itLonger('exchange numbers continue past 2³¹ and 2³²', async () => {
     for (const number of setting({
       short: [2 ** 31, 2 ** 32],
       all: [2 ** 30, 2 ** 31, 2 ** 32, 2 ** 40],
@@ -320,7 +325,7 @@ describe('ranks/the end of a run in a learner group', function () {
     return { ranks, a, b, start };
   }
 
-  it('a group that another thread closes between two words of a run ends the run, and is no failure', () => {
+  it('a group that another thread closes during an exchange ends the run without a failure', () => {
     const moments = ['before settle()', 'before start()', 'before look()'] as const;
     for (const moment of moments) {
       const { a, b, start } = twoRanks();
@@ -346,7 +351,7 @@ describe('ranks/the end of a run in a learner group', function () {
     }
   });
 
-  it('an exchange that was ended is used by nobody, and one that was taken is not ended', () => {
+  it('no rank averages an ended exchange, and endExchange() returns false for a taken exchange', () => {
     const { ranks, a, b, start } = twoRanks();
     start(a);
     expect(a.advance()).to.equal(false);

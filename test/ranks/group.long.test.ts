@@ -26,14 +26,14 @@ import {
   vector,
 } from './learners.ts';
 
-describe('ranks/learner groups', function () {
+describe('LearnerGroup', function () {
   this.timeout(setting({ short: 60_000, all: 300_000 }));
   afterEach(async () => {
     await closeAll();
     closeGroups();
   });
 
-  it('average what all have given, exchange after exchange', async () => {
+  it('average() writes the mean of all ranks in each exchange', async () => {
     for (const ranks of [1, 2, 3, 4]) {
       const all = await join(ranks);
       const values = all.map(({ rank }) => vector(rank));
@@ -47,7 +47,7 @@ describe('ranks/learner groups', function () {
     }
   });
 
-  it('give all the same bits, whatever the numbers: the sum is in the order of ranks', async () => {
+  it('average() adds in the order of ranks, so that all ranks have the same bits', async () => {
     const all = await join(3, 1000);
     const values = all.map(({ rank }) =>
       Float32Array.from({ length: 1000 }, (_, i) => Math.sin(i * 7.1 + rank) * 10 ** ((i % 9) - 4)),
@@ -60,7 +60,7 @@ describe('ranks/learner groups', function () {
     for (const each of values) expect(each).to.deep.equal(expected);
   });
 
-  it('take over what rank 0 has, of whatever kind and however long', async () => {
+  it('broadcast() returns the state of rank 0 for several dtypes and lengths', async () => {
     const all = await join(3, 4);
     const state = (rank: number) => ({
       weights: { dtype: 'float32' as const, shape: [9], data: vector(rank, 9) },
@@ -82,7 +82,7 @@ describe('ranks/learner groups', function () {
         [2, 3],
       ] as const)
         (ranks + every === 3 ? it : onlyOn('inline', placement))(
-          `${ranks} learners, every ${every}, ${name}: a mean behind the tick, over runs`,
+          `${ranks} learners average every ${every} ticks across several runs (${name})`,
           async () => {
             const all = await Promise.all(
               (await join(ranks)).map((group) => learner(group, every, { placement })),
@@ -97,7 +97,7 @@ describe('ranks/learner groups', function () {
           },
         );
 
-    itLonger('publish the mean behind a tick', async () => {
+    itLonger('learners publish the averaged weights', async () => {
       const boxes = [0, 1].map(() => WeightMailbox.create({ length: PARAMETERS }));
       const all = await Promise.all(
         (await join(2)).map((group, rank) => learner(group, 1, { mailbox: boxes[rank]! })),
@@ -111,7 +111,7 @@ describe('ranks/learner groups', function () {
       }
     });
 
-    itLonger('a learner that has the group to itself does as without one', async () => {
+    itLonger('a learner that is alone in its group makes no exchange', async () => {
       const [group] = await join(1);
       const one = await learner(group!, 1);
       await one.made.run({ ticks: 5 });
@@ -119,7 +119,7 @@ describe('ranks/learner groups', function () {
       expect(await one.parameters.toArray()).to.deep.equal(expected(1, 5, 1)[0]);
     });
 
-    itLonger('hold for the one that has not come, and name it', async () => {
+    itLonger('a learner waits for an absent rank, and waitingFor() names the rank', async () => {
       const [first, second] = await join(2);
       const [a, b] = await Promise.all([first!, second!].map((group) => learner(group, 1)));
       const running = a!.made.run({ ticks: 3 });
@@ -132,7 +132,7 @@ describe('ranks/learner groups', function () {
       expect(a!.made.waitingFor()).to.not.contain('group');
     });
 
-    itLonger('an aborted run ends when the ticks that have slots have their means', async () => {
+    itLonger('an aborted run ends after the ticks that have slots are averaged', async () => {
       const all = await Promise.all((await join(2)).map((group) => learner(group, 1)));
       const [a, b] = all;
       const abort = new AbortController();
@@ -146,7 +146,7 @@ describe('ranks/learner groups', function () {
       expect(await read(all)).to.deep.equal(expected(2, depth, 1));
     });
 
-    itLonger('fail with the one that fails, whatever it was at', async () => {
+    itLonger('run() rejects with the cause when another rank fails', async () => {
       const [a, b] = await Promise.all((await join(2)).map((group) => learner(group, 1)));
       await Promise.all([a!.made.run({ ticks: 3 }), b!.made.run({ ticks: 3 })]);
       const first = rejection(a!.made.run({ ticks: 1000 }));
@@ -160,7 +160,7 @@ describe('ranks/learner groups', function () {
       expect((await rejection(b!.made.run({ ticks: 1 }))).message).to.contain('out of eggs');
     });
 
-    itLonger('can be closed while they wait', async () => {
+    itLonger('close() ends a pipeline that waits for another rank', async () => {
       const [a] = await Promise.all((await join(2)).map((group) => learner(group, 1)));
       const running = rejection(a!.made.run({ ticks: 5 }));
       while (a!.made.waitingFor() === 'nothing') await new Promise(setImmediate);
@@ -168,7 +168,7 @@ describe('ranks/learner groups', function () {
       expect(await running).to.include({ code: 'ERR_HOTSLOT_STATE_CLOSED' });
     });
 
-    it('refuse what does not go with a group, before anything has happened', async () => {
+    it('capture() throws and open() rejects when options do not fit a group', async () => {
       const [group] = await join(2);
       const on = device();
       const [few, many, doubles] = [
@@ -204,7 +204,7 @@ describe('ranks/learner groups', function () {
       );
     });
 
-    itLonger('name the learner that averages at other times', async () => {
+    itLonger('run() rejects and names both ranks when the values of every differ', async () => {
       const made = await join(2);
       const all = await Promise.all(made.map((group, rank) => learner(group, rank + 1)));
       const errors = await Promise.all(all.map(({ made }) => rejection(made.run({ ticks: 4 }))));
@@ -215,7 +215,7 @@ describe('ranks/learner groups', function () {
     });
 
     itLonger(
-      'a thread that ends at any moment is replaced, or both are told, and no mean is made twice',
+      'a thread that ends at any moment is replaced, or both runs reject, and no average repeats',
       async function () {
         const came = { replaced: 0, told: 0 };
         for (let round = 0; round < setting({ short: 1, all: 4, long: 40 }); round++) {
@@ -248,7 +248,7 @@ describe('ranks/learner groups', function () {
       },
     );
 
-    itLonger('stay equal over many ticks', async () => {
+    itLonger('learners keep equal parameters over many ticks', async () => {
       const made = await join(2);
       const all = await Promise.all(made.map((group) => learner(group, 1)));
       const ticks = setting({ short: 300, all: 2500, long: 5000 });
@@ -257,36 +257,33 @@ describe('ranks/learner groups', function () {
       expect(a).to.deep.equal(b);
     });
 
-    itAll(
-      'are told of a device that has something else than the mean, at the next thousandth one',
-      async () => {
-        const runs = (await join(2)).map(async (group) => {
-          const on = device();
-          const [a, b, step] = [1, 2, 3].map((value) =>
-            on.allocate({ shape: [1] }).write(Float32Array.of(value)),
-          );
-          await on.currentStream.synchronize();
-          const made = await pipeline({ group });
-          made.capture(
-            (_, { stream }) => {
-              stream.launch('axpby', { tensors: [a!, step!], wholes: [1], reals: [1, 0.5] });
-            },
-            // Of rank 0 one place has two means.
-            { sync: 'parameters', parameters: group.rank === 0 ? [a!, a!] : [a!, b!] },
-          );
-          expect((await made.run({ ticks: 998 })).ticks).to.equal(998);
-          return made.run({ ticks: 4 });
-        });
-        for (const error of await Promise.all(runs.map(rejection)))
-          expect(error.message).to.match(
-            /the mean before exchange 1000 was not the same for rank \d/,
-          );
-      },
-    );
+    itAll('run() rejects at exchange 1000 when a device does not have the average', async () => {
+      const runs = (await join(2)).map(async (group) => {
+        const on = device();
+        const [a, b, step] = [1, 2, 3].map((value) =>
+          on.allocate({ shape: [1] }).write(Float32Array.of(value)),
+        );
+        await on.currentStream.synchronize();
+        const made = await pipeline({ group });
+        made.capture(
+          (_, { stream }) => {
+            stream.launch('axpby', { tensors: [a!, step!], wholes: [1], reals: [1, 0.5] });
+          },
+          // Of rank 0 one place has two means.
+          { sync: 'parameters', parameters: group.rank === 0 ? [a!, a!] : [a!, b!] },
+        );
+        expect((await made.run({ ticks: 998 })).ticks).to.equal(998);
+        return made.run({ ticks: 4 });
+      });
+      for (const error of await Promise.all(runs.map(rejection)))
+        expect(error.message).to.match(
+          /the mean before exchange 1000 was not the same for rank \d/,
+        );
+    });
   });
 
-  describe('are told', () => {
-    it('of a mean that was not the same bits for all, at the next thousandth exchange', async () => {
+  describe('errors', () => {
+    it('average() throws at exchange 1000 when two ranks have different bits', async () => {
       const shared = shareLearnerGroup({ ranks: 2, parameters: 2 });
       const joined = await Promise.all([0, 1].map((rank) => LearnerGroup.join({ shared, rank })));
       keep(...joined);
@@ -322,7 +319,7 @@ describe('ranks/learner groups', function () {
       );
     });
 
-    it('of a thread that ended', async () => {
+    it('average() rejects permanently after the thread of another rank has ended', async () => {
       const shared = shareLearnerGroup({ ranks: 2, parameters: 3 });
       const group = await LearnerGroup.join({ shared, rank: 0 });
       keep(group);
@@ -351,7 +348,7 @@ describe('ranks/learner groups', function () {
       });
     });
 
-    it('who does something else', async () => {
+    it('average() rejects when another rank averages another length or broadcasts', async () => {
       const [a, b] = await join(2);
       const errors = await Promise.all([
         rejection(a!.average(new Float32Array(2))),
@@ -368,7 +365,7 @@ describe('ranks/learner groups', function () {
       expect(others.some((error) => /broadcasts 1 parameters/.test(error.message))).to.equal(true);
     });
 
-    it('an abort is the end of the group', async () => {
+    it('an aborted average() fails the group', async () => {
       const [a, b] = await join(2);
       const waiting = rejection(a!.average(vector(0), { signal: AbortSignal.timeout(1) }));
       expect(await waiting).to.include({ name: 'TimeoutError' });
@@ -377,7 +374,7 @@ describe('ranks/learner groups', function () {
       );
     });
 
-    it('of bad input, and nothing has happened', async () => {
+    it('shareLearnerGroup(), join(), average() and broadcast() reject invalid arguments', async () => {
       expect(refusal(() => shareLearnerGroup({ ranks: 0, parameters: 1 })).message).to.contain(
         'ranks',
       );

@@ -38,7 +38,7 @@ function toldBy({ code, told, stdout, stderr }: Launched, processes: number): La
 for (const by of [openMpi, mpich]) {
   /** What is the same by every MPI; the longest setting has it by both. */
   const itOnce = by === openMpi ? itAll : itLong;
-  describeAll(`ranks/${by.name}`, function (this: Mocha.Suite) {
+  describeAll(`MPI processes of ${by.name}`, function (this: Mocha.Suite) {
     this.timeout(setting({ short: 120_000, all: 300_000 }));
     const why = missingLaunch(by);
     if (why !== null) {
@@ -46,7 +46,7 @@ for (const by of [openMpi, mpich]) {
       return;
     }
 
-    it('every halo point of every exchange is its sender’s, and numbers are gathered by rank', async () => {
+    it('exchange halos with each other, and gather numbers by rank', async () => {
       const told = toldBy(await play(by, 2, 'exchange', '50'), 2);
       for (const { size, all, name } of told) {
         expect({ size, all }).to.deep.equal({
@@ -64,14 +64,14 @@ for (const by of [openMpi, mpich]) {
       }
     });
 
-    it('ranks of threads, two exchanges at a time', async () => {
+    it('run two exchanges at a time with ranks in threads', async () => {
       for (const { worked } of toldBy(await play(by, 2, 'threads', '50'), 2))
         expect(worked).to.deep.equal([50, 50]);
     });
 
     for (const failing of [0, 1])
       (failing === 0 ? itOnce : itAll)(
-        `rank ${failing} fails: the other one is told why`,
+        `reject with the cause when rank ${failing} fails`,
         async () => {
           const told = toldBy(await play(by, 2, 'fail', String(failing)), 2);
           expect(told[failing]).to.deep.equal({ rank: failing, failed: true });
@@ -82,7 +82,7 @@ for (const by of [openMpi, mpich]) {
         },
       );
 
-    it('a rank leaves, or its thread ends: the other one has what was sent, and is told', async () => {
+    it('reject when another rank closes or its thread ends', async () => {
       const [left] = toldBy(await play(by, 2, 'close', '1'), 2);
       expect(left!.message).to.match(
         /^rank 1 closed before it sent what exchange 4 of rank 0 waits for/,
@@ -94,7 +94,7 @@ for (const by of [openMpi, mpich]) {
       expect(lost!.code).to.equal('ERR_HOTSLOT_THREAD_LOST');
     });
 
-    itOnce('processes that do not do the same are told which one differs', async () => {
+    itOnce('reject and name the process that differs when their calls differ', async () => {
       for (const { message, code } of toldBy(await play(by, 2, 'mismatch', 'options'), 2)) {
         expect(message).to.match(
           /process 1 begins a halo exchange with other options than process 0/,
@@ -109,7 +109,7 @@ for (const by of [openMpi, mpich]) {
 
     for (const how of ['fail', 'leave'])
       itOnce(
-        `learners have the same means and rank 0’s values; one that is to ${how} is named`,
+        `average and broadcast in a learner group, and name the rank that is to ${how}`,
         async () => {
           const all = toldBy(await play(by, 3, 'group', how), 3);
           const mean = Math.fround(
@@ -140,7 +140,7 @@ for (const by of [openMpi, mpich]) {
 
     for (const every of [1, 3])
       (every === 1 ? itAll : itOnce)(
-        `runs of learners end together, with a mean after every ${every}`,
+        `end their runs together when learners average every ${every} ticks`,
         async () => {
           for (const processes of setting({ short: [], all: [every === 1 ? 3 : 2], long: [2, 3] }))
             for (const { rank, ended, equal } of toldBy(
@@ -162,17 +162,20 @@ for (const by of [openMpi, mpich]) {
         },
       );
 
-    itOnce('learners of other numbers of parameters are told which one differs', async () => {
-      for (const { message, code } of toldBy(await play(by, 2, 'group-mismatch'), 2)) {
-        expect(message).to.match(
-          /process 1 begins a learner group with other options than process 0/,
-        );
-        expect(code).to.equal('ERR_HOTSLOT_ARGUMENT');
-      }
-    });
+    itOnce(
+      'reject and name the process that differs when learner groups have other parameter counts',
+      async () => {
+        for (const { message, code } of toldBy(await play(by, 2, 'group-mismatch'), 2)) {
+          expect(message).to.match(
+            /process 1 begins a learner group with other options than process 0/,
+          );
+          expect(code).to.equal('ERR_HOTSLOT_ARGUMENT');
+        }
+      },
+    );
 
     itLong(
-      'CartPole is solved by 2 learners and by 4, in as many ticks as in one process',
+      'solve CartPole with 2 and 4 learners, with the results of one process',
       async function () {
         this.timeout(300_000);
         for (const learners of [2, 4]) {
@@ -202,7 +205,7 @@ for (const by of [openMpi, mpich]) {
       },
     );
 
-    it('what may not be is refused, and harms nothing', async () => {
+    it('reject invalid calls with their messages', async () => {
       for (const { rank, refused, again } of toldBy(await play(by, 2, 'misuse'), 2)) {
         const words = (refused as { message: string }[]).map(({ message }) => message);
         expect(words).to.deep.equal([
@@ -218,12 +221,12 @@ for (const by of [openMpi, mpich]) {
       }
     });
 
-    itAll('a process that is killed ends the job', async () => {
+    itAll('end the job when a process is killed', async () => {
       const { code, told } = await play(by, 2, 'killed', '1');
       expect({ code: code === 0, told }).to.deep.equal({ code: false, told: [] });
     });
 
-    it('the parts of test/programs/halo-exchange are those of one process, bit for bit', async () => {
+    it('compute examples/halo-exchange with the bits of one process', async () => {
       const [mine, others] = by === openMpi ? ['sphere', 'plane'] : ['plane', 'sphere'];
       const modes = setting({ short: [], all: [mine], long: [mine, others] });
       for (const mode of modes) {
@@ -241,17 +244,20 @@ for (const by of [openMpi, mpich]) {
       }
     });
 
-    itOnce('the example says which numbers of processes it can be shared out among', async () => {
-      const given = ['--mpi', '--mode', 'sphere', '--size', '8'];
-      const { code, stderr } = await launch(by, 4, 'test/programs/halo-exchange/main.js', given);
-      expect(code).not.to.equal(0);
-      expect(stderr).to.match(
-        /halo-exchange: the sphere has 6 parts, .* among 4 processes: start 1, 2, 3 or 6/,
-      );
-      expect(stderr).not.to.include('    at ');
-    });
+    itOnce(
+      'print the valid process counts when examples/halo-exchange is started with 4 processes',
+      async () => {
+        const given = ['--mpi', '--mode', 'sphere', '--size', '8'];
+        const { code, stderr } = await launch(by, 4, 'examples/halo-exchange/main.js', given);
+        expect(code).not.to.equal(0);
+        expect(stderr).to.match(
+          /halo-exchange: the sphere has 6 parts, .* among 4 processes: start 1, 2, 3 or 6/,
+        );
+        expect(stderr).not.to.include('    at ');
+      },
+    );
 
-    itOnce('four ranks: each of them may fail, and all others know', async () => {
+    itOnce('reject on all other ranks when one of four ranks fails', async () => {
       for (const failing of setting({ short: [], all: [3], long: [0, 1, 2, 3] })) {
         const told = toldBy(await play(by, 4, 'fail', String(failing)), 4);
         const words = told.filter(({ rank }) => rank !== failing).map(({ message }) => message);
@@ -262,11 +268,11 @@ for (const by of [openMpi, mpich]) {
     });
 
     const starts = setting({ short: 0, all: 0, long: 200 });
-    itLong(`starts ${starts} times and ends well`, async () => {
+    itLong(`start and end ${starts} times with exit code 0`, async () => {
       for (let start = 0; start < starts; start++) toldBy(await play(by, 2, 'threads', '20'), 2);
     });
 
-    itLong('a rank that is killed at any moment ends the job within seconds', async () => {
+    itLong('end the job within 20 s when a rank is killed at any moment', async () => {
       for (let round = 0; round < 20; round++) {
         const begin = performance.now();
         const { code } = await play(by, 2, 'killed', String(round % 2));
@@ -277,11 +283,11 @@ for (const by of [openMpi, mpich]) {
   });
 }
 
-describeAll('ranks/launchers', function () {
+describeAll('MPI launchers', function () {
   // Above the time that `launch()` gives processes, so that a failure shows what they said.
   this.timeout(setting({ short: 120_000, all: 300_000 }));
 
-  it('without one it says how to start', async () => {
+  it('a process without a launcher reports how to start it', async () => {
     const { lines } = await run(program, ['exchange', '1']);
     expect(JSON.parse(lines[0]!) as object).to.deep.include({ code: 'ERR_HOTSLOT_UNAVAILABLE' });
     expect((JSON.parse(lines[0]!) as { message: string }).message).to.match(
@@ -289,7 +295,7 @@ describeAll('ranks/launchers', function () {
     );
   });
 
-  it('another MPI’s library is found out, and one that is not there', async function () {
+  it('processes report the library of another MPI, and a missing library', async function () {
     needLaunch(this, openMpi, mpich);
     const other = { more: { HOTSLOT_MPI: 'libmpich.so.12' } };
     for (const { message } of (await launch(openMpi, 2, program, ['exchange', '1'], other)).told)
@@ -303,7 +309,7 @@ describeAll('ranks/launchers', function () {
       );
   });
 
-  it('UCX leaves this process’s memory functions alone, unless its user wants otherwise', async function () {
+  it('UCX hooks no memory functions unless UCX_MEM_MMAP_HOOK_MODE requests it', async function () {
     needLaunch(this, mpich);
     const hooked = async (more: NodeJS.ProcessEnv) => {
       const given = { more: { UCX_MEM_LOG_LEVEL: 'debug', UCX_LOG_LEVEL: 'info', ...more } };
@@ -316,7 +322,7 @@ describeAll('ranks/launchers', function () {
       expect(await hooked({ UCX_MEM_MMAP_HOOK_MODE: 'bistro' })).to.equal(true);
   });
 
-  it('two versions are told that they are two', async function () {
+  it('processes of two versions of Hotslot report the difference', async function () {
     needLaunch(this, mpich);
     const tree = new URL('../../', import.meta.url);
     const folder = await mkdtemp(join(tmpdir(), 'hotslot-version-'));
@@ -343,7 +349,7 @@ describeAll('ranks/launchers', function () {
     }
   });
 
-  it('over TCP', async function () {
+  it('ranks in threads exchange over TCP', async function () {
     needLaunch(this, openMpi);
     toldBy(await play(overTcp, 2, 'threads', setting({ short: '20', all: '50', long: '500' })), 2);
   });

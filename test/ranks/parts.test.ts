@@ -5,8 +5,8 @@ import { read, written } from '../../src/engine/group/letters.ts';
 import { launcherOf } from '../../src/extras/mpi/launcher.ts';
 import { refusal } from '../rig/refusal.ts';
 
-describe('ranks/parts', () => {
-  it('launchers are known by what they leave in the environment', () => {
+describe('launchers, agreement and letters of ranks', () => {
+  it('launcherOf() detects the launcher by its environment variables', () => {
     const of = (env: NodeJS.ProcessEnv, library?: string) => launcherOf(env, library);
     expect(of({ OMPI_COMM_WORLD_SIZE: '4' }))
       .to.deep.include({ size: 4 })
@@ -36,7 +36,7 @@ describe('ranks/parts', () => {
     );
   });
 
-  it('the first process that differs is named', () => {
+  it('checkAgreed() names the first process that differs', () => {
     const agree = (...records: Uint8Array[]) =>
       checkAgreed(Uint8Array.from(records.flatMap((bytes) => [...bytes])));
     const one = recordOf('a halo exchange', { ranks: 4 });
@@ -53,7 +53,7 @@ describe('ranks/parts', () => {
     expect(message(one, older)).to.match(/^process 1 runs another version of Hotslot/);
   });
 
-  it('letters say again what was written, errors of any length too', () => {
+  it('read() returns the letter that written() encoded, and long errors are truncated', () => {
     const left = { kind: 'left', rank: 3, state: 2, exchange: 2 ** 40 } as const;
     expect(read(written(left))).to.deep.equal(left);
     const long = Object.assign(new Error('no '.repeat(9999)), { code: 'ERR_HOTSLOT_DEVICE' });

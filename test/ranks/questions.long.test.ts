@@ -103,7 +103,7 @@ function play(seed: number, breaks: (verdict: Verdict) => void): string[] {
   });
 }
 
-describe('ranks/questions between processes', function () {
+describe('questions between processes', function () {
   this.timeout(300_000);
   const rounds = setting({ short: 200, all: 10_000 });
 
@@ -116,18 +116,18 @@ describe('ranks/questions between processes', function () {
   });
 
   for (const [fault, breaks] of Object.entries<(verdict: Verdict) => void>({
-    'an answer that promises nothing': (verdict) => {
+    'an ask() that does not mark the exchange': (verdict) => {
       verdict.ask = (exchange) =>
         verdict.endedBy(exchange) === null && !verdict.isRequested(exchange);
     },
-    'an exchange that is taken although it was asked about': (verdict) => {
+    'an exchange that is taken after a question about it': (verdict) => {
       const { take } = verdict;
       verdict.take = (exchange) => {
         const ended = take.call(verdict, exchange);
         return ended === 'asked' ? null : ended;
       };
     },
-    'an exchange that is hidden by a question about the next one': (verdict) => {
+    'an exchange that is taken after a question about the next exchange': (verdict) => {
       const { take } = verdict;
       let latest = 0;
       const { ask } = verdict;
@@ -141,7 +141,7 @@ describe('ranks/questions between processes', function () {
       verdict.end = () => true;
     },
   }))
-    it(`broken on purpose, is found: ${fault}`, () => {
+    it(`random message orders detect ${fault}`, () => {
       expect(() => {
         for (let seed = 1; seed <= 10_000; seed++) play(seed, breaks);
       }).to.throw(/seed/);

@@ -221,7 +221,7 @@ describe('the trajectory buffer refuses at the door, with the values:', () => {
         "another buffer's sampler",
         () => narrow.sample({ view: narrow.transitions(), seed: 1, count: 1, sampler }),
         'RangeError',
-        'belongs to another buffer',
+        'bound to another buffer',
       ],
       ['an unknown option', sample({ cuont: 1 }), 'TypeError', "sample: unknown option 'cuont'"],
       ['one of chosen steps', at({ seed: 1 }), 'TypeError', "transitionsAt: unknown option 'seed'"],

@@ -10,7 +10,7 @@ import { Bench, BYTES, FLOATS, transfers } from './rig.ts';
 
 describe('attached backend', () => {
   for (const transfer of transfers) {
-    it(`${transfer}: another thread submits, this one consumes`, async () => {
+    it(`${transfer}: another thread submits a slot, and this thread consumes the slot`, async () => {
       using bench = new Bench(transfer);
       bench.pack(1, 6);
       const submitter = new TestThread<Submitting>(
@@ -33,7 +33,7 @@ describe('attached backend', () => {
     });
   }
 
-  it('submits after the backend was closed, whose memory is freed when the attached backend is closed', () => {
+  it('submits after the backend is closed, whose memory is freed when the attached backend closes', () => {
     const before = openHandles();
     const bench = new Bench();
     const attached = new AttachedTransferBackend(bench.backend.share());

@@ -41,7 +41,7 @@ const facts = {
 
 for (const transfer of transfers) {
   describe(`transfer backend of ${TESTED}, ${transfer}`, () => {
-    it('says what it is, before registration, after it and after close', () => {
+    it('reports its properties before registration, after it and after close()', () => {
       const backend = buildReplayTransferBackend({ device: TESTED, ringDepth: DEPTH, transfer });
       const check = (when: string) => {
         const registered = when === 'registered' ? kind : 'pageable';
@@ -78,7 +78,7 @@ for (const transfer of transfers) {
       check('closed');
     });
 
-    it('before a submit and after clearReady: not ready, and waits return at once', async () => {
+    it('is not ready before a submit and after clearReady(), and waits return at once', async () => {
       using bench = new Bench(transfer);
       const { backend } = bench;
       const notReady = async (when: string) => {
@@ -97,7 +97,7 @@ for (const transfer of transfers) {
       await notReady('cleared');
     });
 
-    it('brings every slot over, again and again', async () => {
+    it('copies every slot to the device, four times', async () => {
       using bench = new Bench(transfer);
       const { backend, stream } = bench;
       for (let tick = 0; tick < 4 * DEPTH; tick++) {
@@ -112,7 +112,7 @@ for (const transfer of transfers) {
       }
     });
 
-    it('closes twice and refuses everything afterwards', async () => {
+    it('close() is idempotent, and later calls throw ERR_HOTSLOT_STATE_CLOSED', async () => {
       const bench = new Bench(transfer);
       const { backend } = bench;
       bench.submit(0);
@@ -162,7 +162,7 @@ describe(`transfer backend of ${TESTED}`, () => {
     consumer.close();
   });
 
-  it('deferred: is ready once submitted; the consumer’s first wait copies, on its stream, once', async function () {
+  it('deferred: is ready after the submit, and only the first wait copies, on the consumer’s stream', async function () {
     if (!ON_HOST) this.skip();
     using bench = new Bench('deferred');
     const { backend, stream } = bench;
@@ -186,7 +186,7 @@ describe(`transfer backend of ${TESTED}`, () => {
     expect(await valuesOf(bench.slots[0]!, stream)).to.deep.equal(ones(6));
   });
 
-  it('deferred: a second stream that waits comes behind the copy on the first', async function () {
+  it('deferred: a second stream that waits runs after the copy on the first stream', async function () {
     if (!ON_HOST) this.skip();
     using bench = new Bench('deferred');
     const { backend, stream } = bench;
@@ -201,7 +201,7 @@ describe(`transfer backend of ${TESTED}`, () => {
     expect(await read).to.deep.equal(ones(3));
   });
 
-  it('deferred: clearReady drops a copy that nobody waited for', async function () {
+  it('deferred: clearReady() drops a copy that no stream has waited for', async function () {
     if (!ON_HOST) this.skip();
     using bench = new Bench('deferred');
     bench.pack(0, 9).submit(0);
@@ -212,7 +212,7 @@ describe(`transfer backend of ${TESTED}`, () => {
     expect(bench.backend.lastWaitCopyTimeS).to.equal(0);
   });
 
-  it('direct: the host buffer is the device buffer', async function () {
+  it('direct: a device slot shares its memory with the host slot', async function () {
     if (!ON_HOST) this.skip();
     using bench = new Bench('direct');
     bench.pack(1, 2);
@@ -224,7 +224,7 @@ describe(`transfer backend of ${TESTED}`, () => {
   });
 
   for (const transfer of transfers.filter((each) => each !== 'direct')) {
-    it(`${transfer}: close waits for copies in flight`, async () => {
+    it(`${transfer}: close() waits for copies in flight`, async () => {
       const floats = 4 << 20;
       const bench = new Bench(transfer, floats);
       const out = bench.device.allocate({ shape: [floats] });
@@ -250,7 +250,7 @@ describe(`transfer backend of ${TESTED}`, () => {
 // counted as made.
 if (ON_HOST)
   describe('transfer backend of 2 GiB slots', () => {
-    itLong('copies a deferred slot of 2 GiB whole, and once', async () => {
+    itLong('copies a deferred slot of more than 2 GiB completely, and once', async () => {
       const bytes = 2 ** 31 + 4096;
       const backend = buildReplayTransferBackend({
         device: TESTED,

@@ -9,14 +9,14 @@ import { refusal } from '../rig/refusal.ts';
 import { TESTED } from '../rig/tested-device.ts';
 import { Bench, BYTES, DEPTH, FLOATS, sharedSlots } from './rig.ts';
 
-describe('transfer backends are built', () => {
-  it('for cpu as for host:0', () => {
+describe('buildReplayTransferBackend()', () => {
+  it('opens host:0 for cpu', () => {
     using backend = buildReplayTransferBackend({ device: 'cpu', ringDepth: 2 });
     expect(backend.device.name).to.equal('host:0');
     expect([backend.ringDepth, backend.h2dSubmitter]).to.deep.equal([2, 'host_stream']);
   });
 
-  it('for no family that cannot be used, and say why', () => {
+  it('throws for an unavailable device family, with the name of the device', () => {
     const families = listDevices().filter(({ available }) => !available);
     for (const device of families.flatMap(({ family }) => [family, `${family}:0`])) {
       const error = refusal(() => buildReplayTransferBackend({ device, ringDepth: 2 }).close());
@@ -27,7 +27,7 @@ describe('transfer backends are built', () => {
     }
   });
 
-  it('for no unknown device, no depth that is none, no transfer that is none; nothing stays open', () => {
+  it('throws for an invalid device, ring depth or transfer mode, and leaves nothing open', () => {
     const before = openHandles();
     const build = (options: object) =>
       refusal(() => buildReplayTransferBackend({ device: 'host:0', ringDepth: 2, ...options }));
@@ -40,7 +40,7 @@ describe('transfer backends are built', () => {
     expect(openHandles()).to.deep.equal(before);
   });
 
-  it('for no device that refuses half-way: what there was is closed', () => {
+  it('closes what it has opened if the creation of an event fails', () => {
     const before = openHandles();
     const addon = nativeEvents();
     const { createEvent } = addon;
@@ -83,7 +83,7 @@ describe('host slots', () => {
     expect(again.code).to.equal('ERR_HOTSLOT_STATE_BUSY');
   });
 
-  it('are needed before a submit, and before direct device slots', () => {
+  it('are required before a submit, and before direct device slots', () => {
     using backend = build();
     expect(refusal(() => backend.submitSlot(0, 1)).code).to.equal('ERR_HOTSLOT_STATE_BUSY');
     using direct = buildReplayTransferBackend({
@@ -98,7 +98,7 @@ describe('host slots', () => {
     expect(large.message).to.include(`beyond ${BYTES} bytes`);
   });
 
-  it('device slots: too many bytes, shapes and dtypes that are none, twice', () => {
+  it('allocateDeviceSlots() throws for too many bytes, invalid shapes and dtypes, and a second call', () => {
     using backend = build();
     const before = openHandles();
     const allocate = (shape: number[], dtype = 'float32') =>
@@ -117,8 +117,8 @@ describe('host slots', () => {
   });
 });
 
-describe('submitH2d', () => {
-  it('refuses what does not fit, naming both sides', () => {
+describe('submitH2d()', () => {
+  it('throws if source, destination or slot do not fit, with the names of both sides', () => {
     using bench = new Bench();
     using elsewhere = openDevice('host:1').allocate({ shape: [FLOATS] });
     const [dst, src] = [bench.slots[1]!, bench.hosts[1]!];
@@ -146,7 +146,7 @@ describe('submitH2d', () => {
         expect(refusal(() => bench.backend[call](slot)).message).to.include(`${slot}`);
   });
 
-  it('moves part of a slot, from its start', async () => {
+  it('copies part of a slot, from its start', async () => {
     using bench = new Bench();
     const dst = bench.slots[0]!.view({ shape: [2] });
     bench.pack(0, 5);
@@ -155,7 +155,7 @@ describe('submitH2d', () => {
     expect([...(await bench.slots[0]!.toArray())].slice(0, 3)).to.deep.equal([5, 5, 0]);
   });
 
-  it('labels its spans with what it was told, the device’s own once the copy is done', async () => {
+  it('records a span with the given labels, and a device span when the copy is done', async () => {
     using bench = new Bench();
     const spans: { name: string; seconds: number; args: object }[] = [];
     const pinned = bench.backend.hostPinned;

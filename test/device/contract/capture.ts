@@ -39,7 +39,7 @@ async function usable(device: Device, stream: Stream): Promise<void> {
 }
 
 export function captureContract(device: () => Device): void {
-  it('takes in a side stream that is forked and joined by events', async () => {
+  it('includes a side stream that is forked and joined by events', async () => {
     using p = await parts(device());
     using c = await tensorOf(device(), [0, 0]);
     p.origin.beginCapture();
@@ -60,7 +60,7 @@ export function captureContract(device: () => Device): void {
     await usable(device(), p.side);
   });
 
-  it('takes in a side stream that still has work of its own, which stays outside', async () => {
+  it('includes a side stream with pending work, and excludes that work from the graph', async () => {
     using p = await parts(device());
     using latch = new Latch(device()).hold(p.side);
     p.origin.beginCapture();
@@ -76,7 +76,7 @@ export function captureContract(device: () => Device): void {
     expect(await valuesOf(p.a)).to.deep.equal([1, 2]);
   });
 
-  it('904: refuses to end while a side stream is not joined', async () => {
+  it('904: endCapture() throws while a side stream is not joined', async () => {
     using p = await parts(device());
     p.origin.beginCapture();
     p.origin.record(p.fork);
@@ -87,7 +87,7 @@ export function captureContract(device: () => Device): void {
     await usable(device(), p.side);
   });
 
-  it('904: work of a side stream counts even when the stream was closed', async () => {
+  it('904: endCapture() throws if a side stream was closed before it was joined', async () => {
     using p = await parts(device());
     p.origin.beginCapture();
     p.origin.record(p.fork);
@@ -98,7 +98,7 @@ export function captureContract(device: () => Device): void {
     await usable(device(), p.origin);
   });
 
-  it('905: refuses to wait for an event recorded outside', async () => {
+  it('905: wait() throws for an event recorded outside, and invalidates the capture', async () => {
     using p = await parts(device());
     p.side.record(p.fork);
     p.origin.beginCapture();
@@ -109,7 +109,7 @@ export function captureContract(device: () => Device): void {
     await usable(device(), p.origin);
   });
 
-  it('902: refuses to merge two captures, and both are broken', async () => {
+  it('902: wait() throws if it would merge two captures, and invalidates both', async () => {
     using p = await parts(device());
     p.origin.beginCapture();
     p.side.beginCapture();
@@ -121,7 +121,7 @@ export function captureContract(device: () => Device): void {
     await usable(device(), p.side);
   });
 
-  it('907: refuses to ask for or wait on a captured event, until it is recorded outside', async () => {
+  it('907: query() and wait() throw for a captured event until it is recorded outside a capture', async () => {
     using p = await parts(device());
     p.side.record(p.fork);
     p.origin.beginCapture();
@@ -138,9 +138,9 @@ export function captureContract(device: () => Device): void {
   });
 
   const unsupported: [string, string, (p: Parts) => unknown][] = [
-    ['ask for the stream', 'streamQuery', (p) => p.origin.query()],
-    ['ask for another stream', 'streamQuery', (p) => p.side.query()],
-    ['ask for an event', 'eventQuery', (p) => p.join.query()],
+    ['query the stream', 'streamQuery', (p) => p.origin.query()],
+    ['query another stream', 'streamQuery', (p) => p.side.query()],
+    ['query an event', 'eventQuery', (p) => p.join.query()],
     ['allocate', 'memAlloc', () => device().allocate({ shape: [1] })],
     [
       'register host memory',
@@ -149,7 +149,7 @@ export function captureContract(device: () => Device): void {
     ],
   ];
   for (const [what, named, call] of unsupported) {
-    it(`900: refuses to ${what} while this thread captures; the capture is broken`, async () => {
+    it(`900: a call to ${what} throws while this thread captures, and invalidates the capture`, async () => {
       using p = await parts(device());
       p.origin.beginCapture();
       p.origin.fill(p.a, 1);
@@ -161,7 +161,7 @@ export function captureContract(device: () => Device): void {
     });
   }
 
-  it('900: refuses a replay inside a capture', async () => {
+  it('900: replay() throws inside a capture, and invalidates the capture', async () => {
     using p = await parts(device());
     using exec = captured(p.side, () => p.side.fill(p.b, 0));
     p.origin.beginCapture();
@@ -170,7 +170,7 @@ export function captureContract(device: () => Device): void {
     await usable(device(), p.origin);
   });
 
-  it('903: refuses to end on a stream it did not begin on', async () => {
+  it('903: endCapture() throws on a stream that did not begin the capture', async () => {
     using p = await parts(device());
     p.origin.beginCapture();
     p.origin.record(p.fork);
@@ -181,7 +181,7 @@ export function captureContract(device: () => Device): void {
     await usable(device(), p.side);
   });
 
-  it('refuses to begin twice or to end what never began, and goes on', async () => {
+  it('beginCapture() throws inside a capture and endCapture() outside one, and captures still work', async () => {
     using p = await parts(device());
     expect(refusal(() => p.origin.endCapture()).code).to.equal('ERR_HOTSLOT_DEVICE');
     p.origin.beginCapture();
@@ -192,7 +192,7 @@ export function captureContract(device: () => Device): void {
     await usable(device(), p.origin);
   });
 
-  it('closed in the middle, frees the streams that joined and the thread', async () => {
+  it('releases the joined streams and the thread when its first stream is closed', async () => {
     using p = await parts(device());
     p.origin.beginCapture();
     p.origin.record(p.fork);
@@ -201,7 +201,7 @@ export function captureContract(device: () => Device): void {
     await usable(device(), p.side);
   });
 
-  it('leaves other streams alone: they execute meanwhile', async () => {
+  it('lets other streams execute while it is open', async () => {
     using p = await parts(device());
     p.origin.beginCapture();
     p.origin.fill(p.a, 9);

@@ -23,7 +23,7 @@ async function failed(device: Device): Promise<Stream> {
 }
 
 export function errorContract(device: () => Device): void {
-  it('surfaces at every later call as DeviceError with family, call, status and advice', async () => {
+  it('a failed stream throws a DeviceError with family, call, status and advice from every call', async () => {
     using stream = await failed(device());
     using event = device().createEvent();
     using other = device().createEvent();
@@ -56,7 +56,7 @@ export function errorContract(device: () => Device): void {
     expect(await rejection(tensor.toArray(stream))).to.be.instanceOf(DeviceError);
   });
 
-  it('skips what was enqueued behind it, and completes events with the error', async () => {
+  it('a failed kernel skips work enqueued after it, and later events reject with a DeviceError', async () => {
     using stream = device().createStream();
     using latch = new Latch(device()).hold(stream);
     using tensor = await tensorOf(device(), [1, 2]);
@@ -76,7 +76,7 @@ export function errorContract(device: () => Device): void {
     expect(await valuesOf(tensor)).to.deep.equal([1, 2]);
   });
 
-  it('reaches a stream that waits for an event behind it, and nobody else', async () => {
+  it('a failed kernel fails a stream that waits for an event after it, and no other stream', async () => {
     using bad = device().createStream();
     using depends = device().createStream();
     using apart = device().createStream();
@@ -98,7 +98,7 @@ export function errorContract(device: () => Device): void {
     expect(device().memoryInfo().free).to.be.greaterThan(0);
   });
 
-  it('is forgotten by an event that a healthy stream records', async () => {
+  it('an event recorded again on a healthy stream completes without an error', async () => {
     using bad = device().createStream();
     using good = device().createStream();
     using latch = new Latch(device()).hold(bad);
@@ -120,7 +120,7 @@ export function errorContract(device: () => Device): void {
     await good.synchronize();
   });
 
-  it('inside a graph fails the stream it was replayed on, not the graph', async () => {
+  it('a failed kernel in a graph fails the stream, and the graph can be launched on another', async () => {
     using bad = device().createStream();
     using good = device().createStream();
     using switched = await tensorOf(device(), [1, 1]);
@@ -137,7 +137,7 @@ export function errorContract(device: () => Device): void {
     expect(await valuesOf(switched)).to.deep.equal([4, 4]);
   });
 
-  it('leaves everything closable, twice', async () => {
+  it('close() is idempotent for a failed stream and for an event', async () => {
     const stream = await failed(device());
     const event = device().createEvent();
     expect(refusal(() => stream.record(event))).to.be.instanceOf(DeviceError);

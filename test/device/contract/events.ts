@@ -7,7 +7,7 @@ import { valuesOf } from '../../rig/tensors.ts';
 import { until } from '../../rig/until.ts';
 
 export function eventContract(device: () => Device): void {
-  it('never recorded, counts as done', async () => {
+  it('an event that was never recorded is done', async () => {
     using event = device().createEvent();
     using stream = device().createStream();
     expect(event.query()).to.equal(true);
@@ -16,7 +16,7 @@ export function eventContract(device: () => Device): void {
     await stream.synchronize();
   });
 
-  it('recorded again, counts from the latest record only', async () => {
+  it('an event that is recorded twice is done when its latest record is done', async () => {
     using held = device().createStream();
     using free = device().createStream();
     using event = device().createEvent();
@@ -34,7 +34,7 @@ export function eventContract(device: () => Device): void {
     expect(event.query()).to.equal(true);
   });
 
-  it('recorded again, does not delay whoever waits for the earlier record', async () => {
+  it('a second record of an event does not delay a stream that waits for the first record', async () => {
     using held = device().createStream();
     using first = device().createStream();
     using waiting = device().createStream();
@@ -51,7 +51,7 @@ export function eventContract(device: () => Device): void {
     await event.done();
   });
 
-  it('resolves many waiters at once, and those who come late', async () => {
+  it('done() resolves for 20 concurrent waits, and for a wait that begins afterwards', async () => {
     using stream = device().createStream();
     using latch = new Latch(device()).hold(stream);
     const events = Array.from({ length: 20 }, () => device().createEvent());
@@ -66,7 +66,7 @@ export function eventContract(device: () => Device): void {
     for (const event of events) event.close();
   });
 
-  it('measures time that adds up', async () => {
+  it('elapsedMs() returns times that add up, or throws if the device cannot measure time', async () => {
     using stream = device().createStream();
     using first = device().createEvent({ timing: true });
     using second = device().createEvent({ timing: true });
@@ -89,7 +89,7 @@ export function eventContract(device: () => Device): void {
     expect(first.elapsedMs(first)).to.equal(0);
   });
 
-  it('refuses times that are not there', async () => {
+  it('elapsedMs() throws for events without timing and for events that are not done', async () => {
     using stream = device().createStream();
     using latch = new Latch(device());
     using plain = device().createEvent();

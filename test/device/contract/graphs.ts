@@ -15,7 +15,7 @@ export function captured(stream: Stream, work: () => void): GraphExec {
 }
 
 export function graphContract(device: () => Device): void {
-  it('execute nothing while they are captured, and everything at each replay', async () => {
+  it('execute nothing during the capture, and every node at each launch', async () => {
     using stream = device().createStream();
     using sum = await tensorOf(device(), [0, 0]);
     using one = await tensorOf(device(), [1, 2]);
@@ -36,7 +36,7 @@ export function graphContract(device: () => Device): void {
     expect(await valuesOf(out, stream)).to.deep.equal([298, 200]);
   });
 
-  it('are replayed in stream order, between other work', async () => {
+  it('are launched in stream order between other work', async () => {
     using stream = device().createStream();
     using value = await tensorOf(device(), [0]);
     using one = await tensorOf(device(), [1]);
@@ -54,7 +54,7 @@ export function graphContract(device: () => Device): void {
     expect(await valuesOf(seen, stream)).to.deep.equal([1, 11, 13, 0]);
   });
 
-  it('run one replay of the same exec at a time, whatever streams it is on', async () => {
+  it('execute one launch of an exec at a time when two streams launch it', async () => {
     using a = device().createStream();
     using b = device().createStream();
     using sum = device().allocate({ shape: [4096] });
@@ -70,7 +70,7 @@ export function graphContract(device: () => Device): void {
     expect(new Set(await valuesOf(sum))).to.deep.equal(new Set([2000]));
   });
 
-  it('may be instantiated more than once', async () => {
+  it('can be instantiated more than once', async () => {
     using stream = device().createStream();
     using sum = await tensorOf(device(), [0]);
     using one = await tensorOf(device(), [1]);
@@ -84,7 +84,7 @@ export function graphContract(device: () => Device): void {
     expect(await valuesOf(sum, stream)).to.deep.equal([2]);
   });
 
-  it('keep what they touch alive: the tensors and the graph are closed first, then it is replayed', async () => {
+  it('keep the memory of a tensor that is closed before the launch', async () => {
     using stream = device().createStream();
     using out = device().allocate({ shape: [50_000], dtype: 'int32' });
     const between = device().allocate({ shape: [50_000], dtype: 'int32' });
@@ -101,7 +101,7 @@ export function graphContract(device: () => Device): void {
     );
   });
 
-  it('closed while a replay is enqueued, are replayed all the same', async () => {
+  it('complete an enqueued launch after the exec is closed', async () => {
     using stream = device().createStream();
     using latch = new Latch(device());
     using tensor = device().allocate({ shape: [1], dtype: 'int32' });
@@ -113,7 +113,7 @@ export function graphContract(device: () => Device): void {
     expect(await valuesOf(tensor, stream)).to.deep.equal([8]);
   });
 
-  it('may be empty', async () => {
+  it('can be empty', async () => {
     using stream = device().createStream();
     stream.beginCapture();
     using graph = stream.endCapture();
@@ -123,7 +123,7 @@ export function graphContract(device: () => Device): void {
     await stream.synchronize();
   });
 
-  it('held inside, hold their own stream only, though they were quick before', async () => {
+  it('block only their own stream if a node waits, even after a fast first launch', async () => {
     using stream = device().createStream();
     using free = device().createStream();
     using latch = new Latch(device());
@@ -174,7 +174,7 @@ export function graphContract(device: () => Device): void {
     refusesWith(1, 'INVALID_VALUE', () => stream.record(begin, { external: true }), 'eventRecord');
   });
 
-  it('free a stream that waits for an event inside, before the graph is over', async () => {
+  it('release a stream that waits for an external event before the whole graph is done', async () => {
     if (!device().traits.graphEvents) return;
     using stream = device().createStream();
     using behind = device().createStream();
@@ -196,7 +196,7 @@ export function graphContract(device: () => Device): void {
     await stream.synchronize();
   });
 
-  it('take another capture of the same work, or are made anew; what was enqueued before keeps the old one', async () => {
+  it('update() returns true for the same nodes and false for others, and changes later launches only', async () => {
     using stream = device().createStream();
     using latch = new Latch(device());
     using value = await tensorOf(device(), [1]);

@@ -24,7 +24,7 @@ export function handleContract(device: () => Device): void {
     spinNs: 0,
   });
 
-  it('closed, are stale everywhere, also when their place is taken again', () => {
+  it('every call throws for a closed handle, even after another handle reuses its entry', () => {
     const stream = device().createStream();
     const event = device().createEvent({ timing: true });
     const tensor = device().allocate({ shape: [1] });
@@ -61,7 +61,7 @@ export function handleContract(device: () => Device): void {
       expect(refusal(use).code, String(use)).to.equal('ERR_HOTSLOT_STALE_HANDLE');
   });
 
-  it('of another kind, or none at all, are refused like stale ones', () => {
+  it('streamQuery() throws for a handle of another kind and for a number that is not a handle', () => {
     using event = device().createEvent();
     using tensor = device().allocate({ shape: [1] });
     for (const handle of [
@@ -80,7 +80,7 @@ export function handleContract(device: () => Device): void {
       );
   });
 
-  it('pinned by an actor, are stale after close(), and the actor uses the object until it is closed', () => {
+  it('an event pinned by an actor is stale after close(), and the actor can still poll it', () => {
     const { open } = nativeHandles().handleCount(nativeHandles().kinds.event);
     const event = device().createEvent();
     const watch = new Int32Array([Watch.pending]);
@@ -100,7 +100,7 @@ export function handleContract(device: () => Device): void {
     });
   });
 
-  it('of events in rings, are asked for in order, up to the first that is not done', async () => {
+  it('a poller checks the events of each ring in order, up to the first that is not done', async () => {
     using stream = device().createStream();
     using latch = new Latch(device());
     // Events that were never recorded are done.
@@ -134,7 +134,7 @@ export function handleContract(device: () => Device): void {
     for (const event of events) event.close();
   });
 
-  it('pinned by an actor, stay open when a thread that may sleep gives up closing them', () => {
+  it('close() with a time-out throws ERR_HOTSLOT_STATE_BUSY for a pinned event, which stays open', () => {
     const event = device().createEvent();
     const poller = newPoller(pollerOf(event));
     const error = refusal(() => nativeHandles().close(event.handle, 1));
@@ -148,7 +148,7 @@ export function handleContract(device: () => Device): void {
     expect(refusal(() => event.query()).code).to.equal('ERR_HOTSLOT_STALE_HANDLE');
   });
 
-  it('given to an actor, are refused when stale, and a refused actor holds nothing', () => {
+  it('actor constructors throw for stale handles and invalid arguments, and pin nothing', () => {
     using stream = device().createStream();
     using event = device().createEvent();
     using memory = device().registerHost(new Uint8Array(new SharedArrayBuffer(8)));
@@ -209,7 +209,7 @@ export function handleContract(device: () => Device): void {
     expect(pinnedHandles()).to.equal(0);
   });
 
-  it('actors that are closed refuse every call and close again', () => {
+  it('a closed actor throws from every call, and its close() is idempotent', () => {
     using stream = device().createStream();
     using event = device().createEvent();
     using memory = device().registerHost(new Uint8Array(new SharedArrayBuffer(8)));
@@ -256,7 +256,7 @@ export function handleContract(device: () => Device): void {
       expect(refusal(use).code, String(use)).to.equal('ERR_HOTSLOT_STATE_CLOSED');
   });
 
-  it('of a closed device object: nothing new is made, what was made goes on', async () => {
+  it('a closed device throws from every call, and its streams and events still work', async () => {
     const stream = device().createStream();
     using latchless = device().createEvent();
     device().close();

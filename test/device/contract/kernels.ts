@@ -7,7 +7,7 @@ import { refusal } from '../../rig/refusal.ts';
 import { tensorOf, valuesOf } from '../../rig/tensors.ts';
 
 export function kernelContract(device: () => Device): void {
-  it('are launched by name, on whole tensors and on views', async () => {
+  it('are launched by name on views of tensors', async () => {
     using y = await tensorOf(device(), [1, 2, 3, 4, 5]);
     using x = await tensorOf(device(), [10, 20, 30, 40, 50]);
     device().currentStream.launch('axpby', {
@@ -18,14 +18,14 @@ export function kernelContract(device: () => Device): void {
     expect(await valuesOf(y)).to.deep.equal([1, 24, 31, 4, 5]);
   });
 
-  it('refuse a name that is none, listing those there are', () => {
+  it('launch() throws for an unknown name and lists the known kernels', () => {
     const error = refusal(() => launchAnything(device().currentStream, 'axpy', {}));
     expect(error.code).to.equal('ERR_HOTSLOT_ARGUMENT');
     expect(error.message).to.include("'axpy'");
     for (const { name } of nativeKernels().kernels()) expect(error.message).to.include(name);
   });
 
-  it('refuse wrong counts, saying what is wanted and what came', () => {
+  it('launch() throws for wrong argument counts, with the expected and the given count', () => {
     using y = device().allocate({ shape: [2] });
     const launch = (args: object) =>
       refusal(() => launchAnything(device().currentStream, 'axpby', args)).message;
@@ -36,7 +36,7 @@ export function kernelContract(device: () => Device): void {
     expect(launch({ tensors: [y, y], wholes: [2], reals: [1] })).to.include('takes 2 reals, got 1');
   });
 
-  it('refuse tensors of another dtype', () => {
+  it('launch() throws a TypeError for a tensor of another dtype', () => {
     using y = device().allocate({ shape: [4], dtype: 'int32' });
     using x = device().allocate({ shape: [4] });
     const error = refusal(() =>
@@ -46,7 +46,7 @@ export function kernelContract(device: () => Device): void {
     expect(error.message).to.include("'axpby': tensor 0 must be float32");
   });
 
-  it('refuse tensors that begin between two elements', () => {
+  it('launch() throws for a tensor that begins between two elements', () => {
     using bytes = device().allocate({ shape: [64], dtype: 'uint8' });
     using table = device().allocate({ shape: [22], dtype: 'int64' });
     const part = bytes.view({ shape: [16], offset: 12 });
@@ -61,7 +61,7 @@ export function kernelContract(device: () => Device): void {
     ]);
   });
 
-  it('refuse tensors that begin between two units of a move, whatever the family moves at once', () => {
+  it('launch() throws for a tensor that begins between two copy units, on every device family', () => {
     using memory = device().allocate({ shape: [64], dtype: 'uint32' });
     using fine = device().allocate({ shape: [64], dtype: 'uint32' });
     using places = device().allocate({ shape: [8], dtype: 'int32' });
@@ -96,7 +96,7 @@ export function kernelContract(device: () => Device): void {
     }
   });
 
-  it('refuse rows that lie elsewhere than the numbers say', () => {
+  it('launch() throws if the strides of a tensor contradict the given row sizes and strides', () => {
     using table = device().allocate({ shape: [4, 5] });
     using out = device().allocate({ shape: [12] });
     using cubes = device().allocate({ shape: [4, 3, 2] });
@@ -152,7 +152,7 @@ export function kernelContract(device: () => Device): void {
       expect(launch).to.not.throw();
   });
 
-  it('refuse tensors that are too small and numbers out of range, with the values', () => {
+  it('launch() throws for tensors that are too small and numbers out of range, with the values', () => {
     using y = device().allocate({ shape: [4] });
     using x = device().allocate({ shape: [3] });
     const launch = (wholes: number[], reals: number[]) =>

@@ -32,7 +32,7 @@ export function lifetimeContract(device: () => Device): void {
   }
   const victim = () => device().allocate({ shape: [1024], dtype: 'int32' });
 
-  it('memory outlives the work of a closed stream, also when a graph of that stream lives on', async () => {
+  it('memory stays until the work of a closed stream is done, even if its graph stays open', async () => {
     using latch = new Latch(device());
     using other = device().allocate({ shape: [4] });
     const memory = victim();
@@ -49,7 +49,7 @@ export function lifetimeContract(device: () => Device): void {
     expect(await valuesOf(other)).to.deep.equal([1, 1, 1, 1]);
   });
 
-  it('memory outlives the earlier work of a stream that joins a capture', async () => {
+  it('memory stays until the earlier work of a stream that joins a capture is done', async () => {
     using latch = new Latch(device());
     using other = device().allocate({ shape: [4] });
     using origin = device().createStream();
@@ -75,7 +75,7 @@ export function lifetimeContract(device: () => Device): void {
     fresh.close();
   });
 
-  it('memory that a graph held goes with the graph, though the streams that captured it stay idle', async () => {
+  it('memory of a closed graph is allocated again although its capture streams stay idle', async () => {
     using origin = device().createStream();
     using side = device().createStream();
     using fork = device().createEvent();
@@ -104,7 +104,7 @@ export function lifetimeContract(device: () => Device): void {
     }
   });
 
-  it('memory may be closed in one thread while another closes the stream that works on it', async () => {
+  it('memory can be closed in one thread while another thread closes the stream that uses it', async () => {
     const words = new Int32Array(new SharedArrayBuffer(16));
     const closer = new Thread('closes', { device: device().name, words });
     await closer.next();
@@ -132,7 +132,7 @@ export function lifetimeContract(device: () => Device): void {
     await closer.terminate();
   });
 
-  it('a graph may be updated while another thread replays it', async () => {
+  it('a graph can be updated while another thread launches it', async () => {
     using stream = device().createStream();
     using sum = await tensorOf(device(), [0]);
     const capture = (value: number) => {
@@ -160,7 +160,7 @@ export function lifetimeContract(device: () => Device): void {
     expect((await valuesOf(sum))[0]).to.be.oneOf([1, 2]);
   });
 
-  it('times can be asked for while another thread captures', async () => {
+  it('elapsedMs() and query() return while another thread captures', async () => {
     if (!device().traits.timingEvents) return;
     using stream = device().createStream();
     using other = device().createStream();
@@ -179,7 +179,7 @@ export function lifetimeContract(device: () => Device): void {
     expect(await thread.next()).to.equal(true);
   });
 
-  it('host memory that is not pinned is copied, and refused to kernels on a device that cannot reach it', async () => {
+  it('unpinned host memory can be copied, and launch() throws if the device cannot reach it', async () => {
     const values = new Float32Array(new SharedArrayBuffer(4096 * 4)).fill(3);
     using host = device().registerHost(values, { pin: false });
     expect(host.kind).to.equal('pageable');

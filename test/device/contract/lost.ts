@@ -34,7 +34,7 @@ export function lostContract(device: () => Device, name: string): void {
   const lost = (title: string, test: () => Promise<void>) => itAlone(name, title, test);
 
   lost(
-    'surfaces at every call on any stream as DeviceError, with one status and what to do',
+    'a lost device throws a DeviceError with one status and advice from every call',
     async () => {
       using stream = device().createStream();
       using event = device().createEvent();
@@ -73,7 +73,7 @@ export function lostContract(device: () => Device, name: string): void {
   );
 
   lost(
-    'rejects every wait that was under way, on the stream that failed and on those that did not',
+    'a lost device rejects every pending wait, on the failed stream and on other streams',
     async () => {
       using bad = device().createStream();
       using held = device().createStream();
@@ -99,7 +99,7 @@ export function lostContract(device: () => Device, name: string): void {
   );
 
   lost(
-    'a capture under way can be ended, and what was captured before refuses to be replayed',
+    'an open capture can end after the device is lost, and launching an earlier graph throws',
     async () => {
       using stream = device().createStream();
       using bad = device().createStream();
@@ -119,7 +119,7 @@ export function lostContract(device: () => Device, name: string): void {
     },
   );
 
-  lost('is known to every thread, and to whoever opens the device again', async () => {
+  lost('a lost device throws in other threads, and after it is opened again', async () => {
     using stream = device().createStream();
     await lose(device());
     const elsewhere = await rejection(
@@ -130,7 +130,7 @@ export function lostContract(device: () => Device, name: string): void {
     expect(refusal(() => again.allocate({ shape: [1] }))).to.be.instanceOf(DeviceError);
   });
 
-  lost('leaves everything closable, twice, without another word', async () => {
+  lost('close() is idempotent after the device is lost, and reports no failure', async () => {
     const stream = device().createStream();
     const event = device().createEvent({ timing: true });
     const tensor = await tensorOf(device(), [1]);
@@ -150,7 +150,7 @@ export function lostContract(device: () => Device, name: string): void {
     expect(nativeHandles().releaseFailures()).to.deep.equal([]);
   });
 
-  lost('takes nothing but that device: the host device goes on', async () => {
+  lost('the CPU device still works after another device is lost', async () => {
     await lose(device());
     using host = openDevice('host:0');
     using tensor = await tensorOf(host, [2, 3]);

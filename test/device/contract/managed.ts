@@ -23,7 +23,7 @@ export function managedContract(device: () => Device, name: string): void {
     };
 
   it(
-    'is zeroed, and takes part in writes, copies, fills and kernels like other memory',
+    'is zeroed, and works with writes, copies, fills and kernels',
     managed(async () => {
       using a = device().allocateManaged({ shape: [3000] });
       using b = device().allocate({ shape: [3000] });
@@ -39,7 +39,7 @@ export function managedContract(device: () => Device, name: string): void {
   );
 
   it(
-    'moves to a device and keeps what is in it, in stream order',
+    'moves to the device in stream order and keeps its values',
     managed(async () => {
       using stream = device().createStream();
       using tensor = device().allocateManaged({ shape: [5000], dtype: 'int32' });
@@ -56,7 +56,7 @@ export function managedContract(device: () => Device, name: string): void {
   );
 
   it(
-    'fresh pages belong to their device, which reaches them; advice changes that',
+    'prefers its own device after allocation, and advise() changes the preferred location',
     managed(() => {
       using tensor = device().allocateManaged({ shape: [5000] });
       if (!device().traits.movesPages) return;
@@ -77,7 +77,7 @@ export function managedContract(device: () => Device, name: string): void {
   );
 
   it(
-    'moves to the CPU and back, or says that this driver cannot',
+    'moves to the CPU and back, or prefetch() throws if the driver cannot move pages',
     managed(async () => {
       using tensor = device().allocateManaged({ shape: [5000] });
       const stream = device().currentStream;
@@ -99,7 +99,7 @@ export function managedContract(device: () => Device, name: string): void {
   );
 
   it(
-    'keeps its address, so a captured graph goes on after its pages moved',
+    'stays valid in a captured graph after its pages have moved',
     managed(async () => {
       using tensor = device().allocateManaged({ shape: [64] });
       using one = device().allocate({ shape: [64] });
@@ -119,7 +119,7 @@ export function managedContract(device: () => Device, name: string): void {
   );
 
   it(
-    'refuses a prefetch inside a capture, which it breaks',
+    'prefetch() throws inside a capture, and invalidates the capture',
     managed(() => {
       using tensor = device().allocateManaged({ shape: [64] });
       using stream = device().createStream();
@@ -135,7 +135,7 @@ export function managedContract(device: () => Device, name: string): void {
   );
 
   it(
-    'refuses devices that do not exist, and memory that does not move, with the values',
+    'prefetch() and advise() throw for unknown devices and unmanaged memory, with the values',
     managed(() => {
       using tensor = device().allocateManaged({ shape: [64] });
       using plain = device().allocate({ shape: [64] });
@@ -168,7 +168,7 @@ export function managedContract(device: () => Device, name: string): void {
   );
 
   it(
-    'stays until the work that touches it is done',
+    'stays allocated after close() until the work that uses it is done',
     managed(async () => {
       using stream = device().createStream();
       using latch = new Latch(device()).hold(stream);

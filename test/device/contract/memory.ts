@@ -29,13 +29,13 @@ const numberIn: Partial<Record<DType, (bits: Uint16Array) => Float32Array>> = {
 };
 
 export function memoryContract(device: () => Device): void {
-  it('reports total and free memory', () => {
+  it('memoryInfo() returns total and free bytes', () => {
     const { total, free } = device().memoryInfo();
     expect(free).to.be.greaterThan(0);
     expect(total).to.be.at.least(free);
   });
 
-  it('gives zeroed memory, again and again', async () => {
+  it('allocate() returns zeroed memory on every call', async () => {
     for (let i = 0; i < 3; i++) {
       using tensor = device().allocate({ shape: [300, 7], dtype: 'int32' });
       expect([tensor.bytes, tensor.size, tensor.contiguous]).to.deep.equal([8400, 2100, true]);
@@ -45,14 +45,14 @@ export function memoryContract(device: () => Device): void {
     }
   });
 
-  it('refuses more than there is, saying bytes asked and free', () => {
+  it('allocate() throws for more memory than is free, with the requested and the free bytes', () => {
     const error = refusal(() => device().allocate({ shape: [2 ** 24, 2 ** 24], dtype: 'float64' }));
     expect(error).to.be.instanceOf(RangeError);
     expect(error.code).to.equal('ERR_HOTSLOT_MEMORY');
     expect(error.message).to.match(new RegExp(`${2 ** 51} bytes.*[0-9]+ are free`));
   });
 
-  it('refuses shapes and dtypes that are none', () => {
+  it('allocate() throws for invalid shapes and dtypes', () => {
     for (const shape of [[-1], [1.5], [Number.NaN], ['2']])
       expect(refusal(() => device().allocate({ shape: shape as number[] })).message).to.include(
         String(shape[0]),
@@ -64,7 +64,7 @@ export function memoryContract(device: () => Device): void {
   });
 
   for (const dtype of Object.keys(dtypes) as DType[]) {
-    it(`writes, copies and reads ${dtype} bit by bit`, async () => {
+    it(`writes, copies and reads ${dtype} without changing a bit`, async () => {
       const values = samples[dtype];
       using a = device().allocate({ shape: [2, 3], dtype });
       using b = device().allocate({ shape: [6], dtype });
@@ -77,7 +77,7 @@ export function memoryContract(device: () => Device): void {
       );
     });
 
-    it(`fills ${dtype}`, async () => {
+    it(`fill() writes ${dtype} elements, and throws for a value of the wrong type`, async () => {
       using tensor = device().allocate({ shape: [5], dtype });
       const element = samples[dtype][3] as number | bigint;
       const value = numberIn[dtype]?.(Uint16Array.of(Number(element)))[0] ?? element;
@@ -92,7 +92,7 @@ export function memoryContract(device: () => Device): void {
     });
   }
 
-  it('a bool is filled with 0 or 1 alone', () => {
+  it('fill() throws for a bool value other than 0 or 1', () => {
     using tensor = device().allocate({ shape: [2], dtype: 'bool' });
     const fill = (value: number) => () => device().currentStream.fill(tensor, value);
     for (const value of [7, 0.5, -1, Number.NaN])
@@ -113,7 +113,7 @@ export function memoryContract(device: () => Device): void {
     expect(await valuesOf(grid.view({ shape: [], offset: 23 })), 'a scalar').to.deep.equal([23]);
   });
 
-  it('refuses views outside their memory or between its elements', () => {
+  it('view() throws outside its memory, and tensor() throws for a misaligned byteOffset', () => {
     using base = device().allocate({ shape: [6] });
     expect(refusal(() => base.view({ shape: [6], offset: 1 })).message).to.include(
       'beyond 24 bytes',
@@ -126,7 +126,7 @@ export function memoryContract(device: () => Device): void {
     ).to.include('got 2');
   });
 
-  it('fills at multiples of what it fills with alone: devices have no other stores', async () => {
+  it('fill() throws if the address is not a multiple of the element size', async () => {
     using host = device().registerHost(new Uint8Array(new SharedArrayBuffer(64)).subarray(1));
     using bytes = host.tensor({ shape: [56], dtype: 'uint8' });
     using stream = device().createStream();
@@ -145,7 +145,7 @@ export function memoryContract(device: () => Device): void {
     expect(await valuesOf(bytes)).to.deep.equal(Array(56).fill(7));
   });
 
-  it('registers shared memory alone: other could be taken from under the device', () => {
+  it('registerHost() throws unless its argument is a typed array over a SharedArrayBuffer', () => {
     const view = new Float32Array(4);
     for (const pin of [true, false])
       expect(refusal(() => device().registerHost(view, { pin })).message).to.include(
@@ -187,7 +187,7 @@ export function memoryContract(device: () => Device): void {
     expect([...shared]).to.deep.equal([5, 6, 7, 8, 5, 6, 7, 8]);
   });
 
-  it('refuses copies that are unequal, strided or overlapping, with the values', () => {
+  it('copy() throws for unequal, strided or overlapping tensors, with the values', () => {
     using a = device().allocate({ shape: [8] });
     using b = device().allocate({ shape: [4] });
     const stream = device().currentStream;
@@ -207,7 +207,7 @@ export function memoryContract(device: () => Device): void {
     stream.copy(a.view({ shape: [4], offset: 4 }), from);
   });
 
-  it('takes written values at once and moves them in stream order', async () => {
+  it('write() reads its values when called, and moves them in stream order', async () => {
     using stream = device().createStream();
     using latch = new Latch(device()).hold(stream);
     using tensor = device().allocate({ shape: [2], dtype: 'int32' });
@@ -221,7 +221,7 @@ export function memoryContract(device: () => Device): void {
     expect(await valuesOf(tensor, stream)).to.deep.equal([3, 3]);
   });
 
-  it('refuses values of another type or count', async () => {
+  it('write() throws for values of another type or count, and for a closed tensor', async () => {
     using tensor = device().allocate({ shape: [2] });
     expect(refusal(() => tensor.write(new Float64Array(2) as never)).message).to.match(
       /^write takes a Float32Array of 2 elements \(float32\), got a Float64Array of 2$/,
@@ -242,7 +242,7 @@ export function memoryContract(device: () => Device): void {
     expect((await rejection(tensor.toArray())).code).to.equal('ERR_HOTSLOT_STATE_CLOSED');
   });
 
-  it('keeps memory until the work that touches it is done', async () => {
+  it('stays allocated after close() until the work that uses it is done', async () => {
     using stream = device().createStream();
     using latch = new Latch(device()).hold(stream);
     using out = device().allocate({ shape: [1000], dtype: 'int32' });

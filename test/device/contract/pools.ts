@@ -14,7 +14,7 @@ import { refusal } from '../../rig/refusal.ts';
 import { add, tensorOf, valuesOf } from '../../rig/tensors.ts';
 
 export function poolContract(device: () => Device, name: string): void {
-  it('gives memory that it had before, with what was in it, when nothing needs to be zeroed', async () => {
+  it('allocate() reuses freed memory without clearing it when zeroed is false', async () => {
     const shape = [12_345];
     const before = device().allocate({ shape, dtype: 'int32', zeroed: false });
     device().currentStream.fill(before, 7);
@@ -27,7 +27,7 @@ export function poolContract(device: () => Device, name: string): void {
     expect(new Set(await valuesOf(fresh))).to.deep.equal(new Set([0]));
   });
 
-  it('memory of work that runs is not given to anybody else', async () => {
+  it('allocate() does not reuse memory that enqueued work still uses', async () => {
     using stream = device().createStream();
     using out = device().allocate({ shape: [4096], dtype: 'int32' });
     const closed = device().allocate({ shape: [4096], dtype: 'int32', zeroed: false });
@@ -46,7 +46,7 @@ export function poolContract(device: () => Device, name: string): void {
     expect(new Set(await valuesOf(other))).to.deep.equal(new Set([9]));
   });
 
-  it('has one capture stream and one shared pool, which go with the last who has the device open', () => {
+  it('every object of a device returns the same shared capture stream and graph pool', () => {
     const [stream, pool] = [
       getSharedCaptureStream(device()).handle,
       getSharedGraphPool(device()).handle,
@@ -67,7 +67,7 @@ export function poolContract(device: () => Device, name: string): void {
     expect(getSharedGraphPool(device()).handle).to.equal(pool);
   });
 
-  it('captures on it, with temporaries that every capture finds at the same place', async () => {
+  it('captures of one graph pool have their temporaries at the same address', async () => {
     using out = device().allocate({ shape: [64] });
     using three = await tensorOf(device(), Array(64).fill(3));
     using pool = getGraphPool(device(), false);
@@ -103,7 +103,7 @@ export function poolContract(device: () => Device, name: string): void {
     exec.close();
   });
 
-  it('graphs of one pool take turns on whatever streams, and others do not wait', async () => {
+  it('graphs of one pool execute one at a time on any streams, and other graphs do not wait', async () => {
     using pool = getGraphPool(device(), false);
     using latch = new Latch(device());
     using outs = {
@@ -140,7 +140,7 @@ export function poolContract(device: () => Device, name: string): void {
     expect(new Set(await valuesOf(outs.first, a))).to.deep.equal(new Set([1]));
   });
 
-  it('an exec takes the turns of the graph it was updated with', async () => {
+  it('an exec does not wait for its pool after update() with a graph of no pool', async () => {
     using pool = getGraphPool(device(), false);
     using latch = new Latch(device());
     using out = device().allocate({ shape: [64] });
@@ -167,7 +167,7 @@ export function poolContract(device: () => Device, name: string): void {
     expect(new Set(await valuesOf(out, stream))).to.deep.equal(new Set([1]));
   });
 
-  it('a pool that is closed stays while a graph of it lives', async () => {
+  it('a closed pool keeps its memory while one of its graphs is open', async () => {
     using out = device().allocate({ shape: [64] });
     const pool = getGraphPool(device(), false);
     const { exec } = captureGraph(device(), { what: 'the test', pool }, (stream) => {
@@ -184,7 +184,7 @@ export function poolContract(device: () => Device, name: string): void {
     exec.close();
   });
 
-  it('lends pool memory only inside such a function, and to one at a time', () => {
+  it('pool.allocate() throws outside a function that runs with the pool, and such functions cannot nest', () => {
     using pool = getGraphPool(device(), false);
     expect(refusal(() => pool.allocate({ shape: [1] })).code).to.equal('ERR_HOTSLOT_STATE_CAPTURE');
     onCaptureStream(device(), null, () => {
@@ -199,7 +199,7 @@ export function poolContract(device: () => Device, name: string): void {
     });
   });
 
-  it('a function that throws in a capture leaves nothing open, and the next one captures', async () => {
+  it('captureGraph() throws ERR_HOTSLOT_STATE_CAPTURE if its function fails, and the next one works', async () => {
     using out = device().allocate({ shape: [4] });
     for (const broken of [
       () => {

@@ -7,7 +7,7 @@ import { add, tensorOf, valuesOf } from '../../rig/tensors.ts';
 import { until } from '../../rig/until.ts';
 
 export function streamContract(device: () => Device): void {
-  it('does its work in the order it was enqueued', async () => {
+  it('execute work in the order in which it was enqueued', async () => {
     using stream = device().createStream();
     using a = await tensorOf(device(), [1, 1]);
     using b = device().allocate({ shape: [2] });
@@ -20,7 +20,7 @@ export function streamContract(device: () => Device): void {
     expect(await valuesOf(b, stream)).to.deep.equal([39 * 512, 39 * 512]);
   });
 
-  it('enqueues at once and says "not yet" while it is held', async () => {
+  it('enqueue without blocking, and query() returns false while earlier work is held', async () => {
     using stream = device().createStream();
     using latch = new Latch(device()).hold(stream);
     using tensor = device().allocate({ shape: [1] });
@@ -34,7 +34,7 @@ export function streamContract(device: () => Device): void {
     await until('the stream is done', () => stream.query());
   });
 
-  it('is waited for until the signal says so', async () => {
+  it('synchronize() and done() reject when their signal is aborted', async () => {
     using stream = device().createStream();
     using event = device().createEvent();
     using latch = new Latch(device()).hold(stream);
@@ -61,7 +61,7 @@ export function streamContract(device: () => Device): void {
     expect(event.query()).to.equal(true);
   });
 
-  it('held, holds nobody else: eight held streams beside one that goes on', async () => {
+  it('one stream executes while eight other streams are held', async () => {
     using latch = new Latch(device());
     const held = Array.from({ length: 8 }, () => device().createStream());
     using free = device().createStream();
@@ -78,7 +78,7 @@ export function streamContract(device: () => Device): void {
     for (const stream of held) stream.close();
   });
 
-  it('frees a waiting stream by an event even when it is held right behind it', async () => {
+  it('an event releases a waiting stream even if its own stream is held right after it', async () => {
     using first = new Latch(device());
     using second = new Latch(device());
     using ahead = device().createStream();
@@ -99,7 +99,7 @@ export function streamContract(device: () => Device): void {
     await ahead.synchronize();
   });
 
-  it('orders streams behind each other by events alone', async () => {
+  it('events order the work of three streams', async () => {
     using a = device().createStream();
     using b = device().createStream();
     using c = device().createStream();
@@ -121,7 +121,7 @@ export function streamContract(device: () => Device): void {
     expect(new Set(await valuesOf(target, c))).to.deep.equal(new Set([11]));
   });
 
-  it('finishes what was enqueued before it was closed', async () => {
+  it('a closed stream finishes the work enqueued before close()', async () => {
     const stream = device().createStream();
     using latch = new Latch(device()).hold(stream);
     using tensor = device().allocate({ shape: [1], dtype: 'int32' });
@@ -134,7 +134,7 @@ export function streamContract(device: () => Device): void {
     expect(await valuesOf(tensor)).to.deep.equal([4]);
   });
 
-  it('takes priorities between −8 and 8', () => {
+  it('createStream() accepts priorities from −8 to 8, and throws for others', () => {
     for (const priority of [-8, 0, 8]) {
       using stream = device().createStream({ priority });
       expect(stream.priority).to.equal(priority);
@@ -145,7 +145,7 @@ export function streamContract(device: () => Device): void {
       );
   });
 
-  it('is the current one inside withStream, whatever happens there, for every object of the device', async () => {
+  it('withStream() sets the current stream for every object of the device, and restores it after errors', async () => {
     const main = device().currentStream;
     using again = openDevice(device().name);
     using stream = device().createStream();

@@ -51,14 +51,14 @@ export function threadContract(device: () => Device): void {
     );
   });
 
-  it('each thread has its own current stream, at first the same default one', async () => {
+  it('each thread has its own current stream, initially the shared default stream', async () => {
     using stream = device().createStream();
     const main = device().currentStream.handle;
     const other = await device().withStream(stream, () => run('current'));
     expect(other).to.deep.equal([main, true]);
   });
 
-  it('worker threads may wait; the main thread is refused', async () => {
+  it('waitEventSync() waits in a worker thread, and throws in the main thread', async () => {
     expect(await run('waitSync')).to.equal(true);
     using event = device().createEvent();
     expect(refusal(() => waitEventSync(device(), event, 1)).code).to.equal(
@@ -66,7 +66,7 @@ export function threadContract(device: () => Device): void {
     );
   });
 
-  it('908: a capture ends in the thread that began it', async () => {
+  it('908: endCapture() throws in a thread that did not begin the capture', async () => {
     using stream = device().createStream();
     using tensor = device().allocate({ shape: [1] });
     stream.beginCapture();
@@ -77,7 +77,7 @@ export function threadContract(device: () => Device): void {
     expect(graph.nodeCount).to.equal(1);
   });
 
-  it('another thread may add to a capture, and allocate meanwhile', async () => {
+  it('other threads can join a capture, and allocate while it is open', async () => {
     using origin = device().createStream();
     using side = device().createStream();
     using fork = device().createEvent();
@@ -102,7 +102,7 @@ export function threadContract(device: () => Device): void {
     expect(await valuesOf(tensor, origin)).to.deep.equal([7, 7, 7, 7]);
   });
 
-  it('a capture dies with its thread: the stream is usable again', async () => {
+  it('a capture ends with its thread, and the stream can be used again', async () => {
     using stream = device().createStream();
     using tensor = device().allocate({ shape: [1], dtype: 'int32' });
     expect(await run('beginCapture', { stream: stream.handle })).to.equal(true);
@@ -112,7 +112,7 @@ export function threadContract(device: () => Device): void {
     expect(await valuesOf(tensor, stream)).to.deep.equal([2]);
   });
 
-  it('the last unpin, in another thread, frees what the main thread closed', async () => {
+  it('the last unpin in another thread frees an event that the main thread closed', async () => {
     const { open } = nativeHandles().handleCount(nativeHandles().kinds.event);
     const event = device().createEvent();
     const words = new Int32Array(new SharedArrayBuffer(4));
@@ -157,7 +157,7 @@ export function threadContract(device: () => Device): void {
     expect(await closer.result(), 'pinned events when close() returned').to.equal(0);
   });
 
-  it('pins are dropped when their thread is ended by force', async () => {
+  it('pins are released when their thread is terminated', async () => {
     using stream = device().createStream();
     using event = device().createEvent();
     using host = device().registerHost(new Float32Array(new SharedArrayBuffer(8)));
@@ -178,7 +178,7 @@ export function threadContract(device: () => Device): void {
     expect(pinnedHandles()).to.equal(0);
   });
 
-  it('a thread that waits natively is ended soon, and its promise to help with it', async () => {
+  it('a thread that waits natively can be terminated, and other streams execute without its help', async () => {
     using stream = device().createStream();
     using event = device().createEvent();
     using free = device().createStream();
