@@ -156,7 +156,7 @@ describe('remote/doctor', () => {
         expect((await at(url)).message).to.match(/has an invalid certificate/);
         const plain = url.replace('rediss', 'redis');
         expect((await at(plain)).message).to.match(
-          /; where it speaks TLS, its url begins with rediss:\/\/$/,
+          /; if the server uses TLS, its url begins with rediss:\/\/$/,
         );
       },
     );

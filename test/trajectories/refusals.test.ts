@@ -262,14 +262,14 @@ describe('the trajectory buffer refuses at the door, with the values:', () => {
         'one that is read',
         () => buffer.read([ids[0]!, 9999]),
         'RangeError',
-        'ids[1] = 9999 is not there',
+        'ids[1] = 9999 does not exist',
       ],
       ['one that is read and gone', () => buffer.read([1]), 'RangeError', 'place 0 of lane 1'],
       ['one beyond numbers', () => buffer.read([2 ** 53]), 'RangeError', 'ids[0]'],
     ]);
     const full = refusal(sample({ count: 2 ** 32 - 1 }));
     expect([full.name, full.code]).to.deep.equal(['RangeError', 'ERR_HOTSLOT_MEMORY']);
-    expect(full.message).to.match(/a batch of 4294967295 rows asks for \d{12} bytes/);
+    expect(full.message).to.match(/a batch of 4294967295 rows needs \d{12} bytes/);
     // A row that was refused for its size leaves the next one as it is.
     expect(buffer.sample({ view, seed: 1, count: 3 }).ids).to.have.length(3);
     expect(

@@ -121,12 +121,12 @@ export function kernelContract(device: () => Device): void {
       [
         table.view({ shape: [4, 3], strides: [1, 4] }),
         [4, 3, 3, 3],
-        'tensor 1 has no rows at one distance',
+        'tensor 1 has rows at different distances',
       ],
       [
         cubes.view({ shape: [2, 2, 2], strides: [12, 5, 1] }),
         [4, 2, 2, 5],
-        'tensor 1 has no rows at one distance',
+        'tensor 1 has rows at different distances',
       ],
     ] as const)
       expect(refusal(copy(from, wholes)).message).to.include(`kernel 'copy2d': ${said}`);
