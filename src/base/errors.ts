@@ -101,7 +101,15 @@ function checkDetail(name: string, detail: unknown): void {
     );
 }
 
-/** A driver's error. On a stream it is sticky: it surfaces at the next record, query or launch. */
+/**
+ * A driver's error. It is sticky on its stream: every later record, query or launch throws it.
+ * @example
+ * try {
+ *   await tensor.toArray();
+ * } catch (error) {
+ *   if (error instanceof DeviceError) console.error(error.call, error.statusName, error.advice);
+ * }
+ */
 export class DeviceError extends Error {
   readonly code: ErrorCode = 'ERR_HOTSLOT_DEVICE';
   readonly family: string;
@@ -121,7 +129,7 @@ export class DeviceError extends Error {
   }
 }
 
-/** Managed memory is not available: the text says why, and `cause` what went before. */
+/** Managed memory is not available. The text has the reason, and `cause` the earlier error. */
 export class UnifiedMemoryUnsupportedError extends Error {
   readonly code: ErrorCode = 'ERR_HOTSLOT_UNAVAILABLE';
   constructor(message: string, options?: ErrorOptions) {
@@ -130,7 +138,10 @@ export class UnifiedMemoryUnsupportedError extends Error {
   }
 }
 
-/** compileAllocator() did not learn in time whether there is managed memory. */
+/**
+ * compileAllocator() did not finish its probe of managed memory in time. The text names the step
+ * that the probe had reached.
+ */
 export class UnifiedMemoryCompileTimeoutError extends UnifiedMemoryUnsupportedError {
   constructor(message: string, options?: ErrorOptions) {
     super(message, options);
@@ -151,7 +162,15 @@ export function nativeError(code: ErrorCode, text: string, detail: DeviceErrorDe
   return coded(new Error(text), code);
 }
 
-/** A failed pipeline: the first failure wins and every waiter throws it. */
+/**
+ * A failed pipeline. The first failure wins, and every waiter and later call throws it.
+ * @example
+ * try {
+ *   await pipeline.run({ ticks: 100 });
+ * } catch (error) {
+ *   if (error instanceof PipelineError) console.error(error.actor, error.tickId, error.cause);
+ * }
+ */
 export class PipelineError extends Error {
   readonly code: ErrorCode = 'ERR_HOTSLOT_PIPELINE';
   /** the role that failed, e.g. 'submit' */

@@ -15,6 +15,12 @@ import {
 } from '../base/dtype.ts';
 import { rangeError, typeError } from '../base/errors.ts';
 
+/**
+ * A tensor in plain process memory: a typed array with a shape. Operators of `hotslot/linop` take
+ * and return it for 'cpu'.
+ * @example
+ * const x = new CpuTensor(Float32Array.of(1, 2, 3, 4), [2, 2]);
+ */
 export class CpuTensor<
   A extends TypedArray = TypedArray,
   D extends DType = TypedArray extends A ? DType : DTypeOf<A>,

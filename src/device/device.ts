@@ -229,8 +229,12 @@ export interface Storage {
 }
 
 /**
- * A strided view of device memory (or registered host memory): shape, dtype and strides over one
+ * A strided view of device memory, or of registered host memory: shape, dtype and strides over one
  * handle.
+ * @example
+ * const x = device.allocate({ shape: [2, 3] }).write(new Float32Array(6).fill(1));
+ * console.log(await x.toArray());
+ * x.close();
  */
 export class Tensor<D extends DType = DType> implements Disposable {
   readonly storage: Storage;
@@ -309,8 +313,11 @@ export class Tensor<D extends DType = DType> implements Disposable {
   }
 
   /**
-   * Returns another view of the same bytes: offset and strides in elements of `dtype`, counted from
-   * this tensor's start.
+   * Returns another view of the same bytes.
+   *
+   * @param options shape, and dtype (default: this tensor's). `offset` and `strides` are in
+   *   elements of that dtype, counted from this tensor's start
+   * @throws {RangeError} if the view would leave the tensor's memory
    */
   view<V extends DType = D>(options: {
     shape: readonly number[];
@@ -333,8 +340,12 @@ export class Tensor<D extends DType = DType> implements Disposable {
   }
 
   /**
-   * Copies `values` (row-major, same element count and dtype) into the tensor, in stream order.
-   * `values` may change after the call.
+   * Copies values into the tensor, in stream order. `values` may change after the call.
+   *
+   * @param values row-major, with the tensor's element count and dtype
+   * @param stream default: the device's current stream
+   * @returns this tensor
+   * @throws {TypeError} for another array type, another length, or a tensor that is not contiguous
    */
   write(values: ArrayOf<D>, stream: Stream = this.device.currentStream): this {
     this.checkOpen();
@@ -354,7 +365,11 @@ export class Tensor<D extends DType = DType> implements Disposable {
   }
 
   /**
-   * Returns a row-major copy of the elements after everything enqueued on `stream` so far is done.
+   * Copies the elements to the host after all work enqueued on `stream` so far.
+   *
+   * @param stream default: the device's current stream
+   * @returns a row-major copy
+   * @throws {DeviceError} if the stream has failed
    */
   async toArray(stream: Stream = this.device.currentStream): Promise<ArrayOf<D>> {
     this.checkOpen();
@@ -375,6 +390,7 @@ export class Tensor<D extends DType = DType> implements Disposable {
     if (this.storage.closed) throw closedError(`this ${this.shape.join('×')} tensor's memory`);
   }
 
+  /** Closes the tensor. The memory is freed once no enqueued work uses it. Idempotent. */
   close(): void {
     this.storage.close();
   }

@@ -23,14 +23,25 @@ import { loadKernels } from './own-kernels/load.ts';
 import { MemoryStorage, RegisteredHost } from './storage.ts';
 import { OpenedEvent, OpenedStream } from './stream.ts';
 
-/** Returns every family with its devices, or with the reason why it is unavailable. */
+/**
+ * Returns every family with its devices, or with the reason why it is unavailable.
+ * @example
+ * for (const { name, available, reason } of listDevices()) console.log(name, available || reason);
+ */
 export function listDevices(): DeviceInfo[] {
   return nativeDevices().listDevices();
 }
 
 /**
- * Opens a device: 'auto' picks the best there is, 'cpu' means 'host:0'. Throws RangeError for an
- * unknown name.
+ * Opens a device.
+ *
+ * @param name 'auto' selects the best available device, 'cpu' means 'host:0'. Default 'auto'
+ * @throws {RangeError} ERR_HOTSLOT_UNKNOWN_DEVICE for an unknown name
+ * @throws {ERR_HOTSLOT_UNAVAILABLE} if this machine cannot drive the device
+ * @example
+ * const device = openDevice('auto');
+ * console.log(device.name, device.memoryInfo().free);
+ * device.close();
  */
 export function openDevice(name: 'auto' | (string & {}) = 'auto'): Device {
   if (typeof name !== 'string')

@@ -18,9 +18,13 @@ import {
 } from './tensors.ts';
 
 /**
- * Returns the bytes of an npy file of this tensor: version 1.0, little-endian, row-major. Throws
- * TypeError or RangeError if dtype, shape and data do not fit each other, and TypeError for
- * bfloat16, which numpy lacks.
+ * Returns the bytes of an npy file of a tensor: version 1.0, little-endian, row-major.
+ *
+ * @throws {TypeError|RangeError} if dtype, shape and data do not fit each other. TypeError for
+ *   bfloat16, which numpy lacks
+ * @example
+ * const data = Float32Array.of(1, 2, 3, 4);
+ * writeFileSync('obs.npy', encodeNpy({ dtype: 'float32', shape: [2, 2], data }));
  */
 export function encodeNpy(tensor: TensorData): Uint8Array {
   const what = 'encodeNpy';
@@ -38,9 +42,15 @@ export function encodeNpy(tensor: TensorData): Uint8Array {
 
 /**
  * Returns the tensor of an npy file's bytes (versions 1.0 to 3.0) in a new array. Big-endian data
- * and Fortran's order are converted to ours. Throws RangeError for bytes that are not such a file.
- * Throws TypeError, with what to do, for dtypes that Hotslot lacks: objects, structured ones,
- * complex numbers, text, dates.
+ * and Fortran order are converted.
+ *
+ * @param bytes the whole file
+ * @returns dtype, shape, and data in row-major order
+ * @throws {RangeError} if the bytes are not such a file
+ * @throws {TypeError} for a dtype that Hotslot lacks: objects, structured dtypes, complex numbers,
+ *   text, dates. The text names the remedy
+ * @example
+ * const { dtype, shape, data } = decodeNpy(readFileSync('obs.npy'));
  */
 export function decodeNpy(bytes: Uint8Array): TensorData {
   const what = 'decodeNpy';

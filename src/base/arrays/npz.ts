@@ -22,13 +22,17 @@ import { ZipWriter } from './zip-writer.ts';
 const ENDING = '.npy';
 
 /**
- * Writes these tensors as an npz file, stored (np.savez()), each as `name.npy`, in the order of the
- * record. The same record gives the same bytes. It replaces `path` as a whole, as
- * writeSafetensors() does. The data are not copied, and must stay as they are until the promise
- * resolves. Files above 4 GiB, and 65,535 tensors or more, are written as zip64. Rejects with a
- * TypeError or RangeError that names the tensor, if dtype, shape and data do not fit each other. It
- * does so too for bfloat16, which numpy lacks, and for names that zip cannot keep. Rejects with
- * ERR_HOTSLOT_UNAVAILABLE, with the system's text, if the file cannot be written.
+ * Writes tensors as an npz file, stored as by np.savez(), each as `name.npy`, in the order of the
+ * record. Equal records give equal bytes. The file replaces `path` as a whole, as by
+ * writeSafetensors(). Files above 4 GiB, and 65,535 tensors or more, are written as zip64.
+ *
+ * @param tensors the data are not copied, and must not change until the promise resolves
+ * @throws {TypeError|RangeError} if dtype, shape and data do not fit each other, for bfloat16, and
+ *   for names that zip cannot store. The text names the tensor
+ * @throws {ERR_HOTSLOT_UNAVAILABLE} if the file cannot be written
+ * @example
+ * const data = Float32Array.of(1, 2);
+ * await writeNpz('rows.npz', { obs: { dtype: 'float32', shape: [2], data } });
  */
 export async function writeNpz(path: string | URL, tensors: NamedTensors): Promise<void> {
   const to = checkPath('writeNpz', path);
@@ -53,12 +57,18 @@ export interface ReadNpzOptions {
 }
 
 /**
- * Reads an npz file, of np.savez() or np.savez_compressed(), zip64 or not. Each entry is decoded as
- * decodeNpy() does, and its CRC-32 is checked. The record has no prototype. Rejects with a
- * RangeError that names the entry if the file is not an npz file or is damaged, and for a name that
- * it lacks. Rejects with a TypeError, with what to do, for dtypes that Hotslot lacks: `names` reads
- * the others. Rejects with ERR_HOTSLOT_UNAVAILABLE, with the system's text, if the file cannot be
- * read.
+ * Reads an npz file of np.savez() or np.savez_compressed(), with or without zip64. Each entry is
+ * decoded as by decodeNpy(), and its CRC-32 is checked.
+ *
+ * @param options `names`: the entries to read, by default all
+ * @returns a record without a prototype, from name to tensor
+ * @throws {RangeError} if the file is not an npz file, is damaged, or lacks a name. The text names
+ *   the entry
+ * @throws {TypeError} for a dtype that Hotslot lacks. `names` reads the other entries
+ * @throws {ERR_HOTSLOT_UNAVAILABLE} if the file cannot be read
+ * @example
+ * const names = ['observations', 'actions'];
+ * const { observations, actions } = await readNpz('d4rl.npz', { names });
  */
 export async function readNpz(
   path: string | URL,

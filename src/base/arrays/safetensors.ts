@@ -36,11 +36,16 @@ export interface Safetensors {
 }
 
 /**
- * Returns the bytes of a file of these tensors, of all dtypes and shapes. `metadata` are texts that
- * it keeps next to them. The same tensors and texts give the same bytes, in whatever order they
- * come. Throws a TypeError or RangeError that names the tensor if dtype, shape and data do not fit
- * each other, and for the name `__metadata__`. Throws ERR_HOTSLOT_MEMORY if the bytes do not fit
- * into memory: writeSafetensors() needs no copy.
+ * Returns the bytes of a safetensors file of tensors of any dtype and shape. Equal tensors and
+ * texts give equal bytes, in whatever order they are given.
+ *
+ * @param metadata texts that the file contains
+ * @throws {TypeError|RangeError} if dtype, shape and data do not fit each other, and for the name
+ *   `__metadata__`. The text names the tensor
+ * @throws {ERR_HOTSLOT_MEMORY} if the bytes do not fit into memory. writeSafetensors() needs no
+ *   copy
+ * @example
+ * const bytes = encodeSafetensors(await learner.state(), { format: 'pt' });
  */
 export function encodeSafetensors(
   tensors: NamedTensors,
@@ -66,9 +71,15 @@ export interface ReadSafetensorsOptions {
 }
 
 /**
- * Returns what the bytes of a file hold, in new arrays. Throws a RangeError, with the rule and the
- * tensor, for bytes that break a rule of the format, and for a name that it lacks. Throws TypeError
- * for a dtype that Hotslot lacks (`F8_E4M3` and its like): `names` reads the others.
+ * Returns the tensors and texts of a safetensors file's bytes, in new arrays.
+ *
+ * @param options `names`: the tensors to read, by default all
+ * @throws {RangeError} if the bytes break a rule of the format, or lack a name. The text has the
+ *   rule and the tensor
+ * @throws {TypeError} for a dtype that Hotslot lacks, such as `F8_E4M3`. `names` reads the other
+ *   tensors
+ * @example
+ * const { tensors, metadata } = decodeSafetensors(readFileSync('dqn.safetensors'));
  */
 export function decodeSafetensors(
   bytes: Uint8Array,
@@ -93,11 +104,16 @@ export function decodeSafetensors(
 }
 
 /**
- * Writes such a file. It is written next to `path`, flushed to the disk, and then put in its place.
- * A reader of `path`, even after a loss of power, finds the old file or the new one, whole. If
- * writing fails, `path` is as it was and no file is left next to it. The data are not copied, and
- * must stay as they are until the promise resolves. Rejects as encodeSafetensors() throws, and with
- * ERR_HOTSLOT_UNAVAILABLE, with the system's text, if the file cannot be written.
+ * Writes a safetensors file next to `path`, flushes it to the disk, and then renames it to `path`.
+ * A reader of `path`, even after a loss of power, finds the old or the new file, complete. After a
+ * failure `path` is unchanged, and no other file is left.
+ *
+ * @param tensors the data are not copied, and must not change until the promise resolves
+ * @param metadata texts that the file contains
+ * @throws {TypeError|RangeError} as encodeSafetensors()
+ * @throws {ERR_HOTSLOT_UNAVAILABLE} if the file cannot be written
+ * @example
+ * await writeSafetensors('dqn.safetensors', await learner.state(), { format: 'pt' });
  */
 export async function writeSafetensors(
   path: string | URL,
@@ -126,9 +142,14 @@ export function fillSafetensors(
 }
 
 /**
- * Reads such a file, each tensor straight into its own array, so a file may be larger than one
- * array. Rejects as decodeSafetensors() throws, and with ERR_HOTSLOT_UNAVAILABLE, with the system's
- * text, if the file cannot be read.
+ * Reads a safetensors file, each tensor directly into its own array, so a file may be larger than
+ * one array.
+ *
+ * @param options `names`: the tensors to read, by default all
+ * @throws {RangeError|TypeError} as decodeSafetensors()
+ * @throws {ERR_HOTSLOT_UNAVAILABLE} if the file cannot be read
+ * @example
+ * const { tensors } = await readSafetensors('dqn.safetensors', { names: ['online.0.weight'] });
  */
 export async function readSafetensors(
   path: string | URL,

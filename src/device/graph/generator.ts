@@ -17,6 +17,13 @@ export interface GeneratorState {
 
 const UINT64_RANGE = 2n ** 64n;
 
+/**
+ * Random numbers on a device by Philox4x32-10. Seed and offset are in device memory, and a graph
+ * advances the offset, so launches of one graph draw different numbers.
+ * @example
+ * const generator = new DeviceGenerator(device, { seed: 7 });
+ * generator.normal(device.currentStream, noise, { deviation: 0.1 });
+ */
 export class DeviceGenerator implements Disposable {
   readonly device: Device;
   /** int32 [4]: seed low, seed high, offset low, offset high */
@@ -35,7 +42,13 @@ export class DeviceGenerator implements Disposable {
     this.restore(start);
   }
 
-  /** Fills `out` (contiguous float32) with numbers uniform in [low, high), 24 bits each. */
+  /**
+   * Enqueues numbers that are uniform in [low, high), 24 bits each.
+   *
+   * @param out contiguous float32
+   * @param options `low` (default 0) and `high` (default 1)
+   * @throws {TypeError|RangeError} for another tensor, or an empty interval
+   */
   uniform(
     stream: Stream,
     out: Tensor<'float32'>,
@@ -46,7 +59,13 @@ export class DeviceGenerator implements Disposable {
     this.#draw(stream, 'random_uniform', out, [low, high]);
   }
 
-  /** Fills `out` (contiguous float32) with normal numbers. */
+  /**
+   * Enqueues normal numbers.
+   *
+   * @param out contiguous float32
+   * @param options `mean` (default 0) and `deviation` (default 1)
+   * @throws {TypeError|RangeError} for another tensor, or a wrong deviation
+   */
   normal(
     stream: Stream,
     out: Tensor<'float32'>,
@@ -57,7 +76,11 @@ export class DeviceGenerator implements Disposable {
     this.#draw(stream, 'random_normal', out, [mean, deviation]);
   }
 
-  /** Returns the state after everything enqueued on `stream` so far is done. */
+  /**
+   * Reads the state back after all work enqueued on `stream` so far.
+   *
+   * @returns seed and offset
+   */
   async state(stream: Stream = this.device.currentStream): Promise<GeneratorState> {
     this.#checkOpen();
     const words = new Uint32Array((await this.#state.toArray(stream)).buffer);
@@ -70,7 +93,11 @@ export class DeviceGenerator implements Disposable {
     return { seed: (seedHigh << 32n) | seedLow, offset: (high << 32n) | low };
   }
 
-  /** Resumes from a state, in order of `stream`. Graphs that draw from this generator follow. */
+  /**
+   * Resumes from a state, in order of `stream`. Captured graphs that use this generator resume too.
+   *
+   * @throws {TypeError|RangeError} if `state` is not a result of state()
+   */
   restore(state: GeneratorState, stream: Stream = this.device.currentStream): void {
     this.#checkOpen();
     const words = new BigUint64Array([
@@ -80,6 +107,7 @@ export class DeviceGenerator implements Disposable {
     this.#state.write(new Int32Array(words.buffer), stream);
   }
 
+  /** Frees the state. Close the graphs that use the generator first. Idempotent. */
   close(): void {
     this.#state.close();
   }

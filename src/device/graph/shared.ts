@@ -42,7 +42,11 @@ export function getSharedGraphPool(device: Device): GraphPool {
   return pool;
 }
 
-/** Returns the shared pool, or a new one that the caller closes. */
+/**
+ * Returns the device's shared pool, or a new one that the caller closes.
+ *
+ * @param useSingleMempool true: the shared pool
+ */
 export function getGraphPool(device: Device, useSingleMempool: boolean): GraphPool {
   checkFlag('useSingleMempool', useSingleMempool);
   if (useSingleMempool) return getSharedGraphPool(device);
@@ -60,8 +64,12 @@ export let forgetEager: (pool: GraphPool) => void;
 
 /**
  * Memory for temporaries of captured functions. Each capture gets the same bytes, and graphs of one
- * pool run one at a time, so the content lasts until the next graph of this pool. A function that
- * runs eagerly gets its own memory, until its next run.
+ * pool run one at a time, so the content lasts until the pool's next graph runs. A function that
+ * runs eagerly has its own memory until its next run.
+ * @example
+ * pipeline.capture((batch, { stream, pool }) => {
+ *   const hidden = pool.allocate({ shape: [64, 32] });
+ * });
  */
 export class GraphPool extends Handle {
   readonly device: Device;
@@ -79,8 +87,11 @@ export class GraphPool extends Handle {
   }
 
   /**
-   * Allocates without zeroing. Throws ERR_HOTSLOT_STATE_CAPTURE outside of a function that is
-   * captured or warmed up with this pool.
+   * Allocates a tensor without zeroing it.
+   *
+   * @param options shape, and dtype (default float32)
+   * @throws {ERR_HOTSLOT_STATE_CAPTURE} outside of a function that is captured or warmed up with
+   *   this pool
    */
   allocate<D extends DType = 'float32'>(options: {
     shape: readonly number[];
@@ -104,6 +115,10 @@ export class GraphPool extends Handle {
     return new Tensor(storage, [...shape], dtype, offset);
   }
 
+  /**
+   * Closes the pool. The memory is freed once no graph uses it. Closing the shared pool does
+   * nothing.
+   */
   override close(): void {
     forgetEager(this);
     super.close();

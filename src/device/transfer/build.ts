@@ -13,11 +13,17 @@ import {
 import { type TransferChoice, TransferMode } from './native.ts';
 
 /**
- * Makes a backend for `device` with `ringDepth` slots. 'cpu' means 'host:0'. `transfer` chooses how
- * the host device copies: 'immediate' on its copy stream (the default), 'deferred' to the
- * consumer's stream, 'direct' and 'auto' not at all (pack writes the device buffer). GPUs copy at
- * once. `timed: false` saves the events that measure copies. Throws for an unknown device, and
- * ERR_HOTSLOT_UNAVAILABLE for a family that cannot be used here.
+ * Creates the transfer backend of a device's family.
+ *
+ * @param options `device`: a name, 'cpu' means 'host:0'. `ringDepth`: the number of slots.
+ *   `transfer` selects how the CPU device copies: 'immediate' on its copy stream (default),
+ *   'deferred' on the consumer's stream, 'direct' and 'auto' without a copy. `timed: false` omits the
+ *   the events that measure copies
+ * @throws {RangeError} ERR_HOTSLOT_UNKNOWN_DEVICE for an unknown device
+ * @throws {ERR_HOTSLOT_UNAVAILABLE} for a family that this machine cannot use
+ * @example
+ * const backend = buildReplayTransferBackend({ device: 'cpu', ringDepth: 2 });
+ * backend.close();
  */
 export function buildReplayTransferBackend(options: {
   device: string;

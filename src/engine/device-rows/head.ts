@@ -78,10 +78,14 @@ export interface PhiloxIndices {
 }
 
 /**
- * The rows that a pipeline with `rows: 'device'` draws in a tick, as indices that `buffer.gather()`
- * takes: uint32[count], each below `capacity`, uniform over the absolute rows [low, low + span).
- * The same bits as on every device. `seed` is the pipeline's baseSeed. Throws RangeError for a span
- * of no rows or of more than the capacity.
+ * Returns the rows that a pipeline with `rows: 'device'` samples in a tick, with the same bits as
+ * on every device. The indices are uniform over the absolute rows [low, low + span).
+ *
+ * @param options `seed` is the pipeline's baseSeed
+ * @returns uint32[count], each below `capacity`, as `buffer.gather()` takes them
+ * @throws {RangeError} for a span of no rows, or of more rows than the capacity
+ * @example
+ * const rows = philoxIndices({ seed: 0, tick: 7, low: 0, span: 1000, capacity: 1000, count: 256 });
  */
 export function philoxIndices(options: PhiloxIndices): Uint32Array {
   checkKeys('philoxIndices', options, ['seed', 'tick', 'low', 'span', 'capacity', 'count']);

@@ -50,9 +50,11 @@ export interface SharedLearnerGroup {
 }
 
 /**
- * Makes a group of learners in threads of this process. Each joins it by LearnerGroup.join({
- * shared, rank }). Throws RangeError for counts out of range, and ERR_HOTSLOT_MEMORY if 8 × ranks²
- * × parameters bytes are not to be had.
+ * Creates a group of learners in threads of this process, for LearnerGroup.join({ shared, rank }).
+ *
+ * @param options `ranks`, and `parameters`: float32 values of all averaged tensors together
+ * @throws {RangeError} for counts out of range
+ * @throws {ERR_HOTSLOT_MEMORY} if 8 × ranks² × parameters bytes are not available
  */
 export function shareLearnerGroup(options: LearnerGroupOptions): SharedLearnerGroup {
   checkKeys('shareLearnerGroup', options, ['ranks', 'parameters']);

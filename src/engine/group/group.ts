@@ -70,8 +70,12 @@ export interface GroupInternals {
 
 /**
  * A learner's place among several. ReplayPipeline.open({ group }) and capture({ sync: 'parameters'
- * }) average after ticks: UniLab's `local_sgd`. A learner in a loop of its own calls average().
- * Close it at the end: the others learn of it.
+ * }) average parameters after ticks: UniLab's `local_sgd`. A learner that writes its own loop calls
+ * average(). Close the group at the end, because the others learn of it.
+ * @example
+ * const shared = shareLearnerGroup({ ranks: 2, parameters: learner.parameters.size });
+ * const group = await LearnerGroup.join({ shared, rank: 0 });
+ * learner.loadState(await group.broadcast(await learner.state()));
  */
 export class LearnerGroup implements Disposable {
   /** of this learner, from 0 */
@@ -103,10 +107,12 @@ export class LearnerGroup implements Disposable {
   }
 
   /**
-   * Takes a rank, for good. Throws RangeError for a rank that does not exist or is of another
-   * process, and ERR_HOTSLOT_STATE_BUSY for one that was taken before. Over MPI every process calls
-   * it, in the same order as whatever else they do together. Processes that differ fail the group
-   * in every process.
+   * Takes a rank, once. Over MPI every process must call it in the same order as its other
+   * collective calls. Processes that differ fail the group in every process.
+   *
+   * @param options `{ shared, rank }` in this process, or `{ mpi, parameters }`
+   * @throws {RangeError} for a rank that does not exist or is of another process
+   * @throws {ERR_HOTSLOT_STATE_BUSY} for a rank that was taken before
    */
   static async join(options: JoinOptions): Promise<LearnerGroup> {
     if (options?.mpi !== undefined) {
@@ -138,9 +144,11 @@ export class LearnerGroup implements Disposable {
   }
 
   /**
-   * Returns the values of rank 0, whatever the others give: at the start, `learner.loadState(await
-   * group.broadcast(await learner.state()))`. Every rank calls it, with arrays as long. Rejects
-   * with a TypeError if they differ, and with what the group failed of.
+   * Returns the values of rank 0 to every rank. Every rank must call it.
+   *
+   * @param state arrays of equal lengths in every rank, such as `await learner.state()`
+   * @param options `signal` ends the wait
+   * @throws {TypeError} if the ranks' arrays differ, and the error that the group failed with
    */
   async broadcast(
     state: NamedTensors,
@@ -185,9 +193,12 @@ export class LearnerGroup implements Disposable {
   }
 
   /**
-   * Makes `values` the mean of what all ranks gave, the same bits everywhere, for a learner in a
-   * loop of its own. Every rank calls it, with as many. Rejects as broadcast() does, and with
-   * ERR_HOTSLOT_STATE_BUSY while a pipeline averages.
+   * Replaces `values` by the mean over all ranks, with the same bits everywhere. For learners that
+   * write their own loop. Every rank must call it.
+   *
+   * @param values equally many in every rank
+   * @param options `signal` ends the wait
+   * @throws as broadcast(), and ERR_HOTSLOT_STATE_BUSY while a pipeline averages
    */
   async average(values: Float32Array, options: { signal?: AbortSignal } = {}): Promise<void> {
     if (!(values instanceof Float32Array))
@@ -203,7 +214,7 @@ export class LearnerGroup implements Disposable {
     );
   }
 
-  /** Says in words which ranks the others wait for, empty if nobody waits. */
+  /** Returns as text which ranks the others wait for, or '' if no rank waits. */
   waitingFor(): string {
     const missing = this.#inside.missing();
     if (missing.length === 0) return '';
@@ -215,7 +226,7 @@ export class LearnerGroup implements Disposable {
   }
 
   /**
-   * Fails the group, because this learner cannot go on. Every rank that waits or begins throws an
+   * Fails the group because this learner cannot continue. Every rank that waits or starts throws an
    * error with `error` as its cause. The first failure wins.
    */
   fail(error: unknown): void {
@@ -223,7 +234,7 @@ export class LearnerGroup implements Disposable {
     this.#bell.ring();
   }
 
-  /** Leaves, and twice is fine. Others that wait for a part that it has not sent throw. */
+  /** Leaves the group. Ranks that wait for a part that this rank has not sent throw. Idempotent. */
   close(): void {
     this.#inside.words.leave(this.rank, RankState.closed);
   }

@@ -58,7 +58,15 @@ import { tickStream } from './tick-stream.ts';
 export let internalsOf: (pipeline: ReplayPipeline) => PipelineInternals;
 
 /**
- * `F`: the buffer's fields, which open() infers. `S`: the scalars' names, which capture() infers.
+ * Keeps the learner's next batch on the device while the learner works on this one. `F` are the
+ * buffer's fields, which open() infers. `S` are the scalars' names, which capture() infers.
+ * @example
+ * const pipeline = await ReplayPipeline.open({ buffer, device: 'auto', sampleCount: 256 });
+ * pipeline.capture((batch, { stream, out }) => learner.update(stream, batch, out), {
+ *   scalars: learner.scalars,
+ * });
+ * const { scalars } = await pipeline.run({ ticks: 1000 });
+ * await pipeline.close();
  */
 export class ReplayPipeline<F extends Fields = Fields, S extends string = string>
   extends EventEmitter<PipelineEvents<S>>
@@ -94,11 +102,16 @@ export class ReplayPipeline<F extends Fields = Fields, S extends string = string
   }
 
   /**
-   * Opens device, slots and threads. Checks everything first, and closes the rest again when a part
-   * fails.
+   * Opens device, slots and threads. Checks all options first. If a part fails, the others are
+   * closed again.
+   *
+   * @throws {TypeError|RangeError} for a wrong option
+   * @throws {ERR_HOTSLOT_MEMORY} if the slots do not fit into memory
+   * @throws {ERR_HOTSLOT_UNAVAILABLE} if this machine cannot drive the device
+   * @throws {ERR_HOTSLOT_STATE_BUSY} if 8 pipelines use the buffer already
    */
   static async open<F extends Fields>(options: PipelineOptions<F>): Promise<ReplayPipeline<F>>;
-  /** Opens a pipeline of trajectories: batches of a view, drawn uniformly or by priorities. */
+  /** Opens a pipeline over trajectories: batches of a view, sampled uniformly or by priorities. */
   static async open<S extends StepFields, V extends View>(
     options: TrajectoryPipelineOptions<S, V>,
   ): Promise<ReplayPipeline<BatchFields<S, V>>>;
@@ -149,29 +162,41 @@ export class ReplayPipeline<F extends Fields = Fields, S extends string = string
   }
 
   /**
-   * Asks for a tick's batch and returns at once: true if this began the work, false if that tick is
-   * pending or prepared. Pack waits until the buffer's ptr reaches `minSnapshotPtr` (its ptr now,
-   * by default), then takes its own snapshot (UniLab). Throws for another tick while one is
-   * pending, and for a tick that is hot or over.
+   * Requests a tick's batch and returns at once. Pack waits until the buffer's ptr reaches
+   * `minSnapshotPtr`, then takes its own snapshot (UniLab).
+   *
+   * @param tickId a whole number above the last tick's
+   * @param sampleCount rows of the batch, the pipeline's
+   * @param minSnapshotPtr default: the buffer's ptr at the call
+   * @returns true if this call started the work, false if the tick is pending or prepared
+   * @throws {ERR_HOTSLOT_STATE_TICK} while another tick is pending, or if the tick is hot or over
+   * @throws {ERR_HOTSLOT_STATE_EMPTY} for an empty buffer without `minSnapshotPtr`
    */
   startPrepare(tickId: number, sampleCount: number, minSnapshotPtr?: number): boolean {
     return this.#calls.start(tickId, sampleCount, minSnapshotPtr);
   }
 
-  /** True if that tick's batch is on the device, false for any other tick. */
+  /** Returns true if that tick's batch is on the device, and false for any other tick. */
   batchReady(tickId: number, sampleCount: number): boolean {
     return this.#calls.ready(tickId, sampleCount);
   }
 
   /**
-   * Starts the tick if nothing is pending and waits for it, false when `timeoutMs` is over. Never
-   * blocks the thread.
+   * Requests the tick if nothing is pending, and waits for its batch without blocking the thread.
+   *
+   * @param options `timeoutMs` (default: no limit) and `signal`
+   * @returns false if `timeoutMs` passed. The tick stays pending
+   * @throws the signal's reason, and as startPrepare()
    */
   waitUntilReady(tickId: number, sampleCount: number, options: WaitOptions = {}): Promise<boolean> {
     return this.#calls.wait(tickId, sampleCount, options);
   }
 
-  /** The same for worker threads, blocking. Throws on the main thread if it would have to wait. */
+  /**
+   * Blocks a worker thread like waitUntilReady().
+   *
+   * @throws {ERR_HOTSLOT_STATE_MAIN_THREAD} on the main thread if it would wait
+   */
   waitUntilReadySync(
     tickId: number,
     sampleCount: number,
@@ -181,12 +206,15 @@ export class ReplayPipeline<F extends Fields = Fields, S extends string = string
   }
 
   /**
-   * Returns the tick's batch as tensors over the slot's device buffer, ordered before the next work
-   * of the stream that is current at the call. Starts and waits if needed. The hot tick again gives
-   * the same views. Throws for another tick while one is hot.
+   * Returns the tick's batch as tensors over the slot's device buffer. Requests the tick and waits
+   * if needed. The batch is ordered before later work of the stream that is current at the call.
+   * For the hot tick it returns the same views again.
+   *
+   * @throws {ERR_HOTSLOT_STATE_TICK} while another tick is hot
+   * @throws {PipelineError} if the pipeline failed
    */
   sampleLargeBatch(tickId: number, sampleCount: number): Promise<Batch<F>>;
-  /** With a time-out: null when it is over first. */
+  /** Resolves with null if `timeoutMs` passes first. The tick stays pending. */
   sampleLargeBatch(
     tickId: number,
     sampleCount: number,
@@ -200,14 +228,22 @@ export class ReplayPipeline<F extends Fields = Fields, S extends string = string
     return this.#calls.sample(tickId, sampleCount, options) as Promise<Batch<F> | null>;
   }
 
-  /** The same for worker threads, blocking. */
+  /**
+   * Blocks a worker thread like sampleLargeBatch().
+   *
+   * @throws {ERR_HOTSLOT_STATE_MAIN_THREAD} on the main thread if it would wait
+   */
   sampleLargeBatchSync(tickId: number, sampleCount: number): Batch<F> {
     return this.#calls.sampleSync(tickId, sampleCount) as Batch<F>;
   }
 
   /**
-   * Records `spent` after the learner's work on the hot batch, which is enqueued, and gives the
-   * slot on.
+   * Ends the learner's work on the hot batch, which is enqueued, and releases the slot. Does
+   * nothing without a hot batch.
+   *
+   * @param options `stream`: where the work was enqueued, by default the current stream
+   * @throws {TypeError} for a stream of another device
+   * @throws {DeviceError} if the stream has failed. The tick stays hot
    */
   afterTick(options: { stream?: Stream } = {}): void {
     checkKeys('afterTick', options, ['stream']);
@@ -219,10 +255,15 @@ export class ReplayPipeline<F extends Fields = Fields, S extends string = string
   }
 
   /**
-   * Captures the learner's update once per slot. Returns this pipeline, of which TypeScript then
-   * knows the scalars' names. Throws ERR_HOTSLOT_STATE_CAPTURE when the function throws, returns a
-   * promise, or does something that is not device work. The pipeline stays usable then. Capturing
-   * again replaces the graphs.
+   * Captures the learner's update once per slot. Capturing again replaces the graphs. After a
+   * failed capture the pipeline stays usable.
+   *
+   * @param fn enqueues one update: device work only, and the same for every slot
+   * @param options `scalars` names the first elements of `out`. `weights` are published to the
+   *   mailbox
+   * @returns this pipeline, whose type then has the scalars' names
+   * @throws {ERR_HOTSLOT_STATE_CAPTURE} if `fn` throws, returns a promise, or does other than
+   *   device work
    */
   capture<const N extends string = never>(
     fn: CaptureFunction<F>,
@@ -246,9 +287,15 @@ export class ReplayPipeline<F extends Fields = Fields, S extends string = string
   }
 
   /**
-   * Runs ticks until `ticks` are through or the signal is aborted, then resolves with a summary.
-   * Tick ids continue from the last one. In a learner group every rank calls it, and all end at one
-   * exchange. Rejects with PipelineError when an actor or a rank fails.
+   * Runs captured ticks until `ticks` are finished or the signal aborts. Tick ids continue from the
+   * last one. In a learner group every rank calls it, and all end at one exchange.
+   *
+   * @param options `ticks` (default: until the signal), `signal`, `publishEvery` in ticks (default
+   *   0: never)
+   * @returns a summary: ticks, seconds, scalars, stages, and how the run ended
+   * @throws {PipelineError} if an actor or a rank fails
+   * @throws {ERR_HOTSLOT_STATE_CAPTURE} before capture()
+   * @throws {ERR_HOTSLOT_STATE_RUNNING} during a manual tick or another run
    */
   async run(options: RunOptions = {}): Promise<Summary<S>> {
     checkRun(options);
@@ -281,10 +328,14 @@ export class ReplayPipeline<F extends Fields = Fields, S extends string = string
   }
 
   /**
-   * Iterates over finished ticks, one after the other, from this call until the pipeline closes.
-   * They are emitted while run() waits, in afterTick() and on closing. For a slower reader at most
-   * as many as the journal holds are kept, and `missed` counts the others. Rejects with the
-   * signal's reason, and with PipelineError when the pipeline fails.
+   * Iterates over finished ticks in order, from this call until the pipeline closes. They are
+   * emitted while run() waits, in afterTick() and on closing. A slower reader finds at most as many
+   * ticks as the journal holds, and `missed` counts the others.
+   *
+   * @param options `signal` ends the iteration
+   * @throws the signal's reason, and PipelineError if the pipeline fails
+   * @example
+   * for await (const { tickId, scalars } of pipeline.ticks()) console.log(tickId, scalars);
    */
   ticks(options: { signal?: AbortSignal } = {}): AsyncIterableIterator<Tick<S>> {
     checkKeys('ticks', options, ['signal']);
@@ -294,8 +345,10 @@ export class ReplayPipeline<F extends Fields = Fields, S extends string = string
   }
 
   /**
-   * Sets the exponent of the importance weights, 0 to 1, from the next request on. Throws if steps
-   * are drawn uniformly.
+   * Sets the exponent of the importance weights from the next request on.
+   *
+   * @param beta 0 to 1
+   * @throws {RangeError|TypeError} for another value, or if steps are sampled uniformly
    */
   setBeta(beta: number): void {
     this.#parts.checkRunning();
@@ -303,8 +356,10 @@ export class ReplayPipeline<F extends Fields = Fields, S extends string = string
   }
 
   /**
-   * Inline placement only: steps every role once, in the order of a slot's life. Returns how much
-   * they did.
+   * Steps every role once, in the order of a slot's life. Only for placement 'inline'.
+   *
+   * @returns the number of actions
+   * @throws {ERR_HOTSLOT_STATE_RUNNING} if threads run the roles
    */
   step(): number {
     this.#parts.checkRunning();
@@ -318,7 +373,7 @@ export class ReplayPipeline<F extends Fields = Fields, S extends string = string
     return this.#parts.step();
   }
 
-  /** Says in words what the next batch waits for. */
+  /** Returns as text what the next batch waits for. */
   waitingFor(): string {
     return waitingFor(this.#parts.ring.header.gate, this.#options, this.#parts.slots.deviceRows);
   }
@@ -330,18 +385,19 @@ export class ReplayPipeline<F extends Fields = Fields, S extends string = string
   }
 
   /**
-   * The slots as they are, and the cores that large batches are gathered with, for a person to
-   * read.
+   * Returns the present state of the slots, and the cores that large batches are gathered with. For
+   * people, not for programs.
    */
   inspect(): PipelineNow {
     return pipelineNow(this.#parts.ring, this.waitingFor());
   }
 
   /**
-   * Stops the actors, drains the device, frees everything. Twice is fine, and waiters are released
-   * with an error. When another thread has a part pinned, the main thread closes that part too, and
-   * the last unpin frees it. In a worker thread this rejects with ERR_HOTSLOT_STATE_BUSY when the
-   * part is still pinned after 2 s: call it again.
+   * Stops the actors, drains the device and frees everything. Waiters are released with an error.
+   * Idempotent. If another thread has a part pinned, the last unpin frees it.
+   *
+   * @throws {ERR_HOTSLOT_STATE_BUSY} in a worker thread if a part is still pinned after 2 s. Call
+   *   it again
    */
   close(): Promise<void> {
     return this.#closing.once(() => this.#close());
@@ -351,8 +407,10 @@ export class ReplayPipeline<F extends Fields = Fields, S extends string = string
   }
 
   /**
-   * The same for worker threads, blocking at most about 10 s. The actors' threads end by themselves
-   * afterwards.
+   * Blocks a worker thread like close(), for at most about 10 s. The actors' threads end on their
+   * own afterwards.
+   *
+   * @throws {ERR_HOTSLOT_STATE_MAIN_THREAD} on the main thread
    */
   closeSync(): void {
     if (this.#closing.begun) return;

@@ -74,6 +74,15 @@ export interface FullGraphOptions {
   device?: Device | string;
 }
 
+/**
+ * Captures a whole training or validation iteration once, and launches it with one call from then
+ * on: Megatron's full-iteration graphs.
+ * @example
+ * const step = ({ dataIterator }, { stream }) => enqueue(dataIterator.next().value, stream);
+ * const wrapper = new FullGraphWrapper(step);
+ * wrapper.run({ model, dataIterator, numMicrobatches: 2, seqLength: 1, forwardOnly: false });
+ * wrapper.close();
+ */
 export class FullGraphWrapper<Model = unknown, Result = unknown> extends Owner {
   /** the graph that ran last, null while iterations run eagerly */
   readonly graph: PerStage<GraphExec | null> = { training: null, validation: null };
@@ -125,6 +134,7 @@ export class FullGraphWrapper<Model = unknown, Result = unknown> extends Owner {
   get currIteration(): Readonly<PerStage<number>> {
     return Object.freeze({ ...this.#counts });
   }
+  /** Returns the number of iterations of a stage since its last reset. */
   currIter(stage: Stage): number {
     return this.#counts[checkStage(stage)];
   }
@@ -134,10 +144,15 @@ export class FullGraphWrapper<Model = unknown, Result = unknown> extends Owner {
   }
 
   /**
-   * Runs one iteration: exactly one update, whether eager, captured or replayed. It runs after all
-   * work already enqueued on the current stream, and work enqueued there later waits for it. Only
-   * an iteration that succeeds is counted. Throws RangeError, before anything has run, for data
-   * that does not fit the captured graph or ends early.
+   * Runs one iteration: exactly one update, whether eager, captured or launched. It runs after all
+   * work already enqueued on the current stream, and work enqueued there later waits for it. Only a
+   * successful iteration is counted.
+   *
+   * @returns the function's result. After the capture it is the same object every time, with new
+   *   numbers in its tensors
+   * @throws {RangeError} before anything has run, for data that do not fit the captured graph or
+   *   end early
+   * @throws {ERR_HOTSLOT_STATE_RUNNING} inside an iteration of this wrapper
    */
   run(...args: [options: IterationOptions<Model>]): Result {
     const iteration = checkIteration(args) as IterationOptions<Model>;
@@ -167,7 +182,11 @@ export class FullGraphWrapper<Model = unknown, Result = unknown> extends Owner {
     }
   }
 
-  /** Forgets graph, result and counter of a stage, or of both, and keeps the static buffers. */
+  /**
+   * Drops graph, result and counter of a stage, or of both, and keeps the static buffers.
+   *
+   * @param stage default: both
+   */
   resetGraph(stage?: Stage): void {
     if (this.#running)
       throw stateError('RUNNING', 'an iteration is under way; reset the wrapper after it');
@@ -178,6 +197,11 @@ export class FullGraphWrapper<Model = unknown, Result = unknown> extends Owner {
     }
   }
 
+  /**
+   * Closes graphs, buffers and pools. Idempotent.
+   *
+   * @throws {ERR_HOTSLOT_STATE_RUNNING} during an iteration
+   */
   override close(): void {
     if (this.#running)
       throw stateError('RUNNING', 'an iteration is under way; close the wrapper after it');

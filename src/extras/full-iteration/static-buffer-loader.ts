@@ -32,6 +32,12 @@ type Buffers = Record<string, unknown>;
  */
 export let settleKeys: (loader: StaticBufferLoader, stage: Stage) => void;
 
+/**
+ * Static device buffers of the microbatches of an iteration.
+ * @example
+ * const loader = new StaticBufferLoader(device);
+ * const { x } = loader.load({ x: new Float32Array(4) }, 'training', 0);
+ */
 export class StaticBufferLoader extends Owner {
   readonly device: Device;
   /** never handed out: a graph reads the tensors that these structures name */

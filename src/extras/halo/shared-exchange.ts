@@ -73,10 +73,18 @@ export interface SharedHaloExchange {
 }
 
 /**
- * Lays out a halo exchange between threads of this process. Throws TypeError and RangeError for
- * quantities that cannot be exchanged together, neighbors that are not mutual and edges that do
- * not fit each other, naming ranks and edges. Throws ERR_HOTSLOT_MEMORY if the buffers cannot be
- * allocated.
+ * Lays out a halo exchange between threads of this process. Post the result to the threads, and
+ * create a HaloUpdater in each.
+ *
+ * @param options `topology`, the quantities `x` and, for vectors, `y`, and `points` (default: all
+ *   halo points)
+ * @throws {TypeError|RangeError} for quantities that cannot be exchanged together, and neighbors or
+ *   edges that do not match. The text names ranks and edges
+ * @throws {ERR_HOTSLOT_MEMORY} if the buffers cannot be allocated
+ * @example
+ * const topology = periodicTopology({ layout: [2, 1] });
+ * const shared = shareHaloExchange({ topology, x: [quantity] });
+ * const updater = new HaloUpdater(shared, 0);
  */
 export function shareHaloExchange(options: HaloExchangeOptions): SharedHaloExchange {
   return layOutExchange(options, () => null);
@@ -179,8 +187,10 @@ export function wordsOf({
 }
 
 /**
- * Fails the exchange from outside, for a rank that never started: every rank that waits or calls
- * throws. For the code that started the threads. A rank itself calls fail() of its updater.
+ * Fails the exchange for a rank that never started: every rank that waits or calls throws. For the
+ * code that started the threads. A rank itself calls fail() of its updater.
+ *
+ * @param error the cause that the ranks' errors have
  */
 export function failHaloExchange(shared: SharedHaloExchange, error: unknown): void {
   checkExchange('failHaloExchange', shared);

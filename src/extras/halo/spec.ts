@@ -33,8 +33,17 @@ export interface QuantityHaloOptions {
 }
 
 /**
- * NDSL's QuantityHaloSpec: an n-dimensional array with its compute domain. Strides count elements
- * here, bytes there.
+ * An n-dimensional array with its compute domain: NDSL's QuantityHaloSpec. Strides count elements
+ * here, and bytes in NDSL.
+ * @example
+ * const specification = new QuantityHaloSpec({
+ *   nPoints: 1,
+ *   shape: [6, 6],
+ *   origin: [1, 1],
+ *   extent: [4, 4],
+ *   dims: ['j', 'i'],
+ *   dtype: 'float64',
+ * });
  */
 export class QuantityHaloSpec {
   readonly nPoints: number;
@@ -152,7 +161,15 @@ export interface HaloExchangeSpecOptions {
   unpackSlices: readonly HaloRange[];
 }
 
-/** NDSL's HaloExchangeSpec: the parts of one array that leave and arrive. */
+/**
+ * The outgoing and incoming parts of one array: NDSL's HaloExchangeSpec.
+ * @example
+ * const east = new HaloExchangeSpec({
+ *   specification,
+ *   packSlices: edgeSlices(specification, 'E', { interior: true }),
+ *   unpackSlices: edgeSlices(specification, 'W', { interior: false }),
+ * });
+ */
 export class HaloExchangeSpec {
   readonly specification: QuantityHaloSpec;
   /** with both ends counted from the start */

@@ -50,8 +50,14 @@ export interface PeriodicTopologyOptions {
 }
 
 /**
- * Returns a doubly periodic plane, or a ring. Ranks of a row have equally many rows of cells, ranks
- * of a column equally many columns.
+ * Returns a doubly periodic plane, or a ring. Ranks of a row have equally many rows of cells, and
+ * ranks of a column equally many columns.
+ *
+ * @param options `layout`: [columns, rows], or [columns] for a ring. `corners` (default true) adds
+ *   diagonal neighbors
+ * @throws {TypeError|RangeError} for a wrong layout, or more than 2²⁰ ranks
+ * @example
+ * const { ranks, neighbors } = periodicTopology({ layout: [3, 2] });
  */
 export function periodicTopology(options: PeriodicTopologyOptions): HaloTopology {
   checkKeys('periodicTopology', options, ['layout', 'corners']);

@@ -39,8 +39,12 @@ export interface HaloStats {
 }
 
 /**
- * Packs parts of arrays into a buffer and unpacks another one into them. NDSL's
- * HaloDataTransformer. get() creates the one for a device.
+ * Packs parts of arrays into a buffer, and unpacks another buffer into them: NDSL's
+ * HaloDataTransformer. get() creates the transformer of a device.
+ * @example
+ * const transformer = HaloDataTransformer.get('cpu', [east]);
+ * transformer.asyncPack([{ data: new Float64Array(36) }]);
+ * transformer.finalize();
  */
 export abstract class HaloDataTransformer implements Disposable {
   /** 'cpu', 'host:0', … */
@@ -53,9 +57,12 @@ export abstract class HaloDataTransformer implements Disposable {
 
   /**
    * Creates a transformer for arrays on `device`, one quantity per HaloExchangeSpec in this order.
-   * With `y` it is for vectors, whose components are adjacent in the buffer. Throws TypeError for
-   * mixed dtypes and for anything but HaloExchangeSpecs. Throws RangeError for an empty list, for x
-   * and y of different length, and if the numbers of elements that leave and arrive differ.
+   * With `y` it is for vectors, whose components are adjacent in the buffer.
+   *
+   * @param device 'cpu' for arrays in process memory
+   * @throws {TypeError} for mixed dtypes, and for anything but HaloExchangeSpecs
+   * @throws {RangeError} for an empty list, for x and y of different length, and if the numbers of
+   *   outgoing and incoming elements differ
    */
   static get(device: 'cpu', x: Specs, y?: Specs | null): HaloDataTransformerHost;
   static get(device: Device, x: Specs, y?: Specs | null): HaloDataTransformerDevice;
@@ -111,6 +118,7 @@ export abstract class HaloDataTransformer implements Disposable {
    * the current stream.
    */
   abstract getUnpackBuffer(): TypedArray | Tensor;
+  /** Returns counts of calls, elements and launches. */
   abstract stats(): HaloStats;
   /** Frees the resources. It may be called again, after it threw and after it succeeded. */
   protected abstract release(): void;
@@ -119,7 +127,7 @@ export abstract class HaloDataTransformer implements Disposable {
   ready(): boolean {
     return !this.#finalized;
   }
-  /** Gives the buffers back. It may be called twice. Work under way completes. */
+  /** Returns the buffers to the pool. Work under way completes. Idempotent. */
   finalize(): void {
     this.#finalized = true;
     this.release();

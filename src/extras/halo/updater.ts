@@ -42,8 +42,13 @@ const OTHERS_SLICE_MS = 1;
 
 /**
  * Exchanges halos between the ranks of a shareHaloExchange() result: NDSL's HaloUpdater, between
- * threads. One per rank. A thread that cannot continue calls fail(), so that the others throw with
- * its error.
+ * threads. Create one per rank. A thread that cannot continue calls fail(), so that the others
+ * throw with its error.
+ * @example
+ * updater.start([{ data }]);
+ * advanceInterior(data);
+ * updater.waitSync();
+ * advanceRim(data);
  */
 export class HaloUpdater implements Disposable {
   readonly rank: number;
@@ -76,10 +81,13 @@ export class HaloUpdater implements Disposable {
 
   /**
    * Packs the data for every neighbor and returns without waiting. After that the arrays' compute
-   * domains may change (on a device: by work enqueued on the current stream later). Takes one
-   * quantity per specification. Throws, without any effect, for other quantities and
-   * (ERR_HOTSLOT_STATE_BUSY) while an exchange is under way. A DeviceError while it packs fails the
-   * exchange, as fail() does.
+   * domains may change (on a device: by work enqueued on the current stream later). A DeviceError
+   * while it packs fails the exchange, as fail() does.
+   *
+   * @param x one quantity per specification
+   * @param y second components of vectors
+   * @throws {TypeError|RangeError} for other quantities, without any effect
+   * @throws {ERR_HOTSLOT_STATE_BUSY} while an exchange is under way
    */
   start(x: HaloQuantities, y: HaloQuantities | null = null): void {
     this.#inside.start(x, y);
@@ -96,9 +104,11 @@ export class HaloUpdater implements Disposable {
 
   /**
    * Unpacks the arriving data into the halos of the arrays of start(), in stream order after the
-   * current stream's earlier work and before its later work. Resolves with true when all data has
-   * arrived, and with false after `timeoutMs`: call it again. Rejects if data is missing and any
-   * rank failed, or the sender closed or was lost: see fail().
+   * current stream's earlier work and before its later work.
+   *
+   * @param options `timeoutMs` (default: no limit) and `signal`
+   * @returns true when all data have arrived, false after `timeoutMs`: call it again
+   * @throws if data are missing and a rank failed, or the sender closed or was lost: see fail()
    */
   async wait(options: HaloWaitOptions = {}): Promise<boolean> {
     checkWait('wait', options);
@@ -180,9 +190,8 @@ export class HaloUpdater implements Disposable {
   }
 
   /**
-   * Leaves the exchange. It may be called twice. Neighbors get the data that was sent before, and
-   * this rank's part of an exchange under way if it is packed by now. A rank that still waits for
-   * more throws.
+   * Leaves the exchange. Neighbors receive the data that were sent before, and this rank's part of
+   * an exchange under way if it is packed by now. A rank that waits for more throws. Idempotent.
    */
   close(): void {
     this.#inside.close();

@@ -20,8 +20,11 @@ import { belongingStream, dropFailed } from '../../device/stream.ts';
 export let renewTransfer: (spec: DeviceSpec, other: DeviceSpec) => void;
 
 /**
- * torchlinops' DeviceSpec. The caller keeps the streams and the Device that it passes. A device
- * opened here by name is closed here.
+ * A device with its streams: torchlinops' DeviceSpec. The caller keeps the streams and the Device
+ * that it passes. A device that is opened here by name is closed here.
+ * @example
+ * const spec = new DeviceSpec(device, device.createStream());
+ * const move = new ToDevice(spec, 'host:1', ['n']);
  */
 export class DeviceSpec extends Owner {
   /** 'cpu' means plain process memory */

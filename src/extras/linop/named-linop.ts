@@ -21,7 +21,19 @@ export interface ForwardOptions {
   startEvent?: DeviceEvent;
 }
 
-/** torchlinops' NamedLinop. A null shape or device is unknown, and fits every other. */
+/**
+ * A linear operator with named dimensions: torchlinops' NamedLinop. A null shape or device is
+ * unknown, and fits every other.
+ * @example
+ * class Negative extends NamedLinop {
+ *   forward(x) {
+ *     return negated(x);
+ *   }
+ *   adjoint() {
+ *     return this;
+ *   }
+ * }
+ */
 export abstract class NamedLinop {
   readonly ishape: NamedShape | null;
   readonly oshape: NamedShape | null;
@@ -54,7 +66,11 @@ export abstract class NamedLinop {
   }
 }
 
-/** Returns its input. */
+/**
+ * Returns its input.
+ * @example
+ * new Identity(['n']).forward(x) === x; // true
+ */
 export class Identity extends NamedLinop {
   private readonly spec: DeviceSpec | null;
   /** With a spec it accepts only operands on that device. */
@@ -82,8 +98,11 @@ export class Identity extends NamedLinop {
 
 /**
  * Operators in the order in which they run. Neighbors must agree in shape and device. The tensor
- * between two operators is closed as soon as the second one is enqueued: device memory lasts as
- * long as the work that uses it.
+ * between two operators is closed as soon as the second one is enqueued. Its memory lasts until the
+ * work that uses it has ended.
+ * @example
+ * const chain = new Chain(enter, move, move.adjoint(), enter.adjoint());
+ * const x = await chain.forward(new CpuTensor(Float32Array.of(1, 2), [2]));
  */
 export class Chain extends NamedLinop {
   readonly linops: readonly NamedLinop[];

@@ -16,7 +16,12 @@ import { type ForwardOptions, Identity, NamedLinop } from './named-linop.ts';
 import { checkOperand, type NamedShape, named, type Operand } from './operand.ts';
 
 /**
- * torchlinops' ToDevice. Unitary: the adjoint moves back, and adjoint ∘ forward is the identity.
+ * Moves its input between devices: torchlinops' ToDevice. It is unitary: the adjoint moves back,
+ * and adjoint ∘ forward is the identity.
+ * @example
+ * const move = new ToDevice('host:0', 'host:1', ['row', 'column']);
+ * const y = move.forward(x); // enqueued
+ * move.close();
  */
 export class ToDevice extends NamedLinop implements Disposable {
   readonly ispec: DeviceSpec;
@@ -135,7 +140,7 @@ export class ToDevice extends NamedLinop implements Disposable {
     const streams = `compute=${id(ispec.computeStream)}->${id(ospec.computeStream)}, transfer=${id(ispec.transferStream)}`;
     return `ToDevice(${ispec.name} -> ${ospec.name}, ${named(this.ishape)}, ${streams})`;
   }
-  /** Closes the devices that were opened here by name. */
+  /** Closes the devices that were opened here by name. Idempotent. */
   close(): void {
     this.#made.close();
   }

@@ -27,10 +27,17 @@ export interface OpenMpiOptions {
 }
 
 /**
- * Opens the MPI library of this process's launcher in a thread of its own, once per process.
- * Resolves when all processes have called it. Rejects with ERR_HOTSLOT_UNAVAILABLE without a
- * launcher, without a library, and if the library is not the launcher's. A second call rejects with
- * ERR_HOTSLOT_STATE_BUSY.
+ * Opens the MPI library of this process's launcher in a separate thread, once per process. Resolves
+ * when all processes have called it.
+ *
+ * @param options `library`: a file to open instead of the launcher's
+ * @throws {ERR_HOTSLOT_UNAVAILABLE} without a launcher, without a library, or if the library is not
+ *   the launcher's
+ * @throws {ERR_HOTSLOT_STATE_BUSY} for a second call
+ * @example
+ * const mpi = await openMpi();
+ * console.log(mpi.rank, mpi.size);
+ * await mpi.close();
  */
 export async function openMpi(options: OpenMpiOptions = {}): Promise<MpiProcess> {
   checkKeys('openMpi', options, ['library']);

@@ -96,7 +96,7 @@ function publish({ error, reasons }: Outcome): void {
     process.emitWarning(error.message, 'UnifiedMemoryWarning');
 }
 
-/** Returns `unattempted` until a probe has ended. The state is the same in every thread. */
+/** Returns `unattempted` until a probe has ended. The state is equal in every thread. */
 export function compilationState(): CompilationState {
   const found = outcome();
   if (!found) return CompilationState.unattempted;

@@ -59,7 +59,7 @@ export function prefetchManagedModuleParameters(
 
 /**
  * Sets the preferred location of the pages of a module's parameters. Options, errors and the
- * returned bytes are those of the function above.
+ * returned bytes are those of prefetchManagedModuleParameters().
  */
 export function adviseManagedModuleParametersPreferredLocation(
   module: ManagedModule | null | undefined,

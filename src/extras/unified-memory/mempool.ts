@@ -22,6 +22,13 @@ export interface MempoolStats {
   allocations: number;
 }
 
+/**
+ * A pool of tensors in managed memory. Created by createUnifiedMempool().
+ * @example
+ * const pool = createUnifiedMempool('cuda:0');
+ * const weights = pool.allocate({ shape: [256, 64] });
+ * pool.close();
+ */
 export class UnifiedMempool extends Owner {
   readonly device: Device;
   readonly #open = new Set<MemoryStorage>();
@@ -43,8 +50,10 @@ export class UnifiedMempool extends Owner {
 
   /**
    * Allocates a zeroed tensor in managed memory. Its preferred location is the pool's device, which
-   * also has accessed-by advice. The caller closes the tensor, or it closes with the pool. Throws
-   * as Device.allocateManaged does: ERR_HOTSLOT_MEMORY names the bytes.
+   * also has accessed-by advice. Close the tensor, or close the pool.
+   *
+   * @param options shape, and dtype (default float32)
+   * @throws as Device.allocateManaged(): ERR_HOTSLOT_MEMORY names the bytes
    */
   allocate<D extends DType = 'float32'>(options: {
     shape: readonly number[];
@@ -65,6 +74,7 @@ export class UnifiedMempool extends Owner {
     return tensor;
   }
 
+  /** Returns open tensors and bytes, the peak of bytes, and the count of allocations. */
   stats(): MempoolStats {
     const { size: tensors } = this.#open;
     return {

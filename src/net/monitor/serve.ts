@@ -24,7 +24,7 @@ import { Sampling } from './sampling.ts';
 import { answer, listen, type Route, refuse, refuseQueued, shut } from './server.ts';
 import { MAX_CLIENTS, Streams } from './streams.ts';
 
-/** See serveMonitor(). */
+/** The live page of serveMonitor(). */
 export class Monitor implements AsyncDisposable {
   /** URL for a browser */
   readonly url: string;
@@ -47,8 +47,13 @@ export class Monitor implements AsyncDisposable {
   }
 
   /**
-   * Adds your own number to the curve `tag`, at `step`, a whole number from 0 on. NaN and
-   * infinities leave a gap. Curves become coarser as they grow, and never exceed 600 points.
+   * Adds your own number to a curve. NaN and infinities leave a gap. A curve becomes coarser as it
+   * grows, and has at most 600 points.
+   *
+   * @param tag the curve's name, such as 'evaluation/return'
+   * @param step a whole number from 0 on
+   * @throws {TypeError|RangeError} for an empty tag or a wrong step
+   * @throws {ERR_HOTSLOT_STATE_CLOSED} after close()
    */
   scalar(tag: string, value: number, step: number): void {
     if (typeof tag !== 'string')
@@ -160,11 +165,17 @@ class Live {
 
 /**
  * Serves a page that shows a pipeline while it runs, on `http://host:port/`, until it is closed. It
- * does not keep the process alive. Routes: `/` is the page, `/events` its updates, `/metrics` is
- * for Prometheus, and `/trace?seconds=5` is a Chrome trace of the next seconds. All routes are
- * read-only. By default only this machine reaches it. With another host it emits a process warning,
- * because anybody who reaches the port can look. Rejects with ERR_HOTSLOT_UNAVAILABLE when the
- * system refuses the address, such as a port in use.
+ * does not keep the process alive. Routes, all read-only: `/` is the page, `/events` its updates,
+ * `/metrics` is for Prometheus, and `/trace?seconds=5` is a Chrome trace of the next seconds.
+ *
+ * @param parts the pipeline, and optionally collectors, checkpoint and devices
+ * @param options `host` and `port`. By default only this machine reaches the page. Another host
+ *   emits a process warning, because the page asks for no password
+ * @throws {ERR_HOTSLOT_UNAVAILABLE} if the system rejects the address, such as a port in use
+ * @example
+ * const monitor = await serveMonitor({ pipeline }, { port: 7660 });
+ * console.log(monitor.url);
+ * await monitor.close();
  */
 export async function serveMonitor(
   parts: MonitorParts,

@@ -38,7 +38,7 @@ const advice: Readonly<Record<string, string>> = {
   EROFS: 'the file system is read-only: name another folder',
 };
 
-/** See tensorBoard(). */
+/** Writes event files. Returned by tensorBoard(). */
 export class TensorBoardWriter implements AsyncDisposable {
   readonly folder: string;
   readonly #files: EventFiles;
@@ -66,9 +66,13 @@ export class TensorBoardWriter implements AsyncDisposable {
   }
 
   /**
-   * Adds a number to the curve `tag`, at `step` (a whole number from 0 on). NaN and infinities are
-   * written unchanged, other numbers as float32. `wallTime` is in seconds since 1970, by default
-   * now. The number is only kept: nothing is written before the function returns.
+   * Adds a number to a curve. It is buffered, and written after the function has returned. NaN and
+   * infinities are written unchanged, other numbers as float32.
+   *
+   * @param tag the curve's name, such as 'train/loss'
+   * @param step a whole number from 0 on
+   * @param wallTime seconds since 1970, default now
+   * @throws {TypeError|RangeError} for an empty tag or a wrong step
    */
   scalar(tag: string, value: number, step: number, wallTime = Date.now() / 1000): void {
     if (typeof tag !== 'string')
@@ -112,8 +116,10 @@ export class TensorBoardWriter implements AsyncDisposable {
   }
 
   /**
-   * Resolves when all scalars given so far are on the disk. Rejects with ERR_HOTSLOT_UNAVAILABLE
-   * after any error of the disk. No scalar is written after such an error.
+   * Resolves when all scalars given so far are on the disk. No scalar is written after an error of
+   * the disk.
+   *
+   * @throws {ERR_HOTSLOT_UNAVAILABLE} after an error of the disk
    */
   async flush(): Promise<void> {
     this.#checkOpen();
@@ -171,11 +177,17 @@ export class TensorBoardWriter implements AsyncDisposable {
 }
 
 /**
- * Writes TensorBoard's event files in `folder`: `tensorboard --logdir <folder>` shows its curves
- * while the training runs. The first scalars create folder and file. An fsync follows every write,
- * so that after a kill everything up to the last write can be read. An error of the disk is
- * reported once as a process warning, and flush() and close() reject with it. It never throws in
- * the middle of a training. One writer at a time for a folder.
+ * Writes TensorBoard's event files in a folder. `tensorboard --logdir <folder>` shows the curves
+ * while the training runs. The first scalars create folder and file. Every write is flushed, so
+ * after a kill everything up to the last write can be read. An error of the disk is one process
+ * warning, and flush() and close() reject with it. Use one writer at a time for a folder.
+ *
+ * @param folder path of the folder
+ * @throws {TypeError|RangeError} for wrong options
+ * @example
+ * const board = tensorBoard('runs/first');
+ * board.listen({ pipeline });
+ * await board.close();
  */
 export function tensorBoard(folder: string, options: TensorBoardOptions = {}): TensorBoardWriter {
   return new TensorBoardWriter(INTERNAL, folder, options);

@@ -51,6 +51,13 @@ interface Parts {
   readonly close: () => void;
 }
 
+/**
+ * Collects rows in this process for a learner on another machine.
+ * @example
+ * const entry = new URL('./collector.mjs', import.meta.url);
+ * await using host = await CollectorHost.open({ url, run: 'ant-7', entry, workers: 8 });
+ * await host.done;
+ */
 export class CollectorHost implements AsyncDisposable {
   /**
    * Resolves after close(). Rejects with a collector's error, or with the learner's reason for
@@ -67,10 +74,12 @@ export class CollectorHost implements AsyncDisposable {
   readonly #closing = new Closing();
 
   /**
-   * Joins a run: waits until its learner has published it, and starts the collectors. Rejects with
-   * TypeError or RangeError for options, and with the error that a collector's module throws.
-   * Rejects with ERR_HOTSLOT_UNAVAILABLE for a server that is too old, wrong credentials, a wrong
-   * certificate, or a run of another version of Hotslot, or if `@redis/client` is not installed.
+   * Joins a run: waits until its learner has published it, and starts the collectors.
+   *
+   * @throws {TypeError|RangeError} for wrong options
+   * @throws {ERR_HOTSLOT_UNAVAILABLE} for a server that is too old, wrong credentials, an invalid
+   *   certificate, another version of Hotslot, or a missing package `@redis/client`
+   * @throws the error of a collector's module
    */
   static async open(options: CollectorHostOptions): Promise<CollectorHost> {
     const given = checkedHost(options);
@@ -189,6 +198,7 @@ export class CollectorHost implements AsyncDisposable {
     }
   }
 
+  /** Returns the counts of the pool, and the rows sent, acknowledged, repeated and waiting. */
   statistics(): CollectorHostStatistics {
     if (this.#last) return { ...this.#last };
     const { pool, uplink, weights } = this.#parts;
@@ -206,8 +216,8 @@ export class CollectorHost implements AsyncDisposable {
   }
 
   /**
-   * Stops the collectors, sends the rows that they have left, waits up to five seconds until the
-   * learner has them, and leaves the run. Idempotent.
+   * Stops the collectors, sends the remaining rows, waits up to five seconds until the learner has
+   * them, and leaves the run. Idempotent.
    */
   close(): Promise<void> {
     return this.#closing.once(async () => {

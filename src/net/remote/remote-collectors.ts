@@ -44,6 +44,13 @@ const STATUS_MS = 1000;
 /** The threads, for tests, not exported from the package. */
 export let remoteThreadsOf: (remote: RemoteCollectors) => readonly (MessageThread | null)[];
 
+/**
+ * Receives rows of collector hosts on other machines into the learner's buffer, and sends them
+ * weights.
+ * @example
+ * await using remote = await RemoteCollectors.open({ url, run: 'ant-7', buffer, mailbox });
+ * console.log(remote.statistics().rowsPerSecond);
+ */
 export class RemoteCollectors implements AsyncDisposable {
   readonly run: string;
   /**
@@ -75,10 +82,12 @@ export class RemoteCollectors implements AsyncDisposable {
   }
 
   /**
-   * Takes the run and begins to receive. Resolves when hosts can join. Rejects with TypeError or
-   * RangeError for options, and with ERR_HOTSLOT_STATE_BUSY while another learner has the run.
-   * Rejects with ERR_HOTSLOT_UNAVAILABLE for a server that is too old, wrong credentials or a wrong
-   * certificate, or if `@redis/client` is not installed.
+   * Takes the run and starts to receive. Resolves when hosts can join.
+   *
+   * @throws {TypeError|RangeError} for wrong options
+   * @throws {ERR_HOTSLOT_STATE_BUSY} while another learner has the run
+   * @throws {ERR_HOTSLOT_UNAVAILABLE} for a server that is too old, wrong credentials, an invalid
+   *   certificate, or a missing package `@redis/client`
    */
   static async open(options: RemoteCollectorsOptions): Promise<RemoteCollectors> {
     checkKeys('RemoteCollectors.open', options, OPTIONS);
@@ -163,21 +172,18 @@ export class RemoteCollectors implements AsyncDisposable {
     this.#leave = register(this, this.#task, this.#reports, announcing);
   }
 
-  /** Returns sums over all hosts from their last reports, and counts of the rows that came in. */
+  /** Returns sums over all hosts from their last reports, and counts of the received rows. */
   statistics(): RemoteStatistics {
     return this.#reports.statistics();
   }
 
-  /**
-   * Returns as text the state of the hosts whose rows come in, or what prevents rows, or null
-   * before that is known.
-   */
+  /** Returns as text the state of the hosts, or what prevents rows. Null before that is known. */
   waitingFor(): string | null {
     return this.#reports.waitingFor();
   }
 
   /**
-   * Ends receiving. Hosts keep the rows that they have not sent, and wait for the next learner of
+   * Stops receiving. Hosts keep the rows that they have not sent, and wait for the next learner of
    * the run. Idempotent.
    */
   close(): Promise<void> {
