@@ -112,8 +112,8 @@ export interface Stream extends Disposable {
    */
   fill(to: Tensor, value: number | bigint): void;
   /**
-   * Launches a kernel by name. docs/reference/kernels.md lists the kernels. Counts, dtypes, sizes and strides
-   * are checked before the launch.
+   * Launches a kernel by name. docs/reference/kernels.md lists the kernels. Counts, dtypes, sizes
+   * and strides are checked before the launch.
    */
   launch<K extends KernelName>(kernel: K, ...args: LaunchArguments<K>): void;
   /** Launches a kernel of device.loadKernels(), on a stream of the device it was loaded on. */
@@ -198,10 +198,11 @@ export interface Device extends Disposable {
    */
   registerHost(view: TypedArray, options?: { pin?: boolean }): HostMemory;
   /**
-   * Loads your own kernels, by name: docs/how-to/custom-kernel.md. Compiling may take seconds, and is done
-   * once. Throws ERR_HOTSLOT_COMPILE with the compiler's output, and ERR_HOTSLOT_UNAVAILABLE if
-   * this machine can neither make nor load an image. Throws a TypeError for an image of another
-   * family or with other parameters than declared. The kernels are freed with the device.
+   * Loads your own kernels, by name: docs/how-to/custom-kernel.md. Compiling may take seconds, and
+   * is done once. Throws ERR_HOTSLOT_COMPILE with the compiler's output, and
+   * ERR_HOTSLOT_UNAVAILABLE if this machine can neither make nor load an image. Throws a TypeError
+   * for an image of another family or with other parameters than declared. The kernels are freed
+   * with the device.
    */
   loadKernels<K extends string>(options: KernelsToLoad<K>): Promise<Record<K, LoadedKernel>>;
   /** The device's default compute stream: one per process. */
