@@ -98,6 +98,9 @@ export async function readState(
     const data = await part.read(stream);
     return [name, { dtype: part.dtype, shape: [data.length], data }] as const;
   });
+  // If one read fails, the others end first: a caller that then closes the learner closes no memory
+  // that a read still uses.
+  await Promise.allSettled(saved);
   return Object.fromEntries(await Promise.all(saved));
 }
 

@@ -101,7 +101,11 @@ async function open(device: string): Promise<Place> {
   const world = await World.open(device);
   const things: Things = { ...world.things };
   const state = new State(things);
-  const own = new Set<unknown>(Object.values(things));
+  // Parts of a thing too: a getter with an old name returns them.
+  const parts = Object.values(things).flatMap((thing) =>
+    typeof thing === 'object' && thing !== null ? Object.values(thing) : [],
+  );
+  const own = new Set<unknown>([...Object.values(things), ...parts]);
   for (const name of ['device', 'again', 'host'])
     own.add((things[name] as { defaultStream: unknown }).defaultStream);
   const scope = {

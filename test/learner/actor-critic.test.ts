@@ -16,7 +16,8 @@ import {
   Td3Policy,
 } from '../../src/entries/learner.ts';
 import { type Device, openDevice, type Stream, type Tensor } from '../../src/index.ts';
-import { refusal } from '../rig/refusal.ts';
+import { openHandles } from '../rig/handles.ts';
+import { refusal, rejection } from '../rig/refusal.ts';
 import { TESTED } from '../rig/tested-device.ts';
 import { outputOf } from './network-reference.ts';
 import { expectClose } from './reference.ts';
@@ -263,6 +264,15 @@ describe('SacLearner and Td3Learner', () => {
     expect(error.message).to.include(
       '3 minibatches are not a multiple of 2 (actorEvery, targetEvery)',
     );
+  });
+  it('state() rejects after its other reads have ended when one tensor is closed', async () => {
+    const learner = make('TD3');
+    await learner.ready;
+    learner.actorOptimizer.close();
+    const before = openHandles().memory;
+    const error = await rejection(learner.state());
+    expect(error.message).to.include('memory is closed');
+    expect(openHandles().memory).to.equal(before);
   });
   it('throws with the value for invalid options, batches and states, and keeps its state', async () => {
     const sac = (options: object) => () =>
