@@ -143,8 +143,12 @@ export const choice = <T extends string, const S extends Settings<T>>(
   option<T, S>(placeholder, help, settings, (name, given) => {
     const found = values.find((value) => value.toLowerCase() === given.toLowerCase());
     if (found !== undefined) return found;
-    throw new UsageError(`${name} must be ${values.join(', ')}, got '${given}'`);
+    throw new UsageError(`${name} must be ${anyOf(values)}, got '${given}'`);
   });
+
+/** `a, b or c` */
+const anyOf = (values: readonly string[]) =>
+  [values.slice(0, -1).join(', '), ...values.slice(-1)].filter(Boolean).join(' or ');
 
 /** A time such as 60s. */
 export const time = (help: string) =>

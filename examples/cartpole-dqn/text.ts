@@ -45,7 +45,7 @@ export function startText(training: Training): string {
   const { restored, firstTick } = training;
   const from = restored
     ? `resumes after tick ${firstTick - 1}, saved ${restored.time}`
-    : 'holds no checkpoint yet';
+    : 'does not contain a checkpoint yet';
   return `${begins}\n${resume} ${from}: begins at tick ${firstTick}`;
 }
 

@@ -194,7 +194,7 @@ describe('checkpoint: pools', () => {
       const warnings: string[] = [];
       await saved(folder, { buffer, collectors: pool }, warnings);
       expect(warnings).to.have.length(1);
-      expect(warnings[0]).to.match(/^collectors 0 did not come back from collect\(\)/);
+      expect(warnings[0]).to.match(/^collectors 0 did not return from collect\(\) in time/);
       Atomics.store(words, 1, 1);
       Atomics.notify(words, 1);
       await until('it is back', () => pool.statistics().steps > 25 && buffer.ptr >= 30);

@@ -89,7 +89,7 @@ describe('checkpoint/resume', () => {
   });
 
   itAll(
-    'a folder that is empty begins at tick 0, and the sentence says so; one that is not, where it goes on',
+    '--resume begins at tick 0 in an empty folder and after the saved tick in another, and prints it',
     async () => {
       await withFolder(async (folder) => {
         mkdirSync(folder);
@@ -102,11 +102,11 @@ describe('checkpoint/resume', () => {
         };
         const first = await said('8');
         expect(first[1]).to.equal(`saved in ${folder} every 60s and at the end`);
-        expect(first[2]).to.equal(`${folder} holds no checkpoint yet: begins at tick 0`);
+        expect(first[2]).to.equal(`${folder} does not contain a checkpoint yet: begins at tick 0`);
         expect(first.at(-1)).to.equal(`saved: --resume ${folder} resumes from here`);
         expect((await Checkpoint.inspect(folder))?.tick).to.equal(7);
         expect((await said('16'))[2]).to.match(
-          / goes on behind tick 7, saved [-\dT:.]+Z: begins at tick 8$/,
+          / resumes after tick 7, saved [-\dT:.]+Z: begins at tick 8$/,
         );
       });
     },

@@ -174,7 +174,7 @@ describe('examples/cartpole-dqn', () => {
       ['--lock-step', '--placement', 'auto'],
       /--lock-step needs --placement inline, got --placement auto/,
     ],
-    [['--replay', 'hindsight'], /--replay is uniform or prioritized, got 'hindsight'/],
+    [['--replay', 'hindsight'], /--replay must be uniform or prioritized, got 'hindsight'/],
     [['--replay'], /--replay needs a value/],
     [['--n-step', '0'], /--n-step must be a whole number from 1 to 100, got '0'/],
     [['--n-step', '2.5'], /--n-step must be a whole number from 1 to 100, got '2.5'/],

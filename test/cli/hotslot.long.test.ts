@@ -19,7 +19,7 @@ describe('hotslot', () => {
     expect(stderr).to.equal('');
     expect(code).to.equal(0);
     expect(stdout).to.match(/host:0 .*cores?/);
-    expect(stdout).to.match(/test host:0 +copied there and back/);
+    expect(stdout).to.match(/test host:0 +copied to it and back/);
     expect(stdout).to.match(/addon pack +\/.*pack\.node/);
     expect(stdout).to.match(/Hotslot works here on .*host:0/);
     expect(stdout).to.not.include('\x1b');

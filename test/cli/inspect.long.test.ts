@@ -62,7 +62,7 @@ describe('hotslot inspect', () => {
         const none = await inspect(folder);
         expect([none.code, none.stderr]).to.deep.equal([
           1,
-          `hotslot: '${folder}' holds no checkpoint\n`,
+          `hotslot: '${folder}' does not contain a checkpoint\n`,
         ]);
         await saved(folder);
         writeFileSync(join(folder, 'checkpoint.json'), '{}');

@@ -30,8 +30,8 @@ describe('hotslot acl, doctor --url and hosts', () => {
         [['hosts', '--run', 'x'], 'hosts takes a --url'],
         [['hosts', '--url', 'redis://127.0.0.1', '--run'], '--run needs a value'],
         [['doctor', '--run', 'x'], 'doctor takes no --run'],
-        [['doctor', '--insecure'], '--insecure is for a --url'],
-        [['doctor', '--ca', 'ca.pem'], '--ca is for a --url'],
+        [['doctor', '--insecure'], '--insecure needs --url'],
+        [['doctor', '--ca', 'ca.pem'], '--ca needs --url'],
       ];
       const all = await runEach(
         MAIN,

@@ -115,7 +115,7 @@ describe('gymnasium(): values', () => {
       'bool',
       'int8',
       [true, 1, 2],
-      [null, null, '2 as number 1 of an observation, which bool has not'],
+      [null, null, '2 as number 1 of an observation, which bool cannot hold'],
     ],
     [
       'int64',

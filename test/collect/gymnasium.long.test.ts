@@ -192,11 +192,11 @@ describe('gymnasium()', () => {
       const cases: [string, RegExp][] = [
         [
           'throws',
-          /^counting_envs:broken: its Python \(process \d+\) ended; it printed at last:\n[\s\S]*the third step[\s\S]*RuntimeError: it broke$/,
+          /^counting_envs:broken: its Python \(process \d+\) ended; its last output:\n[\s\S]*the third step[\s\S]*RuntimeError: it broke$/,
         ],
         [
           'dies',
-          /^counting_envs:broken: its Python \(process \d+\) ended; it printed at last:\nthe third step$/,
+          /^counting_envs:broken: its Python \(process \d+\) ended; its last output:\nthe third step$/,
         ],
         [
           'short',

@@ -155,7 +155,7 @@ describe('train() with a checkpoint', () => {
       });
       expect(await warningsOf('CheckpointWarning', () => train(again))).to.deep.equal([
         'train: learner.initialTemperature 0.5 has no effect: it applies to the first gradient step of a training, and ' +
-          `the one in '${folder}' is past it`,
+          `the training in '${folder}' has passed it`,
       ]);
     }),
   );

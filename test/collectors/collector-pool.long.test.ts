@@ -173,7 +173,7 @@ describe('collectors/collector-pool', () => {
         /no-collector\.js must export a function .* it exports undefined/,
       );
       const empty = await refused(withOptions(buffer, { fault: 'not a collector' }));
-      expect(empty.message).to.match(/needs a collect\(\) function, it has undefined/);
+      expect(empty.message).to.match(/needs a collect\(\) function, but has undefined/);
     },
   );
 
@@ -300,7 +300,7 @@ describe('collectors/collector-pool', () => {
     clock.ahead = 10_000;
     const [warning] = (await once(process, 'warning')) as [Error];
     expect(warning.message).to.match(
-      /^collector 0 has not come back from a collect\(\) for 10 s \(file:.*plain-collector/,
+      /^collector 0 has not returned from a collect\(\) for 10 s \(file:.*plain-collector/,
     );
     await pool.close();
   });

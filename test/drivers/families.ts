@@ -160,7 +160,7 @@ export function describeMode(
       const { stdout, status } = await run(mode, ['dist/src/cli/main.js', 'doctor']);
       expect(status).to.equal(0);
       expect(stdout).to.match(new RegExp(`${mode.device} +Hotslot software driver`));
-      expect(stdout).to.match(new RegExp(`test ${mode.device} +copied there and back`));
+      expect(stdout).to.match(new RegExp(`test ${mode.device} +copied to it and back`));
       const script =
         'import("hotslot").then(({ openDevice }) => console.log(openDevice("auto").name))';
       expect((await run(mode, ['--input-type=module', '-e', script])).stdout.trim()).to.equal(

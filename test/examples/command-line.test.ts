@@ -103,7 +103,7 @@ describe('examples/command-line', () => {
       quiet: true,
     });
     for (const [args, message] of [
-      ['--how=x', "--how must be fast, Slow, got 'x'"],
+      ['--how=x', "--how must be fast or Slow, got 'x'"],
       ['--share=2', "--share must be a number from 0 to 1, got '2'"],
       ['--share=', "--share must be a number from 0 to 1, got ''"],
       ['--limit=0', "--limit must be a number above 0, got '0'"],

@@ -287,7 +287,7 @@ describe('test/programs/halo-exchange', () => {
 
   itAll('refuses wrong usage, each with one sentence', async () => {
     const wrong = [
-      [['--mode', 'torus'], "--mode must be plane, sphere, both, got 'torus'"],
+      [['--mode', 'torus'], "--mode must be plane, sphere or both, got 'torus'"],
       [['--mode'], '--mode needs a value'],
       [['--size', '7'], "--size must be a whole number from 8 to 256, got '7'"],
       [['--size', '1e9'], "--size must be a whole number from 8 to 256, got '1e9'"],

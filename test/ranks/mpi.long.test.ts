@@ -103,7 +103,7 @@ for (const by of [openMpi, mpich]) {
       }
       for (const { message } of toldBy(await play(by, 2, 'mismatch', 'end'), 2))
         expect(message).to.match(
-          /process 1 begins the end where process 0 begins a halo exchange: every process does the same/,
+          /process 1 begins the end where process 0 begins a halo exchange; every process must do the same in the same order/,
         );
     });
 
@@ -226,7 +226,7 @@ for (const by of [openMpi, mpich]) {
       expect({ code: code === 0, told }).to.deep.equal({ code: false, told: [] });
     });
 
-    it('compute examples/halo-exchange with the bits of one process', async () => {
+    it('compute test/programs/halo-exchange with the bits of one process', async () => {
       const [mine, others] = by === openMpi ? ['sphere', 'plane'] : ['plane', 'sphere'];
       const modes = setting({ short: [], all: [mine], long: [mine, others] });
       for (const mode of modes) {
@@ -245,10 +245,10 @@ for (const by of [openMpi, mpich]) {
     });
 
     itOnce(
-      'print the valid process counts when examples/halo-exchange is started with 4 processes',
+      'print the valid process counts when halo-exchange is started with 4 processes',
       async () => {
         const given = ['--mpi', '--mode', 'sphere', '--size', '8'];
-        const { code, stderr } = await launch(by, 4, 'examples/halo-exchange/main.js', given);
+        const { code, stderr } = await launch(by, 4, 'test/programs/halo-exchange/main.js', given);
         expect(code).not.to.equal(0);
         expect(stderr).to.match(
           /halo-exchange: the sphere has 6 parts, .* among 4 processes: start 1, 2, 3 or 6/,
@@ -300,7 +300,7 @@ describeAll('MPI launchers', function () {
     const other = { more: { HOTSLOT_MPI: 'libmpich.so.12' } };
     for (const { message } of (await launch(openMpi, 2, program, ['exchange', '1'], other)).told)
       expect(message).to.match(
-        /^Open MPI's mpirun started 2 processes, and MPICH .* says there is 1: it is another MPI's library; name the launcher's own by HOTSLOT_MPI$/,
+        /^Open MPI's mpirun started 2 processes, but MPICH .* counts 1: it is another MPI's library; name the launcher's own by HOTSLOT_MPI$/,
       );
     const none = { more: { HOTSLOT_MPI: 'libnothing.so' } };
     for (const { message } of (await launch(mpich, 2, program, ['exchange', '1'], none)).told)
@@ -340,7 +340,7 @@ describeAll('MPI launchers', function () {
         2,
       )) {
         expect(message).to.contain(
-          'process 1 runs another version of Hotslot than process 0: install the same one',
+          'process 1 runs another version of Hotslot than process 0; install one version everywhere',
         );
         expect(code).to.equal('ERR_HOTSLOT_ARGUMENT');
       }

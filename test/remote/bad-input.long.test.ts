@@ -181,7 +181,7 @@ describeAll('remote collectors and bad input', () => {
     const error = await rejection(odd.done);
     expect(error).to.include({ code: 'ERR_HOTSLOT_UNAVAILABLE' });
     expect(error.message)
-      .to.include('the learner refuses this host')
+      .to.include('the learner rejects this host')
       .and.include('value float64[4]');
     await shared.client.hSet(keys.info, info);
     other.close();
