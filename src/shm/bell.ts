@@ -80,7 +80,7 @@ export class Bell {
   }
 
   /**
-   * Sleeps until the count differs from `seen` or `timeoutMs` is over, after looking for `lookMs`.
+   * Spins for `spinMs`, then sleeps until the count differs from `knownCount` or `timeoutMs` is over.
    * Owner only. Returns true if the bell rang.
    */
   park(knownCount: number, timeoutMs: number, spinMs = 0): boolean {

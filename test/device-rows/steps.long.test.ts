@@ -226,6 +226,12 @@ describe('device-rows/steps', function () {
         try {
           const { buffer, view, add } = make();
           await using made = await opened({ buffer, view, sampler: prioritized() });
+          // The checkpoint's settings have the number of places too.
+          expect(made.transferManifest).to.include({
+            ringRows: buffer.capacity,
+            guardRows: 0,
+            rowStride: made.transferManifest.ringBytes! / buffer.capacity,
+          });
           for (let tick = 0; tick < 5; tick++) await next(made, tick);
           made.startPrepare(5, ROWS);
           expect(await made.waitUntilReady(5, ROWS, { timeoutMs: 60_000 })).to.equal(true);

@@ -19,10 +19,10 @@ export async function giveBack(parts: PipelineRuntime): Promise<void> {
     .filter((slot) => ring.state(slot) === SlotState.Ready)
     .sort((a, b) => ring.sequence(a) - ring.sequence(b));
   if (following.length === 0) return;
-  const { compute, last, deviceRows } = slots;
+  const { compute, last, deviceStore } = slots;
   for (const slot of following) {
     slots.backend.waitCurrentStreamForReady(slot, compute);
-    if (deviceRows) slots.beginUpdate(slot, compute);
+    if (deviceStore) slots.beginUpdate(slot, compute);
   }
   compute.record(last);
   // Slot-5: the device is done with the slots.

@@ -35,11 +35,11 @@ export interface TransferManifest {
 }
 
 export function manifestOf(
-  { backend, rowsKept, deviceRows }: Slots,
+  { backend, rowsKept, deviceStore }: Slots,
   { device, placement }: CheckedOptions,
 ): TransferManifest {
   const { name } = backend.device;
-  const ring = deviceRows?.checked;
+  const ring = deviceStore?.checked;
   const facts = ring && {
     ringRows: ring.places,
     ringBytes: ring.ringBytes,

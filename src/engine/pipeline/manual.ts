@@ -277,7 +277,7 @@ export class ManualTicks {
     record[Field.replayBegin] = nowMs();
     this.#slots.bringPriorities(slot, stream);
     stream.record(spent[slot] as DeviceEvent);
-    this.#spentLast = this.#slots.deviceRows ? (spent[slot] as DeviceEvent) : null;
+    this.#spentLast = this.#slots.deviceStore ? (spent[slot] as DeviceEvent) : null;
     record[Field.replayEnd] = nowMs();
     this.#hot = null;
     this.#ring.handOver(slot, SlotState.Replaying, 'poll');

@@ -74,7 +74,7 @@ export class Positions {
 
   /** With rows on the device, the number that it keeps decides what a tick draws. */
   get #ring(): object {
-    const ring = this.#parts.slots.deviceRows?.checked;
+    const ring = this.#parts.slots.deviceStore?.checked;
     return ring ? { rowsOnDevice: ring.places, guard: ring.guard } : {};
   }
 
