@@ -24,7 +24,7 @@ describe('examples/gymnasium', () => {
 
   itAll('wrong usage, and an environment that is not there', async () => {
     for (const [args, code, says] of [
-      [['--algo', 'ppo'], 2, /^gymnasium: --algo must be sac, td3, dqn, got 'ppo'; see --help$/m],
+      [['--algo', 'ppo'], 2, /^gymnasium: --algo must be sac, td3 or dqn, got 'ppo'; see --help$/m],
       [['--id', 'a', '--entry', 'b:c'], 2, /^gymnasium: --id and --entry exclude each other/m],
       [
         ['--entry', 'nowhere:make'],

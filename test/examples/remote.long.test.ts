@@ -23,7 +23,7 @@ describe('examples/remote', function () {
 
   itAll('wrong usage is a sentence and exit code 2', async () => {
     const wrong = [
-      [['--env', 'Chess'], /^remote: --env must be CartPole, Pendulum, got 'Chess'; see --help$/m],
+      [['--env', 'Chess'], /^remote: --env must be CartPole or Pendulum, got 'Chess'; see --help$/m],
       [['--hosts', '17'], /^remote: --hosts must be a whole number from 0 to 16, got '17'/m],
       [['--hosts', '0'], /^remote: --hosts 0 needs a --url that other machines reach/m],
       [['--insecure'], /^remote: --insecure and --ca need --url/m],

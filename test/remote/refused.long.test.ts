@@ -116,7 +116,9 @@ describe('remote/refused hosts', () => {
         const good = await host({ url, run, entry, name: 'good', lanes: 1 });
         const odd = await host({ url, run, entry, name: 'odd', lanes: 2 });
         const reason = /^it requests 2 adjacent lanes, and 1 of the learner’s 2 lanes are free$/;
-        expect((await rejection(odd.done)).message).to.match(/and 1 of the learner’s 2 lanes are free$/);
+        expect((await rejection(odd.done)).message).to.match(
+          /and 1 of the learner’s 2 lanes are free$/,
+        );
         const client = await server.client();
         const { status } = keysOf(run);
         const hosts = async () => {
