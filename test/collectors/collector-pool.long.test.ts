@@ -458,6 +458,26 @@ describe('collectors/collector-pool', () => {
     expect(Atomics.load(words, 0)).to.equal(calls);
   });
 
+  it('CollectorPool.open() claims no bell of the limiter if the buffer is closed', async () => {
+    const limiter = RateLimiter.create({
+      samplesPerInsert: 1,
+      minSize: 1,
+      errorBuffer: 8,
+      gateAdd: true,
+    });
+    const closed = makeBuffer(limiter);
+    closed.close();
+    const { bells } = internalsOfLimiter(limiter);
+    for (let n = 0; n < 20; n++)
+      expect(await refused({ entry, buffer: closed })).to.have.property(
+        'code',
+        'ERR_HOTSLOT_STATE_CLOSED',
+      );
+    const bell = bells.claim();
+    expect(bell?.index).to.equal(0);
+    if (bell) bells.release(bell);
+  });
+
   const wrong: [string, object, RegExp][] = [
     ['an entry that is no URL', { entry: './x.js' }, /entry must be the URL/],
     [

@@ -142,6 +142,9 @@ export class CollectorPool implements AsyncDisposable {
     const place = allocateShared('collector control words', CONTROL_WORDS * 4, 64);
     this.#control = new Int32Array(place.memory, place.offset, CONTROL_WORDS);
     this.#opener = new Bell(this.#control.subarray(OPENER_BELL));
+    // share() throws if the buffer or the mailbox is closed: before the pool claims bells.
+    const sharedBuffer = buffer.share();
+    const sharedMailbox = mailbox?.share() ?? null;
     const board = buffer.limiter?.gateAdd ? internalsOfLimiter(buffer.limiter).bells : null;
     this.#release = () => {
       for (const bell of this.#bells.splice(0)) board?.release(bell);
@@ -162,8 +165,8 @@ export class CollectorPool implements AsyncDisposable {
       workers,
       seed,
       options: given,
-      buffer: buffer.share(),
-      mailbox: mailbox?.share() ?? null,
+      buffer: sharedBuffer,
+      mailbox: sharedMailbox,
       control: this.#control,
       statistics: this.#statistics.share(),
       restarts: 0,
