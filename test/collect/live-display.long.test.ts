@@ -1,5 +1,5 @@
 /** What a terminal and a pipe are written while an example works. */
-import { EventEmitter } from 'node:events';
+import { EventEmitter, once } from 'node:events';
 import { expect } from 'chai';
 import { showProgress } from '../../src/run/train/live-display.ts';
 import { itAll } from '../rig/setting.ts';
@@ -61,6 +61,31 @@ describe('showProgress()', () => {
       out.as(),
     );
     expect(out.text).to.equal('a line as long as it is\n');
+  });
+
+  it('warns once and returns the result of the work when live() throws', async () => {
+    const warnings: string[] = [];
+    const collect = (warning: Error) => warnings.push(warning.message);
+    process.on('warning', collect);
+    try {
+      let over = (_: string) => {};
+      const work = new Promise<string>((resolve) => {
+        over = resolve;
+      });
+      const warned = once(process, 'warning');
+      const live = () => {
+        throw new Error('no lines');
+      };
+      const shown = showProgress(work, { live }, new Output(true).as());
+      await warned;
+      over('done');
+      expect(await shown).to.equal('done');
+    } finally {
+      process.off('warning', collect);
+    }
+    expect(warnings).to.deep.equal([
+      'showProgress: the display stops, the work continues: Error: no lines',
+    ]);
   });
 
   it('clears the live lines when the work fails', async () => {

@@ -25,8 +25,13 @@ export function cut(line: string, columns: number): string {
 }
 
 /**
- * Shows the progress until the work is over, then removes the live lines, so that later output
- * stands alone.
+ * Shows the progress until the work ends, then removes the live lines, so that later output
+ * stands alone. An error that `live` or `line` throws ends the display with a process warning.
+ *
+ * @param work its result is returned, and its rejection passed on
+ * @param display functions that return the lines
+ * @param out stdout by default
+ * @throws {TypeError} for a display or a stream of a wrong type
  */
 export async function showProgress<T>(
   work: Promise<T>,
@@ -51,7 +56,15 @@ export async function showProgress<T>(
   // there.
   const terminal = live !== undefined && out.isTTY === true && out.columns > 0;
   const show = terminal ? () => redraw(live()) : line && (() => out.write(`${line()}\n`));
-  const timer = show && setInterval(show, terminal ? LIVE_MS : LINE_MS);
+  const tick = () => {
+    try {
+      show?.();
+    } catch (error) {
+      clearInterval(timer);
+      process.emitWarning(`showProgress: the display stops, the work continues: ${error}`);
+    }
+  };
+  const timer = show && setInterval(tick, terminal ? LIVE_MS : LINE_MS);
   try {
     return await work;
   } finally {
