@@ -7,7 +7,7 @@
 
 namespace hotslot {
 
-// A matrix by its first element and the elements between rows and between columns.
+// A matrix: its first element, and the elements from one row and from one column to the next.
 struct MatrixView {
   const float* at;
   int64_t row, column;

@@ -1,12 +1,12 @@
-// The words every kernel source (*.gk) is written in, so that one source compiles as host C++, CUDA
-// C++, HIP and OpenCL C. A kernel is a C subset without templates. Parameters come as pointers,
-// then gk_i64, then gk_real; on a device they are 8, 8 and 4 bytes. Grids and blocks have one
-// dimension and any size. all.gk lists the kernels of a device image.
+// The vocabulary of every kernel source (*.gk), with which one source compiles as host C++, CUDA
+// C++, HIP and OpenCL C. A kernel uses a C subset without templates. Parameters are pointers, then
+// gk_i64, then gk_real. On a device they have 8, 8 and 4 bytes. Grids and blocks have one dimension
+// and any size. all.gk lists the kernels of a device image.
 //
-// Contraction is off and nothing is "fast": CUDA's and HIP's +, −, ·, / and sqrt round as the
-// host's do. OpenCL promises that for +, − and ·; a division may be off by 2.5 units in the last
-// place and a root by 3, unless the driver builds the image with
-// -cl-fp32-correctly-rounded-divide-sqrt, and subnormal numbers may count as zero.
+// Contraction to fused multiply-adds is off, and so is fast math. In CUDA and HIP, +, −, ·, / and
+// sqrt round as on the host. OpenCL promises the same for +, − and ·. A division may be off by 2.5
+// units in the last place, and a root by 3. The driver avoids this error if it builds the image
+// with -cl-fp32-correctly-rounded-divide-sqrt. In OpenCL, subnormal numbers may count as zero.
 #pragma once
 
 #if defined(__OPENCL_C_VERSION__) || defined(__OPENCL_VERSION__)
@@ -47,7 +47,7 @@ typedef unsigned short gk_u16;
 typedef unsigned int gk_u32;
 typedef long long gk_i64;
 typedef unsigned long long gk_u64;
-// Four words that are moved at once, at a multiple of 16 bytes.
+// Four words that one instruction loads or stores. The address is a multiple of 16 bytes.
 #ifdef __clang__
 typedef gk_u32 gk_u32x4 __attribute__((ext_vector_type(4)));
 #define gk_zero4 ((gk_u32x4)(0))
@@ -56,7 +56,7 @@ typedef uint4 gk_u32x4;
 #define gk_zero4 make_uint4(0, 0, 0, 0)
 #endif
 #ifdef __clang__
-// clang needs no vendor's headers: what they would bring, it has itself.
+// Clang needs no header of a vendor. These attributes stand for what the headers define.
 #define __global__ __attribute__((global))
 #define __device__ __attribute__((device))
 #define __shared__ __attribute__((shared))
@@ -71,7 +71,8 @@ extern "C" __device__ float __ocml_sqrt_f32(float);
 #define GK_BLOCKS ((gk_i64)(__builtin_amdgcn_grid_size_x() / __builtin_amdgcn_workgroup_size_x()))
 #define GK_MEMBER ((gk_i32)__builtin_amdgcn_workitem_id_x())
 #define GK_MEMBERS ((gk_i32)__builtin_amdgcn_workgroup_size_x())
-// The processor's barrier waits for threads alone; the fences are for what they wrote.
+// The instruction s_barrier only waits for threads. The fences make their writes visible to the
+// block.
 #define GK_BARRIER                                         \
   do {                                                     \
     __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup"); \
@@ -112,7 +113,7 @@ extern "C" __device__ float __ocml_sqrt_f32(float);
 #else
 #include <cmath>
 #include <cstdint>
-// Roots are taken of what is never negative: without errno they are pure, and vectorise.
+// Kernels do not read errno. As a pure function, sqrtf can be vectorized.
 extern "C" __attribute__((const)) float sqrtf(float) noexcept;
 typedef int8_t gk_i8;
 typedef int16_t gk_i16;
@@ -123,9 +124,9 @@ typedef uint32_t gk_u32;
 typedef int64_t gk_i64;
 typedef uint64_t gk_u64;
 #define GK_HOST 1
-// The host form is compiled for several instruction sets and chosen when the library loads.
-// Contraction is off in every one, so all of them compute the same bits. Sanitizers cannot run
-// before a resolver does: they get the plain form.
+// The host form is compiled for several instruction sets. A resolver selects one when the library
+// loads. Contraction is off in every form, so all forms compute the same bits. A resolver runs
+// before sanitizers start, so sanitizer builds have the plain form.
 #if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__) && \
     !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) && !defined(GK_NO_CLONES)
 #define GK_KERNEL __attribute__((target_clones("avx512f", "avx2", "default"))) void
@@ -145,7 +146,7 @@ typedef uint64_t gk_u64;
 #define gk_copy_words(to, from) __builtin_memcpy((to), (from), 16)
 #endif
 #ifndef GK_OPENCL
-// A float's bits, and the float of some bits.
+// gk_bits returns the bits of a float, and gk_from_bits returns the float with given bits.
 #if defined(__CUDACC__) && !defined(__clang__)
 #define gk_bits(x) __float_as_uint(x)
 #define gk_from_bits(x) __uint_as_float(x)
@@ -157,10 +158,11 @@ typedef uint64_t gk_u64;
 typedef float gk_real;
 #define GK_NAN gk_from_bits(0x7fc00000u)
 
-// One thread of many on a device, the whole range on the host. An index goes to the same thread in
-// every loop, so a loop may read at `i` what an earlier one wrote there; nothing else is ordered
-// within a kernel. That iterations do not depend on each other is a promise to the vectoriser too,
-// also when a kernel works in place.
+// GK_EACH and GK_EACH2 loop over indices. A device distributes them over the threads of the grid,
+// and the host runs the whole range. An index goes to the same thread in every loop, so a loop may
+// read at `i` what an earlier loop wrote there. Any other order within a kernel is undefined.
+// Iterations must not depend on each other, even if a kernel works in place, because the host
+// vectorizes them.
 #ifdef GK_HOST
 #define GK_EACH(i, n) _Pragma("GCC ivdep") for (gk_i64 i = 0; i < (n); ++i)
 #define GK_EACH2(i, rows, j, columns) \
@@ -171,9 +173,9 @@ typedef float gk_real;
   GK_EACH(gk_at, (rows) * (columns))  \
   for (gk_i64 i = gk_at / (columns), j = gk_at - i * (columns), gk_once = 1; gk_once; gk_once = 0)
 #endif
-// Before a loop that waits for its own loads: four rounds' loads are under way at once, the sums
-// keep their order. What OpenCL would make of it, the translator to SPIR-V puts down as a block it
-// does not allow.
+// Unrolls a loop that waits for its own loads. The loads of four iterations overlap, and the sums
+// keep their order. The macro is empty in OpenCL, because the SPIR-V translator would write a block
+// that SPIR-V does not allow.
 #if defined(GK_HOST) || defined(GK_OPENCL)
 #define GK_UNROLL
 #else
@@ -181,14 +183,14 @@ typedef float gk_real;
 #endif
 #define GK_ALONE if (GK_THREAD == 0)
 
-// What the threads of a block make together. GK_SHARED declares, first in a kernel, memory that
-// they share; GK_L marks pointers to it. All threads of a block must come to each GK_BARRIER, and
-// go on when all have come. It orders what they share. In OpenCL it orders nothing else: an element
-// of a tensor that is written is read by the same thread alone. GK_EACH_TILE deals tiles of `size`
-// below n out to the blocks, GK_EACH_PLACE places below n to the threads of a block: a place goes
-// to the same thread in every loop. So such a kernel is right for any number of blocks and of
-// threads in them; its entry in registry.cpp says how many outputs a block makes. On the host one
-// thread is the block.
+// The threads of a block work together with these words. GK_SHARED declares shared memory at the
+// start of a kernel. GK_L marks pointers to shared memory. All threads of a block must reach each
+// GK_BARRIER, and continue when all have reached it. The barrier orders accesses to shared memory.
+// In OpenCL it does not order other memory: only the thread that writes an element of a tensor may
+// read it. GK_EACH_TILE distributes tiles of `size` below n over the blocks. GK_EACH_PLACE
+// distributes indices below n over the threads of a block, and an index goes to the same thread in
+// every loop. Such a kernel is correct for any number of blocks and of threads per block. Its entry
+// in registry.cpp gives the number of outputs of a block. On the host one thread is the block.
 #ifdef GK_HOST
 #define GK_EACH_TILE(first, n, size) for (gk_i64 first = 0; first < (n); first += (size))
 #define GK_EACH_PLACE(t, n) _Pragma("GCC ivdep") for (gk_i32 t = 0; t < (n); ++t)
@@ -198,17 +200,17 @@ typedef float gk_real;
 #define GK_EACH_PLACE(t, n) for (gk_i32 t = GK_MEMBER; t < (n); t += GK_MEMBERS)
 #endif
 
-// Sums have one order on every family, whatever the grid. Eight numbers are added up by pairs; a
-// lane begins with +0.0 and adds its eights in order; lanes are added up by halves. What is not
-// there counts as +0.0. Lanes of nothing else may be left out: they would change no bits, as a sum
-// that began with +0.0 is never -0.0.
+// Sums have one order on every device family, for any grid. Eight numbers are added by pairs. A
+// lane begins with +0.0 and adds its groups of eight in order. Lanes are added by halves. Missing
+// elements count as +0.0. Lanes without elements may be left out without a change of bits, because
+// a sum that began with +0.0 is never -0.0.
 GK_FN float gk_eight(float a, float b, float c, float d, float e, float f, float g, float h) {
   return ((a + b) + (c + d)) + ((e + f) + (g + h));
 }
 
-// Adds lanes up: lane l takes lane l + count / 2, then l + count / 4, until lane 0 has all of them.
-// `count` is a power of two, a lane is `width` numbers. The last barrier is for who writes to the
-// lanes next.
+// Adds lanes by halves. Lane l adds lane l + count / 2, then l + count / 4, until lane 0 has the
+// sum. `count` is a power of two, and a lane has `width` numbers. After the last barrier, threads
+// may write to the lanes again.
 GK_FN void gk_fold(GK_L float* lanes, gk_i32 count, gk_i32 width) {
   GK_BARRIER;
   for (gk_i32 left = count / 2; left > 0; left /= 2) {
@@ -218,17 +220,19 @@ GK_FN void gk_fold(GK_L float* lanes, gk_i32 count, gk_i32 width) {
 }
 
 #ifdef GK_HOST
-// Rows that are not there, as long as the longest.
+// Zeros for missing rows, with the length of the longest tile row.
 static const float gk_zeros[256] = {};
 #else
-// x[i], +0.0 from n on: read without a branch, so that the loads of eight are under way at once.
+// Returns element i, or +0.0 from n on. The read has no branch, so that the loads of eight elements
+// overlap.
 GK_FN float gk_below(GK_G const float* x, gk_i64 i, gk_i64 n, gk_i64 step) {
   const float value = x[(i < n ? i : n - 1) * step];
   return i < n ? value : 0.0f;
 }
 #endif
 
-// Element types by number, for kernels that take any; src/base/dtype.ts knows the same numbers.
+// Numbers of the element types, for kernels that take any type. src/base/dtype.ts has the same
+// numbers.
 #define GK_FLOAT32 0
 #define GK_FLOAT64 1
 #define GK_INT8 2
@@ -243,13 +247,14 @@ GK_FN float gk_below(GK_G const float* x, gk_i64 i, gk_i64 n, gk_i64 step) {
 #define GK_FLOAT16 11
 #define GK_BFLOAT16 12
 
-// Activations by number; src/learn/activation.ts knows the same numbers.
+// Numbers of the activations. src/learn/activation.ts has the same numbers.
 #define GK_ACT_NONE 0
 #define GK_ACT_RELU 1
 #define GK_ACT_TANH 2
 
-// tanh by its continued fraction at x/4 and two doublings: the same bits on every family, and it
-// vectorises. Beyond 9.1 a float cannot tell it from 1. NaN stays NaN.
+// Returns tanh x by the continued fraction at x/4 and two doublings. All device families share this
+// code, and compilers can vectorize it. Beyond 9.1 a float cannot represent the difference from 1.
+// NaN stays NaN.
 GK_FN float gk_tanh(float x) {
   float c = x > 9.1f ? 9.1f : x;
   c = c < -9.1f ? -9.1f : c;

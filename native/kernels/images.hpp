@@ -11,7 +11,7 @@ struct KernelImage {
   const char* format;    // "ptx", "spirv", "hsaco:gfx90a"
   const char* compiler;  // "clang 14.0.6"
   const char* sources;   // sha256 over the sources it was made from
-  const void* data;      // a zero byte follows, by which "ptx" ends
+  const void* data;      // a zero byte follows and ends the text of "ptx"
   size_t bytes;          // without that zero
 };
 

@@ -75,10 +75,10 @@ struct Kernel {
   // Element type per pointer: 'f' float32, 'i' int32, 0 any, or the one in `reach`. A launch with
   // tensors of another dtype is rejected.
   std::array<char, max_pointers> types{};
-  // Bytes of an element per pointer, whose address is a multiple of them. 0: any.
+  // Bytes of an element per pointer. The pointer's address is a multiple of this number. 0: any.
   std::array<uint8_t, max_pointers> widths{};
-  // It waits for something outside the device, or an argument sets its run time, so its last run
-  // does not predict the next.
+  // The kernel waits for something outside the device, or an argument sets its run time. Its last
+  // run does not predict the next.
   bool may_hold = false;
   // Bit i: pointer i is written. Written pointers come first.
   uint16_t writes = 0;
@@ -113,9 +113,9 @@ struct Kernel {
   }
 };
 
-// A pair of pointers of a launch that share a byte which one of the two writes although the kernel
-// does not allow it, or {-1, -1}. `at`: the address of each pointer. Kernels that a program brought
-// are not checked.
+// A pair of pointers of a launch that share a byte, or {-1, -1}. The kernel writes the byte through
+// one of the pointers and does not allow this overlap. `at`: the address of each pointer. Kernels
+// that a program brought are not checked.
 struct Clash {
   int written = -1, other = -1;
 };

@@ -1,5 +1,5 @@
-// The end of a .gk source that is compiled to a shared library for host devices. It is the list
-// that library.h describes, made from the kernels' own parameters.
+// The end of a .gk source that is compiled to a shared library for host devices. It defines the
+// list that library.h describes, from the parameters of the kernels.
 #pragma once
 #include "kernels/kernel.hpp"
 

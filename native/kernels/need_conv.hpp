@@ -1,4 +1,4 @@
-// The needs of convolutions' kernels, which the registry lists.
+// Argument checks (needs) of the convolution kernels, for the registry.
 #pragma once
 #include "kernels/gk.hpp"
 #include "kernels/need.hpp"

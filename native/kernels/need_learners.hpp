@@ -1,5 +1,5 @@
-// The needs of learners' kernels, which the registry lists: targets, losses, squashed Gaussians,
-// optimizers. Included after the kernels, because it uses their constants.
+// Argument checks (needs) of the learners' kernels, for the registry: targets, losses, squashed
+// Gaussians, optimizers. Include this file after the kernels, because it uses their constants.
 #pragma once
 #include "kernels/need.hpp"
 #include "kernels/need_ops.hpp"
@@ -56,7 +56,7 @@ inline void clip_scale(const KernelArgs&, Check& check) {
   check.within(0, "max_norm", 1e-30, 1e30);
 }
 
-// One minus the decay rates, for beta up to 0.999999999.
+// Checks the reals 1 − beta1 and 1 − beta2 from real i on, for beta up to 0.999999999.
 inline void rests(Check& check, int i) {
   check.within(i, "1 - beta1", 9e-10, 1), check.within(i + 1, "1 - beta2", 9e-10, 1);
 }
@@ -74,7 +74,8 @@ inline void adam(const KernelArgs&, Check& check) {
       check.within(4, "pull", 0, 1e6);
 }
 
-// The numbers of a squashed Gaussian from whole number `form` on, and its reals.
+// Checks `form` and `correction` of a squashed Gaussian, from whole number `form` on, and its
+// reals.
 inline void squashing(Check& check, int form) {
   check.at_least(form, "form", 0), check.at_most(form, "form", GK_STD_LAST);
   check.at_least(form + 1, "correction", 0), check.at_most(form + 1, "correction", GK_CORRECT_LAST);
@@ -100,7 +101,7 @@ inline void squashed_gaussian_backward(const KernelArgs&, Check& check) {
   squashing(check, 6), check.finite(3, "scale");
 }
 
-// Atoms from low to high.
+// Checks the number of atoms and the reals low and high. Returns the number of atoms.
 inline int64_t support(Check& check, int atoms, int low) {
   check.at_most(atoms, "atoms", 1 << 20);
   if (!(check.finite(low, "low") < check.finite(low + 1, "high")))
@@ -141,7 +142,7 @@ inline void categorical_mean_backward(const KernelArgs&, Check& check) {
   check.column(3, rows, check.size(5, "mean_stride"));
 }
 
-inline void count_odd(const KernelArgs&, Check& check) {
+inline void count_non_finite(const KernelArgs&, Check& check) {
   const int64_t n = check.size(0, "n"), parts = check.size(1, "parts");
   check.at_most(0, "n", INT32_MAX);
   check.vector(0, doubled(parts)), check.vector(1, n), check.vector(2, parts), check.vector(3, 1);

@@ -1,14 +1,14 @@
-// The needs of ops' kernels, which the registry lists. Included after the kernels, because it uses
-// their constants.
+// Argument checks (needs) of the ops' kernels, for the registry. Include this file after the
+// kernels, because it uses their constants.
 #pragma once
 #include "kernels/need.hpp"
 
 namespace hotslot::needs {
 
-// Returns 2n, saturated, for elements twice as long.
+// Returns 2n, or the largest number if 2n overflows.
 inline int64_t doubled(int64_t n) { return n <= INT64_MAX / 2 ? 2 * n : INT64_MAX; }
 
-// Rows of y and of x.
+// Checks the rows of y and of x.
 inline void rows_of_two(Check& check) {
   const int64_t rows = check.size(0, "rows"), columns = check.size(1, "columns");
   check.matrix(0, rows, columns, check.stride(2, "y_stride", columns));

@@ -252,7 +252,7 @@ const std::vector<Kernel>& all_kernels() {
         by_rows(HOTSLOT_KERNEL(categorical_loss)),
         by_rows(HOTSLOT_KERNEL(categorical_mean)),
         by_rows(HOTSLOT_KERNEL(categorical_mean_backward)),
-        by_block(2, HOTSLOT_KERNEL(count_odd)),
+        by_block(2, HOTSLOT_KERNEL(count_non_finite)),
         HOTSLOT_KERNEL(moments),
         HOTSLOT_KERNEL(moments_advance),
         HOTSLOT_KERNEL(patches),

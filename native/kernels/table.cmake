@@ -1,9 +1,10 @@
-# Puts images into a folder, with a table of them: what made them and from what. The same input gives the same bytes anywhere:
-# no dates, no paths. What is there already with these bytes stays untouched.
+# Copies images into a folder and writes a table with their hashes, compiler and hash of the
+# sources. The same input gives the same bytes on every machine, without dates and paths. Files that
+# already have these bytes are not written.
 #   cmake -DLIST=ptx -DIMAGES=format=file,… -DCOMPILER=… -DSOURCES=folder -DTO=folder -P table.cmake
 cmake_minimum_required(VERSION 3.22)
 
-# As `sha256sum` prints its lines in that folder, hashed once more.
+# Hashes the lines that `sha256sum` prints for the sources in that folder.
 function(hash_sources folder out)
   file(GLOB files RELATIVE ${folder} ${folder}/*.gk ${folder}/gk.hpp ${folder}/test/*.gk)
   list(SORT files)

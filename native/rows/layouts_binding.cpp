@@ -61,7 +61,7 @@ void export_layouts(Napi::Env env, Napi::Object exports) {
   add_numbers(env, layouts, "tree",
               {{"largest", offsetof(TreeHeader, largest)},
                {"stale", offsetof(TreeHeader, stale)},
-               {"odd", offsetof(TreeHeader, odd)},
+               {"nonFinite", offsetof(TreeHeader, non_finite)},
                {"bytes", sizeof(TreeHeader)}});
   add_numbers(env, layouts, "limiter", {{"bytes", sizeof(Limiter)}});
   add_numbers(env, layouts, "mailbox",

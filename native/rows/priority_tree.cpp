@@ -223,7 +223,7 @@ void PriorityTree::on_advanced(uint64_t lane, const Span& span) { known_[lane] =
 template <typename Value>
 void PriorityTree::update(const Drawable& drawable, const double* ids, const Value* priorities,
                           uint64_t count) {
-  const uint64_t odd_before = header_->odd;
+  const uint64_t before = header_->non_finite;
   scratch_.resize(count);
   for (uint64_t from = 0; from < count; from += leaves_at_once) {
     const uint64_t to = std::min(count, from + leaves_at_once);
@@ -241,12 +241,12 @@ void PriorityTree::update(const Drawable& drawable, const double* ids, const Val
         header_->largest = std::max(header_->largest, static_cast<double>(priorities[i]));
         set(scratch_[i], leaf[i - from]);
       } else {
-        ++header_->odd;
+        ++header_->non_finite;
       }
     }
   }
   // The largest is known now. All are set in order once more, because the last of duplicates wins.
-  for (uint64_t i = 0; i < count && header_->odd > odd_before; ++i) {
+  for (uint64_t i = 0; i < count && header_->non_finite > before; ++i) {
     if (scratch_[i] == left_out) continue;
     set(scratch_[i],
         raised(is_priority(priorities[i]) ? static_cast<double>(priorities[i]) : header_->largest));

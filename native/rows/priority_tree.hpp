@@ -28,7 +28,7 @@ struct alignas(64) TreeHeader {
   uint64_t follows, readers;
   // Counts of updates: ids whose steps were overwritten meanwhile, and values that are not
   // priorities.
-  uint64_t stale, odd;
+  uint64_t stale, non_finite;
   uint64_t none[6];
 };
 

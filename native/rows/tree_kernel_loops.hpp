@@ -49,7 +49,7 @@ KERNEL void power(double* values, uint64_t count, double exponent) {
   constexpr uint64_t root_half = 0x3fe6a09e667f3bcd, bias = uint64_t{1024} << 52,
                      bits_of_two_52 = uint64_t{0x433} << 52;
   double given[draws_at_once] = {};
-  int64_t odd[draws_at_once];
+  int64_t extreme[draws_at_once];
   Words any = {};
   std::copy_n(values, count, given);
   for (uint64_t from = 0; from < count; from += width) {
@@ -73,13 +73,13 @@ KERNEL void power(double* values, uint64_t count, double exponent) {
     // range.
     const Words beyond = (x < 2.3e-308) | (near > 1000) | (near < -1000);
     any |= beyond;
-    std::memcpy(odd + from, &beyond, sizeof(beyond));
+    std::memcpy(extreme + from, &beyond, sizeof(beyond));
     std::memcpy(values + from, &result, sizeof(result));
   }
   int64_t none = 0;
   for (uint64_t i = 0; i < width; ++i) none |= any[i];
   for (uint64_t i = 0; i < count && none != 0; ++i)
-    if (odd[i] != 0) values[i] = std::pow(given[i], exponent);
+    if (extreme[i] != 0) values[i] = std::pow(given[i], exponent);
 }
 
 KERNEL INLINE void keep_less(Line& least, const Line& other) {

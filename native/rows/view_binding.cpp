@@ -126,7 +126,7 @@ void inspect_tree(Info info) {
   }
   give(info, 3,
        {header.largest, tree.total() + 0.0, double(header.drawn_from), double(header.stale),
-        double(header.odd), double(header.applied)});
+        double(header.non_finite), double(header.applied)});
 }
 
 // (memory, sequence): marks the updates from this sequence on as not applied yet

@@ -151,7 +151,7 @@ export const kernels = {
     wholes: ['rows', 'atoms', 'dStride', 'dMeanStride', 'logitsStride', 'meanStride'],
     reals: ['low', 'high'],
   },
-  count_odd: {
+  count_non_finite: {
     writes: 1,
     keeps: true,
     tensors: ['found', 'x', 'ends', 'counter'],
@@ -364,7 +364,19 @@ export const kernels = {
   latch: { writes: 0, tensors: ['word'], wholes: ['milliseconds'], reals: [] },
 } as const satisfies Record<string, KernelShape>;
 
-export type KernelName = keyof typeof kernels;
+/** Old names of kernels, valid until 0.5, and their present names. */
+const oldKernelNames = { count_odd: 'count_non_finite' } as const;
+type OldKernelName = keyof typeof oldKernelNames;
+
+/** `count_odd` is the old name of `count_non_finite`, valid until 0.5. */
+export type KernelName = keyof typeof kernels | OldKernelName;
+type PresentKernelName<K extends KernelName> = K extends OldKernelName
+  ? (typeof oldKernelNames)[K]
+  : K;
+
+/** Returns the present name of a kernel. */
+export const presentKernelName = (name: string): string =>
+  Object.hasOwn(oldKernelNames, name) ? oldKernelNames[name as OldKernelName] : name;
 
 /** As many values as there are names. */
 type Values<Names extends readonly string[], V> = { readonly [I in keyof Names]: V };
@@ -381,6 +393,6 @@ type Arguments<S extends KernelShape, T> = Listed<'tensors', S['tensors'], T> &
  * argument for a kernel without any.
  */
 export type ArgumentsOf<K extends KernelName, T> =
-  Record<never, never> extends Arguments<(typeof kernels)[K], T>
-    ? [args?: Arguments<(typeof kernels)[K], T>]
-    : [args: Arguments<(typeof kernels)[K], T>];
+  Record<never, never> extends Arguments<(typeof kernels)[PresentKernelName<K>], T>
+    ? [args?: Arguments<(typeof kernels)[PresentKernelName<K>], T>]
+    : [args: Arguments<(typeof kernels)[PresentKernelName<K>], T>];

@@ -4,7 +4,7 @@ import { dtypes } from '../base/dtype.ts';
 import { rangeError, typeError } from '../base/errors.ts';
 import { checkTensor } from './checks.ts';
 import type { Tensor } from './device.ts';
-import { kernels } from './kernels.ts';
+import { kernels, presentKernelName } from './kernels.ts';
 import { nativeKernels } from './native.ts';
 import type { LoadedKernel } from './own-kernels/declarations.ts';
 import { layOut } from './strides.ts';
@@ -88,22 +88,23 @@ export function touched(
     const all = tensors.map((tensor, i): Named => [`tensor ${i}`, tensor]);
     return { reads: all, writes: all.slice(0, kernel.writes) };
   }
-  const shape = Object.hasOwn(kernels, kernel) ? kernels[kernel as keyof typeof kernels] : null;
+  const name = presentKernelName(kernel);
+  const shape = Object.hasOwn(kernels, name) ? kernels[name as keyof typeof kernels] : null;
   if (shape === null || tensors.length !== shape.tensors.length) return { reads: [], writes: [] };
   const reach = nativeKernels().kernelReach(
-    kernel,
+    name,
     Float64Array.of(...wholes, ...reals),
     wholes.length,
     reals.length,
   );
   const parts = tensors.map((tensor, i): Named => {
-    const name = shape.tensors[i] as string;
+    const argument = shape.tensors[i] as string;
     const [bytes, step] = [reach[2 * i] as number, reach[2 * i + 1] as number];
-    if (tensor?.dtype !== 'float32') return [name, tensor];
-    if (step === 0) return [name, tensor.view({ shape: [bytes / 4] })];
+    if (tensor?.dtype !== 'float32') return [argument, tensor];
+    if (step === 0) return [argument, tensor.view({ shape: [bytes / 4] })];
     const rows = Math.floor((bytes - 1) / step) + 1;
     const columns = (((bytes - 1) % step) + 1) / 4;
-    return [name, tensor.view({ shape: [rows, columns], strides: [step / 4, 1] })];
+    return [argument, tensor.view({ shape: [rows, columns], strides: [step / 4, 1] })];
   });
   const names: readonly string[] = shape.reals;
   const keeps = 'keeps' in shape || (reals[names.indexOf('beta')] ?? 0) !== 0;

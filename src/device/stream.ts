@@ -17,7 +17,7 @@ import type {
   Tensor,
 } from './device.ts';
 import { Handle, type HandleOwner } from './handle.ts';
-import type { KernelName } from './kernels.ts';
+import { type KernelName, presentKernelName } from './kernels.ts';
 import { type LooseArguments, lineUp, numbers } from './launch.ts';
 import {
   nativeEvents,
@@ -159,7 +159,7 @@ export class OpenedStream extends Handle implements Stream {
       throw typeError(
         `launch takes a kernel's name, or a kernel of device.loadKernels(), got ${describeValue(kernel)}`,
       );
-    const name = named ? kernel : kernel.name;
+    const name = named ? presentKernelName(kernel) : kernel.name;
     checkKeys('launch', args, ['tensors', 'wholes', 'reals']);
     const { tensors = none, wholes = none, reals = none } = args;
     lineUp(name, tensors, wholes, reals);

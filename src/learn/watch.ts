@@ -59,7 +59,15 @@ interface Vector {
  */
 export let look: (watch: Watch, stream: Stream, event: string) => void;
 
+/**
+ * Counts NaN and infinities of a learner's steps on the device. `learner.watch()` creates it.
+ * @example
+ * const watch = learner.watch({ every: 10 });
+ * await pipeline.run({ ticks: 1000 });
+ * console.log((await watch.first())?.text ?? 'all is finite');
+ */
 export class Watch extends Owner {
+  /** gradient steps from one check to the next */
   readonly every: number;
   readonly #vectors: readonly Vector[];
   readonly #minibatches: () => number;
@@ -69,7 +77,7 @@ export class Watch extends Owner {
       for (const { event: own, x, ends, found, steps, parts } of watch.#vectors) {
         if (own !== event) continue;
         const wholes = [x.size, parts.length, watch.every] as const;
-        stream.launch('count_odd', { tensors: [found, x, ends, steps], wholes });
+        stream.launch('count_non_finite', { tensors: [found, x, ends, steps], wholes });
       }
     };
   }
@@ -115,7 +123,10 @@ export class Watch extends Owner {
   }
 
   /**
-   * Returns the first NaN or infinity in all work enqueued on the device's current stream, or null.
+   * Reads the counts back after all work on the device's current stream.
+   *
+   * @returns the first NaN or infinity, or null if all numbers were finite
+   * @throws {DeviceError} if the stream has failed
    */
   async first(): Promise<NonFiniteReport | null> {
     let first: (NonFiniteReport & { rank: number }) | null = null;

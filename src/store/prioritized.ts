@@ -19,20 +19,23 @@ interface Binding {
 }
 
 /**
- * The scale of weights: 1 for the least likely step of all, 1 for the least likely of the batch, or
- * none.
+ * The scale of importance weights. The weight 1 belongs to the least likely step of the buffer
+ * ('tree') or of the batch ('batch'), or weights are unscaled ('none').
  */
 export type Normalize = 'tree' | 'batch' | 'none';
 /** @deprecated `Normalize`, until 0.5 */
 export type Normalise = Normalize;
 const normalizations = ['tree', 'batch', 'none'] as const;
 
+/** Options of prioritized(). */
 export interface PrioritizedOptions {
-  /** leaf = (|p| + epsilon)^alpha: 0 draws uniformly. Default: 0.6 */
+  /**
+   * exponent of a leaf (|p| + epsilon)^alpha, at least 0, where 0 samples uniformly, default 0.6
+   */
   alpha?: number;
-  /** default: 1e-6 */
+  /** number added to each |p|, at least 0, default 1e-6 */
   epsilon?: number;
-  /** default: 'tree' */
+  /** scale of the importance weights, default 'tree' */
   normalize?: Normalize;
   /** @deprecated `normalize`, until 0.5 */
   normalise?: Normalize;
@@ -46,6 +49,14 @@ export let internalsOfSampler: (sampler: PrioritizedSampler) => {
   running: boolean;
 };
 
+/**
+ * Samples the steps of one buffer in proportion to their priorities (Schaul et al., 2016).
+ * prioritized() creates it.
+ * @example
+ * const sampler = prioritized();
+ * const { ids, weights } = buffer.sample({ view, seed: 7, count: 256, sampler, beta: 0.4 });
+ * buffer.updatePriorities(ids, tdErrors);
+ */
 export class PrioritizedSampler {
   readonly alpha: number;
   readonly epsilon: number;
@@ -82,16 +93,21 @@ export class PrioritizedSampler {
   }
 
   /**
-   * Returns `leaves`, float64[capacity]: ring place p of lane l at l × capacity / lanes + p, 0 for
-   * what cannot be drawn. `maxPriority` is the largest |p| ever given, and `total` the sum of all
-   * leaves. `stale` counts updates that came too late so far, and `odd` priorities that were not
-   * numbers. Throws ERR_HOTSLOT_STATE_EMPTY before the first use.
+   * Returns the leaves of the priority tree, and its counts.
+   *
+   * @returns `leaves`: float64 [capacity], ring place p of lane l is at l × capacity / lanes + p.
+   *   The leaf of a step that is not drawable is 0. `maxPriority`: the largest |p| ever given.
+   *   `total`: the sum of all leaves. `stale`: updates so far of overwritten steps. `nonFinite`:
+   *   priorities from a device so far that were NaN, infinite or negative
+   * @throws {ERR_HOTSLOT_STATE_EMPTY} before the first use
    */
   inspect(): {
     leaves: Float64Array;
     maxPriority: number;
     total: number;
     stale: number;
+    nonFinite: number;
+    /** @deprecated the old name of `nonFinite`, until 0.5 */
     odd: number;
   } {
     const { binding, running } = this.#inside;
@@ -103,14 +119,21 @@ export class PrioritizedSampler {
     const leaves = new Float64Array(binding.leaves);
     const facts = new Float64Array(6);
     lanesAddon().inspectTree(binding.handle, !running, leaves, facts);
-    return { leaves, maxPriority: facts[0]!, total: facts[1]!, stale: facts[3]!, odd: facts[4]! };
+    const [maxPriority = 0, total = 0, , stale = 0, nonFinite = 0] = facts;
+    return { leaves, maxPriority, total, stale, nonFinite, odd: nonFinite };
   }
 }
 
 /**
- * Creates a sampler for one buffer and one view, to which its first use binds it. It draws with
- * probability leaf / total. New steps have the largest priority that was ever given, initially 1.
- * Throws a TypeError or RangeError that names the option.
+ * Creates a sampler for one buffer and one view, to which its first use binds it. It samples a step
+ * with probability leaf / total. New steps have the largest priority that was ever given, initially
+ * 1.
+ *
+ * @param options `alpha` (default 0.6), `epsilon` (default 1e-6) and `normalize` (default 'tree')
+ * @throws {TypeError|RangeError} for an invalid option. The text names it
+ * @example
+ * const sampler = prioritized({ alpha: 0.7 });
+ * const batch = buffer.sample({ view, seed: 7, count: 256, sampler, beta: 0.4 });
  */
 export function prioritized(options: PrioritizedOptions = {}): PrioritizedSampler {
   const given = withPresentNames('prioritized', options);
@@ -122,11 +145,24 @@ export function prioritized(options: PrioritizedOptions = {}): PrioritizedSample
 }
 
 /**
- * Draws by `leaves`, which are already raised to alpha. A draw's mass is torch's float64 uniform of
- * `seed` × the sum of the leaves. It takes the first leaf at which the running sum reaches the
- * mass, never a zero one. `masses` instead of `seed` and `count` draws at these. Weights are (p /
- * least p)^−beta ('tree': of all leaves that are not zero, 'batch': of those drawn) or (leaves ×
- * p)^−beta ('none'). Throws a RangeError if all leaves are zero.
+ * Draws indices in proportion to `leaves`, which are already raised to alpha. The mass of a draw is
+ * torch's float64 uniform of `seed` × the sum of the leaves. The draw takes the first leaf at which
+ * the running sum reaches the mass, and never a leaf of 0.
+ *
+ * Weights are (p / least p)^−beta, where the least is that of all leaves that are not zero ('tree')
+ * or of the drawn leaves ('batch'). With 'none' they are (N × p)^−beta for N leaves that are not
+ * zero.
+ *
+ * @param options `leaves`: float64, finite and not negative. `seed` and `count`: as for
+ *   uniformIndices(). `masses`: float64, instead of both. `beta`: 0 to 1, default 0.4. `normalize`:
+ *   default 'tree'
+ * @returns `indices`: uint32 [count]. `probabilities` and `weights`: float64 [count]
+ * @throws {TypeError|RangeError} for an invalid option, and for `masses` together with `seed` or
+ *   `count`
+ * @throws {RangeError} if all leaves are 0, or if their sum is infinite
+ * @example
+ * const leaves = Float64Array.of(1, 0, 3);
+ * const { indices, weights } = prioritizedIndices({ leaves, seed: 0, count: 32 });
  */
 export function prioritizedIndices(options: {
   leaves: Float64Array;

@@ -13,7 +13,7 @@ import {
   Td3Learner,
   Td3Policy,
 } from '../../src/entries/learner.ts';
-import { openDevice, prioritized, prioritizedIndices } from '../../src/index.ts';
+import { openDevice, prioritized, prioritizedIndices, TrajectoryBuffer } from '../../src/index.ts';
 import { refusal } from '../rig/refusal.ts';
 
 const device = openDevice('host:0');
@@ -79,7 +79,7 @@ describe('old names of options', () => {
       expect(call({ [old]: value })).to.deep.equal(call({ [present]: value }));
     });
 
-    it(`${what}: both ${old} and ${present} throw a TypeError that names both`, () => {
+    it(`${what}: ${old} together with ${present} throws a TypeError with both names`, () => {
       const error = refusal(() => call({ [old]: value, [present]: value }));
       expect(error).to.be.instanceOf(TypeError);
       expect(error.message).to.include(`${old} is the old name of ${present}, and both are given`);
@@ -95,7 +95,7 @@ describe('old names of options', () => {
     expect((failed as Error).message).to.include('train: learner: actorOptimiser is the old name');
   });
 
-  it('shareHaloExchange() accepts either name, and refuses two different lists', () => {
+  it('shareHaloExchange() accepts either name, and throws for two different lists', () => {
     const { ranks, neighbors, neighbours } = periodicTopology({ layout: [2, 1] });
     expect(neighbours).to.equal(neighbors);
     const x = [
@@ -123,7 +123,7 @@ describe('old names of options', () => {
 });
 
 describe('old names of members', () => {
-  it('of learners, samplers and networks return what the present ones do', () => {
+  it('of learners, samplers and networks return the values of the present members', () => {
     const sac = new SacLearner(device, { ...small, normalizer: true });
     const dqn = new DqnLearner(device, { obsDim: 2, actions: 2, hidden: [4], batchSize: 4 });
     const mlp = new Mlp({ sizes: [2, 4, 1] });
@@ -138,6 +138,41 @@ describe('old names of members', () => {
     expect(mlp.initialise(3)).to.deep.equal(mlp.initialize(3));
     sac.close();
     dqn.close();
+  });
+
+  it('inspect() of a sampler returns `odd` with the value of `nonFinite`', () => {
+    const buffer = TrajectoryBuffer.create({
+      capacity: 8,
+      lanes: 1,
+      fields: { obs: { shape: [2], observation: true } },
+    });
+    const sampler = prioritized();
+    const writer = buffer.writer();
+    for (let step = 0; step < 2; step++)
+      writer.add({
+        obs: new Float32Array(2),
+        rewards: new Float32Array(1),
+        terminated: new Uint8Array(1),
+        truncated: new Uint8Array(1),
+      });
+    buffer.sample({ view: buffer.transitions(), seed: 1, count: 1, sampler });
+    const { odd, nonFinite } = sampler.inspect();
+    expect([odd, nonFinite]).to.deep.equal([0, 0]);
+    buffer.close();
+  });
+
+  it("launch('count_odd') launches count_non_finite", async () => {
+    const int32 = (...values: number[]) =>
+      device.allocate({ shape: [values.length], dtype: 'int32' }).write(Int32Array.from(values));
+    const found = int32(0, 0);
+    const x = device.allocate({ shape: [4] }).write(Float32Array.of(1, Number.NaN, 2, -Infinity));
+    const ends = int32(4);
+    const counter = int32(6);
+    const stream = device.createStream();
+    stream.launch('count_odd', { tensors: [found, x, ends, counter], wholes: [4, 1, 2] });
+    await stream.synchronize();
+    expect([...((await found.toArray()) as Int32Array)]).to.deep.equal([2, 7]);
+    for (const closable of [found, x, ends, counter, stream]) closable.close();
   });
 });
 
@@ -157,7 +192,7 @@ describe('names in files', () => {
     sac.close();
   });
 
-  it("withSavedNames() and withPresentNames() are each other's inverse", () => {
+  it('withPresentNames() inverts withSavedNames(), and returns present names unchanged', () => {
     const options = { actorOptimizer: 1, behaviorCloning: 2, normalizer: 3, gamma: 4 };
     const saved = withSavedNames(options);
     expect(Object.keys(saved)).to.deep.equal([

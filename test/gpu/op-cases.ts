@@ -2,13 +2,13 @@
  * One launch of every kernel of ops, networks and learners, with awkward numbers in tensors as
  * large as the numbers ask for.
  */
-import { type KernelName, kernels } from '../../src/device/kernels.ts';
+import { kernels } from '../../src/device/kernels.ts';
 import { nativeKernels } from '../../src/device/native.ts';
 import { awkward, type LaunchCase, random } from './kernel-cases.ts';
 
 /** Tensors of the sizes that the core asks for; every other one of numbers from −1 to 1. */
 function sized(
-  kernel: KernelName,
+  kernel: keyof typeof kernels,
   wholes: readonly number[],
   reals: readonly number[],
 ): LaunchCase {
@@ -22,8 +22,8 @@ function sized(
     const n = Math.ceil((reach[2 * i] as number) / 4);
     if (name === 'ends') return Int32Array.from({ length: n }, (_, part) => 17 * (part + 1));
     if (name === 'counter') return Int32Array.of(8);
-    if (kernel === 'count_odd' && name === 'found') return new Int32Array(n);
-    if (kernel === 'count_odd' && name === 'x')
+    if (kernel === 'count_non_finite' && name === 'found') return new Int32Array(n);
+    if (kernel === 'count_non_finite' && name === 'x')
       return random(n, i).map((value, at) => (at % 20 === 3 ? Number.NaN : value));
     if (kernel === 'categorical_project' && name === 'probs') return random(n, i, 1).map(Math.abs);
     return i % 2 ? awkward(n, i + 1) : random(n, i + 1);
@@ -35,7 +35,7 @@ const [rows, columns] = [37, 53];
 const unary = Array.from({ length: 17 }, (_, op) => op);
 
 const all: readonly (readonly [
-  kernel: KernelName,
+  kernel: keyof typeof kernels,
   wholes: readonly number[],
   reals?: readonly number[],
 ])[] = [
@@ -63,7 +63,7 @@ const all: readonly (readonly [
   ['categorical_loss', [rows, 101, 102, 1, 103, 1], [-1e30, 0.1, -3, 3]],
   ['categorical_mean', [rows, 101, 2, 103], [-3, 3]],
   ['categorical_mean_backward', [rows, 101, 102, 2, 103, 3], [-3, 3]],
-  ['count_odd', [17 * 5, 5, 4]],
+  ['count_non_finite', [17 * 5, 5, 4]],
   ['patches', [5, 3, 21, 19, 4, 3, 2, 1, 1200]],
   ['patches_backward', [5, 3, 21, 19, 4, 3, 2, 1, 1200]],
   ...[0, 1, 2].map((act) => ['planes', [5, 7, 121, 850, act]] as const),

@@ -270,7 +270,8 @@ void count_instructions() {
       buffers.emplace_back((reach[i].bytes + 3) / 4);
       for (uint32_t& word : buffers.back()) word = as_word(float(generator() % 2000) / 1000);
     }
-    if (std::strcmp(name, "count_odd") == 0) buffers[2] = {uint32_t(elements)}, buffers[3] = {0};
+    if (std::strcmp(name, "count_non_finite") == 0)
+      buffers[2] = {uint32_t(elements)}, buffers[3] = {0};
     std::fill(std::begin(counts), std::end(counts), 0);
     check(execute(*kernel, buffers, wholes, reals, 0, {1, 256, false}).empty(),
           std::string(name) + " does not race");
@@ -290,7 +291,7 @@ void count_instructions() {
   count("categorical_mean_backward", {rows, s, s, 1, s, 1}, {-10, 10});
   count("categorical_project", {rows, s, 1, 1, 1}, {-10, 10});
   count("argmax_rows", {rows, s, s}, {});
-  count("count_odd", {rows * s, 1, 1}, {});
+  count("count_non_finite", {rows * s, 1, 1}, {});
   count("column_sums", {2048, s, s}, {1, 0}, 2048 * s);
 }
 

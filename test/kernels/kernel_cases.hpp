@@ -184,7 +184,7 @@ inline void compare_learners() {
                     {-1, 2}, wide);
   }
   for (uint32_t counter : {0u, 9u})
-    compare_forms("count_odd", {300, 4, 3}, {}, [=](Buffers& b) {
+    compare_forms("count_non_finite", {300, 4, 3}, {}, [=](Buffers& b) {
       for (uint32_t& word : b[0]) word = 0;
       b[1][3] = as_word(NAN), b[1][70] = as_word(-INFINITY), b[1][299] = as_word(INFINITY);
       b[2] = {4, 4, 200, 400}, b[3][0] = counter;

@@ -164,20 +164,20 @@ void test_moments(int64_t form) {
   check(count[0] == 24, "rows are counted");
 }
 
-void test_count_odd() {
+void test_count_non_finite() {
   const int64_t n = 500;
   const Floats x(n);
   std::vector<int32_t> found(8, 0), ends{3, 3, 260, 500}, counter{4};
   const std::vector<int64_t> wholes{n, 4, 2};
   x[2] = NAN, x[3] = INFINITY, x[259] = -INFINITY, x[499] = NAN;
-  launch("count_odd", {found, x, ends, counter}, wholes, {});
+  launch("count_non_finite", {found, x, ends, counter}, wholes, {});
   check(found == std::vector<int32_t>{1, 5, 0, 0, 2, 5, 1, 5},
-        "what is odd is counted where it is");
+        "every part counts its non-finite elements");
   counter[0] = 5;
-  launch("count_odd", {found, x, ends, counter}, wholes, {});
-  check(found[0] == 1, "count_odd waits for its turn");
+  launch("count_non_finite", {found, x, ends, counter}, wholes, {});
+  check(found[0] == 1, "count_non_finite waits for its turn");
   counter[0] = 6, x[2] = 1;
-  launch("count_odd", {found, x, ends, counter}, wholes, {});
+  launch("count_non_finite", {found, x, ends, counter}, wholes, {});
   check(found == std::vector<int32_t>{1, 5, 0, 0, 4, 5, 2, 5}, "the first time stays");
 }
 
@@ -225,6 +225,6 @@ void test_learners() {
     for (int64_t correction : {0, 1, 2, 3})
       for (int64_t n : {1, 3, 17}) squashed(form, correction, n);
   for (int64_t atoms : {2, 5, 51, 101}) categorical(atoms, -1e30), categorical(atoms, -3);
-  test_moments(0), test_moments(1), test_count_odd();
+  test_moments(0), test_moments(1), test_count_non_finite();
   test_adam(0, 0), test_adam(0.1, 0), test_adam(0, 0.1);
 }

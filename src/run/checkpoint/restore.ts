@@ -130,23 +130,14 @@ export async function restore(
   if (ledger && lanes) ledger.restore(lanes);
   const binding = internalsOfBinding(known);
   if (binding && tree && buffer && 'lanes' in buffer) {
-    const {
-      largest,
-      stale,
-      odd: invalid,
-    } = parts.buffer as unknown as {
+    const { largest, stale, odd } = parts.buffer as unknown as {
       largest: number;
       stale: number;
       odd: number;
     };
     const leaves = tree.leaves!.data as Float64Array;
-    const saved = {
-      leaves,
-      known: tree.known!.data as BigUint64Array,
-      largest,
-      stale,
-      odd: invalid,
-    };
+    const places = tree.known!.data as BigUint64Array;
+    const saved = { leaves, known: places, largest, stale, nonFinite: odd };
     restoreTree(binding.tree, binding.leaves, buffer.lanes, saved);
   }
   if (limiter) {

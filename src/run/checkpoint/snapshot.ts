@@ -116,9 +116,11 @@ async function snapshotOf(
       const {
         leaves,
         known: reached,
-        ...numbers
+        largest,
+        stale,
+        nonFinite: odd,
       } = treeParts(binding.tree, binding.leaves, buffer.lanes);
-      parts.buffer = { is: facts.buffer!, ...numbers };
+      parts.buffer = { is: facts.buffer!, largest, stale, odd };
       // With a pipeline, which stands still, a copy would only double the memory. Without one,
       // priorities may change while they are written.
       const [kept, upTo] = pipeline ? [leaves, reached] : [leaves.slice(), reached.slice()];

@@ -45,17 +45,17 @@ export interface TreeParts {
   largest: number;
   /** updates that came too late, and priorities that were not numbers */
   stale: number;
-  odd: number;
+  nonFinite: number;
 }
 
 export function treeParts(tree: Float64Array, leaves: number, lanes: number): TreeParts {
-  const { largest, stale, odd: nonFinite, known, first, words } = treeControl(tree, lanes);
+  const { largest, stale, nonFinite, known, first, words } = treeControl(tree, lanes);
   return {
     leaves: tree.subarray(first, first + leaves),
     known: words.subarray(known, known + lanes),
     largest: tree[largest] as number,
     stale: Number(words[stale]),
-    odd: Number(words[nonFinite]),
+    nonFinite: Number(words[nonFinite]),
   };
 }
 
@@ -66,13 +66,13 @@ export function restoreTree(
   lanes: number,
   saved: TreeParts,
 ): void {
-  const { largest, stale, odd: nonFinite, words } = treeControl(tree, lanes);
+  const { largest, stale, nonFinite, words } = treeControl(tree, lanes);
   const into = treeParts(tree, leaves, lanes);
   into.leaves.set(saved.leaves);
   into.known.set(saved.known);
   tree[largest] = saved.largest;
   words[stale] = BigInt(saved.stale);
-  words[nonFinite] = BigInt(saved.odd);
+  words[nonFinite] = BigInt(saved.nonFinite);
   persistenceAddon().adoptTree(tree, leaves, lanes);
 }
 
@@ -81,13 +81,13 @@ export function restoreTree(
  * the leaves begin.
  */
 function treeControl(tree: Float64Array, lanes: number) {
-  const { largest, stale, odd: nonFinite, bytes } = rowsAddon().layouts.tree;
+  const { largest, stale, nonFinite, bytes } = rowsAddon().layouts.tree;
   const words = new BigUint64Array(tree.buffer, tree.byteOffset, tree.length);
   const first = rowsAddon().treeLeavesAt(lanes) / 8;
   return {
     largest: largest / 8,
     stale: stale / 8,
-    odd: nonFinite / 8,
+    nonFinite: nonFinite / 8,
     known: bytes / 8,
     first,
     words,

@@ -26,7 +26,7 @@ interface RowsLayouts {
    * observation, the bit of a first step
    */
   readonly stepRow: Numbers<'lane' | 'kind' | 'reward' | 'bytes' | 'ended' | 'final' | 'first'>;
-  readonly tree: Numbers<'largest' | 'stale' | 'odd' | 'bytes'>;
+  readonly tree: Numbers<'largest' | 'stale' | 'nonFinite' | 'bytes'>;
   readonly limiter: Numbers<'bytes'>;
   readonly mailbox: Numbers<'begun' | 'published' | 'refused' | 'bytes'>;
   readonly mirror: Numbers<'brought'>;

@@ -21,6 +21,15 @@ export interface SharedWeightMailbox {
 /** For code that writes versions piece by piece. Not exported from the package. */
 export let versionsOf: (mailbox: WeightMailbox) => WeightVersions;
 
+/**
+ * Passes versions of a flat float32 vector from one writer to any number of readers, without a
+ * lock. A reader never sees a torn version.
+ * @example
+ * const mailbox = WeightMailbox.create({ length: 3 });
+ * mailbox.write(Float32Array.of(1, 2, 3));
+ * const mine = new Float32Array(3);
+ * const version = mailbox.read(mine); // 1
+ */
 export class WeightMailbox {
   /** float32 weights of one version */
   readonly length: number;
@@ -47,8 +56,13 @@ export class WeightMailbox {
   }
 
   /**
-   * Creates a mailbox for versions of `length` float32 weights. Throws ERR_HOTSLOT_MEMORY if three
-   * versions do not fit.
+   * Creates a mailbox in shared memory of its own, which holds three versions.
+   *
+   * @param options `length`: float32 weights of a version, 1 to 2²⁹
+   * @throws {TypeError|RangeError} for another length
+   * @throws {ERR_HOTSLOT_MEMORY} if three versions do not fit into memory
+   * @example
+   * const mailbox = WeightMailbox.create({ length: learner.parameters.size });
    */
   static create(options: { length: number }): WeightMailbox {
     checkKeys('WeightMailbox.create', options, ['length']);
@@ -64,7 +78,10 @@ export class WeightMailbox {
   }
 
   /**
-   * Opens the same mailbox in another thread. Throws a TypeError unless `shared` came from share().
+   * Opens the same mailbox in another thread, or again in this one.
+   *
+   * @param shared the result of share()
+   * @throws {TypeError|RangeError} unless `shared` came from share()
    */
   static attach(shared: SharedWeightMailbox): WeightMailbox {
     checkShared(KIND, shared, shared?.memory, 'WeightMailbox.attach() needs the result of share()');
@@ -72,11 +89,12 @@ export class WeightMailbox {
     return new WeightMailbox(INTERNAL, shared);
   }
 
+  /** Returns a plain object for postMessage or workerData. */
   share(): SharedWeightMailbox {
     return this.#shared;
   }
 
-  /** The newest whole version, or 0 before the first. Versions are dense and start at 1. */
+  /** The newest whole version, or 0 before the first. Versions are consecutive and start at 1. */
   get published(): number {
     return this.#versions.published;
   }
@@ -87,18 +105,23 @@ export class WeightMailbox {
   }
 
   /**
-   * Publishes weights that lie in host memory. Returns the version, or 0 for not yet. Writer only.
-   * Throws a RangeError for a weight that is NaN or infinite, unless `nonFinite` is true.
+   * Publishes weights of host memory as the next version. Only one writer at a time may call it.
+   *
+   * @param weights float32 [length]
+   * @param options `nonFinite` (default false): publishes NaN and infinities too
+   * @returns the version, or 0 if two versions are being written already. Call it again later
+   * @throws {TypeError} for another array or length
+   * @throws {RangeError} for a NaN or infinite weight, and after version 2³¹ − 1
    */
   write(weights: Float32Array, options: { nonFinite?: boolean } = {}): number {
     this.#check('weights', weights);
     checkKeys('write', options, ['nonFinite']);
     const { nonFinite = false } = options;
     checkFlag('nonFinite', nonFinite);
-    const odd = nonFinite ? -1 : rowsAddon().firstNotFinite(weights, 0, weights.length);
-    if (odd >= 0)
+    const at = nonFinite ? -1 : rowsAddon().firstNotFinite(weights, 0, weights.length);
+    if (at >= 0)
       throw rangeError(
-        `weights[${odd}] is ${weights[odd]}, which would spoil the collectors' policies; { nonFinite: true } publishes it`,
+        `weights[${at}] is ${weights[at]}, which would spoil the collectors' policies; { nonFinite: true } publishes it`,
       );
     const { control, view, stride, bells } = this.#versions;
     const version = rowsAddon().mailboxWrite(control, view, stride, weights);
@@ -108,9 +131,16 @@ export class WeightMailbox {
   }
 
   /**
-   * Copies the newest version into `into` (`length` float32) and returns its number. Returns 0 if
-   * none is newer than `newerThan`, and `into` may then hold anything. Any thread may call it while
-   * versions are written. Throws TypeError for another array or length.
+   * Copies the newest version into `into`. Any thread may call it while versions are written.
+   *
+   * @param into float32 [length]
+   * @param newerThan the version that the caller has, default 0
+   * @returns the version, or 0 if none newer could be copied. `into` may then have any content
+   * @throws {TypeError} for another array or length
+   * @throws {TypeError|RangeError} for a wrong `newerThan`
+   * @example
+   * const newer = mailbox.read(mine, version);
+   * if (newer > 0) version = newer;
    */
   read(into: Float32Array, newerThan = 0): number {
     this.#check('into', into);

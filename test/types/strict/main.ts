@@ -351,6 +351,9 @@ export async function compute(): Promise<void> {
   stream.launch('axpby', { tensors: [x, x], wholes: [6], reals: [1, 0] });
   stream.launch('copy2d', { tensors: [x, x], wholes: [2, 3, 3, 3] });
   stream.launch('random_advance', { tensors: [index], wholes: [1] });
+  const found = { tensors: [index, x, index, index], wholes: [1, 1, 1] } as const;
+  stream.launch('count_non_finite', found);
+  stream.launch('count_odd', found); // until 0.5
   // @ts-expect-error no such kernel
   stream.launch('gem', {});
   // @ts-expect-error two tensors
