@@ -7,10 +7,16 @@ import { describeValue } from './checks.ts';
 import { typeError } from './errors.ts';
 
 /**
- * Returns the bits of IEEE's binary16 (1 sign, 5 exponent, 10 mantissa) for each number, in a new
- * array. Rounds to the nearest, ties to even. A number from 65,520 on becomes infinity, one below
- * 2⁻¹⁴ subnormal. A NaN stays one: quiet, with its sign and the upper bits of its payload. Throws
- * TypeError for anything but a Float32Array.
+ * Returns the bits of IEEE's binary16 (1 sign, 5 exponent, 10 mantissa) for each number. Rounds to
+ * the nearest, ties to even. Numbers from 65,520 on become infinity, and numbers below 2⁻¹⁴ become
+ * subnormal. A NaN stays NaN: quiet, with its sign and the upper bits of its payload.
+ *
+ * @param values float32 numbers
+ * @returns a new array of as many elements, for `float16` fields and tensors
+ * @throws {TypeError} for anything but a Float32Array
+ * @example
+ * const half = device.allocate({ shape: [2], dtype: 'float16' });
+ * half.write(toFloat16(Float32Array.of(0.5, 1e-3)));
  */
 export function toFloat16(values: Float32Array): Uint16Array {
   const bits = bitsOf('toFloat16', values);
@@ -20,8 +26,12 @@ export function toFloat16(values: Float32Array): Uint16Array {
 }
 
 /**
- * Returns the numbers of such bits, exactly, in a new array. A NaN becomes quiet. Throws TypeError
- * for anything but a Uint16Array.
+ * Returns the numbers of binary16 bits, exactly, in a new array. A NaN becomes quiet.
+ *
+ * @param values bits of `float16` elements
+ * @throws {TypeError} for anything but a Uint16Array
+ * @example
+ * const numbers = fromFloat16(await half.toArray());
  */
 export function fromFloat16(values: Uint16Array): Float32Array {
   checkHalves('fromFloat16', values);
@@ -31,9 +41,16 @@ export function fromFloat16(values: Uint16Array): Float32Array {
 }
 
 /**
- * Returns the upper half of each number's bits (1 sign, 8 exponent, 7 mantissa), rounded to the
- * nearest, ties to even, in a new array. A number that rounds beyond the largest becomes infinity.
- * A NaN stays one, as with toFloat16(). Throws TypeError for anything but a Float32Array.
+ * Returns the upper half of each number's bits (1 sign, 8 exponent, 7 mantissa). Rounds to the
+ * nearest, ties to even. A number that rounds beyond the largest becomes infinity. A NaN stays NaN,
+ * as with toFloat16().
+ *
+ * @param values float32 numbers
+ * @returns a new array of as many elements, for `bfloat16` fields and tensors
+ * @throws {TypeError} for anything but a Float32Array
+ * @example
+ * const brain = device.allocate({ shape: [2], dtype: 'bfloat16' });
+ * brain.write(toBfloat16(Float32Array.of(0.5, 1e-3)));
  */
 export function toBfloat16(values: Float32Array): Uint16Array {
   const bits = bitsOf('toBfloat16', values);
@@ -47,8 +64,12 @@ export function toBfloat16(values: Float32Array): Uint16Array {
 }
 
 /**
- * Returns the numbers of such bits, exactly, in a new array. A NaN becomes quiet. Throws TypeError
- * for anything but a Uint16Array.
+ * Returns the numbers of bfloat16 bits, exactly, in a new array. A NaN becomes quiet.
+ *
+ * @param values bits of `bfloat16` elements
+ * @throws {TypeError} for anything but a Uint16Array
+ * @example
+ * const numbers = fromBfloat16(await brain.toArray());
  */
 export function fromBfloat16(values: Uint16Array): Float32Array {
   checkHalves('fromBfloat16', values);

@@ -6,8 +6,12 @@ import { checkCount, describeValue } from './checks.ts';
 import { typeError } from './errors.ts';
 
 /**
- * Numbers by sfc32: the same seed and stream give the same numbers on every machine. They are not
- * torch's, but those of `uniformIndices` are.
+ * Generates random numbers by sfc32. Equal seeds and streams give equal numbers on every machine.
+ * The numbers differ from torch's. For torch's numbers use `uniformIndices`.
+ * @example
+ * const random = new Random(7, 1);
+ * const angle = random.between(-0.05, 0.05);
+ * const action = random.below(4);
  */
 export class Random {
   #a: number;
@@ -16,8 +20,12 @@ export class Random {
   #count = 1;
 
   /**
-   * `seed` is a whole number from 0 to 2⁵³ − 1. `stream`, from 0 to 2³² − 1, keeps generators of
-   * one seed apart: one per thread or environment. Throws TypeError or RangeError for other values.
+   * Seeds the generator.
+   *
+   * @param seed whole number from 0 to 2⁵³ − 1
+   * @param stream whole number from 0 to 2³² − 1, default 0: another one for each thread or
+   *   environment that uses the same seed
+   * @throws {TypeError|RangeError} for other values
    */
   constructor(seed: number, stream = 0) {
     checkCount('seed', seed, 0);
@@ -27,7 +35,7 @@ export class Random {
     for (let i = 0; i < 12; i++) this.next();
   }
 
-  /** Uniform in [0, 1), one of 2³² values. */
+  /** Returns a number that is uniform in [0, 1), one of 2³² values. */
   next(): number {
     const sum = (this.#a + this.#b + this.#count) | 0;
     this.#count = (this.#count + 1) | 0;
@@ -43,8 +51,10 @@ export class Random {
   }
 
   /**
-   * Continues from a state: the same numbers follow. Throws a TypeError unless it is four whole
-   * numbers.
+   * Resumes from a state, so that the same numbers follow.
+   *
+   * @param state a result of state()
+   * @throws {TypeError} unless it is four whole numbers
    */
   loadState(state: readonly number[]): void {
     const whole =
@@ -58,7 +68,11 @@ export class Random {
     [this.#a, this.#b, this.#c, this.#count] = state as [number, number, number, number];
   }
 
-  /** Uniform in [low, high). */
+  /**
+   * Returns a number that is uniform in [low, high).
+   *
+   * @throws {TypeError} unless both are numbers
+   */
   between(low: number, high: number): number {
     if (typeof low !== 'number' || typeof high !== 'number')
       throw typeError(
@@ -67,12 +81,17 @@ export class Random {
     return low + (high - low) * this.next();
   }
 
-  /** Standard normal (Box and Muller). */
+  /** Returns a standard normal number (Box and Muller). */
   normal(): number {
     return Math.sqrt(-2 * Math.log(1 - this.next())) * Math.cos(2 * Math.PI * this.next());
   }
 
-  /** Returns a whole number in [0, count). `count` is a whole number from 1 to 2³². */
+  /**
+   * Returns a random whole number in [0, count).
+   *
+   * @param count whole number from 1 to 2³². The range is not checked
+   * @throws {TypeError} for anything but a number
+   */
   below(count: number): number {
     if (typeof count !== 'number')
       throw typeError(`below takes a number, got ${describeValue(count)}`);

@@ -7,6 +7,7 @@ import { typeError } from '../base/errors.ts';
 
 export const activations = { none: 0, relu: 1, tanh: 2 } as const;
 
+/** An activation of an Mlp or of a DQN's network, by name. */
 export type Activation = keyof typeof activations;
 
 /** Throws a TypeError naming the value unless it is a known activation. */

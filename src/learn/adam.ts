@@ -10,15 +10,15 @@ import { guardConstruction, Owner, own } from '../device/owner.ts';
 import { checkVector, checkWithin } from './checks.ts';
 
 export interface AdamOptions {
-  /** default 1e-3 */
+  /** learning rate, 0 to 1e6, default 1e-3, for actor-critic learners 3e-4 */
   learningRate?: number;
-  /** default 0.9 */
+  /** decay of the mean of the gradient, from 0 to below 1, default 0.9 */
   beta1?: number;
-  /** default 0.999 */
+  /** decay of the mean of the gradient's square, from 0 to below 1, default 0.999 */
   beta2?: number;
-  /** default 1e-8 */
+  /** number added to the denominator, 0 to 1, default 1e-8 */
   epsilon?: number;
-  /** share of the parameters by which each step pulls them towards 0, default 0 */
+  /** factor of the parameters in each step's pull towards 0, default 0: see `decoupled` */
   weightDecay?: number;
   /**
    * true: each step subtracts rate · weightDecay · parameters, as AdamW does. Default false:
@@ -78,7 +78,16 @@ const clipFactor = 2;
 const normPlace = 3;
 const normLanes = 256;
 
+/**
+ * Updates one flat vector by Adam or AdamW, with all of its state in device memory. A captured step
+ * advances the step count at each launch.
+ * @example
+ * const adam = new Adam(device, parameters, { learningRate: 1e-3, maxGradNorm: 10 });
+ * adam.step(device.currentStream, gradient);
+ * adam.setLearningRate(5e-4);
+ */
 export class Adam extends Owner {
+  /** the vector that step() updates, which close() does not close */
   readonly parameters: Tensor<'float32'>;
   /** int32 [1]: updates done so far */
   readonly steps: Tensor<'int32'>;
@@ -115,8 +124,13 @@ export class Adam extends Owner {
   }
 
   /**
-   * Makes the state for `parameters`, a contiguous float32 vector. The initial values are written
-   * in order of device.currentStream. `defaults`: the learning rate if `options` have none.
+   * Allocates the state. The initial values are written in order of device.currentStream. Wait for
+   * them before you capture a step.
+   *
+   * @param parameters contiguous float32 tensor
+   * @param defaults learning rate if `options` have none, default 1e-3
+   * @throws {TypeError|RangeError} for a wrong option or tensor
+   * @throws {ERR_HOTSLOT_MEMORY} if the device has too little memory
    */
   constructor(
     device: Device,
@@ -172,18 +186,22 @@ export class Adam extends Owner {
     construction.done();
   }
 
-  /**
-   * float32 [1]: the gradient's global norm before clipping, written only if maxGradNorm is set.
-   */
+  /** Returns a view, float32 [1]: the gradient's global norm before clipping, if steps clip. */
   get gradientNorm(): Tensor<'float32'> {
     return this.#factors.view({ shape: [1], offset: normPlace });
   }
-  /** float32 [1]: the factor by which the gradient was multiplied (1 without clipping). */
+  /** Returns a view, float32 [1]: the factor that clipped the gradient, 1 without clipping. */
   get clip(): Tensor<'float32'> {
     return this.#factors.view({ shape: [1], offset: clipFactor });
   }
 
-  /** Writes the gradient's global norm to `out`, a float32 [1], whether or not steps clip. */
+  /**
+   * Enqueues the gradient's global norm into `out`, also if steps do not clip.
+   *
+   * @param gradient contiguous float32, as long as the parameters
+   * @param out contiguous float32 of one element
+   * @throws {TypeError|RangeError} for other tensors
+   */
   norm(stream: Stream, gradient: Tensor<'float32'>, out: Tensor<'float32'>): void {
     checkStream('norm', stream);
     checkVector('gradient', gradient, this.parameters.size);
@@ -205,7 +223,12 @@ export class Adam extends Owner {
     stream.launch('clip_scale', { tensors: [factors, this.#partial], reals: [most] });
   }
 
-  /** Enqueues one step with `gradient`, a contiguous float32 vector as long as the parameters. */
+  /**
+   * Enqueues one step on the parameters. It only launches, so it may be captured.
+   *
+   * @param gradient contiguous float32, as long as the parameters
+   * @throws {TypeError|RangeError} for another tensor
+   */
   step(stream: Stream, gradient: Tensor<'float32'>): void {
     const n = this.parameters.size;
     checkStream('step', stream);
@@ -229,8 +252,11 @@ export class Adam extends Owner {
   }
 
   /**
-   * Sets the rate of steps enqueued on `stream` after this call, and of launches of a captured step
-   * that begin after it.
+   * Sets the learning rate of later steps on `stream`, and of later launches of a captured step.
+   *
+   * @param rate 0 to 1e6
+   * @param stream default: the device's current stream
+   * @throws {TypeError|RangeError} for another rate
    */
   setLearningRate(rate: number, stream: Stream = this.#device.currentStream): void {
     checkStream('setLearningRate', stream);

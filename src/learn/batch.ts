@@ -13,13 +13,13 @@ import { ops } from './ops/index.ts';
  * the bootstrap of the other rows.
  */
 interface Terminated {
-  /** [rows], of any dtype */
+  /** [rows] or [rows, 1], of any dtype */
   terminated: Tensor;
 }
 
 /**
- * The same with two flags, as in Gym and in replay buffers modeled on it: a row terminated if it is
- * done and not truncated.
+ * Rows of one step with two flags, as in Gym and in replay buffers modeled on it. A row terminated
+ * if it is done and not truncated.
  */
 interface Ends {
   /** 1 if the episode ended, terminated or truncated */
@@ -36,14 +36,15 @@ interface Discounts {
 }
 
 interface Given {
+  /** [rows] or [rows, 1] */
   rewards: Tensor<'float32'>;
   /**
-   * float32 [rows]: factors of each row's loss and gradient, while the mean still divides by the
-   * number of rows
+   * importance weights, float32 [rows]: factors of each row's loss and gradient. The mean still
+   * divides by the number of rows
    */
   weights?: Tensor<'float32'> | undefined;
   /**
-   * float32 [rows], written: each row's absolute TD error, or its cross-entropy if values are
+   * output, float32 [rows]: each row's absolute TD error, or its cross-entropy if values are
    * distributions
    */
   priorities?: Tensor<'float32'> | undefined;

@@ -7,23 +7,29 @@ import type { Stream, Tensor } from '../device/device.ts';
 import { rowMajor } from '../device/strides.ts';
 
 export interface ConvertOptions {
-  /** factor, default 1 */
+  /** factor, finite in float32, default 1 */
   scale?: number;
-  /** added after the factor, default 0 */
+  /** summand after the factor, finite in float32, default 0 */
   shift?: number;
 }
 
 /**
- * Enqueues to = scale · from + shift, elementwise in float32, without fused operations: for pixels,
- * `{ scale: 1 / 255 }`. `from` may be of any dtype. Whole numbers and float64 are first rounded to
- * the nearest float, and a bool is 0 or 1. With scale 1 and shift 0 nothing is computed: every
- * number that float32 has stays unchanged.
+ * Enqueues to = scale · from + shift, elementwise in float32, without fused operations. It only
+ * launches, so it may be captured. With scale 1 and shift 0 it computes nothing, and every number
+ * that float32 has stays unchanged.
  *
- * Both tensors have the same number of elements. They have the same first dimension and the
- * elements of a row side by side, as in a batch's fields, or both are contiguous, of any shapes.
- * The call only launches, so it may be captured. Throws TypeError for a `to` that is not float32
- * and for other strides. Throws RangeError for shapes that do not fit and factors that are not
- * finite.
+ * Both tensors have the same number of elements. They have the same first dimension and contiguous
+ * rows, as in a batch's fields, or both are contiguous, of any shapes.
+ *
+ * @param to float32
+ * @param from any dtype. Whole numbers and float64 are first rounded to the nearest float, and a
+ *   bool is 0 or 1
+ * @param options `scale` (default 1) and `shift` (default 0)
+ * @throws {TypeError} if `to` is not float32, or for other strides
+ * @throws {RangeError} for shapes that do not fit, numbers that are not finite, and tensors that
+ *   share elements in other places
+ * @example
+ * convert(stream, pixels, batch.obs, { scale: 1 / 255 });
  */
 export function convert(
   stream: Stream,

@@ -72,12 +72,21 @@ export let installHooks: (learner: Learner, work: LearnerHooks) => void;
 export type LearnerSettings = { readonly [name: string]: Setting };
 type Setting = string | number | boolean | null | readonly Setting[] | LearnerSettings;
 
+/**
+ * Trains networks on a device by minibatches. DqnLearner, SacLearner and Td3Learner extend it.
+ * @example
+ * await learner.ready;
+ * const out = learner.device.allocate({ shape: [learner.scalars.length] });
+ * learner.update(learner.device.currentStream, batch, out);
+ * console.log(learner.scalars, await out.toArray());
+ */
 export abstract class Learner extends Owner {
   readonly device: Device;
   /** the algorithm's name, also if a bundler renames its class */
   readonly kind: string;
   /** settings that a resumed run must share, without seeds and optimizers, whose state is saved */
   readonly settings: LearnerSettings;
+  /** rows of one minibatch */
   readonly batchSize: number;
   /** names of the numbers that an update writes to `out`, in order: means over its minibatches */
   abstract readonly scalars: readonly string[];
@@ -163,11 +172,21 @@ export abstract class Learner extends Owner {
   }
 
   /**
-   * Enqueues K = rows / batchSize steps on consecutive minibatches, and writes the means over them
-   * to `out` (float32, at least as long as `scalars`). It only launches and allocates nothing, so
-   * it may be captured after `ready` has resolved. Throws TypeError for a field that is missing or
-   * of another dtype, RangeError for other shapes, naming both. Emits one `LearnerWarning` if the
-   * batch's buffer was loaded with an action outside of this learner's space.
+   * Enqueues K = rows / batchSize steps on consecutive minibatches, and writes their scalars. It
+   * only launches and allocates nothing, so it may be captured after `ready` has resolved. Emits
+   * one `LearnerWarning` if the batch's buffer was loaded with an action outside of this learner's
+   * space.
+   *
+   * @param batch tensors by name, such as a pipeline's batch: see Rows
+   * @param out contiguous float32 that receives the means over the K steps, at least as long as
+   *   `scalars`
+   * @param options `weights`, `priorities`, `draws` and `record`, each optional
+   * @throws {TypeError} for a field that is missing or of another dtype, or for `discounts` if the
+   *   learner was given `gamma`
+   * @throws {RangeError} for other shapes, or if a captured update holds no whole cycles of
+   *   actorEvery and targetEvery
+   * @throws {ERR_HOTSLOT_STATE_CAPTURE} inside a capture if `ready` has not resolved
+   * @throws {ERR_HOTSLOT_STATE_CLOSED} after close()
    */
   update(stream: Stream, batch: object, out: Floats, options: UpdateOptions = {}): void {
     checkOpen(this);
@@ -211,10 +230,19 @@ export abstract class Learner extends Owner {
   }
 
   /**
-   * Checks the passes and gradients of every `every`-th step for NaN and infinity on the device
-   * from now on, except in graphs captured before. `await watch.first()` returns the first finding
-   * with update, network and layer. The watch closes with the learner. Another call starts a new
-   * watch. Throws ERR_HOTSLOT_STATE_CAPTURE inside a capture.
+   * Checks the passes and gradients of later steps on the device for NaN and infinity. Graphs
+   * captured before the call are not checked. The watch closes with the learner. Another call
+   * starts a new watch.
+   *
+   * @param options `every`: gradient steps from one check to the next, default 1
+   * @returns the watch, whose first() returns the first finding with update, network and layer
+   * @throws {TypeError|RangeError} for a wrong option
+   * @throws {ERR_HOTSLOT_STATE_CAPTURE} inside a capture
+   * @throws {ERR_HOTSLOT_STATE_CLOSED} after close()
+   * @example
+   * const watch = learner.watch();
+   * learner.update(stream, batch, out);
+   * console.log((await watch.first())?.text ?? 'all is finite');
    */
   watch(options: { every?: number } = {}): Watch {
     checkOpen(this);
@@ -233,8 +261,11 @@ export abstract class Learner extends Owner {
   }
 
   /**
-   * Returns everything that later updates depend on, after all work enqueued on the current stream
-   * is done.
+   * Reads back everything that later updates depend on, after all work on the current stream.
+   *
+   * @returns arrays by name, with torch's names and layouts of parameters
+   * @throws {DeviceError} if the stream has failed
+   * @throws {ERR_HOTSLOT_STATE_CLOSED} after close()
    */
   async state(): Promise<LearnerState> {
     checkOpen(this);
@@ -244,9 +275,15 @@ export abstract class Learner extends Owner {
   }
 
   /**
-   * Resumes from a state, in order of the current stream. Throws if a name, dtype or shape differs,
-   * and then changes nothing. Emits a `LearnerWarning` for options of optimizers that differ.
-   * docs/reference/checkpoint.md says which of them apply.
+   * Resumes from a state, in order of the current stream. Emits a `LearnerWarning` for options of
+   * optimizers that differ. docs/reference/checkpoint.md says which of them apply.
+   *
+   * @param record a result of state()
+   * @throws {TypeError} if a dtype differs, or for anything but a state, before it changes anything
+   * @throws {RangeError} if a name, shape or value differs, before it changes anything
+   * @throws {ERR_HOTSLOT_STATE_CLOSED} after close()
+   * @example
+   * second.loadState(await first.state());
    */
   loadState(record: LearnerState): void {
     checkOpen(this);

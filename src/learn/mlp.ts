@@ -11,9 +11,9 @@ import { Network } from './network/network.ts';
 export interface MlpOptions {
   /** neurons per layer, input first: [4, 120, 84, 2] */
   sizes: readonly number[];
-  /** between layers, default 'relu' */
+  /** activation between layers, default 'relu' */
   activation?: Activation;
-  /** after the last layer, default 'none' */
+  /** activation after the last layer, default 'none' */
   outputActivation?: Activation;
 }
 
@@ -29,9 +29,22 @@ export const hiddenLayers = (sizes: readonly number[], activation: Activation): 
     .slice(1)
     .flatMap((outputs, i) => [linear(sizes[i] as number, outputs), ...layerOf[activation]()]);
 
-/** A network of linear layers, activations between them. */
+/**
+ * Describes a network of linear layers with activations between them.
+ * @example
+ * const net = new Mlp({ sizes: [4, 120, 84, 2], activation: 'tanh' });
+ * const weights = net.initialize(7);
+ */
 export class Mlp extends Network {
+  /** neurons per layer, input first */
   readonly sizes: readonly number[];
+
+  /**
+   * Builds the layers.
+   *
+   * @throws {TypeError} for an unknown option or activation, or for `sizes` other than numbers
+   * @throws {RangeError} for fewer than two sizes, or a size outside of 1 to 2²⁰
+   */
 
   constructor(options: MlpOptions) {
     checkKeys('Mlp', options, ['sizes', 'activation', 'outputActivation']);

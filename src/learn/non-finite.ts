@@ -29,10 +29,19 @@ export interface NonFinite {
 }
 
 /**
- * Runs `fn` eagerly on the device's current stream, and reads back the float tensors that each of
- * its operations reads and writes. Returns null if everything written is finite. Each operation
- * runs once. Work of other streams and of replayed graphs is not checked. Each check is a copy: use
- * it to find an error, not to train. Throws ERR_HOTSLOT_STATE_CAPTURE inside a capture.
+ * Runs `fn` once on the device's current stream, and checks the floats that each operation writes.
+ * Each operation runs once, eagerly. Work of other streams and of replayed graphs is not checked.
+ * Each check copies the tensors that the operation reads and writes, so use it to find an error,
+ * not to train.
+ *
+ * @param fn enqueues its work on the given stream before it returns
+ * @returns the first operation that wrote NaN or infinity, or null if all numbers were finite
+ * @throws {TypeError} for another device, or if `fn` returns a promise
+ * @throws {ERR_HOTSLOT_STATE_CAPTURE} inside a capture
+ * @throws the error of `fn`
+ * @example
+ * const found = await firstNonFinite(device, (stream) => learner.update(stream, batch, out));
+ * if (found) console.log(found.text);
  */
 export async function firstNonFinite(
   device: Device,

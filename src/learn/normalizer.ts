@@ -14,27 +14,40 @@ type Floats = Tensor<'float32'>;
 
 export interface NormalizerOptions {
   /**
-   * 'variance', the default: (x − mean) / √(variance + epsilon), statistics by Chan et al., as
-   * Stable-Baselines3's RunningMeanStd. With 'deviation': (x − mean) / (√variance + epsilon), with
-   * the variance of rsl_rl's and FastTD3's EmpiricalNormalization, which takes the mean's distance
-   * after it moved
+   * formula, default 'variance': (x − mean) / √(variance + epsilon), with statistics by Chan et
+   * al., as Stable-Baselines3's RunningMeanStd. With 'deviation': (x − mean) / (√variance +
+   * epsilon), with the variance of rsl_rl's and FastTD3's EmpiricalNormalization, which takes the
+   * mean's distance after it moved
    */
   form?: 'variance' | 'deviation';
-  /** default 1e-8, with 'deviation' 1e-2 */
+  /** summand in the divisor, 1e-30 to 1, default 1e-8, with 'deviation' 1e-2 */
   epsilon?: number;
   /** limit of normalized numbers to ±clip, default: no limit */
   clip?: number;
 }
 
+/**
+ * Normalizes observations on the device by statistics of all rows that update() was given. It only
+ * launches, so it may be captured.
+ * @example
+ * const normalizer = new Normalizer(device, { size: 17, rows: 256 }, { clip: 5 });
+ * normalizer.update(stream, obs);
+ * normalizer.apply(stream, normalized, obs);
+ */
 export class Normalizer extends Owner {
+  /** numbers of a row */
   readonly size: number;
   /** float32 [2 · size]: means, then the factors of (element − mean), as policies take them */
   readonly published: Floats;
+  /** float32 [size], a view of `published` */
   readonly mean: Floats;
+  /** float32 [size], a view of `published` */
   readonly factor: Floats;
+  /** float32 [size] */
   readonly variance: Floats;
-  /** int64 [1]: rows seen */
+  /** int64 [1]: rows in the statistics */
   readonly count: Tensor<'int64'>;
+  /** limit of normalized numbers, Infinity without a limit */
   readonly clip: number;
   readonly #after: 0 | 1;
   readonly #outside: 0 | 1;
@@ -49,9 +62,12 @@ export class Normalizer extends Owner {
   readonly #rows: number;
 
   /**
-   * Makes a normalizer for batches of up to `rows` rows of `size` numbers. `published`, if given,
-   * holds means and factors: a contiguous float32 vector of 2 · size that its owner closes. The
-   * initial values are written in order of device.currentStream: mean 0, variance 1.
+   * Allocates the statistics. Mean 0 and variance 1 are written in order of device.currentStream.
+   *
+   * @param how `size`: numbers of a row. `rows`: most rows of an update. `published`: contiguous
+   *   float32 [2 · size] for means and factors, which the caller closes. Default: own memory
+   * @throws {TypeError|RangeError} for a wrong option or tensor
+   * @throws {ERR_HOTSLOT_MEMORY} if the device has too little memory
    */
   constructor(
     device: Device,
@@ -91,7 +107,13 @@ export class Normalizer extends Owner {
       : 1 / Math.sqrt(variance + this.#epsilon);
   }
 
-  /** Adds the rows of `x` [rows, size] to the statistics. */
+  /**
+   * Enqueues the addition of rows to the statistics.
+   *
+   * @param x float32 [rows, size] with adjacent columns
+   * @throws {TypeError} for another dtype or other strides
+   * @throws {RangeError} for another shape, or more rows than the constructor was given
+   */
   update(stream: Stream, x: Floats): void {
     checkStream('update', stream);
     const { size } = this;
@@ -116,7 +138,13 @@ export class Normalizer extends Owner {
     stream.launch('moments_advance', { tensors: [this.count], wholes: [rows] });
   }
 
-  /** Writes `x`, normalized by the current statistics, to `out`, which may be `x`. */
+  /**
+   * Enqueues the normalization of `x` by the current statistics.
+   *
+   * @param out float32 [rows, size], which may be `x`
+   * @param x float32 [rows, size]
+   * @throws {TypeError|RangeError} for other dtypes or shapes
+   */
   apply(stream: Stream, out: Floats, x: Floats): void {
     ops.sub(stream, out, x, this.mean);
     ops.mul(stream, out, out, this.factor);

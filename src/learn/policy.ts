@@ -14,6 +14,13 @@ import { Network } from './network/network.ts';
  */
 export let weightsOf: (policy: MlpPolicy, call: string) => Float32Array;
 
+/**
+ * Acts greedily by the outputs of a network, on the calling thread and without a device.
+ * @example
+ * const policy = new MlpPolicy({ sizes: [4, 32, 2] });
+ * policy.load(await learner.parameters.toArray());
+ * const actions = policy.act(obs, 8);
+ */
 export class MlpPolicy {
   readonly network: Network;
   /** the flat vector that act and values read, into which load() copies new weights */
@@ -32,8 +39,12 @@ export class MlpPolicy {
   }
 
   /**
-   * Makes a policy from a Network or from an Mlp's options. `parameters`, if given, are copied: a
-   * flat vector of the network's parameterCount.
+   * Creates a policy from a Network or from an Mlp's options.
+   *
+   * @param parameters flat vector of the network's parameterCount, which is copied. Default: none,
+   *   until load()
+   * @throws {TypeError|RangeError} for wrong options, another array, or another length
+   * @throws {TypeError} if a layer of the network has no run()
    */
   constructor(network: Network | MlpOptions, parameters?: Float32Array) {
     this.network = network instanceof Network ? network : new Mlp(network);
@@ -42,7 +53,13 @@ export class MlpPolicy {
     if (parameters !== undefined) this.load(parameters);
   }
 
-  /** Copies a flat weight vector in, such as a version taken from the mailbox. */
+  /**
+   * Copies a flat weight vector into the policy, such as a version read from the mailbox.
+   *
+   * @param parameters float32, the network's parameterCount
+   * @returns this policy
+   * @throws {TypeError|RangeError} for another array, or another length
+   */
   load(parameters: Float32Array): this {
     if (!(parameters instanceof Float32Array))
       throw typeError(`parameters must be a Float32Array, got ${describeValue(parameters)}`);
@@ -58,10 +75,14 @@ export class MlpPolicy {
   }
 
   /**
-   * Returns the network's outputs [n, outputs] for `obs`, n rows of float32 observations
-   * (row-major). The array belongs to the policy and is valid until the next call. Throws
-   * ERR_HOTSLOT_STATE_EMPTY until the policy has weights. Throws RangeError if obs is not n or more
-   * whole rows, or if one of the first n has NaN.
+   * Returns the network's outputs [n, outputs] for n observations.
+   *
+   * @param obs float32 [n, inputs] or more rows, row-major
+   * @param n rows to use, 0 or more
+   * @returns an array of the policy, valid until the next call
+   * @throws {TypeError} for anything but a Float32Array and a number
+   * @throws {RangeError} if `obs` has fewer rows or a part of a row, or NaN in the first n
+   * @throws {ERR_HOTSLOT_STATE_EMPTY} if the policy has no weights
    */
   values(obs: Float32Array, n: number): Float32Array {
     checkObservations(obs, n, this.network.inputs);
@@ -70,8 +91,12 @@ export class MlpPolicy {
   }
 
   /**
-   * Returns the greedy action of each of `n` rows, the first of equals. The array is valid until
-   * the next call. Throws as values() does.
+   * Returns the greedy action of each of `n` observations: the first output of the largest value.
+   *
+   * @param obs float32 [n, inputs] or more rows, row-major
+   * @param n rows to use, 0 or more
+   * @returns int32 [n], an array of the policy, valid until the next call
+   * @throws as values()
    */
   act(obs: Float32Array, n: number): Int32Array {
     const { outputs } = this.network;

@@ -14,25 +14,25 @@ export interface Draw {
 
 /** Tensors to which an update writes an event. Each is optional, and costs nothing if omitted. */
 export interface EventRecord {
-  /** float32 [1] */
+  /** the event's loss, float32 [1] */
   loss?: Floats;
-  /** float32 [1]: of the gradient, before clipping */
+  /** global norm of the gradient before clipping, float32 [1] */
   norm?: Floats;
-  /** float32, the flat vector's length: the gradient before clipping */
+  /** the gradient before clipping, contiguous float32 of the flat vector's length */
   gradient?: Floats;
 }
 
 export interface UpdateOptions {
-  /** float32 [rows], as the batch's field of that name */
+  /** importance weights, float32 [rows], as the batch's field of that name */
   weights?: Floats;
-  /** float32 [rows], written, as the batch's field of that name */
+  /** output, float32 [rows], as the batch's field of that name */
   priorities?: Floats;
   /**
-   * random numbers in place of the learner's own, by the names of `draws`, for all rows of the
-   * batch
+   * standard normal numbers in place of the learner's own, by the names of `draws`: contiguous
+   * float32 for all rows of the batch
    */
   draws?: Readonly<Record<string, Floats>>;
-  /** by event, such as 'q' or 'actor.0', from an update's last minibatch */
+  /** outputs by event, such as 'q' or 'actor.0', of an update's last minibatch, default none */
   record?: Readonly<Record<string, EventRecord>>;
 }
 

@@ -33,20 +33,18 @@ const KIND = 'hotslot.RateLimiter';
 
 export type { LimiterHandle };
 
+/** Options of RateLimiter.create(). */
 export interface RateLimiterOptions {
-  /** rows sampled per row inserted, on average, more than 0 */
+  /** mean number of sampled rows per inserted row, more than 0 */
   samplesPerInsert: number;
-  /** rows that must be inserted before the first sample, at least 1 */
+  /** inserted rows before the first sample, at least 1 */
   minSize: number;
   /**
-   * how far samples and inserts × samplesPerInsert may drift apart, in sampled rows, at least a
-   * batch. Default: minSize × max(1, samplesPerInsert)
+   * drift of samples from inserts × samplesPerInsert that is allowed, in sampled rows, at least a
+   * batch plus an add. Default: minSize × max(1, samplesPerInsert)
    */
   errorBuffer?: number;
-  /**
-   * whether add() too answers "not yet" when inserts lead by more than the error buffer (default
-   * false)
-   */
+  /** whether add() returns 0 while inserts lead by more than the error buffer, default false */
   gateAdd?: boolean;
 }
 
@@ -83,6 +81,14 @@ export let internalsOfLimiter: (limiter: RateLimiter) => {
   restore(inserts: number, samples: number): void;
 };
 
+/**
+ * Bounds how many rows are sampled per row inserted, as Reverb's SampleToInsertRatio does. Its
+ * counts lie in shared memory, so any thread may ask and count.
+ * @example
+ * const limiter = RateLimiter.create({ samplesPerInsert: 8, minSize: 1000, gateAdd: true });
+ * const buffer = ReplayBuffer.offPolicy({ capacity: 100_000, obsDim: 4, actionDim: 1, limiter });
+ * console.log(limiter.waitingFor(256)); // samples: needs 1,000 rows, has 0
+ */
 export class RateLimiter {
   readonly samplesPerInsert: number;
   readonly minSize: number;
@@ -142,8 +148,12 @@ export class RateLimiter {
   }
 
   /**
-   * Creates a limiter in shared memory of its own. Throws a TypeError or RangeError that names the
-   * invalid option.
+   * Creates a limiter in shared memory of its own.
+   *
+   * @throws {TypeError|RangeError} for an invalid option. The text names it
+   * @throws {ERR_HOTSLOT_MEMORY} if its memory cannot be allocated
+   * @example
+   * const limiter = RateLimiter.create({ samplesPerInsert: 8, minSize: 1000, errorBuffer: 4096 });
    */
   static create(options: RateLimiterOptions): RateLimiter {
     checkKeys('RateLimiter.create', options, [
@@ -169,7 +179,10 @@ export class RateLimiter {
   }
 
   /**
-   * Opens the same limiter in another thread. Throws a TypeError unless `shared` came from share().
+   * Opens the same limiter in another thread, or again in this one.
+   *
+   * @param shared the result of share()
+   * @throws {TypeError|RangeError} unless `shared` came from share()
    */
   static attach(shared: SharedRateLimiter): RateLimiter {
     checkShared(KIND, shared, shared?.memory, 'RateLimiter.attach() needs the result of share()');
@@ -177,11 +190,12 @@ export class RateLimiter {
     return new RateLimiter(INTERNAL, shared);
   }
 
+  /** Returns a plain object for postMessage or workerData. */
   share(): SharedRateLimiter {
     return this.#shared;
   }
 
-  /** Rows committed through the buffers this limiter belongs to. */
+  /** Rows committed through the buffers that have this limiter. */
   get inserts(): number {
     return this.#read()[1]!;
   }
@@ -192,23 +206,37 @@ export class RateLimiter {
   }
 
   /**
-   * Returns whether a batch of `rows` may be sampled now: at least minSize rows are in, and samples
-   * + rows stay within samplesPerInsert × (inserts − minSize) + errorBuffer. Counts no rows: a
-   * single requester calls countSamples() afterwards, and several at once use takeSamples().
+   * Returns whether a batch may be sampled now, and counts nothing. It is admitted if at least
+   * minSize rows were inserted and samples + rows ≤ samplesPerInsert × (inserts − minSize) +
+   * errorBuffer. A single requester calls countSamples() afterwards. Several at once call
+   * takeSamples() instead.
+   *
+   * @param rows of the batch, at least 0
+   * @throws {TypeError|RangeError} for another value
    */
   admitSample(rows: number): boolean {
     return rowsAddon().maySample(this.#handle, checkCount('rows', rows, 0));
   }
 
-  /** Counts `rows` as sampled, admitted or not, and wakes collectors that wait to add. */
+  /**
+   * Counts rows as sampled, admitted or not, and wakes collectors that wait to add.
+   *
+   * @param rows at least 0
+   * @throws {TypeError|RangeError} for another value
+   */
   countSamples(rows: number): void {
     rowsAddon().countSamples(this.#handle, checkCount('rows', rows, 0));
     this.#bells.ringAll();
   }
 
   /**
-   * Does admitSample() and countSamples() in one step: only as many threads pass as there is room
-   * for.
+   * Checks as admitSample() and counts as countSamples(), in one step for several samplers.
+   *
+   * @param rows of the batch, at least 1
+   * @returns whether the batch was admitted and counted
+   * @throws {TypeError|RangeError} for another value
+   * @example
+   * if (limiter.takeSamples(256)) buffer.sample({ seed, count: 256 });
    */
   takeSamples(rows: number): boolean {
     return this.#rung(rowsAddon().takeSamples(this.#handle, checkCount('rows', rows)));
@@ -218,12 +246,21 @@ export class RateLimiter {
     return taken;
   }
 
-  /** Returns whether an add of `rows` would be accepted now. Always true unless gateAdd. */
+  /**
+   * Returns whether an add would be accepted now. Always true without gateAdd.
+   *
+   * @param rows of the add, at least 0
+   * @throws {TypeError|RangeError} for another value
+   */
   admitInsert(rows: number): boolean {
     return rowsAddon().mayInsert(this.#handle, checkCount('rows', rows, 0));
   }
 
-  /** Returns, as text, what a batch of `rows` waits for, or null if it would be admitted. */
+  /**
+   * Returns as text what a batch of `rows` rows waits for, or null if it would be admitted.
+   *
+   * @throws {TypeError|RangeError} as admitSample()
+   */
   waitingFor(rows: number): string | null {
     if (this.admitSample(rows)) return null;
     const [, inserts, samples] = this.#read() as unknown as [number, number, number];
@@ -234,7 +271,11 @@ export class RateLimiter {
     return `samples: a batch of ${count(rows)} needs ${count(needed)} rows inserted, has ${count(inserts)} (${count(samples)} sampled)`;
   }
 
-  /** Returns, as text, what an add of `rows` waits for, or null if it would be accepted. */
+  /**
+   * Returns as text what an add of `rows` rows waits for, or null if it would be accepted.
+   *
+   * @throws {TypeError|RangeError} as admitInsert()
+   */
   addWaitingFor(rows: number): string | null {
     if (this.admitInsert(rows)) return null;
     const [admitted, , samples] = this.#read() as unknown as [number, number, number];
@@ -245,9 +286,13 @@ export class RateLimiter {
   }
 
   /**
-   * Throws a RangeError if batches and adds could each wait for the other: the error buffer must
-   * hold one batch plus one add, in sampled rows. Pipelines call it before they start, and later
-   * adds follow the same rule.
+   * Checks that the error buffer holds one batch plus one add, in sampled rows. Otherwise each
+   * could wait for the other. A pipeline calls it before it starts. Later adds must fit next to the
+   * largest batch that was checked.
+   *
+   * @param options `sampleCount`: rows of a batch. `addCount`: rows of an add, default 1
+   * @throws {RangeError} if errorBuffer < sampleCount + samplesPerInsert × addCount
+   * @throws {TypeError|RangeError} for an invalid option
    */
   checkBand(options: { sampleCount: number; addCount?: number }): void {
     checkKeys('checkBand', options, ['sampleCount', 'addCount']);

@@ -36,11 +36,13 @@ type Floats = Tensor<'float32'>;
 export type ActorCriticBatch = Rows & {
   /** [rows, obsDim] */
   obs: Floats;
+  /** [rows, obsDim] */
   nextObs: Floats;
   /** [rows, actionDim], within the box */
   actions: Floats;
-  /** [rows, criticObsDim], if the learner was made with it */
+  /** [rows, criticObsDim], needed if the learner has the option criticObsDim */
   criticObs?: Floats;
+  /** [rows, criticObsDim], likewise */
   nextCriticObs?: Floats;
 };
 
@@ -95,6 +97,7 @@ export interface CriticCore {
 export let criticCoreOf: (learner: ActorCritic) => CriticCore;
 export let installActorHooks: (learner: ActorCritic, hooks: ActorHooks) => void;
 
+/** Trains an actor and critics for continuous actions. SacLearner and Td3Learner extend it. */
 export abstract class ActorCritic extends Learner {
   /** description of the actor's network */
   readonly actor: Network;
@@ -106,7 +109,9 @@ export abstract class ActorCritic extends Learner {
   /** the actor's flat vector, the first part of `published` */
   readonly parameters: Floats;
   readonly actorOptimizer: Adam;
+  /** optimizer of all critics together */
   readonly criticOptimizer: Adam;
+  /** normalizer of obs and nextObs, undefined without the option */
   readonly normalizer: Normalizer | undefined;
   readonly #common: CriticCore;
   #hooks!: ActorHooks;
@@ -144,17 +149,29 @@ export abstract class ActorCritic extends Learner {
     };
   }
 
-  /** @deprecated `actorOptimizer`, until 0.5 */
+  /**
+   * Returns `actorOptimizer`.
+   *
+   * @deprecated `actorOptimizer`, until 0.5
+   */
   get actorOptimiser(): Adam {
     return this.actorOptimizer;
   }
 
-  /** @deprecated `criticOptimizer`, until 0.5 */
+  /**
+   * Returns `criticOptimizer`.
+   *
+   * @deprecated `criticOptimizer`, until 0.5
+   */
   get criticOptimiser(): Adam {
     return this.criticOptimizer;
   }
 
-  /** @deprecated `normalizer`, until 0.5 */
+  /**
+   * Returns `normalizer`.
+   *
+   * @deprecated `normalizer`, until 0.5
+   */
   get normaliser(): Normalizer | undefined {
     return this.normalizer;
   }
@@ -302,6 +319,15 @@ export abstract class ActorCritic extends Learner {
     construction.done();
   }
 
+  /**
+   * Enqueues K = rows / batchSize steps on consecutive minibatches, as Learner.update() does. A
+   * step updates the normalizer and the critics, then the actor and the targets if they are due.
+   *
+   * @param batch K × batchSize rows: see ActorCriticBatch
+   * @param out contiguous float32, at least as long as `scalars`, for their means over the K steps.
+   *   A scalar that a step does not compute has its last value
+   * @throws as Learner.update()
+   */
   override update(
     stream: Stream,
     batch: ActorCriticBatch,

@@ -15,7 +15,7 @@ import type { Aim, Head } from './heads.ts';
 
 type Floats = Tensor<'float32'>;
 
-/** The value of several critics that an actor maximizes. */
+/** The value that an actor maximizes: of the first critic, or the least or mean of all critics. */
 export type ActorValue = 'first' | 'min' | 'mean';
 
 export class Critics extends Owner {

@@ -10,13 +10,16 @@ import { ops } from '../ops/index.ts';
 
 type Floats = Tensor<'float32'>;
 
+/** Output of a critic for a row: one number, or a distribution over atoms. */
 export type CriticKind =
   | { kind: 'scalar' }
   | {
       kind: 'categorical';
       /** count of a distribution's values, evenly spaced from min to max, default 101 */
       atoms?: number;
+      /** least value of a distribution */
       min: number;
+      /** greatest value of a distribution */
       max: number;
       /**
        * lower limit of logarithms of probabilities in the loss, default −30 for SAC, none for TD3

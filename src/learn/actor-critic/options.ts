@@ -13,18 +13,24 @@ import { boxOf } from './squashed-gaussian.ts';
 
 const between = { relu, tanh, silu, gelu, elu } as const;
 
+/** Options that describe an actor, for a learner and for policies in other threads. */
 export interface ActorOptions {
-  /** floats of an observation, and of an action */
+  /** floats of an observation */
   obsDim: number;
+  /** floats of an action */
   actionDim: number;
-  /** the box of actions: one number for all, or one for each, default −1 and 1 */
+  /**
+   * lower end of the box of actions: one number for all, or one for each, default −1. Rounded up to
+   * float32
+   */
   actionLow?: number | readonly number[];
+  /** upper end of the box of actions, likewise, default 1. Rounded down to float32 */
   actionHigh?: number | readonly number[];
   /** neurons of the actor's hidden layers, default [256, 256] */
   actorHidden?: readonly number[];
-  /** layer norm between linear layers and activations, default false */
+  /** true: layer norm between hidden linear layers and activations. Default false */
   layerNorm?: boolean;
-  /** default 'relu' */
+  /** activation of the hidden layers, default 'relu' */
   activation?: keyof typeof between;
   /**
    * running normalization of observations, with statistics that are published after the actor's
@@ -41,12 +47,12 @@ export interface ActorCriticOptions extends ActorOptions {
   batchSize: number;
   /**
    * floats of the critics' observations, the batch's criticObs and nextCriticObs. Default: critics
-   * see obs
+   * take obs and nextObs
    */
   criticObsDim?: number;
   /** neurons of the critics' hidden layers, default [256, 256] */
   criticHidden?: readonly number[];
-  /** count of critics, default 2 */
+  /** count of critics, 1 to 1,024, default 2 */
   critics?: number;
   /** output of a critic for a row, default { kind: 'scalar' } */
   critic?: CriticKind;
@@ -55,28 +61,38 @@ export interface ActorCriticOptions extends ActorOptions {
    * its own. Default: true for scalar critics
    */
   clippedDouble?: boolean;
-  /** the value of the critics that an actor maximizes */
+  /**
+   * value of the critics that an actor maximizes. Default: 'first' for TD3 with scalar critics,
+   * else 'min' with clippedDouble and 'mean' without it
+   */
   actorValue?: ActorValue;
-  /** discount of one step, for batches without `discounts`, default 0.99 */
+  /** discount of one step, 0 to 1, for batches without `discounts`, default 0.99 */
   gamma?: number;
-  /** target ← tau · online + (1 − tau) · target, default 0.005 */
+  /** share of the critic in target ← tau · online + (1 − tau) · target, 0 to 1, default 0.005 */
   tau?: number;
-  /** steps from one move of the targets to the next */
+  /**
+   * gradient steps from one update of the targets to the next. Default: actorEvery for TD3 with a
+   * target actor, else 1
+   */
   targetEvery?: number;
-  /** steps from one step of the actor to the next */
+  /** gradient steps from one update of the actor to the next, default 1 for SAC, 2 for TD3 */
   actorEvery?: number;
-  /** number of the first step, from which targetEvery and actorEvery count, default 0 */
+  /** number of the first gradient step, from which targetEvery and actorEvery count, default 0 */
   firstUpdate?: number;
   /** factor of the batch's rewards, default 1 */
   rewardScale?: number;
-  /** default learningRate 3e-4, else as Adam's */
+  /** Adam's options for the actor, default learningRate 3e-4 */
   actorOptimizer?: AdamOptions;
+  /** Adam's options for the critics, default learningRate 3e-4 */
   criticOptimizer?: AdamOptions;
   /** @deprecated `actorOptimizer`, until 0.5 */
   actorOptimiser?: AdamOptions;
   /** @deprecated `criticOptimizer`, until 0.5 */
   criticOptimiser?: AdamOptions;
-  /** largest norm of the actor's gradient, and of all critics' together, default: no clipping */
+  /**
+   * largest norm of the actor's gradient, and of all critics' gradients together, default: no
+   * clipping. Not together with maxGradNorm of an optimizer
+   */
   maxGradNorm?: number;
   /** seed of the initial weights and of the random numbers, default 0 */
   seed?: number;
@@ -151,7 +167,7 @@ export function actorSettings(options: ActorOptions): LearnerSettings {
   return { activation, layerNorm: norm, actionLow: low, actionHigh: high, normalizer: how };
 }
 
-/** Returns a network from observations to `outputs` numbers, followed by the layers `behind`. */
+/** Returns a network from observations to `outputs` numbers, followed by the layers `after`. */
 export function actorNetwork(
   options: ActorOptions,
   outputs: (actionDim: number) => number,

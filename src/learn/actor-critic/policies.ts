@@ -41,11 +41,16 @@ export interface GreedyActor {
  */
 export let greedyActor: (policy: ActorPolicy) => GreedyActor;
 
+/**
+ * Acts with a vector that a learner published, on the calling thread and without a device.
+ * SacPolicy and Td3Policy extend it.
+ */
 export abstract class ActorPolicy {
   readonly network: Network;
+  /** floats of an action */
   readonly actionDim: number;
   /**
-   * numbers of a published vector: the network's parameters and, with a normalizer, means and
+   * floats of a published vector: the network's parameters and, with a normalizer, its means and
    * factors
    */
   readonly length: number;
@@ -94,7 +99,13 @@ export abstract class ActorPolicy {
     this.#run = network.onHost(this.#vector.subarray(0, network.parameterCount));
   }
 
-  /** Copies a published vector in, such as a version taken from the mailbox. */
+  /**
+   * Copies a published vector into the policy, such as a version read from the mailbox.
+   *
+   * @param published float32 [length]
+   * @returns this policy
+   * @throws {TypeError|RangeError} for another array, or another length
+   */
   load(published: Float32Array): this {
     if (!(published instanceof Float32Array))
       throw typeError(`load takes a Float32Array, got ${describeValue(published)}`);
@@ -106,9 +117,14 @@ export abstract class ActorPolicy {
   }
 
   /**
-   * Returns actions [n, actionDim] for `obs`, n rows of observations, row-major. The array is valid
-   * until the next call. Throws ERR_HOTSLOT_STATE_EMPTY until the policy has weights. Throws
-   * RangeError if obs is not n or more whole rows, or if one of the first n has NaN.
+   * Returns actions [n, actionDim] within the box for n observations.
+   *
+   * @param obs float32 [n, obsDim] or more rows, row-major, before normalization
+   * @param n rows to use, 0 or more
+   * @returns an array of the policy, valid until the next call
+   * @throws {TypeError} for anything but a Float32Array and a number
+   * @throws {RangeError} if `obs` has fewer rows or a part of a row, or NaN in the first n
+   * @throws {ERR_HOTSLOT_STATE_EMPTY} before load()
    */
   act(obs: Float32Array, n: number): Float32Array {
     checkObservations(obs, n, this.network.inputs);
@@ -139,16 +155,30 @@ export abstract class ActorPolicy {
 }
 
 export interface SacPolicyOptions {
-  /** the mean's action instead of a drawn one, default false */
+  /** true: the mean's action instead of a sampled one. Default false */
   greedy?: boolean;
-  /** seed of the random numbers, default 0 */
+  /** seed of the random numbers, 0 to 2⁵³ − 1, default 0 */
   seed?: number;
 }
 
 export const sacPolicyKeys: readonly string[] = [...actorKeys, ...gaussianKeys];
 
-/** The stochastic actor of SAC, made from the actor's options of a SacLearner. */
+/**
+ * Acts as the stochastic actor of a SacLearner, or greedily.
+ * @example
+ * const policy = new SacPolicy({ obsDim: 17, actionDim: 6 }, { seed: 3 });
+ * const weights = new Float32Array(policy.length);
+ * mailbox.read(weights);
+ * const actions = policy.load(weights).act(obs, 8);
+ */
 export class SacPolicy extends ActorPolicy {
+  /**
+   * Creates a policy without weights.
+   *
+   * @param given the learner's options that describe the actor
+   * @param options `greedy` (default false) and `seed` (default 0)
+   * @throws {TypeError|RangeError} for a wrong option
+   */
   constructor(given: ActorOptions & GaussianOptions, options: SacPolicyOptions = {}) {
     const actor = withPresentNames('SacPolicy', given);
     checkKeys('SacPolicy', actor, sacPolicyKeys);
@@ -178,14 +208,28 @@ export class SacPolicy extends ActorPolicy {
 }
 
 export interface Td3PolicyOptions {
-  /** deviation of the noise on actions, in half widths of the box. 0, the default, is greedy */
+  /** standard deviation of the noise on actions, in half widths of the box, default 0: greedy */
   noise?: number;
-  /** seed of the random numbers, default 0 */
+  /** seed of the random numbers, 0 to 2⁵³ − 1, default 0 */
   seed?: number;
 }
 
-/** The deterministic actor of TD3, made from the actor's options of a Td3Learner. */
+/**
+ * Acts as the deterministic actor of a Td3Learner, with or without noise.
+ * @example
+ * const policy = new Td3Policy({ obsDim: 17, actionDim: 6 }, { noise: 0.1 });
+ * const weights = new Float32Array(policy.length);
+ * mailbox.read(weights);
+ * const actions = policy.load(weights).act(obs, 8);
+ */
 export class Td3Policy extends ActorPolicy {
+  /**
+   * Creates a policy without weights.
+   *
+   * @param given the learner's options that describe the actor
+   * @param options `noise` (default 0) and `seed` (default 0)
+   * @throws {TypeError|RangeError} for a wrong option
+   */
   constructor(given: ActorOptions, options: Td3PolicyOptions = {}) {
     const actor = withPresentNames('Td3Policy', given);
     checkKeys('Td3Policy', actor, actorKeys);

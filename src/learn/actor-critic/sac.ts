@@ -34,23 +34,23 @@ type Floats = Tensor<'float32'>;
 export interface SacOptions
   extends ActorCriticOptions,
     Omit<GaussianOptions, 'actionLow' | 'actionHigh'> {
-  /** steps of the actor each time its turn comes, default 1 */
+  /** steps of the actor each time it is due, 1 to 1,024, default 1 */
   policyRepeats?: number;
-  /** 'auto', the default, is learned, and a number stays constant */
+  /** 'auto' for a learned temperature, or a constant number above 0, default 'auto' */
   temperature?: 'auto' | number;
   /** initial value of a learned temperature, default 1 */
   initialTemperature?: number;
   /**
    * log-probabilities from which the temperature learns. 'actor': new ones after each step of the
-   * actor (CleanRL). 'next': those of the critics' targets, after each critics' step (FastSAC).
-   * Default 'actor' for scalar critics, 'next' for categorical ones
+   * actor (CleanRL). 'next': those of the critics' targets, after each step of the critics
+   * (FastSAC). Default: 'actor' for scalar critics, 'next' for categorical critics
    */
   temperatureFrom?: 'actor' | 'next';
-  /** default: the critics' */
+  /** Adam's options for the temperature, default: those of the critics without weight decay */
   temperatureOptimizer?: AdamOptions;
   /** @deprecated `temperatureOptimizer`, until 0.5 */
   temperatureOptimiser?: AdamOptions;
-  /** in nats, default −actionDim */
+  /** entropy that the temperature aims at, in nats, default −actionDim */
   targetEntropy?: number;
 }
 
@@ -65,6 +65,16 @@ const keys = [
   'targetEntropy',
 ];
 
+/**
+ * Trains a soft actor-critic (Haarnoja et al., 2018) by updates that a pipeline captures once.
+ * @example
+ * const learner = new SacLearner(device, { obsDim: 17, actionDim: 6, batchSize: 256 });
+ * await learner.ready;
+ * pipeline.capture((batch, { stream, out }) => learner.update(stream, batch, out), {
+ *   scalars: learner.scalars,
+ *   weights: learner.published,
+ * });
+ */
 export class SacLearner extends ActorCritic {
   readonly scalars = [
     'criticLoss',
@@ -76,7 +86,7 @@ export class SacLearner extends ActorCritic {
   ] as const;
   /** float32 [1]: the temperature */
   readonly alpha: Floats;
-  /** undefined if the temperature is constant */
+  /** optimizer of the temperature, undefined if it is constant */
   readonly temperatureOptimizer: Adam | undefined;
   readonly #temperature: Temperature;
   readonly #common: CriticCore;
@@ -91,13 +101,21 @@ export class SacLearner extends ActorCritic {
   readonly #nextLogProb: Floats;
   readonly #logProb: Floats;
 
-  /** @deprecated `temperatureOptimizer`, until 0.5 */
+  /**
+   * Returns `temperatureOptimizer`.
+   *
+   * @deprecated `temperatureOptimizer`, until 0.5
+   */
   get temperatureOptimiser(): Adam | undefined {
     return this.temperatureOptimizer;
   }
 
   /**
-   * Allocates everything on `device`. Initial values are written in order of device.currentStream.
+   * Allocates everything on `device`. Initial values are written in order of device.currentStream,
+   * and `ready` resolves when they are in place.
+   *
+   * @throws {TypeError|RangeError} for a wrong option
+   * @throws {ERR_HOTSLOT_MEMORY} if the device has too little memory
    */
   constructor(device: Device, given: SacOptions) {
     const options = withPresentNames('SacLearner', given);
@@ -241,7 +259,14 @@ export class SacLearner extends ActorCritic {
     }
   }
 
-  /** Returns a policy that acts with `published`, on the calling thread and without a device. */
+  /**
+   * Returns a policy for `published` vectors, on the calling thread and without a device.
+   *
+   * @param options `greedy` (default false) and `seed` (default 0)
+   * @throws {TypeError|RangeError} for a wrong option
+   * @example
+   * const policy = learner.policy({ greedy: true }).load(await learner.published.toArray());
+   */
   policy(options: SacPolicyOptions = {}): SacPolicy {
     return new SacPolicy(actorOf(this.#options, sacPolicyKeys), options);
   }

@@ -19,11 +19,12 @@ export const logStdForms = { clamp: 0, tanh: 1 } as const;
 export const corrections = { scaled: 0, unscaled: 1, split: 2, exact: 3 } as const;
 
 export interface GaussianOptions {
-  /** the box: one number for all, or one for each, default −1 and 1 */
+  /** lower end of the box: one number for all, or one for each, default −1 */
   actionLow?: number | readonly number[];
+  /** upper end of the box, likewise, default 1 */
   actionHigh?: number | readonly number[];
   /**
-   * how a log deviation is kept within [min, max]: 'clamp' cuts it off (Haarnoja et al.,
+   * limits of a log deviation, and how it is limited: 'clamp' cuts it off (Haarnoja et al.,
    * Stable-Baselines3), 'tanh' bends it (CleanRL). Default { form: 'tanh', min: -5, max: 2 }
    */
   logStd?: { form?: 'tanh' | 'clamp'; min?: number; max?: number };
@@ -97,14 +98,30 @@ function checkOneOf(name: string, value: unknown, known: object): void {
   );
 }
 
-/** A squashed Gaussian for up to `rows` rows of `actionDim` actions. */
+/**
+ * Samples actions from Gaussians that tanh squashes into a box, with log-probability and gradients.
+ * @example
+ * const gaussian = new SquashedGaussian(device, { actionDim: 6, rows: 256 });
+ * gaussian.sample(stream, out, noise, action, logProb);
+ * gaussian.backward(stream, dOut, out, noise, dAction, dLogProb);
+ */
 export class SquashedGaussian extends Owner {
+  /** floats of an action */
   readonly actionDim: number;
+  /** most rows of a call */
   readonly rows: number;
   readonly #box: Floats;
   readonly #terms: Floats;
   readonly #numbers: readonly [form: number, correction: number];
   readonly #reals: readonly [low: number, high: number, meanLimit: number];
+
+  /**
+   * Allocates memory for the box and the rows' log-probabilities.
+   *
+   * @param how `actionDim`: floats of an action. `rows`: most rows of a call
+   * @throws {TypeError|RangeError} for a wrong option
+   * @throws {ERR_HOTSLOT_MEMORY} if the device has too little memory
+   */
 
   constructor(
     device: Device,
@@ -130,9 +147,13 @@ export class SquashedGaussian extends Owner {
   }
 
   /**
-   * Writes `action` [rows, actionDim] and its log-probability `logProb` [rows], in nats. `out`
-   * [rows, 2 · actionDim] has means and raw log deviations side by side. `noise` [rows, actionDim]
-   * is standard normal.
+   * Enqueues actions and their log-probabilities. It only launches, so it may be captured.
+   *
+   * @param out float32 [rows, 2 · actionDim]: means, then raw log deviations
+   * @param noise contiguous float32 [rows, actionDim], standard normal
+   * @param action output, float32 [rows, actionDim]
+   * @param logProb output, contiguous float32 [rows], in nats
+   * @throws {TypeError|RangeError} for other tensors, or more rows than the constructor was given
    */
   sample(stream: Stream, out: Floats, noise: Floats, action: Floats, logProb: Floats): void {
     checkStream('sample', stream);
@@ -151,8 +172,15 @@ export class SquashedGaussian extends Owner {
   }
 
   /**
-   * Writes the gradient `dOut` at `out`, from the gradient `dAction` [rows, actionDim] at the
-   * action, and `scale` times `dLogProb` at the log-probability: [rows], or [1] for all rows.
+   * Enqueues the gradient at `out` from those at the actions and at their log-probabilities.
+   *
+   * @param dOut output, float32 [rows, 2 · actionDim]
+   * @param out as in sample()
+   * @param noise as in sample()
+   * @param dAction float32 [rows, actionDim]: the gradient at the actions
+   * @param dLogProb float32 [rows], or [1] for all rows: the gradient at the log-probabilities
+   * @param scale factor of `dLogProb`, default 1
+   * @throws {TypeError|RangeError} for other tensors or numbers
    */
   backward(
     stream: Stream,

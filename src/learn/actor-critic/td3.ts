@@ -26,20 +26,20 @@ import { boxOf } from './squashed-gaussian.ts';
 type Floats = Tensor<'float32'>;
 
 export interface Td3Options extends ActorCriticOptions {
-  /** deviation of the noise on the next actions, in half widths of the box, default 0.2 */
+  /** standard deviation of the next actions' noise, in half widths of the box, default 0.2 */
   policyNoise?: number;
   /** limit of that noise to ±noiseClip, in half widths of the box, default 0.5 */
   noiseClip?: number;
   /**
-   * true, the default: the next actions are a target actor's, which follows the actor. With false
-   * they are the actor's own (FastTD3)
+   * true: a target actor, which follows the actor, chooses the next actions. false: the actor does
+   * (FastTD3). Default true
    */
   targetActor?: boolean;
   /**
-   * TD3+BC (Fujimoto and Gu, 2021), for fixed data. The actor's loss is mean((π(s) − a)²) − λ ·
-   * mean(Q(s, π(s))). Here λ = alpha / mean(|Q(s, π(s))|) of the minibatch, or 0 if all of these
-   * values are 0. No gradient goes through λ. Actions count as they are in the batch. `alpha` is
-   * 2.5 by default, and 0 only clones. Default: off
+   * options of TD3+BC (Fujimoto and Gu, 2021) for fixed data, default: off. The actor's loss is
+   * mean((π(s) − a)²) − λ · mean(Q(s, π(s))). Here λ = alpha / mean(|Q(s, π(s))|) of the minibatch,
+   * or 0 if all of these values are 0. No gradient goes through λ. Actions have the units of the
+   * batch. `alpha` is 2.5 by default, and with 0 the actor only clones
    */
   behaviorCloning?: { alpha?: number };
   /** @deprecated `behaviorCloning`, until 0.5 */
@@ -67,6 +67,16 @@ function cloningAlpha(options: Td3Options['behaviorCloning']): number | undefine
   return checkWithin('behaviorCloning.alpha', options.alpha ?? 2.5, 0, 1e30);
 }
 
+/**
+ * Trains a twin delayed DDPG (TD3, Fujimoto et al., 2018) by updates that a pipeline captures once.
+ * @example
+ * const learner = new Td3Learner(device, { obsDim: 17, actionDim: 6, batchSize: 256 });
+ * await learner.ready;
+ * pipeline.capture((batch, { stream, out }) => learner.update(stream, batch, out), {
+ *   scalars: learner.scalars,
+ *   weights: learner.published,
+ * });
+ */
 export class Td3Learner extends ActorCritic {
   readonly scalars = ['criticLoss', 'meanQ', 'actorLoss'] as const;
   readonly #options: Td3Options;
@@ -79,7 +89,11 @@ export class Td3Learner extends ActorCritic {
   readonly #cloning: Cloning | undefined;
 
   /**
-   * Allocates everything on `device`. Initial values are written in order of device.currentStream.
+   * Allocates everything on `device`. Initial values are written in order of device.currentStream,
+   * and `ready` resolves when they are in place.
+   *
+   * @throws {TypeError|RangeError} for a wrong option
+   * @throws {ERR_HOTSLOT_MEMORY} if the device has too little memory
    */
   constructor(device: Device, given: Td3Options) {
     const options = withPresentNames('Td3Learner', given);
@@ -233,7 +247,14 @@ export class Td3Learner extends ActorCritic {
     });
   }
 
-  /** Returns a policy that acts with `published`, on the calling thread and without a device. */
+  /**
+   * Returns a policy for `published` vectors, on the calling thread and without a device.
+   *
+   * @param options `noise` (default 0) and `seed` (default 0)
+   * @throws {TypeError|RangeError} for a wrong option
+   * @example
+   * const policy = learner.policy({ noise: 0.1 }).load(await learner.published.toArray());
+   */
   policy(options: Td3PolicyOptions = {}): Td3Policy {
     return new Td3Policy(actorOf(this.#options, actorKeys), options);
   }

@@ -24,18 +24,24 @@ type Floats = Tensor<'float32'>;
 export interface DqnOptions extends AdamOptions, QNetworkOptions {
   /** rows of one minibatch. An update of K × batchSize rows makes K steps */
   batchSize: number;
-  /** discount of one step, for batches without `discounts`, default 0.99 */
+  /** discount of one step, 0 to 1, for batches without `discounts`, default 0.99 */
   gamma?: number;
-  /** the online network chooses the next action, the target network values it, default true */
+  /**
+   * true: the online network chooses the next action, and the target network values it (double
+   * DQN). Default true
+   */
   double?: boolean;
-  /** Huber threshold of the TD error, default 1. 0 gives the mean squared error */
+  /**
+   * Huber threshold of the TD error, default 1. With 0 the loss is the mean squared error. Ignored
+   * with a categorical head
+   */
   huberDelta?: number;
   /**
-   * target ← tau·online + (1 − tau)·target at every step, default 0.005, not together with
-   * targetEvery
+   * share of the online network in target ← tau · online + (1 − tau) · target after every step, 0
+   * to 1, default 0.005. Not together with targetEvery
    */
   tau?: number;
-  /** steps from one copy target ← online to the next, instead of tau */
+  /** gradient steps from one copy target ← online to the next, instead of tau, default: tau */
   targetEvery?: number;
   /** seed of the initial weights, default 0 */
   seed?: number;
@@ -57,11 +63,22 @@ const known = [
 export type DqnBatch = Rows & {
   /** [rows, obsDim] */
   obs: Floats;
+  /** [rows, obsDim] */
   nextObs: Floats;
   /** [rows] or [rows, 1]: indices of the actions taken, of any dtype */
   actions: Tensor;
 };
 
+/**
+ * Trains a DQN (double by default) by updates that a pipeline captures once.
+ * @example
+ * const learner = new DqnLearner(device, { obsDim: 4, actions: 2, hidden: [64], batchSize: 128 });
+ * await learner.ready;
+ * pipeline.capture((batch, { stream, out }) => learner.update(stream, batch, out), {
+ *   scalars: learner.scalars,
+ *   weights: learner.parameters,
+ * });
+ */
 export class DqnLearner extends Learner {
   readonly scalars = ['loss', 'meanQ'] as const;
   /** description of the network from observations to the head's input */
@@ -91,14 +108,21 @@ export class DqnLearner extends Learner {
   /** indices of actions as floats, if they are stored in another dtype */
   readonly #actions: Floats;
 
-  /** @deprecated `optimizer`, until 0.5 */
+  /**
+   * Returns `optimizer`.
+   *
+   * @deprecated `optimizer`, until 0.5
+   */
   get optimiser(): Adam {
     return this.optimizer;
   }
 
   /**
    * Allocates everything on `device`. The initial weights are written in order of
-   * device.currentStream.
+   * device.currentStream, and `ready` resolves when they are in place.
+   *
+   * @throws {TypeError|RangeError} for a wrong option, or tau together with targetEvery
+   * @throws {ERR_HOTSLOT_MEMORY} if the device has too little memory
    */
   constructor(device: Device, options: DqnOptions) {
     refuse(options);
@@ -173,8 +197,12 @@ export class DqnLearner extends Learner {
   }
 
   /**
-   * Updates as Learner.update() does. `out` receives the means of loss and value over all rows, of
-   * weighted losses if the batch has weights.
+   * Enqueues K = rows / batchSize steps on consecutive minibatches, as Learner.update() does.
+   *
+   * @param batch K × batchSize rows: see DqnBatch
+   * @param out contiguous float32 [2] or more, for the means of loss and value over all rows.
+   *   Losses are weighted if the batch has weights
+   * @throws as Learner.update()
    */
   override update(stream: Stream, batch: DqnBatch, out: Floats, options?: UpdateOptions): void {
     super.update(stream, batch, out, options);
@@ -235,8 +263,12 @@ export class DqnLearner extends Learner {
   }
 
   /**
-   * Returns a policy that acts greedily with the weights given to its load(), on the calling thread
-   * and without a device.
+   * Returns a greedy policy with this network, on the calling thread and without a device. It has
+   * no weights until load().
+   *
+   * @throws {TypeError} if a layer of `body` has no run()
+   * @example
+   * const policy = learner.policy().load(await learner.parameters.toArray());
    */
   policy(): MlpPolicy {
     return new MlpPolicy(this.#values);

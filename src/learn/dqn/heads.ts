@@ -13,13 +13,16 @@ import { ops } from '../ops/index.ts';
 
 type Floats = Tensor<'float32'>;
 
+/** Output of a Q network for an action: one number, or a distribution over atoms. */
 export type QHead =
   | { kind: 'scalar' }
   | {
       kind: 'categorical';
       /** count of a distribution's values, evenly spaced from min to max, default 51 */
       atoms?: number;
+      /** least value of a distribution */
       min: number;
+      /** greatest value of a distribution */
       max: number;
     };
 

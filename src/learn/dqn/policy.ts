@@ -20,30 +20,30 @@ export interface QNetworkOptions {
   obsDim: number;
   /** number of actions, which a batch stores as indices */
   actions: number;
-  /** neurons of the hidden layers, e.g. [120, 84] */
+  /** neurons of the hidden layers, such as [120, 84]. Needed without `body` */
   hidden?: readonly number[];
-  /** between them, default 'relu' */
+  /** activation after each hidden layer, default 'relu' */
   activation?: Activation;
   /**
-   * convolutions over `image` before the hidden layers, each followed by the activation. Mnih et
-   * al. (2015) have three
+   * convolutions over `image` before the hidden layers, each followed by the activation, default
+   * none. Mnih et al. (2015) have three
    */
   convolutions?: readonly (Conv2dOptions & { filters: number })[];
   /** shape of an observation for the convolutions, whose product is obsDim */
   image?: ImageShape;
   /**
-   * instead of `hidden`: layers from an observation to the input of a last linear layer, such as
-   * convolutions
+   * layers from an observation to the input of a last linear layer, such as convolutions, instead
+   * of `hidden` and `activation`
    */
   body?: readonly Layer[];
   /**
-   * the last layer makes a state's value and each action's advantage (Wang et al., 2016), default
-   * false
+   * true: the last layer computes a state's value and each action's advantage (Wang et al., 2016).
+   * Default false
    */
   dueling?: boolean;
   /**
    * output for an action: one number, or a distribution over atoms (Bellemare et al., 2017),
-   * default scalar
+   * default { kind: 'scalar' }
    */
   head?: QHead;
 }
@@ -133,8 +133,8 @@ function imageLayers(
 /** Options of a DqnPolicy: plain data, which can be posted to a thread. */
 export interface DqnPolicyOptions extends QNetworkOptions {
   /**
-   * factor of an observation's numbers, applied first, in float32: 1/255 if the learner scales the
-   * bytes of images so. Default 1
+   * factor of an observation's numbers, applied first, in float32, default 1. Use 1/255 if the
+   * learner scales the bytes of images by it
    */
   scale?: number;
 }
@@ -142,12 +142,23 @@ export interface DqnPolicyOptions extends QNetworkOptions {
 /**
  * Acts greedily with the weights that a DqnLearner publishes, in a collector's thread without a
  * learner.
+ * @example
+ * const policy = new DqnPolicy({ obsDim: 4, actions: 2, hidden: [64] });
+ * const weights = new Float32Array(mailbox.length);
+ * mailbox.read(weights);
+ * const actions = policy.load(weights).act(obs, 8);
  */
 export class DqnPolicy extends MlpPolicy {
   /** factor of an observation's numbers, a float32 */
   readonly scale: number;
   #scaledObs = new Float32Array(0);
 
+  /**
+   * Creates a policy without weights.
+   *
+   * @param options the learner's network options, and `scale`
+   * @throws {TypeError|RangeError} for a wrong option
+   */
   constructor(options: DqnPolicyOptions) {
     checkKeys('DqnPolicy', options, [...qNetworkKeys, 'scale']);
     const { scale = 1, ...network } = options;
@@ -163,6 +174,11 @@ export class DqnPolicy extends MlpPolicy {
     this.scale = Math.fround(scale);
   }
 
+  /**
+   * Returns the actions' values [n, actions] for n observations times `scale`.
+   *
+   * @throws as MlpPolicy.values()
+   */
   override values(obs: Float32Array, n: number): Float32Array {
     if (this.scale === 1 || !(obs instanceof Float32Array)) return super.values(obs, n);
     if (this.#scaledObs.length !== obs.length) this.#scaledObs = new Float32Array(obs.length);

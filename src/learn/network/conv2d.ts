@@ -1,4 +1,4 @@
-/** Convolutions over images: patches side by side, and one product for all rows and places. */
+/** Convolutions over images: patches as columns, and one product for all rows and places. */
 import { checkCount, checkKeys, describeValue } from '../../base/checks.ts';
 import { rangeError, typeError } from '../../base/errors.ts';
 import type { Tensor } from '../../device/device.ts';
@@ -17,11 +17,11 @@ type Floats = Tensor<'float32'>;
 export type ImageShape = readonly [channels: number, height: number, width: number];
 
 export interface Conv2dOptions {
-  /** pixels of the kernel's side, or of both sides, height first */
+  /** sides of the kernel in pixels: one number, or height and width */
   kernel: number | readonly [height: number, width: number];
-  /** pixels from one place to the next, downwards and to the right, default 1 */
+  /** pixels from one place to the next in both directions, default 1 */
   stride?: number;
-  /** zeros around an image, fewer than the kernel's sides have pixels, default 0 */
+  /** pixels of zeros around an image, less than both sides of the kernel, default 0 */
   padding?: number;
 }
 
@@ -32,10 +32,18 @@ export interface Conv2d extends Layer {
 }
 
 /**
- * Returns a convolution of images [channels, height, width] into `filters` channels, as
- * torch.nn.Conv2d without dilation and groups: weight [filters, channels, kernel, kernel], bias
- * [filters]. Initial values are within ±1/√(channels · kernel²). It keeps its patches, channels ·
- * kernel² floats for each place, between forward and backward.
+ * Returns a convolution as torch.nn.Conv2d without dilation and groups. Its parameters are weight
+ * [filters, channels, kernel, kernel] and bias [filters], at first within ±1/√(channels · kernel²).
+ * Between forward and backward it stores its patches, channels · kernel² floats for each place.
+ *
+ * @param image shape of an input row: channels, height, width
+ * @param filters channels of the output
+ * @returns a layer for a Network, whose `shape` is the next convolution's `image`
+ * @throws {TypeError|RangeError} for wrong sizes, or a kernel larger than the padded image
+ * @example
+ * const first = conv2d([4, 84, 84], 32, { kernel: 8, stride: 4 });
+ * const second = conv2d(first.shape, 64, { kernel: 4, stride: 2 });
+ * const net = new Network([first, relu(), second, relu(), flatten(), linear(5184, 6)]);
  */
 export function conv2d(image: ImageShape, filters: number, options: Conv2dOptions): Conv2d {
   if (!Array.isArray(image) || image.length !== 3)

@@ -11,9 +11,14 @@ import type { Layer } from './layers.ts';
 type Floats = Tensor<'float32'>;
 
 /**
- * Returns a layer that takes rows of 1 + actions numbers: a state's value and each action's
- * advantage. It makes the actions' values: value + advantage − the mean of the advantages (Wang et
- * al., 2016). With `atoms`, each of them is `atoms` numbers.
+ * Returns a layer that computes the actions' values from a state's value and their advantages. A
+ * row has 1 + actions numbers, the value first. An action's value is value + advantage − the mean
+ * of the advantages (Wang et al., 2016).
+ *
+ * @param options `atoms`: numbers of each value and advantage, default 1
+ * @throws {TypeError|RangeError} for a wrong count
+ * @example
+ * const net = new Network([linear(4, 64), relu(), linear(64, 1 + 2), dueling(2)]);
  */
 export function dueling(actions: number, options: { atoms?: number } = {}): Layer {
   checkCount('dueling: actions', actions);
@@ -68,8 +73,11 @@ const rowsOf = (x: Floats, columns: number): Floats =>
   x.view({ shape: [x.size / columns, columns] });
 
 /**
- * Returns a layer from rows of count · atoms logits to the means of their distributions over atoms,
- * evenly spaced from min to max.
+ * Returns a layer that computes the means of `count` distributions from count · atoms logits.
+ *
+ * @param count distributions of a row
+ * @param options `atoms`: values of a distribution, at least 2, evenly spaced from `min` to `max`
+ * @throws {TypeError|RangeError} for a wrong number, or if `min` is not below `max`
  */
 export function expectation(
   count: number,

@@ -12,15 +12,15 @@ type Floats = Tensor<'float32'>;
 
 /** A layer's parameter and its initial values: uniform within ±bound, or one number. */
 export interface ParameterShape {
-  /** as torch calls it: 'weight', 'bias' */
+  /** torch's name: 'weight', 'bias' */
   readonly name: string;
   readonly shape: readonly number[];
   readonly initial: { readonly bound: number } | { readonly value: number };
 }
 
-/** The tensors of a pass through a layer. */
+/** The tensors of a pass through a layer, all float32. */
 export interface LayerPass {
-  /** in the order of `parameters` */
+  /** the layer's parameters, in the order of Layer.parameters() */
   readonly parameters: readonly Floats[];
   /** [rows, inputs] */
   readonly x: Floats;
@@ -30,20 +30,21 @@ export interface LayerPass {
   readonly kept: Floats | undefined;
 }
 
-/**
- * The tensors of a backward pass. `dy` may be overwritten, and `gradients` are overwritten.
- * `gradients` and `dx` are present if they are wanted.
- */
+/** The tensors of a backward pass, all float32. */
 export interface LayerReturn extends LayerPass {
+  /** [rows, outputs]: the gradient at the output, which backward may overwrite */
   readonly dy: Floats;
+  /** [rows, inputs]: output, the gradient at the input, undefined if not requested */
   readonly dx: Floats | undefined;
+  /** outputs, the parameters' gradients, undefined if not requested */
   readonly gradients: readonly Floats[] | undefined;
-  /** [rows, scratch] */
+  /** [rows, scratch]: memory of backward with any content */
   readonly scratch: Floats | undefined;
 }
 
 /**
- * A layer of a Network. You may write your own: it only launches, so that a pass can be captured.
+ * A layer of a Network. You may write your own. Its passes may only launch, so that they can be
+ * captured.
  */
 export interface Layer {
   /** its name in errors: 'linear(17, 256)' */
@@ -52,23 +53,26 @@ export interface Layer {
   readonly inputs?: number;
   /** numbers of an output row, for `inputs` numbers of an input row */
   outputs(inputs: number): number;
+  /** parameters with their initial values, for `inputs` numbers of an input row */
   parameters(inputs: number): readonly ParameterShape[];
   /** floats of a row that forward leaves for backward */
   keeps?(inputs: number): number;
   /** floats of a row that backward needs in addition */
   scratch?(inputs: number): number;
+  /** enqueues y from x */
   forward(stream: Stream, pass: LayerPass): void;
+  /** enqueues dx and gradients, if they are present, from dy */
   backward(stream: Stream, pass: LayerReturn): void;
-  /** its output is its input: it counts in the numbering of layers, and is skipped */
+  /** true if its output is its input: the layer has a number, and passes skip it */
   readonly passes?: true;
   /**
-   * this layer and the next one as one layer, if that is faster, with this layer's parameters
-   * followed by the next one's
+   * returns this layer and the next one as one layer, or undefined if that is not faster. Its
+   * parameters are this layer's, then the next one's
    */
   fuse?(next: Layer): Layer | undefined;
   /**
-   * without a device, for policies: y [rows, outputs] from x [rows, inputs], row-major, without a
-   * change of x. Both may be longer
+   * computes y [rows, outputs] from x [rows, inputs] on the calling thread, row-major, without a
+   * change of x. Both may be longer. Policies need it
    */
   run?(
     x: Float32Array,
@@ -80,8 +84,12 @@ export interface Layer {
 }
 
 /**
- * y = x · weightᵀ + bias, weight [outputs, inputs], as torch.nn.Linear, with initial values within
- * ±1/√inputs.
+ * Returns a layer that computes y = x · weightᵀ + bias, as torch.nn.Linear. Its parameters are
+ * weight [outputs, inputs] and bias [outputs], at first within ±1/√inputs.
+ *
+ * @param inputs numbers of an input row
+ * @param outputs numbers of an output row
+ * @throws {TypeError|RangeError} for a wrong count
  */
 export function linear(inputs: number, outputs: number): Layer {
   checkCount('linear: inputs', inputs);
@@ -194,8 +202,12 @@ function denseNorm(linear: Layer, epsilon: number, act: ActivationName | null): 
 }
 
 /**
- * y = (x − mean) / √(variance + epsilon) · weight + bias over each row of n, as torch.nn.LayerNorm.
- * Initial weights are 1 and biases 0.
+ * Returns a layer that normalizes each row of `n` numbers, as torch.nn.LayerNorm. It computes y =
+ * (x − mean) / √(variance + epsilon) · weight + bias. Initial weights are 1 and biases 0.
+ *
+ * @param n numbers of a row
+ * @param options `epsilon`, above 0 and at most 1, default 1e-5
+ * @throws {TypeError|RangeError} for a wrong number
  */
 export function layerNorm(n: number, options: { epsilon?: number } = {}): Layer {
   checkCount('layerNorm: n', n);
@@ -278,18 +290,22 @@ const asItIs: Layer = ofKind(
 );
 
 /**
- * Returns a layer that does nothing, because images are rows of numbers already. It takes the place
- * of torch.nn.Flatten, so that names of parameters agree.
+ * Returns a layer without effect, because images are rows of numbers already. It stands for
+ * torch.nn.Flatten, so that names of parameters agree.
  */
 export const flatten = (): Layer => asItIs;
 
+/** Returns the activation max(x, 0). */
 export const relu = activation('relu');
+/** Returns the activation tanh(x). */
 export const tanh = activation('tanh');
+/** Returns the activation 1 / (1 + e⁻ˣ). */
 export const sigmoid = activation('sigmoid');
+/** Returns the activation x · sigmoid(x). */
 export const silu = activation('silu');
-/** with the error function */
+/** Returns the activation gelu with the error function, as torch.nn.GELU. */
 export const gelu = activation('gelu');
-/** gelu's approximation by tanh */
+/** Returns gelu's approximation by tanh, as torch.nn.GELU with `approximate='tanh'`. */
 export const geluTanh = activation('geluTanh');
-/** with alpha 1 */
+/** Returns the activation elu with alpha 1: x above 0, else eˣ − 1. */
 export const elu = activation('elu');

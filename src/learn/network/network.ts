@@ -36,9 +36,19 @@ interface Stage {
   })[];
 }
 
+/**
+ * Describes a sequence of layers over one flat float32 vector of parameters. It owns no memory.
+ * @example
+ * const net = new Network([linear(3, 64), layerNorm(64), silu(), linear(64, 1)]);
+ * const weights = device.allocate({ shape: [net.parameterCount] }).write(net.initialize(1));
+ * const pass = net.workspace(device, rows, { backward: true });
+ * const y = net.forward(stream, net.over(weights), x, pass);
+ */
 export class Network {
   readonly layers: readonly Layer[];
+  /** numbers of an input row */
   readonly inputs: number;
+  /** numbers of an output row */
   readonly outputs: number;
   /** floats in the flat vector: the parameters in order, without gaps */
   readonly parameterCount: number;
@@ -46,8 +56,12 @@ export class Network {
   readonly #stages: readonly Stage[];
 
   /**
-   * Throws a RangeError naming both layers if a layer's inputs differ from the outputs of the one
-   * before.
+   * Checks that the layers fit, and fuses those that run as one kernel.
+   *
+   * @param layers in order. At least one of them has `inputs`
+   * @throws {TypeError} for anything but layers
+   * @throws {RangeError} naming both layers if a layer's inputs differ from the outputs before it,
+   *   or if no layer has `inputs`
    */
   constructor(layers: readonly Layer[]) {
     if (!Array.isArray(layers))
@@ -100,8 +114,12 @@ export class Network {
   }
 
   /**
-   * Returns initial values by `seed`, as each layer specifies: linear layers within ±1/√inputs, as
-   * torch draws them.
+   * Returns initial values as each layer specifies. Those of linear layers are uniform within
+   * ±1/√inputs, which is torch's distribution.
+   *
+   * @param seed whole number from 0 to 2⁵³ − 1
+   * @returns float32 [parameterCount]
+   * @throws {TypeError|RangeError} for another seed
    */
   initialize(seed: number): Float32Array {
     const random = new Random(seed);
@@ -113,14 +131,20 @@ export class Network {
     return flat;
   }
 
-  /** @deprecated `initialize`, until 0.5 */
+  /**
+   * Returns initialize(seed).
+   *
+   * @deprecated `initialize`, until 0.5
+   */
   initialise(seed: number): Float32Array {
     return this.initialize(seed);
   }
 
   /**
-   * Returns the layers' parameters as views of a contiguous float32 vector of parameterCount, for
-   * forward and backward.
+   * Returns the layers' parameters as views of a vector, for forward() and backward().
+   *
+   * @param flat contiguous float32 of parameterCount elements: weights, or their gradient
+   * @throws {TypeError|RangeError} for another tensor
    */
   over(flat: Floats): Floats[][] {
     checkVector('parameters', flat, this.parameterCount);
@@ -130,8 +154,11 @@ export class Network {
   }
 
   /**
-   * Allocates memory for a pass of `rows` rows, and with `backward` also for the gradients. The
-   * caller closes it.
+   * Allocates memory for passes of `rows` rows. The caller closes it.
+   *
+   * @param options `backward`: with memory for gradients, default false
+   * @throws {TypeError|RangeError} for a wrong device, count or option
+   * @throws {ERR_HOTSLOT_MEMORY} if the device has too little memory
    */
   workspace(device: Device, rows: number, options: { backward?: boolean } = {}): NetworkWorkspace {
     checkKeys('workspace', options, ['backward']);
@@ -147,8 +174,14 @@ export class Network {
   }
 
   /**
-   * Writes the network's output for `input` [rows, inputs] into the workspace, and returns it,
-   * [rows, outputs]. `parameters` come from over().
+   * Enqueues the network's pass over `input` in the workspace. It only launches, so it may be
+   * captured.
+   *
+   * @param parameters a result of over()
+   * @param input float32 [rows, inputs] with adjacent columns
+   * @param workspace a result of workspace(), with as many rows
+   * @returns the output [rows, outputs], a part of the workspace
+   * @throws {TypeError|RangeError} for other tensors, parameters or workspaces
    */
   forward(
     stream: Stream,
@@ -175,11 +208,19 @@ export class Network {
   }
 
   /**
-   * Computes the gradients of the last pass in `workspace`, from workspace.outputGradient [rows,
-   * outputs], which it overwrites. It overwrites `gradient` (from over(), or null if only the
-   * input's gradient is wanted) and `inputGradient` [rows, inputs] if given. Throws
-   * ERR_HOTSLOT_STATE_EMPTY unless that pass had this input and these parameters, and for a second
-   * call without a new pass or a new read of outputGradient.
+   * Enqueues the gradients of the last pass in `workspace`, from workspace.outputGradient. It
+   * overwrites outputGradient, `gradient` and `inputGradient`.
+   *
+   * @param parameters those of the last forward()
+   * @param input that of the last forward()
+   * @param workspace one with `backward: true`
+   * @param gradient output, a result of over(), or null if only the input's gradient is wanted
+   * @param inputGradient output, float32 [rows, inputs], default: not computed
+   * @throws {TypeError|RangeError} for other tensors, parameters or workspaces
+   * @throws {ERR_HOTSLOT_STATE_EMPTY} if the workspace's last pass had another input or other
+   *   parameters, or for a workspace without `backward: true`
+   * @throws {ERR_HOTSLOT_STATE_EMPTY} for a second call, unless forward() was called or
+   *   outputGradient was read since the first one
    */
   backward(
     stream: Stream,
@@ -217,8 +258,16 @@ export class Network {
   }
 
   /**
-   * Returns the forward pass without a device: a function of rows over a flat vector, which it
-   * reads at every call. Its array is valid until the next call.
+   * Returns the forward pass on the calling thread, as a function of rows.
+   *
+   * @param flat parameterCount weights, which the function reads at every call
+   * @returns a function from x [rows, inputs] to [rows, outputs], whose array is valid until the
+   *   next call
+   * @throws {RangeError} for another array or length
+   * @throws {TypeError} if a layer has no run()
+   * @example
+   * const run = net.onHost(net.initialize(1));
+   * const y = run(Float32Array.of(1, 2, 3), 1);
    */
   onHost(flat: Float32Array): (x: Float32Array, rows: number) => Float32Array {
     if (!(flat instanceof Float32Array) || flat.length !== this.parameterCount)
@@ -271,10 +320,11 @@ export let passParts: (pass: NetworkWorkspace) => {
 export class NetworkWorkspace implements Disposable {
   readonly network: Network;
   readonly rows: number;
-  /** per layer [rows, outputs] */
+  /** [rows, outputs] of each layer */
   readonly outputs: readonly Floats[];
-  /** likewise, empty if the workspace is for forward only */
+  /** the gradients at these outputs, empty without `backward` */
   readonly gradients: readonly Floats[];
+  /** [rows, keeps] of each layer, undefined for a layer that stores nothing for backward */
   readonly kept: readonly (Floats | undefined)[];
   readonly scratch: Floats | undefined;
   readonly #memory: Floats;
@@ -324,13 +374,15 @@ export class NetworkWorkspace implements Disposable {
     this.scratch = tensors.at(-1);
   }
 
-  /** [rows, outputs] of the last layer. */
+  /** Returns the last layer's output [rows, outputs]. */
   get output(): Floats {
     return this.outputs.at(-1) as Floats;
   }
   /**
-   * Returns the tensor for the loss's gradient at the output. Each backward overwrites it: read
-   * this property again before the next one.
+   * Returns the tensor for the loss's gradient at the output, [rows, outputs]. Each backward
+   * overwrites it. Read this property again before the next backward.
+   *
+   * @throws {ERR_HOTSLOT_STATE_EMPTY} for a workspace without `backward: true`
    */
   get outputGradient(): Floats {
     const last = this.gradients.at(-1);
@@ -338,6 +390,7 @@ export class NetworkWorkspace implements Disposable {
     this.#last.renew();
     return last;
   }
+  /** Frees the memory. Idempotent. */
   close(): void {
     this.#memory.close();
   }

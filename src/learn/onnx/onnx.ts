@@ -12,7 +12,7 @@ import { addLayers, checkLayers } from './layers.ts';
 import { OnnxGraph } from './model.ts';
 
 export interface OnnxOptions {
-  /** the flat vector of a Network's weights, parameterCount floats, while a policy has its own */
+  /** flat vector of a Network's weights, parameterCount floats. Only for a Network */
   parameters?: Float32Array;
 }
 
@@ -20,8 +20,8 @@ export interface OnnxOptions {
 const MAX_FLOATS = 2 ** 29 - 2 ** 20;
 
 /**
- * Returns the bytes of an .onnx file: IR version 8, opset 17, input `obs` float32 [n, obsDim], any
- * n. Its outputs:
+ * Returns the bytes of an .onnx file with the present weights of a policy or a network. It has IR
+ * version 8, opset 17, and the input `obs` float32 [n, obsDim] for any n. Its outputs are:
  *
  * - of an MlpPolicy or a DqnPolicy: `action` int64 [n], the greedy one, and `values` float32 [n,
  *   actions].
@@ -30,8 +30,14 @@ const MAX_FLOATS = 2 ** 29 - 2 ** 20;
  *   that.
  * - of a Network: `values` float32 [n, outputs].
  *
- * The weights are copied as they are now. Throws a TypeError that names the first layer that is not
- * of hotslot/learner.
+ * @param options `parameters`: the weights of a Network
+ * @throws {TypeError} for another model, for a Network without `parameters`, or naming the first
+ *   layer that is not of hotslot/learner
+ * @throws {RangeError} for `parameters` of another length or of a policy, or weights beyond 2 GiB
+ * @throws {ERR_HOTSLOT_STATE_EMPTY} for a policy without weights
+ * @example
+ * const policy = learner.policy().load(await learner.parameters.toArray());
+ * writeFileSync('policy.onnx', encodeOnnx(policy));
  */
 export function encodeOnnx(
   model: MlpPolicy | ActorPolicy | Network,

@@ -64,6 +64,7 @@ function alike(op: string, stream: Stream, out: Floats, inputs: Readonly<Record<
   return { ...launches, strides: launches.steps.map((of) => strideOf(of, launches.columns)) };
 }
 
+/** out = f(x), for each unary op f. */
 export const unary: Readonly<Record<keyof typeof unaries, Unary>> = each(
   unaries,
   (name, op) => (stream, out, x) => {
@@ -74,7 +75,7 @@ export const unary: Readonly<Record<keyof typeof unaries, Unary>> = each(
   },
 );
 
-/** out = dy · f′(x). */
+/** out = dy · f′(x), for each unary op f. */
 export const backward: Readonly<Record<keyof typeof unaries, Slope>> = each(
   unaries,
   (name, op) => (stream, out, dy, x) => {
@@ -87,6 +88,7 @@ export const backward: Readonly<Record<keyof typeof unaries, Slope>> = each(
   },
 );
 
+/** out = f(a, b), for each binary op f. */
 export const binary: Readonly<Record<keyof typeof binaries, Binary>> = each(
   binaries,
   (name, op) => (stream, out, a, b) => {
@@ -99,7 +101,15 @@ export const binary: Readonly<Record<keyof typeof binaries, Binary>> = each(
   },
 );
 
-/** out = condition ≠ 0 ? a : b. */
+/**
+ * Enqueues out = a where the condition is not 0, else b.
+ *
+ * @param out float32, which may be an input with the same layout
+ * @param condition tensor or number that broadcasts to the shape of `out`, as `a` and `b`
+ * @throws {TypeError} for other dtypes
+ * @throws {RangeError} for shapes that do not broadcast, or inputs that share elements with `out`
+ *   in other places
+ */
 export function where(
   stream: Stream,
   out: Floats,
@@ -122,7 +132,14 @@ export function where(
   );
 }
 
-/** out = x limited to [low, high], which may be infinite. NaN stays NaN. */
+/**
+ * Enqueues out = x limited to [low, high]. NaN stays NaN.
+ *
+ * @param out float32 of x's shape, which may be `x`
+ * @param low lower limit, may be −Infinity
+ * @param high upper limit, at least `low`, may be Infinity
+ * @throws {TypeError|RangeError} for other dtypes, shapes or limits
+ */
 export function clamp(stream: Stream, out: Floats, x: Floats, low: number, high: number): void {
   const { rows, columns, strides, each } = alike('clamp', stream, out, { x });
   checkWithin('clamp: high', high, Number.NEGATIVE_INFINITY, Number.POSITIVE_INFINITY);

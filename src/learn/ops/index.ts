@@ -1,4 +1,4 @@
-/** Ops: calls that check shapes, take strides from the tensors, and launch. */
+/** Ops: calls that check shapes, read strides from the tensors, and launch. */
 import type { Stream, Tensor } from '../../device/device.ts';
 import { convert } from '../convert.ts';
 import { backward, binary, clamp, type Operand, unary, where } from './elementwise.ts';
@@ -20,10 +20,18 @@ const extreme =
   };
 
 /**
- * `ops.name(stream, out, …)`: float32 on the stream's device. Each only enqueues, so it may be
- * captured. Shapes broadcast as in numpy, and a number may stand for an operand that broadcasts.
- * Throws TypeError for dtypes, RangeError for shapes, naming the two that do not fit, before
- * anything is launched.
+ * Enqueues an operation on float32 tensors: `ops.name(stream, out, …)`. It only launches, so it may
+ * be captured. Shapes broadcast as in numpy, and a number may replace an operand that broadcasts.
+ * `out` may be an input with the same layout, except in matmul and concat.
+ * docs/reference/networks-and-ops.md lists the ops with their shapes.
+ *
+ * An op checks before it launches. It throws TypeError for dtypes, and RangeError for shapes that
+ * do not fit, naming both. It throws RangeError also if it would need more than 4,096 launches.
+ * @example
+ * ops.mul(stream, y, x, row);
+ * ops.tanh(stream, y, y);
+ * ops.backward.tanh(stream, dx, dy, x);
+ * ops.matmul(stream, product, x, weight, { transB: true });
  */
 export const ops = Object.freeze({
   ...unary,

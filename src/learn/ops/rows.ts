@@ -1,7 +1,4 @@
-/**
- * Ops over whole rows: reductions, softmax, single elements by index, products, columns side by
- * side.
- */
+/** Ops over whole rows: reductions, softmax, single elements by index, products, concatenation. */
 import { checkFlag, checkKeys, describeValue } from '../../base/checks.ts';
 import { rangeError, typeError } from '../../base/errors.ts';
 import { checkStream } from '../../device/checks.ts';
@@ -123,12 +120,19 @@ const soft =
     );
   };
 
-/** Writes the softmax of each row of x to out, which may be x. */
+/** Enqueues the softmax of each row of x, the last dimension. `out` may be x. */
 export const softmax = soft('softmax', 0);
-/** Writes the logarithm of the softmax, computed without the softmax. */
+/** Enqueues the logarithm of the softmax of each row, computed without the softmax. */
 export const logSoftmax = soft('logSoftmax', 1);
 
-/** out[…] = x[…, index[…]], or NaN if the index is outside the row. `out` is contiguous. */
+/**
+ * Enqueues out[…] = x[…, index[…]], or NaN if the index is outside the row.
+ *
+ * @param out contiguous float32 […] or […, 1]
+ * @param x float32 […, columns] with adjacent columns
+ * @param index float32 […] or […, 1], for example from `ops.argmax` or `ops.convert`
+ * @throws {TypeError|RangeError} for other dtypes, strides or shapes
+ */
 export function gather(stream: Stream, out: Floats, x: Floats, index: Floats): void {
   checkStream('gather', stream);
   const from = lines('gather', 'x', x);
@@ -150,7 +154,14 @@ export function gather(stream: Stream, out: Floats, x: Floats, index: Floats): v
   );
 }
 
-/** out[…, index[…]] += x[…]. An index outside the row adds nothing. */
+/**
+ * Enqueues out[…, index[…]] += x[…]. An index outside the row adds nothing.
+ *
+ * @param out float32 […, columns] with adjacent columns
+ * @param x float32 […] or […, 1]
+ * @param index float32 […] or […, 1]
+ * @throws {TypeError|RangeError} for other dtypes, strides or shapes
+ */
 export function scatterAdd(stream: Stream, out: Floats, x: Floats, index: Floats): void {
   checkStream('scatterAdd', stream);
   const to = lines('scatterAdd', 'out', out);
@@ -173,17 +184,25 @@ export function scatterAdd(stream: Stream, out: Floats, x: Floats, index: Floats
 }
 
 export interface MatmulOptions {
-  /** a is stored as [k, m], default false */
+  /** true if a is stored as [k, m], default false */
   transA?: boolean;
-  /** b is stored as [n, k], default false */
+  /** true if b is stored as [n, k], default false */
   transB?: boolean;
-  /** factor of the product, default 1 */
+  /** factor of the product, finite, default 1 */
   alpha?: number;
-  /** factor of the previous out, which 0, the default, does not read */
+  /** factor of the previous `out`, finite, default 0: `out` is not read */
   beta?: number;
 }
 
-/** out [m, n] = alpha · op(a) [m, k] · op(b) [k, n] + beta · out. */
+/**
+ * Enqueues out = alpha · a · b + beta · out, for out [m, n], a [m, k] and b [k, n].
+ *
+ * @param out float32 with adjacent columns. A vector is one row
+ * @param a float32, likewise. It may not share elements with `out`
+ * @param b float32, likewise. It may not share elements with `out`
+ * @throws {TypeError} for other dtypes, strides or options
+ * @throws {RangeError} for shapes that do not fit, naming them, or shared elements
+ */
 export function matmul(
   stream: Stream,
   out: Floats,
@@ -236,7 +255,13 @@ const turned = ({ shape }: Floats, trans: boolean): [number, number] => {
   return trans ? [columns, rows] : [rows, columns];
 };
 
-/** out [rows, n1 + n2 + …] = the columns of each part, side by side. */
+/**
+ * Enqueues out [rows, n₁ + n₂ + …] = the columns of the parts in order.
+ *
+ * @param parts float32 [rows, nᵢ] with adjacent columns
+ * @throws {TypeError|RangeError} for other dtypes, strides or shapes, or parts that share elements
+ *   with `out` in other places
+ */
 export function concat(stream: Stream, out: Floats, parts: readonly Floats[]): void {
   checkStream('concat', stream);
   if (!Array.isArray(parts))

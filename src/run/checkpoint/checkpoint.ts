@@ -1,7 +1,7 @@
 /**
  * A run that can be stopped at any moment and resumed. The state of its parts between two ticks is
- * kept in a folder, which holds the last whole checkpoint even if a later save fails. See
- * docs/reference/checkpoint.md for what is kept, and docs/contributing/design/run.md for the reasons.
+ * kept in a folder, which holds the last whole checkpoint even if a later save fails. The reference
+ * is docs/reference/checkpoint.md, and the reasons are in docs/contributing/design/run.md.
  */
 import { randomBytes } from 'node:crypto';
 import { EventEmitter } from 'eventemitter3';
@@ -36,7 +36,19 @@ interface Pending {
   patient: boolean;
 }
 
+/**
+ * Saves a run to a folder between two ticks, so that it can be stopped at any moment and resumed.
+ * The folder has the last whole checkpoint even if a later save fails. Events are those of
+ * CheckpointEvents.
+ * @example
+ * const restored = await Checkpoint.restore('runs/first', { buffer, learner, pipeline });
+ * const parts = { buffer, learner, pipeline };
+ * await using checkpoint = await Checkpoint.open('runs/first', { ...parts, every: '60 s' });
+ * await pipeline.run({ ticks: 100_000 });
+ * await checkpoint.save();
+ */
 export class Checkpoint extends EventEmitter<CheckpointEvents> implements AsyncDisposable {
+  /** absolute path */
   readonly folder: string;
   readonly #known: KnownParts;
   readonly #folder: Folder;
@@ -56,12 +68,23 @@ export class Checkpoint extends EventEmitter<CheckpointEvents> implements AsyncD
   readonly #closing = new Closing();
 
   /**
-   * Opens a folder to save these parts into, and creates it if it is missing. It writes only the
-   * folder's lock and, if the folder is empty, a mark. One checkpoint at a time owns a folder, over
-   * all processes. A folder with another run's checkpoint is refused: restore() it first, or name
-   * another folder. Throws TypeError or RangeError for wrong parts, for a folder that holds
-   * something else, and for an unreadable checkpoint. Throws ERR_HOTSLOT_STATE_BUSY while another
-   * checkpoint owns the folder, and ERR_HOTSLOT_UNAVAILABLE with the system's message.
+   * Opens a folder to save these parts into, and creates the folder if it is missing. It writes
+   * only the folder's lock and, if the folder is empty, a mark. One checkpoint at a time owns a
+   * folder, over all processes.
+   *
+   * @param folder a path or a `file:` URL
+   * @param options the parts to save, at least one, and `every`, such as '60 s' (default: no
+   *   automatic saves)
+   * @throws {TypeError|RangeError} for wrong parts, for a folder that holds something else, and for
+   *   an unreadable checkpoint
+   * @throws {ERR_HOTSLOT_STATE_BUSY} while another checkpoint owns the folder, and for the
+   *   checkpoint of another run: restore() it first, or name another folder
+   * @throws {ERR_HOTSLOT_STATE_RUNNING} if a pipeline samples by the buffer's priorities and is not
+   *   among the parts
+   * @throws {ERR_HOTSLOT_UNAVAILABLE} if the system refuses the folder
+   * @example
+   * const parts = { buffer, learner, pipeline, mailbox };
+   * const checkpoint = await Checkpoint.open('runs/first', { ...parts, every: '60 s' });
    */
   static async open(folder: string | URL, options: CheckpointOptions): Promise<Checkpoint> {
     checkKeys('Checkpoint.open', options, [...partKeys, 'every']);
@@ -88,13 +111,26 @@ export class Checkpoint extends EventEmitter<CheckpointEvents> implements AsyncD
   }
 
   /**
-   * Restores the folder's checkpoint into these parts, and returns the rest of what it holds. The
-   * parts must be new and made like the saved ones: the error names the differences. Their device
-   * may be of another family. Returns null and changes nothing if the folder is missing or holds no
-   * checkpoint yet. Throws RangeError for parts that do not fit and for a checkpoint that is
-   * damaged, incomplete or of a newer format. Throws ERR_HOTSLOT_STATE_BUSY for parts that were
-   * used already, and while the folder is being saved into. Throws ERR_HOTSLOT_UNAVAILABLE with the
-   * system's message. No error changes anything that counts.
+   * Restores a folder's checkpoint into these parts. The parts must be new, and made like the saved
+   * ones. Their device may be of another family. If it throws, the parts can still be restored
+   * into.
+   *
+   * @param folder a path or a `file:` URL
+   * @param parts the parts that were saved. `every` is ignored. A pool or remote collectors cannot
+   *   be among them: open them afterwards with `resume`
+   * @returns `save`, `tick` and `time` of the checkpoint, and its `collectors` and `extra`. Null,
+   *   without any change, if the folder is missing or holds no checkpoint yet
+   * @throws {RangeError} for parts that do not fit, with the differences. Also for a checkpoint
+   *   that is damaged, incomplete or of a newer format, and for a folder that holds something else
+   * @throws {TypeError} for wrong parts, and for `collectors` or `extra` of a newer Node.js
+   * @throws {ERR_HOTSLOT_STATE_BUSY} for parts that were used already, and while a checkpoint owns
+   *   the folder
+   * @throws {ERR_HOTSLOT_STATE_RUNNING} as open()
+   * @throws {ERR_HOTSLOT_UNAVAILABLE} if the system refuses a file
+   * @throws the error of a part's loadState()
+   * @example
+   * const restored = await Checkpoint.restore('runs/first', { buffer, learner, pipeline });
+   * if (restored !== null) console.log(`resumed after tick ${restored.tick}`);
    */
   static async restore(
     folder: string | URL,
@@ -119,8 +155,14 @@ export class Checkpoint extends EventEmitter<CheckpointEvents> implements AsyncD
   }
 
   /**
-   * Returns the contents of a folder's checkpoint in numbers. Throws as restore() does. Returns
-   * null if the folder holds no checkpoint.
+   * Returns the contents of a folder's checkpoint in numbers, without a lock.
+   *
+   * @param folder a path or a `file:` URL
+   * @returns null if the folder is missing or holds no checkpoint yet
+   * @throws {RangeError} for a folder that holds something else, and for a manifest that is damaged
+   *   or of a newer format
+   * @throws {TypeError} for another path
+   * @throws {ERR_HOTSLOT_UNAVAILABLE} if the system refuses the folder or its manifest
    */
   static async inspect(folder: string | URL): Promise<CheckpointContents | null> {
     const place = new Folder('Checkpoint.inspect', folder);
@@ -143,12 +185,21 @@ export class Checkpoint extends EventEmitter<CheckpointEvents> implements AsyncD
   }
 
   /**
-   * Saves. The pipeline finishes the ticks that it has begun, then it and a pool's collectors stand
-   * still while the state of the parts is taken. Rows are copied and written while everything runs
-   * on. Resolves when the checkpoint is on the disk. A call during another save saves once more
-   * after it. Rejects with ERR_HOTSLOT_UNAVAILABLE if the disk refuses, and the previous checkpoint
-   * stays unchanged. With manual ticks call it between afterTick() and the next sample: otherwise
-   * it rejects with ERR_HOTSLOT_STATE_TICK.
+   * Saves the parts. The pipeline finishes the ticks that it has begun. Then the pipeline and a
+   * pool's collectors stand still while the state of the parts is taken. Rows are copied and
+   * written while the run continues. A call during another save saves once more after it. With
+   * manual ticks call it between afterTick() and the next sample.
+   *
+   * @returns the counts of the save, after the checkpoint is on the disk
+   * @throws {ERR_HOTSLOT_UNAVAILABLE} if the disk refuses, or a collector cannot return its state.
+   *   The text says what the folder then holds
+   * @throws {ERR_HOTSLOT_STATE_TICK} while a manual tick is hot
+   * @throws {ERR_HOTSLOT_STATE_BUSY} while another checkpoint pauses the same collectors
+   * @throws {ERR_HOTSLOT_STATE_CLOSED} after close()
+   * @throws {TypeError} for `collectors` or `extra` that structured cloning refuses
+   * @throws the error of a part's state(), or of the pipeline
+   * @example
+   * const { tick, bytes } = await checkpoint.save();
    */
   async save(): Promise<SavedCheckpoint> {
     this.#checkOpen();
@@ -159,8 +210,8 @@ export class Checkpoint extends EventEmitter<CheckpointEvents> implements AsyncD
   }
 
   /**
-   * Ends automatic saving, waits for a save that is under way, and unlocks the folder. A save of
-   * `every` that waits for a tick's end is given up. Idempotent. Saves nothing.
+   * Ends automatic saves, waits for a save under way, and unlocks the folder. It saves nothing, and
+   * drops a save by `every` that waits for the end of a hot tick. Idempotent.
    */
   close(): Promise<void> {
     return this.#closing.once(async () => {

@@ -3,8 +3,11 @@ import { join } from 'node:path';
 import type { Folder } from './folder.ts';
 import type { Manifest, PartName, Plain } from './manifest.ts';
 
+/** The result of Checkpoint.inspect(). */
 export interface CheckpointContents {
+  /** absolute path */
   folder: string;
+  /** number of the save, counted from 1 */
   save: number;
   /** the last tick, −1 before the first and without a pipeline */
   tick: number;
@@ -12,10 +15,11 @@ export interface CheckpointContents {
   time: string;
   /** size of all files */
   bytes: number;
-  /** by part: what it is, and the numbers with which it resumes */
+  /** each part by name: the facts that must be equal to restore it (`is`), and its counts */
   parts: Partial<Record<PartName, Readonly<Record<string, Plain>>>>;
   /** `learner.state()` as safetensors, which torch reads, null without a learner */
   learnerFile: string | null;
+  /** absolute path and size of each file */
   files: { path: string; bytes: number }[];
 }
 

@@ -17,6 +17,7 @@ export type Plain =
   | null
   | readonly Plain[]
   | { readonly [key: string]: Plain };
+/** A record of such values. */
 export type PlainRecord = { readonly [key: string]: Plain };
 
 /** Facts of a part: `is` must be equal when it is restored. */
@@ -35,6 +36,7 @@ const numbersOfPart = {
   collectors: [],
   extra: [],
 } as const;
+/** The name of a part of a checkpoint. */
 export type PartName = keyof typeof numbersOfPart;
 export const parts = Object.keys(numbersOfPart) as PartName[];
 

@@ -18,13 +18,17 @@ import { pausables, type RunningCollectors } from '../collectors/pool-pause.ts';
  */
 export interface CheckpointLearner {
   /**
-   * the algorithm's name, which must be equal when it is restored, default: the name of its class,
+   * name of the algorithm, which must be equal when it is restored. Default: the name of its class,
    * which bundlers change
    */
   readonly kind?: string;
-  /** values that must be equal too, such as its discount: anything that JSON takes */
+  /**
+   * values that must be equal too, such as its discount: anything that JSON takes, default: none
+   */
   readonly settings?: object;
+  /** Returns everything that later updates depend on. */
   state(): Promise<NamedTensors> | NamedTensors;
+  /** Restores the result of state(). */
   loadState(state: NamedTensors): void | Promise<void>;
 }
 
@@ -33,10 +37,13 @@ export interface CheckpointLearner {
  * structured cloning takes.
  */
 export interface CheckpointCollectors {
+  /** Returns everything needed to resume. */
   state(): unknown;
+  /** Restores the result of state(). */
   loadState(state: unknown): void | Promise<void>;
 }
 
+/** Parts that a checkpoint saves and restores, each optional. */
 export interface CheckpointParts {
   /** rows or trajectories, with their priorities */
   buffer?: ReplayBuffer | TrajectoryBuffer;
@@ -47,13 +54,13 @@ export interface CheckpointParts {
    * caller
    */
   pipeline?: ReplayPipeline;
-  /** its counts (a buffer's own limiter need not be named) */
+  /** a limiter's counts, default: the buffer's limiter */
   limiter?: RateLimiter;
-  /** its newest version */
+  /** its newest version of the weights */
   mailbox?: WeightMailbox;
   /**
-   * the states that they return. A pool or remote collectors are only saved: open them anew with
-   * `resume` from the result of restore()
+   * collectors, and the states that they return. A pool or remote collectors are only saved. Open
+   * them again with `resume` from the result of restore().
    */
   collectors?: RunningCollectors | CheckpointCollectors;
   /**

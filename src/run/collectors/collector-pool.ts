@@ -42,13 +42,22 @@ const PATIENCE_MS = 10_000;
 /** The threads of its workers, for tests that end them. The package does not export it. */
 export let threadsOf: (pool: CollectorPool) => readonly NonNullable<TaskThread['thread']>[];
 
+/**
+ * Runs environments in worker threads, which add to a buffer and act by the weights of a mailbox.
+ * @example
+ * const entry = new URL('./collector.mjs', import.meta.url);
+ * await using pool = await CollectorPool.open({ entry, buffer, mailbox, workers: 4 });
+ * await Promise.race([pipeline.run({ ticks: 1000, publishEvery: 10 }), pool.done]);
+ * console.log(pool.statistics().meanReturn);
+ */
 export class CollectorPool implements AsyncDisposable {
   /**
    * Resolves when every collector has stopped. Rejects with the first failure, which stops the
-   * others too. Handling it is optional: an unhandled failure ends the process like any unhandled
-   * rejection.
+   * others too: ERR_HOTSLOT_THREAD_LOST, with the collector's error as `cause`. Handling it is
+   * optional: an unhandled failure ends the process like any unhandled rejection.
    */
   readonly done: Promise<void>;
+  /** collector threads */
   readonly workers: number;
   readonly #threads: readonly TaskThread[];
   readonly #statistics: StatisticsPages;
@@ -77,9 +86,20 @@ export class CollectorPool implements AsyncDisposable {
   }
 
   /**
-   * Starts the workers and resolves when every collector is made. Rejects with the cause if a
-   * module cannot be loaded or its factory throws. Rejects with ERR_HOTSLOT_STATE_BUSY if the
-   * limiter has no bell left for a worker.
+   * Starts the workers, and resolves when every collector is made.
+   *
+   * @param options `entry` and `buffer`, and the rest with defaults
+   * @throws {TypeError|RangeError} for an invalid option, and for more workers than the buffer has
+   *   lanes
+   * @throws {ERR_HOTSLOT_THREAD_LOST} if a module cannot be loaded, or its factory throws. The
+   *   error is the `cause`
+   * @throws {ERR_HOTSLOT_STATE_BUSY} if a gating limiter, which has 16 wake-up counters, has none
+   *   left for a worker
+   * @throws {ERR_HOTSLOT_STATE_CLOSED} if the buffer is closed
+   * @throws the signal's reason
+   * @example
+   * const entry = new URL('./collector.mjs', import.meta.url);
+   * const pool = await CollectorPool.open({ entry, buffer, mailbox, workers: 4, restart: 3 });
    */
   static async open<C extends AnyCollector = CollectorFactory>(
     options: CollectorPoolOptions<C>,
@@ -142,7 +162,7 @@ export class CollectorPool implements AsyncDisposable {
     const place = allocateShared('collector control words', CONTROL_WORDS * 4, 64);
     this.#control = new Int32Array(place.memory, place.offset, CONTROL_WORDS);
     this.#opener = new Bell(this.#control.subarray(OPENER_BELL));
-    // share() throws if the buffer or the mailbox is closed: before the pool claims bells.
+    // share() throws if the buffer is closed. So it is called before the pool claims bells.
     const sharedBuffer = buffer.share();
     const sharedMailbox = mailbox?.share() ?? null;
     const board = buffer.limiter?.gateAdd ? internalsOfLimiter(buffer.limiter).bells : null;
@@ -214,10 +234,13 @@ export class CollectorPool implements AsyncDisposable {
   }
 
   /**
-   * Yields the episodes that collectors report, from the first read on, one after the other. Ends
-   * when the pool closes. Each worker's last 256 are kept for a slow reader, and `missed` says how
-   * many were lost before an episode. Rejects with the signal's reason, and with the failure of a
-   * collector.
+   * Iterates over the episodes that collectors report, from the first read until the pool closes. A
+   * slower reader finds the last 256 episodes of each worker, and `missed` counts the others.
+   *
+   * @param options `signal` ends the iteration
+   * @throws the signal's reason, and the failure of a collector
+   * @example
+   * for await (const { worker, return: value } of pool.episodes()) console.log(worker, value);
    */
   episodes(options: { signal?: AbortSignal } = {}): AsyncGenerator<Episode, void> {
     checkKeys('episodes', options, ['signal']);
@@ -233,7 +256,10 @@ export class CollectorPool implements AsyncDisposable {
     });
   }
 
-  /** Stops every collector and ends its thread within seconds, whatever they do. Idempotent. */
+  /**
+   * Stops every collector and ends its thread within seconds, also during a collect(). Failures
+   * reject `done` only. Idempotent.
+   */
   close(): Promise<void> {
     return this.#closing.once(async () => {
       this.#stop();

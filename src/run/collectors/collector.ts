@@ -14,60 +14,70 @@ import type { TrajectoryWriter } from '../../store/lanes/trajectory-writer.ts';
  */
 export type Collected<R extends object = object> = R | null;
 
-/** A collector steps its environments and returns what they produced. */
+/** Steps environments, and returns the rows or steps that they produced. */
 export interface Collector<R extends object = object> {
   /**
-   * Steps every environment once and returns the rows to add. Returns a promise of them for
+   * Steps every environment once and returns the rows to add. It may return a promise of them, for
    * environments in a child process, in a browser or at the other end of a socket. The arrays stay
-   * the collector's own: they are read until the buffer took them, and only then is collect()
+   * the collector's own. They are read until the buffer has taken them, and only then is collect()
    * called again.
+   *
+   * @returns rows as the buffer's add() accepts them, or steps as the writer's add() does. Null
+   *   without rows, or if the collector has added them itself
    */
   collect(): Collected<R> | Promise<Collected<R>>;
   /**
-   * Returns everything needed to resume, such as its environments and generators: anything that
-   * structured cloning takes, or a promise of it. Called between two collect() when a checkpoint is
-   * taken. A resumed run passes it to the factory as `context.state`. Without it a resumed
-   * collector begins other episodes.
+   * Returns everything needed to resume, such as environments and generators. The result is
+   * anything that structured cloning takes, or a promise of it. It is called between two collect()
+   * when a checkpoint is taken. A resumed run passes the state to the factory as `context.state`.
+   * Without state() a resumed collector begins other episodes.
    */
   state?(): unknown;
   /**
-   * Gets a newer version of the learner's weights, before the next collect(). The array is reused:
-   * copy what must last.
+   * Receives a newer version of the learner's weights, before the next collect().
+   *
+   * @param weights float32, reused for later versions: copy what must last
+   * @param version from 1
    */
   load?(weights: Float32Array, version: number): void;
   /**
-   * Called once, when the pool stops, even while a promise of collect() is still pending. The
-   * writer still writes then.
+   * Closes the environments. It is called once, when the pool stops, even while a promise of
+   * collect() is still pending. The writer still writes then.
    */
   close?(): void | Promise<void>;
 }
 
-/** The arguments of a factory. `W`: the type of its writer, if the pool's buffer is known. */
+/**
+ * The arguments of a factory. `O` is the type of its options. `W` is the type of its writer, if the
+ * pool's buffer is known.
+ */
 export interface CollectorContext<
   O = unknown,
   W extends TrajectoryWriter | null = TrajectoryWriter | null,
 > {
-  /** 0 … workers − 1 */
+  /** number of this worker, 0 to workers − 1 */
   readonly worker: number;
+  /** number of workers of the pool */
   readonly workers: number;
   /** the pool's seed, from which a collector derives its own with `worker` */
   readonly seed: number;
-  /** how often the pool's `restart` has made this worker's collector anew, 0 at first */
+  /** number of times that the pool's `restart` has recreated this worker's collector */
   readonly restarts: number;
-  /** environment steps that this worker had reported before it was made */
+  /** environment steps that this worker had reported before the collector was made */
   readonly stepsBefore: number;
   /** the result of this worker's state() when the run was saved, undefined in a new one */
   readonly state?: unknown;
   /** the pool's `options`, cloned */
   readonly options: O;
   /**
-   * For a TrajectoryBuffer: the writer of this collector's lanes, `writer.lanes` of them from
-   * `writer.firstLane` on. The pool adds the result of collect() through it, and closes it. null
-   * for a ReplayBuffer.
+   * for a TrajectoryBuffer: the writer of this collector's lanes, `writer.lanes` of them from
+   * `writer.firstLane` on. The pool adds the result of collect() through it, and closes it. Null
+   * for a ReplayBuffer
    */
   readonly writer: W;
   /** the fields of the pool's buffer, by the names of collect()'s columns */
   readonly fields: Readonly<Record<string, BufferField>>;
+  /** counts that the pool reads */
   readonly report: CollectorReport;
 }
 
@@ -80,15 +90,20 @@ export interface BufferField {
 
 /** Counts of a collector, in shared memory. The opener reads them without a message. */
 export interface CollectorReport {
-  /** environment steps done since the last call */
+  /** Adds environment steps to the count. */
   steps(count: number): void;
-  /** an episode ended, with its number of environment steps if it is known */
+  /**
+   * Reports an episode that has ended.
+   *
+   * @param episodeReturn the sum of its rewards
+   * @param length its environment steps, default: unknown
+   */
   episode(episodeReturn: number, length?: number): void;
 }
 
 /**
- * The default export of a collector's module. May be async: it is awaited before the first
- * collect().
+ * Makes a collector: the type of the default export of a collector's module. A promise is awaited
+ * before the first collect().
  */
 export type CollectorFactory<
   O = unknown,
@@ -104,13 +119,21 @@ type DefineSteps<O, S extends StepFields> = (
 ) => CollectorFactory<O, Steps<S>, TrajectoryWriter<S>>;
 
 /**
- * For TypeScript: `export default defineCollector<Options>()((context) => …)` types
- * `context.options` and the rows. `CollectorPool.open<typeof collector>()` then requires those
- * options and a buffer that takes such rows. With the fields of a TrajectoryBuffer,
- * `defineCollector<Options, typeof fields>()`, `context.writer` is defined and collect() must
- * return steps of them. Returns the factory.
+ * Types a collector's factory for TypeScript: `context.options` and the rows. It returns the
+ * factory unchanged. `CollectorPool.open<typeof collector>()` then requires these options, and a
+ * buffer that takes such rows.
+ *
+ * @throws {TypeError} if the returned function is given anything but a function
+ * @example
+ * export default defineCollector<{ environments: number }>()(({ options, report }) =>
+ *   makeCollector(options.environments, report),
+ * );
  */
 export function defineCollector<O = unknown>(): DefineRows<O>;
+/**
+ * Types a factory for a TrajectoryBuffer with fields `S`. `context.writer` is defined, and
+ * collect() must return steps of these fields.
+ */
 export function defineCollector<O, S extends StepFields>(): DefineSteps<O, S>;
 export function defineCollector(): <F>(factory: F) => F {
   return (factory) => {

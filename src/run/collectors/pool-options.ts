@@ -6,7 +6,8 @@ import type { WeightMailbox } from '../../store/weights/weight-mailbox.ts';
 import type { AnyCollector, Collector, CollectorFactory } from './collector.ts';
 
 /**
- * Options of a pool. `C`: the type of the default export of the collectors' module, if it is known.
+ * Options of CollectorPool.open(). `C` is the type of the default export of the collectors' module,
+ * if it is known.
  */
 export type CollectorPoolOptions<C extends AnyCollector = CollectorFactory> = PoolOptions<
   BufferFor<RowsFrom<C>, Parameters<C>[0]['writer']>
@@ -14,23 +15,23 @@ export type CollectorPoolOptions<C extends AnyCollector = CollectorFactory> = Po
   OptionsFor<Parameters<C>[0]['options']>;
 
 interface PoolOptions<B> {
-  /** module whose default export is a CollectorFactory */
+  /** URL of a module whose default export is a CollectorFactory */
   entry: URL;
   /**
-   * buffer that they add to: rows, or steps of lanes, which the workers divide among them in order
+   * destination of the rows, or of the steps of lanes, which the workers divide among them in order
    */
   buffer: B;
-  /** source of the learner's weights */
+  /** source of the learner's weights, default: none */
   mailbox?: WeightMailbox;
-  /** threads, default 1 */
+  /** threads, 1 to 64, and for a TrajectoryBuffer at most its lanes, default 1 */
   workers?: number;
-  /** default 0 */
+  /** seed that every factory receives, a whole number of at least 0, default 0 */
   seed?: number;
-  /** most collectors that may be made anew after a failure before the pool fails, default 0 */
+  /** number of failed collectors that are recreated before the pool fails, default 0 */
   restart?: number;
   /** the `collectors` of Checkpoint.restore(), from which the same number of workers resume */
   resume?: unknown;
-  /** ends opening while collectors are still being made: open() rejects with its reason */
+  /** signal that ends opening: open() rejects with its reason, default: none */
   signal?: AbortSignal;
 }
 

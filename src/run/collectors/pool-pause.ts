@@ -35,7 +35,9 @@ export interface PausedPool {
 export interface RunningCollectors {
   /** rejects with the error that ended them */
   readonly done: Promise<void>;
+  /** Returns sums over all workers. */
   statistics(): CollectorStatistics;
+  /** Stops the collectors. Idempotent. */
   close(): Promise<void>;
 }
 

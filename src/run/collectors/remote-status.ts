@@ -6,6 +6,10 @@ export interface RemoteSpread {
   readonly p99: number | null;
 }
 
+/**
+ * The state of a collector host. A silent host has sent no message for a while. An ended host has
+ * left the run. A refused host was rejected by its learner.
+ */
 export type RemoteHostState = 'live' | 'silent' | 'ended' | 'refused' | 'failed';
 
 /** The state of a collector host, as its learner knows it. */
@@ -15,8 +19,11 @@ export interface RemoteHostStatus {
   readonly pid: number;
   /** when its first message came, ms since 1970 by the learner's clock */
   readonly since: number;
+  /** collector threads */
   readonly workers: number;
+  /** environment steps */
   readonly steps: number;
+  /** episodes that have ended */
   readonly episodes: number;
   /** mean return of its latest episodes, null before the first has ended */
   readonly meanReturn: number | null;
@@ -26,7 +33,7 @@ export interface RemoteHostStatus {
   readonly rows: number;
   /** rows that it has collected but not sent yet */
   readonly waiting: number;
-  /** time since its last message */
+  /** ms since its last message */
   readonly silentMs: number;
   readonly state: RemoteHostState;
   /** reason why it was refused or failed, '' otherwise */

@@ -30,16 +30,17 @@ export interface StatisticsShare {
   readonly workers: number;
 }
 
-/** Sums over all workers. */
+/** Counts of all workers together. */
 export interface CollectorStatistics {
   /** environment steps */
   steps: number;
+  /** episodes that have ended */
   episodes: number;
   /** mean return of the last episodes, at most 100 of each worker, NaN before the first */
   meanReturn: number;
   /** episodes in that mean */
   recent: number;
-  /** how often a collector waited for the limiter */
+  /** number of times that a collector waited for the limiter */
   waits: number;
   /** the oldest version of the weights that a collector acts by, 0 before the first */
   version: number;
@@ -47,13 +48,15 @@ export interface CollectorStatistics {
 
 /** An episode that a collector reported. */
 export interface Episode {
+  /** number of the worker, from 0 */
   worker: number;
+  /** sum of its rewards, as reported */
   return: number;
-  /** steps of its environment, null if the collector did not report them */
+  /** its environment steps, null if the collector did not report them */
   length: number | null;
-  /** version of the weights by which the worker acted when it ended, 0 before the first */
+  /** version of the weights that the worker used when the episode ended, 0 before the first */
   version: number;
-  /** episodes of this worker just before this one that were overwritten before they were read */
+  /** this worker's episodes directly before this one that were overwritten before they were read */
   missed: number;
 }
 

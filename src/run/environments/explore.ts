@@ -4,16 +4,19 @@ import { rangeError, typeError } from '../../base/errors.ts';
 import type { Random } from '../../base/random.ts';
 import type { Spaces } from './spaces.ts';
 
-/** Acts for many environments at once: MlpPolicy, SacPolicy, Td3Policy, or your own. */
+/** Acts for many environments at once: MlpPolicy, DqnPolicy, SacPolicy, Td3Policy, or your own. */
 export interface Policy {
   /**
-   * takes newer weights, as the learner publishes them (copy what must last). Actions are random
-   * until the first come.
+   * Takes newer weights, as the learner publishes them: copy what must last. Actions are random
+   * until the first weights.
    */
   load?(weights: Float32Array): unknown;
   /**
-   * returns an action for each of n observations, which lie one after the other: an index, or the
-   * numbers of a box. Read before the next call.
+   * Returns an action for each observation.
+   *
+   * @param obs float32 [n × stack × size], one environment after the other
+   * @param n number of environments
+   * @returns n indices, or n × size numbers of a box. They are read before the next call
    */
   act(obs: Float32Array, n: number): ArrayLike<number>;
 }
@@ -23,16 +26,16 @@ export interface Policy {
  * times the number of workers.
  */
 export interface Explore {
-  /** number of random steps at the beginning, default 0 */
+  /** environment steps at the beginning with random actions, default 0, in train() `warmUp` */
   randomSteps?: number;
   /**
-   * steps for which a random action is kept, which gets further in environments that react slowly,
-   * default 1
+   * steps for which a random action is kept, default 1. More steps explore further in environments
+   * that react slowly.
    */
   hold?: number;
   /**
-   * for Discrete actions: the share of random actions falls from `from` (default 1) to `to` over
-   * `steps` steps
+   * share of random actions, for Discrete actions only. It falls from `from` (default 1) to `to`
+   * over `steps` environment steps. Default: none, in train() for dqn `{ to: 0.05, steps: 10_000 }`
    */
   epsilon?: { from?: number; to: number; steps: number };
 }

@@ -10,12 +10,13 @@ import { highEnd, lowEnd, OPEN } from '../../base/float32.ts';
 
 /** Arrays of numbers of one shape. */
 export interface Box {
-  /** [] is one number */
+  /** shape of one array, [] for one number */
   readonly shape: readonly number[];
-  /** one number for all, or one for each, default: unbounded. Boxes of actions are bounded. */
+  /** lower bound, one number for all or one for each, default −Infinity. Actions need one */
   readonly low?: number | ArrayLike<number>;
+  /** upper bound, one number for all or one for each, default Infinity. Actions need one */
   readonly high?: number | ArrayLike<number>;
-  /** dtype of observations, default float32. Actions are float32. */
+  /** dtype of observations, default 'float32'. Actions are float32 */
   readonly dtype?: ObservationDType;
 }
 
@@ -32,6 +33,7 @@ export type ObservationDType =
 
 /** One of the actions 0 … n − 1. */
 export interface Discrete {
+  /** number of actions, 1 to 2²⁴ */
   readonly n: number;
 }
 
@@ -45,18 +47,23 @@ export interface Spaces {
   };
   readonly action: DiscreteActions | BoxActions;
 }
+/** Discrete actions, checked. */
 export interface DiscreteActions {
   readonly kind: 'discrete';
+  /** number of actions */
   readonly n: number;
   /** number of numbers in a stored action */
   readonly size: 1;
 }
+/** Actions of a box, checked, with bounds in float32. */
 export interface BoxActions {
   readonly kind: 'box';
   readonly shape: readonly number[];
+  /** numbers of one action */
   readonly size: number;
-  /** bounds of each number */
+  /** lower bound of each number */
   readonly low: readonly number[];
+  /** upper bound of each number */
   readonly high: readonly number[];
 }
 

@@ -21,30 +21,35 @@ import { closeAll, EnvironmentList } from './vector-environment.ts';
 
 /** The arguments of the function that makes a policy. */
 export interface PolicyContext<O = unknown> {
+  /** spaces of each environment */
   readonly spaces: Spaces;
   /** the pool's `options`, cloned */
   readonly options: O;
   /** seed of random numbers, different in each worker */
   readonly seed: number;
+  /** number of this worker, from 0 */
   readonly worker: number;
 }
 
+/** Options of vectorCollector(). `O` is the type of the pool's options. */
 export interface VectorCollectorOptions<O = unknown> {
-  /** makes one environment, or opens all of a worker's at once, as `gymnasium()` does */
+  /** function that makes one environment, or an opener of all of a worker's, such as gymnasium() */
   make:
     | ((context: EnvironmentContext<O>) => AnyEnvironment | Promise<AnyEnvironment>)
     | EnvironmentSets;
   /**
-   * environments per worker, default 1. For a TrajectoryBuffer each of the worker's lanes has one.
+   * environments per worker, 1 to 65,536, default 1. For a TrajectoryBuffer each of the worker's
+   * lanes has one.
    */
   environments?: number;
   /**
-   * observations of each environment that the policy sees at once, oldest first: [environments,
-   * stack, …], default 1
+   * number of observations of each environment that the policy receives, 1 to 65,536, default 1.
+   * They are [environments, stack, …], oldest first.
    */
   stack?: number;
-  /** makes the policy, default: random actions */
+  /** Makes the policy. Default: random actions. */
   policy?(context: PolicyContext<O>): Policy | Promise<Policy>;
+  /** exploration, default: the actions of the policy */
   explore?: Explore;
 }
 
@@ -57,10 +62,22 @@ const RESTARTS = 2 ** 21;
 const SEEDS = 2 ** 31;
 
 /**
- * Makes the default export of a collector's module: `export default vectorCollector({ make: () =>
- * new MyEnvironment(), … })`. For a ReplayBuffer it returns those of `obs nextObs actions rewards
- * dones truncated terminated` that the buffer has, for a TrajectoryBuffer steps of `obs` and
- * `actions`. The results of environments are checked, and errors name the environment and the step.
+ * Makes the default export of a collector's module, from a function that makes one environment. The
+ * collector acts for all environments of a worker at once, resets finished episodes, and returns
+ * the columns that the pool's buffer has. For a ReplayBuffer these are
+ * `obs nextObs actions rewards dones truncated terminated`. For a TrajectoryBuffer they are steps
+ * of `obs` and `actions`. The results of environments are checked, and errors name the environment
+ * and the step.
+ *
+ * @param options `make`, `environments` (default 1), `stack` (default 1), `policy` (default: random
+ *   actions) and `explore`, which is checked when the collector is made
+ * @throws {TypeError|RangeError} for an invalid option. The text names it
+ * @example
+ * export default vectorCollector({
+ *   make: () => new MyEnvironment(),
+ *   environments: 16,
+ *   policy: () => new DqnPolicy({ obsDim: 4, actions: 2 }),
+ * });
  */
 export function vectorCollector<O = unknown>(
   options: VectorCollectorOptions<O>,

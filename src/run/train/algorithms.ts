@@ -163,7 +163,7 @@ function imageOf(
 const gcd = (a: number, b: number): number => (b === 0 ? a : gcd(b, a % b));
 const lcm = (a: number, b: number): number => (a > 0 && b > 0 ? (a * b) / gcd(a, b) : 1);
 
-/** The policy of a trained learner. */
+/** The policy of a trained learner, by its algorithm. */
 export type TrainedPolicy = DqnPolicy | SacPolicy | Td3Policy;
 
 /** Returns the policy for the learner's published vector. `noise` is TD3's. */

@@ -14,29 +14,34 @@ import { EnvironmentList } from '../environments/vector-environment.ts';
 /** The result has a return and a length for each. */
 const MAX_EPISODES = 2 ** 24;
 
+/** Options of evaluate(). */
 export interface EvaluateOptions {
   /**
-   * environments that are stepped together while the policy acts for all at once, and that stay
-   * open, or the set opened by `gymnasium()`
+   * environments that are stepped together and stay open, or the set that an opener such as
+   * gymnasium() has opened
    */
   environments: readonly AnyEnvironment[] | EnvironmentSet;
+  /** policy that acts for all environments at once */
   policy: Policy;
-  /** observations of each environment that the policy sees at once, oldest first, default 1 */
+  /** observations of each environment that the policy receives at once, oldest first, default 1 */
   stack?: number;
-  /** number of episodes, each with its own seed, default 10 */
+  /** number of episodes, each with its own seed, at most 2²⁴, default 10 */
   episodes?: number;
-  /** default 0 */
+  /** seed from which those of the episodes are drawn, a whole number of at least 0, default 0 */
   seed?: number;
-  /** ends it: evaluate() rejects with the signal's reason */
+  /** signal that ends it: evaluate() rejects with its reason, default: none */
   signal?: AbortSignal;
 }
 
+/** The result of evaluate(). */
 export interface Evaluation {
+  /** mean of the returns */
   readonly meanReturn: number;
   /** standard deviation of the returns */
   readonly deviation: number;
   /** return of each episode, in the order of their seeds */
   readonly returns: Float64Array;
+  /** environment steps of each episode, in the same order */
   readonly lengths: Float64Array;
 }
 
@@ -52,9 +57,18 @@ const SLICE_MS = 8;
 const warned = new WeakSet<object>();
 
 /**
- * Plays `episodes` episodes to their ends. The seed of episode k does not depend on the number of
- * environments. Other work of the thread runs in between. Emits one process warning,
+ * Plays episodes to their ends with a fixed policy. The seed of episode k does not depend on the
+ * number of environments. Other work of the thread runs in between. Emits one process warning,
  * EvaluationWarning, if an episode has not ended after 100,000 steps.
+ *
+ * @param options `environments`, `policy`, `stack` (default 1), `episodes` (default 10), `seed`
+ *   (default 0) and `signal`
+ * @returns mean and standard deviation of the returns, and return and length of each episode
+ * @throws {TypeError|RangeError} for an invalid option, and for results that do not fit the spaces
+ * @throws the signal's reason, and the errors of an environment or of the policy
+ * @example
+ * const environments = [new MyEnvironment(), new MyEnvironment()];
+ * const { meanReturn, deviation } = await evaluate({ environments, policy, episodes: 100 });
  */
 export async function evaluate(options: EvaluateOptions): Promise<Evaluation> {
   checkKeys('evaluate', options, ['environments', 'policy', 'stack', 'episodes', 'seed', 'signal']);

@@ -5,10 +5,11 @@
 import { checkKeys, describeValue } from '../../base/checks.ts';
 import { typeError } from '../../base/errors.ts';
 
+/** The lines of showProgress(). */
 export interface Display {
-  /** lines that a terminal shows now, each cut to fit */
+  /** function that returns the lines on a terminal, each cut to fit, default: none */
   live?: () => readonly string[];
-  /** a line for a pipe, once a second */
+  /** function that returns a line for a pipe, called once a second, default: none */
   line?: () => string;
 }
 
@@ -25,13 +26,17 @@ export function cut(line: string, columns: number): string {
 }
 
 /**
- * Shows the progress until the work ends, then removes the live lines, so that later output
- * stands alone. An error that `live` or `line` throws ends the display with a process warning.
+ * Shows progress until the work ends, then removes the live lines, so that later output stands
+ * alone. If `live` or `line` throws, the display ends with a process warning, and the work
+ * continues.
  *
- * @param work its result is returned, and its rejection passed on
+ * @param work the promise whose result is returned, and whose rejection is passed on
  * @param display functions that return the lines
- * @param out stdout by default
+ * @param out default: standard output
  * @throws {TypeError} for a display or a stream of a wrong type
+ * @example
+ * const line = () => `${limiter.inserts} rows`;
+ * await showProgress(pipeline.run({ ticks: 1000 }), { line });
  */
 export async function showProgress<T>(
   work: Promise<T>,

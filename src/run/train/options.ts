@@ -10,95 +10,107 @@ import type { Explore } from '../environments/explore.ts';
 import type { LearnerChoice } from './algorithms.ts';
 import type { CurvePoint, TrainParts } from './progress.ts';
 
+/** Options of train(). A resumed training keeps the saved values of omitted options. */
 export interface TrainOptions {
   /**
-   * module that each thread loads, whose default export is the environment's class, or a function
-   * that makes one
+   * URL of a module that each thread loads. Its default export is the environment's class, a
+   * function that makes one, or gymnasium().
    */
   environment: URL;
-  /** `options` of the environment's class or function, cloned */
+  /** `options` of the environment's class or function, cloned for each thread, default: none */
   environmentOptions?: unknown;
+  /** algorithm and options of the learner, `{ algorithm: 'dqn' | 'td3' | 'sac', … }` */
   learner: LearnerChoice;
-  /** default 'auto' */
+  /** device of the learner, default 'auto' */
   device?: string;
   /**
-   * seed of weights, draws, environments and exploration, default 0 (threads race, so two runs with
-   * one seed still differ)
+   * seed of weights, draws, environments and exploration, default 0. Threads race, so two runs with
+   * one seed still differ.
    */
   seed?: number;
-  /** collector threads, default 1 */
+  /** collector threads, 1 to 16, default 1 */
   workers?: number;
-  /** environments of each thread, default 1 */
+  /** environments of each thread, 1 to 65,536, default 1 */
   environments?: number;
   /**
    * environment steps of the whole training, over all runs that resume each other, default 100,000
    */
   steps?: number;
   /**
-   * seconds of the whole training, over all its runs, as in the result, default: no limit. The last
-   * evaluation may take a tenth more.
+   * seconds of the whole training, over all its runs, default: no limit. The last evaluation may
+   * take a tenth more.
    */
   seconds?: number;
   /**
-   * the mean return at which the training is solved, and ends (a resumed training that has reached
-   * it ends at once)
+   * mean return at which the training is solved and ends, default: none. A resumed training that
+   * has reached it ends at once.
    */
   goal?: number;
-  /** gradient steps for each environment step, default 1 */
+  /** gradient steps per environment step, more than 0, default 1 */
   updatesPerStep?: number;
   /**
-   * gradient steps of a tick, default: the learner's cycle, which is 1 unless it updates parts less
-   * often
+   * gradient steps of a tick, a multiple of the learner's cycle. Default: that cycle, which is 1
+   * unless the learner updates parts less often (TD3: 2)
    */
   minibatches?: number;
-  /** steps that the buffer holds, default 1,000,000 or `steps` if that is less */
+  /** environment steps that the buffer holds, default: `steps`, at most 1,000,000 */
   capacity?: number;
   /**
-   * steps before the first update, default 1,000. They are random, unless `explore` says otherwise.
+   * environment steps before the first update, default 1,000. They are random, unless `explore`
+   * says otherwise. For trajectories of many environments the default is larger.
    */
   warmUp?: number;
-  /** steps whose rewards one row sums, default 1 */
+  /** environment steps whose rewards one row sums, 1 to 65,536, default 1 */
   nStep?: number;
   /**
-   * observations that the learner sees at once, such as the last frames: [stack, …], oldest first,
-   * default 1
+   * number of observations that the learner receives at once, 1 to 65,536, default 1. They are
+   * [stack, …], oldest first, such as the last frames.
    */
   stack?: number;
-  /** samples rows with a large TD error more often, default false */
+  /** whether rows with a large TD error are sampled more often, default false */
   prioritized?: boolean;
-  /** default: random in the warm-up, and for dqn epsilon from 1 to 0.05 over 10,000 steps */
+  /**
+   * exploration, default: random in the warm-up, and for dqn epsilon from 1 to 0.05 over 10,000
+   * steps
+   */
   explore?: Explore;
-  /** for td3: deviation of the noise on actions, in half widths of the box, default 0.1 */
+  /**
+   * standard deviation of td3's noise on actions, in half widths of the box, at least 0, default
+   * 0.1
+   */
   noise?: number;
+  /** evaluations of the newest weights */
   evaluation?: {
-    /** environment steps between two evaluations, default a twentieth of all */
+    /** environment steps between two evaluations, default: a twentieth of `steps` */
     every?: number;
     /** greedy episodes of an evaluation, default 10 */
     episodes?: number;
     /**
-     * episodes of the last evaluation, and of the one that confirms the goal, with other seeds,
+     * episodes of the last evaluation, and of the one that confirms the goal with other seeds,
      * default 100
      */
     confirm?: number;
   };
   /**
-   * saves into the folder every 60 s, unless `every` says otherwise, and at the end. If the folder
-   * holds a checkpoint of such a training, resumes it: its environments begin other episodes.
+   * folder to save into at the end and every `every`, default '60 s'. If the folder holds a
+   * checkpoint of such a training, train() resumes it. Its environments begin other episodes.
+   * Default: none
    */
   checkpoint?: { folder: string | URL; every?: string };
   /**
-   * npz file for the buffer's contents at the end, as its dump() writes it, not written if `signal`
-   * ended the training
+   * npz file for the buffer's contents at the end, as its dump() writes it, default: none. It is
+   * not written if `signal` ended the training.
    */
   dump?: string | URL;
-  /** ends the training, with the results so far */
+  /** signal that ends the training with its results so far, default: none */
   signal?: AbortSignal;
-  /** shows progress on the terminal, default false */
+  /** whether progress is shown on the terminal, default false */
   display?: boolean;
-  /** called after each evaluation */
+  /** function that is called after each evaluation */
   onPoint?: (point: CurvePoint) => void;
   /**
-   * called with the parts before they run, and awaited, for example to serve a live page of them
+   * function that is called with the parts before they run, and awaited, for example to serve a
+   * live page of them
    */
   onOpen?: (parts: TrainParts) => unknown;
 }

@@ -9,13 +9,17 @@ import type { TrainedPolicy } from './algorithms.ts';
 
 /** An evaluation of the newest weights. */
 export interface CurvePoint {
-  /** environment steps of all collectors so far, and gradient steps of the learner */
+  /** environment steps of all collectors so far */
   readonly steps: number;
+  /** gradient steps of the learner so far */
   readonly updates: number;
+  /** seconds of the training so far */
   readonly seconds: number;
-  /** number of greedy episodes (below: mean and standard deviation of their returns) */
+  /** number of greedy episodes */
   readonly episodes: number;
+  /** mean return of these episodes */
   readonly meanReturn: number;
+  /** standard deviation of their returns */
   readonly deviation: number;
 }
 
@@ -38,29 +42,34 @@ export interface TrainProgress {
 export interface TrainParts {
   readonly pipeline: ReplayPipeline;
   readonly collectors: CollectorPool;
-  /** set if option `checkpoint` is given */
+  /** the checkpoint, if the option `checkpoint` is given */
   readonly checkpoint?: Checkpoint;
 }
 
+/** The result of train(). */
 export interface TrainResult {
-  /** the goal was reached, and confirmed by other episodes */
+  /** whether the goal was reached, and confirmed by other episodes */
   readonly solved: boolean;
   /**
-   * mean return of the last evaluation that ended: `evaluation.confirm` greedy episodes, or
-   * `evaluation.episodes` if the signal or `seconds` ended the last one, null without any
+   * mean return of the last evaluation that ended, null without any. It has `evaluation.confirm`
+   * greedy episodes, or `evaluation.episodes` if the signal or `seconds` ended the last one.
    */
   readonly meanReturn: number | null;
+  /** environment steps of all runs that resume each other */
   readonly steps: number;
+  /** gradient steps of all runs */
   readonly updates: number;
-  /** seconds of all runs that resume each other, as the option counts them */
+  /** seconds of all runs, as the option counts them */
   readonly seconds: number;
-  /** ended by the caller's signal */
+  /** whether the caller's signal ended the training */
   readonly interrupted: boolean;
-  /** by steps: a later evaluation at the same number of steps replaces the previous one */
+  /**
+   * evaluations by steps. A later evaluation at the same number of steps replaces the previous one.
+   */
   readonly curve: readonly CurvePoint[];
   /** the learner's published vector that was last evaluated */
   readonly weights: Float32Array;
-  /** acts greedily by `weights`, accepted by encodeOnnx() */
+  /** policy that acts greedily by `weights`, accepted by encodeOnnx() */
   readonly policy: TrainedPolicy;
 }
 

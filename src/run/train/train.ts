@@ -57,10 +57,29 @@ const SMOOTHING = 0.02;
 const FIRST_BETA = 0.4;
 
 /**
- * Trains until the goal is reached, the steps or the seconds are over, or the signal aborts. An
- * evaluation under way ends with them and adds no point to the curve. The last evaluation may take
- * a tenth of `seconds` more. Rejects if an environment, a collector or an actor fails. Everything
- * is closed then, too.
+ * Trains a learner on an environment until the goal is reached, `steps` or `seconds` are over, or
+ * the signal aborts. It opens buffer, learner, pipeline and collectors, evaluates the newest
+ * weights regularly, and closes everything at the end, also after a failure. An evaluation under
+ * way ends with the training and adds no point to the curve. The last evaluation may take a tenth
+ * of `seconds` more.
+ *
+ * @param options `environment` and `learner`, and the rest with defaults
+ * @returns the results so far if the signal aborted
+ * @throws {TypeError|RangeError} for an invalid option, and for a learner or a checkpoint that does
+ *   not fit the environment or the options
+ * @throws {ERR_HOTSLOT_UNAVAILABLE} if this machine cannot drive the device, or the folder of
+ *   `dump` cannot be written
+ * @throws {ERR_HOTSLOT_THREAD_LOST} if a collector or its environment fails, with the error as
+ *   `cause`
+ * @throws {PipelineError} if an actor fails
+ * @throws the errors of the environment's module, of an environment in an evaluation, and of
+ *   `onPoint` and `onOpen`
+ * @example
+ * const { solved, policy } = await train({
+ *   environment: new URL('./target.mjs', import.meta.url),
+ *   learner: { algorithm: 'sac' },
+ *   steps: 20_000,
+ * });
  */
 export async function train(options: TrainOptions): Promise<TrainResult> {
   const resumption = await resumptionOf(checkedTrain(options));

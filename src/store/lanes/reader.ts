@@ -20,12 +20,14 @@ import { type LanesHandle, lanesAddon, type ViewHandle } from './lanes-addon.ts'
 import type { FieldColumns } from './samples.ts';
 import type { StepFields, StepLayout } from './schema.ts';
 
-/** Places as they were added. */
+/** Steps and final observations as they were added. */
 export type PlacesRead<S extends StepFields = StepFields> = FieldColumns<S> & {
   readonly rewards: Float32Array;
   readonly terminated: Uint8Array;
   readonly truncated: Uint8Array;
-  /** index in its episode, from 0. For a final observation it is the episode's length */
+  /**
+   * index of the step in its episode, from 0. For a final observation it is the episode's length
+   */
   readonly episodeStep: Uint32Array;
   /** 1 for an episode's final observation */
   readonly final: Uint8Array;

@@ -26,15 +26,17 @@ export type TransitionSample<S extends StepFields = StepFields> = FieldColumns<S
     readonly rewards: Float32Array;
     /** γ^k, or 0 if its last step terminated */
     readonly discounts: Float32Array;
-    /** of its last step */
+    /** 1 if its last step terminated */
     readonly terminated: Uint8Array;
+    /** 1 if its last step truncated the episode */
     readonly truncated: Uint8Array;
     /** k, up to nStep */
     readonly steps: Int32Array;
+    /** ids of the rows' first steps */
     readonly ids: Float64Array;
-    /** with hindsight: 1 if the goal is another one */
+    /** with hindsight goals: 1 if the row has a new goal */
     readonly relabelled?: Uint8Array;
-    /** with hindsight: count × nStep × elements, what each of its steps achieved */
+    /** with hindsight goals: count × nStep × elements, the achieved goal of each of its steps */
     readonly nextAchieved?: ArrayOf<DType>;
   };
 
@@ -43,17 +45,21 @@ export type WindowSample<S extends StepFields = StepFields> = FieldColumns<S> &
   Weights & {
     /** count × T */
     readonly rewards: Float32Array;
+    /** count × T */
     readonly terminated: Uint8Array;
+    /** count × T */
     readonly truncated: Uint8Array;
     /** count × T: 0 where a step is missing */
     readonly mask: Float32Array;
-    /** count × T: 0 there and in the burn-in */
+    /** count × T: 0 where a step is missing, and in the burn-in */
     readonly learn: Float32Array;
     /** count: steps that are there */
     readonly steps: Int32Array;
+    /** count: the window's first step, or for 'anchor' its first step to learn from */
     readonly ids: Float64Array;
   };
 
+/** The sample of a view. */
 export type SampleOf<S extends StepFields, V> =
   V extends View<StepFields, 'windows'> ? WindowSample<S> : TransitionSample<S>;
 

@@ -9,8 +9,8 @@ import { schemaLayout } from '../rows/pack-layout.ts';
 /** A field of a step. The default dtype is float32. */
 export interface StepFieldSpec extends FieldSpec {
   /**
-   * whether the environment shows it before the action: it is stored once per step, and once more
-   * at an episode's end
+   * whether the environment shows the field before the action, default false. An observation is
+   * stored once per step, and once more at an episode's end
    */
   readonly observation?: boolean;
 }
@@ -18,6 +18,7 @@ export interface StepFieldSpec extends FieldSpec {
 /** Fields by name, as `TrajectoryBuffer.create` takes them. */
 export type StepFields = Readonly<Record<string, StepFieldSpec>>;
 
+/** The dtype of a field, float32 if it names none. */
 export type DTypeOfStep<S extends StepFieldSpec> = S extends {
   readonly dtype: infer D extends DType;
 }
@@ -45,7 +46,7 @@ export type Flags = Uint8Array | readonly boolean[];
 export type Steps<S extends StepFields = StepFields> = string extends keyof S
   ? Readonly<Record<string, unknown>>
   : { readonly [K in keyof S]: GivenOf<DTypeOfStep<S[K]>> } & {
-      /** L: what the action brought */
+      /** L: rewards of the actions */
       readonly rewards: Float32Array;
       /** L: the episode ended by itself */
       readonly terminated: Flags;
@@ -60,21 +61,26 @@ export type Steps<S extends StepFields = StepFields> = string extends keyof S
         | undefined;
     };
 
+/** The place of a field in a packed place of a lane. */
 export interface StepField {
   readonly key: string;
   readonly dtype: DType;
+  /** shape of one value */
   readonly shape: readonly number[];
   readonly observation: boolean;
-  /** bytes from the start of a place, and of one value */
+  /** bytes from the start of a place */
   readonly offset: number;
+  /** bytes of one value */
   readonly bytes: number;
+  /** elements of one value */
   readonly elements: number;
 }
 
+/** The places of all fields in a packed place. */
 export interface StepLayout {
-  /** as they were given */
+  /** in the order given */
   readonly fields: readonly StepField[];
-  /** of a packed place */
+  /** bytes of a packed place */
   readonly placeBytes: number;
 }
 

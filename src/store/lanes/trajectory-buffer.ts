@@ -45,12 +45,25 @@ export let internalsOfTrajectories: (buffer: TrajectoryBuffer) => {
   readonly ledger: SnapshotIO;
 };
 
+/**
+ * Stores the steps of each environment in order, in a ring of shared memory per environment.
+ * Samples are made of views: n-step transitions, windows, stacked frames and hindsight goals. `S`
+ * are the fields, which create() infers.
+ * @example
+ * const fields = { obs: { shape: [4], observation: true }, actions: { shape: [] } } as const;
+ * const buffer = TrajectoryBuffer.create({ capacity: 100_000, lanes: 8, fields });
+ * const writer = buffer.writer();
+ * writer.add({ obs, actions, rewards, terminated, truncated, finalObs });
+ * const batch = buffer.sample({ view: buffer.transitions({ nStep: 3 }), seed: 7, count: 256 });
+ */
 export class TrajectoryBuffer<S extends StepFields = StepFields> {
-  /** places in all: steps and final observations */
+  /** places of all lanes, for steps and final observations */
   readonly capacity: number;
+  /** number of environments */
   readonly lanes: number;
   /** places of one lane: capacity / lanes */
   readonly laneCapacity: number;
+  /** the place of each field */
   readonly layout: StepLayout;
   /** bounds steps sampled per step inserted, or null if the buffer was created without one */
   readonly limiter: RateLimiter | null;
@@ -105,12 +118,19 @@ export class TrajectoryBuffer<S extends StepFields = StepFields> {
   }
 
   /**
-   * Creates a buffer of `capacity` places (at most 2³² − 1, a multiple of `lanes`, two or more a
-   * lane) of these fields. Each step also has `rewards` (float32), `terminated` and `truncated`
-   * (bool). If a limiter is given, its counts follow this buffer, and it may gate add().
-   * `nonFinite: 'keep'` stores NaN and infinite numbers as they are. A writer's add() describes the
-   * default, 'refuse'. Throws TypeError or RangeError for an invalid option, and ERR_HOTSLOT_MEMORY
-   * if the buffer does not fit.
+   * Creates a buffer of steps with these fields. Each step also has `rewards` (float32),
+   * `terminated` and `truncated` (bool).
+   *
+   * @param options `capacity`: places of all lanes, a multiple of `lanes` with two or more a lane,
+   *   at most 2³² − 1. `lanes`: environments, 1 to 2²⁰. `fields`: shape, dtype (default float32)
+   *   and `observation` (default false) of one step by name, with at least one observation.
+   *   `limiter` (default: none) counts the steps of this buffer, and may gate add(). `nonFinite`
+   *   (default 'refuse', see a writer's add()): 'keep' stores NaN and infinities as they are
+   * @throws {TypeError|RangeError} for an invalid option or field
+   * @throws {ERR_HOTSLOT_MEMORY} if the places do not fit into memory
+   * @example
+   * const fields = { obs: { shape: [84, 84], dtype: 'uint8', observation: true } } as const;
+   * const buffer = TrajectoryBuffer.create({ capacity: 1_000_000, lanes: 8, fields });
    */
   static create<const S extends StepFields>(options: {
     capacity: number;
@@ -147,8 +167,12 @@ export class TrajectoryBuffer<S extends StepFields = StepFields> {
   }
 
   /**
-   * Opens the same buffer in another thread (or again in this one). Throws a TypeError unless
-   * `shared` came from share().
+   * Opens the same buffer in another thread, or again in this one.
+   *
+   * @param shared the result of share()
+   * @throws {TypeError|RangeError} unless `shared` came from share()
+   * @example
+   * const buffer = TrajectoryBuffer.attach(workerData.shared);
    */
   static attach<S extends StepFields = StepFields>(
     shared: SharedTrajectoryBuffer<S>,
@@ -179,10 +203,17 @@ export class TrajectoryBuffer<S extends StepFields = StepFields> {
   }
 
   /**
-   * Takes lanes (by default all) for this thread until close() or the end of the thread. Throws
-   * ERR_HOTSLOT_STATE_BUSY, and takes none, if one of them has a living writer. An episode that the
-   * previous writer left unfinished stays without an end. With `resume` this writer continues it:
-   * its first step of a lane follows the last step in the lane.
+   * Claims lanes for this thread until close() or the end of the thread. The previous writer's
+   * unfinished episodes stay without an end, unless `resume` is true.
+   *
+   * @param options `firstLane` (default 0). `lanes` (default: all from `firstLane` on). `resume`
+   *   (default false) continues those episodes: the first step of a lane follows the lane's last
+   *   step
+   * @throws {TypeError|RangeError} for an invalid option
+   * @throws {ERR_HOTSLOT_STATE_BUSY} if one of the lanes has a living writer. No lane is claimed
+   *   then
+   * @example
+   * const writer = buffer.writer({ firstLane: 4, lanes: 4 });
    */
   writer(
     options: { firstLane?: number; lanes?: number; resume?: boolean } = {},
@@ -232,7 +263,16 @@ export class TrajectoryBuffer<S extends StepFields = StepFields> {
     } satisfies WriterSetup);
   }
 
-  /** Returns a view of transitions: n steps from each step on, and the observation after them. */
+  /**
+   * Returns a view of n-step transitions: n steps from each step on, and the observation after
+   * them.
+   *
+   * @param options `nStep` (default 1), `gamma` (default 0.99), `stack`, `pad` and `relabel`
+   * @throws {TypeError|RangeError} for an invalid option, and for a view that needs more places
+   *   than a lane has
+   * @example
+   * const view = buffer.transitions({ nStep: 3, gamma: 0.99, stack: { obs: 4 } });
+   */
   transitions(options: TransitionsOptions = {}): View<S, 'transitions'> {
     const spec = transitionsSpec(options, this.layout, this.laneCapacity);
     return new View<S, 'transitions'>(
@@ -240,28 +280,56 @@ export class TrajectoryBuffer<S extends StepFields = StepFields> {
       this.#reader.signed({ ...spec, kind: 'transitions' }),
     );
   }
-  /** Returns a view of windows: burn-in and steps to learn from, of one episode. */
+  /**
+   * Returns a view of windows: burn-in steps and steps to learn from, all of one episode.
+   *
+   * @param options `length`, `burnIn` (default 0), `edges` (default 'full'), `stack` and `pad`
+   * @throws {TypeError|RangeError} for an invalid option, and for a view that needs more places
+   *   than a lane has
+   * @example
+   * const view = buffer.windows({ length: 40, burnIn: 20, edges: 'tail' });
+   */
   windows(options: WindowsOptions): View<S, 'windows'> {
     const spec = windowsSpec(options, this.layout, this.laneCapacity);
     return new View<S, 'windows'>(INTERNAL, this.#reader.signed({ ...spec, kind: 'windows' }));
   }
 
-  /** Counts the steps that the view can sample now. */
+  /**
+   * Returns the number of steps that the view can sample now.
+   *
+   * @throws {TypeError|RangeError} unless the view is of these fields and lane capacity
+   */
   drawable(view: View): number {
     this.#open();
     return this.#reader.count(view);
   }
-  /** Returns the ids of the drawable steps in the order of the draw: lane by lane, oldest first. */
+  /**
+   * Returns the ids of the drawable steps in the order of the draw: lane by lane, oldest first.
+   *
+   * @returns float64 [drawable steps]
+   * @throws {TypeError|RangeError} as drawable()
+   */
   drawableIds(view: View): Float64Array {
     this.#open();
     return this.#reader.ids(view);
   }
 
   /**
-   * Samples `count` drawable steps of a view with replacement: uniformly, as torch's randint draws
-   * ordinals, or by a sampler's priorities. Returns a dense typed array for each column
-   * (docs/reference/trajectory-buffer.md). Throws ERR_HOTSLOT_STATE_EMPTY while no step can be drawn, and
-   * ERR_HOTSLOT_STATE_RUNNING while a pipeline has the sampler.
+   * Samples drawable steps of a view with replacement. They are drawn uniformly, as torch's randint
+   * draws ordinals, or by a sampler's priorities. The limiter neither gates nor counts the call.
+   *
+   * @param options `view`. `seed`: as for uniformIndices(). `count`: rows, at least 1. `sampler`:
+   *   the result of prioritized(), which this buffer's first sample binds. `beta`: exponent of the
+   *   importance weights, 0 to 1, default 0.4
+   * @returns a dense typed array for each column (docs/reference/trajectory-buffer.md)
+   * @throws {TypeError|RangeError} for an invalid option, a view of other fields or lane capacity,
+   *   and a sampler of another buffer or view
+   * @throws {ERR_HOTSLOT_STATE_EMPTY} while no step is drawable, or all priorities are 0
+   * @throws {ERR_HOTSLOT_STATE_RUNNING} while a pipeline uses the sampler
+   * @throws {ERR_HOTSLOT_MEMORY} if the batch or the priorities do not fit into memory
+   * @example
+   * const view = buffer.transitions({ nStep: 3 });
+   * const { obs, rewards, discounts, nextObs } = buffer.sample({ view, seed: 7, count: 256 });
    */
   sample<V extends View>(options: {
     view: V;
@@ -278,9 +346,17 @@ export class TrajectoryBuffer<S extends StepFields = StepFields> {
   }
 
   /**
-   * Returns the same columns for chosen steps. For views with hindsight, `goalIds` names the step
-   * whose achieved goal each row gets, or −1 for the row's own goal. Throws a RangeError that names
-   * the first id that is not drawable.
+   * Returns the columns of a view of either kind for steps that you choose.
+   *
+   * @param options `view`. `ids`: drawable steps. `goalIds`, for a view with hindsight goals: the
+   *   step whose achieved goal each row gets, or −1 for the row's own goal
+   * @returns the columns of sample() without a sampler
+   * @throws {TypeError|RangeError} for an invalid option, and for an id that is not drawable. The
+   *   text names the first one
+   * @throws {ERR_HOTSLOT_MEMORY} if the batch does not fit into memory
+   * @example
+   * const ids = buffer.drawableIds(view).subarray(0, 32);
+   * const { rewards, nextObs } = buffer.transitionsAt({ view, ids });
    */
   transitionsAt<V extends View>(options: {
     view: V;
@@ -293,8 +369,12 @@ export class TrajectoryBuffer<S extends StepFields = StepFields> {
   }
 
   /**
-   * Returns the places with these ids as they were added, final observations too. Throws a
-   * RangeError that names the first id that is not there.
+   * Returns steps and final observations as they were added.
+   *
+   * @param ids of places, whether drawable or not
+   * @throws {TypeError} for other ids
+   * @throws {RangeError} for an id that was never written, is overwritten, or is cleared. The text
+   *   names the first one
    */
   read(ids: Float64Array | readonly number[]): PlacesRead<S> {
     this.#open();
@@ -303,9 +383,18 @@ export class TrajectoryBuffer<S extends StepFields = StepFields> {
 
   /**
    * Sets the priorities |p| of steps, in order: if an id occurs twice, the last priority counts.
-   * Ids that were overwritten meanwhile are ignored. Throws before anything changes: for priorities
-   * that are NaN, infinite or negative, for ids that were never written, before a sampler was used,
-   * and while a pipeline has it.
+   * Ids whose steps were overwritten are ignored. If it throws, it has changed nothing.
+   *
+   * @param ids of the sampled steps
+   * @param priorities one for each id, such as absolute TD errors
+   * @throws {TypeError} for other arrays
+   * @throws {RangeError} for a priority that is NaN, infinite or negative, for another length, and
+   *   for an id that was never written
+   * @throws {ERR_HOTSLOT_STATE_EMPTY} before a sampler was used
+   * @throws {ERR_HOTSLOT_STATE_RUNNING} while a pipeline uses the sampler
+   * @example
+   * const { ids } = buffer.sample({ view, seed: 7, count: 256, sampler });
+   * buffer.updatePriorities(ids, tdErrors);
    */
   updatePriorities(
     ids: Float64Array | readonly number[],
@@ -317,29 +406,54 @@ export class TrajectoryBuffer<S extends StepFields = StepFields> {
 
   /**
    * Adds the steps of an npz file, or of arrays as readNpz() returns them, with writers of its own.
-   * Resolves to the number of steps. Columns have the names that dump() writes, or D4RL's
-   * (docs/how-to/offline-data.md). Rejects before anything is added: with a RangeError that names the column or
-   * lane, or with ERR_HOTSLOT_STATE_BUSY if a lane has a writer or the limiter says not yet.
+   * Columns have the names that dump() writes, or those of D4RL and Minari
+   * (docs/how-to/offline-data.md).
+   *
+   * @param from a path, a `file:` URL, or arrays by name
+   * @param options `columns`, `rows` and `actionSpace`. By default all steps are added
+   * @returns the number of added steps
+   * @throws {TypeError} for a wrong argument, or a dtype that Hotslot lacks. Every TypeError and
+   *   RangeError comes before the first step is added
+   * @throws {RangeError} if a column is missing, has another shape, or holds a number that a
+   *   writer, the field's dtype or `actionSpace` refuses. Also if a lane has too few places
+   * @throws {ERR_HOTSLOT_STATE_BUSY} if a lane has a writer, or a gating limiter admits no more
+   *   steps now
+   * @throws {ERR_HOTSLOT_UNAVAILABLE} if the file cannot be read
+   * @example
+   * const steps = await buffer.load('halfcheetah.npz', { rows: { to: 100_000 } });
    */
   async load(from: string | URL | NamedTensors, options: LoadOptions = {}): Promise<number> {
     return this.#open() && loadSteps(this as unknown as TrajectoryBuffer, from, options);
   }
   /**
-   * Writes all steps, lane by lane, and final observations as an npz file, as a whole or not at
-   * all. Resolves to the number of steps. Rejects with ERR_HOTSLOT_STATE_EMPTY if there are none,
-   * and with ERR_HOTSLOT_STATE_BUSY if some are added meanwhile.
+   * Writes all steps, lane by lane, and final observations as an npz file that load() reads. The
+   * file replaces `path` as a whole, or not at all.
+   *
+   * @param path a path or a `file:` URL
+   * @returns the number of steps
+   * @throws {TypeError} for another path, and for a bfloat16 field, which numpy lacks
+   * @throws {ERR_HOTSLOT_STATE_EMPTY} if the buffer is empty
+   * @throws {ERR_HOTSLOT_STATE_BUSY} if steps are added meanwhile
+   * @throws {ERR_HOTSLOT_UNAVAILABLE} if the file cannot be written
+   * @example
+   * await buffer.dump('steps.npz');
    */
   async dump(path: string | URL): Promise<number> {
     const handle = this.#open();
     return dumpSteps(this, (lane) => spanOf(handle, lane), path);
   }
 
-  /** Removes all steps. Ids continue, and so do running episodes, from their next step. */
+  /**
+   * Removes all steps. Ids and `ptr` continue, and so do running episodes, from their next step.
+   */
   clear(): void {
     lanesAddon().clearLanes(this.#open());
   }
 
-  /** Releases this object's handle. Objects of other threads stay open. Idempotent. */
+  /**
+   * Releases this object's handle. Objects of other threads stay open. Idempotent. Later calls
+   * throw ERR_HOTSLOT_STATE_CLOSED, except transitions() and windows().
+   */
   close(): void {
     this.#handle = null;
   }

@@ -35,8 +35,18 @@ export interface WriterSetup {
   };
 }
 
+/**
+ * Writes the steps of some lanes. A lane has one writer while that writer's thread lives.
+ * buffer.writer() creates it.
+ * @example
+ * const writer = buffer.writer();
+ * writer.add({ obs, actions, rewards, terminated, truncated, finalObs });
+ * writer.close();
+ */
 export class TrajectoryWriter<S extends StepFields = StepFields> {
+  /** the first of its lanes */
   readonly firstLane: number;
+  /** number of its lanes */
   readonly lanes: number;
   readonly #setup: WriterSetup;
   readonly #known: readonly string[];
@@ -71,14 +81,25 @@ export class TrajectoryWriter<S extends StepFields = StepFields> {
   }
 
   /**
-   * Adds one step of each lane. All are committed when this returns. If `terminated` or `truncated`
-   * is set for a lane, its episode ends: the final observations are read there, and the next step
-   * begins an episode. Returns the number of this writer's lanes, or 0 if the limiter gates add()
-   * and says not yet. After 0 no step was taken: offer the same again. A non-finite final
-   * observation is stored as 0 if the episode terminated. Any other NaN or infinity in an
-   * observation, in `actions` or in the rewards throws a RangeError with lane and field, and no
-   * step is added. Other fields are stored as they are. Throws a TypeError or RangeError that names
-   * the field.
+   * Adds one step to each lane and commits them. If it throws, it has added no step. If
+   * `terminated` or `truncated` is set for a lane, its episode ends, and the next step begins
+   * another.
+   *
+   * A non-finite final observation is stored as 0 if the episode terminated. Any other NaN or
+   * infinity throws in observations, in `actions` and in `rewards`. Other fields are stored as they
+   * are.
+   *
+   * @param given for each field a typed array, lanes × its elements, one lane after the other.
+   *   `rewards`: float32 [lanes]. `terminated` and `truncated`: bytes or booleans [lanes]. `finalX`
+   *   for each observation `x`: like `x`, read only for lanes whose episode ends. `skip` (default:
+   *   none): lanes without a step
+   * @returns the number of this writer's lanes, or 0 if a gating limiter admits no steps now. After
+   *   0 no step was added: call add() again with the same steps
+   * @throws {TypeError} for a missing or unknown field, or an array of another type. The text names
+   *   it
+   * @throws {RangeError} for a wrong length, a non-finite number, and more steps than a gating
+   *   limiter could ever admit. The text names lane and field
+   * @throws {ERR_HOTSLOT_STATE_CLOSED} after close()
    */
   add(given: Steps<S>): number {
     this.#checkOpen();
@@ -129,18 +150,24 @@ export class TrajectoryWriter<S extends StepFields = StepFields> {
   }
 
   /**
-   * Adds `rows` rows in order, each a step or a final observation of one of this writer's lanes
-   * (counted from `firstLane`). All are committed when this returns. The same native call then
-   * moves `mark`, if given, also with no rows. A row is `u16 lane · u16 kind · f32 reward · the
-   * place`, little endian, 8 + layout.placeBytes bytes in all. Kind 0 is a step, 1 a step that
-   * terminated its episode, 2 one that truncated it, and 3 both. Each is 8 more if the step is its
-   * episode's first, whatever ran there before. Kind 4 is the final observation. It comes directly
-   * after a step of its lane that ended an episode, and only there. If there are more rows than a
-   * lane has places, the last ones stay. Returns `rows`, or 0 if the limiter, which counts steps
-   * alone, gates the call and says not yet. After 0 no row was taken, and the mark did not move.
-   * Without a step the limiter never says not yet. Throws TypeError or RangeError as add() does,
-   * for bytes that are not rows × a row's, and with the first row that is wrong. In each case no
-   * row is taken.
+   * Adds packed rows in order, each a step or a final observation of one of this writer's lanes.
+   * All are committed when this returns. If there are more rows than a lane has places, the last
+   * rows stay.
+   *
+   * A row is `u16 lane · u16 kind · f32 reward · the place`, little endian, 8 + layout.placeBytes
+   * bytes in all. Lanes count from `firstLane`. Kind 0 is a step, 1 a step that terminated its
+   * episode, 2 a step that truncated it, and 3 both. Each is 8 more if the step is its episode's
+   * first, whatever ran there before. Kind 4 is the final observation. It comes directly after a
+   * step of its lane that ended an episode, and only there.
+   *
+   * @param bytes `rows` × the bytes of a row
+   * @param rows at least 0
+   * @param mark moves in the same native call, after the commit, also with 0 rows
+   * @returns `rows`, or 0 if a gating limiter, which counts steps alone, admits none now. After 0
+   *   no row was added, and the mark did not move. Rows without a step are always admitted
+   * @throws {TypeError|RangeError} for other bytes, a wrong mark, and as add(). No row is added
+   *   then. If a row is wrong, its number is the error's `row`
+   * @throws {ERR_HOTSLOT_STATE_CLOSED} after close()
    */
   addPacked(bytes: Uint8Array, rows: number, mark?: Mark): number {
     this.#checkOpen();
@@ -167,8 +194,10 @@ export class TrajectoryWriter<S extends StepFields = StepFields> {
 
   /**
    * Leaves the running episodes without an end: the next step of each lane begins another. Call it
-   * if you know that steps between them are lost. Only a writer that is opened with `resume` after
-   * this call, before that step, still continues those episodes.
+   * if steps in between are lost. Only a writer that is opened with `resume` after this call, and
+   * before that step, still continues those episodes.
+   *
+   * @throws {ERR_HOTSLOT_STATE_CLOSED} after close()
    */
   cutEpisodes(): void {
     this.#checkOpen();

@@ -6,7 +6,10 @@ import { outsideBox, outsideIndices } from '../../base/action-space.ts';
 import { checkCount, checkKeys, describeValue } from '../../base/checks.ts';
 import { rangeError, typeError } from '../../base/errors.ts';
 
-/** One of n actions, or a box whose ends are one number for all, or one for each. */
+/**
+ * An action space: `n` discrete actions, or a box whose bounds are one number for all elements or
+ * one for each.
+ */
 export type LoadedActions =
   | { readonly n: number }
   | { readonly low: number | ArrayLike<number>; readonly high: number | ArrayLike<number> };

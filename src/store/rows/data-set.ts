@@ -15,16 +15,20 @@ import { notFinite, numberAt } from './field-roles.ts';
 import { withMinari } from './minari.ts';
 import { rowsAddon } from './rows-addon.ts';
 
+/** Options of a buffer's load(). */
 export interface LoadOptions {
-  /** names of columns in the data set, by their names here: `{ obs: 'observations' }` */
+  /**
+   * column names in the data set by field: `{ obs: 'observations' }`, default: the fields' names
+   */
   readonly columns?: Readonly<Record<string, string>>;
   /**
-   * which rows, counted in the file from 0: from `from` (default 0) to before `to`. Default: all
+   * range of rows, counted in the file from 0: from `from` (default 0) to before `to` (default: the
+   * number of rows)
    */
   readonly rows?: { readonly from?: number; readonly to?: number };
   /**
-   * the learner's, `{ n }` or `{ low, high }`: a row with `actions` outside of it is rejected.
-   * Default: any are accepted
+   * the learner's action space, `{ n }` or `{ low, high }`. load() rejects an action outside of it.
+   * Default: every action is accepted
    */
   readonly actionSpace?: LoadedActions;
 }

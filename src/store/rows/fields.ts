@@ -10,9 +10,11 @@ export type Fields = Readonly<Record<string, DType | undefined>>;
 /** The dtype of a field that is there. */
 export type DTypeIn<F extends Fields, K extends keyof F> = Exclude<F[K], undefined>;
 
-/** One field of a general schema. The default dtype is float32. */
+/** One field of a general schema. */
 export interface FieldSpec {
+  /** shape of one row's value, [] for one number */
   readonly shape: readonly number[];
+  /** default 'float32' */
   readonly dtype?: DType;
 }
 
@@ -92,8 +94,8 @@ export interface OffPolicyRows extends TransitionRows {
 }
 
 /**
- * The same with Gymnasium's two flags, from which the buffer makes `dones`. If both are set, the
- * row terminated.
+ * n off-policy transitions with Gymnasium's two flags, from which the buffer makes `dones`. If both
+ * are set, the row terminated.
  */
 export interface TerminatedRows extends TransitionRows {
   /** n: the episode ended by itself, and no step follows */

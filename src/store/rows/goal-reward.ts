@@ -5,6 +5,7 @@
 import { checkCount, checkKeys, describeValue } from '../../base/checks.ts';
 import { rangeError, typeError } from '../../base/errors.ts';
 
+/** Options of goalReward(). */
 export interface GoalRewardOptions {
   /** rows × n × dims: the goal achieved after each step of a window */
   readonly achieved: Float32Array;
@@ -25,14 +26,22 @@ export interface GoalRewardOptions {
 const known = ['achieved', 'goal', 'steps', 'n', 'dims', 'gamma', 'threshold'] as const;
 
 /**
- * Returns for each row Σ gamma^j · r_j over its first `steps` steps, in a new array with a reward
- * for each row of `steps`. The reward r_j is 0 if the distance of the achieved goal from the goal
- * is at most `threshold` (Euclidean), and −1 if it is larger or NaN.
+ * Returns each window's reward Σ gamma^j · r_j, over the first `steps` steps of the window. The
+ * reward r_j is 0 if the Euclidean distance of the achieved goal from the goal is at most
+ * `threshold`. It is −1 if the distance is larger or NaN.
  *
- * The arithmetic is float32 from left to right: squares of the differences are added up and
- * compared with threshold², and powers of gamma are repeated products. The kernel `goal_reward`
- * takes the same steps, so both give the same bits. Throws TypeError for arrays of another kind,
- * and RangeError for other lengths and for numbers out of range.
+ * The arithmetic is float32 from left to right. Squares of the differences are added up and
+ * compared with threshold². Powers of gamma are repeated products. The kernel `goal_reward` takes
+ * the same steps, so both give the same bits.
+ *
+ * @returns a new float32 array [rows]
+ * @throws {TypeError} for an array of another type, or an option that is not a number
+ * @throws {RangeError} for an array of another length, or a number out of range
+ * @example
+ * const achieved = Float32Array.of(0, 1); // one window of two steps
+ * const goal = Float32Array.of(1);
+ * const steps = Int32Array.of(2);
+ * goalReward({ achieved, goal, steps, n: 2, dims: 1, gamma: 0.99, threshold: 0.1 }); // −1
  */
 export function goalReward(options: GoalRewardOptions): Float32Array {
   checkKeys('goalReward', options, known);

@@ -6,6 +6,7 @@ import { rangeError, typeError } from '../../base/errors.ts';
 import type { FieldSpec } from './fields.ts';
 import { rowsAddon } from './rows-addon.ts';
 
+/** The place of a field in a packed row. */
 export interface FieldLayout {
   readonly dtype: DType;
   /** shape of one row's value, [] for one scalar per row */
@@ -14,13 +15,15 @@ export interface FieldLayout {
   readonly offset: number;
   /** bytes of one row's value */
   readonly bytes: number;
-  /** the name add() and batches use */
+  /** the name that add() and batches use */
   readonly key: string;
 }
 
+/** The places of all fields in a packed row. */
 export interface PackLayout {
   /** in row order */
   readonly fields: Readonly<Record<string, FieldLayout>>;
+  /** bytes of a packed row */
   readonly rowBytes: number;
 }
 

@@ -69,11 +69,20 @@ export let internalsOfBuffer: (buffer: ReplayBuffer) => {
 };
 
 /**
- * `F` is the fields with their dtypes, and `R` the rows that add() accepts. create() and
- * offPolicy() infer both.
+ * Stores packed rows of named fields in shared memory. Any number of threads may add and read. When
+ * the buffer is full, new rows overwrite the oldest. `F` are the fields with their dtypes, and `R`
+ * the rows that add() accepts. create() and offPolicy() infer both.
+ * @example
+ * const fields = { obs: { shape: [4] }, action: { shape: [], dtype: 'int32' } } as const;
+ * const buffer = ReplayBuffer.create({ capacity: 1000, fields });
+ * buffer.add({ obs: new Float32Array(2 * 4), action: Int32Array.of(0, 1) });
+ * const { rows, size } = buffer.sample({ seed: 7, count: 32 });
+ * buffer.close();
  */
 export class ReplayBuffer<F extends Fields = Fields, R extends object = RowsOf<F>> {
+  /** rows that fit */
   readonly capacity: number;
+  /** the place of each field in a packed row */
   readonly layout: PackLayout;
   /** bytes of one packed row */
   readonly rowBytes: number;
@@ -136,11 +145,17 @@ export class ReplayBuffer<F extends Fields = Fields, R extends object = RowsOf<F
   }
 
   /**
-   * Creates a buffer of `capacity` rows (at most 2³² − 1) of any named fields, e.g. `{ obs: {
-   * shape: [4] }, action: { shape: [], dtype: 'int64' } }`. If a limiter is given, its counts
-   * follow this buffer, and it may gate add(). `nonFinite: 'keep'` stores NaN and infinite numbers
-   * as they are. add() describes the default, 'refuse'. Throws TypeError or RangeError for an
-   * invalid schema, and ERR_HOTSLOT_MEMORY if the rows do not fit.
+   * Creates a buffer of any named fields, packed in the order given.
+   *
+   * @param options `capacity`: rows, 1 to 2³² − 1. `fields`: shape and dtype (default float32) of
+   *   one row by name. `limiter` (default: none) counts the rows of this buffer, and may gate
+   *   add(). `nonFinite` (default 'refuse', see add()): 'keep' stores NaN and infinities as they
+   *   are
+   * @throws {TypeError|RangeError} for an invalid option or field
+   * @throws {ERR_HOTSLOT_MEMORY} if the rows do not fit into memory
+   * @example
+   * const fields = { image: { shape: [8, 8], dtype: 'uint8' }, reward: { shape: [] } } as const;
+   * const buffer = ReplayBuffer.create({ capacity: 100_000, fields });
    */
   static create<const S extends Readonly<Record<string, FieldSpec | undefined>>>(options: {
     capacity: number;
@@ -159,8 +174,13 @@ export class ReplayBuffer<F extends Fields = Fields, R extends object = RowsOf<F
   }
 
   /**
-   * Creates a buffer of off-policy transitions, float32 throughout, in UniLab's field order. Throws
-   * like create().
+   * Creates a buffer of off-policy transitions, float32 throughout, in UniLab's field order.
+   *
+   * @param options `capacity`: rows, 1 to 2³² − 1. `obsDim`, `actionDim` and `criticDim` (default
+   *   0): elements of one row. `limiter` and `nonFinite`: as for create()
+   * @throws as create()
+   * @example
+   * const buffer = ReplayBuffer.offPolicy({ capacity: 1_000_000, obsDim: 17, actionDim: 6 });
    */
   static offPolicy<C extends number = 0>(options: {
     capacity: number;
@@ -175,8 +195,12 @@ export class ReplayBuffer<F extends Fields = Fields, R extends object = RowsOf<F
   }
 
   /**
-   * Opens the same buffer in another thread (or again in this one). Throws a TypeError unless
-   * `shared` came from share().
+   * Opens the same buffer in another thread, or again in this one.
+   *
+   * @param shared the result of share()
+   * @throws {TypeError|RangeError} unless `shared` came from share()
+   * @example
+   * const buffer = ReplayBuffer.attach(workerData);
    */
   static attach<F extends Fields = Fields, R extends object = RowsOf<F>>(
     shared: SharedReplayBuffer<F, R>,
@@ -240,22 +264,30 @@ export class ReplayBuffer<F extends Fields = Fields, R extends object = RowsOf<F
     return rowsAddon().ptr(this.#open());
   }
 
-  /** Rows to draw from: min(ptr, capacity). */
+  /** Rows to sample from: min(ptr, capacity). */
   get size(): number {
     return Math.min(this.ptr, this.capacity);
   }
 
   /**
-   * Copies n rows in and commits them. n follows from the fields' lengths. Views of any buffer are
-   * read, shared or not. Returns n, or 0 if the limiter gates add() and says not yet. After 0 no
-   * row was taken: offer the same rows again. Off-policy: if `terminalMask` is not zero for a row,
-   * its next_obs and next_critic come from the terminal fields (as in UniLab). A non-finite next
-   * observation is stored as 0 if its episode terminated. Any other NaN or infinity throws a
-   * RangeError with row and field, and no row is added, if the field is obs, nextObs, critic,
-   * nextCritic, criticObs, nextCriticObs, actions, rewards, dones, terminated, truncated or
-   * discounts. Other fields are stored as they are. Throws a TypeError or RangeError that names the
-   * field, what it should hold and what it holds. Throws RangeError for more rows than capacity, or
-   * than a gating limiter could ever admit.
+   * Copies n rows into the buffer and commits them. If it throws, it has added no row.
+   *
+   * Off-policy: if `terminalMask` is not zero for a row, its next_obs and next_critic come from the
+   * terminal fields (as in UniLab). A non-finite next observation is stored as 0 if its episode
+   * terminated. Any other NaN or infinity throws in the fields that learners read: obs, nextObs,
+   * critic, nextCritic, criticObs, nextCriticObs, actions, rewards, dones, terminated, truncated
+   * and discounts. Other fields are stored as they are.
+   *
+   * @param rows a typed array for each field, n × its elements, one row after the other. n follows
+   *   from the lengths. The arrays may lie in any memory, shared or not
+   * @returns n, or 0 if a gating limiter admits no rows now. After 0 no row was added: call add()
+   *   again with the same rows
+   * @throws {TypeError} for a missing or unknown field, or an array of another type. The text names
+   *   the field
+   * @throws {RangeError} for a wrong length, no rows, more rows than the capacity or than a gating
+   *   limiter could ever admit, and a non-finite number. The text names row and field
+   * @example
+   * const added = buffer.add({ obs: new Float32Array(2 * 4), action: Int32Array.of(0, 1) }); // 2
    */
   add(rows: R): number {
     const handle = this.#open();
@@ -275,11 +307,15 @@ export class ReplayBuffer<F extends Fields = Fields, R extends object = RowsOf<F
   }
 
   /**
-   * Copies in and commits `rows` rows that lie one after the other, as gather() packs them. `mark`,
-   * if any, moves in the same native call, after the commit, also with no rows. Returns `rows`, or
-   * 0 if the limiter gates the call and says not yet. After 0 no row was taken, and the mark did
-   * not move. Throws TypeError or RangeError as add() does, and unless bytes are rows × rowBytes.
-   * The error of a non-finite number has its row as `row`.
+   * Copies packed rows, as gather() writes them, into the buffer and commits them.
+   *
+   * @param bytes `rows` × rowBytes bytes
+   * @param rows 0 to the capacity
+   * @param mark moves in the same native call, after the commit, also with 0 rows
+   * @returns `rows`, or 0 if a gating limiter admits no rows now. After 0 no row was added, and the
+   *   mark did not move
+   * @throws {TypeError|RangeError} for other bytes, more rows than add() accepts, or a wrong mark
+   * @throws {RangeError} for a non-finite number, as add(). Its row is the error's `row`
    */
   addPacked(bytes: Uint8Array, rows: number, mark?: Mark): number {
     const handle = this.#open();
@@ -303,9 +339,17 @@ export class ReplayBuffer<F extends Fields = Fields, R extends object = RowsOf<F
   }
 
   /**
-   * Copies the rows at `indices` (each below size) to `out`, packed one after the other. Rows are
-   * never torn, but a row that a writer has replaced is the newer one. `out` holds at least
-   * indices.length × rowBytes bytes. Returns `out`.
+   * Copies the rows at `indices` to `out`, packed one after the other. Rows are never torn. If a
+   * writer has replaced a row meanwhile, the newer row is copied.
+   *
+   * @param indices each below `size`
+   * @param out at least indices.length × rowBytes bytes
+   * @returns `out`
+   * @throws {TypeError} for other kinds of arrays
+   * @throws {RangeError} for an index that is not below `size`, or an `out` that is too small
+   * @example
+   * const indices = uniformIndices({ seed: 0, size: buffer.size, count: 32 });
+   * const rows = buffer.gather(indices, new Uint8Array(32 * buffer.rowBytes));
    */
   gather<T extends TypedArray>(indices: Uint32Array | BigInt64Array, out: T): T {
     const handle = this.#open();
@@ -324,9 +368,17 @@ export class ReplayBuffer<F extends Fields = Fields, R extends object = RowsOf<F
   }
 
   /**
-   * Draws `count` of the rows that are whole now (as uniformIndices does) and gathers them, in one
-   * native call. `out` (at least count × rowBytes bytes) is allocated if not given: a Float32Array
-   * if every field is float32, else bytes. Throws ERR_HOTSLOT_STATE_EMPTY before the first commit.
+   * Samples committed rows with replacement, as uniformIndices() does, and gathers them in one
+   * native call. The limiter neither gates nor counts the call.
+   *
+   * @param options `seed`, `count` in rows, and `indices`, which receives the sampled indices
+   * @param out at least count × rowBytes bytes. Default: a new Float32Array if every field is
+   *   float32, otherwise a new Uint8Array
+   * @returns the packed rows, with `ptr` and `size` of the moment at which they were sampled
+   * @throws {TypeError|RangeError} for an invalid option, or an `out` that is too small
+   * @throws {ERR_HOTSLOT_STATE_EMPTY} before the first commit
+   * @example
+   * const { rows, size } = buffer.sample({ seed: 7, count: 256 });
    */
   sample<T extends TypedArray = PackedRows<F>>(options: SampleOptions, out?: T): Sample<T> {
     const handle = this.#open();
@@ -341,12 +393,22 @@ export class ReplayBuffer<F extends Fields = Fields, R extends object = RowsOf<F
   }
 
   /**
-   * Adds the rows of an npz file (a path or a `file:` URL), or of arrays as readNpz() returns them.
-   * Resolves to the number of rows. Columns are found by the fields' keys, by `columns` or, for
-   * off-policy buffers, by D4RL's names. If next observations are missing, they are made from the
-   * rows that follow. Rejects before any row is added. It rejects with a RangeError that names the
-   * column if one is missing, has another shape, or holds what the field's dtype cannot, and for
-   * more rows than capacity. It rejects with ERR_HOTSLOT_STATE_BUSY if the limiter says not yet.
+   * Adds the rows of an npz file, or of arrays as readNpz() returns them. Columns are found by
+   * `columns`, by the fields' keys or, for off-policy buffers, by the names of D4RL and Minari. If
+   * next observations are missing, they are made from the rows that follow.
+   *
+   * @param from a path, a `file:` URL, or arrays by name
+   * @param options `columns`, `rows` and `actionSpace`. By default all rows are added
+   * @returns the number of added rows
+   * @throws {TypeError} for a wrong argument, or a dtype that Hotslot lacks. Every TypeError and
+   *   RangeError comes before the first row is added
+   * @throws {RangeError} if a column is missing, has another shape, or holds a number that add(),
+   *   the field's dtype or `actionSpace` refuses. Also for more rows than the capacity
+   * @throws {ERR_HOTSLOT_STATE_BUSY} if a gating limiter admits no more rows now. The text has the
+   *   number of added rows
+   * @throws {ERR_HOTSLOT_UNAVAILABLE} if the file cannot be read
+   * @example
+   * const rows = await buffer.load('halfcheetah.npz', { rows: { to: 100_000 } });
    */
   async load(from: string | URL | NamedTensors, options: LoadOptions = {}): Promise<number> {
     this.#open();
@@ -366,17 +428,27 @@ export class ReplayBuffer<F extends Fields = Fields, R extends object = RowsOf<F
   };
 
   /**
-   * Writes the stored rows, oldest first, as an npz file with a column for each field's key, which
-   * load() reads. The file is there as a whole or not at all. Resolves to the number of rows.
-   * Rejects with ERR_HOTSLOT_STATE_EMPTY if there are no rows, and with ERR_HOTSLOT_STATE_BUSY if
-   * rows are added meanwhile.
+   * Writes the stored rows as an npz file that load() reads: a column for each field's key, oldest
+   * row first. The file replaces `path` as a whole, or not at all.
+   *
+   * @param path a path or a `file:` URL
+   * @returns the number of rows
+   * @throws {TypeError} for another path, and for a bfloat16 field, which numpy lacks
+   * @throws {ERR_HOTSLOT_STATE_EMPTY} if the buffer is empty
+   * @throws {ERR_HOTSLOT_STATE_BUSY} if rows are added meanwhile
+   * @throws {ERR_HOTSLOT_UNAVAILABLE} if the file cannot be written
+   * @example
+   * await buffer.dump('rows.npz');
    */
   async dump(path: string | URL): Promise<number> {
     this.#open();
     return dumpRows(this, path);
   }
 
-  /** Releases this object's handle. Objects of other threads stay open. Idempotent. */
+  /**
+   * Releases this object's handle. Objects of other threads stay open. Idempotent. Every later call
+   * of this object throws ERR_HOTSLOT_STATE_CLOSED.
+   */
   close(): void {
     this.#handle = null;
   }

@@ -7,20 +7,23 @@ import { arrayOf, type TypedArray } from '../../base/dtype.ts';
 import { rangeError, typeError } from '../../base/errors.ts';
 import { rowsAddon } from './rows-addon.ts';
 
+/** Options of ReplayBuffer.sample(). */
 export interface SampleOptions {
-  /** see uniformIndices */
+  /** seed of the draw, a whole number of at least 0 or a bigint below 2⁶⁴, see uniformIndices() */
   seed: number | bigint;
-  /** rows to draw, with replacement */
+  /** rows to sample, with replacement, at least 1 */
   count: number;
-  /** filled with the drawn indices if given, at least `count` long */
+  /** destination of the sampled indices, at least `count` long, default: none */
   indices?: Uint32Array;
 }
 
+/** Sampled rows. */
 export interface Sample<T extends TypedArray = TypedArray> {
   /** count × rowBytes bytes, packed */
   rows: T;
-  /** rows ever committed, and rows drawn from, at the snapshot */
+  /** rows ever committed when the rows were sampled */
   ptr: number;
+  /** rows sampled from */
   size: number;
 }
 
@@ -79,10 +82,15 @@ export function checkSample(options: SampleOptions): {
 }
 
 /**
- * Returns `count` indices below `size`, drawn with replacement: exactly the values that torch
- * returns for `torch.Generator('cpu').manual_seed(seed)` and `torch.randint(0, size, (count,),
- * generator=g)`. `size` is 1 … 2³² − 1. Throws TypeError or RangeError naming the value that is not
- * allowed.
+ * Returns random indices below `size`, drawn with replacement, equal to those of torch's CPU
+ * generator. They are the values of `torch.randint(0, size, (count,), generator=g)` with
+ * `g = torch.Generator('cpu').manual_seed(seed)`.
+ *
+ * @param options `seed`: a whole number of at least 0 or a bigint below 2⁶⁴, of which the low 32
+ *   bits count. `size`: 1 to 2³² − 1. `count`: 0 to 2³² − 1
+ * @throws {TypeError|RangeError} for an invalid option. The text names it
+ * @example
+ * const indices = uniformIndices({ seed: 0, size: 10, count: 5 }); // 4 9 3 0 3
  */
 export function uniformIndices(options: {
   seed: number | bigint;

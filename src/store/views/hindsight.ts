@@ -6,18 +6,22 @@ import { checkInternal, checkKeys, describeValue, INTERNAL } from '../../base/ch
 import { rangeError, typeError } from '../../base/errors.ts';
 import { nextKey, type StepLayout } from '../lanes/schema.ts';
 
+/** Options of hindsight(). */
 export interface HindsightOptions {
-  /** the observation that holds the goal that is wanted */
+  /** name of the observation that holds the wanted goal */
   goal: string;
-  /** the observation that holds the goal that is achieved, of the same dtype and shape */
+  /** name of the observation that holds the achieved goal, of the same dtype and shape */
   achieved: string;
-  /** a step from the row's own on, its episode's last, or any of its episode. Default: 'future' */
+  /**
+   * steps that may provide the new goal, default 'future'. These are the row's own and later steps
+   * ('future'), the episode's last step ('final'), or all of its steps ('episode')
+   */
   strategy?: 'future' | 'final' | 'episode';
-  /** share of a batch that gets another goal, 0 to 1. Default: 0.8, four of five */
+  /** probability that a row gets a new goal, 0 to 1, default 0.8 */
   ratio?: number;
 }
 
-/** The object that `transitions({ relabel })` accepts. */
+/** The result of hindsight(), which `transitions({ relabel })` accepts. */
 export class Hindsight {
   readonly goal: string;
   readonly achieved: string;
@@ -37,9 +41,16 @@ export class Hindsight {
 const strategies = ['future', 'final', 'episode'] as const;
 
 /**
- * Gives `ratio` of a batch the goal that a later step achieved, now and next, and marks those rows
- * in `relabelled`. The batch has `nextAchieved`, from which `goal_reward` or your own kernel makes
- * rewards. Throws a TypeError or RangeError that names the option.
+ * Creates hindsight goals for a view (Andrychowicz et al., 2017). `ratio` of a batch's rows get a
+ * goal that the episode achieved. The new goal is in the goal's column and in its next column, and
+ * `relabelled` marks these rows. Compute rewards from the batch's `nextAchieved` by goalReward(),
+ * the kernel `goal_reward` or your own.
+ *
+ * @param options `goal`, `achieved`, `strategy` (default 'future') and `ratio` (default 0.8)
+ * @throws {TypeError|RangeError} for an invalid option. The text names it
+ * @example
+ * const relabel = hindsight({ goal: 'goal', achieved: 'reached' });
+ * const view = buffer.transitions({ nStep: 3, gamma: 0.98, relabel });
  */
 export function hindsight(options: HindsightOptions): Hindsight {
   checkKeys('hindsight', options, ['goal', 'achieved', 'strategy', 'ratio']);

@@ -7,32 +7,37 @@ import { checkHindsight, type Hindsight } from './hindsight.ts';
 /** Frames of each stacked observation, by name. */
 export type Stack = Readonly<Record<string, number>>;
 
+/** Options of a TrajectoryBuffer's transitions(). */
 export interface TransitionsOptions {
-  /** steps that a transition sums up, fewer if the episode ends before. Default: 1 */
+  /** environment steps that a transition sums up, fewer if the episode ends before, default 1 */
   nStep?: number;
-  /** discount of one step, 0 to 1. Default: 0.99 */
+  /** discount of one environment step, 0 to 1, default 0.99 */
   gamma?: number;
   /**
-   * observations that come as the last k frames of their episode, oldest first, e.g. `{ obs: 4 }`
+   * observations that are returned as the last k frames of their episode, oldest first, e.g.
+   * `{ obs: 4 }`, default: none
    */
   stack?: Stack;
-  /** fill before an episode's first frame: that frame, or zeros. Default: 'repeat' */
+  /** fill before an episode's first frame: that frame or zeros, default 'repeat' */
   pad?: 'repeat' | 'zero';
-  /** goals that were achieved instead of those that were wanted */
+  /** hindsight goals, the result of hindsight(), default: none */
   relabel?: Hindsight;
 }
 
+/** Options of a TrajectoryBuffer's windows(). */
 export interface WindowsOptions {
-  /** steps to learn from */
+  /** steps of a window that the learner learns from, at least 1 */
   length: number;
-  /** steps before them that only warm a recurrent state up. Default: 0 */
+  /** steps before them that only warm up the recurrent state, default 0 */
   burnIn?: number;
   /**
-   * 'full': all steps are there, 'tail': cut at the episode's end, 'anchor': burn-in cut at its
-   * start too. Default: 'full'
+   * parts of a window that may be padding, default 'full'. 'full': no part. 'tail': steps after the
+   * episode's end. 'anchor': those, and burn-in before the episode's start
    */
   edges?: 'full' | 'tail' | 'anchor';
+  /** as in TransitionsOptions */
   stack?: Stack;
+  /** as in TransitionsOptions */
   pad?: 'repeat' | 'zero';
 }
 
@@ -57,8 +62,11 @@ type Unsigned = Omit<ViewSpec, 'signature'>;
 export let specOf: (view: View) => ViewSpec;
 
 /**
- * The object that buffer.transitions() and buffer.windows() return. A buffer of the same fields
- * accepts it in any thread.
+ * Describes the batches that are made of stored steps. buffer.transitions() and buffer.windows()
+ * create it. A buffer of the same fields and lane capacity accepts it in any thread.
+ * @example
+ * const view = buffer.transitions({ nStep: 3, gamma: 0.99 });
+ * const batch = buffer.sample({ view, seed: 7, count: 256 });
  */
 export class View<
   S extends StepFields = StepFields,

@@ -8,10 +8,16 @@ import { checkEnvironments, checkedGymnasium, type GymnasiumOptions } from './op
 import { GymnasiumSteps } from './steps.ts';
 
 /**
- * Returns an opener of Gymnasium environments, for `vectorCollector({ make })`, or as the default
- * export of a module for train(). Each collector thread starts a process that makes its
- * environments and steps them together. Errors contain Python's output. Needs a Python with numpy,
- * and Gymnasium for environments named by id. Throws TypeError or RangeError for options.
+ * Returns an opener of Gymnasium environments, which a Python process steps. Pass it as
+ * `vectorCollector({ make })`, or as the default export of a module for train(). Each collector
+ * thread starts a process that makes its environments and steps them together. It needs a Python
+ * with numpy, and Gymnasium for environments named by id. Errors contain Python's output.
+ *
+ * @param options `id` or `entry`, `kwargs`, `vectorization`, `path`, `python` (default 'python3'),
+ *   `timeout` in seconds (default 60) and `output` (default 'kept')
+ * @throws {TypeError|RangeError} for an invalid option. The text names it
+ * @example
+ * export default gymnasium({ id: 'HalfCheetah-v5' });
  */
 export function gymnasium(options: GymnasiumOptions): EnvironmentSets {
   const plan = checkedGymnasium(options);

@@ -4,37 +4,38 @@ import { checkCount, checkKeys, checkPath, describeValue } from '../../../base/c
 import { rangeError, typeError } from '../../../base/errors.ts';
 import { keywords } from './keywords.ts';
 
+/** Options of gymnasium(): `id` or `entry`, and the rest. */
 export interface GymnasiumOptions {
   /**
-   * a registered environment, such as 'HalfCheetah-v5' ('ale_py:ALE/Pong-v5' imports a module
-   * first)
+   * name of a registered environment, such as 'HalfCheetah-v5' ('ale_py:ALE/Pong-v5' imports a
+   * module first)
    */
   id?: string;
   /**
-   * instead of `id`: 'module:function', which makes one environment, or, if it has a parameter
-   * `num_envs`, a vector environment in any of Gymnasium's three autoreset modes
+   * function of a module, 'module:function', instead of `id`. It makes one environment or, if it
+   * has a parameter `num_envs`, a vector environment in any of Gymnasium's three autoreset modes.
    */
   entry?: string;
   /**
-   * Keyword arguments: numbers, bigints, booleans, strings, null, typed arrays (as numpy arrays),
-   * arrays, plain objects and Maps (as dicts). `environmentOptions` of train() and the options of
-   * the pool replace those of the same name.
+   * keyword arguments, default {}. Values are numbers, bigints, booleans, strings, null, typed
+   * arrays (as numpy arrays), arrays, plain objects and Maps (as dicts). `environmentOptions` of
+   * train() and the options of the pool replace those of the same name.
    */
   kwargs?: Readonly<Record<string, unknown>>;
   /**
-   * with `id`: the argument of `gymnasium.make_vec`, default: environments stepped in turn, each
-   * with its own seed
+   * argument of `gymnasium.make_vec`, with `id` only. Default: environments are stepped in turn,
+   * each episode with its own seed
    */
   vectorization?: 'sync' | 'async' | 'vector_entry_point';
-  /** folder of the module, default: the current one */
+  /** folder of the module, default '.' */
   path?: string | URL;
-  /** default 'python3' */
+  /** Python to run, looked up in PATH if it has no slash, default 'python3' */
   python?: string;
-  /** seconds within which a step or the start must end, default 60 */
+  /** seconds within which a step or the start must end, more than 0, default 60 */
   timeout?: number;
   /**
-   * destination of its output: 'kept', so that errors contain its end, or 'shown' on standard
-   * error, default 'kept'
+   * destination of Python's output, default 'kept': errors contain its end. 'shown' prints it on
+   * standard error.
    */
   output?: 'kept' | 'shown';
 }
