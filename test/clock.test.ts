@@ -6,7 +6,7 @@ import { LongTimers } from './rig/long-timers.ts';
 const MAX_TIMER_MS = 2 ** 31 - 1;
 
 describe('callAfter()', () => {
-  it('waits for a long time in pieces that Node takes, and calls once', () => {
+  it('calls the function once after several timers if the time exceeds 2³¹ − 1 ms', () => {
     using timers = new LongTimers();
     let calls = 0;
     callAfter(2.5 * MAX_TIMER_MS, () => calls++);
@@ -17,7 +17,7 @@ describe('callAfter()', () => {
     expect([calls, timers.fire(), timers.delays.length]).to.deep.equal([1, 0, 3]);
   });
 
-  it('takes the longest time of a Node timer in one piece', () => {
+  it('arms one timer for 2³¹ − 1 ms', () => {
     using timers = new LongTimers();
     let calls = 0;
     callAfter(MAX_TIMER_MS, () => calls++);
@@ -32,7 +32,7 @@ describe('callAfter()', () => {
     timer.cancel();
   });
 
-  it('is cancelled in any piece, and by its scope', () => {
+  it('never calls the function after cancel() or disposal', () => {
     using timers = new LongTimers();
     let calls = 0;
     const timer = callAfter(1.5 * MAX_TIMER_MS, () => calls++);
@@ -45,7 +45,7 @@ describe('callAfter()', () => {
     expect([timers.fire(), calls]).to.deep.equal([0, 0]);
   });
 
-  it('calls after a time that needs no pieces', (done) => {
+  it('calls the function after a short time', (done) => {
     callAfter(1, done);
   });
 });

@@ -104,8 +104,8 @@ for (const format of formats) {
   const { name, to, from, infinity, quiet, value } = format;
   const isNaNBits = (bits: number) => (bits & 0x7fff) > infinity;
 
-  describe(`${name}`, () => {
-    it('every pattern is its number, and comes back; a NaN comes back quiet', () => {
+  describe(`conversions of ${name}`, () => {
+    it('convert every bit pattern to its number and back, and make NaN quiet', () => {
       const values = from(every);
       const back = to(values);
       for (let bits = 0; bits < 65_536; bits++) {
@@ -120,7 +120,7 @@ for (const format of formats) {
       }
     });
 
-    itAll('rounds to the nearest, ties to even, and what is too large to infinity', () => {
+    itAll('round to nearest, ties to even, and large numbers to infinity', () => {
       const values = awkward(format);
       const got = to(values);
       const step = value(infinity - 1) - value(infinity - 2);
@@ -148,7 +148,7 @@ for (const format of formats) {
       }
     });
 
-    itAll(`agrees with ${format.module}`, function () {
+    itAll(`agree with ${format.module}`, function () {
       const values = awkward(format);
       const widened = python(format, format.widen, new Uint8Array(every.buffer));
       if (widened === undefined) {
@@ -170,7 +170,7 @@ for (const format of formats) {
       }
     });
 
-    it('takes a part of an array, and refuses another kind of one', () => {
+    it('convert a subarray, and throw for other types of arrays', () => {
       expect(from(to(Float32Array.of(9, 1, -2, 9).subarray(1, 3)))).to.deep.equal(
         Float32Array.of(1, -2),
       );

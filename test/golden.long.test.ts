@@ -171,7 +171,7 @@ function rounds(all: readonly Spoiled[]): Spoiled[][] {
   return lists;
 }
 
-describe('the golden runner', () => {
+describe('golden runner', () => {
   let folder: string;
   before(() => {
     folder = mkdtempSync(join(tmpdir(), 'hotslot-golden-'));
@@ -183,7 +183,7 @@ describe('the golden runner', () => {
     return path;
   };
 
-  it('passes every case of the files that we keep', async () => {
+  it('passes every case of the four fixture files', async () => {
     const names = [
       'replay_reference.json',
       'sample_torch.json',
@@ -200,7 +200,7 @@ describe('the golden runner', () => {
     const lists = rounds(all).slice(0, setting({ short: 2, all: 2, long: all.length }));
     const places = `${lists.flat().length} of ${all.length}`;
     itAll(
-      `tells each wrong number of ${name} with its case and the first difference: ${places}`,
+      `reports every wrong value of ${name} with its case and first difference: ${places}`,
       async () => {
         for (const round of lists) {
           const file = read(name);
@@ -223,7 +223,7 @@ describe('the golden runner', () => {
   }
 
   itAll(
-    'fails for a case of learners that leaves out what it should be compared with',
+    'fails for learner cases that lack inputs, steps, config values or expected values',
     async () => {
       type Golden = Json & { steps: Json[]; inputs: Json };
       const { cases } = read('learners_torch.json') as { cases: Golden[] };
@@ -257,7 +257,7 @@ describe('the golden runner', () => {
     },
   );
 
-  itAll('names kinds that it does not know, checks the others, and fails', async () => {
+  itAll('reports unknown kinds, checks the other cases and exits with code 1', async () => {
     const { prioritized } = read('replay_reference.json') as { prioritized: Json };
     const file = {
       prioritized: { refused: prioritized.refused, halved: [{}, {}] },
@@ -280,7 +280,7 @@ describe('the golden runner', () => {
   });
 
   itAll(
-    'fails for what is no golden file, for no file, and for a case that lacks what it refers to',
+    'fails for invalid files, without arguments, and for a case with a missing history',
     async () => {
       const strange = [
         write('none.json', {}),

@@ -142,8 +142,8 @@ const outside: Readonly<Record<string, readonly string[]>> = {
   '@mujoco/mujoco': ['examples/environments/mujoco/engine.ts'],
 };
 
-describe('the house', () => {
-  it('every file is of a layer, and a layer knows the layers below it', () => {
+describe('repository rules', () => {
+  it('every source file belongs to a layer and imports only its own and lower layers', () => {
     const wrong: string[] = [];
     for (const file of sources) {
       const layer = layerOf(file);
@@ -160,7 +160,7 @@ describe('the house', () => {
     expect(wrong).to.deep.equal([]);
   });
 
-  it('a folder of native code includes what its row says', () => {
+  it('native files include only files of their own folder and the folders in `nativeKnows`', () => {
     const wrong: string[] = [];
     for (const file of natives) {
       const folder = dirname(file);
@@ -176,7 +176,7 @@ describe('the house', () => {
     expect(wrong).to.deep.equal([]);
   });
 
-  it('a file of tests is named *.long.test.ts when some of them are longer in `npm run test:all`, and only then', () => {
+  it('test files are named *.long.test.ts if and only if `test:all` adds or lengthens tests', () => {
     // Of test/rig/setting.ts; and files that make such tests for others.
     const makes =
       /^import \{[^}]*\b(itLonger|itAll|describeAll)\b[^}]*\} from '[^']*rig\/setting\.ts';$/m;
@@ -191,7 +191,7 @@ describe('the house', () => {
     );
   });
 
-  it('a room that is compiled in one piece leaves no file out', () => {
+  it('every all.cpp includes all .cpp files of its folder except bindings', () => {
     for (const all of natives.filter((file) => file.endsWith('/all.cpp'))) {
       const there = filesOf(dirname(all), '.cpp').filter(
         (file) => !/\/(all|(\w+_)?binding)\.cpp$/.test(file),
@@ -203,12 +203,12 @@ describe('the house', () => {
     }
   });
 
-  it('what is shipped imports nothing that is not', () => {
+  it('shipped sources import nothing from test, bench or examples', () => {
     const all = sources.flatMap((file) => importsOf(file).map((to) => [file, to] as const));
     expect(all.filter(([, to]) => /^(test|bench|examples)\//.test(to))).to.deep.equal([]);
   });
 
-  it('imports never go round', () => {
+  it('sources have no import cycles', () => {
     const over = new Set<string>();
     const path: string[] = [];
     const walk = (file: string): void => {
@@ -223,7 +223,7 @@ describe('the house', () => {
     expect(over.size).to.equal(sources.length);
   });
 
-  it('native functions and packages are met in one place each', () => {
+  it('sources import packages and addon modules only where `doors` allows', () => {
     const wrong: string[] = [];
     for (const file of sources)
       for (const to of importsOf(file)) {
@@ -236,14 +236,14 @@ describe('the house', () => {
     expect(wrong).to.deep.equal([]);
   });
 
-  it('threads are started in two places', () => {
+  it('only task-thread.ts and thread.ts in src/shm start threads', () => {
     const starts =
       /\bnew (Worker|Piscina)\b|^import [^;]*\bWorker\b[^;]* from 'node:worker_threads'/m;
     const found = sources.filter((file) => starts.test(textOf(file)));
     expect(found).to.deep.equal(['src/shm/task-thread.ts', 'src/shm/thread.ts']);
   });
 
-  it('examples enter by the public doors', () => {
+  it('examples import only public entries, other examples, Node and listed packages', () => {
     const wrong: string[] = [];
     for (const file of examples)
       for (const to of importsOf(file))
@@ -255,13 +255,13 @@ describe('the house', () => {
     expect(wrong).to.deep.equal([]);
   });
 
-  it('texts show values by describeValue(), never by String()', () => {
+  it('sources call String() in template literals only in collector-pool.ts', () => {
     // A collector may throw what is no error: its text is all that there is to tell.
     const wrong = sources.filter((file) => /\$\{[^}`]*\bString\(/.test(textOf(file)));
     expect(wrong).to.deep.equal(['src/run/collectors/collector-pool.ts']);
   });
 
-  it('a rule of a protocol is written once, and every citation names one that is written', () => {
+  it('every protocol rule is defined once, and every cited rule is defined', () => {
     // Two spaces behind its name tell the rule from a comment that cites it.
     const definition = /^\s*(?:\*|\/\/) +([A-Z]\w*-\d+) {2}/gm;
     const defined = new Map<string, string[]>();
@@ -284,7 +284,7 @@ describe('the house', () => {
     expect(unknown, 'cited, and written nowhere').to.deep.equal([]);
   });
 
-  it('a file opens by saying what it is', () => {
+  it('every source, native, example, bench and test file starts with a comment', () => {
     const all = [
       ...sources,
       ...examples,

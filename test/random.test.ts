@@ -7,7 +7,7 @@ import { Random } from '../src/index.ts';
 const words = (random: Random, count = 4) =>
   Array.from({ length: count }, () => random.next() * 2 ** 32);
 
-describe('random', () => {
+describe('Random', () => {
   const known: [seed: number, words: number[]][] = [
     [0, [1427488602, 1980682239, 456575201, 3300212312]],
     [1, [573063952, 3268221502, 703077755, 2308299391]],
@@ -16,11 +16,11 @@ describe('random', () => {
     [2 ** 53 - 1, [4251970214, 283121339, 3233253927, 4087913446]],
   ];
   for (const [seed, expected] of known)
-    it(`seed ${seed} draws what it always drew: weights of a seed depend on it`, () => {
+    it(`next() returns the recorded numbers for seed ${seed}`, () => {
       expect(words(new Random(seed))).to.deep.equal(expected);
     });
 
-  it('neighboring seeds and streams differ in half of their bits', () => {
+  it('next() differs in half of its bits between neighboring seeds and streams', () => {
     const bits = (a: number, b: number) => ((a ^ b) >>> 0).toString(2).replaceAll('0', '').length;
     let differing = 0;
     const pairs = 1000;
@@ -32,7 +32,7 @@ describe('random', () => {
     expect(differing / pairs / 32).to.be.closeTo(0.5, 0.02);
   });
 
-  it('between and below stay within their bounds and reach all of them', () => {
+  it('below() returns every allowed integer, and between() covers its range', () => {
     const random = new Random(9);
     const seen = new Set<number>();
     let [least, most, sum] = [1, -1, 0];
@@ -47,7 +47,7 @@ describe('random', () => {
     expect(sum / 10_000).to.be.closeTo(-0.125, 0.01);
   });
 
-  it('refuses seeds and streams that are no whole numbers in range', () => {
+  it('constructor throws for seeds and streams that are not whole numbers in range', () => {
     for (const seed of [-1, 0.5, Number.NaN, 2 ** 53])
       expect(() => new Random(seed)).to.throw(
         RangeError,

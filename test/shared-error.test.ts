@@ -6,9 +6,9 @@ import { rangeError } from '../src/base/errors.ts';
 import { decodeError, encodeError } from '../src/shm/error.ts';
 import { oddErrors } from './rig/odd-errors.ts';
 
-describe('shared-error', () => {
+describe('encodeError() and decodeError()', () => {
   for (const [what, thrown] of Object.entries(oddErrors)) {
-    it(`${what} goes through`, () => {
+    it(`return an error within the byte limit for ${what}`, () => {
       for (const most of [200, 4032, 1_000_000]) {
         const bytes = encodeError(thrown, most);
         expect(bytes.length).to.be.at.most(most);
@@ -22,7 +22,7 @@ describe('shared-error', () => {
     });
   }
 
-  it('what does not fit goes in turn: the stack, the cause, the end of the message', () => {
+  it('drop the stack first, then the cause, then the end of the message', () => {
     const error = rangeError('m'.repeat(300));
     error.cause = new Error('c'.repeat(300));
     error.stack = 's'.repeat(300);

@@ -166,18 +166,18 @@ function errors(
 
 describeAll('ABI declarations', () => {
   const found = compilers();
-  if (found.length === 0) it.skip('no C++ compiler: install g++');
+  if (found.length === 0) it.skip('are not checked without a C++ compiler: install g++');
   for (const check of checks) {
     const folder = found.length === 0 ? null : folderOf(check, found[0] as string);
     if (folder === null) {
-      it.skip(`are ${check.vendor}'s: install ${check.missing}`);
+      it.skip(`are not checked against ${check.vendor}: install ${check.missing}`);
       continue;
     }
     for (const compiler of found) {
-      it(`are ${check.vendor}'s, says ${compiler}`, () => {
+      it(`match the headers of ${check.vendor} with ${compiler}`, () => {
         expect(errors(compiler, check, folder, [])).to.deep.equal([]);
       });
-      it(`that are not ${check.vendor}'s are found by ${compiler}`, () => {
+      it(`with deliberate mistakes fail to compile against ${check.vendor} headers with ${compiler}`, () => {
         expect(errors(compiler, check, folder, ['-DNEGATIVE'])).to.have.members(check.wrong);
       });
     }

@@ -54,7 +54,7 @@ function twoThreads() {
 describe('roles that move between threads', () => {
   afterEach(closeAll);
 
-  it('have one host at each moment, in every order of 8 changes and looks, and one when both have looked', () => {
+  it('have at most one host in every order of 8 changes, and the expected host at the end', () => {
     for (let order = 0; order < 3 ** 8; order++) {
       const { ring, looks, hosts } = twoThreads();
       looks(0);
@@ -70,7 +70,7 @@ describe('roles that move between threads', () => {
     }
   });
 
-  it('are those of the placement; a learner group keeps them where they are', () => {
+  it("are on one thread in manual ticks with 'auto', and keep their threads in a group or list", () => {
     const { threads, manual } = placementOf('auto');
     expect(hostsIn(manual)).to.deep.equal([0, 0, 0, 0]);
     expect(manual.length).to.equal(threads.length);
@@ -83,7 +83,7 @@ describe('roles that move between threads', () => {
     expect(hostsIn(asked.manual)).to.deep.equal([0, 1, 0, 1]);
   });
 
-  it('make the batches and updates of one thread, whichever way each tick is made', async () => {
+  it("make the same batches and updates in mixed manual ticks and runs as with 'inline'", async () => {
     const told = async (placement: 'auto' | 'inline') => {
       const made = await pipeline({ placement });
       const update = counter(made);
@@ -103,7 +103,7 @@ describe('roles that move between threads', () => {
     expect(await told('auto')).to.deep.equal(await told('inline'));
   });
 
-  it('are with the first thread in manual ticks and with the last in a run, and stay between equal ones', async () => {
+  it('are on the first thread in manual ticks, and replay is on the last thread in runs', async () => {
     const made = await pipeline({ placement: 'auto' });
     const update = counter(made);
     const last = threadsOf(made) - 1;
@@ -120,7 +120,7 @@ describe('roles that move between threads', () => {
   });
 
   itLonger(
-    'Slot-8, Slot-10: whichever thread is terminated when they move, every update is applied exactly once',
+    'Slot-8, Slot-10: every update is applied exactly once if a thread ends during a move',
     async () => {
       const rounds = setting({ short: 6, all: 12, long: 200 });
       const made = await pipeline({
@@ -156,7 +156,7 @@ describe('roles that move between threads', () => {
     },
   );
 
-  it('let the host device count on their thread, but not while that packs for long', () => {
+  it('call away() and back() around pack only if longPack is set and poll shares the thread', () => {
     const scan = (longPack: boolean, hosts: number[]) => {
       const ring = Ring.create({ depth: 2, hosts, journalCapacity: 64 });
       const told: string[] = [];

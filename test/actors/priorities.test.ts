@@ -82,9 +82,9 @@ class Priorities {
   }
 }
 
-describe('priorities, stepped', () => {
+describe('priority updates of stepped actors', () => {
   for (const depth of [2, 3]) {
-    it(`each draw sees the updates up to its own less ${depth}, in any order of steps`, () => {
+    it(`draw n sees exactly the updates up to n − ${depth} in any order of steps`, () => {
       const priorities = new Priorities(depth);
       for (let order = 0; priorities.bench.journal.length < TICKS; order = (order + 1) % 4 ** 6)
         for (let step = 0, rest = order; step < 6; step++, rest >>= 2) priorities.step(rest & 3);
@@ -103,7 +103,7 @@ describe('priorities, stepped', () => {
       priorities.end();
     });
 
-  it('closing takes up the update of a launch whose actor died before it could say so', () => {
+  it('closing applies the update of a launch whose actor died before the hand-over', () => {
     const priorities = new Priorities(2);
     const { bench } = priorities;
     const [pack, submit, poll] = [0, 1, 2];
@@ -118,7 +118,7 @@ describe('priorities, stepped', () => {
     expect(leaves).to.deep.equal(one.leaves.leaves);
   });
 
-  it('a request that waits for steps is taken back when the run is paused, and made again by the next one', () => {
+  it('a pause withdraws requests that wait for steps, and returns their samples to the limiter', () => {
     const limiter = RateLimiter.create({ samplesPerInsert: 1, minSize: 1, errorBuffer: 1000 });
     const { buffer, writer } = stepsBuffer(0, 400, limiter);
     const other = internalsOfTrajectories(buffer).bells.claim()!;

@@ -11,9 +11,9 @@ import { Latch } from '../rig/latch.ts';
 import { until } from '../rig/until.ts';
 import { Bench } from './bench.ts';
 
-describe('the actors, stepped', () => {
+describe('stepped actors', () => {
   for (const depth of [2, 3]) {
-    it(`keep every invariant through every order of six steps, depth ${depth}`, () => {
+    it(`keep every invariant in orders of six steps, until 400 ticks are done, depth ${depth}`, () => {
       const bench = new Bench(depth, Number.POSITIVE_INFINITY);
       for (let order = 0; order < 4 ** 6; order++) {
         for (let step = 0, rest = order; step < 6; step++, rest >>= 2) bench.step(rest & 3);
@@ -24,7 +24,7 @@ describe('the actors, stepped', () => {
     });
   }
 
-  it('a run is paused when requester and replay both said so, and replay only when nothing is under way', () => {
+  it('pause a run after pack and replay answer, and replay answers only in an idle ring', () => {
     const bench = new Bench(2, 100);
     const [pack, submit, poll, replay] = [0, 1, 2, 3];
     bench.step(pack);
@@ -46,7 +46,7 @@ describe('the actors, stepped', () => {
     bench.close();
   });
 
-  describe('Limiter-6: what a requester counted that died before it requested', () => {
+  describe('Limiter-6: samples counted by a requester that died before its request', () => {
     const pack = 0;
     /** A bench whose pack actor was ended behind the count of the first sequence. */
     function died(): { bench: Bench; limiter: RateLimiter } {
@@ -60,7 +60,7 @@ describe('the actors, stepped', () => {
       return { bench, limiter };
     }
 
-    it('is counted once', () => {
+    it('are counted once', () => {
       const { bench, limiter } = died();
       expect(limiter.samples).to.equal(SAMPLE);
       bench.step(pack);
@@ -68,7 +68,7 @@ describe('the actors, stepped', () => {
       bench.close();
     });
 
-    it('is given back where requests are paused, and counted when they go on', () => {
+    it('are returned when requests are paused, and counted when requests resume', () => {
       const { bench, limiter } = died();
       bench.ring.header.pause();
       bench.step(pack);
@@ -110,7 +110,7 @@ describe('the actors, stepped', () => {
     'replay’s launch': ['replay', 'Replayer', 'launch', SlotState.Ready],
   } as const;
   for (const [what, [role, addon, method, state]] of Object.entries(silent)) {
-    it(`Slot-2: nothing is handed on behind ${what}, when its native call did not answer`, () => {
+    it(`Slot-2: the slot keeps its state if the native call of ${what} returns undefined`, () => {
       const bench = new Bench(2, 4);
       const which = roles.indexOf(role);
       for (let n = 0; n < 100; n++) for (let each = 0; each < which; each++) bench.step(each);
@@ -162,7 +162,7 @@ describe('the actors, stepped', () => {
     bench.close();
   });
 
-  it('replay says that it waits for a drained stream, which rings no bell', async () => {
+  it('replay sets waitsUnrung while the compute stream drains, which rings no bell', async () => {
     const bench = new Bench(2, 100);
     const { compute, device } = bench.slots;
     using latch = new Latch(device).hold(compute);

@@ -64,14 +64,14 @@ function drawn(seed: number): () => number {
   };
 }
 
-describe('two learners, stepped: stops', function () {
+describe('stops of two stepped learners', function () {
   this.timeout(setting({ short: 300_000, all: 1_800_000, long: 20 * 3_600_000 }));
 
   afterEach(clearUp);
 
   for (const of of cases)
     itLonger(
-      `one anywhere, ticks ${of.ticks.join(' and ')}, a mean every ${of.every}`,
+      `both runs end correctly with one stop anywhere, ticks ${of.ticks.join(' and ')}, a mean every ${of.every}`,
       async function () {
         const short: Everywhere = of === cases[0] ? { everywhere: false, step: 8 } : { step: 24 };
         const played = await everywhere(
@@ -83,12 +83,15 @@ describe('two learners, stepped: stops', function () {
       },
     );
 
-  itLonger('an abort anywhere of the rank that waits for one without rows', async () => {
-    const how: Everywhere = setting({ short: { everywhere: false, step: 8 }, all: {} });
-    await everywhere(starved, { only: ['abort'], of: [0], ...how });
-  });
+  itLonger(
+    'an abort at any point ends the run of a rank that waits for a rank without rows',
+    async () => {
+      const how: Everywhere = setting({ short: { everywhere: false, step: 8 }, all: {} });
+      await everywhere(starved, { only: ['abort'], of: [0], ...how });
+    },
+  );
 
-  itLonger('two by seed, in drawn orders of steps', async () => {
+  itLonger('both runs end correctly with two random stops in random orders of steps', async () => {
     for (let seed = 1; seed <= setting({ short: 15, all: 300, long: 1500 }); seed++) {
       const random = drawn(seed);
       const one = (): Planned => ({
@@ -108,7 +111,7 @@ describe('two learners, stepped: stops', function () {
 
   for (const first of stops)
     itLong(
-      `${first}, then any stop of the other rank, both wherever something has changed`,
+      `both runs end correctly with ${first} and a later stop of the other rank, at every change`,
       async function () {
         let played = 0;
         for (const of of cases)
@@ -126,7 +129,7 @@ describe('two learners, stepped: stops', function () {
       },
     );
 
-  describe('broken on purpose, are found:', () => {
+  describe('injected faults are detected', () => {
     const faults: Record<string, (world: World) => void> = {
       'an abort that only rings': (world) => {
         world.replace(

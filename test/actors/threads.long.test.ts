@@ -61,10 +61,10 @@ const reached = (made: ReplayPipeline, state: string) =>
 
 const latchOf = (made: ReplayPipeline) => new Latch(slotsOf(made).device);
 
-describe('actors in threads of their own', () => {
+describe('actors in separate threads', () => {
   afterEach(closeAll);
 
-  itAll('lose and repeat nothing under load, while collectors add', async () => {
+  itAll('apply every tick once and in order under load while rows are added', async () => {
     const buffer = filled(50, 200);
     const made = await pipeline({ placement: SPREAD, buffer, depth: 3 });
     const update = counter(made);
@@ -81,7 +81,7 @@ describe('actors in threads of their own', () => {
 
   for (const state of Object.keys(held)) {
     (state === 'Submitted' ? it : itAll)(
-      `Slot-6: stop while the slot is ${state}, with a waiter, releases everyone`,
+      `Slot-6: close() resolves and rejects waiters while the slot is ${state}`,
       async () => {
         const made = await pipeline({ placement: SPREAD });
         using latch = latchOf(made);
@@ -99,7 +99,7 @@ describe('actors in threads of their own', () => {
 
     for (const [thread, role] of roles.entries()) {
       (state === 'Ready' && role === 'replay' ? it : itAll)(
-        `a lost ${role} thread while the slot is ${state} fails the pipeline, and it can be closed`,
+        `a lost ${role} thread while the slot is ${state} fails the pipeline, and close() resolves`,
         async () => {
           const made = await pipeline({ placement: SPREAD });
           using latch = latchOf(made);
@@ -120,7 +120,7 @@ describe('actors in threads of their own', () => {
       );
 
       (state === 'Submitted' && role === 'replay' ? it : itAll)(
-        `Slot-8: a lost ${role} thread while the slot is ${state} is replaced, and the tick goes on`,
+        `Slot-8: a lost ${role} thread is replaced while the slot is ${state}, and the tick continues`,
         async () => {
           const made = await pipeline({ placement: SPREAD, restart: 1, buffer: filled(100) });
           using latch = latchOf(made);
@@ -177,7 +177,7 @@ describe('actors in threads of their own', () => {
       return made;
     }
 
-    itAll('Slot-6: stop releases everyone', async () => {
+    itAll('Slot-6: close() resolves, and waitUntilReady() rejects', async () => {
       const made = await packed();
       const waiting = rejection(made.waitUntilReady(0, SAMPLE));
       const closing = made.close();
@@ -189,7 +189,7 @@ describe('actors in threads of their own', () => {
     for (const [thread, role] of roles.entries()) {
       if (role === 'submit') continue;
       (role === 'pack' ? it : itAll)(
-        `Slot-8: a lost ${role} thread is replaced too, and the tick goes on`,
+        `Slot-8: a lost ${role} thread is replaced too, and the tick continues`,
         async () => {
           const made = await packed();
           const both = new Promise<void>((resolve) => {
@@ -210,7 +210,7 @@ describe('actors in threads of their own', () => {
   });
 
   itLonger(
-    'Slot-8: whichever thread is terminated whenever in a run, every update is applied exactly once',
+    'Slot-8: every update is applied exactly once if threads are terminated during a run',
     async () => {
       const kills = setting({ short: 4, all: 12, long: 100 });
       const made = await pipeline({
@@ -253,7 +253,7 @@ describe('actors in threads of their own', () => {
     },
   );
 
-  it('fails when the replacements are used up', async () => {
+  it("the pipeline emits 'error' when a thread ends after the last restart", async () => {
     const made = await pipeline({ placement: SPREAD, restart: 1 });
     const restarted = once(made as never, 'restart');
     await workersOf(made)[1]?.terminate();
@@ -264,7 +264,7 @@ describe('actors in threads of their own', () => {
     await made.close();
   });
 
-  it('a terminated thread leaves no pin behind', async () => {
+  it('a terminated thread leaves no pinned handle', async () => {
     const before = pinnedHandles();
     const made = await pipeline({ placement: SPREAD });
     made.on('error', () => {});

@@ -10,25 +10,25 @@ import { itAll } from '../rig/setting.ts';
 const times = (count: number, ms: number) => Array.from({ length: count }, () => ms);
 const still = { numbers: 1.02, memory: 1.1 };
 
-describe('how quiet a machine was', () => {
-  it('the slow tenth over the fast tenth, so that one hiccup is no spread', () => {
+describe('checks for a quiet machine', () => {
+  it('spreadOf() divides the slow tenth by the fast tenth, so one outlier adds no spread', () => {
     const numbers = [...times(11, 2), 50];
     const memory = [...times(8, 4), ...times(4, 6)];
     expect(spreadOf({ numbers, memory })).to.deep.equal({ numbers: 1, memory: 1.5 });
     expect(spreadOf({ numbers, memory }, 8)).to.deep.equal({ numbers: 25, memory: 1 });
   });
-  it('no looks lie nowhere apart', () => {
+  it('spreadOf() returns 1 if there are no samples', () => {
     expect(spreadOf({ numbers: [], memory: [] })).to.deep.equal({ numbers: 1, memory: 1 });
   });
-  it('either part is too wide by itself', () => {
+  it('isWide() returns true if either part is above its maximum', () => {
     expect(isWide(MAX_SPREAD)).to.equal(false);
     expect(isWide({ ...still, numbers: MAX_SPREAD.numbers + 0.01 })).to.equal(true);
     expect(isWide({ ...still, memory: MAX_SPREAD.memory + 0.01 })).to.equal(true);
   });
-  it('quiet benchmarks are recorded', () => {
+  it('unquiet() returns null if no benchmark is above the maximum', () => {
     expect(unquiet({ pack: still, tick: MAX_SPREAD })).to.equal(null);
   });
-  it('the others are refused by name, with what was seen and what to do', () => {
+  it('unquiet() returns the name and spread of a noisy benchmark, and what to do', () => {
     const text = unquiet({ pack: still, tick: { numbers: 1.72, memory: 1.1 } });
     expect(text).to.match(
       /^not recorded: the machine was not quiet during 'tick' \(1\.72 × of numbers, 1\.10 × of memory\)/,
@@ -36,7 +36,7 @@ describe('how quiet a machine was', () => {
     expect(text).to.match(/End what else runs here, or wait .* and run it again$/);
     expect(text).not.to.include('pack');
   });
-  it('of a GPU, those figures are recorded all the same whose own rounds lie close together', () => {
+  it('judged() keeps steady figures of a noisy benchmark for a GPU, but not for the CPU', () => {
     const figure = (bench: string, quartiles: readonly [number, number] | null, more = {}) => ({
       bench,
       case: 'a case',
@@ -71,20 +71,23 @@ describe('how quiet a machine was', () => {
       refused: { tick, seen },
     });
   });
-  itAll('a look times each part on every core', async () => {
-    const quiet = await Quiet.open(2);
-    quiet.look();
-    const from = quiet.mark;
-    const spread = quiet.around();
-    expect([quiet.around(), spreadOf(quiet.looks, from).numbers]).to.deep.equal([
-      spread,
-      spread.numbers,
-    ]);
-    await quiet.close();
-    expect(quiet.looks.numbers.length % TIMES).to.equal(0);
-    for (const ms of [...quiet.looks.numbers, ...quiet.looks.memory])
-      expect(ms).to.be.within(0.05, 5000);
-    expect(spread.numbers).to.be.at.least(1);
-    expect(spread.memory).to.be.at.least(1);
-  });
+  itAll(
+    'Quiet measures plausible times, and around() returns the spread of the last two looks',
+    async () => {
+      const quiet = await Quiet.open(2);
+      quiet.look();
+      const from = quiet.mark;
+      const spread = quiet.around();
+      expect([quiet.around(), spreadOf(quiet.looks, from).numbers]).to.deep.equal([
+        spread,
+        spread.numbers,
+      ]);
+      await quiet.close();
+      expect(quiet.looks.numbers.length % TIMES).to.equal(0);
+      for (const ms of [...quiet.looks.numbers, ...quiet.looks.memory])
+        expect(ms).to.be.within(0.05, 5000);
+      expect(spread.numbers).to.be.at.least(1);
+      expect(spread.memory).to.be.at.least(1);
+    },
+  );
 });

@@ -21,17 +21,17 @@ const at = (x: number, value: number, series = 'a'): Placed => ({
 });
 const figures = [at(10 * since, 1.2), at(since / 100, 0.2), at(since, 1)];
 
-describe('bench/scale', () => {
-  it('puts a series in order along its curve, and leaves other metrics out', () => {
+describe('figures of the scale benchmark', () => {
+  it('seriesOf() sorts a series along its curve, and omits other metrics', () => {
     const [series] = seriesOf(curve, metric, [...figures, { ...at(1, 1), metric: 'another' }]);
     expect(series!.points.map(({ x }) => x)).to.deep.equal([since / 100, since, 10 * since]);
   });
-  it('measures a rise from the place on from which it should be level', () => {
+  it('rise() measures the change from `since` on, in the direction of `better`', () => {
     const [{ points }] = seriesOf(curve, metric, figures) as [ReturnType<typeof seriesOf>[number]];
     expect(rise(metric, points)).to.equal(1.2);
     expect(rise({ ...metric, better: 'more' }, points)).to.be.closeTo(1 / 1.2, 1e-9);
   });
-  it('tells what rises more than it may', () => {
+  it('risen() returns a line for each series that rises more than `within`', () => {
     expect(risen(figures)).to.deep.equal([]);
     const [line, ...others] = risen([
       ...figures,
@@ -41,13 +41,13 @@ describe('bench/scale', () => {
     expect(others).to.deep.equal([]);
     expect(line).to.include(', b: ').and.to.include(`may be ${within} ×`);
   });
-  it('makes a table of places by series', () => {
+  it('tableOf() writes a row for each point and a column for each series', () => {
     const lines = tableOf(curve, metric, [...figures, at(since, 2000, 'b')]).split('\n');
     expect(lines[0]).to.equal(`| rows stored | a, ${metric.unit} | b, ${metric.unit} |`);
     expect(lines[3]).to.equal('| 1,000,000 | 1 [0.9–1.1] | 2,000 [1,800–2,200] |');
     expect(lines.at(-1)).to.match(/^\| worse at the end .* \| 1\.20 × \| 1\.00 × \|$/);
   });
-  it('draws every curve, with its axes’ names and units', async () => {
+  it('draw() includes the names of both axes, the unit, the title, the commit and the date', async () => {
     const of = { cpu: 'CPU', node: '20', commit: 'c0ffee', date: '2026-01-01', command: '' };
     const svg = await draw(curve, figures, of);
     for (const text of [

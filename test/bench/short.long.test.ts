@@ -7,22 +7,29 @@ import { meets } from '../../bench/harness.ts';
 import { run } from '../cli/run-command.ts';
 import { itAll } from '../rig/setting.ts';
 
-describe('bench', () => {
+describe('bench/run.js', () => {
   const figuresOf = ['ring', 'graph', 'learner', 'full-iteration', 'todevice', 'halo', 'prefetch'];
-  itAll(`run in one process, and tell figures: ${figuresOf.join(' ')}`, async () => {
-    const { code, stdout, stderr } = await run('bench/run.js', [...figuresOf, '--quick', '--json']);
-    expect(code, stderr).to.equal(0);
-    const figures = stdout
-      .trim()
-      .split('\n')
-      .map((line) => JSON.parse(line) as Record<string, unknown>)
-      .filter((line) => 'metric' in line);
-    expect([...new Set(figures.map(({ bench }) => bench))]).to.deep.equal(figuresOf);
-    for (const { value } of figures) expect(value, stdout).to.satisfy(Number.isFinite);
-  });
+  itAll(
+    `prints finite figures of benchmarks that run in one process: ${figuresOf.join(' ')}`,
+    async () => {
+      const { code, stdout, stderr } = await run('bench/run.js', [
+        ...figuresOf,
+        '--quick',
+        '--json',
+      ]);
+      expect(code, stderr).to.equal(0);
+      const figures = stdout
+        .trim()
+        .split('\n')
+        .map((line) => JSON.parse(line) as Record<string, unknown>)
+        .filter((line) => 'metric' in line);
+      expect([...new Set(figures.map(({ bench }) => bench))]).to.deep.equal(figuresOf);
+      for (const { value } of figures) expect(value, stdout).to.satisfy(Number.isFinite);
+    },
+  );
 
   itAll(
-    'pack and tick say in words what they found, and at the end which goals were met, and which were not',
+    'prints text results of pack and tick, the number of met goals and each missed goal',
     async () => {
       const { code, stdout, stderr } = await run('bench/run.js', ['pack', 'tick', '--quick']);
       expect(code, stderr).to.equal(0);
@@ -41,7 +48,7 @@ describe('bench', () => {
     },
   );
 
-  it('a goal is so many times the baseline, or a value that a figure may not pass', () => {
+  it('meets() compares the ratio to the baseline, or the value with `least` or `most`', () => {
     expect(meets({ value: 1, ratio: 0.8 }, { ratio: 0.8 })).to.equal(true);
     expect(meets({ value: 1, ratio: 0.79 }, { ratio: 0.8 })).to.equal(false);
     expect(meets({ value: 1 }, { ratio: 0.1 })).to.equal(false);
@@ -51,7 +58,7 @@ describe('bench', () => {
     expect(meets({ value: 21 }, { most: 20 })).to.equal(false);
   });
 
-  itAll('torch, which is of one core, does not run in a process with others', async () => {
+  itAll('exits with 2 if torch is combined with other benchmarks', async () => {
     const { code, stdout, stderr } = await run('bench/run.js', ['graph', 'torch', '--quick']);
     expect([code, stdout]).to.deep.equal([2, '']);
     expect(stderr).to.match(
@@ -59,7 +66,7 @@ describe('bench', () => {
     );
   });
 
-  itAll('torch-tf32 is refused without a GPU', async () => {
+  itAll('exits with 2 if torch-tf32 runs without a GPU', async () => {
     const { code, stdout, stderr } = await run('bench/run.js', [
       'torch-tf32',
       '--device',

@@ -18,8 +18,8 @@ function windows(rows: number, n: number, dims: number, threshold: number) {
   return { achieved, goal, steps, n, dims, threshold };
 }
 
-describe('goalReward', () => {
-  it('is 0 for a step at its goal and −1 for one that is not, discounted and summed', () => {
+describe('goalReward()', () => {
+  it('returns the discounted sum of rewards: 0 within `threshold` of the goal, −1 beyond', () => {
     const achieved = Float32Array.of(0, 0, 3, 4, 0, 0, 3, 4, 3, 4, 0, 0);
     const given = {
       achieved,
@@ -50,7 +50,7 @@ describe('goalReward', () => {
     expect(goalReward({ ...given, ...none }).length).to.equal(0);
   });
 
-  it('agrees with float64, away from the threshold', () => {
+  it('agrees with a float64 computation except at distances near the threshold', () => {
     const [rows, n, dims, gamma, threshold] = [200, 4, 3, 0.97, 0.05];
     const given = windows(rows, n, dims, threshold);
     const got = goalReward({ ...given, gamma });
@@ -69,7 +69,7 @@ describe('goalReward', () => {
     }
   });
 
-  it('has the bits of the kernel, whose tensors may be parts of wider rows', async () => {
+  it('returns the same bits as the goal_reward kernel on strided views', async () => {
     using device = openDevice(TESTED);
     const stream = device.currentStream;
     for (const [rows, n, dims, gamma, threshold] of [
@@ -108,7 +108,7 @@ describe('goalReward', () => {
     }
   });
 
-  it('steps that are none count as the nearest on a device, and are refused here', async () => {
+  it('clamps `steps` to the range from 0 to n in the device kernel', async () => {
     using device = openDevice(TESTED);
     using reward = device.allocate({ shape: [2] });
     using steps = device.allocate({ shape: [2], dtype: 'int32' }).write(Int32Array.of(-5, 9));
@@ -123,7 +123,7 @@ describe('goalReward', () => {
     expect([...(await reward.toArray())]).to.deep.equal([0, -1.75]);
   });
 
-  it('refuses what does not fit, with the values', () => {
+  it('throws for arrays of wrong length or type, values out of range and unknown options', () => {
     const given = { ...windows(4, 3, 2, 0.1), gamma: 0.9 };
     const text = (change: object) => refusal(() => goalReward({ ...given, ...change })).message;
     expect(text({ achieved: new Float32Array(23) })).to.equal(

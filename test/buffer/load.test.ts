@@ -65,8 +65,8 @@ const d4rl: NamedTensors = {
   timeouts: bools(0, 1, 0, 1, 0, 0),
 };
 
-describe('buffer/load', () => {
-  it("takes Gymnasium's two flags, and refuses dones that are not theirs", async () => {
+describe('ReplayBuffer.load() and dump()', () => {
+  it('load() derives dones from Gymnasium flags, and rejects dones that contradict the flags', async () => {
     const buffer = small();
     const { terminals: _, timeouts: __, ...rest } = d4rl;
     const next = { nextObs: floats([6, 1], [2, 3, 4, 5, 6, 7]) };
@@ -99,7 +99,7 @@ describe('buffer/load', () => {
     expect(buffer.ptr).to.equal(10);
   });
 
-  it('refuses actions that the learner’s space does not have, with their row', async () => {
+  it('load() rejects actions outside of `actionSpace` with their row', async () => {
     const buffer = small();
     const acted = (...values: number[]) => ({ ...d4rl, actions: floats([6, 1], values) });
     for (const bad of [10, 0.5, -1]) {
@@ -131,7 +131,7 @@ describe('buffer/load', () => {
     expect(none.message).to.include("needs a field 'actions', which this buffer lacks");
   });
 
-  it('refuses numbers that are not finite with their row, before the first is added', async () => {
+  it('load() rejects non-finite numbers with their row before adding any row', async () => {
     const buffer = small();
     const odd = (key: keyof typeof d4rl, at: number, value = Number.NaN): NamedTensors => {
       const { data, ...how } = d4rl[key] as TensorData;
@@ -167,7 +167,7 @@ describe('buffer/load', () => {
     expect(rowsOf(buffer)[1]![1]).to.equal(0);
   });
 
-  it('gives back what dump() wrote, in its order, also when the ring went round', () =>
+  it('load() restores the rows of dump(), oldest first, after the ring has wrapped', () =>
     inFolder(
       async (folder) => {
         const make = () =>
@@ -191,7 +191,7 @@ describe('buffer/load', () => {
       ['again.npz', 'rows.npz'],
     ));
 
-  it('keeps every dtype, and more rows than go at once', () =>
+  it('load() and dump() keep the bytes of 200,000 rows in six dtypes', () =>
     inFolder(async (folder) => {
       const dtypes: DType[] = ['float16', 'int64', 'uint8', 'bool', 'float64', 'uint16'];
       const fields = Object.fromEntries(
@@ -212,7 +212,7 @@ describe('buffer/load', () => {
       expect(found['a bool']!.shape).to.deep.equal([200_000, 3, 1]);
     }));
 
-  it("D4RL's columns: ends from terminals and timeouts, next observations from the rows behind", async () => {
+  it('load() reads D4RL columns with or without next_observations', async () => {
     const buffer = small();
     // The last of what timed out, and the file's last row, have no next observation.
     expect(await buffer.load(d4rl)).to.equal(4);
@@ -239,7 +239,7 @@ describe('buffer/load', () => {
     ]);
   });
 
-  describe("Minari's columns", () => {
+  describe('load() of Minari columns', () => {
     const ints = (...values: number[]): TensorData => ({
       dtype: 'int64',
       shape: [values.length],
@@ -273,7 +273,7 @@ describe('buffer/load', () => {
       Number(last && e === 1),
     ]);
 
-    it('gives each step the next observation of its episode, the last one the final observation', async () => {
+    it('stores the next observation of the episode for each step, including the final one', async () => {
       const buffer = small();
       expect(await buffer.load(minari)).to.equal(6);
       expect(rowsOf(buffer as ReplayBuffer)).to.deep.equal(wanted);
@@ -301,7 +301,7 @@ describe('buffer/load', () => {
       expect(observations!.shape).to.deep.equal([9, 1]);
     });
 
-    it('takes other names of the observations, from a file too', () =>
+    it('reads observations from a file under the name that `columns` gives', () =>
       inFolder(
         async (folder) => {
           const { observations, ...rest } = minari;
@@ -318,7 +318,7 @@ describe('buffer/load', () => {
         ['x.npz'],
       ));
 
-    it('takes observations of the steps alone, and refuses other numbers of them', async () => {
+    it('accepts observations without the final ones, and rejects any other row count', async () => {
       const buffer = small();
       expect(
         await buffer.load({ ...minari, observations: floats([6, 1], [0, 1, 2, 10, 20, 21]) }),
@@ -341,7 +341,7 @@ describe('buffer/load', () => {
     });
   });
 
-  it('takes a part of the rows, other names, wider dtypes and columns without their ones', async () => {
+  it('load() accepts a range of rows, renamed columns, wider dtypes and omitted dimensions of 1', async () => {
     const buffer = small(3);
     const { observations, actions, ...rest } = d4rl;
     const wide = (each: TensorData, shape: number[]): TensorData => ({
@@ -370,7 +370,7 @@ describe('buffer/load', () => {
     expect(buffer.ptr).to.equal(2);
   });
 
-  it('numbers stay what they are, or are refused: only float64 is rounded, to float32', () => {
+  it('exactly() reports the first number that a dtype cannot hold, and rounds only to float32', () => {
     const cases: [DType, ArrayOf<DType>, DType, number[] | bigint[] | number][] = [
       [
         'float64',
@@ -406,7 +406,7 @@ describe('buffer/load', () => {
     }
   });
 
-  it('reads past columns that Hotslot cannot read, until a field asks for one', () =>
+  it('load() ignores a column of an unsupported dtype unless a field reads the column', () =>
     inFolder(async (folder) => {
       const path = join(folder, 'x.npz');
       // Shown by a column of float16 whose header says text of two bytes.
@@ -425,7 +425,7 @@ describe('buffer/load', () => {
       expect(buffer.ptr).to.equal(4);
     }));
 
-  it('says what is wrong with a column, and adds nothing', async () => {
+  it('load() and dump() reject invalid input with the reason, and load() adds no row', async () => {
     const buffer = small();
     const { actions, rewards, terminals, timeouts, ...without } = d4rl;
     const cases: [string, unknown, object?][] = [
@@ -497,7 +497,7 @@ describe('buffer/load', () => {
     expect((await rejection(buffer.load(d4rl))).code).to.equal('ERR_HOTSLOT_STATE_CLOSED');
   });
 
-  it('counts rows as inserts, and says how to go on where a limiter gates add()', async () => {
+  it('load() counts rows as inserts, and rejects with advice if the limiter gates add()', async () => {
     const limit = { samplesPerInsert: 1, minSize: 1, errorBuffer: 2 };
     const open = RateLimiter.create(limit);
     const buffer = ReplayBuffer.offPolicy({ capacity: 10, obsDim: 1, actionDim: 1, limiter: open });
@@ -515,7 +515,7 @@ describe('buffer/load', () => {
     expect(await gated.load(d4rl)).to.equal(4);
   });
 
-  it('writes no file while rows are added, and leaves the one that is there', () =>
+  it('dump() rejects and keeps the existing file if rows are added during the dump', () =>
     inFolder(
       async (folder) => {
         const buffer = ReplayBuffer.offPolicy({ capacity: 10, obsDim: 3, actionDim: 2 });

@@ -36,9 +36,9 @@ const row = (buffer: ReplayBuffer, at: number, key: string) => {
   return new Float32Array(out.buffer, offset, bytes / 4);
 };
 
-describe('numbers that are not finite', () => {
+describe('ReplayBuffer with non-finite numbers', () => {
   for (const value of odd)
-    it(`${value} in a next observation: stored as 0 where the episode terminated, refused elsewhere`, () => {
+    it(`add() zeroes a next observation with ${value} if the row terminated, and throws otherwise`, () => {
       const buffer = made();
       const given = rows();
       given.nextObs[3] = value;
@@ -66,7 +66,7 @@ describe('numbers that are not finite', () => {
     });
 
   for (const key of ['obs', 'critic', 'actions', 'rewards', 'dones', 'truncated'] as const)
-    it(`any in ${key} are refused with row and field, and nothing is added`, () => {
+    it(`add() throws with row and field for non-finite ${key}, and adds no row`, () => {
       const buffer = made();
       for (const value of odd)
         for (let at = 0; at < 3; at++) {
@@ -81,7 +81,7 @@ describe('numbers that are not finite', () => {
       expect(buffer.ptr).to.equal(0);
     });
 
-  it('the largest finite numbers and −0 are stored as they are', () => {
+  it('add() stores the largest finite float32 numbers and −0 unchanged', () => {
     const buffer = made();
     const given = rows({ dones: 0, truncated: 0 });
     given.obs.set([3.4028234663852886e38, -3.4028234663852886e38, -0]);
@@ -91,7 +91,7 @@ describe('numbers that are not finite', () => {
     ]);
   });
 
-  it("nonFinite: 'keep' stores them, also in an attached buffer", () => {
+  it("add() accepts non-finite numbers if nonFinite is 'keep', also in an attached buffer", () => {
     const buffer = made('keep');
     const given = rows();
     given.nextObs[3] = Number.NaN;
@@ -109,7 +109,7 @@ describe('numbers that are not finite', () => {
     ).to.throw(TypeError, "nonFinite must be 'refuse' or 'keep', got 'drop'");
   });
 
-  it('terminal rows of a mask are looked at in place of those that they replace', () => {
+  it('add() checks the terminal fields of masked rows instead of the replaced fields', () => {
     const buffer = made();
     const given = {
       ...rows({ dones: 1, truncated: 1 }),
@@ -127,7 +127,7 @@ describe('numbers that are not finite', () => {
     expect([...row(buffer, 1, 'nextObs')]).to.deep.equal([5, 6]);
   });
 
-  it('packed rows are looked at as others are, with the row in the error', () => {
+  it('addPacked() checks numbers as add() does, and throws an error with the row', () => {
     const buffer = made();
     buffer.add(rows());
     const packed = new Uint8Array(3 * buffer.rowBytes);
@@ -145,7 +145,7 @@ describe('numbers that are not finite', () => {
     expect(buffer.ptr).to.equal(6);
   });
 
-  describe('in fields of any schema:', () => {
+  describe('add() with a general schema', () => {
     const endings = {
       discounts: { going: 0.99, over: 0 },
       terminated: { going: 0, over: 1 },
@@ -154,7 +154,7 @@ describe('numbers that are not finite', () => {
     for (const [key, { going, over }] of Object.entries(endings))
       for (const dtype of ['float32', 'float64', 'uint8', 'bool', 'int32'] as const) {
         if (key === 'discounts' && !dtype.startsWith('float')) continue;
-        it(`'${key}' of ${dtype} says where an episode terminated`, () => {
+        it(`reads the termination of an episode from '${key}' of ${dtype}`, () => {
           const fields = { nextObs: { shape: [] }, [key]: { shape: [], dtype } } as const;
           const buffer = ReplayBuffer.create({ capacity: 8, fields });
           const flags = (value: number) => {
@@ -182,7 +182,7 @@ describe('numbers that are not finite', () => {
       }
 
     for (const dtype of ['float16', 'bfloat16', 'float64'] as const)
-      it(`${dtype} is looked at by its own bits`, () => {
+      it(`distinguishes finite from non-finite ${dtype} numbers`, () => {
         const buffer = ReplayBuffer.create({ capacity: 8, fields: { obs: { shape: [2], dtype } } });
         const as = (...values: number[]) =>
           dtype === 'float64'
@@ -197,7 +197,7 @@ describe('numbers that are not finite', () => {
         expect(buffer.ptr).to.equal(1);
       });
 
-    it('fields with names of one’s own hold what they are given', () => {
+    it('stores non-finite numbers in fields with custom names', () => {
       const buffer = ReplayBuffer.create({ capacity: 2, fields: { mine: { shape: [3] } } });
       buffer.add({ mine: Float32Array.from(odd) });
       expect([...buffer.gather(Uint32Array.of(0), new Float32Array(3))]).to.deep.equal(odd);

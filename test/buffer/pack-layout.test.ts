@@ -3,8 +3,8 @@ import { expect } from 'chai';
 import type { FieldSpec } from '../../src/store/rows/fields.ts';
 import { offPolicyLayout, schemaLayout } from '../../src/store/rows/pack-layout.ts';
 
-describe('pack layout', () => {
-  it('packs off-policy fields side by side in the order UniLab packs them', () => {
+describe('offPolicyLayout() and schemaLayout()', () => {
+  it('offPolicyLayout() packs fields side by side in the order of UniLab', () => {
     const layout = offPolicyLayout({ obsDim: 3, actionDim: 2 });
     expect(Object.keys(layout.fields)).to.deep.equal([
       'obs',
@@ -23,14 +23,14 @@ describe('pack layout', () => {
     expect(layout.rowBytes).to.equal(44);
   });
 
-  it('puts the critic fields last, and only when there is a critic', () => {
+  it('offPolicyLayout() puts the critic fields last if criticDim is above 0', () => {
     const layout = offPolicyLayout({ obsDim: 3, actionDim: 2, criticDim: 5 });
     expect(Object.keys(layout.fields).slice(6)).to.deep.equal(['critic', 'next_critic']);
     expect(layout.rowBytes).to.equal(44 + 40);
     expect(offPolicyLayout({ obsDim: 3, actionDim: 2, criticDim: 0 }).rowBytes).to.equal(44);
   });
 
-  it('names keys as add() and batches do', () => {
+  it('offPolicyLayout() gives fields the keys of add(), such as nextObs', () => {
     const { fields } = offPolicyLayout({ obsDim: 1, actionDim: 1, criticDim: 1 });
     expect(fields.next_obs?.key).to.equal('nextObs');
     expect(fields.next_critic?.key).to.equal('nextCritic');
@@ -38,7 +38,7 @@ describe('pack layout', () => {
     expect(fields.rewards?.shape).to.deep.equal([]);
   });
 
-  it('aligns every field of a general schema to its item and pads the row to the largest', () => {
+  it('schemaLayout() aligns fields to their item size, and pads rows to the largest item size', () => {
     const { fields, rowBytes } = schemaLayout({
       flag: { shape: [], dtype: 'uint8' },
       pose: { shape: [2, 3] },
@@ -52,14 +52,14 @@ describe('pack layout', () => {
     expect(rowBytes).to.equal(48);
   });
 
-  it('cannot be changed afterwards', () => {
+  it('schemaLayout() returns a frozen layout', () => {
     const layout = schemaLayout({ x: { shape: [2] } });
     expect(
       Object.isFrozen(layout) && Object.isFrozen(layout.fields) && Object.isFrozen(layout.fields.x),
     ).to.equal(true);
   });
 
-  it('refuses dimensions that are no positive whole numbers, with the value', () => {
+  it('both functions throw for dimensions that are not positive whole numbers', () => {
     for (const bad of [0, -1, 1.5, Number.NaN, Number.POSITIVE_INFINITY]) {
       expect(() => offPolicyLayout({ obsDim: bad, actionDim: 1 }))
         .to.throw(RangeError, `obsDim must be`)
@@ -84,7 +84,7 @@ describe('pack layout', () => {
     );
   });
 
-  it('refuses schemas that are none', () => {
+  it('schemaLayout() throws for an empty or invalid schema', () => {
     expect(() => schemaLayout({})).to.throw(RangeError, 'at least one field');
     for (const bad of [null, 3, []]) {
       expect(() => schemaLayout(bad as unknown as Record<string, FieldSpec>)).to.throw(
@@ -107,7 +107,7 @@ describe('pack layout', () => {
     );
   });
 
-  it('refuses rows that are too long', () => {
+  it('schemaLayout() throws for rows that are too long', () => {
     expect(() => schemaLayout({ x: { shape: [2 ** 20, 2 ** 10] } })).to.throw(RangeError, 'bytes');
   });
 });

@@ -38,8 +38,8 @@ const all = (buffer: ReplayBuffer) =>
     ),
   );
 
-describe('buffer/packed', () => {
-  it('is what add() makes of them, over many laps, in pieces of any length', () => {
+describe('ReplayBuffer.addPacked()', () => {
+  it('stores the same rows as add() over many laps, for different row counts', () => {
     const [one, other] = [
       ReplayBuffer.create({ capacity: 17, fields }),
       ReplayBuffer.create({ capacity: 17, fields }),
@@ -54,7 +54,7 @@ describe('buffer/packed', () => {
     }
   });
 
-  it('the mark moves with the rows, with none, and stays where the limiter says not yet', () => {
+  it('sets the mark with or without rows, and keeps the mark while the limiter gates the add', () => {
     const limiter = RateLimiter.create({
       samplesPerInsert: 1,
       minSize: 1,
@@ -87,7 +87,7 @@ describe('buffer/packed', () => {
     );
   });
 
-  it('refuses what is no rows and no mark, and changes nothing', () => {
+  it('throws for invalid rows or marks, and changes neither buffer nor mark', () => {
     const buffer = ReplayBuffer.create({ capacity: 4, fields });
     const words = marks();
     const give = (bytes: unknown, rows: unknown, mark?: unknown) => () =>
@@ -150,7 +150,7 @@ describe('buffer/packed', () => {
     }
   };
   itLonger(
-    'a thread that is terminated leaves rows and mark, or neither',
+    'stores both rows and mark, or neither, when the thread is terminated',
     ended(setting({ short: 2, all: 12, long: 500 })),
   );
 });

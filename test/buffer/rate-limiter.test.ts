@@ -25,8 +25,8 @@ function limited(options: Partial<RateLimiterOptions> = {}, capacity = 1000) {
   return { limiter, buffer: ReplayBuffer.create({ capacity, fields, limiter }) };
 }
 
-describe('rate limiter', () => {
-  it('admits no sample before minSize rows are in', () => {
+describe('RateLimiter', () => {
+  it('admits no sample before minSize rows are inserted', () => {
     const { limiter, buffer } = limited();
     expect(limiter.admitSample(1)).to.equal(false);
     buffer.add(rows(9));
@@ -36,7 +36,7 @@ describe('rate limiter', () => {
     expect(limiter.admitSample(8)).to.equal(true);
   });
 
-  it('lets samples lead by the error buffer and no further', () => {
+  it('admits samples up to errorBuffer ahead of the inserts', () => {
     const { limiter, buffer } = limited();
     buffer.add(rows(10));
     limiter.countSamples(16);
@@ -48,7 +48,7 @@ describe('rate limiter', () => {
     expect(limiter.admitSample(8)).to.equal(true);
   });
 
-  it('takes minSize rows, or the samples of as many inserts, for the error buffer unless one is given', () => {
+  it('sets errorBuffer to minSize × max(1, samplesPerInsert) by default', () => {
     for (const [samplesPerInsert, errorBuffer] of [
       [8, 800],
       [0.25, 100],
@@ -64,12 +64,12 @@ describe('rate limiter', () => {
     }
   });
 
-  it('never gates add() unless it was told to', () => {
+  it('admits every add() by default', () => {
     const { buffer } = limited();
     for (let i = 0; i < 50; i++) expect(buffer.add(rows(20))).to.equal(20);
   });
 
-  it('gates add() when inserts lead, takes nothing then, and takes the same rows later', () => {
+  it('gates add() while inserts lead, and admits the same rows after samples are counted', () => {
     const { limiter, buffer } = limited({ gateAdd: true });
     expect(buffer.add(rows(10)), 'filling up to minSize is free').to.equal(10);
     expect(buffer.add(rows(10))).to.equal(10);
@@ -84,7 +84,7 @@ describe('rate limiter', () => {
     expect(buffer.ptr).to.equal(21);
   });
 
-  it('counts and checks in one step when several take samples', () => {
+  it('takeSamples() counts admitted samples, and returns false without counting otherwise', () => {
     const { limiter, buffer } = limited();
     buffer.add(rows(10));
     expect([limiter.takeSamples(16), limiter.takeSamples(16), limiter.samples]).to.deep.equal([
@@ -94,7 +94,7 @@ describe('rate limiter', () => {
     ]);
   });
 
-  it('follows the buffer through share() and attach()', () => {
+  it('is shared with the buffer through share() and attach()', () => {
     const { limiter, buffer } = limited({ gateAdd: true });
     const other = ReplayBuffer.attach(structuredClone(buffer.share()));
     other.add(rows(20));
@@ -109,7 +109,7 @@ describe('rate limiter', () => {
     expect(other.add(rows(1))).to.equal(1);
   });
 
-  it('rings collectors after samples are counted, and waiting samplers after rows are added', () => {
+  it('rings the limiter bell after samples are counted, and the buffer bell after rows are added', () => {
     const { limiter, buffer } = limited();
     const collector = internalsOfLimiter(limiter).bells.claim()!;
     const sampler = internalsOfBuffer(buffer).bells.claim()!;
@@ -121,14 +121,14 @@ describe('rate limiter', () => {
     expect(collector.read()).to.equal(2);
   });
 
-  it('counts exactly beyond 2^32', () => {
+  it('counts samples exactly beyond 2^32', () => {
     const { limiter } = limited();
     limiter.countSamples(2 ** 40);
     limiter.countSamples(3);
     expect(limiter.samples).to.equal(2 ** 40 + 3);
   });
 
-  it('never refuses a batch and an add at once when the band holds both', () => {
+  it('always admits a batch or an add if errorBuffer holds a batch plus an add', () => {
     for (const [samplesPerInsert, batch, add] of [
       [1, 8, 3],
       [4, 32, 5],
@@ -162,7 +162,7 @@ describe('rate limiter', () => {
     }
   });
 
-  it('refuses a band that cannot hold one batch plus one add', () => {
+  it('checkBand() throws if errorBuffer cannot hold one batch plus one add', () => {
     const { limiter } = limited({ errorBuffer: 40, gateAdd: true });
     limiter.checkBand({ sampleCount: 30, addCount: 5 });
     expect(() => limiter.checkBand({ sampleCount: 30, addCount: 6 }))
@@ -174,7 +174,7 @@ describe('rate limiter', () => {
     expect(() => limiter.checkBand({ sampleCount: 0 })).to.throw(RangeError, 'sampleCount');
   });
 
-  it('refuses an add that could block a known batch for ever, instead of answering "not yet" for ever', () => {
+  it('makes add() throw instead of returning 0 for rows that could block a known batch forever', () => {
     const { limiter, buffer } = limited({ errorBuffer: 40, gateAdd: true });
     limiter.checkBand({ sampleCount: 30 });
     expect(buffer.add(rows(30)), 'within the band').to.equal(30);
@@ -186,7 +186,7 @@ describe('rate limiter', () => {
     expect(buffer.ptr).to.equal(30);
   });
 
-  it('refuses options that are none, with the value', () => {
+  it('throws for invalid options and arguments', () => {
     for (const bad of [0, -1, Number.NaN, Number.POSITIVE_INFINITY]) {
       expect(() => limited({ samplesPerInsert: bad })).to.throw(
         RangeError,
@@ -212,7 +212,7 @@ describe('rate limiter', () => {
     expect(() => limited().limiter.countSamples(-1)).to.throw(RangeError, 'rows');
   });
 
-  it('keeps its band between parking threads, and none waits for ever', async () => {
+  it('keeps samples within errorBuffer while parking threads add and sample, without deadlock', async () => {
     const { limiter, buffer } = limited({
       samplesPerInsert: 4,
       minSize: 30,

@@ -6,81 +6,92 @@ import { ReplayBuffer } from '../../src/store/rows/replay-buffer.ts';
 import { refusal } from '../rig/refusal.ts';
 import { A, C, count, D, transitions, width, withCritic } from './transitions.ts';
 
-describe('the replay buffer refuses at the door, with the values:', () => {
+describe('ReplayBuffer with invalid arguments', () => {
   const make = (criticDim = 0) =>
     ReplayBuffer.offPolicy({ capacity: 4, obsDim: D, actionDim: A, criticDim });
   const refusals: [string, object, new () => Error, string, number?][] = [
     [
-      'a field of another length',
+      'add() throws for a field with a wrong number of elements',
       { rewards: count(3, 0) },
       RangeError,
       'rewards must hold 1 elements per row × 2 rows = 2, got 3',
     ],
     [
-      'unequal row counts',
+      'add() throws for unequal row counts',
       { nextObs: count(3 * D, 0) },
       RangeError,
       'nextObs must hold 3 elements per row × 2 rows = 6, got 9',
     ],
     [
-      'parts of a row',
+      'add() throws for a field that ends within a row',
       { obs: count(5, 0) },
       RangeError,
       'obs must hold whole rows of 3 elements, got 5',
     ],
-    ['no row', { obs: count(0, 0) }, RangeError, 'at least one row'],
+    ['add() throws for zero rows', { obs: count(0, 0) }, RangeError, 'at least one row'],
     [
-      'another dtype',
+      'add() throws for a field of another dtype',
       { actions: new Float64Array(2 * A) },
       TypeError,
       'actions must be a Float32Array (float32), got a Float64Array of 4',
     ],
     [
-      'plain arrays',
+      'add() throws for plain arrays',
       { obs: [1, 2, 3, 4, 5, 6] },
       TypeError,
       'obs must be a Float32Array (float32), got an array of 6',
     ],
     [
-      'a missing field',
+      'add() throws for a missing field',
       { dones: undefined },
       TypeError,
       'not given dones (float32, 1 elements per row)',
     ],
     [
-      'an unknown field',
+      'add() throws for an unknown field',
       { reward: count(2, 0) },
       TypeError,
       'reward, which this buffer does not have; it has obs',
     ],
     [
-      'critic fields without a critic',
+      'add() throws for critic fields if criticDim is 0',
       { critic: count(2, 0) },
       TypeError,
       'critic, which this buffer does not have (criticDim is 0)',
     ],
-    ['missing critic fields', {}, TypeError, 'not given critic (float32, 4 elements per row)', C],
     [
-      'a mask of another length',
+      'add() throws for missing critic fields',
+      {},
+      TypeError,
+      'not given critic (float32, 4 elements per row)',
+      C,
+    ],
+    [
+      'add() throws for a terminalMask of another length',
       { terminalMask: new Uint8Array(3), terminalNextObs: count(2 * D, 0) },
       RangeError,
       'terminalMask must hold one element per row = 2, got 3',
     ],
-    ['a mask that is none', { terminalMask: 1 }, TypeError, 'terminalMask must be'],
     [
-      'a mask without terminal rows',
+      'add() throws for a terminalMask that is a number',
+      { terminalMask: 1 },
+      TypeError,
+      'terminalMask must be',
+    ],
+    [
+      'add() throws for terminalMask without terminalNextObs',
       { terminalMask: new Uint8Array(2) },
       TypeError,
       'not given terminalNextObs',
     ],
     [
-      'terminal rows without a mask',
+      'add() throws for terminalNextObs without terminalMask',
       { terminalNextObs: count(2 * D, 0) },
       TypeError,
       'terminalNextObs is given without terminalMask',
     ],
     [
-      'terminal rows of another length',
+      'add() throws for a terminalNextObs of another length',
       { terminalMask: new Uint8Array(2), terminalNextObs: count(D, 0) },
       RangeError,
       'terminalNextObs must hold 3 elements per row × 2 rows = 6, got 3',
@@ -97,7 +108,7 @@ describe('the replay buffer refuses at the door, with the values:', () => {
     });
   }
 
-  it('a terminal critic that is missing', () => {
+  it('add() throws for a missing terminalNextCritic', () => {
     using buffer = make(C);
     const rows = {
       ...withCritic(2),
@@ -107,7 +118,7 @@ describe('the replay buffer refuses at the door, with the values:', () => {
     expect(() => buffer.add(rows)).to.throw(TypeError, 'not given terminalNextCritic');
   });
 
-  it('more rows than capacity', () => {
+  it('add() throws for more rows than the capacity', () => {
     using buffer = make();
     expect(() => buffer.add(transitions(5))).to.throw(
       RangeError,
@@ -115,14 +126,14 @@ describe('the replay buffer refuses at the door, with the values:', () => {
     );
   });
 
-  it('terminal fields of a schema that has none', () => {
+  it('add() throws for terminalMask in a general schema, and for null', () => {
     using buffer = ReplayBuffer.create({ capacity: 2, fields: { x: { shape: [] } } });
     const rows = { x: Float32Array.of(1), terminalMask: Uint8Array.of(1) };
     expect(() => buffer.add(rows)).to.throw(TypeError, 'terminalMask');
     expect(() => buffer.add(null as never)).to.throw(TypeError, 'got null');
   });
 
-  it('capacities that are none', () => {
+  it('create() throws for capacities that are not whole numbers from 1 to 2^32 − 1', () => {
     for (const capacity of [0, -1, 1.5, Number.NaN, 2 ** 32]) {
       expect(() => ReplayBuffer.create({ capacity, fields: { x: { shape: [] } } })).to.throw(
         RangeError,
@@ -131,7 +142,7 @@ describe('the replay buffer refuses at the door, with the values:', () => {
     }
   });
 
-  it('more memory than there is', () => {
+  it('create() throws if the rows need more shared memory than is free', () => {
     const make = () =>
       ReplayBuffer.create({ capacity: 2 ** 32 - 1, fields: { x: { shape: [2 ** 20] } } });
     expect(make)
@@ -139,7 +150,7 @@ describe('the replay buffer refuses at the door, with the values:', () => {
       .with.property('code', 'ERR_HOTSLOT_MEMORY');
   });
 
-  it('indices that are no rows, and places that are too small', () => {
+  it('gather() throws for invalid indices and for an `out` that is too small', () => {
     using buffer = make();
     buffer.add(transitions(2));
     const out = new Float32Array(2 * width);
@@ -166,7 +177,7 @@ describe('the replay buffer refuses at the door, with the values:', () => {
     expect(buffer.gather(new Uint32Array(0), out)).to.equal(out);
   });
 
-  it('samples that are none', () => {
+  it('sample() throws for an invalid seed or count, and for arrays that are too small', () => {
     using buffer = make();
     buffer.add(transitions(2));
     expect(() => buffer.sample({ seed: -1, count: 1 })).to.throw(RangeError, 'seed');
@@ -181,7 +192,7 @@ describe('the replay buffer refuses at the door, with the values:', () => {
     );
   });
 
-  it('what no share() returned, and memory that is no buffer', () => {
+  it('attach() throws for objects and memory that share() did not return', () => {
     expect(() => ReplayBuffer.attach({} as never)).to.throw(TypeError, 'share()');
     using buffer = make();
     const shared = buffer.share();

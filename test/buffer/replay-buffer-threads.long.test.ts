@@ -57,7 +57,7 @@ function checkAll(buffer: ReplayBuffer): void {
   expect(fault(buffer.gather(indices, new Uint32Array(buffer.size * WORDS)))).to.equal(null);
 }
 
-describe('replay buffer in many threads', () => {
+describe('ReplayBuffer in several threads', () => {
   for (const [capacity, rowsPerAdd] of [
     [1, 1],
     [2, 1],
@@ -67,7 +67,7 @@ describe('replay buffer in many threads', () => {
     [100, 40],
   ] as const) {
     ([1, 100].includes(capacity) ? it : itAll)(
-      `no row is torn or lost: 2 writers of ${rowsPerAdd}, 1 reader, capacity ${capacity}`,
+      `keeps every row whole: 2 writers of ${rowsPerAdd}, 1 reader, capacity ${capacity}`,
       async () => {
         using buffer = ReplayBuffer.create({ capacity, fields });
         const threads = new RowThreads(buffer, 3, 20);
@@ -91,7 +91,7 @@ describe('replay buffer in many threads', () => {
     );
   }
 
-  it('a row below ptr is never unwritten: 3 writers, 1 reader, before the first wrap', async () => {
+  it('gives readers only written rows below ptr before the first wrap: 3 writers, 1 reader', async () => {
     using buffer = ReplayBuffer.create({ capacity: 3 * 500 * 5, fields });
     const threads = new RowThreads(buffer, 4);
     const writers = [5, 5, 5].map((rows) => threads.send('write', 500, rows).result());
@@ -102,7 +102,7 @@ describe('replay buffer in many threads', () => {
     checkAll(buffer);
   });
 
-  itAll('a writer terminated anywhere leaves nothing half done, and the others go on', async () => {
+  itAll('keeps rows whole and other writers running when a writer is terminated', async () => {
     using buffer = ReplayBuffer.create({ capacity: 7, fields });
     const threads = new RowThreads(buffer, 2);
     const survivor = threads.send('write', 60_000, 1).result();

@@ -3,7 +3,7 @@ import { expect } from 'chai';
 import { internalsOfBuffer, ReplayBuffer } from '../../src/store/rows/replay-buffer.ts';
 import { A, C, count, D, transitions, width, withCritic } from './transitions.ts';
 
-describe('replay buffer', () => {
+describe('ReplayBuffer', () => {
   it('packs a row as obs, next_obs, actions, rewards, dones, truncated', () => {
     using buffer = ReplayBuffer.offPolicy({ capacity: 4, obsDim: D, actionDim: A });
     expect(buffer.add(transitions(2))).to.equal(2);
@@ -22,14 +22,14 @@ describe('replay buffer', () => {
     ]);
   });
 
-  it('packs critic and next_critic behind them', () => {
+  it('packs critic and next_critic at the end of the row', () => {
     using buffer = ReplayBuffer.offPolicy({ capacity: 4, obsDim: D, actionDim: A, criticDim: C });
     buffer.add(withCritic(2));
     const row = buffer.gather(Uint32Array.of(1), new Float32Array(width + 2 * C));
     expect(Array.from(row.subarray(width))).to.deep.equal([604, 605, 606, 607, 704, 705, 706, 707]);
   });
 
-  it('wraps: the newest rows replace the oldest, and ptr goes on counting', () => {
+  it('replaces the oldest rows when the ring is full, and ptr keeps counting', () => {
     using buffer = ReplayBuffer.create({ capacity: 3, fields: { x: { shape: [] } } });
     for (let i = 0; i < 5; i++) buffer.add({ x: Float32Array.of(i) });
     buffer.add({ x: Float32Array.of(5, 6, 7) });
@@ -39,7 +39,7 @@ describe('replay buffer', () => {
     ]);
   });
 
-  it('carries every dtype through a general schema', () => {
+  it('stores fields of uint8, float64, int64 and int16 byte for byte', () => {
     using buffer = ReplayBuffer.create({
       capacity: 2,
       fields: {
@@ -66,7 +66,7 @@ describe('replay buffer', () => {
     }
   });
 
-  it('takes a large add in slices and loses nothing', () => {
+  it('stores the first and the last row of a large add that wraps', () => {
     using buffer = ReplayBuffer.create({ capacity: 1000, fields: { x: { shape: [1500] } } });
     buffer.add({ x: new Float32Array(7 * 1500) });
     expect(buffer.add({ x: count(1000 * 1500, 0) })).to.equal(1000);
@@ -75,7 +75,7 @@ describe('replay buffer', () => {
     expect(buffer.ptr).to.equal(1007);
   });
 
-  it('reads views of shared and of ordinary memory, from their offset on', () => {
+  it('add() and gather() respect the offset of views, in shared and ordinary memory', () => {
     using buffer = ReplayBuffer.create({ capacity: 2, fields: { x: { shape: [2] } } });
     const shared = new Float32Array(new SharedArrayBuffer(64));
     shared.set([1, 2, 3, 4, 5]);
@@ -85,7 +85,7 @@ describe('replay buffer', () => {
     expect(Array.from(buffer.gather(Uint32Array.of(0, 1), out))).to.deep.equal([2, 3, 7, 6]);
   });
 
-  it('gathers equal rows into any place, in small and in streamed batches', () => {
+  it('gather() writes the chosen rows, and only into `out`, for 1, 5 and 8,000 rows', () => {
     using buffer = ReplayBuffer.create({ capacity: 500, fields: { x: { shape: [43] } } });
     buffer.add({ x: count(500 * 43, 0) });
     for (const n of [1, 5, 8000]) {
@@ -100,7 +100,7 @@ describe('replay buffer', () => {
     }
   });
 
-  it('takes next_obs and next_critic of masked rows from the terminal fields', () => {
+  it('stores the terminal fields as next_obs and next_critic of masked rows', () => {
     using buffer = ReplayBuffer.offPolicy({ capacity: 4, obsDim: D, actionDim: A, criticDim: C });
     const terminal = {
       terminalNextObs: count(3 * D, 1000),
@@ -118,7 +118,7 @@ describe('replay buffer', () => {
     ]);
   });
 
-  it('takes the mask as booleans too, and leaves rows alone when no element is set', () => {
+  it('accepts terminalMask as booleans, and ignores the terminal fields if no element is set', () => {
     using buffer = ReplayBuffer.offPolicy({ capacity: 4, obsDim: D, actionDim: A });
     const terminalNextObs = count(2 * D, 1000);
     buffer.add({ ...transitions(2), terminalMask: [true, false], terminalNextObs });
@@ -127,7 +127,7 @@ describe('replay buffer', () => {
     expect([0, 1, 2, 3].map((i) => rows[i * width + D])).to.deep.equal([1000, 103, 100, 103]);
   });
 
-  it('samples what the snapshot held, and says which snapshot that was', () => {
+  it('sample() draws stored rows, and returns the ptr and size of the snapshot', () => {
     using buffer = ReplayBuffer.create({ capacity: 10, fields: { x: { shape: [] } } });
     expect(() => buffer.sample({ seed: 1, count: 1 }))
       .to.throw('empty')
@@ -141,7 +141,7 @@ describe('replay buffer', () => {
     expect(out).to.deep.equal(sample.rows);
   });
 
-  it('counts rows exactly beyond 2^32 and goes on wrapping', () => {
+  it('counts rows exactly beyond 2^32, and keeps wrapping', () => {
     using buffer = ReplayBuffer.create({ capacity: 3, fields: { x: { shape: [] } } });
     const start = 2 ** 32 + 1; // 2^32 mod 3 is 1, so the next row lies at index 2
     internalsOfBuffer(buffer).setCounters(start);
@@ -157,7 +157,7 @@ describe('replay buffer', () => {
     expect(buffer.ptr).to.equal(far + 1);
   });
 
-  it('is the same buffer through share() and attach(), and closes each hold by itself', () => {
+  it('shares rows through share() and attach(), and closes each handle separately', () => {
     const buffer = ReplayBuffer.offPolicy({ capacity: 4, obsDim: D, actionDim: A });
     const other = ReplayBuffer.attach(structuredClone(buffer.share()));
     other.add({ ...transitions(1), terminalMask: [true], terminalNextObs: count(D, 50) });
@@ -177,7 +177,7 @@ describe('replay buffer', () => {
     }
   });
 
-  it('makes dones of terminated and truncated, and refuses dones that are not theirs', () => {
+  it('add() derives dones from terminated and truncated, and throws for contradicting dones', () => {
     using buffer = ReplayBuffer.offPolicy({ capacity: 8, obsDim: D, actionDim: A });
     const { dones: _, truncated: __, ...rest } = transitions(4);
     // Going, terminated, cut, both: termination counts.
@@ -209,7 +209,7 @@ describe('replay buffer', () => {
     expect(buffer.ptr).to.equal(8);
   });
 
-  it('rings every bell that was claimed after an add', () => {
+  it('rings a claimed bell after an add', () => {
     using buffer = ReplayBuffer.create({ capacity: 3, fields: { x: { shape: [] } } });
     const bell = internalsOfBuffer(buffer).bells.claim()!;
     const seen = bell.read();
@@ -218,7 +218,7 @@ describe('replay buffer', () => {
     internalsOfBuffer(buffer).bells.release(bell);
   });
 
-  it('counts what writers own, and what they committed, where native code does', () => {
+  it('reports committed rows in ptr while a writer has reserved more rows', () => {
     using buffer = ReplayBuffer.create({ capacity: 4, fields: { x: { shape: [] } } });
     buffer.add({ x: Float32Array.of(0, 1, 2, 3) });
     const { reserved, committed, ledger } = internalsOfBuffer(buffer);

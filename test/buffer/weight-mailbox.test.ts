@@ -11,14 +11,14 @@ import type { MailboxWork } from './mailbox-worker.ts';
 
 const weights = (length: number, value: number) => new Float32Array(length).fill(value);
 
-describe('weight mailbox', () => {
-  it('is empty before the first version', () => {
+describe('WeightMailbox', () => {
+  it('read() returns 0 and keeps `into` before the first version', () => {
     const box = WeightMailbox.create({ length: 5 });
     const into = weights(5, 9);
     expect([box.published, box.begun, box.read(into), into[0]]).to.deep.equal([0, 0, 0, 9]);
   });
 
-  it('gives readers the newest version, once', () => {
+  it('read() returns the newest version, or 0 if the reader already has that version', () => {
     const box = WeightMailbox.create({ length: 5 });
     const into = new Float32Array(5);
     for (let version = 1; version <= 10; version++)
@@ -30,7 +30,7 @@ describe('weight mailbox', () => {
     expect(box.read(into, 10)).to.equal(11);
   });
 
-  it('Mailbox-2: begins at most two versions that are not published', () => {
+  it('Mailbox-2: begin() returns null and write() returns 0 while two versions are unpublished', () => {
     const box = WeightMailbox.create({ length: 3 });
     box.write(weights(3, 1));
     expect(versionsOf(box).begin()).to.deep.include({ version: 2, buffer: 2 });
@@ -42,7 +42,7 @@ describe('weight mailbox', () => {
     expect(versionsOf(box).begin()).to.deep.include({ version: 4, buffer: 1 });
   });
 
-  it('Mailbox-1: a version lies where its place says', () => {
+  it('Mailbox-1: begin() places version v in buffer v mod 3', () => {
     const box = WeightMailbox.create({ length: 100 });
     for (let version = 1; version <= 7; version++) {
       const place = versionsOf(box).begin()!;
@@ -62,7 +62,7 @@ describe('weight mailbox', () => {
     }
   });
 
-  it('publishes in order only, and only what was begun', () => {
+  it('publish() throws for versions that are out of order or were not begun', () => {
     const box = WeightMailbox.create({ length: 1 });
     expect(() => versionsOf(box).publish(1))
       .to.throw('0 is published and 0 begun')
@@ -77,7 +77,7 @@ describe('weight mailbox', () => {
     expect(() => versionsOf(box).publish(0)).to.throw(RangeError, 'version');
   });
 
-  it('tells a new writer which versions a dead one left, to be written again', () => {
+  it('unpublished() returns the versions that an earlier writer began but did not publish', () => {
     const box = WeightMailbox.create({ length: 1 });
     versionsOf(box).begin();
     versionsOf(box).begin();
@@ -93,7 +93,7 @@ describe('weight mailbox', () => {
     expect(versionsOf(successor).begin()?.version).to.equal(3);
   });
 
-  it('Mailbox-4: what was refused is written again in its place, also where the first of two is refused twice', () => {
+  it('Mailbox-4: write() reuses refused versions in order, even if the first is refused twice', () => {
     const box = WeightMailbox.create({ length: 1 });
     for (const version of [1, 2]) expect(versionsOf(box).begin()?.version).to.equal(version);
     versionsOf(box).refuse(1);
@@ -104,7 +104,7 @@ describe('weight mailbox', () => {
     expect([1, 2, 3].map((version) => box.write(weights(1, version)))).to.deep.equal([1, 2, 3]);
   });
 
-  it('Mailbox-3: a reader that was overtaken does not trust its copy', () => {
+  it('Mailbox-3: read() returns 0 after a write has begun in the buffer of the newest version', () => {
     const box = WeightMailbox.create({ length: 4 });
     box.write(weights(4, 1));
     // A version whose write has begun in version 1's buffer: what a device copy under way looks
@@ -116,7 +116,7 @@ describe('weight mailbox', () => {
     expect(box.read(new Float32Array(4))).to.equal(1);
   });
 
-  it('rings after every publish', () => {
+  it('rings the bell after write() and publish(), and not after begin()', () => {
     const box = WeightMailbox.create({ length: 1 });
     const bell = versionsOf(box).bells.claim()!;
     box.write(weights(1, 1));
@@ -126,7 +126,7 @@ describe('weight mailbox', () => {
     expect(bell.read()).to.equal(2);
   });
 
-  it('offers whole pages of its own for registration', () => {
+  it('keeps the versions in page-aligned memory of whole pages', () => {
     const { misalignment } = systemMemory();
     const box = WeightMailbox.create({ length: 1500 });
     expect([
@@ -137,7 +137,7 @@ describe('weight mailbox', () => {
     expect(versionsOf(box).view.byteLength).to.be.at.least(3 * 1500 * 4);
   });
 
-  it('refuses lengths and arrays that are none', () => {
+  it('throws for invalid lengths, arrays and shared objects', () => {
     for (const length of [0, -1, 1.5, Number.NaN])
       expect(() => WeightMailbox.create({ length })).to.throw(RangeError, `got ${length}`);
     // Three such versions are 6 GiB. In Node 20 one array holds 4 at most, in later ones more: then
@@ -163,7 +163,7 @@ describe('weight mailbox', () => {
     expect([box.begun, box.published]).to.deep.equal([0, 0]);
   });
 
-  it('ends its versions with a sentence', () => {
+  it('begin() and write() throw after version 2,147,483,647', () => {
     const box = WeightMailbox.create({ length: 1 });
     const control = new Int32Array(box.share().memory, box.share().offset, 32);
     control[0] = 2 ** 31 - 1;
@@ -172,7 +172,7 @@ describe('weight mailbox', () => {
     expect(() => box.write(weights(1, 0))).to.throw(RangeError, 'versions end');
   });
 
-  it('is never torn and never goes back, while a thread writes and two read', async () => {
+  it('read() returns whole, increasing versions while one thread writes and two threads read', async () => {
     const box = WeightMailbox.create({ length: 20_000 });
     const ready = new SharedArrayBuffer(4);
     const start = (role: MailboxWork['role']) =>

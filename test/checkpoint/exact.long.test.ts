@@ -67,7 +67,7 @@ const kinds: [name: string, kind: Kind, options?: Options][] = [
   ['trajectories, by priorities of a batch', 'steps', { sampling: { normalize: 'batch' } }],
 ];
 
-describe('checkpoint: exactness', function () {
+describe('Checkpoint: exact resume', function () {
   this.timeout(setting({ short: 120_000, all: 300_000 }));
   afterEach(closeAll);
   /** saves of runs of threads that fell into one */
@@ -82,7 +82,7 @@ describe('checkpoint: exactness', function () {
       const opened = () => make(kind, { ...options, pipeline });
 
       itLonger(
-        `${name}, ${place}: a run with saves at any moment is the one without, and goes on from each`,
+        `${name}, ${place}: saves do not change a run, and restored runs end in the same state`,
         () =>
           inFolder(async (folder) => {
             const run = await opened();
@@ -146,71 +146,69 @@ describe('checkpoint: exactness', function () {
     }
 
   for (const [name, kind, options] of kinds.slice(0, 3))
-    itLonger(
-      `${name}: manual ticks with steps and saves in between, with a tick prepared and with none`,
-      () =>
-        inFolder(async (folder) => {
-          const [before, total] = [7, 16];
-          const act = async (run: Run, from: number, to: number, saving?: Checkpoint) => {
-            for (let tick = from; tick < to; tick++) {
-              if (tick % 3 === 0) run.add(2);
-              run.pipeline.startPrepare(tick, ROWS);
-              if (saving && tick % 2 === 0) await saving.save();
-              await manualTick(run, tick);
-              if (saving && tick % 3 === 1) await saving.save();
-            }
-          };
-          const plain = await make(kind, options);
-          plain.add(40);
-          await act(plain, 0, total);
-          // A tick that was prepared has its batch, whatever came behind it.
-          const prepared = await make(kind, options);
-          prepared.add(40);
-          const checkpoint = await Checkpoint.open(folder, prepared.parts);
-          await act(prepared, 0, before, checkpoint);
-          prepared.add(before % 3 === 0 ? 2 : 0);
-          prepared.pipeline.startPrepare(before, ROWS);
-          await prepared.pipeline.waitUntilReady(before, ROWS);
-          const saved = await checkpoint.save();
-          await checkpoint.close();
-          expect(saved.tick).to.equal(before - 1);
-          // Restored and saved again before anybody asked for it, it is still there.
-          const between = await make(kind, options);
-          await Checkpoint.restore(folder, between.parts);
-          const later = await Checkpoint.open(folder, between.parts);
-          expect((await later.save()).tick).to.equal(before - 1);
-          await later.close();
-          const again = await make(kind, options);
-          const back = await Checkpoint.restore(folder, again.parts);
-          expect(back?.tick).to.equal(before - 1);
-          expect(again.limiter.samples).to.equal(before * ROWS);
-          // Rows that come in between are not in it.
-          const bytes = async (run: Run) => {
-            const batch = (await run.pipeline.sampleLargeBatch(before, ROWS)) as Readonly<
-              Record<string, Tensor>
-            >;
-            const each = Object.entries(batch).filter(([key]) => key !== 'priorities');
-            return Promise.all(
-              each.map(async ([key, tensor]) => [key, [...(await tensor.toArray())]]),
-            );
-          };
-          const busy = refusal(() => void again.pipeline.startPrepare(before - 1, ROWS));
-          expect(busy).to.include({ code: 'ERR_HOTSLOT_STATE_TICK' });
-          expect(await rejection(again.pipeline.run({ ticks: 1 }))).to.include({
-            code: 'ERR_HOTSLOT_STATE_RUNNING',
-          });
-          for (const run of [prepared, again]) run.add(3);
-          expect(await bytes(again)).to.deep.equal(await bytes(prepared));
-          for (const run of [prepared, again]) {
-            await manualTick(run, before);
-            await act(run, before + 1, total);
+    itLonger(`${name}: manual ticks resume exactly from a checkpoint with a prepared tick`, () =>
+      inFolder(async (folder) => {
+        const [before, total] = [7, 16];
+        const act = async (run: Run, from: number, to: number, saving?: Checkpoint) => {
+          for (let tick = from; tick < to; tick++) {
+            if (tick % 3 === 0) run.add(2);
+            run.pipeline.startPrepare(tick, ROWS);
+            if (saving && tick % 2 === 0) await saving.save();
+            await manualTick(run, tick);
+            if (saving && tick % 3 === 1) await saving.save();
           }
-          expect(await ended(again)).to.equal(await ended(prepared));
-          expect(await ended(plain)).to.be.a('string');
-        }),
+        };
+        const plain = await make(kind, options);
+        plain.add(40);
+        await act(plain, 0, total);
+        // A tick that was prepared has its batch, whatever came behind it.
+        const prepared = await make(kind, options);
+        prepared.add(40);
+        const checkpoint = await Checkpoint.open(folder, prepared.parts);
+        await act(prepared, 0, before, checkpoint);
+        prepared.add(before % 3 === 0 ? 2 : 0);
+        prepared.pipeline.startPrepare(before, ROWS);
+        await prepared.pipeline.waitUntilReady(before, ROWS);
+        const saved = await checkpoint.save();
+        await checkpoint.close();
+        expect(saved.tick).to.equal(before - 1);
+        // Restored and saved again before anybody asked for it, it is still there.
+        const between = await make(kind, options);
+        await Checkpoint.restore(folder, between.parts);
+        const later = await Checkpoint.open(folder, between.parts);
+        expect((await later.save()).tick).to.equal(before - 1);
+        await later.close();
+        const again = await make(kind, options);
+        const back = await Checkpoint.restore(folder, again.parts);
+        expect(back?.tick).to.equal(before - 1);
+        expect(again.limiter.samples).to.equal(before * ROWS);
+        // Rows that come in between are not in it.
+        const bytes = async (run: Run) => {
+          const batch = (await run.pipeline.sampleLargeBatch(before, ROWS)) as Readonly<
+            Record<string, Tensor>
+          >;
+          const each = Object.entries(batch).filter(([key]) => key !== 'priorities');
+          return Promise.all(
+            each.map(async ([key, tensor]) => [key, [...(await tensor.toArray())]]),
+          );
+        };
+        const busy = refusal(() => void again.pipeline.startPrepare(before - 1, ROWS));
+        expect(busy).to.include({ code: 'ERR_HOTSLOT_STATE_TICK' });
+        expect(await rejection(again.pipeline.run({ ticks: 1 }))).to.include({
+          code: 'ERR_HOTSLOT_STATE_RUNNING',
+        });
+        for (const run of [prepared, again]) run.add(3);
+        expect(await bytes(again)).to.deep.equal(await bytes(prepared));
+        for (const run of [prepared, again]) {
+          await manualTick(run, before);
+          await act(run, before + 1, total);
+        }
+        expect(await ended(again)).to.equal(await ended(prepared));
+        expect(await ended(plain)).to.be.a('string');
+      }),
     );
 
-  it('a manual loop with saves is the one without', () =>
+  it('saves by `every` do not change the result of a manual loop', () =>
     inFolder(async (folder) => {
       const ends: string[] = [];
       for (const every of [undefined, '10 ms']) {
@@ -239,7 +237,7 @@ describe('checkpoint: exactness', function () {
       expect(ends[1]).to.equal(ends[0]);
     }));
 
-  it('a hot tick is saved by nobody: save() says so, `every` waits for its end', () =>
+  it('save() rejects and `every` waits while a tick is on the device', () =>
     inFolder(async (folder) => {
       const run = await changed('steps', 1);
       const checkpoint = await Checkpoint.open(folder, run.parts);
@@ -263,7 +261,7 @@ describe('checkpoint: exactness', function () {
       await patient.close();
     }));
 
-  it('sampleLargeBatch() and run() wait while it is saved', () =>
+  it('sampleLargeBatch() and run() wait while a save is in progress', () =>
     inFolder(async (folder) => {
       const run = await changed('steps', 1);
       let look = () => {};

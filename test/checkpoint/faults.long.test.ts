@@ -65,7 +65,7 @@ interface Ended {
   errors: string;
 }
 
-describe('checkpoint: faults', function () {
+describe('Checkpoint: faults during a save', function () {
   this.timeout(setting({ short: 120_000, all: 600_000 }));
   let shim: { path: string; folder: string };
   /** what a run is after none, one, two, three changes */
@@ -121,31 +121,34 @@ describe('checkpoint: faults', function () {
 
   for (const kind of KINDS) {
     for (const [mode, only] of DEATHS[kind] ?? []) {
-      itLonger(`${kind}: a process that dies (${mode}) leaves a whole checkpoint`, async () => {
-        const found: number[] = [];
-        for (let at = only ?? 0, over = false; !over; at += DEATH_STRIDE) {
-          await inFolder(async (folder) => {
-            const { signal, code, errors } = await child(folder, kind, `${mode}:${at}`);
-            over = signal === null;
-            if (over) return expect(code, errors).to.equal(0);
-            expect(signal, errors).to.equal('SIGKILL');
-            found.push(await goesOn(kind, folder, `${mode} at call ${at}`));
-            over = only !== null;
-          });
-        }
-        expect(found.length).to.be.at.least(
-          only === null ? (mode === 'kill-half' ? 5 : 20) / DEATH_STRIDE : 1,
-        );
-        // The new one is there from one call on.
-        expect(found, mode).to.deep.equal([...found].sort());
-        if (only === null && mode !== 'kill-half')
-          expect(new Set(found)).to.deep.equal(new Set([1, 2]));
-      });
+      itLonger(
+        `${kind}: a process that dies (${mode}) in a save leaves the old or the new checkpoint`,
+        async () => {
+          const found: number[] = [];
+          for (let at = only ?? 0, over = false; !over; at += DEATH_STRIDE) {
+            await inFolder(async (folder) => {
+              const { signal, code, errors } = await child(folder, kind, `${mode}:${at}`);
+              over = signal === null;
+              if (over) return expect(code, errors).to.equal(0);
+              expect(signal, errors).to.equal('SIGKILL');
+              found.push(await goesOn(kind, folder, `${mode} at call ${at}`));
+              over = only !== null;
+            });
+          }
+          expect(found.length).to.be.at.least(
+            only === null ? (mode === 'kill-half' ? 5 : 20) / DEATH_STRIDE : 1,
+          );
+          // The new one is there from one call on.
+          expect(found, mode).to.deep.equal([...found].sort());
+          if (only === null && mode !== 'kill-half')
+            expect(new Set(found)).to.deep.equal(new Set([1, 2]));
+        },
+      );
     }
 
     for (const mode of FIRST_DEATHS)
       itAll(
-        `${kind}: a process that dies (${mode}) in the first save of a folder leaves nothing in the way, or all of it`,
+        `${kind}: a process that dies (${mode}) in a first save leaves no or a whole checkpoint`,
         async () => {
           const found: number[] = [];
           for (let at = 0, over = false; !over; at += FIRST_STRIDE) {
@@ -174,7 +177,7 @@ describe('checkpoint: faults', function () {
       );
 
     itAll(
-      `${kind}: a call of the first save that fails leaves no checkpoint, or all of it, and a later one works`,
+      `${kind}: a failed call in the first save leaves no or a whole checkpoint, and a later save works`,
       async () => {
         const [, first] = prints[kind]!;
         const { code, output, errors } = await inFolder((folder) =>
@@ -196,7 +199,7 @@ describe('checkpoint: faults', function () {
       },
     );
 
-    itAll(`${kind}: a folder that cannot be written is read, and not saved into`, () =>
+    itAll(`${kind}: open() rejects a read-only folder, and restore() reads the folder`, () =>
       inFolder(async (folder) => {
         const { code, output, errors } = await child(folder, kind, 'read-only');
         expect(code, errors).to.equal(0);
@@ -207,7 +210,7 @@ describe('checkpoint: faults', function () {
     );
 
     itLonger(
-      `${kind}: a call that fails leaves the checkpoint before, and a later save works`,
+      `${kind}: a failed call in a save leaves the old or the new checkpoint, and a later save works`,
       async () => {
         const [, first, second] = prints[kind]!;
         const { code, output, errors } = await inFolder((folder) =>

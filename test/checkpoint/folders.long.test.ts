@@ -79,10 +79,10 @@ async function told(act: () => Promise<unknown>, fail = (_: string) => {}): Prom
   }
 }
 
-describe('checkpoint: folders', () => {
+describe('Checkpoint: folders', () => {
   afterEach(closeAll);
 
-  it('files of these names without a manifest are somebody’s: none is removed', () =>
+  it('calls reject a folder of checkpoint files without a manifest, and keep the files', () =>
     inFolder(async (folder) => {
       const { parts } = await make('rows');
       for (const name of ['learner-1.safetensors', 'segment-3.0.rows', 'plain-7.v8']) {
@@ -110,7 +110,7 @@ describe('checkpoint: folders', () => {
       expect(Object.keys(filesIn(cut))).to.deep.equal(await namedIn(cut));
     }));
 
-  it('a checkpoint whose manifest is lost is kept, and is one again when it is back', () =>
+  it('open() keeps a checkpoint without its manifest, and restore() works with the manifest back', () =>
     inFolder(async (folder) => {
       const run = await changed('steps', 1);
       await saved(folder, run);
@@ -126,7 +126,7 @@ describe('checkpoint: folders', () => {
       expect((await restored('steps', folder)).print).to.equal(await run.print());
     }));
 
-  it('each folder that is made is flushed into the one above, and so is a new event file', () =>
+  it('open() flushes the parent of each new folder, and tensorBoard() the folder of its file', () =>
     inFolder(async (folder) => {
       const { parts } = await make('rows');
       const [runs, first] = [join(folder, 'runs'), join(folder, 'runs', 'first')];
@@ -150,7 +150,7 @@ describe('checkpoint: folders', () => {
       expect(wrote.indexOf(`flush ${curves}`, file), `${wrote}`).to.be.above(file);
     }));
 
-  it('priorities are written while nothing moves, and flushed when all goes on', () =>
+  it('save() writes priorities while the pipeline is paused, and flushes the file afterwards', () =>
     inFolder(async (folder) => {
       const run = await changed('steps', 1);
       const standing: Record<string, boolean> = {};
@@ -164,7 +164,7 @@ describe('checkpoint: folders', () => {
       expect(standing).to.include({ open: true, flush: false });
     }));
 
-  it('a name that cannot be flushed is not one that cannot be made', () =>
+  it('open() rejects with its own message if a new folder is created but cannot be flushed', () =>
     inFolder(async (folder) => {
       const { parts } = await make('rows');
       const place = join(folder, 'new');
@@ -181,7 +181,7 @@ describe('checkpoint: folders', () => {
       );
     }));
 
-  itAll('many restore from a folder at once, and nobody saves there meanwhile', () =>
+  itAll('restore() calls share a folder, and open() rejects a folder that is being restored', () =>
     inFolder(async (folder) => {
       const run = await changed('steps', 1);
       await saved(folder, run);
@@ -223,7 +223,7 @@ describe('checkpoint: folders', () => {
     }),
   );
 
-  it('one run saves into two folders in turn, and goes on in either', () =>
+  it('one run saves into two folders in turn, and each folder restores its state', () =>
     inFolder(async (folder) => {
       const [one, other] = [join(folder, 'one'), join(folder, 'other')];
       const run = await changed('steps', 1);
@@ -237,7 +237,7 @@ describe('checkpoint: folders', () => {
       expect((await Checkpoint.inspect(one))?.save).to.equal(2);
     }));
 
-  it('two that went on from copies of one checkpoint are two runs, though they count alike', () =>
+  it("open() rejects another run's copy of the checkpoint, even with the same save count", () =>
     inFolder(async (folder) => {
       const [one, copy] = [join(folder, 'one'), join(folder, 'copy')];
       await saved(one, await changed('rows', 1));

@@ -32,11 +32,11 @@ function segmentsIn(folder: string): { names: string[]; bytes: number } {
   return { names, bytes: names.reduce((sum, name) => sum + statSync(join(folder, name)).size, 0) };
 }
 
-describe('checkpoint: what is kept', function () {
+describe('Checkpoint: saved contents', function () {
   this.timeout(setting({ short: 120_000, all: 120_000 }));
   afterEach(closeAll);
 
-  it('a save is of one moment, though a learner works on the arrays that it gave and priorities are set by hand', () =>
+  it('a save holds learner arrays and priorities of one moment while both change', () =>
     inFolder(async (folder) => {
       const data = new Float32Array(1 << 20);
       const learner = {
@@ -88,50 +88,48 @@ describe('checkpoint: what is kept', function () {
       expect(new Set(leaves).size, 'priorities of one moment').to.equal(1);
     }));
 
-  itAll(
-    'rings that are wrapped many times over, saved on the way and in another process restored',
-    () =>
-      inFolder(async (folder) => {
-        for (const kind of ['rows', 'steps'] as const) {
-          const at = join(folder, kind);
-          const run = await changed(kind, 1);
-          const checkpoint = await Checkpoint.open(at, run.parts);
-          for (let n = 2; n < LAST; n++) {
-            await change(run, n);
-            run.add(n % 4 === 0 ? 45 : 0);
-            await checkpoint.save();
-            if (n % 3 === 2)
-              expect((await restoredBeside(at, kind)).print).to.equal(await run.print());
-          }
-          await checkpoint.close();
-          const { status, stdout, stderr } = spawnSync(process.execPath, [PRINTER, kind, at], {
-            encoding: 'utf8',
-          });
-          expect(status, stderr).to.equal(0);
-          expect(stdout.trim()).to.equal(await run.print());
-          // What is there goes on as if nothing had been.
-          const { run: again } = await restored(kind, at);
-          for (const each of [run, again]) await change(each, LAST);
-          expect(await again.print()).to.equal(await run.print());
+  itAll('rings that wrapped many times restore exactly, also in another process', () =>
+    inFolder(async (folder) => {
+      for (const kind of ['rows', 'steps'] as const) {
+        const at = join(folder, kind);
+        const run = await changed(kind, 1);
+        const checkpoint = await Checkpoint.open(at, run.parts);
+        for (let n = 2; n < LAST; n++) {
+          await change(run, n);
+          run.add(n % 4 === 0 ? 45 : 0);
+          await checkpoint.save();
+          if (n % 3 === 2)
+            expect((await restoredBeside(at, kind)).print).to.equal(await run.print());
         }
+        await checkpoint.close();
+        const { status, stdout, stderr } = spawnSync(process.execPath, [PRINTER, kind, at], {
+          encoding: 'utf8',
+        });
+        expect(status, stderr).to.equal(0);
+        expect(stdout.trim()).to.equal(await run.print());
+        // What is there goes on as if nothing had been.
+        const { run: again } = await restored(kind, at);
+        for (const each of [run, again]) await change(each, LAST);
+        expect(await again.print()).to.equal(await run.print());
+      }
 
-        /** The folder is open: a copy of it is restored. */
-        async function restoredBeside(at: string, kind: 'rows' | 'steps') {
-          const copy = `${at}-copy`;
-          cpSync(at, copy, { recursive: true });
-          try {
-            const found = await restored(kind, copy);
-            await found.run.close();
-            return found;
-          } finally {
-            rmSync(copy, { recursive: true });
-          }
+      /** The folder is open: a copy of it is restored. */
+      async function restoredBeside(at: string, kind: 'rows' | 'steps') {
+        const copy = `${at}-copy`;
+        cpSync(at, copy, { recursive: true });
+        try {
+          const found = await restored(kind, copy);
+          await found.run.close();
+          return found;
+        } finally {
+          rmSync(copy, { recursive: true });
         }
-      }),
+      }
+    }),
   );
 
   itLonger(
-    'lanes out of step, of which some are empty, forgotten, or in the midst of an episode',
+    'lanes of unequal length restore exactly, also if empty, cleared or in mid-episode',
     () =>
       inFolder(async (folder) => {
         const fields = {
@@ -236,48 +234,46 @@ describe('checkpoint: what is kept', function () {
       }),
   );
 
-  itLonger(
-    'a save writes what is new: nothing of an unchanged buffer, small ones are merged, old ones go',
-    () =>
-      inFolder(async (folder) => {
-        const buffer = ReplayBuffer.create({ capacity: 50_000, fields: { value: { shape: [8] } } });
-        const add = (count: number) => {
-          const value = Float32Array.from({ length: count * 8 }, (_, i) => buffer.ptr + i);
-          for (let at = 0; at < count; at += 5000)
-            buffer.add({ value: value.subarray(at * 8, (at + 5000) * 8) });
-        };
-        const row = 32;
-        add(40_000);
-        const checkpoint = await Checkpoint.open(folder, { buffer });
-        const first = await checkpoint.save();
-        expect(first.bytes).to.be.within(40_000 * row, 40_000 * row + 4000);
-        const whole = segmentsIn(folder);
-        expect((await checkpoint.save()).bytes).to.be.below(4000);
-        expect(segmentsIn(folder)).to.deep.equal(whole);
-        add(100);
-        expect((await checkpoint.save()).bytes).to.be.within(100 * row, 100 * row + 4000);
-        expect(segmentsIn(folder).bytes - whole.bytes).to.equal(100 * row + 16);
-        let most = 0;
-        for (let i = 0; i < SAVES; i++) {
-          add(3);
-          await checkpoint.save();
-          most = Math.max(most, segmentsIn(folder).names.length);
-        }
-        expect(most).to.be.within(setting({ short: 5, all: 60 }), 70);
-        expect(Object.keys(filesIn(folder))).to.deep.equal(await namedIn(folder));
-        // All of it is new: nothing that was there is needed any more.
-        add(50_000);
+  itLonger('a save writes only new rows, merges small segments and removes unneeded segments', () =>
+    inFolder(async (folder) => {
+      const buffer = ReplayBuffer.create({ capacity: 50_000, fields: { value: { shape: [8] } } });
+      const add = (count: number) => {
+        const value = Float32Array.from({ length: count * 8 }, (_, i) => buffer.ptr + i);
+        for (let at = 0; at < count; at += 5000)
+          buffer.add({ value: value.subarray(at * 8, (at + 5000) * 8) });
+      };
+      const row = 32;
+      add(40_000);
+      const checkpoint = await Checkpoint.open(folder, { buffer });
+      const first = await checkpoint.save();
+      expect(first.bytes).to.be.within(40_000 * row, 40_000 * row + 4000);
+      const whole = segmentsIn(folder);
+      expect((await checkpoint.save()).bytes).to.be.below(4000);
+      expect(segmentsIn(folder)).to.deep.equal(whole);
+      add(100);
+      expect((await checkpoint.save()).bytes).to.be.within(100 * row, 100 * row + 4000);
+      expect(segmentsIn(folder).bytes - whole.bytes).to.equal(100 * row + 16);
+      let most = 0;
+      for (let i = 0; i < SAVES; i++) {
+        add(3);
         await checkpoint.save();
-        const { names, bytes } = segmentsIn(folder);
-        expect([names.length, bytes]).to.deep.equal([1, 50_000 * row + 16]);
-        await checkpoint.close();
-        const back = ReplayBuffer.create({ capacity: 50_000, fields: { value: { shape: [8] } } });
-        await Checkpoint.restore(folder, { buffer: back });
-        expect(contents(back)).to.deep.equal(contents(buffer));
-      }),
+        most = Math.max(most, segmentsIn(folder).names.length);
+      }
+      expect(most).to.be.within(setting({ short: 5, all: 60 }), 70);
+      expect(Object.keys(filesIn(folder))).to.deep.equal(await namedIn(folder));
+      // All of it is new: nothing that was there is needed any more.
+      add(50_000);
+      await checkpoint.save();
+      const { names, bytes } = segmentsIn(folder);
+      expect([names.length, bytes]).to.deep.equal([1, 50_000 * row + 16]);
+      await checkpoint.close();
+      const back = ReplayBuffer.create({ capacity: 50_000, fields: { value: { shape: [8] } } });
+      await Checkpoint.restore(folder, { buffer: back });
+      expect(contents(back)).to.deep.equal(contents(buffer));
+    }),
   );
 
-  it('saves one after the other: a call while one is under way is the next one, and there is one next', () =>
+  it('save() calls during a save share one next save', () =>
     inFolder(async (folder) => {
       const run = await changed('steps', 1);
       let looking = 0;

@@ -18,7 +18,7 @@ import { inFolder, signed } from './rig.ts';
 const small = { obsDim: 3, actionDim: 2, batchSize: 4, actorHidden: [4], criticHidden: [4] };
 const dqnOptions = { obsDim: 3, actions: 2, hidden: [4], batchSize: 4 };
 
-describe('checkpoint: learners', () => {
+describe('Checkpoint.restore() of a learner', () => {
   const made: Learner[] = [];
   const own = <L extends Learner>(learner: L): L => {
     made.push(learner);
@@ -46,7 +46,7 @@ describe('checkpoint: learners', () => {
     return error.message.replace(/^.*does not fit these parts: /, '');
   }
 
-  it('another algorithm, by name', () =>
+  it('rejects another algorithm and names both algorithms', () =>
     inFolder(async (folder) => {
       await saved(folder, dqn());
       const text = await refused(folder, sac());
@@ -56,7 +56,7 @@ describe('checkpoint: learners', () => {
       expect(text).to.include('learner.settings.clippedDouble (true) is not in the checkpoint');
     }));
 
-  it('TD3 that clones behaviour, of one that does not: their states are alike', () =>
+  it('rejects a TD3 checkpoint when behaviorCloning differs', () =>
     inFolder(async (folder) => {
       await saved(folder, td3());
       expect(await refused(folder, td3({ behaviorCloning: {} }))).to.equal(
@@ -64,7 +64,7 @@ describe('checkpoint: learners', () => {
       );
     }));
 
-  it('settings of which a state says nothing', () =>
+  it('rejects different settings that the state does not contain, and accepts explicit defaults', () =>
     inFolder(async (folder) => {
       await saved(`${folder}/dqn`, dqn());
       expect(
@@ -120,7 +120,7 @@ describe('checkpoint: learners', () => {
     return [(await learner.optimizer.learningRate.toArray())[0]!, heard];
   }
 
-  it('a learning rate that is given goes before the saved one, with one warning; else the saved one remains', () =>
+  it('replaces the saved learning rate by a different given rate, with one warning', () =>
     inFolder(async (folder) => {
       await saved(`${folder}/first`, dqn({ learningRate: 0.25 }));
       expect(await resumed(`${folder}/first`, dqn())).to.deep.equal([0.25, []]);
@@ -149,7 +149,7 @@ describe('checkpoint: learners', () => {
       );
     }));
 
-  it('a rate that setLearningRate() had reached remains, if the same one is given as at the beginning', () =>
+  it('keeps a rate set by setLearningRate() if the given rate equals the initial rate', () =>
     inFolder(async (folder) => {
       const first = dqn({ learningRate: 0.5 });
       first.optimizer.setLearningRate(0.125);
@@ -171,7 +171,7 @@ describe('checkpoint: learners', () => {
       expect(heard[0]).to.match(/optimizer\.learningRate 0\.25 \(state: 0\.125\)$/);
     }));
 
-  it("an optimizer's other options are the new learner's, with one warning for all", () =>
+  it('replaces other optimizer options by the options of the new learner, with one warning', () =>
     inFolder(async (folder) => {
       await saved(`${folder}/first`, dqn({ beta1: 0.5, weightDecay: 0.25, maxGradNorm: 10 }));
       const [, heard] = await resumed(
@@ -189,7 +189,7 @@ describe('checkpoint: learners', () => {
       expect(unclipped[0]).to.match(/: optimizer\.maxGradNorm none \(state: 10\)$/);
     }));
 
-  it('a state without the options of its optimizer is loaded; a rate that is given goes before its rate', async () => {
+  it('loadState() accepts a state without optimizer options, and prefers a given rate', async () => {
     const { 'optimiser.options': _, ...state } = await dqn({ learningRate: 0.25 }).state();
     const loaded = async (learner: DqnLearner) => {
       const heard = await warningsOf('LearnerWarning', async () => learner.loadState(state));
@@ -200,7 +200,7 @@ describe('checkpoint: learners', () => {
     expect(await loaded(dqn({ learningRate: 0.5 }))).to.deep.equal([0.5, 1]);
   });
 
-  it('a class by another name is the same algorithm; a checkpoint from before settings were told is taken', () =>
+  it('accepts a subclass with another name, and a checkpoint without settings', () =>
     inFolder(async (folder) => {
       const first = dqn();
       await saved(folder, first);

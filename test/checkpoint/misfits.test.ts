@@ -30,7 +30,7 @@ async function save(folder: string, parts: CheckpointOptions): Promise<void> {
   await checkpoint.close();
 }
 
-describe('checkpoint: parts that do not fit', () => {
+describe('Checkpoint: parts that do not fit', () => {
   afterEach(closeAll);
 
   const cases: [kind: Kind, options: Options, ...why: string[]][] = [
@@ -75,7 +75,7 @@ describe('checkpoint: parts that do not fit', () => {
     ['steps', { pipeline: { depth: 4 } }, 'pipeline.depth is 4 here, 3 in the checkpoint'],
   ];
   for (const [kind, options, ...why] of cases) {
-    it(`${kind} with other ${Object.keys(options)}: ${why.length} said`, () =>
+    it(`restore() rejects ${kind} with different ${Object.keys(options)} (named differences: ${why.length})`, () =>
       inFolder(async (folder) => {
         await save(folder, (await changed(kind, 1)).parts);
         const files = filesIn(folder);
@@ -94,7 +94,7 @@ describe('checkpoint: parts that do not fit', () => {
       }));
   }
 
-  it('names all that differ at once, and says how many more there are', () =>
+  it('restore() names twelve differences at once, and the number of further differences', () =>
     inFolder(async (folder) => {
       await save(folder, (await changed('steps', 1)).parts);
       const sampling = { alpha: 0.5, epsilon: 1e-3 };
@@ -131,7 +131,7 @@ describe('checkpoint: parts that do not fit', () => {
       expect(alone.message).to.include('learner.state.count ("int32[]") is only in the checkpoint');
     }));
 
-  it('parts that are missing or too many, another kind of buffer, and what may differ', () =>
+  it('restore() rejects missing, extra and different parts, and accepts a deeper ring', () =>
     inFolder(async (folder) => {
       const run = await changed('uniform', 1);
       const { learner: _, extra: __, ...without } = run.parts;
@@ -163,7 +163,7 @@ describe('checkpoint: parts that do not fit', () => {
       expect(contents(few.buffer!)).to.deep.equal(contents(run.parts.buffer!));
     }));
 
-  it('a pipeline of another buffer, and priorities whose pipeline was not named', () =>
+  it('open() rejects a pipeline of another buffer, and a prioritized buffer without its pipeline', () =>
     inFolder(async (folder) => {
       const [one, other] = [await make('steps'), await make('steps')];
       const { pipeline, buffer } = one.parts as Required<CheckpointOptions>;
@@ -179,7 +179,7 @@ describe('checkpoint: parts that do not fit', () => {
       expect(readdirSync(folder)).to.deep.equal([]);
     }));
 
-  it('parts that were used already', () =>
+  it('restore() rejects a used buffer, limiter or mailbox', () =>
     inFolder(async (folder) => {
       const run = await changed('steps', 1);
       const { parts } = run;
@@ -206,7 +206,7 @@ describe('checkpoint: parts that do not fit', () => {
       await used({ ...third, pipeline: ran, mailbox }, /^the mailbox has had/);
     }));
 
-  it('a pipeline that ran, and one that is closed', () =>
+  it('restore() rejects a pipeline that has run or is closed, and changes no other part', () =>
     inFolder(async (folder) => {
       const buffer = ReplayBuffer.create({
         capacity: 40,
@@ -239,7 +239,7 @@ describe('checkpoint: parts that do not fit', () => {
       buffer.close();
     }));
 
-  it('a learner, or collectors, that refuse their state: the same parts can be restored into afterwards', () =>
+  it('restore() leaves the parts restorable when loadState() of a learner or collectors throws', () =>
     inFolder(async (folder) => {
       const run = await changed('steps', 1);
       const collectors = { at: 3, state: () => 3, loadState: () => {} };
@@ -260,7 +260,7 @@ describe('checkpoint: parts that do not fit', () => {
       expect(await fresh.print()).to.equal(await run.print());
     }));
 
-  it('what cannot be kept, and what throws while it is asked: the checkpoint before stays, a later save works', () =>
+  it('save() rejects invalid or throwing state and extra, and keeps the previous checkpoint', () =>
     inFolder(async (folder) => {
       const run = await changed('steps', 1);
       let extra: () => unknown = () => ({ fine: new Map([[1, 2]]) });
@@ -313,7 +313,7 @@ describe('checkpoint: parts that do not fit', () => {
       expect(kept).to.equal(7);
     }));
 
-  it('a pool: it is opened anew with what restore() gives', () =>
+  it('restore() rejects an open CollectorPool, and CollectorPool.open() an invalid resume', () =>
     inFolder(async (folder) => {
       const run = await changed('rows', 1);
       const entry = new URL('../collectors/plain-collector.js', import.meta.url);

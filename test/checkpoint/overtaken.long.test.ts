@@ -38,13 +38,13 @@ function numbered(words: Float64Array, what: string): number {
   return first;
 }
 
-describe('checkpoint: beside writers', function () {
+describe('Checkpoint: saves during writes', function () {
   this.timeout(setting({ short: 120_000, all: 300_000 }));
 
   // The small ring goes round many times in a save, the other once in a few.
   for (const capacity of RINGS)
     itLonger(
-      `rows of a ring of ${capacity}: whole, the ring is full, and they are the newest up to its count`,
+      `a save of a ring of ${capacity} rows holds the newest rows, complete and in order`,
       () =>
         inFolder(async (folder) => {
           const buffer = ReplayBuffer.create({ capacity, fields });
@@ -72,7 +72,7 @@ describe('checkpoint: beside writers', function () {
     );
 
   for (const capacity of LANES)
-    itLonger(`lanes of ${capacity / 3} places: whole, without gaps, up to the newest`, () =>
+    itLonger(`a save of lanes of ${capacity / 3} places holds complete steps without gaps`, () =>
       inFolder(async (folder) => {
         const made = () => TrajectoryBuffer.create({ capacity, lanes: 3, fields: laneFields });
         const buffer = made();

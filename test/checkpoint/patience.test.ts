@@ -29,10 +29,10 @@ async function uncaughtOf(count: number, act: () => Promise<void>): Promise<stri
   }
 }
 
-describe('checkpoint: patience', () => {
+describe('Checkpoint: saves that wait', () => {
   afterEach(closeAll);
 
-  it('an error between a sample and afterTick() ends the program’s block: close() gives up what waits for that tick', () =>
+  it('close() drops a save that waits for a tick when an error leaves the block in mid-tick', () =>
     inFolder(async (folder) => {
       const run = await changed('steps', 1);
       const error = await rejection(async () => {
@@ -52,7 +52,7 @@ describe('checkpoint: patience', () => {
       await again.close();
     }));
 
-  it('close() gives up one that waits behind another’s, and one that waits for a tick’s rows', () =>
+  it('close() drops a save that waits for another save or for the rows of a tick', () =>
     inFolder(async (folder) => {
       const run = await changed('steps', 1);
       await run.pipeline.sampleLargeBatch(4, ROWS);
@@ -83,7 +83,7 @@ describe('checkpoint: patience', () => {
       await change(run, 2);
     }));
 
-  it('save() while a tick is hot says so at once, though one of `every` waits for that tick already', () =>
+  it('save() rejects during a tick, even if a save by `every` waits for that tick', () =>
     inFolder(async (folder) => {
       const run = await changed('steps', 1);
       const checkpoint = await Checkpoint.open(folder, { ...run.parts, every: '10 ms' });
@@ -97,7 +97,7 @@ describe('checkpoint: patience', () => {
       await checkpoint.close();
     }));
 
-  it('a tick that is called for while collectors come to rest is asked for behind the save, which does not hold it', () =>
+  it('a save excludes a tick that startPrepare() requests while collectors pause', () =>
     inFolder(async (folder) => {
       const run = await changed('steps', 1);
       const done = new Promise<void>(() => {});
@@ -126,7 +126,7 @@ describe('checkpoint: patience', () => {
       expect(await prints[0]).to.equal(await prints[1]);
     }));
 
-  it('a save that fails lets nothing move until the learner has been read', () =>
+  it('a failing save keeps the pipeline paused until the learner state is read', () =>
     inFolder(async (folder) => {
       const run = await changed('steps', 1);
       let read = () => {};
@@ -156,7 +156,7 @@ describe('checkpoint: patience', () => {
       await checkpoint.close();
     }));
 
-  it('a listener that throws: the save is on the disk and says so, `every` goes on, the error is the process’s', () =>
+  it('errors of listeners reach uncaughtException, and saves by `every` continue', () =>
     inFolder(async (folder) => {
       const run = await changed('steps', 1);
       let extra = () => 1;

@@ -84,14 +84,14 @@ async function saved(
   }
 }
 
-describe('checkpoint: pools', () => {
+describe('Checkpoint: collector pools', () => {
   afterEach(async () => {
     for (const each of open.splice(0).reverse()) await each.close();
   });
 
   for (const gates of setting({ short: [true], all: [true, false] }))
     itLonger(
-      `no row is lost or doubled, ${gates ? 'with rows that wait for a limiter' : 'at full speed'}`,
+      `a save and a restore lose and repeat no row, ${gates ? 'with rows that wait for a limiter' : 'at full speed'}`,
       () =>
         inFolder(async (folder) => {
           const { limiter, buffer } = made(gates);
@@ -123,7 +123,7 @@ describe('checkpoint: pools', () => {
         }),
     );
 
-  itAll('a tick that waits for rows is not in their way: the pool stands still behind it', () =>
+  itAll('save() resolves while a prepared tick waits for rows', () =>
     inFolder(async (folder) => {
       const { limiter, buffer } = made();
       const { pool } = await pooled(buffer, 'number');
@@ -148,7 +148,7 @@ describe('checkpoint: pools', () => {
     }),
   );
 
-  itAll('collectors that say nothing of themselves are left alone, and begin anew', () =>
+  itAll('collectors without state() restore their statistics and add rows again', () =>
     inFolder(async (folder) => {
       const { buffer } = made();
       const { pool } = await pooled(buffer, 'none');
@@ -165,7 +165,7 @@ describe('checkpoint: pools', () => {
     }),
   );
 
-  itAll('a collector whose state() throws: nothing is saved, and the pool goes on', () =>
+  itAll('save() rejects when state() of a collector throws, and the pool continues', () =>
     inFolder(async (folder) => {
       const { buffer, limiter } = made();
       await saved(folder, { buffer });
@@ -186,7 +186,7 @@ describe('checkpoint: pools', () => {
     }),
   );
 
-  itAll('a collector that does not come back is left out, and named', () =>
+  itAll('save() emits one `warning` that names a collector whose collect() does not return', () =>
     inFolder(async (folder) => {
       const { buffer } = made();
       const { pool, words } = await pooled(buffer, 'stuck');

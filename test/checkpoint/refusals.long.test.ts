@@ -40,7 +40,7 @@ async function saved(folder: string, run: Run): Promise<void> {
   await checkpoint.close();
 }
 
-describe('checkpoint: what is refused', () => {
+describe('Checkpoint: rejected folders and options', () => {
   let first: string;
   before(async () => {
     first = await (await changed('steps', 1)).print();
@@ -77,7 +77,7 @@ describe('checkpoint: what is refused', () => {
   }
 
   for (const kind of ['segment', 'learner', 'run', 'priorities', 'plain', 'checkpoint']) {
-    itLonger(`a ${kind} file that is damaged, short, empty or gone`, () =>
+    itLonger(`restore() rejects a ${kind} file that is damaged, truncated, empty or missing`, () =>
       inSaved(async (folder) => {
         const name = readdirSync(folder).find((each) => each.startsWith(kind)) as string;
         const path = join(folder, name);
@@ -113,7 +113,7 @@ describe('checkpoint: what is refused', () => {
     );
   }
 
-  itAll('bits of every byte of the manifest: it is refused, or what it says is the same', () =>
+  itAll('inspect() rejects a manifest with a flipped bit, or returns the same contents', () =>
     inSaved(async (folder) => {
       const path = join(folder, 'checkpoint.json');
       const whole = readFileSync(path);
@@ -133,7 +133,7 @@ describe('checkpoint: what is refused', () => {
     }),
   );
 
-  it('a newer format, an older one that never was, a part that is not known, another file of that name', () =>
+  it('restore() rejects other formats, unknown parts and entries, and other JSON files', () =>
     inSaved(async (folder) => {
       const path = join(folder, 'checkpoint.json');
       const text = readFileSync(path, 'utf8');
@@ -187,7 +187,7 @@ describe('checkpoint: what is refused', () => {
       }
     }));
 
-  it('a folder that holds something else, a file, a folder that is not there', () =>
+  it('calls reject other folders and files, and restore() returns null for a missing folder', () =>
     inFolder(async (folder) => {
       const { parts } = await make('steps');
       const all = (place: string) => [
@@ -233,44 +233,46 @@ describe('checkpoint: what is refused', () => {
       expect(await Checkpoint.restore(nowhere, parts)).to.equal(null);
     }));
 
-  itAll('two that save into one folder: in this process, and in two', () =>
-    inSaved(async (folder) => {
-      const { run } = await restored('steps', folder);
-      const checkpoint = await Checkpoint.open(folder, run.parts);
-      const other = await make('steps');
-      for (const call of [
-        () => Checkpoint.open(folder, run.parts),
-        () => Checkpoint.open(folder, other.parts),
-        () => Checkpoint.restore(folder, other.parts),
-      ]) {
-        const error = await rejection(call);
-        expect(error).to.include({ code: 'ERR_HOTSLOT_STATE_BUSY' });
-        expect(error.message).to.match(
-          /is in use: another checkpoint is open there(, or is read)?, in this process or another$/,
-        );
-      }
-      await change(run, 2);
-      await checkpoint.save();
-      await checkpoint.close();
-      const child = fork(HOLDER, [folder]);
-      await once(child, 'message');
-      const files = filesIn(folder);
-      expect(await rejection(Checkpoint.open(folder, run.parts))).to.include({
-        code: 'ERR_HOTSLOT_STATE_BUSY',
-      });
-      expect(await rejection(Checkpoint.restore(folder, other.parts))).to.include({
-        code: 'ERR_HOTSLOT_STATE_BUSY',
-      });
-      expect(filesIn(folder)).to.deep.equal(files);
-      child.kill('SIGKILL');
-      await once(child, 'exit');
-      // Whoever died has let go.
-      await Checkpoint.restore(folder, other.parts);
-      expect(await other.print()).to.equal(await run.print());
-    }),
+  itAll(
+    'open() and restore() reject a folder that is open in this process or another process',
+    () =>
+      inSaved(async (folder) => {
+        const { run } = await restored('steps', folder);
+        const checkpoint = await Checkpoint.open(folder, run.parts);
+        const other = await make('steps');
+        for (const call of [
+          () => Checkpoint.open(folder, run.parts),
+          () => Checkpoint.open(folder, other.parts),
+          () => Checkpoint.restore(folder, other.parts),
+        ]) {
+          const error = await rejection(call);
+          expect(error).to.include({ code: 'ERR_HOTSLOT_STATE_BUSY' });
+          expect(error.message).to.match(
+            /is in use: another checkpoint is open there(, or is read)?, in this process or another$/,
+          );
+        }
+        await change(run, 2);
+        await checkpoint.save();
+        await checkpoint.close();
+        const child = fork(HOLDER, [folder]);
+        await once(child, 'message');
+        const files = filesIn(folder);
+        expect(await rejection(Checkpoint.open(folder, run.parts))).to.include({
+          code: 'ERR_HOTSLOT_STATE_BUSY',
+        });
+        expect(await rejection(Checkpoint.restore(folder, other.parts))).to.include({
+          code: 'ERR_HOTSLOT_STATE_BUSY',
+        });
+        expect(filesIn(folder)).to.deep.equal(files);
+        child.kill('SIGKILL');
+        await once(child, 'exit');
+        // Whoever died has let go.
+        await Checkpoint.restore(folder, other.parts);
+        expect(await other.print()).to.equal(await run.print());
+      }),
   );
 
-  it("another run's checkpoint, and one that is not the newest of the same run", () =>
+  it("open() rejects a folder with another run's checkpoint or with a newer save of the run", () =>
     inSaved(async (folder) => {
       const files = filesIn(folder);
       const other = await changed('steps', 1);
@@ -301,7 +303,7 @@ describe('checkpoint: what is refused', () => {
       }
     }));
 
-  it('parts that are none, and ways to save that are none', () =>
+  it('open() and restore() reject invalid parts, and open() rejects an invalid `every`', () =>
     inFolder(async (folder) => {
       const run = await make('steps');
       const { parts, limiter, mailbox } = run;

@@ -17,12 +17,12 @@ const ways = {
 /** Times differ, and the loss is smoothed since the process began. */
 const exact = ({ weights, ticks, steps, episodes }: Ran) => ({ weights, ticks, steps, episodes });
 
-describe('checkpoint/resume', () => {
+describe('cartpole-dqn with --resume', () => {
   const kills = setting({ short: 1, all: 2, long: 30 });
   const more = setting({ short: 60, all: 100, long: 200 });
   for (const [way, args] of Object.entries(ways))
     (way === 'uniform' ? itLong : itAll)(
-      `a killed lock-step run ends with the bits of one that was left alone (${way})`,
+      `a killed lock-step run ends with the exact weights of an uninterrupted run (${way})`,
       async () => {
         const [killed, whole] = await killedAndWhole(new Example(args), kills, more);
         expect(exact(killed)).to.deep.equal(exact(whole));
@@ -31,7 +31,7 @@ describe('checkpoint/resume', () => {
 
   for (const [way, args] of Object.entries(ways))
     itLong(
-      `killed behind tick 200 and gone on with it is what as many ticks make (${way})`,
+      `a run killed after tick 199 and resumed ends like an uninterrupted run (${way})`,
       async () => {
         const example = new Example(args);
         await withFolder(async (folder) => {
@@ -51,7 +51,7 @@ describe('checkpoint/resume', () => {
     );
 
   itAll(
-    'a free run that is killed goes on where it was: ticks, steps and episodes only grow',
+    'a free run resumes after a kill, and ticks, steps and episodes never decrease',
     async () => {
       const example = new Example(ways.uniform, process.env, { free: true });
       await withFolder(async (folder) => {
@@ -74,22 +74,25 @@ describe('checkpoint/resume', () => {
     },
   );
 
-  itAll('in 200 ticks and 200 more it is what 400 make, though a round has eight', async () => {
-    const example = new Example(ways.uniform);
-    await withFolder(async (folder) => {
-      const first = await example.run('--ticks', '203', '--checkpoint', folder);
-      expect(first.ticks).to.equal(203);
-      const [then, whole] = [
-        await example.run('--ticks', '400', '--resume', folder),
-        await example.run('--ticks', '400'),
-      ];
-      expect([then.ticks, then.weights]).to.deep.equal([400, whole.weights]);
-      expect((await Checkpoint.inspect(folder))?.tick).to.equal(399);
-    });
-  });
+  itAll(
+    'a run of 203 ticks that resumes to tick 400 has the weights of one run of 400 ticks',
+    async () => {
+      const example = new Example(ways.uniform);
+      await withFolder(async (folder) => {
+        const first = await example.run('--ticks', '203', '--checkpoint', folder);
+        expect(first.ticks).to.equal(203);
+        const [then, whole] = [
+          await example.run('--ticks', '400', '--resume', folder),
+          await example.run('--ticks', '400'),
+        ];
+        expect([then.ticks, then.weights]).to.deep.equal([400, whole.weights]);
+        expect((await Checkpoint.inspect(folder))?.tick).to.equal(399);
+      });
+    },
+  );
 
   itAll(
-    '--resume begins at tick 0 in an empty folder and after the saved tick in another, and prints it',
+    '--resume prints whether a run begins at tick 0 or resumes after the saved tick',
     async () => {
       await withFolder(async (folder) => {
         mkdirSync(folder);
@@ -113,7 +116,7 @@ describe('checkpoint/resume', () => {
   );
 
   itAll(
-    'a folder that is not there begins at tick 0 and says so; another run is not saved over it',
+    '--resume begins at tick 0 in a missing folder, and another run exits without saving there',
     async () => {
       await withFolder(async (folder) => {
         const loud = new Example(ways.uniform).start(['--ticks', '8', '--resume', folder]);

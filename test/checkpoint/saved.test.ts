@@ -31,7 +31,7 @@ function faceOf(model: Uint8Array): object {
 }
 
 for (const version of versions)
-  describe(`files of ${version} are read`, () => {
+  describe(`files of release ${version}`, () => {
     const folder = join(saved, version);
     const expected = JSON.parse(readFileSync(join(folder, 'expected.json'), 'utf8'));
     /** A reader locks the folder of a checkpoint. */
@@ -42,7 +42,7 @@ for (const version of versions)
       });
 
     for (const name of Object.keys(expected))
-      it(`${name} is read as ${version} reads it`, () =>
+      it(`${name} has the same contents as when release ${version} reads the file`, () =>
         inCopy(async (copy) => {
           const [{ entriesOf }, { factsOf }] = await Promise.all([
             load('entries.mjs'),
@@ -52,7 +52,7 @@ for (const version of versions)
           expect(await factsOf(hotslot, copy, name)).to.deep.equal(expected[name]);
         }));
 
-    it('its ONNX models have the inputs, outputs and weights of those that are written now', async () => {
+    it('ONNX models have the inputs, outputs and weights of newly written models', async () => {
       const [{ entriesOf }, { modelsOf }] = await Promise.all([
         load('entries.mjs'),
         load('facts.mjs'),
@@ -68,7 +68,7 @@ for (const version of versions)
       );
     });
 
-    it('train() resumes its checkpoint', () =>
+    it('train() resumes the checkpoint', () =>
       inCopy(async (copy) => {
         const [{ entriesOf }, { training }] = await Promise.all([
           load('entries.mjs'),

@@ -31,8 +31,8 @@ function ring(perLane: number, placeBytes: number, byCopy: number) {
   return { sweeper: new Sweeper(ledger), bytes, newest: () => newest };
 }
 
-describe('checkpoint: sweeps', () => {
-  it('what writers overtake is made up for, in order, again and again in the same memory', () => {
+describe('Sweeper', () => {
+  it('sweep() returns the newest full ring in order during writes, and reuses its memory', () => {
     const { sweeper, bytes, newest } = ring(1000, 64, 7);
     for (let i = 0; i < 5; i++) {
       const { lowest, from, to, parts } = sweeper.sweep(newest() - 1500)!;
@@ -44,7 +44,7 @@ describe('checkpoint: sweeps', () => {
     expect(bytes()).to.equal(2 * 1000 * 64);
   });
 
-  it('of a ring of 60 MiB no more than fits is swept, and what does not fit is said before', () => {
+  it('sweep() uses at most 56 MiB, and returns null if a ring of 60 MiB does not fit', () => {
     const { sweeper, bytes, newest } = ring(60 * 1024, 1024, 20 * 1024);
     const at = newest();
     // All of the ring, what was asked for when writers went on meanwhile, and what they overtake

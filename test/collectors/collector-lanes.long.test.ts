@@ -159,8 +159,8 @@ async function warningsOf(act: (heard: readonly string[]) => Promise<void>): Pro
   return heard;
 }
 
-describe('collectors/collector-lanes', () => {
-  it('lanes are shared out in order, as evenly as they can be, and every step is where it belongs', async () => {
+describe('CollectorPool of a TrajectoryBuffer', () => {
+  it('assigns lanes to workers in order and evenly, and adds every step to its lane', async () => {
     const buffer = makeBuffer(7);
     await using pool = await CollectorPool.open({
       ...optionsOf(buffer, { calm: true }),
@@ -182,7 +182,7 @@ describe('collectors/collector-lanes', () => {
     ['promises its steps', { later: true }],
   ] as const)
     itAll(
-      `a collector that ${how} waits for the limiter all the same, and is woken by the stop`,
+      `a collector that ${how} waits for the limiter, and close() wakes the collector`,
       async () => {
         const limiter = RateLimiter.create({
           samplesPerInsert: 1,
@@ -210,7 +210,7 @@ describe('collectors/collector-lanes', () => {
 
   for (const fault of ['collect', 'exit', 'uncaught'] as const)
     (fault === 'collect' ? it : itAll)(
-      `a collector that fails (${fault}) takes its lanes anew; what it had not finished stays an unended episode`,
+      `a collector that fails (${fault}) gets its lanes back, and its last episode stays open`,
       async () => {
         const words = newWords();
         const buffer = makeBuffer(5);
@@ -252,7 +252,7 @@ describe('collectors/collector-lanes', () => {
     );
 
   itAll(
-    'threads that are terminated in the middle of writing leave no mixture, and are made anew',
+    'a thread that is terminated during a write leaves no mixed step and is restarted',
     async function () {
       this.timeout(240_000);
       const times = setting({ short: 0, all: 6, long: 15 });
@@ -289,7 +289,7 @@ describe('collectors/collector-lanes', () => {
     },
   );
 
-  itAll('a thread that ends before it has begun is made anew, again and again', async () => {
+  itAll('a thread that is terminated before its module runs is restarted each time', async () => {
     const times = 6;
     const buffer = makeBuffer(2);
     const warnings = await warningsOf(async () => {
@@ -312,7 +312,7 @@ describe('collectors/collector-lanes', () => {
     expect(warnings).to.have.length(times);
   });
 
-  itAll('one that is made anew waits a moment for lanes that are not free yet', async () => {
+  itAll('a restarted collector waits until its lanes are free', async () => {
     const words = newWords();
     const buffer = makeBuffer(2);
     const warnings = await warningsOf(async (heard) => {
@@ -342,7 +342,7 @@ describe('collectors/collector-lanes', () => {
     expect(warnings).to.have.length(1);
   });
 
-  itAll('a pool that failed has given its lanes back', async () => {
+  itAll('open() releases all lanes when a factory throws', async () => {
     const buffer = makeBuffer(4);
     const error = await rejection(
       CollectorPool.open({ ...optionsOf(buffer, { fault: 'factory', faulty: 1 }), workers: 2 }),
@@ -351,7 +351,7 @@ describe('collectors/collector-lanes', () => {
     buffer.writer().close();
   });
 
-  itAll('lanes that somebody writes are refused in words', async () => {
+  itAll('open() rejects lanes that have an open writer', async () => {
     const buffer = makeBuffer(4);
     using _writer = buffer.writer({ firstLane: 3 });
     const error = await rejection(CollectorPool.open({ ...optionsOf(buffer, {}), workers: 2 }));
@@ -361,7 +361,7 @@ describe('collectors/collector-lanes', () => {
     expect((error.cause as { code?: string }).code).to.equal('ERR_HOTSLOT_STATE_BUSY');
   });
 
-  it('more workers than lanes are refused, and what is no buffer', async () => {
+  it('open() rejects more workers than lanes, and a value that is no buffer', async () => {
     const buffer = makeBuffer(2);
     const error = await rejection(CollectorPool.open({ ...optionsOf(buffer, {}), workers: 3 }));
     expect(error).to.be.instanceOf(RangeError);
@@ -374,7 +374,7 @@ describe('collectors/collector-lanes', () => {
     expect(none.message).to.match(/^buffer must be a ReplayBuffer or a TrajectoryBuffer, got /);
   });
 
-  it('a step that does not fit is told with the collector and the field', async () => {
+  it('done rejects with the collector and the field when a step has the wrong size', async () => {
     const other = TrajectoryBuffer.create({
       capacity: 64,
       lanes: 2,
@@ -388,11 +388,14 @@ describe('collectors/collector-lanes', () => {
     await pool.close();
   });
 
-  itAll('for rows there is no writer', async () => {
-    const buffer = ReplayBuffer.create({ capacity: 64, fields: { value: { shape: [2] } } });
-    const error = await rejection(
-      CollectorPool.open({ entry, buffer, options: { words: newWords() } }),
-    );
-    expect(error.message).to.match(/^collector 0 failed: .*null/);
-  });
+  itAll(
+    'open() rejects a factory that needs a writer when the buffer is a ReplayBuffer',
+    async () => {
+      const buffer = ReplayBuffer.create({ capacity: 64, fields: { value: { shape: [2] } } });
+      const error = await rejection(
+        CollectorPool.open({ entry, buffer, options: { words: newWords() } }),
+      );
+      expect(error.message).to.match(/^collector 0 failed: .*null/);
+    },
+  );
 });

@@ -68,8 +68,8 @@ const withOptions = (buffer: ReplayBuffer, options: PlainOptions): CollectorPool
   options,
 });
 
-describe('collectors/collector-pool', () => {
-  it('two workers add to one buffer and are counted without a message', async () => {
+describe('CollectorPool', () => {
+  it('two workers add to one buffer, and statistics() counts their steps and episodes', async () => {
     const buffer = makeBuffer();
     await using pool = await CollectorPool.open({ entry, buffer, workers: 2 });
     const workers = new Set<number>();
@@ -87,7 +87,7 @@ describe('collectors/collector-pool', () => {
     expect(version).to.equal(0);
   });
 
-  it('collectors act by the newest published weights', async () => {
+  it('collectors use the newest published weights', async () => {
     const buffer = makeBuffer();
     const mailbox = WeightMailbox.create({ length: 3 });
     mailbox.write(Float32Array.of(7, 0, 0));
@@ -100,7 +100,7 @@ describe('collectors/collector-pool', () => {
   });
 
   itAll(
-    'a gated collector parks, goes on when samples are taken, and is woken by the stop',
+    'a gated collector waits, continues after samples are taken, and is woken by close()',
     async () => {
       const limiter = RateLimiter.create({
         samplesPerInsert: 1,
@@ -126,7 +126,7 @@ describe('collectors/collector-pool', () => {
   );
 
   itAll(
-    'closing releases the bells it claimed: sixteen collectors after sixteen others',
+    'close() releases the claimed bells, and open() rejects when too few bells are free',
     async () => {
       const limiter = RateLimiter.create({
         samplesPerInsert: 1,
@@ -144,7 +144,7 @@ describe('collectors/collector-pool', () => {
     },
   );
 
-  it('a module that is not there rejects with the cause', async () => {
+  it('open() rejects a missing module with the cause', async () => {
     const buffer = makeBuffer();
     const error = await refused({ entry: new URL('./not-there.js', import.meta.url), buffer });
     expect(error.code).to.equal('ERR_HOTSLOT_THREAD_LOST');
@@ -152,7 +152,7 @@ describe('collectors/collector-pool', () => {
     expect(error.cause).to.be.an('error');
   });
 
-  itAll('a factory that throws rejects with the cause, and its cause', async () => {
+  itAll('open() rejects with the error of a throwing factory and with its cause', async () => {
     const error = await refused({
       ...withOptions(makeBuffer(), { fault: 'factory', faulty: 1 }),
       workers: 2,
@@ -164,20 +164,17 @@ describe('collectors/collector-pool', () => {
     expect(((error.cause as Error).cause as Error).message).to.equal('it rains');
   });
 
-  itAll(
-    'a module without a factory, and a factory without a collector, are refused in words',
-    async () => {
-      const buffer = makeBuffer();
-      const none = await refused({ entry: new URL('./no-collector.js', import.meta.url), buffer });
-      expect(none.message).to.match(
-        /no-collector\.js must export a function .* it exports undefined/,
-      );
-      const empty = await refused(withOptions(buffer, { fault: 'not a collector' }));
-      expect(empty.message).to.match(/needs a collect\(\) function, but has undefined/);
-    },
-  );
+  itAll('open() rejects a module without a factory, and a factory without collect()', async () => {
+    const buffer = makeBuffer();
+    const none = await refused({ entry: new URL('./no-collector.js', import.meta.url), buffer });
+    expect(none.message).to.match(
+      /no-collector\.js must export a function .* it exports undefined/,
+    );
+    const empty = await refused(withOptions(buffer, { fault: 'not a collector' }));
+    expect(empty.message).to.match(/needs a collect\(\) function, but has undefined/);
+  });
 
-  itLonger('keeps nothing of the promises that it waited for', async () => {
+  itLonger('the heap grows by less than 20 bytes for each promise of collect()', async () => {
     const words = new Int32Array(new SharedArrayBuffer(8));
     const collects = setting({ short: 10_000, all: 150_000, long: 1_000_000 });
     const pool = await CollectorPool.open<typeof promising>({
@@ -191,7 +188,7 @@ describe('collectors/collector-pool', () => {
     expect(Atomics.load(words, 0)).to.be.below(20 * collects);
   });
 
-  it('a collector that throws rejects done, stops the others, and close() still succeeds', async () => {
+  it('done rejects when a collector throws, and close() closes all collectors', async () => {
     const words = new Int32Array(new SharedArrayBuffer(12));
     const buffer = makeBuffer();
     const pool = await CollectorPool.open({
@@ -208,7 +205,7 @@ describe('collectors/collector-pool', () => {
     expect(Atomics.load(words, 1), 'collectors closed').to.equal(2);
   });
 
-  itAll('a collector that never comes back is ended all the same, within seconds', async () => {
+  itAll('close() terminates a stuck collector after at least 4 seconds', async () => {
     const words = new Int32Array(new SharedArrayBuffer(12));
     const buffer = makeBuffer();
     const pool = await CollectorPool.open(withOptions(buffer, { fault: 'stuck', words }));
@@ -220,7 +217,7 @@ describe('collectors/collector-pool', () => {
     expect((await done).message).to.match(/collector 0 failed/);
   });
 
-  it('collectors that promise their rows add them, read weights, wait for the limiter, and stop', async () => {
+  it('collectors with an async collect() add rows, load weights, wait for the limiter and stop', async () => {
     const limiter = RateLimiter.create({
       samplesPerInsert: 1,
       minSize: 1,
@@ -239,7 +236,7 @@ describe('collectors/collector-pool', () => {
     await pool.done;
   });
 
-  it('a promise that is never kept does not keep the pool from closing', async () => {
+  it('close() resolves while a promise of collect() stays pending', async () => {
     const words = new Int32Array(new SharedArrayBuffer(12));
     const buffer = makeBuffer();
     const pool = await CollectorPool.open(withOptions(buffer, { fault: 'never', words }));
@@ -253,7 +250,7 @@ describe('collectors/collector-pool', () => {
     expect(Atomics.load(words, 1), 'closed').to.equal(1);
   });
 
-  itAll('a collector that fails is made anew, as often as it may be', async () => {
+  itAll('a failed collector is restarted `restart` times, and then done rejects', async () => {
     const words = new Int32Array(new SharedArrayBuffer(24));
     const buffer = makeBuffer();
     const warnings: string[] = [];
@@ -288,7 +285,7 @@ describe('collectors/collector-pool', () => {
     process.off('warning', hear);
   });
 
-  itAll('a collector that has not come back for ten seconds is named', async () => {
+  itAll('a warning names a collector whose collect() has not returned for 10 s', async () => {
     const buffer = makeBuffer();
     const words = new Int32Array(new SharedArrayBuffer(12));
     const pool = await CollectorPool.open(withOptions(buffer, { fault: 'never', words }));
@@ -305,7 +302,7 @@ describe('collectors/collector-pool', () => {
     await pool.close();
   });
 
-  it('episodes are had one by one, with worker, length and the version of the weights', async () => {
+  it('episodes() yields each episode with worker, return, length and weight version', async () => {
     const buffer = makeBuffer();
     const mailbox = WeightMailbox.create({ length: 3 });
     mailbox.write(Float32Array.of(7, 0, 0));
@@ -334,7 +331,7 @@ describe('collectors/collector-pool', () => {
     expect(counted.length).to.be.at.least(seen.length);
   });
 
-  it('a slow reader of episodes is told how many went by', async () => {
+  it('StatisticsPages.episodes() counts the episodes that a slow reader missed', async () => {
     const pages = StatisticsPages.create(1);
     const pen = pages.writer(0);
     const read = pages.episodes.bind(pages, 0);
@@ -363,7 +360,7 @@ describe('collectors/collector-pool', () => {
     expect(pages.read()).to.include({ episodes: 301, recent: 100 });
   });
 
-  it('episodes go on where their number wraps, from a page that was saved before', () => {
+  it('StatisticsPages continues a saved page when the episode number wraps', () => {
     const before = StatisticsPages.create(1);
     before.writer(0).episode(1, 2);
     const { page } = before.saved(0);
@@ -385,7 +382,7 @@ describe('collectors/collector-pool', () => {
     expect(after.ended(0)).to.equal(0);
   });
 
-  it('reading episodes ends with the signal, and with the failure of a collector', async () => {
+  it('episodes() rejects after an abort and after the failure of a collector', async () => {
     const words = new Int32Array(new SharedArrayBuffer(12));
     const pool = await CollectorPool.open(withOptions(makeBuffer(), { fault: 'collect', words }));
     const done = rejection(pool.done);
@@ -407,7 +404,7 @@ describe('collectors/collector-pool', () => {
     await pool.close();
   });
 
-  it('what a collector left behind may throw when it has ended: that is told, and ends nothing', async () => {
+  it('a late error of a collector that has ended emits a warning, and close() resolves', async () => {
     const words = new Int32Array(new SharedArrayBuffer(12));
     const pool = await CollectorPool.open(
       withOptions(makeBuffer(), { fault: 'collect', leaves: true, words }),
@@ -423,7 +420,7 @@ describe('collectors/collector-pool', () => {
     await pool.close();
   });
 
-  it('one whose thread ended within collect() is not in it any more', async () => {
+  it('busyMs is 0 after the thread of a stuck collector has ended', async () => {
     const pool = await CollectorPool.open(withOptions(makeBuffer(), { fault: 'stuck' }));
     const busy = () => watchedCollectors.get(pool)!.workers()[0]!.busyMs;
     await until('it is stuck', () => busy() > 50);
@@ -434,29 +431,38 @@ describe('collectors/collector-pool', () => {
     await pool.close();
   });
 
-  itAll('opening can be aborted while a factory takes its time', async () => {
-    const controller = new AbortController();
-    const buffer = makeBuffer();
-    const opening = rejection(
-      CollectorPool.open({ ...withOptions(buffer, { fault: 'slow' }), signal: controller.signal }),
-    );
-    controller.abort(new Error('not today'));
-    expect((await opening).message).to.equal('not today');
-    const given = { entry, buffer, signal: {} } as never;
-    expect((await refused(given)).message).to.include('signal must be an AbortSignal');
-  });
+  itAll(
+    'open() rejects when aborted during a slow factory, and rejects an invalid signal',
+    async () => {
+      const controller = new AbortController();
+      const buffer = makeBuffer();
+      const opening = rejection(
+        CollectorPool.open({
+          ...withOptions(buffer, { fault: 'slow' }),
+          signal: controller.signal,
+        }),
+      );
+      controller.abort(new Error('not today'));
+      expect((await opening).message).to.equal('not today');
+      const given = { entry, buffer, signal: {} } as never;
+      expect((await refused(given)).message).to.include('signal must be an AbortSignal');
+    },
+  );
 
-  itAll('closing twice is fine, done resolves, and the pool is gone', async () => {
-    const words = new Int32Array(new SharedArrayBuffer(12));
-    const buffer = makeBuffer();
-    const pool = await CollectorPool.open({ ...withOptions(buffer, { words }), workers: 2 });
-    await Promise.all([pool.close(), pool.close()]);
-    await pool.done;
-    const calls = Atomics.load(words, 0);
-    expect(Atomics.load(words, 1)).to.equal(2);
-    await pool.close();
-    expect(Atomics.load(words, 0)).to.equal(calls);
-  });
+  itAll(
+    'close() can be called repeatedly, done resolves, and collect() is not called again',
+    async () => {
+      const words = new Int32Array(new SharedArrayBuffer(12));
+      const buffer = makeBuffer();
+      const pool = await CollectorPool.open({ ...withOptions(buffer, { words }), workers: 2 });
+      await Promise.all([pool.close(), pool.close()]);
+      await pool.done;
+      const calls = Atomics.load(words, 0);
+      expect(Atomics.load(words, 1)).to.equal(2);
+      await pool.close();
+      expect(Atomics.load(words, 0)).to.equal(calls);
+    },
+  );
 
   it('CollectorPool.open() claims no bell of the limiter if the buffer is closed', async () => {
     const limiter = RateLimiter.create({
@@ -479,19 +485,19 @@ describe('collectors/collector-pool', () => {
   });
 
   const wrong: [string, object, RegExp][] = [
-    ['an entry that is no URL', { entry: './x.js' }, /entry must be the URL/],
+    ['an entry that is a path instead of a URL', { entry: './x.js' }, /entry must be the URL/],
     [
-      'no workers',
+      '0 workers',
       { workers: 0 },
       /workers must be a whole number of at least 1 and at most 64, got 0/,
     ],
     ['a negative seed', { seed: -1 }, /seed must be a whole number of at least 0, got -1/],
-    ['no buffer', { buffer: null }, /buffer must be a ReplayBuffer/],
-    ['a mailbox that is none', { mailbox: {} }, /mailbox must be a WeightMailbox/],
+    ['a buffer of null', { buffer: null }, /buffer must be a ReplayBuffer/],
+    ['a mailbox that is no WeightMailbox', { mailbox: {} }, /mailbox must be a WeightMailbox/],
     ['options that cannot be cloned', { options: { act: () => 1 } }, /could not be cloned/],
   ];
   for (const [what, over, message] of wrong) {
-    it(`refused: ${what}`, async () => {
+    it(`open() rejects ${what}`, async () => {
       expect(
         (await refused({ entry, buffer: makeBuffer(), ...over } as CollectorPoolOptions)).message,
       ).to.match(message);

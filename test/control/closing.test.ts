@@ -3,8 +3,8 @@ import { expect } from 'chai';
 import { Closing } from '../../src/base/closing.ts';
 import { rejection } from '../rig/refusal.ts';
 
-describe('closing', () => {
-  it('happens once, and every call has its promise', async () => {
+describe('Closing.once()', () => {
+  it('closes once, and returns the same promise from every call', async () => {
     const closing = new Closing();
     let closed = 0;
     const close = () =>
@@ -21,7 +21,7 @@ describe('closing', () => {
     expect(closed).to.equal(1);
   });
 
-  it('that fails stays so, unless it is to be tried again', async () => {
+  it('keeps the rejection of a failed close until retry() is called', async () => {
     const closing = new Closing();
     let tries = 0;
     const close = () =>

@@ -10,8 +10,8 @@ import type { Answers } from './control-worker.ts';
 const start = () =>
   startThread(new URL('./control-worker.js', import.meta.url), { name: 'answers' });
 
-describe('the control plane', () => {
-  it('calls across threads, shared memory and all', async () => {
+describe('Control and ActorThreads', () => {
+  it('call() runs a method on shared memory in another thread, and resolves to its result', async () => {
     const thread = start();
     const word = new Int32Array(new SharedArrayBuffer(4));
     expect(await new Control<Answers>(thread).call('add', word, 5)).to.equal(5);
@@ -19,7 +19,7 @@ describe('the control plane', () => {
     await thread.terminate();
   });
 
-  it('keeps an error’s class, code and cause, and the cause’s code', async () => {
+  it('call() rejects with the class, code and cause of an error thrown in the thread', async () => {
     const thread = start();
     const error = await rejection(new Control<Answers>(thread).call('fail'));
     expect(error).to.be.instanceOf(RangeError);
@@ -29,7 +29,7 @@ describe('the control plane', () => {
     await thread.terminate();
   });
 
-  it('actor threads whose entry does not exist fail to start and leave nothing behind', async () => {
+  it('ActorThreads.start() rejects if the module does not exist, and leaves no thread running', async () => {
     const ring = Ring.create({ depth: 2, hosts: [0, 0, 0, 0], journalCapacity: 64 });
     const events = { failed() {}, restarted() {} };
     const threads = new ActorThreads({

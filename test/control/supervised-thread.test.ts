@@ -31,8 +31,8 @@ async function ready() {
   return { place, lost };
 }
 
-describe('a supervised thread', () => {
-  it('that ends before it is ready rejects start() with the reason, and is not told to be lost', async () => {
+describe('SupervisedThread', () => {
+  it('start() rejects without a call of lost() if the thread ends before ready() resolves', async () => {
     const exits = supervised({ ready: (thread) => call(thread, 'exit') });
     const ended = await rejection(exits.start());
     expect(ended).to.include({
@@ -52,7 +52,7 @@ describe('a supervised thread', () => {
     expect([exits, absent, hangs].map(({ running }) => running)).to.deep.equal([null, null, null]);
   });
 
-  it('that cannot become ready is ended', async () => {
+  it('start() rejects and ends the thread if ready() rejects', async () => {
     const place = supervised({ ready: (thread) => call(thread, 'fail') });
     const starting = rejection(place.start());
     const thread = place.running;
@@ -61,7 +61,7 @@ describe('a supervised thread', () => {
     await thread?.ended;
   });
 
-  it('that ends when it was ready is told to be lost, with the reason', async () => {
+  it('calls lost() with the reason when a ready thread ends', async () => {
     const { place, lost } = await ready();
     expect(place.running).to.not.equal(null);
     void call(place.running!, 'exit');
@@ -69,7 +69,7 @@ describe('a supervised thread', () => {
     expect(place.running).to.equal(null);
   });
 
-  it('is replaced until a successor is ready, as long as the owner says so', async () => {
+  it('replace() starts threads until a thread is ready, while `again` returns true', async () => {
     const modules = ['./nowhere.js', './nowhere.js', './control-worker.js', './nowhere.js'];
     const place = supervised({ start: () => start(modules.shift()) });
     const reasons: string[] = [];
@@ -80,7 +80,7 @@ describe('a supervised thread', () => {
     await place.running?.terminate();
   });
 
-  it('is not replaced where the owner says no', async () => {
+  it('replace() resolves to false when `again` returns false', async () => {
     const modules = ['./nowhere.js'];
     const place = supervised({ start: () => start(modules.shift()) });
     expect(await place.replace(new Error('first'), ({ message }) => message === 'first')).to.equal(
@@ -89,14 +89,14 @@ describe('a supervised thread', () => {
     expect([modules.length, place.running]).to.deep.equal([0, null]);
   });
 
-  it('that stops as it is told is not terminated; stopping one that has ended does nothing', async () => {
+  it('stop() waits for a thread that exits when asked, and ignores an ended thread', async () => {
     const { place, lost } = await ready();
     await place.stop((thread) => void call(thread, 'exit'));
     expect((await lost).message).to.equal('the thread ended (exit code 3)');
     await place.stop(() => expect.fail('told to stop'));
   });
 
-  it('that does not stop within five seconds is terminated', async () => {
+  it('stop() terminates a thread that does not stop within five seconds', async () => {
     const { place, lost } = await ready();
     const { setTimeout } = globalThis;
     const waits: unknown[] = [];

@@ -33,8 +33,8 @@ function exported(types: string): Map<string, string[]> {
 
 const all = doors.flatMap(([, { types }]) => [...exported(types).values()].flat());
 
-describe('the doors', () => {
-  it('are one per subject, and the replay path is the first', async () => {
+describe('entry points of the package', () => {
+  it('have the expected paths, and the main entry point exports at most 35 values', async () => {
     expect(doors.map(([path]) => path)).to.deep.equal([
       '.',
       ...[
@@ -62,7 +62,7 @@ describe('the doors', () => {
     expect(values.length).to.be.at.most(35);
   });
 
-  it('each hold a name of their own, and lead to what is there', async () => {
+  it('export each name once, and export no undefined value', async () => {
     expect(all.filter((name, i) => all.indexOf(name) !== i)).to.deep.equal([]);
     for (const [path] of doors) {
       const found = (await import(path.replace('.', 'hotslot'))) as Record<string, unknown>;
@@ -71,7 +71,7 @@ describe('the doors', () => {
     }
   });
 
-  it('keep what is internal out of reach', async () => {
+  it('export no class with an internal member', async () => {
     const internal = [
       'own',
       'making',
@@ -99,7 +99,7 @@ describe('the doors', () => {
     expect(reachable).to.deep.equal([]);
   });
 
-  it('let every type be imported that a public declaration names', () => {
+  it('export every type that a public declaration names', () => {
     // Classes that users meet by what inherits from them, and the insides of what only goes through
     // postMessage.
     const behind = [
@@ -136,7 +136,7 @@ describe('the doors', () => {
     expect(missing).to.deep.equal([]);
   });
 
-  it('load no native addon before something asks for it', () => {
+  it('load no native addon when imported', () => {
     const files = doors.map(([, entry]) => join(root, entry.default));
     const script = `
       for (const file of ${JSON.stringify(files)}) await import(file);

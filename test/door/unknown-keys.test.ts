@@ -11,14 +11,14 @@ import {
 } from '../../src/index.ts';
 import { refusal } from '../rig/refusal.ts';
 
-describe('the door: options', () => {
+describe('checks of options and tensors', () => {
   let device: Device;
   before(() => {
     device = openDevice('host:0');
   });
   after(() => device.close());
 
-  it('are refused by name where there is none like it', () => {
+  it('calls throw for an unknown option, with its name and the known names', () => {
     using tensor = device.allocate({ shape: [4] });
     using buffer = ReplayBuffer.offPolicy({ capacity: 4, obsDim: 1, actionDim: 1 });
     using generator = new DeviceGenerator(device);
@@ -52,7 +52,7 @@ describe('the door: options', () => {
     }
   });
 
-  it("a DQN learner hands its optimizer the optimizer's, and no other", () => {
+  it('DqnLearner accepts optimizer options, and throws for an invalid learningRate or hidden', () => {
     const options = { obsDim: 1, actions: 2, hidden: [2], batchSize: 1 };
     new DqnLearner(device, { ...options, learningRate: 0.1, maxGradNorm: 2 }).close();
     expect(
@@ -63,7 +63,7 @@ describe('the door: options', () => {
     ).to.include('hidden must be');
   });
 
-  it('shapes are whole numbers, for views and cpu tensors as well', () => {
+  it('view() and CpuTensor throw for an invalid shape, and view() for an unknown dtype', () => {
     using tensor = device.allocate({ shape: [4] });
     for (const shape of [[-4], [1.5], [Number.NaN], ['2'], 4, '4', null, undefined]) {
       for (const call of [
@@ -84,7 +84,7 @@ describe('the door: options', () => {
     ).to.include('unknown dtype');
   });
 
-  it('a cpu tensor is of its array, or of what borrows it', () => {
+  it('CpuTensor takes its dtype from the array, and throws if array and dtype do not fit', () => {
     expect(new CpuTensor(new Uint8Array(4)).dtype).to.equal('uint8');
     expect(new CpuTensor(new Uint8Array(4), [4], 'bool').dtype).to.equal('bool');
     const made = (dtype: string) => () => new CpuTensor(new Uint8Array(4), [4], dtype as never);

@@ -29,8 +29,8 @@ const differs: Readonly<Record<string, string>> = {
   'capturing.elsewhere_beginCapture': 'asked since',
 };
 
-describe('a driver that does as a card did', () => {
-  itAll('tells the facts that the H100 told', function () {
+describe('software CUDA driver', () => {
+  itAll('reports the facts of the H100, except the differences listed here', function () {
     this.timeout(600_000);
     const card = recorded('facts.jsonl');
     expect(Object.keys(card)).to.have.length.at.least(150);
@@ -66,7 +66,7 @@ describe('a driver that does as a card did', () => {
     });
   });
 
-  itAll('is found by them where it is the strictest instead', () => {
+  itAll('reports other waits, managed memory and error effects than the H100 as CUDA 12.0', () => {
     const chosen = ['waiting', 'managed', 'losing'];
     const card = recorded('facts.jsonl');
     const { told } = toldBy(chosen, { HOTSLOT_SOFTWARE_CUDA: '12.0' });

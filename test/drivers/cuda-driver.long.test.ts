@@ -13,78 +13,85 @@ import { buildDriverProgram, buildSoftwareDriver } from './build.ts';
 /** Runs where the version matters: the oldest driver that Hotslot takes, and the newest. */
 const onBoth: [string, string][] = [
   ['lookups', 'finds calls by name and version, and reads PTX up to its own version'],
-  ['contexts', 'wants a context in the calling thread'],
-  ['stale-handles', 'knows which handles live'],
-  ['registrations', 'registers host memory by its rules and takes no range that is none'],
-  ['copies', 'takes pageable memory at once and pinned memory in its turn'],
-  ['streams-and-events', 'orders streams by events, and tells what is not ready'],
-  ['kernels', 'launches what was compiled for it, on memory that is there'],
-  ['sticky', 'fails a stream or its context for good'],
-  ['captures', 'bars, breaks and refuses captures by mode and thread'],
-  ['graphs', 'replays, updates and keeps graphs'],
-  ['let-go', 'sees memory go that work or graphs still use'],
-  ['managed', 'moves managed memory by the signatures of its time'],
-  ['threads', 'keeps its books under threads'],
-  ['frees-wait', 'waits for all work before it takes anything back, and lets no other call in'],
-  ['loads-wait', 'waits for all work before it loads'],
-  ['pageable', 'keeps the caller and the stream while it copies pageable memory'],
-  ['host-memory', 'takes its time to pin host memory, where the card did'],
-  ['forks', 'goes on with the old pages of registered memory that a fork shared'],
+  ['contexts', 'needs a current context in the calling thread'],
+  ['stale-handles', 'rejects destroyed handles'],
+  ['registrations', 'registers host memory by its rules, and rejects invalid ranges'],
+  ['copies', 'copies pageable memory at the call, and pinned memory in stream order'],
+  ['streams-and-events', 'orders streams by events, and reports pending work as not ready'],
+  ['kernels', 'launches kernels of loaded images, and rejects invalid memory and arguments'],
+  ['sticky', 'keeps the error of a stream or its context after a kernel fails'],
+  ['captures', 'rejects calls and invalidates captures by mode and thread'],
+  ['graphs', 'launches and updates graphs, and finishes a graph that is destroyed'],
+  ['let-go', 'reports memory that is freed while work or graphs use that memory'],
+  ['managed', 'prefetches and advises managed memory by the signatures of its version'],
+  ['threads', 'reports no violation and no leak with four concurrent threads'],
+  ['frees-wait', 'a free waits for all work, and blocks other calls until then'],
+  ['loads-wait', 'loading a module or kernel waits for all work'],
+  [
+    'pageable',
+    'copies to pageable memory, and large copies from pageable memory, block the caller',
+  ],
+  ['host-memory', 'allocating 64 MiB of pinned memory takes time in version 13.0 only'],
+  ['forks', 'copies the old pages of registered memory after a fork, except with MADV_DONTFORK'],
 ];
 const once: [string, string, NodeJS.ProcessEnv][] = [
-  ['too-old', 'can be older than Hotslot takes', { HOTSLOT_SOFTWARE_CUDA: '11.8' }],
+  ['too-old', 'reports version 11.8 if its option is 11.8', { HOTSLOT_SOFTWARE_CUDA: '11.8' }],
   [
     'sticky',
-    'can lose a stream by one kernel, where the card lost its context',
+    'keeps the context after a kernel fails if sticky=stream',
     { HOTSLOT_SOFTWARE_CUDA: '13.0,sticky=stream' },
   ],
-  ['two-devices', 'keeps two devices apart', { HOTSLOT_SOFTWARE_CUDA: 'devices=2,sticky=stream' }],
+  [
+    'two-devices',
+    'keeps the streams and the memory of two devices apart',
+    { HOTSLOT_SOFTWARE_CUDA: 'devices=2,sticky=stream' },
+  ],
   [
     'limits',
-    'can be short of memory and refuse to register',
+    'limits memory, registration and PTX version by its options',
     { HOTSLOT_SOFTWARE_CUDA: 'memory=65536,register=refuse,ptx=6.3' },
   ],
   [
     'exclusive',
-    'can keep the CPU out of managed memory while the device may use it',
+    'reports no concurrent managed access if managed=exclusive',
     { HOTSLOT_SOFTWARE_CUDA: 'managed=exclusive' },
   ],
   [
     'queues',
-    'starts work of a queue in order, whatever stream gave it',
+    'starts work in queue order when streams share a queue',
     { HOTSLOT_SOFTWARE_CUDA: '13.0', CUDA_DEVICE_MAX_CONNECTIONS: '2' },
   ],
   [
     'one-queue-each',
-    'keeps streams apart that have queues of their own',
+    'runs 30 streams independently with 32 queues',
     { HOTSLOT_SOFTWARE_CUDA: '13.0', CUDA_DEVICE_MAX_CONNECTIONS: '32' },
   ],
-  ['full-queue', 'takes so much work and no more', { HOTSLOT_SOFTWARE_CUDA: 'depth=100' }],
+  ['full-queue', 'blocks a call when the queue is full', { HOTSLOT_SOFTWARE_CUDA: 'depth=100' }],
   [
     'pages',
-    'packs managed memory, and hands out memory in larger pieces',
+    'packs small managed allocations into shared pages, and takes memory in 2 MiB pieces',
     { HOTSLOT_SOFTWARE_CUDA: 'memory=67108864' },
   ],
   [
     'slow',
-    'can be slow, and shown on a screen',
+    'slows its calls and reports a time limit of kernels by its options',
     { HOTSLOT_SOFTWARE_CUDA: 'slow=50,exec_timeout=1' },
   ],
   [
     'order',
-    'finds operations that touch the same memory and have no order',
+    'reports operations on the same memory that have no order',
     { HOTSLOT_SOFTWARE_ORDER: '1' },
   ],
-  ['hangs', 'can keep one call for good', { HOTSLOT_SOFTWARE_CUDA: 'hang=cuMemAllocManaged' }],
-  ['no-device', 'can have no device', { HOTSLOT_SOFTWARE_CUDA: 'devices=0' }],
   [
-    'misspelt',
-    'does not start with an option that it does not know',
-    { HOTSLOT_SOFTWARE_CUDA: 'stickiness=context' },
+    'hangs',
+    'hangs in one chosen call while other calls return',
+    { HOTSLOT_SOFTWARE_CUDA: 'hang=cuMemAllocManaged' },
   ],
+  ['no-device', 'reports no device if devices=0', { HOTSLOT_SOFTWARE_CUDA: 'devices=0' }],
+  ['misspelt', 'rejects an unknown option', { HOTSLOT_SOFTWARE_CUDA: 'stickiness=context' }],
 ];
 
-describeAll('software drivers', function () {
+describeAll('software drivers of CUDA and HIP', function () {
   this.timeout(180_000);
   const folder = mkdtempSync(join(tmpdir(), 'hotslot-drivers-'));
   after(() => rmSync(folder, { recursive: true, force: true }));
@@ -125,7 +132,7 @@ describeAll('software drivers', function () {
           }));
     for (const [group, title, env] of once) it(title, () => passes(program, driver, group, env));
 
-    it('fails what it is told to fail, and counts its calls', () => {
+    it('fails the calls of HOTSLOT_SOFTWARE_FAIL, and logs call counts to HOTSLOT_SOFTWARE_LOG', () => {
       const log = join(folder, 'calls');
       passes(program, driver, 'injection', {
         HOTSLOT_SOFTWARE_FAIL: 'cuMemAlloc:2:2,cuStreamQuery:1:719:forever',
@@ -138,7 +145,7 @@ describeAll('software drivers', function () {
       ]);
     });
 
-    it('ends a process that frees what is in use, where it is told to be strict', () => {
+    it('aborts a process that frees memory in use if HOTSLOT_SOFTWARE_STRICT is abort', () => {
       const done = run(program, driver, 'strict', { HOTSLOT_SOFTWARE_STRICT: 'abort' });
       expect([done.signal, done.stderr]).to.deep.equal([
         'SIGABRT',
@@ -163,14 +170,15 @@ describeAll('software drivers', function () {
           driver = buildSoftwareDriver(kind);
         });
         const two = { HOTSLOT_SOFTWARE_HIP: 'devices=2' };
-        it('has the calls of its time', () => passes(program, driver, group, two));
-        it('has current devices instead of contexts', () =>
+        it('has the calls, the names and the capture rules of its version', () =>
+          passes(program, driver, group, two));
+        it('has a current device for each thread in place of contexts', () =>
           passes(program, driver, 'devices', two));
-        it('loads code objects for its own architecture', () =>
+        it('loads code objects of its own architecture, and rejects others', () =>
           passes(program, driver, 'kernels', two));
-        it('finds operations that have no order', () =>
+        it('reports operations on the same memory that have no order', () =>
           passes(program, driver, 'order', { HOTSLOT_SOFTWARE_ORDER: '1' }));
-        it('can have no device', () =>
+        it('reports no device when its option is devices=0', () =>
           passes(program, driver, 'no-device', { HOTSLOT_SOFTWARE_HIP: 'devices=0' }));
       });
   });

@@ -68,7 +68,7 @@ export function failsEveryCall(mode: Mode, most: number): void {
     all: ['inline'],
     long: ['inline', 'spread'],
   })) {
-    const title = `each driver call of a training run, ${placement}, failing once or for ever, is told by name; all is closed`;
+    const title = `a training run, ${placement}, names each driver call that fails, and closes every object`;
     itAll(title, async () => {
       const args = [
         '--no-warnings',

@@ -9,35 +9,42 @@ import { modes, run, runTests } from './software.ts';
 
 describeMode(modes.cuda12, { differs: ['managed memory', 'kernels', 'errors'] });
 describeMode(modes.cuda13, { newest: true }, () => {
-  describeAll('above', () => carriesAbove(modes.cuda13, { brief: true }));
+  describeAll('modules above devices', () => carriesAbove(modes.cuda13, { brief: true }));
   hasPeers(modes.cuda13, { HOTSLOT_SOFTWARE_CUDA: '13.0,devices=2' }, itShort);
-  describeAll('whose two devices cannot reach each other', () => {
+  describeAll('two devices without peer access', () => {
     hasPeers(modes.cuda13, { HOTSLOT_SOFTWARE_CUDA: '13.0,devices=2,peer=none' });
   });
-  itAll('multiplies matrices by cuBLAS where it is, inside captures too', async () => {
-    const cublas = { HOTSLOT_CUBLAS: buildSoftwareDriver('cublas') };
-    const files = setting({ short: [], all: ['dqn'], long: ['*'] });
-    const learners = files.map((name) => testFile(`learner/${name}`));
-    expect(await runTests(modes.cuda13, learners, cublas)).to.be.at.least(
-      setting({ short: 0, all: 8, long: 50 }),
-    );
-    const { stdout } = await run(modes.cuda13, ['dist/test/drivers/probe.js', 'products'], cublas);
-    expect(JSON.parse(stdout)).to.match(/^cuBLAS 13\.1 /);
-    for (const [how, words] of [
-      ['refuse', 'cublasSgemm failed with cuBLAS status 13'],
-      ['wrong', 'its products are wrong'],
-    ] as const) {
-      const env = { ...cublas, HOTSLOT_SOFTWARE_BLAS: how };
-      const unfit = await run(modes.cuda13, ['dist/test/drivers/probe.js', 'products'], env);
-      expect(JSON.parse(unfit.stdout))
-        .to.match(/^Hotslot's own kernel \(.* does not multiply here: /)
-        .and.include(words);
-    }
-    const own = await run(modes.cuda13, ['dist/test/drivers/probe.js', 'products']);
-    expect(JSON.parse(own.stdout)).to.equal("Hotslot's own kernel");
-  });
   itAll(
-    'loses the context to a failing kernel: each test that lets one fail is a process of its own',
+    'multiplies matrices by cuBLAS, and by its own kernel if cuBLAS is missing or unfit',
+    async () => {
+      const cublas = { HOTSLOT_CUBLAS: buildSoftwareDriver('cublas') };
+      const files = setting({ short: [], all: ['dqn'], long: ['*'] });
+      const learners = files.map((name) => testFile(`learner/${name}`));
+      expect(await runTests(modes.cuda13, learners, cublas)).to.be.at.least(
+        setting({ short: 0, all: 8, long: 50 }),
+      );
+      const { stdout } = await run(
+        modes.cuda13,
+        ['dist/test/drivers/probe.js', 'products'],
+        cublas,
+      );
+      expect(JSON.parse(stdout)).to.match(/^cuBLAS 13\.1 /);
+      for (const [how, words] of [
+        ['refuse', 'cublasSgemm failed with cuBLAS status 13'],
+        ['wrong', 'its products are wrong'],
+      ] as const) {
+        const env = { ...cublas, HOTSLOT_SOFTWARE_BLAS: how };
+        const unfit = await run(modes.cuda13, ['dist/test/drivers/probe.js', 'products'], env);
+        expect(JSON.parse(unfit.stdout))
+          .to.match(/^Hotslot's own kernel \(.* does not multiply here: /)
+          .and.include(words);
+      }
+      const own = await run(modes.cuda13, ['dist/test/drivers/probe.js', 'products']);
+      expect(JSON.parse(own.stdout)).to.equal("Hotslot's own kernel");
+    },
+  );
+  itAll(
+    'npm run test:gpu runs each test with a failing kernel in a process of its own',
     async () => {
       const { stdout, stderr, status } = await run(modes.cuda13, [
         'dist/test/gpu/run.js',

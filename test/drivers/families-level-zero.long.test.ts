@@ -6,7 +6,7 @@ import { modes } from './software.ts';
 
 describeMode(modes.ze14, {}, () => {
   // Its calls are others than today's; what is built on them is the same.
-  describeAll('in full', () => {
+  describeAll('modules above devices, and failing driver calls', () => {
     carriesAbove(modes.ze14, { declare: itLong });
     if (SETTING === 'long') failsEveryCall(modes.ze14, 20);
   });
@@ -15,7 +15,7 @@ describeMode(modes.zeBare, {
   differs: ['memory', 'managed memory', 'streams', 'events', 'graphs'],
 });
 describeMode(modes.ze, { newest: true }, () => {
-  describeAll('above', () => carriesAbove(modes.ze, { brief: true }));
+  describeAll('modules above devices', () => carriesAbove(modes.ze, { brief: true }));
   hasPeers(modes.ze, { HOTSLOT_SOFTWARE_ZE: 'modern,devices=2' });
   failsEveryCall(modes.ze, setting({ short: 1, all: 1, long: 20 }));
 });

@@ -111,7 +111,7 @@ export function describeMode(
     );
 
     (newest && mode.driver === 'cuda' ? itAll : itLong)(
-      'goes on from a killed run and from one of the host bit for bit, by priorities too',
+      'resumes killed runs and runs of the CPU device bit for bit, also with priorities',
       async () => {
         const env = environmentOf(mode);
         for (const replay of setting({
@@ -150,13 +150,16 @@ export function describeMode(
       },
     );
 
-    (newest && mode.driver === 'cuda' ? itAll : itLong)('keeps rows on the device', async () => {
-      const names = setting({ short: [], all: ['bytes', 'head', 'pipeline'], long: ['*'] });
-      const files = names.map((name) => testFile(`device-rows/${name}`));
-      expect(await runTests(mode, files, { HOTSLOT_TEST_SETTING: 'short' })).to.be.at.least(15);
-    });
+    (newest && mode.driver === 'cuda' ? itAll : itLong)(
+      'passes the tests of rows on the device',
+      async () => {
+        const names = setting({ short: [], all: ['bytes', 'head', 'pipeline'], long: ['*'] });
+        const files = names.map((name) => testFile(`device-rows/${name}`));
+        expect(await runTests(mode, files, { HOTSLOT_TEST_SETTING: 'short' })).to.be.at.least(15);
+      },
+    );
 
-    once('is listed as a software driver, and never chosen by auto', async () => {
+    once('doctor lists the software driver, and auto never selects its device', async () => {
       const { stdout, status } = await run(mode, ['dist/src/cli/main.js', 'doctor']);
       expect(status).to.equal(0);
       expect(stdout).to.match(new RegExp(`${mode.device} +Hotslot software driver`));
@@ -181,7 +184,7 @@ export function carriesAbove(
   { brief = false, declare = it as typeof itLong } = {},
 ): void {
   const part = declare !== itLong && setting({ short: true, all: brief, long: false });
-  const title = 'carries everything that is built on devices';
+  const title = 'passes the tests of modules above devices';
   declare(
     part ? `${title}: transfers, graphs, memory (npm run test:long: the rest)` : title,
     async () => {
@@ -197,11 +200,11 @@ export function hasPeers(
   told: Record<string, string>,
   declare: typeof itAll | typeof itShort = itAll,
 ): void {
-  declare('copies between two devices', async () => {
+  declare('passes the tests of peer devices', async () => {
     expect(await runTests(mode, [testFile('device/peers')], told)).to.equal(8);
   });
   (declare === itLong ? itLong : itAll)(
-    'copies between two devices, every linear operator',
+    'passes the tests of linear operators on two devices',
     async () => {
       expect(await runTests(mode, [testFile('linop/*')], told)).to.be.at.least(140);
     },

@@ -25,7 +25,7 @@ async function probe(mode: Mode, args: readonly string[], more: Record<string, s
   return JSON.parse(stdout);
 }
 
-describeAll('first contact with a driver', function () {
+describeAll('undocumented driver behavior', function () {
   this.timeout(setting({ short: 600_000, all: 600_000 }));
   const folder = mkdtempSync(join(tmpdir(), 'hotslot-contact-'));
   before(function () {
@@ -34,7 +34,7 @@ describeAll('first contact with a driver', function () {
   after(() => rmSync(folder, { recursive: true, force: true }));
 
   for (const mode of [cuda13, hip] as const)
-    it(`${mode.name}: nothing is given back while anything runs, and all of it afterwards`, async () => {
+    it(`${mode.name}: closed memory returns to the driver after all work has ended, not before`, async () => {
       const { during, asked, after, registrations } = await probe(mode, ['givenBack']);
       expect({ during, registrations }).to.deep.equal({ during: 0, registrations: 0 });
       // Sizes that differ a little share what was let go before.
@@ -43,7 +43,7 @@ describeAll('first contact with a driver', function () {
     });
 
   for (const mode of [cuda13, hip] as const)
-    it(`${mode.name}: graphs are uploaded when they are instantiated and updated, not in a capture`, async () => {
+    it(`${mode.name}: instantiate() and update() upload a graph, except during a capture`, async () => {
       const once = { instantiated: 1, replayed: 0, updated: 1, replaced: 1, 'in a capture': 0 };
       const values = [21, 21, 21, 21];
       expect(await probe(mode, ['uploads'])).to.deep.equal({ ...once, values });
@@ -53,7 +53,7 @@ describeAll('first contact with a driver', function () {
       expect(await probe(mode, ['uploads'], fails)).to.deep.equal({ ...once, values });
     });
 
-  it('a stream whose capture died with its thread goes on, or is given up where no other capture begins', async () => {
+  it('a stream recovers after its capturing thread ends, or throws if no capture can begin', async () => {
     const nothing = { streams: 0, values: [2] };
     expect(await probe(cuda13, ['goesOn'])).to.deep.equal({
       ...nothing,
@@ -66,38 +66,38 @@ describeAll('first contact with a driver', function () {
     expect(messages[4]).to.match(/no capture/);
   });
 
-  it('streams have the 32 queues that a driver offers, or what the user said', async () => {
+  it('CUDA_DEVICE_MAX_CONNECTIONS is 32 unless the user sets another value', async () => {
     const opened = (more = {}) => probe(cuda13, ['opened'], more);
     expect(await opened()).to.include({ connections: '32' });
     expect(await opened({ CUDA_DEVICE_MAX_CONNECTIONS: '4' })).to.include({ connections: '4' });
   });
 
-  it('kernels are loaded when the device is opened, and a product before the capture that makes it first', async () => {
+  it('opening a device loads its kernels, and the first matrix product works in a capture', async () => {
     const cublas = { HOTSLOT_CUBLAS: buildSoftwareDriver('cublas') };
     expect(await probe(cuda13, ['opened'])).to.include({ loaded: 1 });
     expect(await probe(cuda13, ['firstProduct'], cublas)).to.deep.equal([64]);
   });
 
-  it('pinned memory stays the device’s through forks', async () => {
+  it('the tests of pinned memory pass, with a process that forks', async () => {
     // With memory of its own: the machine's free memory is everybody's.
     const own = { ...cuda13, told: { HOTSLOT_SOFTWARE_CUDA: `13.0,memory=${2 ** 30}` } };
     expect(await runTests(own, [testFile('gpu/pinned')])).to.be.at.least(8);
   });
 
-  it('a GPU that ends long kernels says so', async () => {
+  it('traits.watchdog is true when the GPU limits the run time of kernels', async () => {
     expect(await probe(cuda13, ['opened'])).to.include({ watchdog: false });
     const told = { HOTSLOT_SOFTWARE_CUDA: '13.0,exec_timeout=1' };
     expect(await probe(cuda13, ['opened'], told)).to.include({ watchdog: true });
   });
 
-  it('a GPU that takes one process at a time has no managed memory, and the reason is told', async () => {
+  it('createUnifiedMempool() throws with advice when the GPU is in exclusive mode', async () => {
     const told = { HOTSLOT_SOFTWARE_CUDA: `13.0,exclusive=${join(folder, 'device')}` };
     expect(JSON.stringify(await probe(cuda13, ['managed'], told)))
       .to.include('exclusive mode')
       .and.include('nvidia-smi -c 0');
   });
 
-  it('a cuBLAS that lacks a library, starts nowhere or multiplies wrongly gives way to the next one', async () => {
+  it('matrix products use the next library when a cuBLAS cannot load or multiply', async () => {
     const good = buildSoftwareDriver('cublas');
     const lacking = join(folder, 'libcublas.so.12');
     const source = join(folder, 'empty.c');
@@ -124,7 +124,7 @@ describeAll('first contact with a driver', function () {
     expect(await chosen(good, 'arch')).to.match(/does not multiply here: .*cuBLAS status 1\)/);
   });
 
-  it('an event in a graph may count as done until it is recorded: then the graph’s end is asked', async () => {
+  it('graph events work when the driver reports them as done before their record', async () => {
     const late = { HOTSLOT_SOFTWARE_CUDA: '13.0,graph_events=late' };
     const own = [
       testFile('device/contract'),
@@ -134,7 +134,7 @@ describeAll('first contact with a driver', function () {
     expect(await runTests(cuda13, own, late)).to.equal(2);
   });
 
-  it('drivers that load kernels when they are asked for, and such as are slow, are no other', async () => {
+  it('the device contract passes with late kernel loads, and a slow driver opens', async () => {
     const part = setting({ short: '', all: 'cuda:0 graphs', long: 'cuda:0' });
     const contract = [testFile('device/contract'), '--fgrep', part];
     const least = setting({ short: 0, all: 10, long: 100 });
@@ -145,7 +145,7 @@ describeAll('first contact with a driver', function () {
     expect(await probe(cuda13, ['opened'], slow)).to.include({ watchdog: false });
   });
 
-  itLong('allocations that wait for all work keep no test', async () => {
+  itLong('the tests of devices and modules pass when allocations wait for all work', async () => {
     const waits = { HOTSLOT_SOFTWARE_CUDA: '13.0,alloc=waits' };
     const contract = [testFile('device/contract'), '--fgrep', 'device contract on cuda:0'];
     expect(await runTests(cuda13, contract, waits)).to.be.at.least(100);

@@ -14,8 +14,8 @@ const root = fileURLToPath(new URL('../../../', import.meta.url));
 const script = 'dist/test/gpu/run.js';
 const mode = modes.cuda13;
 
-describe('the tests for a GPU', () => {
-  itAll('refuse to run without one, naming why for each family', () => {
+describe('npm run test:gpu', () => {
+  itAll('exits with code 2 and a reason for each family when no accelerator is available', () => {
     const none = { HOTSLOT_CUDA: 'none', HOTSLOT_HIP: 'none', HOTSLOT_LEVEL_ZERO: 'none' };
     const { status, stdout, stderr } = spawnSync(process.execPath, [script], {
       cwd: root,
@@ -28,55 +28,52 @@ describe('the tests for a GPU', () => {
     );
   });
 
-  itAll(
-    'refuse a device that is not there, naming those that are, and parts that are none',
-    async () => {
-      const other = await run(mode, [script, 'cuda:5']);
-      expect([other.status, other.stderr.split('\n')[0]]).to.deep.equal([
-        2,
-        "there is no accelerator 'cuda:5' to test; there is cuda:0",
-      ]);
-      const part = await run(mode, [script, '--only', 'contracts']);
-      expect([part.status, part.stderr.split('\n')[0]]).to.deep.equal([
-        2,
-        "there is no part 'contracts'",
-      ]);
-    },
-  );
-
-  itAll('tell a failure with its error and how the test does alone, and end with 1', async () => {
-    const fails = { HOTSLOT_SOFTWARE_FAIL: 'cuGraphInstantiateWithFlags:1:999:forever' };
-    const { status, stdout } = await run(mode, [script, '--only', 'pinned', '--json'], fails);
-    const [result, summary] = stdout
-      .trim()
-      .split('\n')
-      .map((line) => JSON.parse(line) as Result & { summary?: boolean });
-    expect([status, summary?.summary]).to.deep.equal([1, true]);
-    const failure = result?.failures.find(({ title }) =>
-      title.includes('while a replay touches it whose graph was closed'),
-    );
-    expect(failure?.alone).to.equal('fails');
-    expect(failure?.error).to.include('cuGraphInstantiate');
+  itAll('rejects an unknown device or part with exit code 2, and names the devices', async () => {
+    const other = await run(mode, [script, 'cuda:5']);
+    expect([other.status, other.stderr.split('\n')[0]]).to.deep.equal([
+      2,
+      "there is no accelerator 'cuda:5' to test; there is cuda:0",
+    ]);
+    const part = await run(mode, [script, '--only', 'contracts']);
+    expect([part.status, part.stderr.split('\n')[0]]).to.deep.equal([
+      2,
+      "there is no part 'contracts'",
+    ]);
   });
 
   itAll(
-    'take a process that does not end for a failure, and run the tests it kept from running',
+    'reports a failure with its error and its result alone, and exits with code 1',
     async () => {
-      const { status, stdout } = await run(mode, [
-        script,
-        '--only',
-        'pinned',
-        '--json',
-        '--limit',
-        '0.01',
-      ]);
-      const [result] = stdout.split('\n').map((line) => JSON.parse(line || '{}') as Result);
-      expect([status, result?.passes]).to.deep.equal([1, 0]);
-      expect(result?.failures[0]?.error).to.include('did not end within 0.01 s');
+      const fails = { HOTSLOT_SOFTWARE_FAIL: 'cuGraphInstantiateWithFlags:1:999:forever' };
+      const { status, stdout } = await run(mode, [script, '--only', 'pinned', '--json'], fails);
+      const [result, summary] = stdout
+        .trim()
+        .split('\n')
+        .map((line) => JSON.parse(line) as Result & { summary?: boolean });
+      expect([status, summary?.summary]).to.deep.equal([1, true]);
+      const failure = result?.failures.find(({ title }) =>
+        title.includes('while a replay of a closed graph still copies from the memory'),
+      );
+      expect(failure?.alone).to.equal('fails');
+      expect(failure?.error).to.include('cuGraphInstantiate');
     },
   );
 
-  itAll('leave it at one failure when told to run nothing again', async () => {
+  itAll('reports a process that exceeds its limit as a failure', async () => {
+    const { status, stdout } = await run(mode, [
+      script,
+      '--only',
+      'pinned',
+      '--json',
+      '--limit',
+      '0.01',
+    ]);
+    const [result] = stdout.split('\n').map((line) => JSON.parse(line || '{}') as Result);
+    expect([status, result?.passes]).to.deep.equal([1, 0]);
+    expect(result?.failures[0]?.error).to.include('did not end within 0.01 s');
+  });
+
+  itAll('--once reports one failure for each part, and runs no test again', async () => {
     const once = ['--only', 'pinned,same', '--json', '--limit', '0.01', '--once'];
     const { status, stdout } = await run(mode, [script, ...once]);
     const results = stdout.split('\n').map((line) => JSON.parse(line || '{}') as Partial<Result>);
@@ -88,8 +85,8 @@ describe('the tests for a GPU', () => {
   });
 });
 
-describe('the record of a device', () => {
-  itAll('is not written for a software driver', async () => {
+describe('bench/run.js --record', () => {
+  itAll('rejects a software driver with exit code 2', async () => {
     const { status, stderr } = await run(mode, [
       'dist/bench/run.js',
       'graph',
@@ -104,7 +101,7 @@ describe('the record of a device', () => {
   });
 });
 
-describe("a driver's own facts", () => {
+describe('raw_cuda facts', () => {
   const facts = (chosen: readonly string[], seconds = 30, env: NodeJS.ProcessEnv = {}) => {
     const { told, ...ended } = toldBy(chosen, env, seconds);
     const ends = Object.entries(told).filter(([name]) => name.endsWith('.end'));
@@ -114,7 +111,7 @@ describe("a driver's own facts", () => {
       ends: Object.fromEntries(ends.map(([name, end]) => [name.slice(0, -'.end'.length), end])),
     };
   };
-  itAll('of one part are lost alone, when a call fails or never returns', () => {
+  itAll('reports the other parts when a call of one part fails or hangs', () => {
     const failed = facts(['registering', 'capturing', 'losing'], 30, {
       HOTSLOT_SOFTWARE_FAIL: 'cuMemHostRegister:1:2:forever',
     });
@@ -131,7 +128,7 @@ describe("a driver's own facts", () => {
     expect(hung.ends).to.deep.equal({ registering: 'ok', capturing: 'signal 14', managed: 'ok' });
   });
 
-  itAll('leave out what is not there, and refuse a part that is none', () => {
+  itAll('reports none for missing features, and rejects an unknown part', () => {
     const without = facts(['products', 'managed'], 30, {
       HOTSLOT_CUBLAS: 'none',
       HOTSLOT_SOFTWARE_CUDA: '13.0,managed=none',

@@ -10,7 +10,7 @@ import { buildSoftwareDriver } from './build.ts';
 
 const root = fileURLToPath(new URL('../../../', import.meta.url));
 
-describe('the steps of a first run on a GPU', () => {
+describe('bench/gpu/run.sh', () => {
   let out: string;
   beforeEach(() => {
     out = mkdtempSync(join(tmpdir(), 'hotslot-steps-'));
@@ -33,31 +33,28 @@ describe('the steps of a first run on a GPU', () => {
     });
   const told = (file: string) => readFileSync(join(out, file), 'utf8');
 
-  itAll(
-    'run on when one hangs: what was told before stays, and the stacks say where it hung',
-    () => {
-      const { status, stdout } = steps(['copy', 'calls', 'kernels', 'after'], {
-        LIMIT: 'calls=3',
-        HOTSLOT_SOFTWARE_CUDA: '13.0,hang=cuStreamBeginCapture',
-      });
-      expect(status).to.equal(1);
-      expect(stdout).to.match(/^copy +ok .*\ncalls +over its 3 s .*\nkernels +(ok|left out) .*\n/m);
-      expect(stdout).to.match(/^\d of 4 steps are ok; .*not ok: calls$/m);
-      // The reason stands behind what is left out, and the log has all steps.
-      expect(stdout).to.match(/^after +(ok|left out +\d+ s no nvidia-smi here$)/m);
-      expect(told('log.txt').match(/^== \w+: /gm)).to.have.length(4);
-      expect(JSON.parse(told('copy.json'))).to.include.keys('allocatedMs', 'registeredMs');
-      expect(told('kernels.ptx')).to.match(/^\/\/\n.*\.visible \.entry axpby\(/s);
-      expect(told('stacks.txt')).to.match(/^== calls, over its 3 s\n-- \d+: .*raw_cuda calls 0 /);
-      // The table has what there is, and the steps.
-      expect(told('table.txt')).to.match(
-        /^a copy to the device: .*\ncopy +ok .* copies to the device from pinned memory\ncalls +over its 3 s/ms,
-      );
-    },
-  );
+  itAll('runs the next steps after a step hangs, and keeps its results and stacks', () => {
+    const { status, stdout } = steps(['copy', 'calls', 'kernels', 'after'], {
+      LIMIT: 'calls=3',
+      HOTSLOT_SOFTWARE_CUDA: '13.0,hang=cuStreamBeginCapture',
+    });
+    expect(status).to.equal(1);
+    expect(stdout).to.match(/^copy +ok .*\ncalls +over its 3 s .*\nkernels +(ok|left out) .*\n/m);
+    expect(stdout).to.match(/^\d of 4 steps are ok; .*not ok: calls$/m);
+    // The reason stands behind what is left out, and the log has all steps.
+    expect(stdout).to.match(/^after +(ok|left out +\d+ s no nvidia-smi here$)/m);
+    expect(told('log.txt').match(/^== \w+: /gm)).to.have.length(4);
+    expect(JSON.parse(told('copy.json'))).to.include.keys('allocatedMs', 'registeredMs');
+    expect(told('kernels.ptx')).to.match(/^\/\/\n.*\.visible \.entry axpby\(/s);
+    expect(told('stacks.txt')).to.match(/^== calls, over its 3 s\n-- \d+: .*raw_cuda calls 0 /);
+    // The table has what there is, and the steps.
+    expect(told('table.txt')).to.match(
+      /^a copy to the device: .*\ncopy +ok .* copies to the device from pinned memory\ncalls +over its 3 s/ms,
+    );
+  });
 
   itAll(
-    'say why the driver refused, loudly that there is no cuBLAS, and keep the last of each step',
+    'prints the driver error and a missing cuBLAS, and keeps the last result of each step',
     () => {
       const refused = steps(['copy'], { HOTSLOT_SOFTWARE_FAIL: 'cuMemHostRegister:1:801:forever' });
       expect(refused.status).to.equal(1);
@@ -97,12 +94,10 @@ describe('the steps of a first run on a GPU', () => {
     expect(stdout).to.include(`over its ${limit} s`);
     expect(stdout).not.to.include('does not end');
   };
-  itAll('each end at their limit where the driver hangs, and the next one begins', () =>
-    hang(['look', 'train'], 3),
-  );
-  itLong('each of all ends at its limit where the driver hangs', () => hang(everyStep(), 6));
+  itAll('ends two steps at their limit when the driver hangs', () => hang(['look', 'train'], 3));
+  itLong('ends every step at its limit when the driver hangs', () => hang(everyStep(), 6));
 
-  it('of each of the three take five minutes at most, and one that is none is refused', () => {
+  it('limits each of the three groups to five minutes, and rejects an unknown step', () => {
     const { stdout } = steps(['--limits']);
     const sums = /^first (\d+)\nsecond (\d+)\nthird (\d+)$/m.exec(stdout)!.slice(1).map(Number);
     for (const sum of sums) expect(sum).to.be.within(200, 300);

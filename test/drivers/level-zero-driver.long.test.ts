@@ -16,25 +16,29 @@ import { buildDriverProgram, buildSoftwareDriver, missingForDriver } from './bui
 const validated = { ZE_ENABLE_VALIDATION_LAYER: '1', ZE_ENABLE_PARAMETER_VALIDATION: '1' };
 
 const scenarios: [title: string, scenario: string, environment: Record<string, string>][] = [
-  ['copies along a chain of events', 'basics', validated],
+  ['copies in the order of a chain of events', 'basics', validated],
   [
-    'keeps no order that a list does not promise',
+    'orders the commands of a list by events and barriers only',
     'unordered',
     { ...validated, HOTSLOT_SOFTWARE_ZE: 'linger=20000' },
   ],
-  ['runs closed lists, and none that is open, elsewhere or without its memory', 'lists', validated],
-  ['runs kernels by their host form; a failed one takes its list with it', 'kernels', validated],
-  ['takes the module Hotslot ships', 'image', validated],
-  ['loses nothing in a chain across lists', 'storm', { HOTSLOT_SOFTWARE_ZE: 'linger=0' }],
-  ['lets the validation layer see wrong arguments', 'validation', validated],
-  ['finds stale handles, memory in use, racing threads', 'mistakes', validated],
+  ['runs closed lists, and rejects open lists, lists in use and freed memory', 'lists', validated],
+  ['runs kernels by their host form, and fails the list of a failed kernel', 'kernels', validated],
+  ['loads the SPIR-V module of Hotslot', 'image', validated],
   [
-    'fails when it is told to',
+    'completes a chain of 20,000 steps across six lists',
+    'storm',
+    { HOTSLOT_SOFTWARE_ZE: 'linger=0' },
+  ],
+  ['leaves wrong arguments to the validation layer', 'validation', validated],
+  ['reports stale handles, memory in use and two threads on one list', 'mistakes', validated],
+  [
+    'fails the calls of HOTSLOT_SOFTWARE_FAIL',
     'injection',
     { ...validated, HOTSLOT_SOFTWARE_FAIL: 'zeMemAllocDevice:2:0x70000003' },
   ],
   [
-    'has as many devices and as much memory as it is told',
+    'has the devices and the memory of its options',
     'peers',
     { HOTSLOT_SOFTWARE_ZE: 'devices=2,memory=64' },
   ],
@@ -43,29 +47,37 @@ const scenarios: [title: string, scenario: string, environment: Record<string, s
     'shared',
     { ...validated, HOTSLOT_SOFTWARE_ZE: 'devices=2,memory=64' },
   ],
-  ['the same across devices', 'shared', { HOTSLOT_SOFTWARE_ZE: 'modern,devices=2,memory=64' }],
-  ['or not at all', 'shared', { HOTSLOT_SOFTWARE_ZE: 'shared=none' }],
   [
-    'spec 1.9: in-order lists, counter-based events, appended lists',
+    'shares memory across devices in the newest version',
+    'shared',
+    { HOTSLOT_SOFTWARE_ZE: 'modern,devices=2,memory=64' },
+  ],
+  ['rejects shared allocations if shared=none', 'shared', { HOTSLOT_SOFTWARE_ZE: 'shared=none' }],
+  [
+    'has in-order lists, counter-based events and appended lists in spec 1.9',
     'modern',
     { HOTSLOT_SOFTWARE_ZE: 'spec=1.9' },
   ],
-  ['the same in the newest', 'modern', { HOTSLOT_SOFTWARE_ZE: 'modern' }],
-  ['imports host memory in both ways', 'imports', { HOTSLOT_SOFTWARE_ZE: 'import=both' }],
-  ['records graphs', 'graphs', { HOTSLOT_SOFTWARE_ZE: 'modern' }],
   [
-    'finds operations that touch the same memory and have no order',
+    'has in-order lists, counter-based events and appended lists in the newest version',
+    'modern',
+    { HOTSLOT_SOFTWARE_ZE: 'modern' },
+  ],
+  ['imports host memory by both extensions', 'imports', { HOTSLOT_SOFTWARE_ZE: 'import=both' }],
+  ['records, instantiates and runs graphs', 'graphs', { HOTSLOT_SOFTWARE_ZE: 'modern' }],
+  [
+    'reports operations on the same memory that have no order',
     'ordered',
     { HOTSLOT_SOFTWARE_ZE: 'modern', HOTSLOT_SOFTWARE_ORDER: '1' },
   ],
   [
-    'lists an extension that its device lacks',
+    'lists a graph extension that its device lacks',
     'listed_only',
     { HOTSLOT_SOFTWARE_ZE: 'graph=listed-only' },
   ],
 ];
 
-describeAll('the Level Zero software driver', function () {
+describeAll('Level Zero software driver', function () {
   this.timeout(240_000);
   let library: string;
   let program: string;
@@ -97,7 +109,7 @@ describeAll('the Level Zero software driver', function () {
   for (const [title, scenario, environment] of scenarios)
     it(title, () => expect(run(scenario, environment)).to.deep.equal(quiet));
 
-  it('stops a list that runs twice at once', () => {
+  it('fails a command list that is started during an earlier run of the same list', () => {
     const { stderr, ...rest } = run('twice', { HOTSLOT_SOFTWARE_ZE: 'modern' });
     expect(rest).to.deep.equal({ status: 0, signal: null, stdout: '' });
     expect(stderr).to.match(
@@ -105,11 +117,11 @@ describeAll('the Level Zero software driver', function () {
     );
   });
 
-  it('keeps the host out of device memory', () => {
+  it('ends the process with SIGSEGV when the host touches device memory', () => {
     expect(run('touch', validated)).to.include({ signal: 'SIGSEGV', stdout: 'alive until here\n' });
   });
 
-  it('says mistakes, or stops at the first', () => {
+  it('prints a misuse, and aborts if HOTSLOT_SOFTWARE_STRICT is abort', () => {
     const said =
       'Hotslot software driver: zeEventQueryStatus: no handle of this driver where one of events belongs\n';
     expect(run('strict', { HOTSLOT_SOFTWARE_STRICT: 'print' })).to.deep.equal({
@@ -122,13 +134,13 @@ describeAll('the Level Zero software driver', function () {
     });
   });
 
-  it('does not start with a word that means nothing', () => {
+  it('rejects an unknown option in HOTSLOT_SOFTWARE_ZE', () => {
     const { status, stderr } = run('basics', { HOTSLOT_SOFTWARE_ZE: 'spec=1.9,in-order' });
     expect(status).to.equal(1);
     expect(stderr).to.match(/^Hotslot software driver: zeInit: .*'in-order', which means nothing/);
   });
 
-  it('leaves the calls it got in a file', () => {
+  it('writes the counts of its calls to the file of HOTSLOT_SOFTWARE_LOG', () => {
     const folder = mkdtempSync(join(tmpdir(), 'hotslot-driver-'));
     try {
       const log = join(folder, 'calls');

@@ -37,18 +37,18 @@ describeAll('memory of GPU families', function () {
         libraryOf(mode);
       });
 
-      it('a write asks the driver for hardly more host memory than it has', async () => {
+      it('write() takes at most 2 MiB of host memory beyond its data from the driver', async () => {
         for (const excess of await probe(mode, ['staging']))
           expect(excess).to.be.within(0, 2 * MIB);
       });
 
-      it('memory that is kept is given up before work is waited for, or as soon as the driver takes it back', async () => {
+      it('allocate() frees cached memory before it waits for running work', async () => {
         const { held, records } = await probe(mode, ['reclaimed'], limit);
         expect(held, 'the work still runs').to.equal(true);
         expect(records).to.be.below(20);
       });
 
-      it('what the driver refuses to take is offered at once again, then told once and kept until it is taken', async () => {
+      it('close() retries a free that the driver refuses, warns once, and frees later', async () => {
         expect(await probe(mode, ['refused', free])).to.deep.equal({
           once: { left: 0, told: 0 },
           forever: { left: 1, told: 1 },

@@ -46,7 +46,7 @@ async function imageFor(mode: Mode): Promise<string> {
   return file;
 }
 
-describe('drivers/own-kernels', function () {
+describe('own kernels on software drivers', function () {
   // A run of many tests; each of them has a time-out of its own, whose error says where it hung.
   this.timeout(600_000);
   after(() => rmSync(folder, { recursive: true, force: true }));
@@ -71,13 +71,13 @@ describe('drivers/own-kernels', function () {
         need(this, mode);
       });
 
-      itAll('are loaded from source, launched, captured and refused as on the host', async () => {
+      itAll('pass the tests of device/own-kernels', async () => {
         expect(
           await runTests(mode, [testFile('device/own-kernels')], await beside(mode)),
         ).to.be.at.least(12);
       });
 
-      itAll('shift frames in the example', async () => {
+      itAll('shift frames in the own-kernel program with equal results', async () => {
         const args = [
           'dist/test/programs/own-kernel/main.js',
           '--device',
@@ -94,7 +94,7 @@ describe('drivers/own-kernels', function () {
       });
 
       itAll(
-        'each driver call of loading and launching failing is told, and nothing stays behind',
+        'name a driver call that fails, launch again afterwards, and leave no handle open',
         async () => {
           const told =
             { cuda: 'CUDA', hip: 'HIP', level_zero: 'ZE' }[
@@ -128,7 +128,7 @@ describe('drivers/own-kernels', function () {
     });
 
   itAll(
-    'CUDA without NVRTC compiles with clang, and says what is missing where neither is',
+    'loadKernels() compiles with clang if NVRTC is missing, and rejects if clang is too',
     async () => {
       const env = { ...(await beside(modes.cuda13)), HOTSLOT_NVRTC: 'none' };
       const all = [testFile('device/own-kernels')];

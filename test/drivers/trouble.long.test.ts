@@ -35,12 +35,12 @@ const stranger = 'libm.so.6';
 /** Threads that are killed in turn. */
 const kills = setting({ short: 0, all: 3, long: 200 });
 
-describeAll('drivers in trouble', () => {
+describeAll('driver faults and limits', () => {
   before(function () {
     need(this, cuda13);
   });
 
-  it('an index that is not there is refused with how many there are', async () => {
+  it('openDevice() throws for a missing index, and names the number of devices', async () => {
     const one: Listed = await probe(cuda13, ['list', 'cuda:7']);
     expect(one.refused).to.include({ name: 'RangeError', code: 'ERR_HOTSLOT_UNKNOWN_DEVICE' });
     expect(one.refused.message).to.equal(
@@ -55,7 +55,7 @@ describeAll('drivers in trouble', () => {
     expect(three.refused.message).to.include("there are 3 devices of cuda, the last is 'cuda:2'");
   });
 
-  it('a driver that is too old is told with its version and the one needed', async () => {
+  it('listDevices() and openDevice() report a driver that is too old, and the version needed', async () => {
     const listed: Listed = await probe(cuda13, ['list', 'cuda:0'], {
       HOTSLOT_SOFTWARE_CUDA: '11.8',
     });
@@ -68,7 +68,7 @@ describeAll('drivers in trouble', () => {
   });
 
   itAll(
-    'a machine that is not set up is told what is missing, by what cuInit, its context and its modules answer',
+    'listDevices(), openDevice() and launch() name the cause of each driver status',
     async () => {
       for (const [status, words] of [
         [802, 'nvidia-fabricmanager'],
@@ -109,7 +109,7 @@ describeAll('drivers in trouble', () => {
     },
   );
 
-  it('a cuBLAS that does not load is named, with what it lacks; Hotslot multiplies by itself', async () => {
+  it("traits.matrixProducts names a cuBLAS that does not load, and Hotslot's own kernel", async () => {
     const products: string = await probe(cuda13, ['products'], {
       HOTSLOT_CUBLAS: '/no/such/libcublas.so.13',
     });
@@ -118,7 +118,7 @@ describeAll('drivers in trouble', () => {
     );
   });
 
-  it('a library that is no driver, and one that is not there, are named', async () => {
+  it('listDevices() names a library that is no driver or does not exist', async () => {
     const named = (path: string) => ({
       HOTSLOT_CUDA: path,
       HOTSLOT_HIP: path,
@@ -147,7 +147,7 @@ describeAll('drivers in trouble', () => {
     [ze, { HOTSLOT_SOFTWARE_ZE: 'modern,memory=1' }],
   ] as const) {
     ofFamily(mode)(
-      `${mode.name}: out of memory names the bytes asked and free, and less can be had`,
+      `${mode.name}: allocate() names the requested and the free bytes when memory runs out`,
       async function () {
         need(this, mode);
         const { free, ...error } = await probe(mode, ['memory'], told);
@@ -160,7 +160,7 @@ describeAll('drivers in trouble', () => {
     );
   }
 
-  it(`${ze.name}: memory that is kept for later makes room`, async function () {
+  it(`${ze.name}: cached memory counts as free, and is freed for new allocations`, async function () {
     need(this, ze);
     const { frees, left, ...error } = await probe(ze, ['keptAsFree'], {
       HOTSLOT_SOFTWARE_ZE: 'modern,memory=1',
@@ -172,7 +172,7 @@ describeAll('drivers in trouble', () => {
     expect([frees, left], 'what is kept counts as free').to.deep.equal([[0, 0, 0], 0]);
   });
 
-  it('managed memory of another Level Zero device is used where the driver shares it, else refused', async function () {
+  it('Level Zero devices use managed memory of another device only if the driver shares it', async function () {
     need(this, ze14);
     const two = (words: string) => ({ HOTSLOT_SOFTWARE_ZE: `${words},devices=2` });
     const all = [
@@ -214,7 +214,7 @@ describeAll('drivers in trouble', () => {
     [hip, { HOTSLOT_SOFTWARE_HIP: 'memory=8000000' }],
   ] as const) {
     ofFamily(mode)(
-      `${mode.name}: memory that is kept for later makes room for who needs it`,
+      `${mode.name}: cached memory is freed for new allocations, also in a capture`,
       async () => {
         const { captured, free, ...error } = await probe(mode, ['kept'], told);
         expect(free).to.equal(8_000_000);
@@ -244,7 +244,7 @@ describeAll('drivers in trouble', () => {
       'this device and the CPU cannot use managed memory',
     ],
   ] as const) {
-    ofFamily(mode)(`${mode.name}, ${told}: managed memory is refused with the reason`, async () => {
+    ofFamily(mode)(`${mode.name}, ${told}: allocateManaged() throws with the reason`, async () => {
       const refused = await probe(mode, ['unmanaged'], { [variable]: told });
       expect(refused.why).to.include(why);
       expect(refused.code).to.equal('ERR_HOTSLOT_UNAVAILABLE');
@@ -253,7 +253,7 @@ describeAll('drivers in trouble', () => {
     });
   }
 
-  it('a GPU that no code object was built for copies, and refuses kernels with the reason', async () => {
+  it('a GPU without a matching code object copies, and launch() throws with the reason', async () => {
     const { values, ...error } = await probe(hip, ['kernels'], {
       HOTSLOT_SOFTWARE_HIP: 'arch=gfx942',
     });
@@ -264,7 +264,7 @@ describeAll('drivers in trouble', () => {
     expect(values).to.deep.equal([1, 2, 3, 4]);
   });
 
-  it('code objects built elsewhere are taken from where HOTSLOT_HIP_KERNELS says', async () => {
+  it('launch() uses the code object in the file of HOTSLOT_HIP_KERNELS', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'hotslot-kernels-'));
     try {
       const file = join(folder, 'gfx942.hsaco');
@@ -276,7 +276,7 @@ describeAll('drivers in trouble', () => {
     }
   });
 
-  it('PTX that a driver is too old for is told with what would help', async () => {
+  it('launch() throws with advice when the driver is too old for the PTX', async () => {
     const { values, ...error } = await probe(cuda13, ['kernels'], {
       HOTSLOT_SOFTWARE_CUDA: '12.0,ptx=6.0',
     });
@@ -291,7 +291,7 @@ describeAll('drivers in trouble', () => {
     [hip, { HOTSLOT_SOFTWARE_HIP: 'register=refuse' }],
   ] as const) {
     ofFamily(mode)(
-      `${mode.name}: memory that will not be pinned is copied through the driver's own, with a warning and a true manifest`,
+      `${mode.name}: a pipeline runs without pinned memory, warns, and reports pageable memory`,
       async () => {
         const { warnings, ticks, transferManifest, ...came } = await probe(
           mode,
@@ -320,7 +320,7 @@ describeAll('drivers in trouble', () => {
     );
   }
 
-  it('Level Zero without import or timestamps says so in the manifest, and nothing else', async function () {
+  it('transferManifest reports missing import and timestamps of Level Zero, without a warning', async function () {
     need(this, ze14);
     const { warnings, transferManifest } = await probe(modes.zeBare, ['pageable']);
     expect(warnings).to.deep.equal([]);
@@ -335,7 +335,7 @@ describeAll('drivers in trouble', () => {
   });
 
   for (const mode of [ze, modes.zeIntel]) {
-    it(`${mode.name}: imported host memory is told in the manifest`, async function () {
+    it(`${mode.name}: transferManifest reports imported host memory`, async function () {
       need(this, mode);
       const { transferManifest } = await probe(mode, ['pageable']);
       expect(transferManifest).to.include({ hostMemoryKind: 'imported_shared', hostPinned: true });
@@ -344,7 +344,7 @@ describeAll('drivers in trouble', () => {
 
   for (const mode of [cuda13, hip, ze14]) {
     ofFamily(mode)(
-      `${mode.name}: two pipelines on one device do not mind each other`,
+      `${mode.name}: two pipelines on one device run independently`,
       async function () {
         need(this, mode);
         expect(await probe(mode, ['two'])).to.deep.equal({ ticks: [200, 300], counts: [200, 300] });
@@ -352,7 +352,7 @@ describeAll('drivers in trouble', () => {
     );
 
     ofFamily(mode)(
-      `${mode.name}: ${kills} threads killed inside the driver leave nothing behind, and others go on`,
+      `${mode.name}: ${kills} threads killed inside the driver leave no object, and a later copy works`,
       async function () {
         need(this, mode);
         const { before, after, values } = await probe(mode, ['killed', String(kills)]);

@@ -45,8 +45,8 @@ function ask(address: string, path: string, method = 'GET'): Promise<Answer> {
   });
 }
 
-describe('examples/browser', () => {
-  it('serves what the page asks for, to this machine alone, and nothing else', () =>
+describe('browser example', () => {
+  it('serves the files of the page on 127.0.0.1, and rejects other requests and a used port', () =>
     inFolder(async (folder) => {
       const model = join(folder, 'x.onnx');
       writeFileSync(model, 'a model');
@@ -85,7 +85,7 @@ describe('examples/browser', () => {
       }
     }));
 
-  itAll('wrong usage is a sentence', async () => {
+  itAll('rejects invalid options with one sentence and exit code 2', async () => {
     for (const [args, says] of [
       [['--port', '70000'], "--port must be a whole number from 0 to 65535, got '70000'"],
       [['--policy='], "--policy must name a file, got ''"],
@@ -100,7 +100,7 @@ describe('examples/browser', () => {
     ]);
   });
 
-  it("makes the model of a learner's saved state", () =>
+  it('convertCheckpoint() writes the ONNX model of a saved learner, and rejects other files', () =>
     inFolder(async (folder) => {
       using device = openDevice('host:0');
       using learner = new DqnLearner(device, {
@@ -156,7 +156,7 @@ describe('examples/browser', () => {
     context.skip();
   }
 
-  itAll('trains, writes the model, and in a browser the pole stays up for 500 steps', function () {
+  itAll('trains a policy that balances the pole for 500 steps in a browser', function () {
     needsChromium(this);
     return served(async (folder, address) => {
       // Timers run as fast as they can: two episodes of ten seconds, and what is between them.
@@ -174,29 +174,32 @@ describe('examples/browser', () => {
     });
   });
 
-  itAll('keys pause it, and push the cart until the pole falls', function () {
-    needsChromium(this);
-    return served(async (folder, address) => {
-      const page = await Page.open(folder, address);
-      try {
-        expect(await page.text('status', /plays|cannot/)).to.equal(
-          'The policy plays. Push the cart.',
-        );
-        await page.text('return', /^[1-9]/);
-        await page.press('p');
-        expect(await page.text('pause', /go on/)).to.equal('go on');
-        expect(
-          await page.evaluate("document.getElementById('pause').getAttribute('aria-pressed')"),
-        ).to.equal('true');
-        await page.press('p');
-        await page.text('pause', /pause/);
-        for (let i = 0; i < 12; i++) await page.press('ArrowRight');
-        expect(await page.text('status', /Episode 1/)).to.match(
-          /(the pole fell|the cart left the track) after \d+ steps\./,
-        );
-      } finally {
-        await page.close();
-      }
-    });
-  });
+  itAll(
+    'the P key pauses the page, and ArrowRight pushes the cart until the episode ends',
+    function () {
+      needsChromium(this);
+      return served(async (folder, address) => {
+        const page = await Page.open(folder, address);
+        try {
+          expect(await page.text('status', /plays|cannot/)).to.equal(
+            'The policy plays. Push the cart.',
+          );
+          await page.text('return', /^[1-9]/);
+          await page.press('p');
+          expect(await page.text('pause', /go on/)).to.equal('go on');
+          expect(
+            await page.evaluate("document.getElementById('pause').getAttribute('aria-pressed')"),
+          ).to.equal('true');
+          await page.press('p');
+          await page.text('pause', /pause/);
+          for (let i = 0; i < 12; i++) await page.press('ArrowRight');
+          expect(await page.text('status', /Episode 1/)).to.match(
+            /(the pole fell|the cart left the track) after \d+ steps\./,
+          );
+        } finally {
+          await page.close();
+        }
+      });
+    },
+  );
 });

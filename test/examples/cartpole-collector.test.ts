@@ -49,8 +49,8 @@ function always(action: number): Float32Array {
   return parameters;
 }
 
-describe('examples/cartpole-collector', () => {
-  it('rows chain: next_obs of a step is obs of the next, except where an episode ended', () => {
+describe('cartpole-dqn collectors and evaluate()', () => {
+  it('collect() returns a nextObs that equals the next obs, unless an episode ended', () => {
     const { collector: made, episodes, steps } = collector();
     let before: Float32Array | null = null;
     let ended: boolean[] = [];
@@ -80,7 +80,7 @@ describe('examples/cartpole-collector', () => {
     expect(steps()).to.equal(600);
   });
 
-  it('steps in lanes make the same transitions as rows do', () => {
+  it('LaneCollector adds the same transitions as CartPoleCollector', () => {
     const rows = collector(7);
     const { context, episodes, steps } = contextOf(7);
     const lanes = new LaneCollector(context);
@@ -132,7 +132,7 @@ describe('examples/cartpole-collector', () => {
     expect([steps(), buffer.ptr]).to.deep.equal([900, 900]);
   });
 
-  it('loaded weights decide once exploration is over', () => {
+  it('CartPoleCollector follows the loaded weights after exploration ends', () => {
     const { collector: made } = collector();
     made.collect();
     for (const action of [1, 0]) {
@@ -145,7 +145,7 @@ describe('examples/cartpole-collector', () => {
     }
   });
 
-  it('an evaluation plays whole episodes, or stops when its goal is out of reach', async () => {
+  it('evaluate() plays whole episodes, and stops early when its goal is out of reach', async () => {
     const policy = new MlpPolicy({ sizes: networkSizes(settings) }, always(1));
     const whole = await evaluate(policy, 5, 0);
     expect(whole.whole).to.equal(true);

@@ -22,22 +22,22 @@ const never = new AbortController().signal;
 
 /** Whole transitions drawn uniformly, and each pole's steps by priorities. */
 const ways = [
-  ['uniform', defaults],
-  ['prioritized, three steps', { ...defaults, replay: 'prioritized', nStep: 3 }],
+  ['uniform replay', defaults],
+  ['prioritized replay with nStep 3', { ...defaults, replay: 'prioritized', nStep: 3 }],
 ] as const;
 
-describe('examples/cartpole-training', function () {
+describe('Training of the cartpole-dqn example', function () {
   // Learning takes a number of ticks, and a busy machine any time for them.
   this.timeout(600_000);
   for (const [way, settings] of ways)
     (settings === defaults ? describe : describeAll)(way, () => trainings(settings));
 
-  it('importance weights count more with every environment step, and fully in the end', () => {
+  it('betaAfter() rises from 0.4 to 1 in the first 100,000 environment steps and stays 1', () => {
     const betas = [0, 50_000, 100_000, 1_000_000].map((steps) => betaAfter(steps, defaults));
     expect(betas).to.deep.equal([0.4, 0.7, 1, 1]);
   });
 
-  it('an unknown device is refused at the door', async () => {
+  it('Training.open() rejects an unknown device', async () => {
     const refused = await Training.open({ ...common, device: 'nowhere:0' }).catch((error) => error);
     expect(refused.code).to.equal('ERR_HOTSLOT_UNKNOWN_DEVICE');
   });
@@ -46,7 +46,7 @@ describe('examples/cartpole-training', function () {
 function trainings(settings: Settings): void {
   const options: TrainingOptions = { ...common, settings };
 
-  it('collectors get better while the actors feed the learner', async () => {
+  it('run() raises the mean return and keeps the samples per insert within the band', async () => {
     await using training = await Training.open(options);
     const enough = new AbortController();
     let early = Number.NaN;
@@ -71,7 +71,7 @@ function trainings(settings: Settings): void {
     expect(outcome.interrupted || outcome.solved).to.equal(true);
   });
 
-  it('two lock-step runs of one seed are equal to the last bit; another seed is not', async () => {
+  it('lock-step runs return equal results for equal seeds, and other weights for another seed', async () => {
     const play = async (seed: number) => {
       await using training = await Training.open({
         ...options,
@@ -95,12 +95,9 @@ function trainings(settings: Settings): void {
     expect((await play(6)).weights).to.not.deep.equal(first.weights);
   });
 
-  itAll(
-    'a training that is told to stop before it began says so and leaves nothing behind',
-    async () => {
-      await using training = await Training.open(options);
-      const outcome = await training.run(AbortSignal.abort());
-      expect(outcome).to.include({ interrupted: true, solved: false });
-    },
-  );
+  itAll('run() returns interrupted: true when its signal is already aborted', async () => {
+    await using training = await Training.open(options);
+    const outcome = await training.run(AbortSignal.abort());
+    expect(outcome).to.include({ interrupted: true, solved: false });
+  });
 }

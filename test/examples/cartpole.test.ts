@@ -20,8 +20,8 @@ function expectState(pole: CartPoles, expected: readonly number[], what: string)
   );
 }
 
-describe('examples/cartpole', () => {
-  it('ten steps from a tilted start follow Gymnasium', () => {
+describe('CartPoles', () => {
+  it('step() follows Gymnasium for ten steps from a tilted start', () => {
     const pole = poleAt(0.01, -0.02, 0.03, 0.04);
     const actions = [1, 0, 0, 1, 1, 1, 0, 1, 0, 0];
     const gymnasium = [
@@ -44,7 +44,7 @@ describe('examples/cartpole', () => {
     expect([...pole.obs]).to.deep.equal([...Float32Array.from(gymnasium[9] as number[])]);
   });
 
-  it('pushed left from rest it falls at the ninth step, as in Gymnasium', () => {
+  it('the pole falls at the ninth push to the left from rest, as in Gymnasium', () => {
     const pole = poleAt(0, 0, 0, 0);
     for (let step = 1; step <= 9; step++) {
       expect(pole.over(0), `before step ${step}`).to.equal(false);
@@ -58,7 +58,7 @@ describe('examples/cartpole', () => {
     expect([pole.terminated[0], pole.truncated[0], pole.steps[0]]).to.deep.equal([1, 0, 9]);
   });
 
-  it('the first push from rest is what the equations give by hand', () => {
+  it('step() matches the equations of motion for the first push from rest', () => {
     // push = 10/1.1; θ'' = −push / (0.5·(4/3 − 0.1/1.1)); x'' = push − 0.05·θ''/1.1; positions move
     // by the old velocities.
     const push = 10 / 1.1;
@@ -68,7 +68,7 @@ describe('examples/cartpole', () => {
     expectState(pole, [0, 0.02 * (push - (0.05 * spinUp) / 1.1), 0, 0.02 * spinUp], 'one push');
   });
 
-  it('it terminates beyond 2.4 on either side and beyond 12 degrees, by the new position', () => {
+  it('step() terminates when the new position is beyond 2.4 on either side or 12 degrees', () => {
     const ends = (pole: CartPoles, action: number) => {
       pole.step(0, action);
       return [pole.terminated[0], pole.state[0], pole.state[2]];
@@ -80,7 +80,7 @@ describe('examples/cartpole', () => {
     expect(ends(poleAt(0, 0, 0.2, 0.45), 0)[0]).to.equal(0);
   });
 
-  it('an episode that lasts is truncated at its 500th step, not before', () => {
+  it('step() truncates an episode at its 500th step, and reset() clears the flag', () => {
     const pole = poleAt(0, 0, 0, 0);
     for (let step = 1; step <= EPISODE_LIMIT; step++) {
       // Held by hand: the limit is about steps, whatever the state.
@@ -93,7 +93,7 @@ describe('examples/cartpole', () => {
     expect([pole.steps[0], pole.truncated[0]]).to.deep.equal([0, 0]);
   });
 
-  it('a reset draws each part of the state within ±0.05, and the same seed draws the same', () => {
+  it('initial states lie within ±0.05, are equal for equal seeds and differ for other seeds', () => {
     const count = 500;
     const poles = new CartPoles(count, new Random(7));
     expect(Math.max(...poles.state)).to.be.within(0.049, 0.05);

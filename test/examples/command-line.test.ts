@@ -38,13 +38,13 @@ async function ending(error: unknown) {
 const coded = (code: string, more: object = {}) =>
   Object.assign(new Error('it cannot'), { code, ...more });
 
-describe('examples/command-line', () => {
-  it('a refusal is a sentence, wrong usage points to --help', async () => {
+describe('command line of the examples', () => {
+  it('runExample() prints a Refused as one sentence, and points to --help for a UsageError', async () => {
     expect(await ending(new Refused('no'))).to.deep.equal([1, 'x: no\n']);
     expect(await ending(new UsageError('no'))).to.deep.equal([2, 'x: no; see --help\n']);
   });
 
-  it('what the machine refuses is told with its advice, also as the cause of another error', async () => {
+  it('runExample() prints device and memory errors with their advice, also from a cause', async () => {
     const device = coded('ERR_HOTSLOT_DEVICE', { advice: 'close it' });
     expect(await ending(device)).to.deep.equal([1, 'x: it cannot; close it\n']);
     const failed = new Error('replay failed', { cause: new Error('inside', { cause: device }) });
@@ -52,7 +52,7 @@ describe('examples/command-line', () => {
     expect(await ending(coded('ERR_HOTSLOT_MEMORY'))).to.deep.equal([1, 'x: it cannot\n']);
   });
 
-  it('any other error is thrown on, whatever it is', async () => {
+  it('runExample() rejects with every other error unchanged', async () => {
     for (const fault of [new Error('a fault'), coded('ERR_HOTSLOT_RANGE'), 'a text', null])
       expect(await ending(fault).catch((error) => ({ error }))).to.deep.equal({ error: fault });
   });
@@ -60,7 +60,7 @@ describe('examples/command-line', () => {
   const parsed = <const T extends Parameters<typeof commandLine>[0]['options']>(options: T) =>
     commandLine({ intro: 'x', usage: 'x', options, after: 'x' });
 
-  it('parse() knows --help everywhere, and checks values only without it', () => {
+  it('parse() returns null for --help, and throws UsageError for invalid arguments', () => {
     const { parse } = parsed({ n: whole('a number', { min: -5, default: 1 }) });
     expect(parse(['--help', '--n', 'x'])).to.equal(null);
     expect(parse(['-h'])).to.equal(null);
@@ -81,7 +81,7 @@ describe('examples/command-line', () => {
       expect(() => parse(args), args.join(' ')).to.throw(UsageError, message);
   });
 
-  it('each kind of option returns its value, its default if omitted, and rejects other texts', () => {
+  it('parse() returns the value or default of each kind of option, and rejects other texts', () => {
     const { parse } = parsed({
       how: choice('HOW', ['fast', 'Slow'], 'a way'),
       share: real('a share', { min: 0, max: 1, default: 0.5 }),
@@ -113,7 +113,7 @@ describe('examples/command-line', () => {
       expect(() => parse([args]), args).to.throw(UsageError, message);
   });
 
-  it('an option with an optional value takes only an argument that begins with a digit', () => {
+  it('parse() takes an optional value only if the next argument begins with a digit', () => {
     const { parse } = parsed({ at: monitor, n: text('N', 'a number', 'n'), quiet: flag('') });
     const at = (...args: string[]) => parse(args)?.at;
     expect(at()).to.equal(undefined);
@@ -133,7 +133,7 @@ describe('examples/command-line', () => {
     );
   });
 
-  it('the help text lists each option once, with its default, in at most 80 columns', () => {
+  it('help lists each option with its default in at most 80 columns', () => {
     const { help } = commandLine({
       intro: 'Does something that takes more than one line of eighty columns to describe in full.',
       usage: 'node x.js [options]',

@@ -33,8 +33,8 @@ const record: CurveRecord = {
   })),
 };
 
-describe('bench/curves', () => {
-  it('takes means and spread where every seed has been looked at', () => {
+describe('npm run curves', () => {
+  it('spreadOf() returns mean, low and high over the range that every seed covers', () => {
     const bySteps = spreadOf(record, 'steps', 'us');
     expect([bySteps[0]!.x, bySteps.at(-1)!.x]).to.deep.equal([12, 81]);
     // A curve is a straight line through nothing: seed × steps.
@@ -47,7 +47,7 @@ describe('bench/curves', () => {
     expect([bySeconds[0]!.x, bySeconds.at(-1)!.x]).to.deep.equal([2, 8]);
   });
 
-  it('draws a curve alone, beside another one, and beside a single figure', async () => {
+  it('draw() draws a curve alone, with another curve, and with a single figure', async () => {
     for (const others of [[], published['HalfCheetah-sac']!, published['Pendulum-sac']!]) {
       const svg = await draw(record, others);
       expect(svg).to.match(/^<svg .*<\/svg>$/s);
@@ -63,7 +63,7 @@ describe('bench/curves', () => {
     }
   });
 
-  it('what is published lies within its spread, in order', () => {
+  it('published curves have increasing steps, and a mean between low and high', () => {
     for (const [name, others] of Object.entries(published))
       for (const { points } of others)
         for (const [i, [steps, mean, low, high]] of points.entries()) {
@@ -72,14 +72,14 @@ describe('bench/curves', () => {
         }
   });
 
-  it('what is kept can be drawn', async () => {
+  it('draw() draws every recorded curve', async () => {
     for (const name of Object.keys(published)) {
       const kept = readRecord(name);
       if (kept) expect(await draw(kept, published[name]!)).to.match(/^<svg /);
     }
   });
 
-  itAll('wrong usage', async () => {
+  itAll('rejects an unknown curve with exit code 2, and lists the curves', async () => {
     const { code, stderr } = await run('bench/curves/main.js', ['Tetris']);
     expect(code).to.equal(2);
     expect(stderr).to.include(

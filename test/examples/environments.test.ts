@@ -45,12 +45,12 @@ const at = (environment: Tested, state: readonly number[]): Tested => {
   return environment;
 };
 
-describe('examples/environments', () => {
+describe('example environments', () => {
   for (const [name, { make, box, exact }] of Object.entries(kinds)) {
     const mine = tracks.filter(({ environment }) => environment === name);
     const act = (action: number) => (box ? [action] : action);
 
-    it(`${name}: each step from Gymnasium's state gives Gymnasium's`, () => {
+    it(`${name}: step() matches Gymnasium from each recorded state`, () => {
       let [same, all] = [0, 0];
       for (const { start, steps } of mine) {
         let from = start;
@@ -79,7 +79,7 @@ describe('examples/environments', () => {
       expect(same / all, 'bit for bit').to.be.at.least(exact);
     });
 
-    it(`${name}: whole episodes follow Gymnasium's`, () => {
+    it(`${name}: whole episodes match Gymnasium`, () => {
       for (const { start, steps } of mine) {
         const environment = at(make(), start);
         for (const { action, state, terminated } of steps) {
@@ -90,7 +90,7 @@ describe('examples/environments', () => {
       }
     });
 
-    it(`${name}: equal seeds begin equal episodes, others begin others, within the bounds`, () => {
+    it(`${name}: reset() is equal for equal seeds, differs for other seeds and stays in bounds`, () => {
       const first = (seed: number) => [...Array.from(make().reset(seed))];
       expect(first(5)).to.deep.equal(first(5));
       const many = Array.from({ length: 200 }, (_, seed) => first(seed));

@@ -2,8 +2,8 @@
 import { expect } from 'chai';
 import { run } from '../cli/run-command.ts';
 
-describe('examples/manual-ticks', () => {
-  it('three ticks come hot one after the other, each with its own rows', async () => {
+describe('manual-ticks example', () => {
+  it('prints the device, and 64 observations for each of three ticks', async () => {
     const { code, stderr, lines } = await run('examples/manual-ticks/main.js', []);
     expect(stderr).to.equal('');
     expect(code).to.equal(0);

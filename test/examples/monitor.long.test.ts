@@ -23,23 +23,26 @@ async function lookedAt(look: (url: string) => Promise<void>): Promise<number | 
   return code;
 }
 
-describe('examples: --monitor', () => {
-  itAll('serves its page and its metrics while it trains, and goes with the run', async () => {
-    let last = '';
-    const code = await lookedAt(async (url) => {
-      last = url;
-      const page = await (await fetch(url)).text();
-      expect(page).to.match(/^<!doctype html>/i);
-      const metrics = readExposition(await (await fetch(`${url}metrics`)).text());
-      expect(metrics.get('hotslot_failed')?.samples).to.deep.equal([{ labels: {}, value: 0 }]);
-      expect(metrics.get('hotslot_waiting')?.samples).to.have.length(6);
-      expect(metrics.get('hotslot_buffer_capacity')?.samples[0]?.value).to.be.above(0);
-    });
-    expect(code).to.equal(130);
-    expect(await fetch(last).catch((error: Error) => error.message)).to.equal('fetch failed');
-  });
+describe('cartpole-dqn example with --monitor', () => {
+  itAll(
+    'serves the page and the metrics during the run, and closes the server at its end',
+    async () => {
+      let last = '';
+      const code = await lookedAt(async (url) => {
+        last = url;
+        const page = await (await fetch(url)).text();
+        expect(page).to.match(/^<!doctype html>/i);
+        const metrics = readExposition(await (await fetch(`${url}metrics`)).text());
+        expect(metrics.get('hotslot_failed')?.samples).to.deep.equal([{ labels: {}, value: 0 }]);
+        expect(metrics.get('hotslot_waiting')?.samples).to.have.length(6);
+        expect(metrics.get('hotslot_buffer_capacity')?.samples[0]?.value).to.be.above(0);
+      });
+      expect(code).to.equal(130);
+      expect(await fetch(last).catch((error: Error) => error.message)).to.equal('fetch failed');
+    },
+  );
 
-  itAll('shows in a browser how it learns', async function () {
+  itAll('shows the title and the loss chart of the run in a browser', async function () {
     const browser = await launch(this);
     try {
       const code = await lookedAt(async (url) => {

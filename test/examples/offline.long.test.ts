@@ -15,10 +15,10 @@ import { itAll, itLong, itShort } from '../rig/setting.ts';
 
 const offline = (...args: string[]) => run('examples/offline/main.js', args);
 
-describe('examples/offline', function () {
+describe('npm run offline', function () {
   this.timeout(300_000);
 
-  itShort("learns from D4RL's columns, and says what the file and the policy are worth", () =>
+  itShort('learns from D4RL columns, and prints the returns of the file and the policy', () =>
     inFolder(
       async (folder) => {
         const random = new Random(1);
@@ -63,32 +63,30 @@ describe('examples/offline', function () {
     ),
   );
 
-  itAll(
-    'wrong usage is a sentence and exit code 2; a file that is no data one and exit code 1',
-    () =>
-      inFolder(async (folder) => {
-        for (const [args, says] of [
-          [['--steps', '0'], "--steps must be a whole number of at least 2, got '0'"],
-          [['--alpha', '-1'], "--alpha must be a number from 0 to 1000000, got '-1'"],
-          [['--data='], "--data must name a file, got ''"],
-          [['--dtaa', 'x'], "unknown option '--dtaa'"],
-        ] as const)
-          expect(refusal(() => parseCommandLine(args)).message).to.equal(says);
-        expect(parseCommandLine(['--help'])).to.equal(null);
-        const wrong = await offline('--device', 'cuda:77');
-        expect(
-          [wrong.code, /^offline: .*; see --help$/m.test(wrong.stderr)],
-          wrong.stderr,
-        ).to.deep.equal([2, true]);
-        const file = join(folder, 'x.npz');
-        writeFileSync(file, 'no zip');
-        const { code, stderr } = await offline('--data', file);
-        expect([code, stderr]).to.deep.equal([1, stderr]);
-        expect(stderr).to.match(/^offline: --data .*x\.npz cannot be learned from: readNpz: .*zip/);
-      }),
+  itAll('rejects invalid options with exit code 2, and a file without data with exit code 1', () =>
+    inFolder(async (folder) => {
+      for (const [args, says] of [
+        [['--steps', '0'], "--steps must be a whole number of at least 2, got '0'"],
+        [['--alpha', '-1'], "--alpha must be a number from 0 to 1000000, got '-1'"],
+        [['--data='], "--data must name a file, got ''"],
+        [['--dtaa', 'x'], "unknown option '--dtaa'"],
+      ] as const)
+        expect(refusal(() => parseCommandLine(args)).message).to.equal(says);
+      expect(parseCommandLine(['--help'])).to.equal(null);
+      const wrong = await offline('--device', 'cuda:77');
+      expect(
+        [wrong.code, /^offline: .*; see --help$/m.test(wrong.stderr)],
+        wrong.stderr,
+      ).to.deep.equal([2, true]);
+      const file = join(folder, 'x.npz');
+      writeFileSync(file, 'no zip');
+      const { code, stderr } = await offline('--data', file);
+      expect([code, stderr]).to.deep.equal([1, stderr]);
+      expect(stderr).to.match(/^offline: --data .*x\.npz cannot be learned from: readNpz: .*zip/);
+    }),
   );
 
-  itLong('makes the file by SAC, solves the task from it, and uses it again', () =>
+  itLong('records data by SAC, solves Pendulum from the data, and uses the file again', () =>
     inFolder(async (folder) => {
       const data = join(folder, 'sac.npz');
       const first = await offline('--data', data, '--json', '--quiet', '--device', 'host:0');
@@ -116,7 +114,7 @@ describe('examples/offline', function () {
     }),
   );
 
-  itAll('Ctrl-C leaves no half of a file', () =>
+  itAll('leaves no data file when Ctrl-C interrupts the recording', () =>
     inFolder(async (folder) => {
       const data = join(folder, 'sac.npz');
       const said = await run('examples/offline/main.js', ['--data', data], {

@@ -84,7 +84,7 @@ function run(
   });
 }
 
-describe('pages', () => {
+describe('documentation pages', () => {
   for (const page of pages) {
     const snippets = snippetsOf(page);
     if (snippets.length === 0) continue;
@@ -147,7 +147,7 @@ describe('pages', () => {
     });
   }
 
-  it('most pages have snippets', () => {
+  it('have at least 30 snippets, on at least 9 pages', () => {
     const counts = pages.map((page) => snippetsOf(page).length);
     expect(counts.filter((count) => count > 0).length).to.be.at.least(9);
     expect(counts.reduce((sum, count) => sum + count)).to.be.at.least(30);
@@ -160,7 +160,7 @@ describe('pages', () => {
       .replaceAll(/[^\p{L}\p{N} _-]/gu, '')
       .replaceAll(' ', '-');
 
-  it('npm commands of pages name scripts of the package', () => {
+  it('npm commands on the pages name scripts of package.json', () => {
     const { scripts } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as {
       scripts: object;
     };
@@ -173,13 +173,13 @@ describe('pages', () => {
     }
   });
 
-  it('the README is read in two minutes: 160 lines at most', () => {
+  it('the README has at most 160 lines', () => {
     expect(readFileSync(join(root, 'README.md'), 'utf8').trim().split('\n').length).to.be.at.most(
       160,
     );
   });
 
-  it('links between pages lead to a file and a heading', () => {
+  it('links between pages lead to existing files and headings', () => {
     for (const page of pages) {
       const text = readFileSync(join(root, page), 'utf8');
       for (const [link, file = '', heading] of text.matchAll(

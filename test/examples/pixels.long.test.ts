@@ -20,8 +20,8 @@ const main = 'examples/pixels/main.js';
 /** Left edge of what is as bright as this in a frame. */
 const leftOf = (frame: Uint8Array, grey: number) => frame.indexOf(grey) % SIDE;
 
-describe('examples/pixels', () => {
-  it('who follows the ball by what the pixels show catches all of them; who does nothing misses one', () => {
+describe('pixels example', () => {
+  it('a player that tracks the ball in the frames never misses, and an idle player does', () => {
     for (const follows of [true, false]) {
       const game = new Catch();
       let missed = 0;
@@ -43,7 +43,7 @@ describe('examples/pixels', () => {
     }
   });
 
-  it('a frame has the ball and the paddle in full', () => {
+  it('a Catch frame shows the whole ball and the whole paddle', () => {
     const game = new Catch();
     let frame = game.reset(2);
     for (let step = 0; step < 500; step++) {
@@ -54,7 +54,7 @@ describe('examples/pixels', () => {
     }
   });
 
-  it('the device sees a stack as a collector does, and values it alike', async () => {
+  it('PixelLearner and PixelPolicy compute equal values from the same stacks', async () => {
     const settings = { ...defaults, rows: 2 };
     using device = openDevice('host:0');
     const learner = new PixelLearner(device, settings, 1);
@@ -94,7 +94,7 @@ describe('examples/pixels', () => {
     for (const part of [learner, obs, nextObs, actions, rewards, discounts, out]) part.close();
   });
 
-  itAll('it runs, counts, and says what stacks would have taken', async () => {
+  itAll('--json prints progress, and a summary with steps, batches and memory sizes', async () => {
     const { code, stderr, lines } = await run(main, [
       '--json',
       '--seconds',
@@ -133,7 +133,7 @@ describe('examples/pixels', () => {
     expect(Math.abs(drawn - 4 * written)).to.be.at.most(2 * (32 + 4 * 4) + 8 * 32);
   });
 
-  itAll('a result is drawn, in 80 columns', async () => {
+  itAll('prints a drawn stack, the rates and the memory in at most 80 columns', async () => {
     const { code, stdout, lines } = await run(main, ['--seconds', '1', '--samples-per-step', '0']);
     expect(code).to.equal(0);
     const result = lines.slice(lines.findIndex((line) => line.startsWith('┌')));
@@ -151,7 +151,7 @@ describe('examples/pixels', () => {
       );
   });
 
-  it('older frames are lighter, and newer ones before them', () => {
+  it('drawStack() draws older frames lighter, and newer frames over older frames', () => {
     const frames = new Uint8Array(4 * FRAME);
     for (let frame = 0; frame < 4; frame++)
       for (let row = 0; row < 4; row++)
@@ -166,7 +166,7 @@ describe('examples/pixels', () => {
     expect(framed(['ab', 'cd'])).to.equal('┌──┐\n│ab│\n│cd│\n└──┘');
   });
 
-  itAll('Ctrl-C ends it with the summary so far and exit code 130', async () => {
+  itAll('prints the summary and exits with code 130 when Ctrl-C interrupts the run', async () => {
     const { code, lines, stderr } = await run(main, ['--json', '--seconds', '60'], {
       interruptAt: /"progress"/,
     });
@@ -190,19 +190,19 @@ describe('examples/pixels', () => {
     [['--seconds', '0'], "--seconds must be a number above 0, got '0'"],
     [['--stack', '4'], "unknown option '--stack'"],
   ] as const)
-    it(`refuses ${args.join(' ')}`, () => {
+    it(`parseCommandLine() throws for ${args.join(' ')}`, () => {
       const error = refusal(() => parseCommandLine(args));
       expect(error).to.be.instanceOf(UsageError);
       expect(error.message).to.equal(sentence);
     });
 
-  itAll('refuses a device that is not there with one sentence and exit code 2', async () => {
+  itAll('rejects an unknown device with one sentence and exit code 2', async () => {
     const { code, stdout, stderr } = await run(main, ['--device', 'nowhere:0']);
     expect([code, stdout]).to.deep.equal([2, '']);
     expect(stderr).to.match(/^pixels: unknown device 'nowhere:0'.*; see --help\n$/);
   });
 
-  itAll('--help says every option and the exit codes, in 80 columns', async () => {
+  itAll('--help prints every option and the exit codes in at most 80 columns', async () => {
     const { code, stdout, lines } = await run(main, ['--help']);
     expect(code).to.equal(0);
     for (const option of [

@@ -18,12 +18,15 @@ function processesWith(text: string): string[] {
   return all.filter((line) => line.includes(text));
 }
 
-describe('examples/remote', function () {
+describe('npm run remote', function () {
   this.timeout(200_000);
 
-  itAll('wrong usage is a sentence and exit code 2', async () => {
+  itAll('rejects invalid options with one sentence and exit code 2', async () => {
     const wrong = [
-      [['--env', 'Chess'], /^remote: --env must be CartPole or Pendulum, got 'Chess'; see --help$/m],
+      [
+        ['--env', 'Chess'],
+        /^remote: --env must be CartPole or Pendulum, got 'Chess'; see --help$/m,
+      ],
       [['--hosts', '17'], /^remote: --hosts must be a whole number from 0 to 16, got '17'/m],
       [['--hosts', '0'], /^remote: --hosts 0 needs a --url that other machines reach/m],
       [['--insecure'], /^remote: --insecure and --ca need --url/m],
@@ -38,7 +41,7 @@ describe('examples/remote', function () {
     expect((await remote('--help')).stdout).to.include('--hosts N');
   });
 
-  itAll('without a server it says what to install', async () => {
+  itAll('names the packages to install when PATH has no Redis server', async () => {
     const { code, stderr } = await run('examples/remote/main.js', [], {
       env: { PATH: '/nowhere' },
     });
@@ -48,16 +51,13 @@ describe('examples/remote', function () {
     );
   });
 
-  itAll(
-    'a URL that cannot be read is a sentence that does not repeat it, and exit code 1',
-    async () => {
-      const { code, stdout, stderr } = await remote('--url', 'rediss://ann:12/secret@192.0.2.1');
-      expect([code, stdout]).to.deep.equal([1, '']);
-      expect(stderr).to.match(/^remote: --url cannot be read: .* HOTSLOT_REDIS_PASSWORD\n$/);
-    },
-  );
+  itAll('rejects a malformed URL with one sentence and exit code 1', async () => {
+    const { code, stdout, stderr } = await remote('--url', 'rediss://ann:12/secret@192.0.2.1');
+    expect([code, stdout]).to.deep.equal([1, '']);
+    expect(stderr).to.match(/^remote: --url cannot be read: .* HOTSLOT_REDIS_PASSWORD\n$/);
+  });
 
-  itAll('a network without TLS is a sentence and exit code 1', async () => {
+  itAll('rejects an unencrypted remote URL without --insecure, with exit code 1', async () => {
     const { code, stderr } = await remote('--url', 'redis://192.0.2.1');
     expect(code).to.equal(1);
     expect(stderr).to.match(
@@ -66,7 +66,7 @@ describe('examples/remote', function () {
   });
 
   itAll(
-    'a password stands in no output and in no command line, and hosts have it all the same',
+    'keeps the password out of its output and out of the command lines of hosts',
     async function () {
       needServer(this);
       const secret = 'nobody:may-read-this';
@@ -119,7 +119,7 @@ describe('examples/remote', function () {
   );
 
   itAll(
-    'CartPole is solved from the rows of two hosts, each of which came once',
+    'solves CartPole from the rows of two hosts, with no row lost or refused',
     async function () {
       needServer(this);
       const { code, lines, stderr } = await remote(
@@ -145,7 +145,7 @@ describe('examples/remote', function () {
     },
   );
 
-  itLong('so is Pendulum', async function () {
+  itLong('solves Pendulum from the rows of two hosts', async function () {
     needServer(this);
     const { code, lines, stderr } = await remote(
       '--env',
@@ -160,24 +160,27 @@ describe('examples/remote', function () {
     expect(meanReturn).to.be.at.least(-200);
   });
 
-  itAll('Ctrl-C ends hosts and server, with what was reached', async function () {
-    needServer(this);
-    const said = await run(
-      'examples/remote/main.js',
-      ['--env', 'Pendulum', '--run', 'ctrl-c-of-a-test'],
-      {
-        interruptAt: /2 hosts .*\n.*2 hosts /,
-      },
-    );
-    expect(said.code, said.stderr).to.equal(130);
-    expect(said.stdout).to.match(/Pendulum interrupted after [\d.]+ s: /);
-    expect(processesWith('--run ctrl-c-of-a-test')).to.deep.equal([]);
-    const [, port] =
-      /run ctrl-c-of-a-test over redis:\/\/127\.0\.0\.1:(\d+)/.exec(said.stdout) ?? [];
-    expect(processesWith(`127.0.0.1:${port}`)).to.deep.equal([]);
-  });
+  itAll(
+    'ends hosts and server, and prints the result so far, when Ctrl-C interrupts the run',
+    async function () {
+      needServer(this);
+      const said = await run(
+        'examples/remote/main.js',
+        ['--env', 'Pendulum', '--run', 'ctrl-c-of-a-test'],
+        {
+          interruptAt: /2 hosts .*\n.*2 hosts /,
+        },
+      );
+      expect(said.code, said.stderr).to.equal(130);
+      expect(said.stdout).to.match(/Pendulum interrupted after [\d.]+ s: /);
+      expect(processesWith('--run ctrl-c-of-a-test')).to.deep.equal([]);
+      const [, port] =
+        /run ctrl-c-of-a-test over redis:\/\/127\.0\.0\.1:(\d+)/.exec(said.stdout) ?? [];
+      expect(processesWith(`127.0.0.1:${port}`)).to.deep.equal([]);
+    },
+  );
 
-  it('recipes name what there is', () => {
+  it('recipes use existing options of hotslot collect and the required server settings', () => {
     const recipe = (name: string) =>
       readFileSync(new URL(`../../../examples/remote/recipes/${name}`, import.meta.url), 'utf8');
     for (const name of [

@@ -29,8 +29,8 @@ const sizes = {
   Humanoid: [348, 17],
 } as const;
 
-describe('examples/environments/mujoco', () => {
-  it('has the robots that Gymnasium has, with its spaces', async () => {
+describe('MuJoCo robots', () => {
+  it('makeRobot() offers the robots and spaces of Gymnasium, and rejects other names', async () => {
     expect(Object.keys(robots)).to.deep.equal(Object.keys(sizes));
     for (const [name, [seen, moved]] of Object.entries(sizes)) {
       const robot = await makeRobot({ index: 0, options: { robot: name } });
@@ -50,7 +50,7 @@ describe('examples/environments/mujoco', () => {
   });
 
   for (const { robot: name, qpos, qvel, first, steps } of tracks)
-    it(`${name}: observations, rewards and ends are Gymnasium's, its model MuJoCo's, step by step`, async () => {
+    it(`${name}: observations, rewards and terminations match Gymnasium at every step`, async () => {
       const robot = new Robot(await mujoco(), robots[name]!);
       robot.data.qpos.set(qpos);
       robot.data.qvel.set(qvel);
@@ -73,7 +73,7 @@ describe('examples/environments/mujoco', () => {
       robot.close();
     });
 
-  it('an episode ends where Gymnasium says', async () => {
+  it('healthy() returns false outside the limits of Gymnasium', async () => {
     const engine = await mujoco();
     const healthy = (name: string, change: (robot: Robot) => void): boolean => {
       const robot = new Robot(engine, robots[name]!);
@@ -126,7 +126,7 @@ describe('examples/environments/mujoco', () => {
       expect(healthy(name, change), `case ${i}: ${name}`).to.equal(is);
   });
 
-  it('a reset is as far off as Gymnasium’s, and equal for equal seeds', async () => {
+  it('reset() adds the noise of Gymnasium, and is equal for equal seeds', async () => {
     for (const [name, { noise, speeds }] of Object.entries(robots)) {
       const robot = await makeRobot({ index: 0, options: { robot: name } });
       const at = (seed: number) => {

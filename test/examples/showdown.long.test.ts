@@ -20,11 +20,11 @@ const installed = (() => {
 /** It is no dependency: 50 MB. */
 const itWhere = (there: boolean, title: string, run: () => Promise<void>): void => {
   if (there === installed) itAll(title, run);
-  else it(`${title} (where @pkmn/sim is ${there ? '' : 'not '}installed)`);
+  else it(`${title} (if @pkmn/sim is ${there ? '' : 'not '}installed)`);
 };
 
-describe('examples/showdown', () => {
-  itWhere(false, 'says what to install', async () => {
+describe('npm run showdown', () => {
+  itWhere(false, 'names the package to install', async () => {
     const { code, stderr } = await run('examples/showdown/main.js', []);
     expect([code, stderr]).to.deep.equal([
       1,
@@ -32,7 +32,7 @@ describe('examples/showdown', () => {
     ]);
   });
 
-  itAll('wrong usage', async () => {
+  itAll('rejects an invalid --goal with exit code 2', async () => {
     const { code, stderr } = await run('examples/showdown/main.js', ['--goal', 'all']);
     expect([code, stderr]).to.deep.equal([
       2,
@@ -40,31 +40,35 @@ describe('examples/showdown', () => {
     ]);
   });
 
-  itWhere(true, 'whatever is chosen is played, and equal seeds give equal battles', async () => {
-    const { default: Showdown } = await import('../../examples/showdown/battle.ts');
-    const all: Float64Array[] = [];
-    for (let round = 0; round < 2; round++) {
-      const random = new Random(3);
-      const policy = {
-        act: (_: Float32Array, n: number) =>
-          Float32Array.from({ length: n }, () => random.below(6)),
-      };
-      const environment = new Showdown();
-      const { returns, lengths } = await evaluate({
-        environments: [environment],
-        policy,
-        episodes: 100,
-        seed: 5,
-      });
-      all.push(returns, lengths);
-      environment.close();
-      expect(lengths.every((length) => length >= 3 && length < 200)).to.equal(true);
-    }
-    expect(all[2]).to.deep.equal(all[0]);
-    expect(all[3]).to.deep.equal(all[1]);
-  });
+  itWhere(
+    true,
+    'plays battles with random choices, and equal seeds give equal battles',
+    async () => {
+      const { default: Showdown } = await import('../../examples/showdown/battle.ts');
+      const all: Float64Array[] = [];
+      for (let round = 0; round < 2; round++) {
+        const random = new Random(3);
+        const policy = {
+          act: (_: Float32Array, n: number) =>
+            Float32Array.from({ length: n }, () => random.below(6)),
+        };
+        const environment = new Showdown();
+        const { returns, lengths } = await evaluate({
+          environments: [environment],
+          policy,
+          episodes: 100,
+          seed: 5,
+        });
+        all.push(returns, lengths);
+        environment.close();
+        expect(lengths.every((length) => length >= 3 && length < 200)).to.equal(true);
+      }
+      expect(all[2]).to.deep.equal(all[0]);
+      expect(all[3]).to.deep.equal(all[1]);
+    },
+  );
 
-  itWhere(true, 'learns', async () => {
+  itWhere(true, 'raises the share of won battles by more than 0.2', async () => {
     const { code, lines } = await run('examples/showdown/main.js', [
       '--json',
       '--device',

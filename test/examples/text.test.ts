@@ -20,15 +20,15 @@ const progress: Progress = {
 };
 const rates = { steps: 51_234.4, ticks: 1601.2 };
 
-describe('examples/text', () => {
+describe('progress text of the cartpole-dqn example', () => {
   for (const columns of [20, 40, 80, 132, 240]) {
-    it(`live lines leave room at the end of ${columns} columns`, () => {
+    it(`live lines leave at least 3 of ${columns} columns free`, () => {
       for (const line of liveLines(progress, rates))
         expect(cut(line, columns).length).to.be.at.most(columns - 3);
     });
   }
 
-  it('80 columns show how far it is, both rates, the loss and the buffer', () => {
+  it('live lines show the return, both rates, the loss and the buffer in 80 columns', () => {
     const [above, below] = liveLines(progress, rates).map((line) => cut(line, 80));
     expect(above).to.equal(
       ' 12.3 s [████████········] return 237 of 475  51,234 steps/s  1,601 ticks/s',
@@ -38,13 +38,13 @@ describe('examples/text', () => {
     );
   });
 
-  it('before the first episode and tick there is a dash, not NaN', () => {
+  it('lines show a dash instead of NaN before the first episode and tick', () => {
     const empty = { ...progress, meanReturn: Number.NaN, loss: Number.NaN, greedyReturn: null };
     expect(plainLine(empty, rates)).to.match(/return – of 475 .*loss – /);
     expect(liveLines(empty, rates).join('\n')).to.not.include('NaN');
   });
 
-  it('a plain line holds everything', () => {
+  it('plainLine() shows the time, the return, the steps and the greedy return', () => {
     expect(plainLine(progress, rates)).to.match(
       /12\.3 s {2}return 237\.4 of 475 .*401,234 steps {2}greedy at most 411/,
     );

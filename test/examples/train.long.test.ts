@@ -9,8 +9,8 @@ import { describeAll, itAll, itLong } from '../rig/setting.ts';
 
 const train = (...args: string[]) => run('examples/train/main.js', args);
 
-describe('examples/train', () => {
-  itAll('its last JSON line says how it went, and its exit code that it is solved', async () => {
+describe('npm run train', () => {
+  itAll('prints a JSON summary and exits with code 0 when CartPole is solved', async () => {
     const solved = await train('--env', 'CartPole', '--json', '--seed', '3', '--device', 'host:0');
     expect(solved.code, solved.stderr).to.equal(0);
     const last = JSON.parse(solved.lines.at(-1)!);
@@ -28,17 +28,20 @@ describe('examples/train', () => {
       expect(JSON.parse(line)).to.include.keys('steps', 'meanReturn');
   });
 
-  itAll('its exit code says that it is not solved, its last lines what it came to', async () => {
-    const short = await train('--env', 'pendulum', '--algo', 'td3', '--steps', '1500', '--quiet');
-    expect(short.code).to.equal(1);
-    expect(short.lines[0]).to.match(
-      /^Pendulum not solved in [\d.]+ s: mean return -[\d.]+ ± [\d.]+ over 100 greedy episodes$/,
-    );
-    expect(short.lines[1]).to.match(/^1,5\d\d environment steps, 5\d\d updates$/);
-  });
+  itAll(
+    'prints the mean return and the counts, and exits with code 1 when the goal is missed',
+    async () => {
+      const short = await train('--env', 'pendulum', '--algo', 'td3', '--steps', '1500', '--quiet');
+      expect(short.code).to.equal(1);
+      expect(short.lines[0]).to.match(
+        /^Pendulum not solved in [\d.]+ s: mean return -[\d.]+ ± [\d.]+ over 100 greedy episodes$/,
+      );
+      expect(short.lines[1]).to.match(/^1,5\d\d environment steps, 5\d\d updates$/);
+    },
+  );
 
   // Of an environment that nobody solves in the seconds that this takes.
-  itAll('tells as it goes, and Ctrl-C ends it with what was reached', async () => {
+  itAll('prints progress, and the result so far when Ctrl-C interrupts the run', async () => {
     const said = await run(
       'examples/train/main.js',
       ['--env', 'HalfCheetah', '--steps', '10000000'],
@@ -52,7 +55,7 @@ describe('examples/train', () => {
     expect(said.stdout).to.match(/HalfCheetah interrupted after [\d.]+ s: /);
   });
 
-  itAll('wrong usage is a sentence and exit code 2', async () => {
+  itAll('rejects invalid options with one sentence and exit code 2', async () => {
     const wrong = [
       [['--env', 'Chess'], /^train: --env must be CartPole, Acrobot, .* got 'Chess'; see --help$/m],
       [['--algo', 'dqn'], /^train: --algo for Pendulum must be sac or td3, got 'dqn'/m],
@@ -71,14 +74,14 @@ describe('examples/train', () => {
   });
 });
 
-describeAll('examples/train: every preset solves its environment, on the processor', function () {
+describeAll('presets of npm run train on the CPU device', function () {
   this.timeout(200_000);
   // Robots take hours, and images minutes: test/examples/pixels trains on them too. DQN solves
   // CartPole above, and SAC Pendulum in test/collect/train.
   for (const [name, { goal, presets, options }] of Object.entries(tasks))
     for (const algorithm of Object.keys(options ? {} : presets))
       (name === 'Pendulum' && algorithm === 'td3' ? it : itLong)(
-        `${algorithm} on ${name}`,
+        `solve ${name} by ${algorithm}`,
         async () => {
           const { code, lines } = await train(
             '--env',

@@ -33,7 +33,7 @@ function wrong({ error, same, later, closing, left }: Tried): string[] {
   return found;
 }
 
-describe('faults: calls of the binaries', function () {
+describe('parts of training with failing native calls', function () {
   this.timeout(setting({ short: 300_000, all: 600_000, long: 1_800_000 }));
   let tries: Tries;
   let known: ReturnType<Tries['record']> | undefined;
@@ -72,21 +72,24 @@ describe('faults: calls of the binaries', function () {
     );
   }
 
-  itAll('each place that a run comes by fails once, and all is told or as it was', async () => {
+  itAll('throw a Hotslot error or return the same result when one call fails', async () => {
     const some = share((await places()).again);
     expect(some.length).to.be.at.least(setting({ short: 0, all: 6, long: 120 }));
     judge(await tries.tried(some));
   });
 
-  itAll('a capture that is left open is given up whatever fails', async () => {
-    await places();
-    judge(await tries.tried(tries.ofPart('leftOpen')));
-  });
+  itAll(
+    'with an open capture throw a Hotslot error or return the same result when one call fails',
+    async () => {
+      await places();
+      judge(await tries.tried(tries.ofPart('leftOpen')));
+    },
+  );
 
   // What only a family of GPUs does lies beside what all devices do.
   for (const mode of [modes.cuda13, modes.hip, modes.ze])
     (mode === modes.cuda13 ? itAll : itLong)(
-      `the same with devices of ${mode.name}`,
+      `throw a Hotslot error or return the same result on ${mode.name} when one call fails`,
       async function () {
         need(this, mode);
         const there = new Tries(mode);
@@ -101,7 +104,7 @@ describe('faults: calls of the binaries', function () {
       },
     );
 
-  itAll('each place that only the first run of a process comes by', async () => {
+  itAll('return equal results in later runs after a call of only the first run fails', async () => {
     // Which thread is there first is another one in each process, and few are tried.
     judge(await tries.triedFirst(share((await places()).once)), tries, 0.4);
   });
@@ -115,7 +118,7 @@ describe('faults: calls of the binaries', function () {
   };
   const everyPart = Object.fromEntries(Object.keys(forced).map((kind) => [kind, []]));
   itAll(
-    `where every call of a kind fails, results are the same: ${Object.keys(forced).join(' ')}`,
+    `return the same result when every call of a kind fails: ${Object.keys(forced).join(' ')}`,
     async () => {
       const all = await tries.forced(setting({ short: {}, all: forced, long: everyPart }));
       for (const kind of Object.keys(forced))

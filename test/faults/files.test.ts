@@ -15,7 +15,7 @@ import type { Written } from './files-child.ts';
 const CHILD = fileURLToPath(new URL('./files-child.js', import.meta.url));
 const words = { 'fail-io': 'EIO', 'fail-full': 'ENOSPC' } as const;
 
-describe('faults: files', () => {
+describe('writes of dumps, tensors and event files', () => {
   let folder: string;
   let shim: string | null;
   before(function () {
@@ -25,7 +25,7 @@ describe('faults: files', () => {
   });
   after(() => rmSync(folder, { recursive: true, force: true }));
 
-  it('dumps, tensors and event files: each call that fails is told, and what was there is whole', () =>
+  it('reject, keep complete files and succeed the next time when a system call fails', () =>
     withFastFolder((mine) => {
       const env = { ...process.env, LD_PRELOAD: shim!, FAULT_FOLDER: mine };
       const { stdout, stderr, status } = spawnSync(

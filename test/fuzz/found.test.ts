@@ -65,7 +65,7 @@ const found: readonly Found[] = [
   ['ARGUMENT', 'w.updater.updateSync([{ data: new Float32Array(20) }], undefined, { nope: 1 })'],
 ];
 
-describe('fuzzing: what was found', () => {
+describe('invalid calls that fuzzing found', () => {
   for (const [code, form] of found)
     it(form, async () => {
       const calling = new Calling(await kinds.door('host:0'));

@@ -31,24 +31,26 @@ describe('fuzzing', function () {
     calls,
   });
 
-  itLonger('the doors', () =>
+  itLonger('finds no failure in calls of the public API with random arguments', () =>
     fine(plan('door', setting({ short: 40, all: 3_000, long: 200_000 })), 0.3),
   );
-  itLonger('files', () => fine(plan('files', setting({ short: 30, all: 500, long: 30_000 })), 0.1));
-  itLonger('messages', () =>
+  itLonger('finds no failure in reads of damaged files', () =>
+    fine(plan('files', setting({ short: 30, all: 500, long: 30_000 })), 0.1),
+  );
+  itLonger('finds no failure in decoders of damaged remote messages, replies and texts', () =>
     fine(plan('messages', setting({ short: 40, all: 4_000, long: 200_000 })), 0.3),
   );
-  itLonger('requests to a monitor', () =>
+  itLonger('finds no failure in damaged requests to a monitor', () =>
     fine(plan('http', setting({ short: 8, all: 500, long: 30_000 })), 0.9),
   );
-  itAll('command lines', () =>
+  itAll('finds no failure in random command lines', () =>
     fine(plan('commands', setting({ short: 0, all: 4, long: 400 })), 0.9),
   );
-  itAll('environment variables', () =>
+  itAll('finds no failure in programs with random environment variables', () =>
     fine(plan('environment', setting({ short: 0, all: 3, long: 100 })), 0.9),
   );
 
-  it('every row of right arguments is of something that there is', async () => {
+  it('`right` has arguments only for existing functions and methods', async () => {
     const world = await World.open('host:0');
     const targets = targetsOf(world.things);
     await world.close();
@@ -60,7 +62,7 @@ describe('fuzzing', function () {
     ).to.deep.equal([]);
   });
 
-  it('a seed and a number say which call it is', async () => {
+  it('draws the same calls for the same seed and other calls for another seed', async () => {
     const { draw } = await kinds.door('host:0');
     const texts = (seed: number) =>
       Array.from({ length: 200 }, (_, n) => callText(draw(new Random(seed, n))));
@@ -69,7 +71,7 @@ describe('fuzzing', function () {
     for (const [n, text] of texts(5).entries()) expect(text, String(n)).to.match(/^\S/);
   });
 
-  it('a call is made smaller until nothing can be left out', () => {
+  it('smallerCalls() removes every call and value that a failure does not need', () => {
     // What fails: a call with a negative depth somewhere.
     const fails = (text: string) => text.includes('depth: -1');
     const values = {

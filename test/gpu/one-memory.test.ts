@@ -134,7 +134,7 @@ describe(`launches on ${TESTED} whose tensors share memory`, () => {
 
   for (const [kernel, launches] of cases) {
     const { writes, inPlace } = facts.get(kernel)!;
-    it(`${kernel}: an element of an output in another tensor is refused${inPlace ? ', but for the same tensor' : ''}`, async () => {
+    it(`${kernel} throws if an output shares an element with another tensor${inPlace ? ', except in place' : ''}`, async () => {
       let [refused, taken] = [0, 0];
       for (const launch of launches.slice(0, 2)) {
         const reach = reachOf(kernel, launch);
@@ -179,7 +179,7 @@ describe(`launches on ${TESTED} whose tensors share memory`, () => {
     });
 
     if (inPlace)
-      it(`${kernel}: its output over an input has the same bits`, async () => {
+      it(`${kernel} writes the same bits in place as with separate tensors`, async () => {
         let compared = 0;
         for (const launch of launches) {
           const reach = reachOf(kernel, launch);

@@ -31,7 +31,7 @@ describe(`pinned memory of ${TESTED}`, () => {
     if (device.family !== 'cuda' && device.family !== 'rocm') this.skip();
   });
 
-  it('is what registered memory and a pipeline’s slots are', async () => {
+  it('backs registered memory and the slots of a pipeline', async () => {
     using memory = device.registerHost(pages(1));
     expect(memory.kind).to.equal('registered');
     using unpinned = device.registerHost(pages(1), { pin: false });
@@ -46,7 +46,7 @@ describe(`pinned memory of ${TESTED}`, () => {
     });
   });
 
-  it('is let go a thousand times: it can be pinned again each time, and nothing grows', () => {
+  it('can be pinned again after each of a thousand closes, without growth of memory or handles', () => {
     const memory = pages(256);
     const cycle = () => device.registerHost(memory).close();
     for (let i = 0; i < 50; i++) cycle();
@@ -70,7 +70,7 @@ describe(`pinned memory of ${TESTED}`, () => {
     expect(free - device.memoryInfo().free, 'device memory').to.be.at.most(2 ** 20);
   });
 
-  it('is refused where it overlaps what is pinned, which goes on; beside it, it is not', async () => {
+  it('stays usable when an overlapping registerHost() throws, and allows adjacent registrations', async () => {
     const memory = pages(8);
     const part = (from: number, to: number) => memory.subarray(from * PAGE, to * PAGE);
     const first = device.registerHost(part(2, 4));
@@ -88,7 +88,7 @@ describe(`pinned memory of ${TESTED}`, () => {
     expect([again.kind, beside.kind]).to.deep.equal(['registered', 'registered']);
   });
 
-  it('is pinned again at once when it was let go beside work that runs', async () => {
+  it('can be pinned again right after close() while a kernel runs', async () => {
     using stream = device.createStream();
     const memory = pages(1);
     stream.launch('spin', { wholes: [100_000] });
@@ -96,7 +96,7 @@ describe(`pinned memory of ${TESTED}`, () => {
     await stream.synchronize();
   });
 
-  it('is the same registration again while a replay touches it whose graph was closed', async () => {
+  it('can be registered again while a replay of a closed graph still copies from the memory', async () => {
     using stream = device.createStream();
     using latch = new Latch(device);
     const memory = pages(1);
@@ -116,7 +116,7 @@ describe(`pinned memory of ${TESTED}`, () => {
     expect(new Set(await valuesOf(target, stream))).to.deep.equal(new Set([7]));
   });
 
-  it('is the same registration again while an actor has the closed one pinned', async () => {
+  it('can be registered again as a whole but not in part while a submitter still uses the memory', async () => {
     using stream = device.createStream();
     using copied = device.createEvent();
     using slot = device.allocate({ shape: [PAGE], dtype: 'uint8' });
@@ -144,7 +144,7 @@ describe(`pinned memory of ${TESTED}`, () => {
     expect(other.kind).to.equal('registered');
   });
 
-  it('is let go when there is no handle left for it', () => {
+  it('is unpinned when registerHost() throws because no handle is left', () => {
     const memory = pages(1);
     const { handle } = openDevice('host:0');
     const made: number[] = [];
@@ -161,7 +161,7 @@ describe(`pinned memory of ${TESTED}`, () => {
     device.registerHost(memory).close();
   });
 
-  it('stays the device’s when the process starts another one', async () => {
+  it('passes later writes to the device after the process has started a child process', async () => {
     using stream = device.createStream();
     const memory = pages(2).fill(1);
     using host = device.registerHost(memory);
@@ -175,7 +175,7 @@ describe(`pinned memory of ${TESTED}`, () => {
     }
   });
 
-  it('is copied from without waiting for its stream', async () => {
+  it('lets copy() return while its stream is held', async () => {
     using stream = device.createStream();
     using latch = new Latch(device);
     using memory = device.registerHost(pages(1024));

@@ -81,7 +81,7 @@ describe(`${DEVICE} against ${HOST}`, () => {
     });
   }
 
-  it('fills have the same bits, of every width', async () => {
+  it('fill() writes the same bits for every element width', async () => {
     const fills = [
       ['uint8', 0xa5],
       ['int16', -2],
@@ -169,7 +169,7 @@ describe(`${DEVICE} against ${HOST}`, () => {
     return buffer;
   }
 
-  it('the pipeline brings the same batches, bit by bit', async () => {
+  it('sampleLargeBatch() returns batches with the same bits', async () => {
     const batches = async (name: string) => {
       using buffer = filled();
       await using pipeline = await ReplayPipeline.open({

@@ -4,8 +4,8 @@ import { firstDifference } from '../rig/same-bits.ts';
 
 const floats = (...bits: number[]) => new Float32Array(Uint32Array.from(bits).buffer);
 
-describe('the same bits', () => {
-  it('are those of a NaN whatever its sign and payload, and of nothing else', () => {
+describe('firstDifference()', () => {
+  it('treats all NaN values as equal, and returns the first index at which other bits differ', () => {
     const want = floats(0x3f800000, 0xffc00000, 0x80000000);
     expect(firstDifference(floats(0x3f800000, 0x7fffffff, 0x80000000), want)).to.equal(-1);
     expect(

@@ -48,10 +48,10 @@ function leave(context: Mocha.Context, why: string | null): void {
   context.skip();
 }
 
-describe('what a tick costs', function () {
+describe('cost of a tick', function () {
   this.timeout(300_000);
 
-  it('tells what got worse, what got better and what is new', () => {
+  it('changes() lists worse, better and new costs beyond the tolerance', () => {
     const before = { calls: { copy: 2, record: 4 }, bytes: { copy: 100 } };
     expect(changes(before, before, 0)).to.deep.equal({ worse: [], better: [] });
     expect(
@@ -74,24 +74,24 @@ describe('what a tick costs', function () {
   const ofFamily = (mode: Mode) => (mode === modes.hip ? itLong : itAll);
 
   for (const kind of ['rows', 'prioritized'])
-    itAll(`native calls and bytes copied: ${kind}`, () => {
+    itAll(`native calls and copied bytes match known.json: ${kind}`, () => {
       compare(`calls of a tick, ${kind}`, probed(['calls', kind]), 0);
     });
 
   for (const mode of [modes.cuda13, modes.hip, modes.ze] as const)
-    ofFamily(mode)(`driver calls: ${mode.name}`, function () {
+    ofFamily(mode)(`driver calls match known.json: ${mode.name}`, function () {
       leave(this, missing(mode));
       compare(`calls of a tick, ${mode.name}`, probed(['calls', 'rows'], mode), 0);
     });
 
   for (const mode of [modes.cuda13, modes.hip, modes.ze] as const)
-    ofFamily(mode)(`driver calls of actors in threads: ${mode.name}`, function () {
+    ofFamily(mode)(`driver calls of actors in threads match known.json: ${mode.name}`, function () {
       leave(this, missing(mode));
       compare(`calls of a tick in threads, ${mode.name}`, probed([], mode, threads), 0);
     });
 
   for (const kind of ['rows', 'prioritized'])
-    itAll(`bytes of JavaScript's heap: ${kind}`, function () {
+    itAll(`heap bytes are at most 15% above known.json: ${kind}`, function () {
       // What is taken depends on what the engine compiles, and on a busy machine on when: a table
       // for each engine, and room.
       const engine = `V8 ${process.versions.v8.split('.').slice(0, 2).join('.')}`;
@@ -106,7 +106,7 @@ describe('what a tick costs', function () {
       );
     });
 
-  itAll('instructions of native code', function () {
+  itAll('instructions of native code are within 3% of known.json', function () {
     leave(this, missingCallgrind());
     const part = `instructions, ${compiled()}`;
     if (!renewing() && !(part in known()))

@@ -106,7 +106,7 @@ function registry(): Map<string, string> {
 const sorted = (map: Map<string, string>) =>
   Object.fromEntries([...map].sort(([a], [b]) => (a < b ? -1 : 1)));
 
-describe('kernels/images', function () {
+describe('committed kernel images', function () {
   // Oclgrind takes a minute by itself, and two beside other tests.
   this.timeout(600_000);
   const folder = mkdtempSync(join(tmpdir(), 'hotslot-images-'));
@@ -135,7 +135,7 @@ describe('kernels/images', function () {
     return context.skip();
   }
 
-  it('all of them are made from the sources as they are', () => {
+  it('are built from the present kernel sources', () => {
     const all = lists.flatMap((list) => imagesIn(images, list));
     expect(all.map(({ format }) => format)).to.include.members([
       'ptx',
@@ -148,7 +148,7 @@ describe('kernels/images', function () {
       expect(sources, `${format} is stale: run npm run build:kernels`).to.equal(hash);
   });
 
-  it('the tables name every file with its bytes, and the addon has these', () => {
+  it('have the sizes and hashes of their tables, and are contained in the addon', () => {
     const all = lists.flatMap((list) => imagesIn(images, list));
     const files = [
       ...all.map(({ file }) => file),
@@ -169,7 +169,7 @@ describe('kernels/images', function () {
     }
   });
 
-  itAll('the same compilers make the same bytes', function () {
+  itAll('are reproduced byte by byte by the same compilers', function () {
     need(this, {
       cmake: tool('cmake'),
       'clang-14': tool('clang-14'),
@@ -201,7 +201,7 @@ describe('kernels/images', function () {
   });
 
   describe('PTX', () => {
-    it('loads on drivers since CUDA 11.0 and has every kernel with the parameters that the core passes', () => {
+    it('requires at most PTX 7.0 and sm_70, and has every kernel with the parameters of the core', () => {
       const text = ptx();
       expect(Number(/^\.version (\d+\.\d+)$/m.exec(text)?.[1])).to.be.at.most(7.0);
       expect(Number(/^\.target sm_(\d+)$/m.exec(text)?.[1])).to.be.at.most(70);
@@ -218,14 +218,14 @@ describe('kernels/images', function () {
       expect(sorted(entries)).to.deep.equal(sorted(wanted));
     });
 
-    it('rounds as the host does: nothing is contracted, approximate or flushed to zero', () => {
+    it('has no fused, approximate or flush-to-zero instruction, and rounds explicitly', () => {
       expect(ptx().match(/^.*\b(fma|mad)\.\S*f32|\.(approx|full|ftz)\b.*$/m)).to.equal(null);
       // Without .rn the assembler may contract.
       expect(ptx().match(/^.*\b(add|sub|mul|div|sqrt)\.f32.*$/m)).to.equal(null);
       expect(ptx()).to.include('sqrt.rn.f32').and.include('div.rn.f32');
     });
 
-    it('keeps everything in registers: no kernel has memory of its own', () => {
+    it('uses no local memory', () => {
       expect(ptx().match(/^.*\.local\b.*$/m)).to.equal(null);
     });
 
@@ -251,7 +251,7 @@ describe('kernels/images', function () {
     }
 
     itAll(
-      'gives the bits of the host forms without a race, threads and blocks in drawn orders',
+      'gives the bits of the CPU kernels without a race in random orders of threads and blocks',
       function () {
         const much = setting({ short: 'short', all: 'short', long: 'all' });
         expect(executed(compiled(this, ptx()), much)).to.match(nothingFound);
@@ -275,21 +275,28 @@ describe('kernels/images', function () {
       categorical_mean_backward: [2.2998, 3],
       categorical_project: [70.1704, 10],
       argmax_rows: [1.1362, 3],
-      count_odd: [0.3215, 3],
+      count_non_finite: [0.3215, 3],
       // All threads of its blocks worked before.
       column_sums: [0.0605, 1.8],
     };
-    itAll('kernels of rows share their work between all threads of a block', function () {
-      const counts = executed(compiled(this, ptx(), true), 'count');
-      const now = new Map(
-        [...counts.matchAll(/^(\w+) ([\d.]+)$/gm)].map(([, name, count]) => [name, Number(count)]),
-      );
-      expect([...now.keys()]).to.deep.equal(Object.keys(instructions));
-      for (const [name, [before, fewer]] of Object.entries(instructions))
-        expect(before / now.get(name)!, `${name}: ${now.get(name)}, was ${before}`).to.be.at.least(
-          fewer,
+    itAll(
+      'row kernels execute at most the set fraction of the instructions of version 0.3.0',
+      function () {
+        const counts = executed(compiled(this, ptx(), true), 'count');
+        const now = new Map(
+          [...counts.matchAll(/^(\w+) ([\d.]+)$/gm)].map(([, name, count]) => [
+            name,
+            Number(count),
+          ]),
         );
-    });
+        expect([...now.keys()]).to.deep.equal(Object.keys(instructions));
+        for (const [name, [before, fewer]] of Object.entries(instructions))
+          expect(
+            before / now.get(name)!,
+            `${name}: ${now.get(name)}, was ${before}`,
+          ).to.be.at.least(fewer);
+      },
+    );
 
     const barrier = 'bar.sync \t0;';
     const broken: [
@@ -305,26 +312,26 @@ describe('kernels/images', function () {
         /which thread \d+ of block \d+/,
       ],
       [
-        'with another lane in its sum',
+        'with a wrong lane in its sum',
         'reduce_rows',
         (body) => body.replaceAll(/(ld\.shared\.f32 \t%f\d+, \[%rd\d+)\+64\]/g, '$1+32]'),
         /pointer 0\[\d+\] is|which thread/,
       ],
       [
-        'with a row too many in the last block',
+        'with one row too many in its last block',
         'reduce_rows',
         (body) =>
           body.replace(/setp\.lt\.s64 (\t%p\d+, %rd\d+, %rd\d+;\n\tselp\.b64)/, 'setp.le.s64 $1'),
         /pointer 0\[\d+\] is/,
       ],
       [
-        'with another sum',
+        'with a subtraction in place of its addition',
         'axpby',
         (body) => body.replace('add.rn.f32', 'sub.rn.f32'),
         /pointer 0\[\d+\] is/,
       ],
       [
-        'with a barrier for one thread',
+        'with a barrier that only one thread reaches',
         'adam',
         (body) =>
           body.replace(
@@ -335,13 +342,13 @@ describe('kernels/images', function () {
       ],
     ];
     for (const [what, kernel, change, found] of broken)
-      itAll(`finds ${kernel} ${what}`, function () {
+      itAll(`the harness fails for ${kernel} ${what}`, function () {
         const object = compiled(this, changed(kernel, change));
         // As it is, the kernel passes (see above): what is found is the change.
         expect(() => executed(object, 'short', kernel)).to.throw(found);
       });
 
-    it('is translated whole: an instruction that nobody translates is refused by name', () => {
+    it('cppOf() throws UnknownPtx with the text of an unknown instruction or declaration', () => {
       const fused = changed('axpby', (body) => body.replace('add.rn.f32', 'fma.rn.f32'));
       expect(() => cppOf(fused)).to.throw(
         UnknownPtx,
@@ -398,7 +405,7 @@ describe('kernels/images', function () {
       parameter: 55,
     };
 
-    it('needs no more than Level Zero gives and has every kernel, uncontracted, with the parameters that the core passes', () => {
+    it('needs only OpenCL 1.2 capabilities, and has every kernel uncontracted with its parameters', () => {
       const { buffer, byteOffset, length } = image('kernels.spv');
       const words = new Uint32Array(buffer.slice(byteOffset, byteOffset + length));
       expect(words[0]).to.equal(0x07230203);
@@ -435,7 +442,7 @@ describe('kernels/images', function () {
     });
 
     itLong(
-      'gives the bits of the host forms without a race, executed on this processor',
+      'gives the bits of the CPU kernels without a race when executed on this CPU',
       function () {
         const tools = ['clang-14', 'llvm-spirv-14', 'llvm-dis-14', 'opt-14'];
         const [clang, translate, disassemble, optimize] = need(
@@ -474,7 +481,7 @@ describe('kernels/images', function () {
     );
   });
 
-  describe('SPIR-V on OpenCL devices of others', () => {
+  describe('SPIR-V on third-party OpenCL devices', () => {
     const tools = ['llvm-spirv-14', 'llvm-dis-14', 'llvm-as-14'] as const;
     /** The image as LLVM's bitcode, its text changed; and a program that runs it. */
     function made(
@@ -511,25 +518,33 @@ describe('kernels/images', function () {
     const passed = (on: string) =>
       new RegExp(`^on ${on}\\n\\d+ kernels and outputs over inputs compared: 0 failures$`);
 
-    itAll('Oclgrind finds no race and no number that nobody wrote', function () {
-      const [program, image] = made(this);
-      const grids = setting({ short: 'quick', all: 'quick', long: 'short' });
-      const { status, text } = onOclgrind(this, program, grids, image);
-      expect([status, text]).to.deep.equal([0, passed('Oclgrind Simulator').exec(text)?.[0]]);
-    });
+    itAll(
+      'Oclgrind reports no data race and no uninitialized value, and outputs match the CPU',
+      function () {
+        const [program, image] = made(this);
+        const grids = setting({ short: 'quick', all: 'quick', long: 'short' });
+        const { status, text } = onOclgrind(this, program, grids, image);
+        expect([status, text]).to.deep.equal([0, passed('Oclgrind Simulator').exec(text)?.[0]]);
+      },
+    );
 
-    itAll('Oclgrind finds kernels without their barriers', function () {
+    itAll('Oclgrind reports a data race when kernels have no barriers', function () {
       const [program, image] = made(this, (text) =>
         text.replaceAll(/^.*call .*@_Z7barrierj\(.*$/gm, ''),
       );
-      for (const kernel of ['softmax_rows', 'layer_norm', 'categorical_project', 'count_odd'])
+      for (const kernel of [
+        'softmax_rows',
+        'layer_norm',
+        'categorical_project',
+        'count_non_finite',
+      ])
         expect(onOclgrind(this, program, 'short', image, kernel).text).to.include(
           `data race at local memory address`,
         );
     });
 
     itLong(
-      'PoCL gives the bits of the host forms, in groups of 7 to 256',
+      'PoCL gives the bits of the CPU kernels in groups of 7 to 256',
       function (this: Mocha.Context) {
         const icd = '/etc/OpenCL/vendors/pocl.icd';
         need(this, { pocl: existsSync(icd) ? icd : undefined });
@@ -539,7 +554,7 @@ describe('kernels/images', function () {
     );
   });
 
-  it('code objects are for AMD, and have every kernel', () => {
+  it('code objects are 64-bit ELF files for AMD and contain every kernel', () => {
     const names = nativeKernels()
       .kernels()
       .map(({ name }) => name);

@@ -13,7 +13,7 @@ const count = (...args: string[]) =>
     encoding: 'utf8',
   });
 
-describe('language/count', () => {
+describe('count.mjs', () => {
   const folder = mkdtempSync(join(tmpdir(), 'hotslot-language-'));
   after(() => rmSync(folder, { recursive: true, force: true }));
   const ceilings = JSON.parse(
@@ -25,7 +25,7 @@ describe('language/count', () => {
     expect([status, stderr]).to.deep.equal([0, '']);
   });
 
-  it('fails above a ceiling, and names the pattern, both numbers and the remedy', () => {
+  it('fails with the pattern, both numbers and the remedy when a count exceeds its ceiling', () => {
     const file = join(folder, 'ceilings.json');
     writeFileSync(file, JSON.stringify({ ...ceilings, behind: 0 }));
     const { status, stderr } = count('--ceilings', file);
@@ -35,7 +35,7 @@ describe('language/count', () => {
     );
   });
 
-  it('lists the places of a pattern', () => {
+  it('prints every place of a pattern for --list', () => {
     const { status, stdout } = count('--list', 'behind');
     expect(status).to.equal(0);
     const lines = stdout.trimEnd().split('\n');

@@ -86,7 +86,7 @@ function wrongWith(held: Held): string | null {
   return null;
 }
 
-describeAll('leaks', function () {
+describeAll('memory of repeated operations', function () {
   const MS = setting({ short: 600_000, all: 600_000, long: 7_200_000 });
   this.timeout(MS);
   const measured = (some: readonly string[], times: number): Held[] => {
@@ -139,7 +139,7 @@ describeAll('leaks', function () {
   for (const operation of names) {
     const { weight, keeps, server } = operations[operation]!;
     itLonger(
-      `${operation}, ${timesOf(operation) / weight} times and more: ${keeps ? 'is found' : 'holds no more than before'}`,
+      `${operation}, ${timesOf(operation) / weight} times or more: ${keeps ? 'is found' : 'holds no more than before'}`,
       function () {
         if (server) needServer(this);
         const growth: string[] = [];

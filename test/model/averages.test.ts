@@ -11,15 +11,15 @@ const { holds, caught: caughtIn, explored } = proofsOf(averagesProtocol, inWords
 const caught = (broken: AveragesMutation, rule: string, more: Partial<AveragesSetup> = {}) =>
   caughtIn(broken, rule, { ticks: 3, ...more });
 
-describe('means behind ticks', function () {
+describe('learner group averaging model', function () {
   this.timeout(60_000);
 
-  describe('hold', () => {
+  describe('rules hold', () => {
     holds({ ticks: 4 });
     holds({ ticks: 3, faults: ['death'] });
   });
 
-  describe('broken on purpose, are caught', () => {
+  describe('mutations are caught', () => {
     after(() => console.log(`      ${explored()} of means behind ticks`));
     const faults = ['death'] as const;
     caught('replay does not wait for the mean', 'lock-step');

@@ -13,12 +13,12 @@ const { holds, caught, explored } = proofsOf<BroadcastMutation, BroadcastSetup>(
 
 const small: BroadcastSetup = { capacity: 2, entries: 6 };
 
-describe('broadcast rings', () => {
+describe('broadcast ring model: rules hold', () => {
   holds(small);
   holds({ capacity: 4, entries: 12 });
 });
 
-describe("broadcast rings' rules, broken on purpose, are caught", () => {
+describe('broadcast ring model: mutations are caught', () => {
   after(() => console.log(`      ${explored()} of broadcast rings`));
 
   caught('published before it is whole', 'Broadcast-1', small);

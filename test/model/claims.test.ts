@@ -12,13 +12,13 @@ const { holds, caught, explored } = proofsOf<ClaimsMutation, ClaimsSetup>(claims
 const plain: ClaimsSetup = { threads: 2, takes: 2, ends: false };
 const mortal: ClaimsSetup = { threads: 2, takes: 2, ends: true };
 
-describe('claims', function () {
+describe('claim model: rules hold', function () {
   this.timeout(60_000);
   for (const setup of [plain, mortal]) holds(setup);
   holds({ threads: 3, takes: 2, ends: true });
 });
 
-describe("claims' rules, broken on purpose, are caught", function () {
+describe('claim model: mutations are caught', function () {
   this.timeout(60_000);
   after(() => console.log(`      ${explored()} of claims`));
 

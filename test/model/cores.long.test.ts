@@ -14,7 +14,7 @@ const one: CoresSetup = { pieces: 2, helpers: 1, places: 1, jobs: 1 };
 const two: CoresSetup = { pieces: 2, helpers: 1, places: 1, jobs: 2 };
 const few: CoresSetup = { pieces: 2, helpers: 2, places: 1, jobs: 1 };
 
-describe('the pool of cores', function () {
+describe('core pool model: rules hold', function () {
   this.timeout(60_000);
   for (const setup of [one, two, few]) holds(setup);
   holds({ pieces: 1, helpers: 2, places: 2, jobs: 2 });
@@ -22,7 +22,7 @@ describe('the pool of cores', function () {
   holds({ pieces: 2, helpers: 2, places: 2, jobs: 2 }, itAll);
 });
 
-describe("the pool of cores' rules, broken on purpose, are caught", function () {
+describe('core pool model: mutations are caught', function () {
   this.timeout(60_000);
   after(() => console.log(`      ${explored()} of the pool of cores`));
 

@@ -11,7 +11,7 @@ import {
 import { proofsOf } from './proofs.ts';
 
 const inWords = ({ capacity, places, guard, most, rows, ticks, death }: DeviceRowsSetup) =>
-  `${rows} rows through ${capacity} on the host and ${places} on the device, ${guard} guarded, ${most} a copy, ${ticks} ticks${death ? ', with a death' : ''}: no draw meets a copy, and every row comes or is told lost`;
+  `${rows} rows through ${capacity} on the host and ${places} on the device, ${guard} guarded, ${most} a copy, ${ticks} ticks${death ? ', with a death' : ''}: no draw overlaps a copy, and every row arrives or is reported lost`;
 const { holds, caught } = proofsOf<DeviceRowsMutation, DeviceRowsSetup>(
   deviceRowsProtocol,
   inWords,
@@ -25,7 +25,7 @@ const small: DeviceRowsSetup = { capacity: 3, places: 3, guard: 1, most: 1, rows
 const wide: DeviceRowsSetup = { ...small, capacity: 5, rows: 6 };
 const long: DeviceRowsSetup = { ...small, rows: 7 };
 
-describe('rows on their way to a device', function () {
+describe('model of replay rows that are copied to a device', function () {
   this.timeout(300_000);
 
   holds(small);

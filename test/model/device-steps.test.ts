@@ -19,7 +19,7 @@ const { holds, caught } = proofsOf<DeviceStepsMutation, DeviceStepsSetup>(
 
 const small: DeviceStepsSetup = { places: 2, steps: 4, ticks: 2, rows: 2 };
 
-describe("a view's steps on their way to a device", function () {
+describe('model of trajectory steps that are copied to a device', function () {
   this.timeout(300_000);
 
   holds(small);

@@ -9,8 +9,8 @@ function inWords({ queues, enqueues, pool = 2, attends, waits, helps }: Executor
       ? [attends.until === undefined ? 'an attendant leaves' : `attended until ${attends.until}`]
       : []),
     ...(attends?.times ? [`as ${attends.times}`] : []),
-    ...(waits === undefined ? [] : [`one waits for ${waits}`]),
-    ...(helps ? ['one helps for a while'] : []),
+    ...(waits === undefined ? [] : [`a thread waits for ${waits}`]),
+    ...(helps ? ['a thread helps for a while'] : []),
   ];
   const ops = queues.map((queue) => queue.join(' ')).join(' | ');
   return [
@@ -46,7 +46,7 @@ const helped: ExecutorSetup = { ...alone, helps: true };
 const replays: ExecutorSetup = { queues: [['g'], ['g']], enqueues: [[0, 1]], helps: true, pool: 1 };
 const inside: ExecutorSetup = { queues: [['G01'], ['w0', 'r1']], enqueues: [[1, 1, 0]] };
 
-describe('the executor of the host device', function () {
+describe('CPU device executor model: rules hold', function () {
   this.timeout(120_000);
   for (const setup of [alone, across, lasts, attended, leaves, waited, helped]) holds(setup);
   for (const setup of [busy, twice, poolOnly, replays, inside]) holds(setup, itAll);
@@ -57,7 +57,7 @@ describe('the executor of the host device', function () {
   );
 });
 
-describe("the executor's rules, broken on purpose, are caught", function () {
+describe('CPU device executor model: mutations are caught', function () {
   this.timeout(120_000);
   after(() => console.log(`      ${explored()} of an executor`));
 
@@ -67,7 +67,7 @@ describe("the executor's rules, broken on purpose, are caught", function () {
   const sizeable = (rule: string, setup: ExecutorSetup, ...broken: ExecutorMutation[]) => {
     for (const each of broken) caught(each, rule, setup, itAll);
   };
-  describe('by who enqueues and who wakes', () => {
+  describe('enqueueing and waking', () => {
     proves(
       'deadlock',
       alone,
@@ -77,7 +77,7 @@ describe("the executor's rules, broken on purpose, are caught", function () {
     sizeable('deadlock', busy, 'an attendant counted on while it is busy');
     sizeable('deadlock', twice, 'busy counted once for a thread that attends twice');
   });
-  describe('by the pool', () => {
+  describe('thread pool', () => {
     proves(
       'deadlock',
       alone,
@@ -87,7 +87,7 @@ describe("the executor's rules, broken on purpose, are caught", function () {
     proves('deadlock', lasts, 'a long op that is not counted', 'held counted behind the look');
     proves('deadlock', lasts, 'no look as a long op begins');
   });
-  describe('by whoever helps', () => {
+  describe('helping threads', () => {
     proves('runner', lasts, 'a claim that is not exclusive');
     proves('deadlock', waited, 'a queue given back without another look');
     proves('deadlock', helped, 'runnable work left without a word');
@@ -106,7 +106,7 @@ describe("the executor's rules, broken on purpose, are caught", function () {
       'completions read behind the look',
     );
   });
-  describe('by who runs a graph', () => {
+  describe('graph launches', () => {
     sizeable(
       'exec',
       replays,

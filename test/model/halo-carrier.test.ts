@@ -11,15 +11,15 @@ const { holds, caught: caughtIn, explored } = proofsOf(carrierProtocol, inWords)
 const caught = (broken: CarrierMutation, rule: string, more: Partial<CarrierSetup> = {}) =>
   caughtIn(broken, rule, { exchanges: 4, ...more });
 
-describe('halos between processes', function () {
+describe('model of halo exchange between processes', function () {
   this.timeout(60_000);
 
-  describe('hold', () => {
+  describe('rules hold', () => {
     holds({ exchanges: 4 });
     holds({ exchanges: 4, faults: ['close'] });
   });
 
-  describe('broken on purpose, are caught', () => {
+  describe('mutations are caught', () => {
     after(() => console.log(`      ${explored()} of halos between processes`));
     caught('told before what left before is over', 'Exchange-2');
     caught('told behind the latest send that is over', 'Exchange-2');

@@ -29,10 +29,10 @@ const { holds, caught: caughtIn, explored } = proofsOf(haloProtocol, inWords);
 const caught = (broken: HaloMutation, rule: string, more: Partial<HaloSetup> = {}) =>
   caughtIn(broken, rule, { pairs: TWO, exchanges: 3, ...more });
 
-describe('the halo exchange protocol', function () {
+describe('halo exchange model', function () {
   this.timeout(60_000);
 
-  describe('holds when every access to shared memory is a step', () => {
+  describe('rules hold when every access to shared memory is a step', () => {
     for (const pairs of [TWO, TWICE, ALONE]) {
       holds({ pairs, exchanges: 3 });
       holds({ pairs, exchanges: 3, faults: ALL });
@@ -41,12 +41,12 @@ describe('the halo exchange protocol', function () {
     holds({ pairs: CHAIN, exchanges: 2, faults: ['death'] });
   });
 
-  describe('holds for arrays on devices', () => {
+  describe('rules hold for arrays on devices', () => {
     holds({ pairs: TWO, exchanges: 3, device: true });
     holds({ pairs: TWO, exchanges: 3, faults: ALL, device: true });
   });
 
-  describe('holds when every ring and every park is a step', () => {
+  describe('rules hold when every bell increment and every park is a step', () => {
     for (const faults of [[], ['close'], ['failure'], ['rest'], ['death']] as const) {
       const wanted = faults[0] === 'failure' ? itLong : faults[0] === 'death' ? itAll : it;
       holds({ pairs: CYCLE, exchanges: 2, faults, grain: 'hand-over' }, wanted);
@@ -56,7 +56,7 @@ describe('the halo exchange protocol', function () {
   });
 });
 
-describe('the halo exchange protocol, broken on purpose, is caught', function () {
+describe('halo exchange model: mutations are caught', function () {
   this.timeout(60_000);
 
   after(() => console.log(`      ${explored()} of the halo exchange protocol`));
@@ -71,7 +71,7 @@ describe('the halo exchange protocol, broken on purpose, is caught', function ()
     caught('unpacked on another stream', 'Exchange-1', { device: true });
   });
 
-  describe('waiting', () => {
+  describe('waiting ranks', () => {
     // Who goes on rings again, and a lost wake costs time only: it takes a rank that does not.
     caught('rung before the word is stored', 'deadlock', { faults: ['rest'] });
     caught('reader not rung', 'deadlock');
@@ -79,7 +79,7 @@ describe('the halo exchange protocol, broken on purpose, is caught', function ()
     caught('flag looked at before the count is added', 'deadlock', { faults: ['rest'] });
   });
 
-  describe('leaving', () => {
+  describe('ranks that leave', () => {
     caught('state looked at after the word', 'Exchange-5');
     caught('closed before the last exchange is sent', 'Exchange-6');
     caught('rung before it leaves', 'deadlock', { faults: ['close'] });
@@ -87,7 +87,7 @@ describe('the halo exchange protocol, broken on purpose, is caught', function ()
     caught('nobody rung when it leaves', 'deadlock', { faults: ['failure'] });
   });
 
-  describe('failing', () => {
+  describe('failed and lost ranks', () => {
     // Neighbors look at each other's state as well: the failure itself is for those further away.
     const far = { pairs: CHAIN, exchanges: 1, faults: ['failure', 'rest'] } as const;
     caught('failure looked for before the bell is read', 'deadlock', far);

@@ -14,7 +14,7 @@ const two: HandlesSetup = { users: ['right', 'right'], pins: 1, closers: ['remov
 const retired: HandlesSetup = { users: ['right', 'right'], pins: 1, closers: ['retires'] };
 const both: HandlesSetup = { users: ['right', 'right'], pins: 1, closers: ['removes', 'retires'] };
 
-describe('the handle table', function () {
+describe('handle table model: rules hold', function () {
   this.timeout(60_000);
   for (const setup of [one, two, retired, both]) holds(setup);
   for (const closers of [
@@ -25,7 +25,7 @@ describe('the handle table', function () {
     holds({ users: ['right', 'wrong'], pins: 2, closers });
 });
 
-describe("the handle table's rules, broken on purpose, are caught", function () {
+describe('handle table model: mutations are caught', function () {
   this.timeout(60_000);
   after(() => console.log(`      ${explored()} of the handle table`));
 

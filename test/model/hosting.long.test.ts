@@ -7,13 +7,13 @@ import { type HostingMutation, type HostingSetup, hostingProtocol } from './host
 import { proofsOf } from './proofs.ts';
 
 const inWords = ({ changes, wishes, deaths }: HostingSetup) =>
-  `${changes} changes, ${wishes} wishes of another thread, ${deaths} deaths: one host at a time, and all that is wanted is done`;
+  `${changes} changes, ${wishes} wishes of another thread, ${deaths} deaths: one host at a time, and every wish is served`;
 const { holds, caught } = proofsOf<HostingMutation, HostingSetup>(hostingProtocol, inWords);
 
 const plain: HostingSetup = { changes: 2, wishes: 1, deaths: 0 };
 const dying: HostingSetup = { ...plain, deaths: 1 };
 
-describe('roles that move between threads', () => {
+describe('role hosting model', () => {
   for (const changes of [1, 2] as const) holds({ changes, wishes: 1, deaths: 1 });
   holds({ changes: 3, wishes: 1, deaths: 1 }, itAll);
   holds({ changes: 3, wishes: 2, deaths: 0 });

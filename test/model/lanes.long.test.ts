@@ -16,10 +16,10 @@ function inWords(setup: LanesSetup): string {
 
 const { holds, caught, explored } = proofsOf(lanesProtocol, inWords);
 
-describe("a lane's writers, readers and clearers", function () {
+describe('trajectory lane model', function () {
   this.timeout(60_000);
 
-  describe('hold while the writer lives', () => {
+  describe('rules hold while the writer lives', () => {
     for (const places of [2, 3]) for (const writer of ['sssss', 'sesse']) holds({ places, writer });
     holds({ places: 3, writer: 'ssssses', n: 2, rounds: 2 });
     holds({ places: 3, writer: 'ssssses', frames: 2, rounds: 2, atOnce: 1 });
@@ -27,14 +27,14 @@ describe("a lane's writers, readers and clearers", function () {
     holds({ places: 4, writer: 'sesssssesss', n: 2, frames: 3, rounds: 3, atOnce: 2 }, itAll);
   });
 
-  describe('hold when it dies between any two stores', () => {
+  describe('rules hold when the writer dies between any two stores', () => {
     for (const successor of ['', 'ss', 'ese']) holds({ places: 2, writer: 'sse', successor });
     holds({ places: 3, writer: 'sses', successor: 'sses', rounds: 2 });
     holds({ places: 4, writer: 'sssses', successor: 'ses', n: 2, frames: 2 });
     holds({ places: 4, writer: 'sssse', successor: 'ssesss', n: 2, frames: 2, rounds: 2 }, itAll);
   });
 
-  describe('hold when it is cleared', () => {
+  describe('rules hold when the lane is cleared', () => {
     for (const clears of [1, 2]) holds({ places: 3, writer: 'sess', clears });
     holds({ places: 3, writer: 'ssse', clears: 1, rounds: 2, frames: 2 });
     holds({ places: 3, writer: 'sse', successor: 'ses', clears: 1 });
@@ -42,7 +42,7 @@ describe("a lane's writers, readers and clearers", function () {
   });
 });
 
-describe("a lane's rules, broken on purpose, are caught", function () {
+describe('trajectory lane model: mutations are caught', function () {
   this.timeout(60_000);
 
   after(() => console.log(`      ${explored()} of a lane`));
@@ -56,7 +56,7 @@ describe("a lane's rules, broken on purpose, are caught", function () {
     for (const each of broken) caught(each, rule, setup);
   };
 
-  describe('by the writer', () => {
+  describe('writer', () => {
     proves('Lanes-4', living, 'begun stored after the bytes', 'no fence behind begun');
     proves(
       'Lanes-4',
@@ -68,7 +68,7 @@ describe("a lane's rules, broken on purpose, are caught", function () {
     proves('Lanes-3', living, 'a step committed without its final observation');
   });
 
-  describe('by a successor', () => {
+  describe('successor of a dead writer', () => {
     proves(
       'Lanes-4',
       followed,
@@ -80,11 +80,11 @@ describe("a lane's rules, broken on purpose, are caught", function () {
     proves('count', followed, 'the count of steps taken over as it is');
   });
 
-  describe('by who clears', () => {
+  describe('clearing', () => {
     proves('Lanes-6', { places: 3, writer: 'sess', clears: 2 }, 'the floor stored as it was found');
   });
 
-  describe('by the reader, as it looks what there is', () => {
+  describe('reader: listing steps', () => {
     proves('Lanes-4', living, 'committed loaded without acquire');
     proves('Lanes-2', living, 'a span longer than the ring');
     // A writer that lives stores committed in the end; a dead one never does.
@@ -102,7 +102,7 @@ describe("a lane's rules, broken on purpose, are caught", function () {
     proves('list', { ...stacked, rounds: 2 }, 'a stack dropped with its last frame');
   });
 
-  describe('by the reader, as it makes a sample', () => {
+  describe('reader: sampling', () => {
     proves('Lanes-4', living, 'no fence before begun is looked at');
     proves(
       'Lanes-4',

@@ -30,7 +30,7 @@ const samplers: LimiterSetup = { ...narrow, adds: [2], batches: [2, 2] };
 const large: LimiterSetup = { ...narrow, adds: [4], batches: [2], batch: 2, errorBuffer: 3 };
 const back: LimiterSetup = { ...narrow, adds: [1], batches: [1, 2], givesBack: true };
 
-describe('the rate limiter', function () {
+describe('rate limiter model: rules hold', function () {
   this.timeout(60_000);
   for (const setup of [narrow, lastAdd, lastBatch, writers, samplers, large, back]) holds(setup);
   holds({ ...narrow, adds: [2, 2], batches: [2, 2], minSize: 2 }, itAll);
@@ -38,7 +38,7 @@ describe('the rate limiter', function () {
   holds({ ...back, adds: [2, 1], batches: [1, 2], batch: 2, errorBuffer: 3 }, itAll);
 });
 
-describe("the rate limiter's rules, broken on purpose, are caught", function () {
+describe('rate limiter model: mutations are caught', function () {
   this.timeout(60_000);
   after(() => console.log(`      ${explored()} of a rate limiter`));
 

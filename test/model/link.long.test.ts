@@ -41,17 +41,17 @@ const QUICK: LinkFault[] = [
 /** What takes beats. */
 const SLOW: LinkFault[] = ['flush stream', 'flush', 'clock'];
 
-describe("the link's protocol", function () {
+describe('collector host link model', function () {
   this.timeout(600_000);
 
-  describe('holds without faults', () => {
+  describe('rules hold without faults and with connection flaps', () => {
     for (const window of [1, 2, 3])
       holds({ hosts: 1, rows: 4, window, hello: true, faults: ['flap'] });
     holds({ hosts: 2, rows: 2 });
     holds({ hosts: 2, rows: 2, hello: true }, itAll);
   });
 
-  describe('holds with one fault', () => {
+  describe('rules hold with one fault', () => {
     for (const fault of QUICK) holds({ hosts: 1, rows: 3, faults: [fault], quick: true });
     for (const fault of [...QUICK, ...SLOW])
       holds({ hosts: 1, rows: 2, hello: true, faults: [fault] });
@@ -60,7 +60,7 @@ describe("the link's protocol", function () {
     holds({ hosts: 1, rows: 3, faults: ['learner'], restored: true }, itAll);
   });
 
-  describe('holds with two faults', () => {
+  describe('rules hold with two or three faults', () => {
     const twice = { hosts: 1, times: 2 } as const;
     holds({ ...twice, rows: 2, window: 1, faults: ['learner', 'zombie', 'late'] });
     holds({ ...twice, rows: 2, window: 1, faults: ['flush', 'cut', 'thread', 'reader'] });
@@ -80,7 +80,7 @@ describe("the link's protocol", function () {
     holds({ ...twice, rows: 1, times: 3, faults: ['empty', 'thread', 'flush', 'late'] }, itAll);
   });
 
-  describe('holds where the stream has no end', () => {
+  describe('rules hold when the stream has no end', () => {
     holds({ hosts: 1, rows: 2, hello: true, busy: true });
     for (const fault of SLOW)
       holds({ hosts: 1, rows: 2, hello: true, faults: [fault], busy: true });
@@ -93,7 +93,7 @@ describe("the link's protocol", function () {
       holds({ hosts: 1, rows: 1, hello: true, times: 2, faults, busy: true }, itAll);
   });
 
-  describe('holds for two hosts', () => {
+  describe('rules hold for two hosts', () => {
     for (const fault of ['cut', 'late', 'full', 'thread', 'flush'] as const)
       holds({ hosts: 2, rows: 1, faults: [fault] });
     for (const fault of ['empty', 'snapshot', 'learner'] as const)
@@ -103,7 +103,7 @@ describe("the link's protocol", function () {
   });
 });
 
-describe("the link's protocol, broken on purpose, is caught", function () {
+describe('collector host link model: mutations are caught', function () {
   this.timeout(60_000);
 
   after(() => console.log(`      ${explored()} of the link's protocol`));
@@ -130,7 +130,7 @@ describe("the link's protocol, broken on purpose, is caught", function () {
     );
   });
 
-  describe('sending again', () => {
+  describe('retransmission', () => {
     proves('copies', ONE, 'sent again by a timer', 'one beat is enough');
     proves('copies', { ...ONE, busy: true }, 'a look is over at once');
     for (const fault of ['flush stream', 'flush'] as const)
@@ -152,12 +152,12 @@ describe("the link's protocol, broken on purpose, is caught", function () {
     proves('deadlock', gaps, 'naks forgotten with the thread');
   });
 
-  describe('marks', () => {
+  describe('watermarks', () => {
     proves('twice', { ...ONE, faults: ['thread'] }, 'mark stored behind the commit');
     proves('twice', { ...ONE, faults: ['notice', 'flush'] }, 'the mark of a silent host forgotten');
   });
 
-  describe('reading', () => {
+  describe('stream reads', () => {
     proves('deadlock', { ...ONE, faults: ['empty'], quick: true }, 'read on behind the last id');
     proves('deadlock', { ...ONE, faults: ['clock'] }, 'read to the end behind an id');
     proves('deadlock', { ...ONE, faults: ['thread'], quick: true }, 'trimmed before the commit');

@@ -19,12 +19,12 @@ function inWords({
   const run = [
     `a run of ${ticks}, depth ${depth}`,
     ...(dies ? [`replay and poll die anywhere, replay ${dies}`] : []),
-    ...(odd ? ['one may be no numbers'] : []),
+    ...(odd ? ['a version may be non-finite'] : []),
     ...(again ? [`then a run of ${again}`] : []),
   ];
   return [
     ...(ticks ? run : []),
-    ...(writes ? [`${writes} written by a thread${open ? ' beside it' : ''}`] : []),
+    ...(writes ? [`${writes} written by a thread${open ? ' during the run' : ''}`] : []),
     `${rounds} read`,
   ].join(', ');
 }
@@ -41,7 +41,7 @@ const alone: MailboxSetup = { ticks: 3, dies: 'alone', writes: 2 };
 const twice: MailboxSetup = { ticks: 2, odd: true, again: 2, writes: 1, open: true };
 const refused: MailboxSetup = { ticks: 4, odd: true, writes: 2 };
 
-describe('the mailbox of weights', function () {
+describe('weight mailbox model: rules hold', function () {
   this.timeout(60_000);
 
   for (const setup of [host, device, followed, alone, refused]) holds(setup);
@@ -54,14 +54,14 @@ describe('the mailbox of weights', function () {
   holds({ ticks: 3, odd: true, again: 2, dies: 'followed', writes: 1, rounds: 2 }, itLong);
 });
 
-describe("the mailbox's rules, broken on purpose, are caught", function () {
+describe('weight mailbox model: mutations are caught', function () {
   this.timeout(60_000);
   after(() => console.log(`      ${explored()} of a mailbox`));
 
   const proves = (rule: string, setup: MailboxSetup, ...broken: MailboxMutation[]) => {
     for (const each of broken) caught(each, rule, setup);
   };
-  describe('by who writes', () => {
+  describe('writers', () => {
     proves('Mailbox-3', host, 'begun stored behind the bytes', 'no fence behind begun');
     proves('Mailbox-3', refused, 'no fence where a version is written again');
     proves(
@@ -80,7 +80,7 @@ describe("the mailbox's rules, broken on purpose, are caught", function () {
     proves('Mailbox-2', { ...device, ticks: 3, depth: 3 }, 'three unpublished');
     proves('Mailbox-2', refused, 'versions published out of order');
   });
-  describe('by who comes after', () => {
+  describe('successors and closed pipelines', () => {
     proves('Mailbox-3', followed, 'begun lowered by a successor');
     proves('deadlock', followed, 'what a dead writer began left alone');
     proves('Mailbox-3', followed, 'what is left looked for before the slot is free');
@@ -90,7 +90,7 @@ describe("the mailbox's rules, broken on purpose, are caught", function () {
     proves('deadlock', twice, 'refused moved back');
     proves('deadlock', alone, 'a closed pipeline keeps what it began');
   });
-  describe('by the reader', () => {
+  describe('readers', () => {
     proves('Mailbox-3', host, 'published loaded without acquire', 'no fence behind the copy');
     proves(
       'Mailbox-3',

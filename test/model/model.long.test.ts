@@ -34,10 +34,10 @@ function inWords(setup: Setup): string {
 
 const { holds, caught, outcomeOf, explored } = proofsOf(protocol, inWords);
 
-describe('the ring protocol', function () {
+describe('ring protocol model', function () {
   this.timeout(60_000);
 
-  describe('holds when every access to shared memory is a step', () => {
+  describe('rules hold when every access to shared memory is a step', () => {
     for (const placement of [THREE, TWO, ONE]) {
       for (const faults of FAULTS) holds({ depth: 1, ticks: 2, placement, faults });
     }
@@ -47,7 +47,7 @@ describe('the ring protocol', function () {
     for (const faults of FAULTS) holds({ depth: 3, ticks: 4, placement: ONE, faults });
   });
 
-  describe('holds when every hand-over is a step', () => {
+  describe('rules hold when every hand-over is a step', () => {
     for (const placement of [FOUR, THREE, TWO, ONE]) {
       for (const depth of [1, 2, 3] as const) {
         for (const faults of FAULTS)
@@ -62,7 +62,7 @@ describe('the ring protocol', function () {
     }
   });
 
-  it('comes to the same ends at either grain', () => {
+  it('reaches the same number of end states at either grain', () => {
     const setup = { depth: 2, ticks: 3, placement: ONE, faults: BOTH } as const;
     const fine = outcomeOf({ ...setup, grain: 'access' });
     const coarse = outcomeOf({ ...setup, grain: 'hand-over' });
@@ -71,7 +71,7 @@ describe('the ring protocol', function () {
     expect(coarse.states).to.be.below(fine.states);
   });
 
-  describe('holds for a client that asks for its ticks', () => {
+  describe('rules hold for a client that requests its ticks', () => {
     holds({ depth: 1, ticks: 2, placement: ASKED_ONE, client: true });
     for (const depth of [1, 2] as const) {
       for (const placement of [ASKED, ASKED_ONE]) {
@@ -82,19 +82,19 @@ describe('the ring protocol', function () {
     }
   });
 
-  describe('holds when a collector lets the requests through', () => {
+  describe('rules hold when a collector admits requests', () => {
     holds({ depth: 1, ticks: 2, placement: TWO, gated: true });
     holds({ depth: 2, ticks: 3, placement: THREE, gated: true, faults: STOP, grain: 'hand-over' });
     holds({ depth: 2, ticks: 3, placement: THREE, gated: true, faults: DEATH, grain: 'hand-over' });
   });
 
-  describe('holds on a device that is asked in rounds and rings nobody', () => {
+  describe('rules hold for a device that is polled in rounds and rings no bell', () => {
     for (const faults of FAULTS)
       holds({ depth: 1, ticks: 2, placement: THREE, completion: 'rounds', faults });
     holds({ depth: 2, ticks: 3, placement: FOUR, completion: 'rounds', grain: 'hand-over' });
   });
 
-  describe('stops on a device that never answers', () => {
+  describe('rules hold when the ring is stopped and the device never answers', () => {
     for (const faults of [STOP, BOTH]) {
       for (const placement of [THREE, TWO])
         holds({ depth: 1, ticks: 2, placement, completion: 'never', faults });
@@ -110,7 +110,7 @@ describe('the ring protocol', function () {
   });
 });
 
-describe('the ring protocol, broken on purpose, is caught', function () {
+describe('ring protocol model: mutations are caught', function () {
   this.timeout(60_000);
 
   after(() => console.log(`      ${explored()} of the ring protocol`));
@@ -137,7 +137,7 @@ describe('the ring protocol, broken on purpose, is caught', function () {
     caught('every sleeper notified in JavaScript', 'deadlock', { ...hung, placement: TWO });
   });
 
-  describe('one bell forgotten', () => {
+  describe('one missing bell', () => {
     const apart = { depth: 1, ticks: 2, placement: FOUR, grain: 'hand-over' } as const;
     for (const [from, to] of [
       ['pack', 'submit'],
@@ -166,7 +166,7 @@ describe('the ring protocol, broken on purpose, is caught', function () {
     caught('no ring: stopper to client', 'deadlock', { ...asked, faults: STOP });
   });
 
-  describe('handing on', () => {
+  describe('handing slots on', () => {
     const shallow = { depth: 1, ticks: 2 } as const;
     caught('state stored before the rows', 'Slot-1', { ...shallow, placement: ONE });
     caught('state stored before the event is recorded', 'Slot-2', { ...shallow, placement: TWO });
@@ -178,7 +178,7 @@ describe('the ring protocol, broken on purpose, is caught', function () {
     caught('youngest Ready slot first', 'Slot-3', { depth: 2, ticks: 3, placement: FAR });
   });
 
-  describe('carrying on after a death', () => {
+  describe('restarts after a death', () => {
     const dying = { depth: 1, ticks: 2, faults: DEATH } as const;
     caught('no ring on restart', 'deadlock', { ...dying, placement: TWO });
     caught('launch mark missing', 'Slot-8', { ...dying, placement: TWO });
@@ -187,7 +187,7 @@ describe('the ring protocol, broken on purpose, is caught', function () {
     caught('drain that ignores a stop', 'deadlock', { ...hung, placement: TWO });
   });
 
-  describe('the client', () => {
+  describe('client', () => {
     const asked = { depth: 1, ticks: 2, placement: ASKED_ONE, client: true } as const;
     caught('client says that it waits after it looked', 'deadlock', asked);
     const dying = { ...asked, faults: DEATH, grain: 'hand-over' } as const;

@@ -3,12 +3,12 @@ import { type PauseMutation, type PauseSetup, pauseProtocol } from './pause.ts';
 import { proofsOf } from './proofs.ts';
 
 const inWords = ({ depth, runs, requests }: PauseSetup) =>
-  `depth ${depth}, ${runs} runs, up to ${requests} requests in each: over means nothing under way and no graphs held`;
+  `depth ${depth}, ${runs} runs, up to ${requests} requests in each: a run ends with no slot in use and no graph held`;
 const { holds, caught } = proofsOf<PauseMutation, PauseSetup>(pauseProtocol, inWords);
 
 const plain: PauseSetup = { depth: 1, runs: 1, requests: 2 };
 
-describe('the end of a run', () => {
+describe('end-of-run model', () => {
   holds(plain);
   holds({ depth: 1, runs: 2, requests: 2 });
   holds({ depth: 2, runs: 2, requests: 3 });

@@ -15,7 +15,7 @@ const inWords = ({
   restarts = 0,
   late = false,
 }: PoolSetup) =>
-  `collectors: ${workers}${states ? '' : ' without a state'}, holds: ${holds}${late ? ', not waited for' : ''}, rows: ${rows}, threads that end: ${ends}, made anew: ${restarts}`;
+  `collectors: ${workers}${states ? '' : ' without a state'}, holds: ${holds}${late ? ', the opener may give up waiting' : ''}, rows: ${rows}, threads that end: ${ends}, restarts: ${restarts}`;
 const { holds, caught, explored } = proofsOf<PoolMutation, PoolSetup>(poolProtocol, inWords);
 
 const one: PoolSetup = { workers: 1, holds: 2, rows: 2, states: true };
@@ -25,14 +25,14 @@ const ends: PoolSetup = { ...one, holds: 1, ends: 1 };
 const again: PoolSetup = { ...ends, ends: 2, restarts: 1 };
 const two: PoolSetup = { workers: 2, holds: 1, rows: 1, states: true };
 
-describe("a pool's collectors", () => {
+describe('collector pool model: rules hold', () => {
   for (const setup of [one, stateless, late, ends, again]) holds(setup);
   holds(two, itAll);
   holds({ ...two, rows: 0, late: true }, itAll);
   holds({ ...two, rows: 0, ends: 1, restarts: 1 }, itAll);
 });
 
-describe("a pool's rules, broken on purpose, are caught", () => {
+describe('collector pool model: mutations are caught', () => {
   after(() => console.log(`      ${explored()} of pools`));
 
   caught('the bell read behind the stop word', 'deadlock', one);

@@ -10,10 +10,10 @@ const inWords = ({ writers, capacity, board, reads = 0 }: RowsSetup) =>
   `${writers.map((adds) => adds.join('+')).join(', ')} rows into ${capacity}, ${board} on the board, ${reads} read`;
 const { holds, caught, explored } = proofsOf(rowsProtocol, inWords);
 
-describe("the rows' seqlock", function () {
+describe('replay row seqlock model', function () {
   this.timeout(120_000);
 
-  describe('holds', () => {
+  describe('rules hold', () => {
     holds({
       writers: [
         [1, 1],
@@ -46,7 +46,7 @@ describe("the rows' seqlock", function () {
     holds({ writers: [[1], [1], [1], [1]], capacity: 3, board: 2 }, itLong);
   });
 
-  describe('broken on purpose, is caught', () => {
+  describe('mutations are caught', () => {
     after(() => console.log(`      ${explored()} of replay rows`));
     const three = { writers: [[1, 1], [1], [1]], capacity: 3, board: 2 } as const;
     const read = {

@@ -19,7 +19,7 @@ function mutationsOf(model: string): string[] {
   );
 }
 
-describe('the table of what is proved', () => {
+describe('table of models in proofs.md', () => {
   const design = read('docs/contributing/design/proofs.md');
   const section = /## What is proved\n([\s\S]*?)\n## /.exec(design)?.[1] ?? '';
   const rows = [...section.matchAll(/^\| [^|]*\| [^|]*\| `([a-z-]+)` \| (\d+)/gm)].map(
@@ -35,7 +35,7 @@ describe('the table of what is proved', () => {
   });
 
   for (const [model, count] of rows)
-    it(`${model}: ${count}, each of them tested`, () => {
+    it(`lists ${count} mutations of ${model}, and the test file has each mutation`, () => {
       const mutations = mutationsOf(model);
       expect(mutations.length).to.equal(count);
       const tests = read(

@@ -18,17 +18,17 @@ const DEATH = ['death'] as const;
 /** Steps come and go: what was asked for cannot be drawn. */
 const CLEARED = '+-+';
 
-describe('updates of priorities', function () {
+describe('priority update model', function () {
   this.timeout(60_000);
 
-  describe('hold in two runs with a pause between them', () => {
+  describe('rules hold in two runs with a pause between the runs', () => {
     for (const depth of [1, 2, 3] as const) {
       holds({ depth, ticks: [depth + 1, depth + 2] });
       holds({ depth, ticks: [depth, depth + 2], silent: [0, depth], faults: DEATH });
     }
   });
 
-  describe('hold when requests are taken back', () => {
+  describe('rules hold when requests are withdrawn', () => {
     holds({ depth: 1, ticks: [2, 3], steps: CLEARED, faults: ABORT });
     holds({ depth: 2, ticks: [3, 4], steps: CLEARED, faults: ABORT });
     holds({ depth: 3, ticks: [3, 4], steps: CLEARED, faults: ABORT }, itAll);
@@ -41,7 +41,7 @@ describe('updates of priorities', function () {
   });
 });
 
-describe('updates of priorities, broken on purpose, are caught', function () {
+describe('priority update model: mutations are caught', function () {
   this.timeout(60_000);
 
   after(() => console.log(`      ${explored()} of updates of priorities`));
@@ -51,7 +51,7 @@ describe('updates of priorities, broken on purpose, are caught', function () {
     for (const each of broken) caught(each, rule, setup);
   };
 
-  describe('applying', () => {
+  describe('applying updates', () => {
     proves('lag', plain, 'applied behind the draw');
     proves('home', { ...plain, depth: 1 }, 'an update applied a sequence early');
     const dying = { depth: 1, ticks: [2, 3], faults: DEATH } as const;
@@ -64,7 +64,7 @@ describe('updates of priorities, broken on purpose, are caught', function () {
     proves('lag', dying, 'applied recorded by a store before');
   });
 
-  describe('coming home', () => {
+  describe('fetching priorities', () => {
     const three = { depth: 1, ticks: [2, 3], silent: [1], manual: [0] } as const;
     proves('home', three, 'Free stored before the priorities are fetched');
     proves('home', three, 'the priorities of manual ticks not fetched');
@@ -76,7 +76,7 @@ describe('updates of priorities, broken on purpose, are caught', function () {
     );
   });
 
-  describe('taking requests back', () => {
+  describe('withdrawing requests', () => {
     const cleared = { depth: 2, ticks: [3, 4], steps: CLEARED, faults: ABORT } as const;
     proves('Slot-3', cleared, 'taken back oldest first', 'taken back while its batch is half made');
     proves('home', cleared, 'taken back to the next sequence');

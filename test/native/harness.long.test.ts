@@ -59,7 +59,7 @@ describe('native harnesses', function () {
     context.skip();
   }
   const finds = (harness: Harness, sanitizer: Sanitizer, declare: typeof itAll = it) =>
-    declare(`${harness}: nothing is found`, function (this: Mocha.Context) {
+    declare(`${harness} finds no error`, function (this: Mocha.Context) {
       leaveWhere(missing(sanitizer), this);
       return run(build(harness, sanitizer), brief[harness]);
     });
@@ -69,7 +69,7 @@ describe('native harnesses', function () {
       const env = environment(rig, sanitizer);
       return run(build('core', sanitizer), [rig.family, String(milliseconds(rig))], env);
     };
-  const title = ({ name }: Rig) => `core, ${name}: nothing is found`;
+  const title = ({ name }: Rig) => `core finds no error on ${name}`;
 
   describe('without a sanitizer', () => {
     // These have no threads of their own.
@@ -84,7 +84,7 @@ describe('native harnesses', function () {
     for (const rig of [host, cuda]) itAll(title(rig), core(rig, 'thread'));
     for (const rig of [hip, ...others]) itLong(title(rig), core(rig, 'thread'));
   });
-  describeAll('under the address and undefined-behaviour sanitizers', () => {
+  describeAll('under the address and undefined-behavior sanitizers', () => {
     finds('cores', 'address,undefined');
     finds('rows', 'address,undefined');
     finds('tree', 'address,undefined');

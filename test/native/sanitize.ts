@@ -47,7 +47,11 @@ const most: Readonly<Record<string, readonly string[]>> = {
   halo: ['edges', 'overlap', 'transformer', 'updater-device', 'updater-exchange'],
 };
 const otherPlacements = brief
-  ? ['--grep', '(runs|ticks), (inline|auto) |placement (inline|auto)$', '--invert']
+  ? [
+      '--grep',
+      '(ReplayPipeline.run..|with manual ticks), (inline|auto) |placement (inline|auto)$',
+      '--invert',
+    ]
   : [];
 const folders = Object.entries(most).flatMap(([folder, names]) =>
   brief ? names.map((name) => testFile(`${folder}/${name}`)) : [`test/${folder}`],

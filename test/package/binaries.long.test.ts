@@ -32,7 +32,7 @@ function run(command: string, args: string[], env: NodeJS.ProcessEnv = {}): stri
   return stdout;
 }
 
-describeAll('package/binaries', function () {
+describeAll('prebuilt addons', function () {
   this.timeout(300_000);
   before(() => {
     run(process.execPath, ['src/cli/setup.mjs', '--stage']);
@@ -45,7 +45,7 @@ describeAll('package/binaries', function () {
   };
 
   for (const { arch, triple } of targets) {
-    it(`for ${arch}: glibc 2.28 or newer, and no C++ library of the machine`, function () {
+    it(`for ${arch} need no glibc newer than 2.28 and no libstdc++`, function () {
       need(this, `${triple}-objdump`, `g++-${triple.replace('_', '-')}`);
       const folder = join(root, `prebuilds/linux-${arch}`);
       expect(readdirSync(folder).sort()).to.deep.equal(addons.map((name) => `${name}.node`));
@@ -80,7 +80,7 @@ describeAll('package/binaries', function () {
     });
   }
 
-  it('throw and are caught in every addon, and run all that leans on native code', function () {
+  it('pass the device, buffer, transfer and pipeline tests on this machine', function () {
     if (!targets.some(({ arch }) => arch === process.arch)) this.skip();
     const env = {
       HOTSLOT_ADDONS: join(root, `prebuilds/linux-${process.arch}`),
@@ -105,7 +105,7 @@ describeAll('package/binaries', function () {
     expect(run(process.execPath, [...mocha, ...files], env)).to.match(/\d{3} passing/);
   });
 
-  it('for arm64 work under emulation: doctor, a tick, the sampling cases', function () {
+  it('for arm64 pass `hotslot doctor` and the sampler tests under emulation', function () {
     const [emulator, libraries] = ['qemu-aarch64-static', '/usr/aarch64-linux-gnu'];
     need(this, emulator, 'qemu-user-static');
     if (!existsSync(`${libraries}/lib/libstdc++.so.6`)) {

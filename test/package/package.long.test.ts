@@ -31,7 +31,7 @@ function writeQuickStart(folder: string): void {
   for (const [, name = '', code = ''] of files) writeFileSync(join(folder, name), code);
 }
 
-describeAll('package/installed', function () {
+describeAll('npm package', function () {
   this.timeout(600_000);
   let place = '';
   let tarball = '';
@@ -82,7 +82,7 @@ describeAll('package/installed', function () {
     return { folder, env };
   }
 
-  it('holds what it needs and points at nothing that it does not', () => {
+  it('contains the required files, and no tests, source maps or install scripts', () => {
     for (const wanted of [
       'LICENSE',
       'NOTICE',
@@ -124,7 +124,7 @@ describeAll('package/installed', function () {
     expect([os, (keywords as string[]).length > 5]).to.deep.equal([undefined, true]);
   });
 
-  it('has no link in its pages to a file that is not in it', () => {
+  it('contains every file that its pages link to', () => {
     const held = new Set(listed.flatMap((path) => [path, dirname(path)]));
     const dead = listed
       .filter((path) => path.endsWith('.md'))
@@ -153,7 +153,7 @@ describeAll('package/installed', function () {
     ],
   });
   for (const [i, [title, tools]] of matrix.entries()) {
-    it(`installs, again from its lockfile, and runs: ${title}`, async function () {
+    it(`installs from its tarball and from a lockfile and runs the quick start with ${title}`, async function () {
       const { folder, env } = await project(this, `app${i}`, tools);
       const step = async (command: string, ...args: string[]) => {
         const { code, text } = await run(folder, command, args, env);
@@ -210,7 +210,7 @@ describeAll('package/installed', function () {
     ],
   });
   for (const [title, tool, commands] of others)
-    it(`installs and runs: ${title}`, async function () {
+    it(`installs and runs the quick start with ${title}`, async function () {
       const { folder, env } = await project(this, tool, [tool]);
       writeQuickStart(folder);
       const texts: string[] = [];
@@ -226,7 +226,7 @@ describeAll('package/installed', function () {
     });
 
   itLong(
-    'says what is missing where no prebuilt addon fits, and builds its own',
+    'reports the remedy and builds its addons when no prebuilt addons exist',
     async function () {
       const { folder } = await project(this, 'builds');
       const ok = async (command: string, ...args: string[]) => {
@@ -291,7 +291,7 @@ describeAll('package/installed', function () {
     return folder;
   };
   for (const [title, tools] of compilers) {
-    it(`is clean, and strict, for a strict consumer: ${title}`, async function () {
+    it(`compiles for a strict consumer with ${title}`, async function () {
       const folder = await (tools === newest[1] ? consumerOf(this) : older(this, tools));
       for (const name of readdirSync(strict)) cpSync(join(strict, name), join(folder, name));
       const { code, text } = await run(folder, 'npx', ['--no-install', 'tsc', '-p', '.']);
@@ -299,7 +299,7 @@ describeAll('package/installed', function () {
     });
   }
 
-  it('is what publint and attw expect of a package of modules', async function () {
+  it('passes the checks of publint and attw', async function () {
     const folder = await consumerOf(this);
     const publint = await run(folder, 'npx', ['publint', tarball, '--strict']);
     expect(publint.text).to.match(/All good/);

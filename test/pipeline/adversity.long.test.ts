@@ -29,12 +29,12 @@ import { onlyOn } from './placements.ts';
 
 const deaths = setting({ short: 0, all: 4, long: 1000 });
 
-describe('a pipeline in adversity', () => {
+describe('ReplayPipeline under failures', () => {
   afterEach(closeAll);
 
   for (const placement of ['inline', 'auto'] as const) {
     onlyOn('inline', placement)(
-      `survives a listener that throws: the run ends, tells, and the next one works (${placement})`,
+      `run() rejects with the error of a throwing listener, and the next run works (${placement})`,
       async () => {
         const made = await pipeline({ placement });
         const update = counter(made);
@@ -57,7 +57,7 @@ describe('a pipeline in adversity', () => {
     );
 
     onlyOn('inline', placement)(
-      `publishes the last tick of a run, and takes over what a closed pipeline left unpublished (${placement})`,
+      `publishes the last tick of a run after another pipeline left unpublished versions (${placement})`,
       async () => {
         const mailbox = WeightMailbox.create({ length: 1 });
         const device = openDevice(TESTED);
@@ -85,7 +85,7 @@ describe('a pipeline in adversity', () => {
     );
 
     onlyOn('inline', placement)(
-      `leaves no version behind that keeps others from writing theirs (${placement})`,
+      `close() releases begun versions, so that write() works again (${placement})`,
       async () => {
         const mailbox = WeightMailbox.create({ length: 1 });
         const made = await pipeline({ placement, mailbox });
@@ -104,7 +104,7 @@ describe('a pipeline in adversity', () => {
   }
 
   itLonger(
-    'orders the batch on the stream that was current at the call, deferred copies too',
+    'orders the batch on the stream that is current at the call, also with deferred copies',
     async () => {
       const made = await pipeline(ON_HOST ? { transfer: 'deferred' } : {});
       const device = openDevice(made.transferManifest.device);
@@ -120,7 +120,7 @@ describe('a pipeline in adversity', () => {
     },
   );
 
-  itLonger('closes whatever the caller did to its tensors and its device', async () => {
+  itLonger('closes its tensors even if the caller has closed the device', async () => {
     const made = await pipeline();
     const batch = await made.sampleLargeBatch(0, SAMPLE);
     expect(() => batch.obs?.close()).to.throw(/belongs to the pipeline/);
@@ -132,7 +132,7 @@ describe('a pipeline in adversity', () => {
 
   itAlone(
     TESTED,
-    'tells each listener of a failure once, with the actor, the driver’s call and its advice',
+    'emits `error` once, and run() rejects with the actor and the DeviceError',
     async () => {
       const made = await pipeline({ placement: SPREAD });
       made.capture((_, { stream }) => stream.launch('fail'));
@@ -151,7 +151,7 @@ describe('a pipeline in adversity', () => {
   );
 
   itAll(
-    'a learner in a worker that waits synchronously learns that an actor’s thread was lost',
+    'fails the synchronous wait of a learner in a worker if an actor thread is lost',
     async () => {
       const buffer = filled(0).share();
       for (const restart of [0, 3]) {
@@ -168,48 +168,48 @@ describe('a pipeline in adversity', () => {
     },
   );
 
-  itAll('learners that crash or are ended give their places in the buffer back', async () => {
-    const buffer = filled();
-    for (let death = 0; death < deaths; death++) {
-      const learner = new TestThread(
-        new URL('./crashing-worker.js', import.meta.url),
-        buffer.share(),
-      );
-      expect(await learner.next()).to.equal('open');
-      if (death % 2 === 0) await learner.terminate();
-      else {
-        learner.worker.postMessage('crash');
-        expect((await rejection(learner.next())).message).to.equal('a bug in a learner');
-        await learner.ended;
-      }
-    }
-    // All eight are to be had.
-    for (let i = 0; i < 8; i++) await pipeline({ buffer, placement: 'inline' });
-    await closeAll();
-  }).timeout(600_000);
-
   itAll(
-    'replaces a successor that dies before it starts, as long as there may be one',
+    'frees its waiting place in the buffer when its thread crashes or is terminated',
     async () => {
-      const made = await pipeline({ placement: SPREAD, restart: 5 });
-      const restarted = once(made as never, 'restart');
-      await workersOf(made)[2]?.terminate();
-      // The successor exists before it has attached.
-      for (let n = 0; n < 3; n++) {
-        while (!workersOf(made)[2]) await new Promise(setImmediate);
-        await workersOf(made)[2]?.terminate();
+      const buffer = filled();
+      for (let death = 0; death < deaths; death++) {
+        const learner = new TestThread(
+          new URL('./crashing-worker.js', import.meta.url),
+          buffer.share(),
+        );
+        expect(await learner.next()).to.equal('open');
+        if (death % 2 === 0) await learner.terminate();
+        else {
+          learner.worker.postMessage('crash');
+          expect((await rejection(learner.next())).message).to.equal('a bug in a learner');
+          await learner.ended;
+        }
       }
-      await restarted;
-      await made.sampleLargeBatch(0, SAMPLE);
-      made.afterTick();
-      const update = counter(made);
-      expect(await made.run({ ticks: 50 })).to.include({ ticks: 50 });
-      await made.close();
-      update.close();
+      // All eight are to be had.
+      for (let i = 0; i < 8; i++) await pipeline({ buffer, placement: 'inline' });
+      await closeAll();
     },
-  );
+  ).timeout(600_000);
 
-  it('refuses options that are none, and arguments of another kind', async () => {
+  itAll('restarts a thread again if the new thread is terminated before attaching', async () => {
+    const made = await pipeline({ placement: SPREAD, restart: 5 });
+    const restarted = once(made as never, 'restart');
+    await workersOf(made)[2]?.terminate();
+    // The successor exists before it has attached.
+    for (let n = 0; n < 3; n++) {
+      while (!workersOf(made)[2]) await new Promise(setImmediate);
+      await workersOf(made)[2]?.terminate();
+    }
+    await restarted;
+    await made.sampleLargeBatch(0, SAMPLE);
+    made.afterTick();
+    const update = counter(made);
+    expect(await made.run({ ticks: 50 })).to.include({ ticks: 50 });
+    await made.close();
+    update.close();
+  });
+
+  it('throws or rejects with a code for unknown options and invalid arguments', async () => {
     const made = await pipeline();
     const update = counter(made);
     const wrong: (() => unknown)[] = [

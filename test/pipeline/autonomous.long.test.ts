@@ -12,11 +12,11 @@ import { closeAll, counter, failingActors, filled, pipeline, rows, SAMPLE } from
 import { onlyOn, placements, upToAuto } from './placements.ts';
 
 for (const [name, placement] of Object.entries(placements)) {
-  describe(`autonomous runs, ${name}`, () => {
+  describe(`ReplayPipeline.run(), ${name}`, () => {
     const rest = upToAuto(placement);
     afterEach(closeAll);
 
-    it('applies every update exactly once, in order, and journals each tick', async () => {
+    it('applies every update once and in order, and emits one `tick` for each update', async () => {
       const made = await pipeline({ placement });
       const update = counter(made);
       const ticks: Tick[] = [];
@@ -35,7 +35,7 @@ for (const [name, placement] of Object.entries(placements)) {
       update.close();
     });
 
-    it('goes on where it stopped: runs, manual ticks and runs again', async () => {
+    it('continues after the last tick, across runs and manual ticks', async () => {
       const made = await pipeline({ placement, depth: 3 });
       const update = counter(made);
       const seen: number[] = [];
@@ -53,7 +53,7 @@ for (const [name, placement] of Object.entries(placements)) {
       update.close();
     });
 
-    rest('begins behind what the current stream was given', async () => {
+    rest('begins after the work that is queued on the current stream', async () => {
       using device = openDevice(TESTED);
       using weight = device.allocate({ shape: [1] });
       using latch = new Latch(device);
@@ -76,7 +76,7 @@ for (const [name, placement] of Object.entries(placements)) {
     });
 
     onlyOn('inline', placement)(
-      'two of them share the device’s capture stream and pool, and each gets its own numbers',
+      'keeps results apart when two pipelines share a capture stream and a graph pool',
       async () => {
         const device = openDevice(TESTED);
         const shared = [getSharedCaptureStream(device).handle, getSharedGraphPool(device).handle];
@@ -105,20 +105,23 @@ for (const [name, placement] of Object.entries(placements)) {
       },
     );
 
-    rest('ends by its signal after the ticks under way, and says so', async () => {
-      const made = await pipeline({ placement });
-      const update = counter(made);
-      const abort = new AbortController();
-      made.on('tick', (tick) => tick.tickId >= 20 && abort.abort());
-      const summary = await made.run({ signal: abort.signal });
-      expect(summary.aborted).to.equal(true);
-      expect(await update.count.toArray()).to.deep.equal(Float32Array.of(summary.ticks));
-      expect(await made.run({ ticks: 3 })).to.include({ ticks: 3 });
-      await made.close();
-      update.close();
-    });
+    rest(
+      'resolves with aborted: true after the ticks under way when `signal` is aborted',
+      async () => {
+        const made = await pipeline({ placement });
+        const update = counter(made);
+        const abort = new AbortController();
+        made.on('tick', (tick) => tick.tickId >= 20 && abort.abort());
+        const summary = await made.run({ signal: abort.signal });
+        expect(summary.aborted).to.equal(true);
+        expect(await update.count.toArray()).to.deep.equal(Float32Array.of(summary.ticks));
+        expect(await made.run({ ticks: 3 })).to.include({ ticks: 3 });
+        await made.close();
+        update.close();
+      },
+    );
 
-    rest('publishes weights behind every n-th tick, and the newest are the learner’s', async () => {
+    rest('publishes weights after every n-th tick with publishEvery n', async () => {
       const mailbox = WeightMailbox.create({ length: 1 });
       const made = await pipeline({ placement, mailbox });
       const device = openDevice(TESTED);
@@ -141,7 +144,7 @@ for (const [name, placement] of Object.entries(placements)) {
       await made.close();
     });
 
-    rest('waits while the buffer is empty and wakes when rows come', async () => {
+    rest('waits while the buffer is empty, and wakes after add()', async () => {
       const buffer = filled(0);
       const made = await pipeline({ placement, buffer });
       const update = counter(made);
@@ -154,7 +157,7 @@ for (const [name, placement] of Object.entries(placements)) {
       update.close();
     });
 
-    rest('ends by its signal while it waits for the first rows', async () => {
+    rest('resolves with aborted: true when `signal` is aborted before the first rows', async () => {
       const made = await pipeline({ placement, buffer: filled(0) });
       const update = counter(made);
       const running = made.run({ signal: AbortSignal.timeout(1) });
@@ -164,7 +167,7 @@ for (const [name, placement] of Object.entries(placements)) {
     });
 
     rest(
-      'refuses a capture that throws, waits, allocates or is a promise, and works on',
+      'works after capture() has thrown for updates that throw, wait, allocate or are async',
       async () => {
         const made = await pipeline({ placement });
         const device = openDevice(TESTED);
@@ -214,7 +217,7 @@ for (const [name, placement] of Object.entries(placements)) {
 
     itAlone(
       TESTED,
-      'a failing update fails the pipeline with the actor, and everything can be closed',
+      'rejects with the actor when an update fails, and close() resolves afterwards',
       async () => {
         const made = await pipeline({ placement });
         made.capture((_, { stream }) => stream.launch('fail', {}));
@@ -234,7 +237,7 @@ for (const [name, placement] of Object.entries(placements)) {
       },
     );
 
-    rest('leaves no handle open', async () => {
+    rest('leaves no handle open after close()', async () => {
       const count = () => [openHandles(), pinnedHandles()];
       openDevice(TESTED);
       const before = count();
@@ -248,10 +251,10 @@ for (const [name, placement] of Object.entries(placements)) {
   });
 }
 
-describe('autonomous runs', () => {
+describe('ReplayPipeline.run()', () => {
   afterEach(closeAll);
 
-  it('refuses what makes no sense, and what comes at the wrong moment', async () => {
+  it('rejects invalid `ticks`, a run after startPrepare() and calls during a run', async () => {
     const made = await pipeline({ placement: 'auto' });
     const update = counter(made);
     for (const ticks of [0, -1, 1.5, Number.NaN])
@@ -277,7 +280,7 @@ describe('autonomous runs', () => {
     update.close();
   });
 
-  itLonger('rejects a run when the pipeline is closed under it', async () => {
+  itLonger('rejects when the pipeline is closed during the run', async () => {
     const made = await pipeline();
     const update = counter(made);
     const running = rejection(() => made.run());

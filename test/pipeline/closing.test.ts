@@ -10,9 +10,9 @@ import { TESTED } from '../rig/tested-device.ts';
 import { filled, pipeline, SAMPLE } from './fixture.ts';
 import { slotsOf } from './inside.ts';
 
-describe('closing a pipeline', () => {
+describe('ReplayPipeline.close()', () => {
   for (const placement of ['inline', 'auto'] as const) {
-    it(`resolves while an event of it is pinned, and the last unpin frees that event, ${placement}`, async () => {
+    it(`resolves while events are pinned, and the last unpin frees the events, ${placement}`, async () => {
       using _ = openDevice(TESTED);
       const before = openHandles();
       const buffer = filled();

@@ -13,9 +13,9 @@ const [ROUNDS, TICKS] = setting({ short: [0, 0], all: [8, 8_000], long: [10, 10_
  */
 const GROWS = setting({ short: 0, all: 0.05, long: 0.01 });
 
-describe('a pipeline for long', () => {
+describe('a long-running ReplayPipeline', () => {
   itAll(
-    `${ROUNDS} × ${TICKS.toLocaleString('en-US')} ticks: each applied once, memory within ${GROWS * 100} %`,
+    `applies each of ${ROUNDS} × ${TICKS.toLocaleString('en-US')} ticks once, and memory grows by less than ${GROWS * 100} %`,
     function () {
       this.timeout(7_200_000);
       const program = fileURLToPath(new URL('./long-run.js', import.meta.url));

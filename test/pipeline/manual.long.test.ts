@@ -9,11 +9,11 @@ import { closeAll, filled, pipeline, rows, SAMPLE } from './fixture.ts';
 import { placements, upToAuto } from './placements.ts';
 
 for (const [name, placement] of Object.entries(placements)) {
-  describe(`manual ticks, ${name}`, () => {
+  describe(`ReplayPipeline with manual ticks, ${name}`, () => {
     const rest = upToAuto(placement);
     afterEach(closeAll);
 
-    it('gives the rows that torch would draw for baseSeed + tick', async () => {
+    it('samples the rows that uniformIndices() draws for the seed baseSeed + tick', async () => {
       const made = await pipeline({ placement, baseSeed: 41 });
       const batch = await made.sampleLargeBatch(7, SAMPLE);
       const expected = [...uniformIndices({ seed: 48, size: 100, count: SAMPLE })].map(Number);
@@ -32,7 +32,7 @@ for (const [name, placement] of Object.entries(placements)) {
       expect(batch.obs?.shape).to.deep.equal([SAMPLE, 4]);
     });
 
-    it('prepares t + 1 while t is hot, and t stays untouched meanwhile', async () => {
+    it('prepares tick t + 1 while tick t is in use, and keeps the batch of tick t unchanged', async () => {
       const made = await pipeline({ placement, depth: 2 });
       for (let tick = 0; tick < 40; tick++) {
         const batch = await made.sampleLargeBatch(tick, SAMPLE);
@@ -45,21 +45,18 @@ for (const [name, placement] of Object.entries(placements)) {
       }
     });
 
-    rest(
-      'a batch that is there is handed out at once, with no turn of the event loop',
-      async () => {
-        const made = await pipeline({ placement });
-        await made.waitUntilReady(3, SAMPLE);
-        const seen: string[] = [];
-        const waited = made.waitUntilReady(3, SAMPLE).then(() => seen.push('waited'));
-        const sampled = made.sampleLargeBatch(3, SAMPLE).then(() => seen.push('sampled'));
-        await null;
-        expect(seen).to.deep.equal(['waited', 'sampled']);
-        await Promise.all([waited, sampled]);
-      },
-    );
+    rest('returns a ready batch without a turn of the event loop', async () => {
+      const made = await pipeline({ placement });
+      await made.waitUntilReady(3, SAMPLE);
+      const seen: string[] = [];
+      const waited = made.waitUntilReady(3, SAMPLE).then(() => seen.push('waited'));
+      const sampled = made.sampleLargeBatch(3, SAMPLE).then(() => seen.push('sampled'));
+      await null;
+      expect(seen).to.deep.equal(['waited', 'sampled']);
+      await Promise.all([waited, sampled]);
+    });
 
-    rest('answers about other ticks without starting anything', async () => {
+    rest('batchReady() returns false for other ticks without starting a request', async () => {
       const made = await pipeline({ placement });
       expect(made.batchReady(3, SAMPLE)).to.equal(false);
       expect(await made.waitUntilReady(3, SAMPLE)).to.equal(true);
@@ -67,7 +64,7 @@ for (const [name, placement] of Object.entries(placements)) {
       expect(made.startPrepare(3, SAMPLE)).to.equal(false);
     });
 
-    rest('refuses wrong moments, naming the ticks', async () => {
+    rest('throws or rejects with both tick numbers for calls out of order', async () => {
       const made = await pipeline({ placement });
       made.startPrepare(5, SAMPLE);
       expect(refusal(() => made.startPrepare(6, SAMPLE))).to.include({
@@ -89,7 +86,7 @@ for (const [name, placement] of Object.entries(placements)) {
       expect(await made.waitUntilReady(6, SAMPLE)).to.equal(true);
     });
 
-    rest('checks the sample count before anything else', async () => {
+    rest('checks the sample count before the tick number', async () => {
       const made = await pipeline({ placement });
       const calls = [
         (n: number) => made.startPrepare(-1, n),
@@ -108,32 +105,35 @@ for (const [name, placement] of Object.entries(placements)) {
       }
     });
 
-    rest('waits for the rows that were asked for, says so, and add() wakes it', async () => {
-      const buffer = filled(0);
-      const made = await pipeline({ placement, buffer });
-      expect(refusal(() => made.startPrepare(0, SAMPLE))).to.include({
-        code: 'ERR_HOTSLOT_STATE_EMPTY',
-      });
-      made.startPrepare(0, SAMPLE, 20);
-      expect(await made.waitUntilReady(0, SAMPLE, { timeoutMs: 20 })).to.equal(false);
-      buffer.add(rows(10));
-      expect(await made.waitUntilReady(0, SAMPLE, { timeoutMs: 20 })).to.equal(false);
-      // Pack's thread may have been given no core so far.
-      await until('it says what it waits for', () => /rows: 10/.test(made.waitingFor()));
-      buffer.add(rows(10, 10));
-      const batch = await made.sampleLargeBatch(0, SAMPLE);
-      const drawn = [...uniformIndices({ seed: 0, size: 20, count: SAMPLE })].map(Number);
-      expect([...((await batch.rewards?.toArray()) ?? [])]).to.deep.equal(drawn);
-    });
+    rest(
+      'waits for the requested rows, reports the wait in waitingFor(), and wakes after add()',
+      async () => {
+        const buffer = filled(0);
+        const made = await pipeline({ placement, buffer });
+        expect(refusal(() => made.startPrepare(0, SAMPLE))).to.include({
+          code: 'ERR_HOTSLOT_STATE_EMPTY',
+        });
+        made.startPrepare(0, SAMPLE, 20);
+        expect(await made.waitUntilReady(0, SAMPLE, { timeoutMs: 20 })).to.equal(false);
+        buffer.add(rows(10));
+        expect(await made.waitUntilReady(0, SAMPLE, { timeoutMs: 20 })).to.equal(false);
+        // Pack's thread may have been given no core so far.
+        await until('it says what it waits for', () => /rows: 10/.test(made.waitingFor()));
+        buffer.add(rows(10, 10));
+        const batch = await made.sampleLargeBatch(0, SAMPLE);
+        const drawn = [...uniformIndices({ seed: 0, size: 20, count: SAMPLE })].map(Number);
+        expect([...((await batch.rewards?.toArray()) ?? [])]).to.deep.equal(drawn);
+      },
+    );
 
-    rest('samples with replacement: more rows than are stored', async () => {
+    rest('samples more rows than are stored, with replacement', async () => {
       const made = await pipeline({ placement, buffer: filled(3) });
       const batch = await made.sampleLargeBatch(0, SAMPLE);
       expect(Math.max(...((await batch.rewards?.toArray()) as Float32Array))).to.be.lessThan(3);
     });
 
     rest(
-      'lets a waiter go when it is aborted, when the time is over, and when the pipeline closes',
+      'rejects waiting calls when `signal` is aborted and when the pipeline closes',
       async () => {
         const made = await pipeline({ placement, buffer: filled(0) });
         made.startPrepare(0, SAMPLE, 50);
@@ -161,7 +161,7 @@ for (const [name, placement] of Object.entries(placements)) {
       },
     );
 
-    upToAuto(placement, itLonger)('closes in the middle of anything', async () => {
+    upToAuto(placement, itLonger)('closes at any stage of a tick', async () => {
       const stages: ((made: ReplayPipeline) => unknown)[] = [
         () => {},
         (made) => made.startPrepare(0, SAMPLE),
@@ -183,10 +183,10 @@ for (const [name, placement] of Object.entries(placements)) {
   });
 }
 
-describe('the manifest', () => {
+describe('transferManifest', () => {
   afterEach(closeAll);
 
-  it('says how the transfer really happens, frozen', async () => {
+  it('describes the transfer and the placement, and is frozen', async () => {
     const made = await pipeline({
       device: 'cpu',
       placement: [
@@ -221,7 +221,7 @@ describe('the manifest', () => {
     ['auto', 'auto', 'host_direct'],
     ['auto', 'device', 'host_stream'],
   ] as const) {
-    it(`tells a transfer that is ${transfer}, of rows at '${rows}', whose batches are the same`, async function () {
+    it(`names the submitter of transfer '${transfer}' with rows '${rows}'`, async function () {
       if (!ON_HOST) this.skip();
       const made = await pipeline({ transfer, rows, placement: 'inline' });
       expect(made.transferManifest.h2dSubmitter).to.equal(submitter);

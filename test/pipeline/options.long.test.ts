@@ -24,7 +24,7 @@ const refused = (options: object) =>
     await (await ReplayPipeline.open(complete as PipelineOptions)).close();
   });
 
-describe('opening a pipeline', () => {
+describe('ReplayPipeline.open() and capture()', () => {
   afterEach(closeAll);
 
   const wrong: [object, RegExp, (string | RegExp)?][] = [
@@ -54,7 +54,7 @@ describe('opening a pipeline', () => {
     [{ sampleCount: 2 ** 30 }, /need \d+ bytes, and \d+ are free/, 'ERR_HOTSLOT_MEMORY'],
   ];
   for (const [options, reason, code] of wrong) {
-    it(`refuses ${JSON.stringify(options)} with the value and the rule`, async () => {
+    it(`open() rejects ${JSON.stringify(options)} with the reason`, async () => {
       const error = await refused(options);
       expect(error.message).to.match(reason);
       expect(error.code).to.match(
@@ -64,14 +64,14 @@ describe('opening a pipeline', () => {
     });
   }
 
-  it('refuses a limiter whose band is smaller than one batch plus one add', async () => {
+  it('open() rejects a limiter whose errorBuffer is smaller than one batch plus one add', async () => {
     const limiter = RateLimiter.create({ samplesPerInsert: 1, minSize: 1, errorBuffer: 8 });
     const buffer = ReplayBuffer.offPolicy({ capacity: 100, obsDim: 4, actionDim: 1, limiter });
     expect(await refused({ buffer })).to.be.instanceOf(RangeError);
   });
 
   itAll(
-    'ends when the signal says so, before it began or meanwhile, and closes what it had',
+    'open() rejects with the reason of an aborted `signal`, and frees its place in the buffer',
     async () => {
       const buffer = filled();
       const reason = new Error('enough');
@@ -90,7 +90,7 @@ describe('opening a pipeline', () => {
     },
   );
 
-  it('refuses weights without a mailbox or of another length', async () => {
+  it('capture() throws for weights whose length differs from the mailbox', async () => {
     const made = await pipeline({ mailbox: WeightMailbox.create({ length: 4 }) });
     const { openDevice } = await import('../../src/index.ts');
     using weights = openDevice(TESTED).allocate({ shape: [5] });
@@ -100,7 +100,7 @@ describe('opening a pipeline', () => {
     );
   });
 
-  itLonger('a batch says which fields it has when it is asked for another', async () => {
+  itLonger('a batch throws for an unknown field, with the list of its fields', async () => {
     const made = await pipeline();
     const batch = await made.sampleLargeBatch(0, SAMPLE);
     const fields = Object.keys(batch);
@@ -120,7 +120,7 @@ describe('opening a pipeline', () => {
   });
 
   itLonger(
-    'a batch is its step’s to change: names that one deletes and swaps are there for the next',
+    'a batch has all fields again after an earlier step has deleted or swapped fields',
     async () => {
       const made = await pipeline({ depth: 2 });
       const spoil = (batch: Record<string, unknown>) => {
@@ -144,7 +144,7 @@ describe('opening a pipeline', () => {
     },
   );
 
-  itLonger('work beside a capture is refused: it would run once, and in no replay', async () => {
+  itLonger('capture() throws for work on a stream that has not joined the capture', async () => {
     const made = await pipeline();
     const { openDevice } = await import('../../src/index.ts');
     using device = openDevice(TESTED);
@@ -185,7 +185,7 @@ describe('opening a pipeline', () => {
     expect((await made.run({ ticks: 3 })).scalars.seven).to.equal(7);
   });
 
-  it('scalars are an array of different names', async () => {
+  it('capture() throws if `scalars` is not an array of different names', async () => {
     const made = await pipeline();
     for (const [scalars, words] of [
       ['loss', "an array of names, such as ['loss'], got 'loss'"],
@@ -204,7 +204,7 @@ describe('opening a pipeline', () => {
     }
   });
 
-  it('chooses threads by the cores that it may use and says why', () => {
+  it("placementOf('auto') uses one thread if HOTSLOT_CORES is 1, and gives a reason", () => {
     expect(placementOf('auto').reason).to.match(/core/);
     const options = new URL('../../src/engine/pipeline/options.js', import.meta.url);
     const script = `import { placementOf } from '${options}'; console.log(placementOf('auto').name)`;
@@ -217,7 +217,7 @@ describe('opening a pipeline', () => {
     expect(placementOf('inline')).to.deep.include({ threads: [], name: 'inline' });
   });
 
-  it('takes as many pipelines on one buffer as there are waiting places, and says when they are full', async () => {
+  it('open() rejects a ninth pipeline on one buffer until the others are closed', async () => {
     const buffer = filled();
     for (let i = 0; i < 8; i++) await pipeline({ buffer, placement: 'inline' });
     expect((await refused({ buffer })).message).to.match(/waiting places .* taken/);
@@ -225,7 +225,7 @@ describe('opening a pipeline', () => {
     await pipeline({ buffer, placement: 'inline' });
   });
 
-  itAll('does not hold the process while it is idle, and an error nobody receives throws', () => {
+  itAll('an idle pipeline lets the process exit, and an unhandled `error` throws', () => {
     const run = (script: string) =>
       execFileSync(process.execPath, [fileURLToPath(new URL(script, import.meta.url))], {
         encoding: 'utf8',

@@ -37,7 +37,7 @@ for (const [name, placement] of Object.entries({
   auto: 'auto',
   'a thread per role': SPREAD,
 } as const))
-  describe(`the stop of a run is stored before the call returns, ${name}`, function () {
+  describe(`stopping a run, ${name}`, function () {
     this.timeout(120_000);
     const rest = upToAuto(placement, itLonger);
     const rounds = setting({ short: 1, all: 8, long: 20 });
@@ -56,7 +56,7 @@ for (const [name, placement] of Object.entries({
       return ring.finished;
     }
 
-    itLonger('an abort: at most the ticks that had slots are applied', async () => {
+    itLonger('an abort applies at most the ticks that have slots', async () => {
       const made = await pipeline({ placement });
       const update = counter(made);
       for (let round = 0, before = 0; round < rounds; round++) {
@@ -75,7 +75,7 @@ for (const [name, placement] of Object.entries({
       update.close();
     });
 
-    rest('a save: requests pause when it is called for, and go on behind it', async () => {
+    rest('save() pauses requests at the call, and resumes requests afterwards', async () => {
       const folder = mkdtempSync(join(tmpdir(), 'hotslot-stops-'));
       const made = await pipeline({ placement });
       const update = counter(made);
@@ -96,7 +96,7 @@ for (const [name, placement] of Object.entries({
       update.close();
     });
 
-    rest('an abort while a save holds the run: nothing goes on behind the save', async () => {
+    rest('an abort while a save holds the run requests no tick after the save', async () => {
       const made = await pipeline({ placement });
       const update = counter(made);
       const abort = new AbortController();
@@ -116,7 +116,7 @@ for (const [name, placement] of Object.entries({
       update.close();
     });
 
-    rest('a failure, and closing: at most the ticks that had slots are applied', async () => {
+    rest('a failure or close() applies at most the ticks that have slots', async () => {
       for (const how of setting({ short: ['close'], all: ['fail', 'close'] } as const)) {
         const made = await pipeline({ placement });
         const update = counter(made);
@@ -147,7 +147,7 @@ for (const [name, placement] of Object.entries({
 describe('the state of a run', () => {
   afterEach(closeAll);
 
-  it('is running, quiescing once a save is called for, held in the save, running behind it, and over', async () => {
+  it('is running, quiescing when a save begins, held in the save, then running and over', async () => {
     const made = await pipeline({ placement: 'auto' });
     const update = counter(made);
     const { control } = internalsOf(made);
@@ -173,10 +173,10 @@ describe('the state of a run', () => {
   });
 });
 
-describe('a run whose signal', () => {
+describe('ReplayPipeline.run() with a signal or a throwing listener', () => {
   afterEach(closeAll);
 
-  it('was aborted before the call applies nothing', async () => {
+  it('applies no tick if the signal is aborted before the call', async () => {
     const made = await pipeline({ placement: 'inline' });
     const update = counter(made);
     expect(await made.run({ ticks: 5, signal: AbortSignal.abort() })).to.include({
@@ -188,7 +188,7 @@ describe('a run whose signal', () => {
     update.close();
   });
 
-  it('is aborted in a listener of its last tick has ended by its ticks', async () => {
+  it("resolves with ended: 'ticks' if the signal is aborted in a listener of the last tick", async () => {
     const made = await pipeline({ placement: 'inline' });
     const update = counter(made);
     const abort = new AbortController();
@@ -201,7 +201,7 @@ describe('a run whose signal', () => {
     update.close();
   });
 
-  it('is aborted while another pipeline is captured ends all the same', async () => {
+  it('ends when the signal is aborted while another pipeline is captured', async () => {
     const [made, other] = [
       await pipeline({ placement: 'inline' }),
       await pipeline({ placement: 'inline' }),
@@ -216,7 +216,7 @@ describe('a run whose signal', () => {
     update.close();
   });
 
-  it('does not come ends when a listener throws, with what it threw', async () => {
+  it('rejects with the value that a `tick` listener throws', async () => {
     const made = await pipeline({ placement: 'inline' });
     const update = counter(made);
     made.on('tick', () => {

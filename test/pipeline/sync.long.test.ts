@@ -7,10 +7,10 @@ import { closeAll, filled, pipeline, SAMPLE } from './fixture.ts';
 import { onlyOn, placements } from './placements.ts';
 import type { SyncLearning } from './sync-worker.ts';
 
-describe('the Sync forms', () => {
+describe('Sync methods of ReplayPipeline', () => {
   afterEach(closeAll);
 
-  itLonger('refuse on the main thread when they would have to wait', async () => {
+  itLonger('throw on the main thread if the call would have to wait', async () => {
     const made = await pipeline({ buffer: filled(0) });
     made.startPrepare(0, SAMPLE, 10);
     expect(() => made.waitUntilReadySync(0, SAMPLE)).to.throw(/main thread never blocks/);
@@ -19,7 +19,7 @@ describe('the Sync forms', () => {
     expect(made.waitUntilReadySync(0, SAMPLE, { timeoutMs: 0 })).to.equal(false);
   });
 
-  itLonger('answer at once on the main thread when there is nothing to wait for', async () => {
+  itLonger('return at once on the main thread if the batch is ready', async () => {
     const made = await pipeline();
     await made.waitUntilReady(0, SAMPLE);
     expect(made.waitUntilReadySync(0, SAMPLE)).to.equal(true);
@@ -28,7 +28,7 @@ describe('the Sync forms', () => {
 
   for (const [name, placement] of Object.entries(placements)) {
     onlyOn('auto', placement)(
-      `serve a learner in a worker, ${name}, which closes without its event loop`,
+      `serve a learner in a worker, ${name}, until closeSync()`,
       async () => {
         const open = () => [openHandles(), pinnedHandles()];
         const made = await pipeline();

@@ -26,11 +26,11 @@ import { closeAll, counter, pipeline, SPREAD } from './fixture.ts';
 import { workersOf } from './inside.ts';
 import { upToAuto } from './placements.ts';
 
-describe('what a pipeline tells', () => {
+describe('ReplayPipeline ticks, channels and warnings', () => {
   afterEach(closeAll);
 
   describe('ticks()', () => {
-    itLonger('gives every tick of a run in order, and ends when the pipeline closes', async () => {
+    itLonger('yields every tick of a run in order, and ends when the pipeline closes', async () => {
       const made = await pipeline();
       const update = counter(made);
       const seen: Tick[] = [];
@@ -49,7 +49,7 @@ describe('what a pipeline tells', () => {
       update.close();
     });
 
-    itLonger('stops listening when its loop is left, and when the signal says so', async () => {
+    itLonger('removes its listeners after a break, and after an abort of `signal`', async () => {
       const made = await pipeline();
       const update = counter(made);
       const controller = new AbortController();
@@ -76,7 +76,7 @@ describe('what a pipeline tells', () => {
     });
 
     itLonger(
-      'keeps as many as the journal for a reader that is slower, and says how many were lost',
+      'keeps up to `journal` ticks for a slow reader, and `missed` reports the lost ticks',
       async () => {
         const made = await pipeline({ journal: 64 });
         const update = counter(made);
@@ -99,7 +99,7 @@ describe('what a pipeline tells', () => {
       },
     );
 
-    itAlone(TESTED, 'ends with the failure of the pipeline', async () => {
+    itAlone(TESTED, 'rejects when the pipeline fails', async () => {
       const made = await pipeline();
       const device = openDevice(TESTED);
       made.capture((_batch, { stream }) => stream.launch('fail'));
@@ -114,7 +114,7 @@ describe('what a pipeline tells', () => {
     });
   });
 
-  it('tells tools of ticks, captures and restarts, through channels of the process', async () => {
+  it('diagnostics channels publish ticks, captures and restarts', async () => {
     const heard: Record<string, unknown[]> = {
       'hotslot.tick': [],
       'hotslot.capture': [],
@@ -147,7 +147,7 @@ describe('what a pipeline tells', () => {
     update.close();
   });
 
-  describe('scalars that the update does not write', () => {
+  describe('scalars of capture()', () => {
     const captured = async (
       update: (stream: Stream, out: Tensor<'float32'>) => void,
       ...scalars: string[]
@@ -161,7 +161,7 @@ describe('what a pipeline tells', () => {
     };
     const at = (out: Tensor<'float32'>, offset: number, n = 1) => out.view({ shape: [n], offset });
 
-    it('are a warning at capture that names them, once for all slots', async () => {
+    it('cause one `warning` with the names of scalars that the update does not write', async () => {
       const update = (stream: Stream, out: Tensor<'float32'>) => stream.fill(at(out, 1), 3);
       const [warning, ...more] = await captured(update, 'loss', 'three', 'q');
       expect(warning).to.include(
@@ -170,7 +170,7 @@ describe('what a pipeline tells', () => {
       expect(more).to.deep.equal([]);
     });
 
-    it('are none where a launch, a copy, a fill, an op or a stream that joins has written all of them', async () => {
+    it('cause no warning if a launch, copy, fill, op or joined stream writes every scalar', async () => {
       const device = openDevice(TESTED);
       const side = device.createStream();
       const [forked, joined] = [device.createEvent(), device.createEvent()];
@@ -196,7 +196,7 @@ describe('what a pipeline tells', () => {
     });
   });
 
-  describe('numbers that are none', () => {
+  describe('non-finite scalars', () => {
     /** total += 1 at every tick, and reported: NaN from the moment the test writes that. */
     async function summing(): Promise<{
       made: ReplayPipeline;
@@ -229,7 +229,7 @@ describe('what a pipeline tells', () => {
       ['NaN', Number.NaN],
       ['infinity', Number.NEGATIVE_INFINITY],
     ] as const)
-      it(`${name} among the named scalars is told once, with tick and name`, async () => {
+      it(`cause one warning with tick and name for ${name}`, async () => {
         const { made, total, warnings, close } = await summing();
         await made.run({ ticks: 7 });
         expect(warnings).to.deep.equal([]);
@@ -243,7 +243,7 @@ describe('what a pipeline tells', () => {
         close();
       });
 
-    it('is a warning of the process where nobody listens', async () => {
+    it('cause a PipelineWarning of the process if the pipeline has no `warning` listener', async () => {
       const { made, total, close } = await summing();
       made.removeAllListeners('warning');
       total.write(new Float32Array([Number.NaN]));
@@ -260,7 +260,7 @@ describe('what a pipeline tells', () => {
     });
   });
 
-  describe('weights that are no numbers', () => {
+  describe('non-finite weights', () => {
     /** Every tick doubles the weights, which begin as 1: 2¹²⁸, behind tick 127, is no float32. */
     async function doubling(options: Pick<PipelineOptions, 'placement' | 'depth'> = {}) {
       const mailbox = WeightMailbox.create({ length: 3000 });
@@ -292,7 +292,7 @@ describe('what a pipeline tells', () => {
 
     for (const placement of ['inline', 'auto', SPREAD] as const)
       upToAuto(placement)(
-        `are told once and not published; the next capture goes on: ${placement}`,
+        `cause one warning and are not published, and publishing resumes after capture(): ${placement}`,
         async () => {
           const { made, warnings, begin, newest, close } = await doubling({ placement, depth: 6 });
           const versions: number[] = [];
@@ -326,7 +326,7 @@ describe('what a pipeline tells', () => {
         },
       );
 
-    it('are published where that was asked for, and told all the same', async () => {
+    it('are published with a `warning` if publishNonFinite is true', async () => {
       const { made, warnings, begin, newest, close } = await doubling();
       await begin({ publishNonFinite: true });
       await made.run({ ticks: 130, publishEvery: 1 });
@@ -340,7 +340,7 @@ describe('what a pipeline tells', () => {
       await close();
     });
 
-    it('are seen wherever they stand, in the first version too', async () => {
+    it('are detected at any index before the first version is published', async () => {
       for (const place of [0, 1023, 1024, 2999]) {
         const { made, mailbox, weights, warnings, begin, close } = await doubling();
         await begin();
@@ -355,7 +355,7 @@ describe('what a pipeline tells', () => {
       }
     });
 
-    it('leave their versions to whoever writes next, and to nobody unasked', async () => {
+    it('leave their version numbers to the next publish or write()', async () => {
       const { made, mailbox, begin, newest, close } = await doubling({ depth: 6 });
       await begin();
       await made.run({ ticks: 140, publishEvery: 1 });
@@ -377,7 +377,7 @@ describe('what a pipeline tells', () => {
       }
     });
 
-    it('end the run where a listener of warnings throws, and the next one begins', async () => {
+    it('make run() reject if a `warning` listener throws, and the next run completes', async () => {
       const { made, begin, close } = await doubling();
       await begin();
       made.on('warning', () => {
@@ -390,7 +390,7 @@ describe('what a pipeline tells', () => {
       await close();
     });
 
-    it('are refused by write(), unless it is told to take them', () => {
+    it('make WeightMailbox.write() throw unless `nonFinite` is true', () => {
       const mailbox = WeightMailbox.create({ length: 3 });
       const weights = Float32Array.of(1, Number.NEGATIVE_INFINITY, Number.NaN);
       const error = refusal(() => mailbox.write(weights));
@@ -406,7 +406,7 @@ describe('what a pipeline tells', () => {
   });
 
   itAll(
-    'a run that waits ten seconds for the same thing says so once, in the words of waitingFor()',
+    'run() emits one `warning` with the text of waitingFor() after a wait of 10 seconds',
     async () => {
       const buffer = ReplayBuffer.create({ capacity: 8, fields: { x: { shape: [1] } } });
       const made = await pipeline({ buffer });

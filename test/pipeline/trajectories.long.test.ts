@@ -34,14 +34,14 @@ async function opened(options: Partial<TrajectoryPipelineOptions>): Promise<Repl
   return made;
 }
 
-describe('a pipeline over trajectories', () => {
+describe('ReplayPipeline over trajectories', () => {
   afterEach(async () => {
     await Promise.all(open.splice(0).map((made) => made.close()));
   });
 
   for (const placement of ['inline', 'auto', SPREAD] as const) {
     onlyOn('inline', placement)(
-      `brings every column of a view, bit for bit, placement ${String(placement)}`,
+      `delivers every column of a view bit for bit, placement ${String(placement)}`,
       async () => {
         const { buffer } = stepsBuffer();
         const views = [
@@ -68,7 +68,7 @@ describe('a pipeline over trajectories', () => {
     );
 
     upToAuto(placement)(
-      `takes priorities up at fixed lag, in manual ticks and in runs, placement ${String(placement)}`,
+      `applies priorities at a fixed lag, in manual ticks and in runs, placement ${String(placement)}`,
       async () => {
         const ticks = 12;
         const want = replica({ ticks, depth: DEPTH, rows: ROWS, seed: 5 });
@@ -126,7 +126,7 @@ describe('a pipeline over trajectories', () => {
     );
   }
 
-  it('keeps the priority of rows that the learner did not write, and takes what is no number for the largest', async () => {
+  it('keeps unwritten priorities, and replaces invalid priorities with the largest', async () => {
     const { buffer } = stepsBuffer();
     const sampler = prioritized();
     const made = await opened({ buffer, view: buffer.transitions(), sampler, placement: 'inline' });
@@ -137,8 +137,8 @@ describe('a pipeline over trajectories', () => {
     made.afterTick();
     const ids = (await (batch.ids as Tensor).toArray()) as Float64Array;
     await made.close();
-    const { leaves, maxPriority, odd } = sampler.inspect();
-    expect([maxPriority, odd]).to.deep.equal([3, 3]);
+    const { leaves, maxPriority, nonFinite } = sampler.inspect();
+    expect([maxPriority, nonFinite]).to.deep.equal([3, 3]);
     const leafOf = (id: number) => (id % 4) * 100 + (Math.floor(id / 4) % 100);
     const largest = (3 + 1e-6) ** 0.6;
     const written = new Set([...ids.subarray(0, 4)].map(leafOf));
@@ -147,7 +147,7 @@ describe('a pipeline over trajectories', () => {
       if (!written.has(leaf)) expect(leaves[leaf], `leaf ${leaf}`).to.equal(before.leaves[leaf]);
   });
 
-  it('has the sampler alone while it is open, and sets beta from the next request on', async () => {
+  it('reserves the sampler while open, and applies setBeta() from the next request on', async () => {
     const { buffer } = stepsBuffer();
     const view = buffer.transitions();
     const sampler = prioritized();
@@ -174,7 +174,7 @@ describe('a pipeline over trajectories', () => {
     buffer.updatePriorities([0], [1]);
   });
 
-  it('waits for steps, says so, and is let go by abort and by close', async () => {
+  it('waits for steps, reports the wait in waitingFor(), and ends the wait on abort and close', async () => {
     const buffer = TrajectoryBuffer.create({
       capacity: 400,
       lanes: 4,
@@ -224,7 +224,7 @@ describe('a pipeline over trajectories', () => {
     expect(await waiting).to.include({ code: 'ERR_HOTSLOT_STATE_CLOSED' });
   });
 
-  it('refuses what does not fit together, and binds nothing then', async () => {
+  it('rejects options that do not match, and leaves the sampler unbound', async () => {
     const { buffer } = stepsBuffer();
     const other = stepsBuffer(20, 80).buffer;
     const view = buffer.transitions();

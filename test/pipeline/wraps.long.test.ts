@@ -33,7 +33,7 @@ const declare = (placement: unknown, bits: number, depth = 3) =>
 
 const firstBefore = (bits: number) => (bits === 53 ? 2 ** 53 - 40 : 2 ** bits - 9);
 
-describe('pipeline/wraps', () => {
+describe('ReplayPipeline with large tick numbers', () => {
   afterEach(closeAll);
 
   for (const [name, placement] of Object.entries(placements))
@@ -43,28 +43,24 @@ describe('pipeline/wraps', () => {
           placement,
           bits,
           depth,
-        )(
-          `2^${bits}, ${name}, depth ${depth}: two runs across it make each tick once`,
-          async () => {
-            const ticks: number[] = [];
-            const made = await pipeline({ placement, depth });
-            const first = firstBefore(bits);
-            await skipTo(made, first);
-            const { count, close } = counter(made);
-            made.on('tick', ({ tickId }) => ticks.push(tickId));
-            for (const some of [7, 8])
-              expect((await made.run({ ticks: some })).ticks).to.equal(some);
-            expect(await count.toArray()).to.deep.equal(Float32Array.of(15));
-            expect(ticks).to.deep.equal(Array.from({ length: 15 }, (_, i) => first + i));
-            await made.close();
-            close();
-          },
-        );
+        )(`runs every tick once across 2^${bits}, ${name}, depth ${depth}`, async () => {
+          const ticks: number[] = [];
+          const made = await pipeline({ placement, depth });
+          const first = firstBefore(bits);
+          await skipTo(made, first);
+          const { count, close } = counter(made);
+          made.on('tick', ({ tickId }) => ticks.push(tickId));
+          for (const some of [7, 8]) expect((await made.run({ ticks: some })).ticks).to.equal(some);
+          expect(await count.toArray()).to.deep.equal(Float32Array.of(15));
+          expect(ticks).to.deep.equal(Array.from({ length: 15 }, (_, i) => first + i));
+          await made.close();
+          close();
+        });
 
   for (const [name, placement] of Object.entries(placements))
     for (const bits of widths)
       declare(placement, bits)(
-        `2^${bits}, ${name}: priorities are taken up at the same distance`,
+        `applies priorities at the same lag across 2^${bits}, ${name}`,
         async () => {
           const first = firstBefore(bits);
           const [ticks, depth, rows] = [16, 3, 8];

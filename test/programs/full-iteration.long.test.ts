@@ -6,9 +6,9 @@ import { TESTED } from '../rig/tested-device.ts';
 
 const script = 'test/programs/full-iteration/main.js';
 
-describe('test/programs/full-iteration', () => {
+describe('full-iteration program', () => {
   itAll(
-    'trains eagerly and by one graph to the same weights, and the graph costs the caller less',
+    'trains to equal weights eagerly and by one graph, and the graph costs the caller less',
     async () => {
       const { code, stderr, lines } = await run(script, [
         '--device',
@@ -30,7 +30,7 @@ describe('test/programs/full-iteration', () => {
     },
   );
 
-  itAll('says what it took, in words', async () => {
+  itAll('prints the times, the error and the comparison of the weights', async () => {
     const { code, lines } = await run(script, ['--iterations', '20', '--seed', '3']);
     expect(code).to.equal(0);
     expect(lines.join('\n')).to.match(/one graph, replayed +[0-9.]+ +[0-9.]+/);
@@ -39,7 +39,7 @@ describe('test/programs/full-iteration', () => {
     );
   });
 
-  itAll('refuses wrong usage, each with one sentence', async () => {
+  itAll('rejects invalid options with one sentence and exit code 2', async () => {
     const wrong = [
       [['--iterations', '1'], "--iterations must be a whole number of at least 2, got '1'"],
       [['--iterations', '-3'], "--iterations must be a whole number of at least 2, got '-3'"],
@@ -61,7 +61,7 @@ describe('test/programs/full-iteration', () => {
     }
   });
 
-  itAll('a device whose driver is left out is wrong usage', async () => {
+  itAll('rejects a device whose driver is disabled, with exit code 2', async () => {
     const { code, stderr } = await run(script, ['--device', 'cuda:0'], {
       env: { HOTSLOT_CUDA: 'none' },
     });
@@ -69,7 +69,7 @@ describe('test/programs/full-iteration', () => {
     expect(stderr).to.match(/^full-iteration: device 'cuda:0' is not available: .+; see --help\n$/);
   });
 
-  itAll('--help says every option and the exit codes, in 80 columns', async () => {
+  itAll('--help prints every option and the exit codes in at most 80 columns', async () => {
     const { code, stdout, lines } = await run(script, ['--help', '--device', 'nowhere']);
     expect(code).to.equal(0);
     for (const option of ['device', 'iterations', 'seed', 'json', 'help'])

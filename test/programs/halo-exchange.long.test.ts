@@ -39,8 +39,8 @@ function chunksOf(png: Buffer): Map<string, Buffer> {
   return chunks;
 }
 
-describe('test/programs/halo-exchange', () => {
-  itAll('both domains in parts equal the undivided run, and lose nothing', async () => {
+describe('halo-exchange program', () => {
+  itAll('computes both domains in parts as in the undivided run, and keeps the mass', async () => {
     const { code, stderr, lines } = await run(main, ['--size', '10', '--json']);
     expect(stderr).to.equal('');
     expect(code).to.equal(0);
@@ -69,7 +69,7 @@ describe('test/programs/halo-exchange', () => {
     }
   });
 
-  itAll('says so in 80 columns, and draws all fields', async () => {
+  itAll('prints the comparison in 80 columns, and draws all fields as PNG', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'hotslot-halo-exchange-'));
     try {
       const file = join(folder, 'fields.png');
@@ -113,7 +113,7 @@ describe('test/programs/halo-exchange', () => {
 
   for (const mode of modes) {
     itAll(
-      `${mode}: a cell of other bits, in any of the fields kept, is found and named`,
+      `${mode}: compare() finds and names a cell that differs by one bit, in each kept field`,
       async () => {
         const plan = planOf(mode, 8, 6);
         await startParts(plan).done;
@@ -136,7 +136,7 @@ describe('test/programs/halo-exchange', () => {
     );
 
     itAll(
-      `${mode}: with one halo point less exchanged than the scheme needs it is not equal`,
+      `${mode}: compare() finds differences when one halo point too few is exchanged`,
       async () => {
         const plan = planOf(mode, 8, 12);
         const { topology } = domainOf(mode, 8);
@@ -147,7 +147,7 @@ describe('test/programs/halo-exchange', () => {
       },
     );
 
-    it(`${mode}: cells fill it, and the wind crosses no more than a cell per step`, () => {
+    it(`${mode}: cell areas sum to 1, and the wind crosses less than one cell per step`, () => {
       const domain = domainOf(mode, 12);
       let area = 0;
       for (let rank = 0; rank < domain.topology.ranks; rank++) {
@@ -161,7 +161,7 @@ describe('test/programs/halo-exchange', () => {
     });
   }
 
-  it('what flows through a side is the same from its other end, bit for bit', () => {
+  it('flux() returns the exact negative when the side is reversed', () => {
     const random = new Random(1);
     for (let k = 0; k < 1000; k++) {
       const wind = random.between(-0.5, 0.5);
@@ -175,7 +175,7 @@ describe('test/programs/halo-exchange', () => {
     }
   });
 
-  it("the net's faces continue where they are drawn side by side", () => {
+  it('adjacent faces of the sphere layout share the points of their edge', () => {
     const { positions } = layouts.sphere;
     for (let face = 0; face < 5; face++) {
       const [[x, y], [toX, toY]] = [positions[face]!, positions[face + 1]!];
@@ -193,7 +193,7 @@ describe('test/programs/halo-exchange', () => {
     expect(faces).to.have.length(6);
   });
 
-  it('a drawing fits its columns, with two panels or three', () => {
+  it('drawText() fits its columns with two panels and with three', () => {
     for (const mode of modes) {
       const { ranks } = domainOf(mode, 8).topology;
       const field = new Float64Array(ranks * 64).fill(0.4);
@@ -213,11 +213,11 @@ describe('test/programs/halo-exchange', () => {
     }
   });
 
-  describeAll('a worker that does not go on', () => {
+  describeAll('startParts() with a failed worker', () => {
     const steps = 1_000_000;
 
     for (const mode of modes)
-      it(`${mode}: terminated: every thread ends, and the error names its rank`, async () => {
+      it(`${mode}: done rejects with the rank of a terminated thread`, async () => {
         const plan = planOf(mode, 8, steps);
         const { threads, done } = startParts(plan);
         const rejected = expectRejection(done);
@@ -227,7 +227,7 @@ describe('test/programs/halo-exchange', () => {
         expect((await rejected).message).to.match(/the thread of rank 1 ended before/);
       });
 
-    it('terminated before it has taken its rank', async () => {
+    it('done rejects when a thread is terminated right after its start', async () => {
       const plan = planOf('plane', 8, steps);
       const { threads, done } = startParts(plan);
       const rejected = expectRejection(done);
@@ -235,7 +235,7 @@ describe('test/programs/halo-exchange', () => {
       expect((await rejected).message).to.match(/the thread of rank 3 ended before/);
     });
 
-    it('one that throws tells the others why', async () => {
+    it('done rejects with the error of a thread that throws', async () => {
       // No rank finds room for its part; one of them is the first to say so.
       const plan = {
         ...planOf('sphere', 8, steps),
@@ -247,7 +247,7 @@ describe('test/programs/halo-exchange', () => {
       );
     });
 
-    it('ends the example with one sentence and exit code 1', async () => {
+    it('the program prints one sentence and exits with code 1', async () => {
       const code =
         "import { workerData } from 'node:worker_threads'; if (workerData?.rank === 2) process.exit(3);";
       const env = { NODE_OPTIONS: `--import data:text/javascript,${encodeURIComponent(code)}` };
@@ -259,7 +259,7 @@ describe('test/programs/halo-exchange', () => {
     });
   });
 
-  itAll('a part that has computed something else ends it with exit code 1', async () => {
+  itAll('exits with code 1 and names a cell when a part computes other values', async () => {
     // The bell of rank 3 is another one.
     const code =
       "import { workerData } from 'node:worker_threads'; if (workerData?.rank === 3) Math.cos = () => 0.5;";
@@ -272,7 +272,7 @@ describe('test/programs/halo-exchange', () => {
     for (const line of ran.lines) expect(line.length, line).to.be.at.most(80);
   });
 
-  itAll('a picture that cannot be written is refused before the run', async () => {
+  itAll('rejects a --png path that cannot be written, before the run', async () => {
     const { code, stdout, stderr } = await run(main, [
       '--png',
       '/no/such/folder/x.png',
@@ -285,7 +285,7 @@ describe('test/programs/halo-exchange', () => {
     );
   });
 
-  itAll('refuses wrong usage, each with one sentence', async () => {
+  itAll('rejects invalid options with one sentence and exit code 2', async () => {
     const wrong = [
       [['--mode', 'torus'], "--mode must be plane, sphere or both, got 'torus'"],
       [['--mode'], '--mode needs a value'],
@@ -307,7 +307,7 @@ describe('test/programs/halo-exchange', () => {
     }
   });
 
-  itAll('--help says every option and the exit codes, in 80 columns', async () => {
+  itAll('--help prints every option and the exit codes in at most 80 columns', async () => {
     const { code, stdout, lines } = await run(main, ['--help', '--mode', 'none']);
     expect(code).to.equal(0);
     for (const option of ['mode', 'size', 'steps', 'png', 'json', 'help'])

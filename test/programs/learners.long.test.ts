@@ -9,8 +9,8 @@ import { TESTED } from '../rig/tested-device.ts';
 
 const script = 'test/programs/learners/main.js';
 
-describe('test/programs/learners', () => {
-  itAll('solves CartPole by two learners whose parameters are equal at every look', async () => {
+describe('learners program', () => {
+  itAll('solves CartPole with two learners whose parameters stay equal', async () => {
     const { code, stderr, lines } = await run(script, ['--device', TESTED, '--json']);
     expect(stderr).to.equal('');
     expect(code).to.equal(0);
@@ -20,7 +20,7 @@ describe('test/programs/learners', () => {
     expect(summary.looks).to.be.above(5);
   });
 
-  itAll('says in words what it came to, also when it was too short', async () => {
+  itAll('prints the result and exits with code 1 when --max-ticks is too low', async () => {
     const { code, lines } = await run(script, [
       '--learners',
       '3',
@@ -41,7 +41,7 @@ describe('test/programs/learners', () => {
     [['--every', '0'], '--every must be a whole number of at least 1'],
     [['--mpi'], 'no MPI launcher started this process'],
   ] as const)
-    (args[0] === '--mpi' ? it : itAll)(`refuses ${args.join(' ')} with one sentence`, async () => {
+    (args[0] === '--mpi' ? it : itAll)(`rejects ${args.join(' ')} with one sentence`, async () => {
       const { code, stdout, stderr } = await run(script, args);
       expect(code).to.be.oneOf([1, 2]);
       expect(stdout).to.equal('');

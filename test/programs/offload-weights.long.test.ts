@@ -21,8 +21,8 @@ const small = [
   '0.06',
 ];
 
-describe('test/programs/offload-weights', () => {
-  it('learns within the budget, and learns the same with and without prefetch', async function () {
+describe('offload-weights program', () => {
+  it('learns within the budget, with equal losses with and without prefetch', async function () {
     const { code, stderr, lines } = await example(...small, '--json');
     if (!ON_HOST && /no managed memory/.test(stderr)) this.skip(); // the driver has none; the host device always has
     expect([code, stderr]).to.deep.equal([0, '']);
@@ -48,7 +48,7 @@ describe('test/programs/offload-weights', () => {
     expect(summary.budgetBytes).to.be.within(summary.peakBytes, summary.totalBytes);
   });
 
-  itAll('says what it shows, and on the host device what it cannot', async function () {
+  itAll('prints its results in 80 columns, with a note on the CPU device', async function () {
     const { code, stderr, stdout, lines } = await example(...small);
     if (!ON_HOST && /no managed memory/.test(stderr)) this.skip(); // the driver has none; the host device always has
     expect([code, stderr]).to.deep.equal([0, '']);
@@ -59,7 +59,7 @@ describe('test/programs/offload-weights', () => {
     expect(/host device and the CPU\s+share their memory/.test(stdout)).to.equal(ON_HOST);
   });
 
-  itAll('refuses wrong usage, each with one sentence', async () => {
+  itAll('rejects invalid options with one sentence and exit code 2', async () => {
     const wrong = [
       [['--budget', '4'], /unknown option '--budget'/],
       [['--budget-mib', '0'], /--budget-mib must be a number above 0, got '0'/],
@@ -81,7 +81,7 @@ describe('test/programs/offload-weights', () => {
     }
   });
 
-  itAll('a device whose driver is left out is wrong usage', async function () {
+  itAll('rejects a device whose driver is disabled, with exit code 2', async function () {
     const args = [
       'test/programs/offload-weights/main.js',
       ['--device', 'cuda:0'],
@@ -95,7 +95,7 @@ describe('test/programs/offload-weights', () => {
     );
   });
 
-  itAll('--help says every option, in 80 columns', async () => {
+  itAll('--help prints every option in at most 80 columns', async () => {
     const { code, stdout, lines } = await example('--help');
     for (const line of lines) expect(line.length, line).to.be.at.most(80);
     expect(code).to.equal(0);

@@ -9,8 +9,8 @@ import { drawSvg, drawText, type Row } from './to-device/timeline.ts';
 
 const main = 'test/programs/to-device/main.js';
 
-describe('test/programs/to-device', () => {
-  itAll('every batch is copied, then computed on; at most two are on the target', async () => {
+describe('to-device program', () => {
+  itAll('copies batches in order, and computes each batch after its copy', async () => {
     const { code, stderr, stdout } = await run(main, ['--json', '--batches', '5']);
     expect(stderr).to.equal('');
     expect(code).to.equal(0);
@@ -31,7 +31,7 @@ describe('test/programs/to-device', () => {
       .and.at.most(copiedMs as number);
   });
 
-  itAll('draws it, in the terminal and as a picture', async () => {
+  itAll('draws the timeline as text and as SVG', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'hotslot-to-device-'));
     try {
       const file = join(folder, 'timeline.svg');
@@ -58,7 +58,7 @@ describe('test/programs/to-device', () => {
     }
   });
 
-  it('a drawing is to scale', () => {
+  it('drawText() and drawSvg() draw spans to scale', () => {
     const rows = [
       {
         name: 'a',
@@ -79,7 +79,7 @@ describe('test/programs/to-device', () => {
       .and.include('batch 11: 2.00');
   });
 
-  it('a drawing fits its columns, with a sign per batch, and says what it leaves out', () => {
+  it('drawText() fits its columns, gives each batch a sign, and names the batches left out', () => {
     for (const [columns, batches, first] of [
       [60, 25, 25],
       [60, 40, 25],
@@ -108,7 +108,7 @@ describe('test/programs/to-device', () => {
     }
   });
 
-  itAll('a picture that cannot be written is refused before the run', async () => {
+  itAll('rejects an --svg path that cannot be written, before the run', async () => {
     const { code, stdout, stderr } = await run(main, [
       '--svg',
       '/no/such/folder/x.svg',
@@ -121,39 +121,45 @@ describe('test/programs/to-device', () => {
     );
   });
 
-  itAll('wrong usage is one sentence', async () => {
-    const wrong = [
-      [['--devices', 'host:0'], "--devices takes two names, got 'host:0'"],
-      [
-        ['--devices', 'host:0,host:0'],
-        "two different devices of one family, got 'host:0,host:0'; see --help",
-      ],
-      [['--devices', 'host:0,cpu'], "one family, got 'host:0,cpu' (host:0 and host:0); see --help"],
-      [['--devices', 'host:0,nowhere'], "unknown device 'nowhere'"],
-      [['--devices', 'cuda:0,cuda:1'], "device 'cuda:0' is not available"],
-      [['--batches', '-3'], "--batches must be a whole number from 1 to 1000, got '-3'"],
-      [['--batches', '0'], "--batches must be a whole number from 1 to 1000, got '0'"],
-      [['--fast'], '--fast'],
-    ] as const;
-    const all = await runEach(
-      main,
-      wrong.map(([args]) => args),
-      { HOTSLOT_CUDA: 'none' },
-    );
-    for (const [i, { code, stderr }] of all.entries()) {
-      expect(code).to.equal(2);
-      expect(stderr)
-        .to.include(wrong[i]![1])
-        .and.match(/^to-device: .+; see --help\n$/);
-    }
-    const { code, stdout, lines } = await run(main, ['--help', '--devices', 'none']);
-    for (const line of lines) expect(line.length, line).to.be.at.most(80);
-    expect(stdout)
-      .to.match(/default 8/)
-      .and.match(/exit code: 0/);
-    expect([
-      code,
-      stdout.includes('usage: node dist/test/programs/to-device/main.js'),
-    ]).to.deep.equal([0, true]);
-  });
+  itAll(
+    'rejects invalid options with one sentence and exit code 2, and prints --help',
+    async () => {
+      const wrong = [
+        [['--devices', 'host:0'], "--devices takes two names, got 'host:0'"],
+        [
+          ['--devices', 'host:0,host:0'],
+          "two different devices of one family, got 'host:0,host:0'; see --help",
+        ],
+        [
+          ['--devices', 'host:0,cpu'],
+          "one family, got 'host:0,cpu' (host:0 and host:0); see --help",
+        ],
+        [['--devices', 'host:0,nowhere'], "unknown device 'nowhere'"],
+        [['--devices', 'cuda:0,cuda:1'], "device 'cuda:0' is not available"],
+        [['--batches', '-3'], "--batches must be a whole number from 1 to 1000, got '-3'"],
+        [['--batches', '0'], "--batches must be a whole number from 1 to 1000, got '0'"],
+        [['--fast'], '--fast'],
+      ] as const;
+      const all = await runEach(
+        main,
+        wrong.map(([args]) => args),
+        { HOTSLOT_CUDA: 'none' },
+      );
+      for (const [i, { code, stderr }] of all.entries()) {
+        expect(code).to.equal(2);
+        expect(stderr)
+          .to.include(wrong[i]![1])
+          .and.match(/^to-device: .+; see --help\n$/);
+      }
+      const { code, stdout, lines } = await run(main, ['--help', '--devices', 'none']);
+      for (const line of lines) expect(line.length, line).to.be.at.most(80);
+      expect(stdout)
+        .to.match(/default 8/)
+        .and.match(/exit code: 0/);
+      expect([
+        code,
+        stdout.includes('usage: node dist/test/programs/to-device/main.js'),
+      ]).to.deep.equal([0, true]);
+    },
+  );
 });

@@ -22,7 +22,7 @@ const bytes = (text: string) => new TextEncoder().encode(text);
 type Command = readonly [name: string, arity: number, flags: readonly string[], ...more: unknown[]];
 const subcommandsOf = (command: Command) => (command[9] ?? []) as readonly Command[];
 
-describe('remote/acl', () => {
+describe('ACL users of a run', () => {
   let server: TestServer;
   let admin: AdminConnection;
   const passwords = { learner: newPassword(), collector: newPassword() };
@@ -125,7 +125,7 @@ describe('remote/acl', () => {
     ['XREAD', 'STREAMS', others.stream(0), '0'],
   ];
 
-  it('a collector host does all that it needs', async () => {
+  it('a collector host may run every command that a host needs', async () => {
     await admin.call('HSET', keys.info, 'protocol', '1', 'kind', 'rows');
     await admin.call('HSET', keys.acks, '7', '1:2:3:0', '*', '1:1:0');
     await admin.call('SET', keys.newest, '5');
@@ -161,7 +161,7 @@ describe('remote/acl', () => {
     expect(await admin.call('PTTL', keys.stat(7))).to.be.within(1, 10_000);
   });
 
-  it('and nothing else', async () => {
+  it('a collector host may run no other command, and reaches no key of another run', async () => {
     expect(await runs('collector')).to.deep.equal(
       [
         'client|setname',
@@ -228,7 +228,7 @@ describe('remote/acl', () => {
     });
   });
 
-  it('a learner does all that a link can', async () => {
+  it('a learner may run every command that its link needs', async () => {
     const heard: string[] = [];
     const events = {
       channels: [keys.versions],
@@ -257,7 +257,7 @@ describe('remote/acl', () => {
     });
   });
 
-  it('and nothing that is not of its run', async () => {
+  it('a learner may run no other command, and reaches no key of another run', async () => {
     expect(await runs('learner')).to.deep.equal(
       [
         'client|setname',
@@ -299,7 +299,7 @@ describe('remote/acl', () => {
     });
   });
 
-  it('a password is another one each time, and a wrong one opens nothing', async () => {
+  it('passwords differ, a wrong password is rejected, and aclUsers() throws for an invalid run', async () => {
     expect(newPassword())
       .to.match(/^[0-9a-f]{64}$/)
       .and.not.equal(newPassword());

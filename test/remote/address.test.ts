@@ -17,8 +17,8 @@ const refused = (url: unknown, rest: Partial<AddressOptions> = {}) =>
   refusal(() => check(url as string, rest));
 const PEM = '-----BEGIN CERTIFICATE-----\nMA==\n-----END CERTIFICATE-----\n';
 
-describe('addresses of servers', () => {
-  it('says where the server is', () => {
+describe('checkAddress()', () => {
+  it('returns host, port, TLS, database and socket path of a URL', () => {
     expect(check('redis://localhost')).to.deep.include({
       host: 'localhost',
       port: 6379,
@@ -61,7 +61,7 @@ describe('addresses of servers', () => {
     expect(who('unix://ann:of-url@/run/redis.sock')).to.deep.equal(['ann', 'of-url']);
   });
 
-  it('shows everything but the password', () => {
+  it('omits the password from `shown`, inspect() and JSON', () => {
     const given = [
       check(`rediss://ann:${SECRET}@broker:6380/2`),
       check('rediss://ann@broker:6380/2', { password: SECRET }),
@@ -80,7 +80,7 @@ describe('addresses of servers', () => {
     );
   });
 
-  it('refuses plain text to other machines, unless it is told that this is fine', () => {
+  it('throws for a URL without TLS to another machine unless `insecure` is true', () => {
     for (const host of [
       'broker',
       '10.0.0.1',
@@ -102,12 +102,12 @@ describe('addresses of servers', () => {
     );
   });
 
-  it('refuses a user without a password, but for the default one', () => {
+  it('throws for a user without a password, except for the user default', () => {
     expect(refused('redis://ann@localhost').message).to.match(/HOTSLOT_REDIS_PASSWORD/);
     expect(check('redis://default@localhost').username).to.equal('default');
   });
 
-  it('refuses what is no URL of a server, and does not repeat it', () => {
+  it('throws for an invalid URL, and its error contains no secret of the URL', () => {
     const wrong = [
       `http://ann:${SECRET}@localhost`,
       `ann:${SECRET}@localhost:6379`,
@@ -134,7 +134,7 @@ describe('addresses of servers', () => {
       expect(refused(url).code).to.equal('ERR_HOTSLOT_ARGUMENT');
   });
 
-  it('refuses passwords and users that are none, and does not show them', () => {
+  it('throws for a password that is a number or empty, and for a username that is a number', () => {
     expect(refused('redis://localhost', { password: 4711 as never }).message).to.match(/a number$/);
     expect(refused('redis://localhost', { password: '' }).code).to.equal('ERR_HOTSLOT_ARGUMENT');
     expect(refused('redis://localhost', { username: 7 as never }).code).to.equal(
@@ -142,7 +142,7 @@ describe('addresses of servers', () => {
     );
   });
 
-  it('takes certificates of an authority as text and as a file', () => {
+  it('takes `ca` as PEM text or a file, and throws for an unusable file or a URL without TLS', () => {
     const folder = mkdtempSync(join(tmpdir(), 'hotslot-address-'));
     try {
       const file = join(folder, 'ca.pem');

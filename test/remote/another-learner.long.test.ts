@@ -26,7 +26,7 @@ describe('the next learner of a run', () => {
   const shared = sharedServer();
 
   itAll(
-    'goes on from the checkpoint of one that was killed: no row comes twice, and those that are lost are counted',
+    'restores the checkpoint of a killed learner, repeats no row and counts the lost rows',
     () =>
       withFastFolder(async (folder) => {
         const run = newRun();
@@ -75,7 +75,7 @@ describe('the next learner of a run', () => {
       }),
   );
 
-  itAll('ends a host that was opened for other weights, in one sentence', async () => {
+  itAll('ends a host that was opened for weights of another length', async () => {
     const run = newRun();
     const buffer = bufferOf('rows') as ReplayBuffer;
     const first = await learn({
@@ -98,7 +98,7 @@ describe('the next learner of a run', () => {
     );
   });
 
-  it('is another one with another layout, weights, options or shards, and not with another seed', () => {
+  it('differs by differenceOf() in layout, shards or options, but not in epoch or seed', () => {
     const [rows, steps] = [bufferOf('rows'), bufferOf('steps')].map((buffer) =>
       layoutText(buffer),
     ) as [string, string];
@@ -120,14 +120,19 @@ describe('the next learner of a run', () => {
     expect(to({ options: { a: 'x'.repeat(900) } })!.length).to.be.below(300);
   });
 
-  itAll('goes on with as many shards as the one before', async () => {
-    const buffer = bufferOf('rows');
-    const resume = { kind: 'hotslot.RemoteCollectors.state', shards: 2, marks: [] };
-    const error = await rejection(
-      learn({ url: shared.url, run: newRun(), buffer, resume, shards: 3 }),
-    );
-    expect(error).to.include({ code: 'ERR_HOTSLOT_RANGE' });
-    expect(error.message).to.match(/^shards must be 2, as in the run that resume is from, got 3$/);
-    await learn({ url: shared.url, run: newRun(), buffer, resume, shards: 2 });
-  });
+  itAll(
+    'opens from `resume` with the same `shards`, and rejects another number of shards',
+    async () => {
+      const buffer = bufferOf('rows');
+      const resume = { kind: 'hotslot.RemoteCollectors.state', shards: 2, marks: [] };
+      const error = await rejection(
+        learn({ url: shared.url, run: newRun(), buffer, resume, shards: 3 }),
+      );
+      expect(error).to.include({ code: 'ERR_HOTSLOT_RANGE' });
+      expect(error.message).to.match(
+        /^shards must be 2, as in the run that resume is from, got 3$/,
+      );
+      await learn({ url: shared.url, run: newRun(), buffer, resume, shards: 2 });
+    },
+  );
 });

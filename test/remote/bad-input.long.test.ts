@@ -31,7 +31,7 @@ import {
   untilAsked,
 } from './runs.ts';
 
-describeAll('remote collectors and bad input', () => {
+describeAll('remote collectors with invalid input', () => {
   const shared = sharedServer();
 
   /** A learner with a good host, and the pen of a bad one. */
@@ -118,7 +118,7 @@ describeAll('remote collectors and bad input', () => {
     return copy;
   }
 
-  it('counts messages that are none, and takes nothing of them', async () => {
+  it('the learner counts damaged and forged messages as `refused` and stores no rows of them', async () => {
     const { message, send, held, whole, remote } = await attacked('rows');
     const fine = message({ rows: 2 });
     const flipped = Array.from({ length: fine.length }, (_, at) => {
@@ -153,7 +153,7 @@ describeAll('remote collectors and bad input', () => {
     await untilAsked('it is taken', () => remote.statistics().hosts === 2);
   });
 
-  it('refuses a host of another layout once and for all, and says both', async () => {
+  it('the learner rejects hosts of another layout, and the error has the layout of the learner', async () => {
     const { run, keys, buffer, message, send, held, whole } = await attacked('rows');
     await send(
       message({ layout: 5 }),
@@ -188,43 +188,52 @@ describeAll('remote collectors and bad input', () => {
     expect((buffer as ReplayBuffer).ptr).to.equal(520);
   });
 
-  itLonger('takes what was recorded and is sent again once', async () => {
-    const { message, send, held, remote, buffer } = await attacked('rows');
-    const numbered = (first: number, rows: number, base = 0) =>
-      message({ session: 90, first, rows, base }, (view) => {
-        for (let row = 0; row < rows; row++) view.setFloat64(32 * row + 16, first + row, true);
+  itLonger(
+    'the learner stores the rows of repeated messages once and counts `duplicates`',
+    async () => {
+      const { message, send, held, remote, buffer } = await attacked('rows');
+      const numbered = (first: number, rows: number, base = 0) =>
+        message({ session: 90, first, rows, base }, (view) => {
+          for (let row = 0; row < rows; row++) view.setFloat64(32 * row + 16, first + row, true);
+        });
+      const recorded = [numbered(0, 5), numbered(5, 7), numbered(12, 1), numbered(3, 10)];
+      await send(...recorded, numbered(20, 4));
+      const again = setting({ short: 50, all: 150, long: 2000 });
+      for (let i = 0; i < again; i++) await send(...recorded.reverse());
+      await send(numbered(10, 6, 10));
+      await held(0);
+      await untilAsked('all is counted', () => {
+        const { duplicates, rows } = remote.statistics();
+        return duplicates === 4 * again + 1 && rows === 520 + 16;
       });
-    const recorded = [numbered(0, 5), numbered(5, 7), numbered(12, 1), numbered(3, 10)];
-    await send(...recorded, numbered(20, 4));
-    const again = setting({ short: 50, all: 150, long: 2000 });
-    for (let i = 0; i < again; i++) await send(...recorded.reverse());
-    await send(numbered(10, 6, 10));
-    await held(0);
-    await untilAsked('all is counted', () => {
-      const { duplicates, rows } = remote.statistics();
-      return duplicates === 4 * again + 1 && rows === 520 + 16;
-    });
-    expect(remote.statistics()).to.include({ gaps: 1, lost: 0, rows: 520 + 16 });
-    const numbers = numbersIn(buffer).get('0/0');
-    expect(numbers).to.deep.equal(Array.from({ length: 16 }, (_, i) => i));
-  });
+      expect(remote.statistics()).to.include({ gaps: 1, lost: 0, rows: 520 + 16 });
+      const numbers = numbersIn(buffer).get('0/0');
+      expect(numbers).to.deep.equal(Array.from({ length: 16 }, (_, i) => i));
+    },
+  );
 
-  itLonger('is not filled by sessions that nobody has', async () => {
-    const many = setting({ short: 2000, all: 70_000 });
-    const { keys, message, held, whole, remote } = await attacked('rows');
-    const flood = Array.from({ length: many }, (_, i) => message({ session: 1000 + i, layout: 9 }));
-    // By scripts: a call for each takes a minute.
-    const adds = 'for _, bytes in ipairs(ARGV) do redis.call("XADD", KEYS[1], "*", "m", bytes) end';
-    for (let from = 0; from < many; from += 2000) {
-      const some = flood.slice(from, from + 2000).map((bytes) => Buffer.from(bytes));
-      await shared.client.sendCommand(['EVAL', adds, '1', keys.stream(0), ...some]);
-    }
-    await held(many);
-    whole();
-    expect(remote.statistics().hosts).to.equal(1);
-  });
+  itLonger(
+    'the learner admits no session for a flood of messages with a wrong layout',
+    async () => {
+      const many = setting({ short: 2000, all: 70_000 });
+      const { keys, message, held, whole, remote } = await attacked('rows');
+      const flood = Array.from({ length: many }, (_, i) =>
+        message({ session: 1000 + i, layout: 9 }),
+      );
+      // By scripts: a call for each takes a minute.
+      const adds =
+        'for _, bytes in ipairs(ARGV) do redis.call("XADD", KEYS[1], "*", "m", bytes) end';
+      for (let from = 0; from < many; from += 2000) {
+        const some = flood.slice(from, from + 2000).map((bytes) => Buffer.from(bytes));
+        await shared.client.sendCommand(['EVAL', adds, '1', keys.stream(0), ...some]);
+      }
+      await held(many);
+      whole();
+      expect(remote.statistics().hosts).to.equal(1);
+    },
+  );
 
-  it('ends a session whose steps are none, and gives its lanes away', async () => {
+  it('the learner ends a session with invalid steps and frees its lanes', async () => {
     const { message, send, held, whole, remote } = await attacked('steps');
     const step = (lane: number, kind: number) => (rows: DataView) => {
       rows.setUint16(0, lane, true);
@@ -245,28 +254,31 @@ describeAll('remote collectors and bad input', () => {
     await untilAsked('they are gone', () => remote.statistics().hosts === 1);
   });
 
-  itAll('reads no nonsense from who writes in the place of a host', async () => {
-    const { keys, message, send, held, whole, remote } = await attacked('rows');
-    const odd = ['{', '[]', '{"host":5}', `{"host":"${'x'.repeat(9000)}"}`, 'null', '\u0000'];
-    for (const [i, garbage] of odd.entries()) {
-      await shared.client.hSet(keys.stat(120 + i), 'said', garbage);
-      await send(message({ session: 120 + i, rows: 0, flags: HELLO }));
-    }
-    await held(0);
-    // Neither is the good one kept from being read.
-    await untilAsked(
-      'all were looked at',
-      () => remote.statistics().hosts === 7 && remote.statistics().steps === 520,
-    );
-    expect(remote.statistics()).to.include({ hosts: 7, connected: true });
-    await shared.client.set(keys.stat(119), 'of another kind');
-    await send(message({ session: 119, rows: 0, flags: HELLO }));
-    await held(0);
-    await untilAsked('it is there', () => remote.statistics().steps === 1020);
-    whole();
-  });
+  itAll(
+    'the learner ignores invalid statistics of hosts and still reads those of a valid host',
+    async () => {
+      const { keys, message, send, held, whole, remote } = await attacked('rows');
+      const odd = ['{', '[]', '{"host":5}', `{"host":"${'x'.repeat(9000)}"}`, 'null', '\u0000'];
+      for (const [i, garbage] of odd.entries()) {
+        await shared.client.hSet(keys.stat(120 + i), 'said', garbage);
+        await send(message({ session: 120 + i, rows: 0, flags: HELLO }));
+      }
+      await held(0);
+      // Neither is the good one kept from being read.
+      await untilAsked(
+        'all were looked at',
+        () => remote.statistics().hosts === 7 && remote.statistics().steps === 520,
+      );
+      expect(remote.statistics()).to.include({ hosts: 7, connected: true });
+      await shared.client.set(keys.stat(119), 'of another kind');
+      await send(message({ session: 119, rows: 0, flags: HELLO }));
+      await held(0);
+      await untilAsked('it is there', () => remote.statistics().steps === 1020);
+      whole();
+    },
+  );
 
-  it('takes no run from a server that tells odd things of it', async () => {
+  it('a host rejects when the server has invalid information about the run', async () => {
     const run = newRun();
     const keys = keysOf(run);
     const remote = await learn({ url: shared.url, run, buffer: bufferOf('rows') });

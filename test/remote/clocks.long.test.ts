@@ -13,8 +13,8 @@ import { host, leash, newRun, RunChild, sharedServer, untilAsked } from './runs.
 
 const HOUR = 3_600_000;
 
-describe('remote/wall clocks', () => {
-  it('a host is as live behind a jump of its learner’s clock as before', async () => {
+describe('wall clocks of learner and hosts', () => {
+  it('a host stays live when the wall clock of its learner jumps by an hour', async () => {
     const server = new MemoryServer();
     const learner = new MemoryLearner(server, { epoch: 3, capacity: 100 });
     const machine = new MemoryHost(server, 0);
@@ -42,11 +42,11 @@ describe('remote/wall clocks', () => {
     }
   });
 
-  describe('of machines', () => {
+  describe('in separate processes', () => {
     const shared = sharedServer();
 
     itAll(
-      'an hour apart, and of a learner that jump by hours, end no host and keep none that is dead',
+      'offsets and jumps of an hour end no host, and a killed host becomes silent',
       async () => {
         const { url } = shared;
         const run = newRun();

@@ -36,12 +36,12 @@ const look = (server: TestServer, user: { username?: string; password?: string }
     MEASURE_MS,
   );
 
-describe('remote/doctor', () => {
+describe('inspectServer()', () => {
   before(function () {
     needServer(this);
   });
 
-  it('sees all of a server that lets it, and leaves no key', () =>
+  it('returns settings and measurements of a server, and leaves no key', () =>
     withServer({}, async (server) => {
       const seen = await look(server);
       expect(seen).to.deep.include({
@@ -68,7 +68,7 @@ describe('remote/doctor', () => {
       expect(await client.sendCommand(['DBSIZE'])).to.equal(0);
     }));
 
-  itAll('sees settings that are not as they should be, with TLS and passwords too', () =>
+  itAll('returns changed settings over TLS with a password, and only the check memory fails', () =>
     withServer(
       { tls: true, acl: ['default on >secret ~* &* +@all'], maxmemory: '100mb', appendonly: true },
       async (server) => {
@@ -96,7 +96,7 @@ describe('remote/doctor', () => {
     ),
   );
 
-  itAll('a full server is not measured, and a replica is no place for rows', () =>
+  itAll('does not measure the throughput of a full server or of a replica', () =>
     withServer({ maxmemory: '1kb' }, async (server) => {
       expect((await look(server)).bytesPerSecond).to.match(/^not measured: .*OOM/);
       const client = await server.client();
@@ -109,7 +109,7 @@ describe('remote/doctor', () => {
     }),
   );
 
-  it('says what users of a run may not see, and does what it may', () =>
+  it('returns null for settings that a user may not see, and still measures the round trip', () =>
     withServer(
       { acl: ['default off', ...aclUsers('x').map(({ name, rules }) => `${name} ${rules}`)] },
       async (server) => {
@@ -139,7 +139,7 @@ describe('remote/doctor', () => {
       },
     ));
 
-  it('is one sentence where nobody is there, or nobody that is understood', async () => {
+  it('rejects an unreachable or silent server, a missing password, and wrong TLS settings', async () => {
     const at = (url: string, ca?: string) =>
       rejection(inspectServer(checkAddress({ url, ca, env: {} }), MEASURE_MS, 300));
     const port = await freePort();

@@ -40,7 +40,7 @@ const STRIDE = {
   steps: setting({ short: 13, all: 25, long: 1 }),
 };
 
-describeAll('remote collectors whose thread is ended', function () {
+describeAll('remote collectors whose learner thread is terminated', function () {
   this.timeout(setting({ short: 120_000, all: 180_000 }));
   const shared = sharedServer();
 
@@ -104,7 +104,7 @@ describeAll('remote collectors whose thread is ended', function () {
 
   for (const kind of ['rows', 'steps'] as const)
     (kind === 'rows' ? itLonger : itAll)(
-      `at each call that it makes: ${kind} are there once`,
+      `${kind} arrive once when the thread ends at any of its calls`,
       async () => {
         const { run, buffer, limiter, marks, words, start } = learner(kind);
         const first = start(-1);

@@ -62,8 +62,8 @@ function kept(): { kept: RetransmitQueue; appends: Appends; send: () => void } {
 }
 const lost = new LinkError('lost', 'no reply');
 
-describe('remote/ends', () => {
-  it('a message whose reply was lost is sent again, and those behind it after it', async () => {
+describe('retransmission between host and learner', () => {
+  it('RetransmitQueue resends in order the messages whose replies were lost', async () => {
     const { kept: messages, appends, send } = kept();
     for (let i = 0; i < 3; i++) send();
     await appends.end(0);
@@ -80,7 +80,7 @@ describe('remote/ends', () => {
     expect(messages.allReplied).to.equal(true);
   });
 
-  it('asked for all, it waits for the call under way, and sends in order', async () => {
+  it('RetransmitQueue.again() resends all messages in order after the pending call has ended', async () => {
     const { kept: messages, appends, send } = kept();
     for (let i = 0; i < 3; i++) send();
     await appends.end(1);
@@ -94,7 +94,7 @@ describe('remote/ends', () => {
     expect(appends.firsts).to.deep.equal([0, 2, 4, 0, 2, 4]);
   });
 
-  it('what is acknowledged is forgotten, its room used again behind the last call that reads it', async () => {
+  it('RetransmitQueue.acknowledge() drops acknowledged messages and never lowers the watermark', async () => {
     const { kept: messages, appends, send } = kept();
     for (let i = 0; i < 3; i++) send();
     messages.acknowledge(5);
@@ -140,7 +140,7 @@ describe('remote/ends', () => {
     return { server, listening, messages, appends, hear, lease, failures, send };
   }
 
-  it('only the epoch that has the lease is believed, and no smaller one', async () => {
+  it('LearnerView accepts only the epoch that holds the lease, and no smaller epoch', async () => {
     const { listening, messages, hear, lease } = await heard();
     expect([listening.epoch, listening.window]).to.deep.equal([7, 100]);
     await hear(8, { row: 2 });
@@ -158,7 +158,7 @@ describe('remote/ends', () => {
     expect(messages.count).to.equal(0);
   });
 
-  it('a smaller epoch is believed when it outlives the lease and its heart beats: its machine’s clock was set back', async () => {
+  it('LearnerView accepts a smaller epoch if its heartbeat advances for over 2 × LEASE_MS', async () => {
     const { server, listening, messages, appends, lease } = await heard();
     const { now } = performance;
     let later = 0;
@@ -191,7 +191,7 @@ describe('remote/ends', () => {
     }
   });
 
-  it('another learner is believed once it has told of its run, and one that is none for this host ends it', async () => {
+  it('LearnerView accepts a new epoch after `meets` returns true, and fails if `meets` rejects', async () => {
     let told: Error | boolean = false;
     const { listening, messages, hear, lease, failures } = await heard(async (epoch) => {
       if (told instanceof Error) throw told;
@@ -210,7 +210,7 @@ describe('remote/ends', () => {
     expect(failures).to.deep.equal([told]);
   });
 
-  it('a question is answered once, and what overtook it is no newer', async () => {
+  it('LearnerView resends once for a `nak` that arrives twice', async () => {
     const { messages, appends, hear } = await heard();
     await hear(7, { nak: 1 });
     messages.resend();
@@ -222,7 +222,7 @@ describe('remote/ends', () => {
     expect(appends.firsts).to.deep.equal([0, 0]);
   });
 
-  it('rows that were never sent cannot be acknowledged; a refusal is told', async () => {
+  it('LearnerView ignores an acknowledgement of unsent rows, and reports a refusal', async () => {
     const { messages, hear, failures } = await heard();
     await hear(7, { row: 3 });
     expect([messages.count, messages.acknowledged]).to.deep.equal([1, 0]);
@@ -232,7 +232,7 @@ describe('remote/ends', () => {
     ]);
   });
 
-  it('two beats that count, since the last reply, have it sent again; one does not', async () => {
+  it('LearnerView resends after the second heartbeat that advances since the last reply', async () => {
     const { server, listening, messages, appends } = await heard();
     const beat = async (count: number) => {
       server.set(keys.acks, { '*0': writeHeartbeat({ epoch: 7, beat: count, count }) }, undefined);
@@ -252,7 +252,7 @@ describe('remote/ends', () => {
     expect([await beat(9), await beat(10), await beat(11)]).to.deep.equal([2, 2, 3]);
   });
 
-  it('a server that was started anew is asked for again at once, not by the heartbeat', async () => {
+  it('rows that a restarted server lost arrive again without any heartbeat', async () => {
     const server = new MemoryServer();
     const learner = new MemoryLearner(server, { epoch: 3, capacity: 100 });
     const host = new MemoryHost(server, 0);
@@ -281,7 +281,7 @@ describe('remote/ends', () => {
     }
   });
 
-  it('an acknowledgement for which there was no room is said again', async () => {
+  it('the learner repeats an acknowledgement that a full server rejected', async () => {
     const server = new MemoryServer();
     const learner = new MemoryLearner(server, { epoch: 3, capacity: 100 });
     const host = new MemoryHost(server, 0);

@@ -18,7 +18,7 @@ const HOSTS = 12;
 /** Rows of each host in a round: what the replica has, and what it lacks. */
 const [HAS, LACKS] = [100, 200];
 
-describe('remote/failover', () => {
+describe('remote failover', () => {
   before(function () {
     needServer(this);
   });
@@ -29,66 +29,74 @@ describe('remote/failover', () => {
     return server;
   };
 
-  itAll('to a replica that is behind and is promoted late: every row is there once', async () => {
-    const ROUNDS = setting({ short: 0, all: 2, long: 20 });
-    const ask = async (server: TestServer, ...args: string[]) => {
-      const client = await server.client();
-      const reply = await client.sendCommand(args);
-      client.destroy();
-      return reply as unknown as string;
-    };
-    const offsetOf = async (server: TestServer) =>
-      Number(/^master_repl_offset:(\d+)/m.exec(await ask(server, 'INFO', 'replication'))?.[1]);
-    let primary = await started();
-    const door = keep(await BadNetwork.open(primary.port));
-    const rows = HAS + LACKS + 1;
-    const swarm = keep(
-      await Swarm.open({
-        url: `redis://127.0.0.1:${door.port}`,
-        hosts: HOSTS,
-        rows: rows * ROUNDS,
-        width: 64,
-        lead: (HOSTS * (HAS + LACKS)) / 2,
-      }),
-    );
-    for (let round = 0; round < ROUNDS; round++) {
-      const line = keep(await BadNetwork.open(primary.port));
-      const replica = await started({ replicaOf: line.port });
-      const before = swarm.buffer.ptr;
-      swarm.offer(HAS);
-      await swarm.until('the first ones are in', () => swarm.buffer.ptr === before + HOSTS * HAS);
-      const offset = await offsetOf(primary);
-      await untilAsked('the replica has them', async () => (await offsetOf(replica)) >= offset);
-      line.stall();
-      swarm.offer(LACKS);
-      await swarm.until('more are in', () => swarm.buffer.ptr > before + HOSTS * HAS + 300);
-      await swarm.until('all is on the way', () =>
-        swarm.hosts.every(({ uplink }) => uplink.waiting === 0 && uplink.queued.allReplied),
+  itAll(
+    'every row arrives once after failover to a replica that lags and is promoted late',
+    async () => {
+      const ROUNDS = setting({ short: 0, all: 2, long: 20 });
+      const ask = async (server: TestServer, ...args: string[]) => {
+        const client = await server.client();
+        const reply = await client.sendCommand(args);
+        client.destroy();
+        return reply as unknown as string;
+      };
+      const offsetOf = async (server: TestServer) =>
+        Number(/^master_repl_offset:(\d+)/m.exec(await ask(server, 'INFO', 'replication'))?.[1]);
+      let primary = await started();
+      const door = keep(await BadNetwork.open(primary.port));
+      const rows = HAS + LACKS + 1;
+      const swarm = keep(
+        await Swarm.open({
+          url: `redis://127.0.0.1:${door.port}`,
+          hosts: HOSTS,
+          rows: rows * ROUNDS,
+          width: 64,
+          lead: (HOSTS * (HAS + LACKS)) / 2,
+        }),
       );
-      expect(swarm.buffer.ptr, 'not all of them').to.be.below(swarm.offered);
-      const lost = swarm.hosts.map((host) => host.lost);
-      await primary.kill();
-      line.cut();
-      door.target = replica.port;
-      // It is no more than a replica for now, and refuses them.
-      swarm.offer(1);
-      await swarm.until('all were refused', () =>
-        swarm.hosts.every((host, i) => host.lost >= lost[i]! + 2),
-      );
-      const names = swarm.hosts.map(({ session }) => sessionName(session));
-      const acks = (await ask(replica, 'HMGET', swarm.keys.acks, ...names)) as unknown as string[];
-      const known = acks.reduce((sum, text) => sum + readAcknowledgement(text)!.row, 0);
-      expect(known, 'rows that it knows to be in').to.be.below(swarm.buffer.ptr);
-      await ask(replica, 'REPLICAOF', 'NO', 'ONE');
-      swarm.buffer.limiter!.countSamples(HOSTS * rows);
-      await swarm.until('all of this round is in', () => swarm.buffer.ptr === swarm.offered);
-      primary = replica;
-    }
-    await swarm.check();
-  });
+      for (let round = 0; round < ROUNDS; round++) {
+        const line = keep(await BadNetwork.open(primary.port));
+        const replica = await started({ replicaOf: line.port });
+        const before = swarm.buffer.ptr;
+        swarm.offer(HAS);
+        await swarm.until('the first ones are in', () => swarm.buffer.ptr === before + HOSTS * HAS);
+        const offset = await offsetOf(primary);
+        await untilAsked('the replica has them', async () => (await offsetOf(replica)) >= offset);
+        line.stall();
+        swarm.offer(LACKS);
+        await swarm.until('more are in', () => swarm.buffer.ptr > before + HOSTS * HAS + 300);
+        await swarm.until('all is on the way', () =>
+          swarm.hosts.every(({ uplink }) => uplink.waiting === 0 && uplink.queued.allReplied),
+        );
+        expect(swarm.buffer.ptr, 'not all of them').to.be.below(swarm.offered);
+        const lost = swarm.hosts.map((host) => host.lost);
+        await primary.kill();
+        line.cut();
+        door.target = replica.port;
+        // It is no more than a replica for now, and refuses them.
+        swarm.offer(1);
+        await swarm.until('all were refused', () =>
+          swarm.hosts.every((host, i) => host.lost >= lost[i]! + 2),
+        );
+        const names = swarm.hosts.map(({ session }) => sessionName(session));
+        const acks = (await ask(
+          replica,
+          'HMGET',
+          swarm.keys.acks,
+          ...names,
+        )) as unknown as string[];
+        const known = acks.reduce((sum, text) => sum + readAcknowledgement(text)!.row, 0);
+        expect(known, 'rows that it knows to be in').to.be.below(swarm.buffer.ptr);
+        await ask(replica, 'REPLICAOF', 'NO', 'ONE');
+        swarm.buffer.limiter!.countSamples(HOSTS * rows);
+        await swarm.until('all of this round is in', () => swarm.buffer.ptr === swarm.offered);
+        primary = replica;
+      }
+      await swarm.check();
+    },
+  );
 
   itAll(
-    'of a server that is killed again and again, and comes back empty, under `hotslot collect`',
+    'rows of `hotslot collect` arrive once when the server restarts empty again and again',
     async () => {
       const server = await started();
       const [url, run] = [server.url, newRun()];

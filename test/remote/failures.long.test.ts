@@ -25,14 +25,14 @@ import {
 } from './runs.ts';
 import { startServer } from './server.ts';
 
-describe('remote collectors and faults', () => {
+describe('remote collectors during faults', () => {
   const shared = sharedServer();
 
   const child = (role: 'learner' | 'host', options: ChildOptions) => RunChild.open(role, options);
 
   for (const kind of ['rows', 'steps'] as const)
     (kind === 'rows' ? itAll : itLong)(
-      `replaces a thread that ends again and again while ${kind} come`,
+      `the learner replaces a thread that ends repeatedly while ${kind} arrive`,
       async () => {
         const run = newRun();
         const buffer = bufferOf(kind, 2);
@@ -70,7 +70,7 @@ describe('remote collectors and faults', () => {
 
   for (const kind of ['rows', 'steps'] as const)
     (kind === 'rows' ? itAll : itLong)(
-      `lets another learner take the run of one that was killed while ${kind} come, and takes none twice`,
+      `another learner takes the run of a killed learner while ${kind} arrive, without duplicates`,
       async () => {
         const run = newRun();
         const first = await child('learner', { url: shared.url, run, kind });
@@ -109,61 +109,67 @@ describe('remote collectors and faults', () => {
       },
     );
 
-  itAll('ends a learner that stood still for so long that another has the run', async () => {
-    const run = newRun();
-    const first = await child('learner', { url: shared.url, run });
-    first.signal('SIGSTOP');
-    await untilAsked(
-      'its lease has run out',
-      async () => (await shared.client.exists(keysOf(run).learner)) === 0,
-    );
-    const buffer = bufferOf('rows');
-    await learn({ url: shared.url, run, buffer });
-    const { entry, to } = leash();
-    to(1000);
-    const machine = await host({ url: shared.url, run, entry, name: 'ann' });
-    first.signal('SIGCONT');
-    await untilAsked('it has ended', () => first.said.ended);
-    expect(first.said.ended).to.include({ code: 'ERR_HOTSLOT_STATE_BUSY' });
-    expect((first.said.ended as Error).message).to.include(
-      `another learner has taken the run '${run}'`,
-    );
-    to(2000);
-    await untilAsked('the second goes on', () => machine.statistics().acknowledged === 2000);
-    expectWhole(buffer, 2000, 1);
-  });
-
-  for (const ms of setting<number[]>({ short: [], all: [13_000], long: [500, 13_000] }))
-    itLonger(`takes each row once of a host that stood still for ${ms} ms`, async () => {
+  itAll(
+    'a suspended learner ends after its lease has run out and another learner has the run',
+    async () => {
       const run = newRun();
+      const first = await child('learner', { url: shared.url, run });
+      first.signal('SIGSTOP');
+      await untilAsked(
+        'its lease has run out',
+        async () => (await shared.client.exists(keysOf(run).learner)) === 0,
+      );
       const buffer = bufferOf('rows');
-      const remote = await learn({ url: shared.url, run, buffer });
-      const machine = await child('host', { url: shared.url, run, name: 'ann', limit: 300_000 });
-      await untilAsked('rows come', () => (buffer as unknown as { ptr: number }).ptr > 1000);
-      machine.signal('SIGSTOP');
+      await learn({ url: shared.url, run, buffer });
       const { entry, to } = leash();
       to(1000);
-      await host({ url: shared.url, run, entry, name: 'bob' });
-      if (ms > 10_000) await untilAsked('it is silent', () => remote.statistics().silent === 1);
-      await wait(ms > 10_000 ? 1000 : ms); // that is what is tested
-      machine.signal('SIGCONT');
-      await untilAsked(
-        'all is there',
-        () => (buffer as unknown as { ptr: number }).ptr === 301_000,
+      const machine = await host({ url: shared.url, run, entry, name: 'ann' });
+      first.signal('SIGCONT');
+      await untilAsked('it has ended', () => first.said.ended);
+      expect(first.said.ended).to.include({ code: 'ERR_HOTSLOT_STATE_BUSY' });
+      expect((first.said.ended as Error).message).to.include(
+        `another learner has taken the run '${run}'`,
       );
-      const found = numbersIn(buffer);
-      const inOrder = (numbers: number[] = []) =>
-        numbers.every((number, i) => number === i) && numbers.length;
-      expect(inOrder(found.get(`${seedOf('ann')}/0`))).to.equal(300_000);
-      expect(inOrder(found.get(`${seedOf('bob')}/0`))).to.equal(1000);
-      await untilAsked(
-        'both are there',
-        () => remote.statistics().silent === 0 && remote.statistics().hosts === 2,
-      );
-      expect(remote.statistics()).to.include({ lost: 0, refused: 0 });
-    });
+      to(2000);
+      await untilAsked('the second goes on', () => machine.statistics().acknowledged === 2000);
+      expectWhole(buffer, 2000, 1);
+    },
+  );
 
-  itAll('shows a host that was killed as silent, and gives its window to the others', async () => {
+  for (const ms of setting<number[]>({ short: [], all: [13_000], long: [500, 13_000] }))
+    itLonger(
+      `the learner stores each row once from a host that was suspended for ${ms} ms`,
+      async () => {
+        const run = newRun();
+        const buffer = bufferOf('rows');
+        const remote = await learn({ url: shared.url, run, buffer });
+        const machine = await child('host', { url: shared.url, run, name: 'ann', limit: 300_000 });
+        await untilAsked('rows come', () => (buffer as unknown as { ptr: number }).ptr > 1000);
+        machine.signal('SIGSTOP');
+        const { entry, to } = leash();
+        to(1000);
+        await host({ url: shared.url, run, entry, name: 'bob' });
+        if (ms > 10_000) await untilAsked('it is silent', () => remote.statistics().silent === 1);
+        await wait(ms > 10_000 ? 1000 : ms); // that is what is tested
+        machine.signal('SIGCONT');
+        await untilAsked(
+          'all is there',
+          () => (buffer as unknown as { ptr: number }).ptr === 301_000,
+        );
+        const found = numbersIn(buffer);
+        const inOrder = (numbers: number[] = []) =>
+          numbers.every((number, i) => number === i) && numbers.length;
+        expect(inOrder(found.get(`${seedOf('ann')}/0`))).to.equal(300_000);
+        expect(inOrder(found.get(`${seedOf('bob')}/0`))).to.equal(1000);
+        await untilAsked(
+          'both are there',
+          () => remote.statistics().silent === 0 && remote.statistics().hosts === 2,
+        );
+        expect(remote.statistics()).to.include({ lost: 0, refused: 0 });
+      },
+    );
+
+  itAll('a killed host becomes silent, and the other host gets the whole window', async () => {
     const run = newRun();
     const remote = await learn({
       url: shared.url,
@@ -192,7 +198,7 @@ describe('remote collectors and faults', () => {
     expect(remote.statistics().hosts).to.equal(1);
   });
 
-  itAll('goes on with another server in the place of the first', async () => {
+  itAll('all rows arrive once when empty servers replace the server', async () => {
     const ROUNDS = setting({ short: 0, all: 2, long: 4 });
     const own = await startServer();
     try {
@@ -216,21 +222,24 @@ describe('remote collectors and faults', () => {
     }
   });
 
-  itAll('ends with a server that does not let it in any more', async () => {
-    const own = await startServer({ acl: ['default off', 'ann on >secret ~* &* +@all'] });
-    try {
-      const run = newRun();
-      const address = { url: own.url.replace('//', '//ann@'), password: 'secret' };
-      const remote = await learn({ ...address, run, buffer: bufferOf('rows') });
-      const boss = await own.client({ username: 'ann', password: 'secret' });
-      await boss.sendCommand(['ACL', 'SETUSER', 'ann', '-xread']);
-      const error = await rejection(remote.done);
-      expect(error.message).to.not.include('secret');
-      expect(error.message).to.match(/NOPERM|does not allow/);
-      await boss.sendCommand(['ACL', 'SETUSER', 'ann', '+xread']);
-    } finally {
-      await closeAll();
-      await own.stop();
-    }
-  });
+  itAll(
+    'the learner ends without its password in the error when the server revokes XREAD',
+    async () => {
+      const own = await startServer({ acl: ['default off', 'ann on >secret ~* &* +@all'] });
+      try {
+        const run = newRun();
+        const address = { url: own.url.replace('//', '//ann@'), password: 'secret' };
+        const remote = await learn({ ...address, run, buffer: bufferOf('rows') });
+        const boss = await own.client({ username: 'ann', password: 'secret' });
+        await boss.sendCommand(['ACL', 'SETUSER', 'ann', '-xread']);
+        const error = await rejection(remote.done);
+        expect(error.message).to.not.include('secret');
+        expect(error.message).to.match(/NOPERM|does not allow/);
+        await boss.sendCommand(['ACL', 'SETUSER', 'ann', '+xread']);
+      } finally {
+        await closeAll();
+        await own.stop();
+      }
+    },
+  );
 });

@@ -23,7 +23,7 @@ const LANES = 4;
 /** Of a step that is its episode's first, whatever ran there before. */
 const FIRST = 8;
 
-describe('remote/ingest', () => {
+describe('Ingest.take()', () => {
   const sinks: OpenSink[] = [];
   afterEach(() => {
     for (const sink of sinks.splice(0)) sink.close();
@@ -83,7 +83,7 @@ describe('remote/ingest', () => {
         ? (ReplayBuffer.create({ capacity: 100, fields: rowFields }) as unknown as ReplayBuffer)
         : stepsBuffer();
 
-    it(`${kind}: a host says goodbye behind rows that were lost, and they are counted`, () => {
+    it(`${kind}: counts rows that were lost before the BYE message of a session`, () => {
       const first = learner(make());
       first.take(1, { flags: HELLO, rows: 3 });
       const saved = first.marks.saved();
@@ -98,7 +98,7 @@ describe('remote/ingest', () => {
       ]);
     });
 
-    it(`${kind}: a goodbye with rows is none`, () => {
+    it(`${kind}: refuses a BYE message with rows`, () => {
       const buffer = make();
       const { ingest, take } = learner(buffer);
       take(1, { flags: HELLO, rows: 3 });
@@ -111,7 +111,7 @@ describe('remote/ingest', () => {
     });
   }
 
-  it('a session of an earlier learner has its lanes again, unless others came for them', () => {
+  it('gives a session of an earlier learner its lanes again unless other sessions took them', () => {
     const buffer = stepsBuffer();
     const before = learner(buffer);
     for (const session of [1, 2, 3, 4]) before.take(session, { flags: HELLO, rows: 2 });
@@ -150,7 +150,7 @@ describe('remote/ingest', () => {
   });
 
   for (const way of ['another thread', 'a checkpoint'] as const)
-    it(`an episode is not joined over steps that were dropped, behind ${way}`, () => {
+    it(`starts a new episode after steps that were dropped before ${way}`, () => {
       const buffer = stepsBuffer();
       const before = learner(buffer, { version: 5 });
       before.take(1, { flags: HELLO, rows: 2 });
@@ -168,7 +168,7 @@ describe('remote/ingest', () => {
     });
 
   for (const way of ['another thread', 'a checkpoint'] as const)
-    it(`no lane goes on behind steps that were dropped because another one did, behind ${way}`, () => {
+    it(`starts a new episode in each lane of a session that dropped steps before ${way}`, () => {
       const buffer = stepsBuffer();
       const lanes = 2;
       const before = learner(buffer, { version: 5 });
@@ -187,7 +187,7 @@ describe('remote/ingest', () => {
       expect(kindsIn(buffer)).to.deep.equal({ 0: [FIRST, FIRST, FIRST, 0], 1: [FIRST, FIRST, 0] });
     });
 
-  it('a session of which nothing has come yet does not go on with what another one had begun', () => {
+  it('starts a new episode for a session without rows in the lane of an ended session', () => {
     const buffer = stepsBuffer();
     const before = learner(buffer);
     before.take(1, { flags: HELLO, rows: 2 });
@@ -200,7 +200,7 @@ describe('remote/ingest', () => {
     expect(kindsIn(buffer)).to.deep.equal({ 0: [FIRST, 0, FIRST, 0] });
   });
 
-  it('a checkpoint of an older version says nothing of holes, and is good all the same', () => {
+  it('accepts saved offsets of an older version, which have no `cut`', () => {
     const buffer = stepsBuffer();
     const saved = [{ session: 1, mark: 2, state: 0, firstLane: 3, lanes: 1 }];
     const { take, laneOf } = learner(buffer, { saved });

@@ -25,8 +25,8 @@ export default () => ({
 });
 `;
 
-describe('remote/steps of five MiB', () => {
-  itAll('arrive, and are refused by nobody', async function () {
+describe('remote steps of 5 MiB', () => {
+  itAll('arrive at the learner without a refusal or a loss', async function () {
     needServer(this);
     const server = await startServer();
     const folder = mkdtempSync(join(tmpdir(), 'hotslot-large-'));

@@ -15,7 +15,7 @@ import { MemoryLink, MemoryServer } from './memory-link.ts';
 
 const keys = keysOf('leader');
 
-describe('remote/leader', () => {
+describe('Leader and takeRun()', () => {
   async function leading() {
     const server = new MemoryServer();
     const link = new MemoryLink(server);
@@ -29,7 +29,7 @@ describe('remote/leader', () => {
     return { server, link, mailbox, leader, holder };
   }
 
-  it('renews its lease while weights are on their way', async () => {
+  it('Leader renews its lease while weights are being stored', async () => {
     const { server, link, mailbox, leader, holder } = await leading();
     let release = () => {};
     const store = link.store.bind(link);
@@ -58,7 +58,7 @@ describe('remote/leader', () => {
     await link.close();
   });
 
-  it('leaves its own lease, and no other learner’s', async () => {
+  it('Leader.leave() ends its own lease, and keeps the lease of another learner', async () => {
     const { server, link, leader, holder } = await leading();
     let now = 0;
     server.clock = () => now;
@@ -73,7 +73,7 @@ describe('remote/leader', () => {
     await link.close();
   });
 
-  it('takes a run though its connection is lost meanwhile, whether the server heard it or not', async () => {
+  it('takeRun() repeats lost calls, whether or not the server executed them', async () => {
     const { server, link, holder } = await leading();
     const lost = () => new LinkError('lost', 'the connection is lost');
     const [load, lease] = [link.load.bind(link), link.lease.bind(link)];
@@ -112,7 +112,7 @@ describe('remote/leader', () => {
     await link.close();
   });
 
-  it('takes a run over from a learner whose words it does not understand', async () => {
+  it('takeRun() takes a run whose stored information is invalid', async () => {
     const { server, link } = await leading();
     const odd: Record<string, string>[] = [
       { protocol: '9' },
@@ -137,7 +137,7 @@ describe('remote/leader', () => {
   });
 
   for (const before of [null, 2 ** 52])
-    it(`is had by one of two that take it at once${before ? ', also behind an epoch that is ahead of the clock' : ''}`, async () => {
+    it(`takeRun() succeeds for one of two concurrent learners${before ? ', also after an epoch that is ahead of the clock' : ''}`, async () => {
       const { server, link } = await leading();
       const other = new MemoryLink(server);
       await other.connect({});

@@ -28,7 +28,7 @@ function contract(make: () => Rig | Promise<Rig>): void {
     return link;
   };
 
-  it('tells which run of the server it is connected to', async () => {
+  it('connect() returns the run of the server, and `connected` receives the same server', async () => {
     const told = new Told();
     const link = links.keep(await rig.open());
     const server = await link.connect(told);
@@ -37,7 +37,7 @@ function contract(make: () => Rig | Promise<Rig>): void {
     expect(told.causes).to.deep.equal([]);
   });
 
-  it('gives messages in the order they were appended, from any of them on', async () => {
+  it('read() returns messages after an id in append order, and length() counts messages', async () => {
     const [from, to] = [await open(), await open()];
     await Promise.all([1, 2, 3, 4, 5].map((value) => from.append('s', bytes(value, 0, 255))));
     const all = await to.read('s', BEFORE_FIRST, 10, 0);
@@ -51,7 +51,7 @@ function contract(make: () => Rig | Promise<Rig>): void {
     expect(await to.length('s')).to.equal(3);
   });
 
-  it('appends what lies in the middle of other bytes, long ones and none at all', async () => {
+  it('append() stores subarrays, messages of 3 MiB and empty messages', async () => {
     const link = await open();
     const long = new Uint8Array(new SharedArrayBuffer(3 << 20), 8, (3 << 20) - 16).fill(7);
     await Promise.all([
@@ -65,7 +65,7 @@ function contract(make: () => Rig | Promise<Rig>): void {
     expect(all[0]!.bytes[0]).to.equal(1);
   });
 
-  it('waits for the first message, and no longer than it was told to', async () => {
+  it('read() waits for the first message within its time limit, and blocks no other call', async () => {
     const [from, to] = [await open(), await open()];
     expect(await to.read('s', BEFORE_FIRST, 10, 5)).to.deep.equal([]);
     const waiting = to.read('s', BEFORE_FIRST, 10, 10_000);
@@ -77,7 +77,7 @@ function contract(make: () => Rig | Promise<Rig>): void {
     expect(await to.read('s', first!.id, 10, 5)).to.deep.equal([]);
   });
 
-  it('drops messages up to one, and no other', async () => {
+  it('trim() drops messages up to the given id, and no later message', async () => {
     const link = await open();
     for (const value of [1, 2, 3, 4]) await link.append('s', bytes(value));
     const all = await link.read('s', BEFORE_FIRST, 10, 0);
@@ -90,7 +90,7 @@ function contract(make: () => Rig | Promise<Rig>): void {
     expect(firsts(await link.read('s', all[3]!.id, 10, 0))).to.deep.equal([5]);
   });
 
-  it('tells notices to those that take them now, and to nobody else', async () => {
+  it('notify() reaches only links that subscribe to the channel at the time', async () => {
     const [one, two] = [new Told('a', 'b'), new Told('b')];
     const [link] = [await open(one), await open(two)];
     await link.notify('a', 'only one');
@@ -109,7 +109,7 @@ function contract(make: () => Rig | Promise<Rig>): void {
     expect(late.notices).to.deep.equal([['b', 'second']]);
   });
 
-  it('keeps values, and fields of values', async () => {
+  it('load() returns stored bytes and fields, and null for missing values', async () => {
     const [one, two] = [await open(), await open()];
     expect(await one.load('bytes')).to.equal(null);
     expect(await one.load('fields', ['a', 'b'])).to.deep.equal([null, null]);
@@ -126,7 +126,7 @@ function contract(make: () => Rig | Promise<Rig>): void {
     expect(await two.load('fields', ['a'])).to.deep.equal(['2']);
   });
 
-  it('forgets a value when its life is over', async () => {
+  it('load() returns null after the lifetime, and a later store() removes the lifetime', async () => {
     const link = await open();
     await Promise.all([
       link.store('bytes', bytes(1), 30),
@@ -145,7 +145,7 @@ function contract(make: () => Rig | Promise<Rig>): void {
       expect(await link.load('bytes')).not.to.equal(null);
   });
 
-  it('leases a key to one holder at a time', async () => {
+  it('lease() gives a key to one holder until the lease runs out', async () => {
     const [one, two] = [await open(), await open()];
     const found = await Promise.all([
       one.lease('key', 'one', 60_000),
@@ -174,7 +174,7 @@ function contract(make: () => Rig | Promise<Rig>): void {
     expect(await Promise.all(two_keys)).to.deep.equal(['one', 'one', 'one']);
   });
 
-  it('says that a server is full, where the message had no effect', async () => {
+  it('append() and store() reject with `full` on a full server, and read() still works', async () => {
     const link = await open();
     await link.append('s', bytes(1));
     await rig.fill(true);
@@ -190,7 +190,7 @@ function contract(make: () => Rig | Promise<Rig>): void {
     expect(firsts(await link.read('s', BEFORE_FIRST, 10, 0))).to.deep.equal([1, 3]);
   });
 
-  it('says that the server refuses what it never takes', async () => {
+  it('calls reject with `denied` for a key of another type', async () => {
     const link = await open();
     await link.store('fields', { a: '1' });
     expect(howOf(await rejection(link.append('fields', bytes(1))))).to.equal('denied');
@@ -199,7 +199,7 @@ function contract(make: () => Rig | Promise<Rig>): void {
     expect(await link.load('fields', ['a'])).to.deep.equal(['1']);
   });
 
-  it('loses what is under way with the connection, and never sends it again', async () => {
+  it('pending calls reject with `lost` when the connection ends, and are never sent again', async () => {
     const told = new Told('a');
     const link = await open(told);
     await link.append('s', bytes(1));
@@ -222,7 +222,7 @@ function contract(make: () => Rig | Promise<Rig>): void {
     expect(firsts(await link.read('s', BEFORE_FIRST, 10, 0))).to.deep.equal([1, 3]);
   });
 
-  it('refuses calls at once while there is no connection, and has its notices when there is one again', async () => {
+  it('calls reject with `lost` without a connection, and notices arrive again after a restart', async () => {
     const told = new Told('a');
     const link = links.keep(await rig.open());
     expect(howOf(await rejection(link.append('s', bytes(1))))).to.equal('lost');
@@ -247,7 +247,7 @@ function contract(make: () => Rig | Promise<Rig>): void {
     expect(await link.read('s', BEFORE_FIRST, 10, 0)).to.deep.equal([]);
   });
 
-  it('lets go of everything when it is closed', async () => {
+  it('close() rejects pending calls with `lost`, frees its sockets and may be called twice', async () => {
     const handles = (which: RegExp) =>
       process.getActiveResourcesInfo().filter((kind) => which.test(kind)).length;
     const before = handles(/TCP|TLS/);
@@ -267,7 +267,7 @@ function contract(make: () => Rig | Promise<Rig>): void {
 describe('a link in memory', () => {
   contract(memoryRig);
 
-  it('fails as a test says', async () => {
+  it('MemoryServer drops connections and notices, and expires values by its `clock`', async () => {
     const server = new MemoryServer();
     const told = new Told('a');
     const link = new MemoryLink(server);

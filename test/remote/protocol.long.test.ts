@@ -92,8 +92,8 @@ async function run(
   }
 }
 
-describe('remote/protocol', () => {
-  it('nothing befalls it: no message is sent twice, and the stream is empty in the end', async () => {
+describe('remote protocol over a link in memory', () => {
+  it('sends each message once and leaves at most 4 messages in the stream without faults', async () => {
     const { hosts, server, learner } = await run(1, []);
     expect(learner.ingest.counts.refused).to.equal(0);
     expect(hosts.map(({ uplink }) => uplink.queued.repeated)).to.deep.equal([0, 0, 0]);
@@ -103,25 +103,31 @@ describe('remote/protocol', () => {
 
   const seeds = setting({ short: 1, all: 3, long: 300 });
   for (const name of Object.keys(faults))
-    (name.startsWith('everything') ? itAll : itLonger)(`${name}, again and again`, async () => {
-      for (let seed = 1; seed <= seeds; seed++) await run(seed, [name]);
-    });
+    (name.startsWith('everything') ? itAll : itLonger)(
+      `delivers every row once and in order: ${name}, repeatedly`,
+      async () => {
+        for (let seed = 1; seed <= seeds; seed++) await run(seed, [name]);
+      },
+    );
 
-  itAll('all of them by chance', async () => {
+  itAll('delivers every row once and in order under random faults of all kinds', async () => {
     for (let seed = 100; seed < 100 + 2 * seeds; seed++) await run(seed, Object.keys(faults));
   });
 
-  itLonger('a limiter lets in a few at a time', async () => {
-    for (let seed = 1; seed <= seeds; seed++) {
-      const limiter = RateLimiter.create({
-        samplesPerInsert: 1,
-        minSize: 1,
-        errorBuffer: 20,
-        gateAdd: true,
-      });
-      await run(seed, Object.keys(faults), { limiter });
-    }
-  });
+  itLonger(
+    'delivers every row once and in order under random faults with a gating limiter',
+    async () => {
+      for (let seed = 1; seed <= seeds; seed++) {
+        const limiter = RateLimiter.create({
+          samplesPerInsert: 1,
+          minSize: 1,
+          errorBuffer: 20,
+          gateAdd: true,
+        });
+        await run(seed, Object.keys(faults), { limiter });
+      }
+    },
+  );
 
   /** A second learner takes the run in the middle; what it has in the end. */
   async function takenOver(seed: number, way: 'anew' | 'from a checkpoint'): Promise<void> {
@@ -174,7 +180,7 @@ describe('remote/protocol', () => {
   }
 
   for (const way of ['anew', 'from a checkpoint'] as const)
-    itLonger(`another learner takes over ${way}`, async () => {
+    itLonger(`delivers rows without a gap to another learner that takes over ${way}`, async () => {
       for (let seed = 1; seed <= seeds; seed++) await takenOver(seed, way);
     });
 });

@@ -28,8 +28,8 @@ const sink: OpenSink = {
   close: () => {},
 };
 
-describe('windows of sessions that come at once', () => {
-  it('are never more than may be on the way from all together', async () => {
+describe('Receiver windows of 16 simultaneous sessions', () => {
+  it('sum to at most `transitBytes`, and become equal after share()', async () => {
     const server = new MemoryServer();
     const link = new MemoryLink(server);
     const keys = keysOf('windows');

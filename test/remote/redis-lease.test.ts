@@ -28,24 +28,24 @@ type Said = [string, string | null | Error];
 const said = (...parts: readonly (readonly (readonly [string, string | null | Error])[])[]) =>
   replies(...(parts.flat() as Said[]));
 
-describe('a lease on Redis or Valkey', () => {
-  it('takes what nobody has, and prolongs what is its own', async () => {
+describe('leaseKey()', () => {
+  it('takes a free key, and renews its own lease', async () => {
     expect(await said([['SET', 'OK']])()).to.equal('me');
     expect(await said(held('me'), prolong('1'))()).to.equal('me');
   });
 
-  it('leaves to others what is theirs, and watches it no longer', async () => {
+  it('returns the other holder, and sends UNWATCH', async () => {
     expect(await said(held('other'), [['UNWATCH', 'OK']])()).to.equal('other');
   });
 
-  it('begins again where the key ended, or changed hands, in between', async () => {
+  it('starts again when the key expires or changes its holder between the commands', async () => {
     expect(await said(held(null), [['SET', 'OK']])()).to.equal('me');
     expect(await said(held('me'), prolong(null), held('other'), [['UNWATCH', 'OK']])()).to.equal(
       'other',
     );
   });
 
-  it('says why a command was refused, and not that all of them were', async () => {
+  it('rejects with the error of the refused command instead of EXECABORT', async () => {
     const denied = new LinkError('denied', 'NOPERM');
     const aborted = new LinkError('denied', 'EXECABORT');
     expect(

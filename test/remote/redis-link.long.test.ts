@@ -21,7 +21,7 @@ const bytes = (...values: number[]) => Uint8Array.from(values);
 const howOf = (error: Error) => (error instanceof LinkError ? error.how : error);
 const everything = (value: unknown) => inspect(value, { depth: 20, showHidden: true });
 
-describe('a link and odd servers', () => {
+describe('RedisLink with a scripted server', () => {
   const links = new Links();
   let server: OddServer;
   const link = async (answers: Answers, rest: object = {}): Promise<RedisLink> => {
@@ -33,7 +33,7 @@ describe('a link and odd servers', () => {
     await server?.close();
   });
 
-  it('refuses servers that are too old, and says which version it found', async () => {
+  it('connect() rejects a server older than 6.2 and names its version', async () => {
     for (const [name, version, fine] of [
       ['redis', '6.0.16', false],
       ['redis', '5.9.9', false],
@@ -54,7 +54,7 @@ describe('a link and odd servers', () => {
     server = await OddServer.open({});
   });
 
-  it('does not repeat a password that a server says back', async () => {
+  it('errors and objects never contain a password that the server echoes', async () => {
     const echo = (args: readonly string[]) =>
       `-ERR unknown command \`HELLO\`, with args beginning with: ${args.slice(1)}\r\n`;
     const told = new Told();
@@ -71,7 +71,7 @@ describe('a link and odd servers', () => {
     expect(everything([told, odd])).not.to.include(SECRET);
   });
 
-  it('gives up an attempt that hangs, and tries again', async () => {
+  it('connect() gives up an attempt without a reply after `silenceMs`, and tries again', async () => {
     const told = new Told();
     const made = await link({ HELLO: null }, { silenceMs: 60 });
     const connected = made.connect(told);
@@ -84,7 +84,7 @@ describe('a link and odd servers', () => {
     expect(await connected).to.deep.equal({ run: 'odd', evicts: '' });
   });
 
-  it('gives up one that hangs later on, before its notices are there', async () => {
+  it('connect() tries again when INFO or SUBSCRIBE has no reply', async () => {
     const told = new Told('a');
     const made = await link({ INFO: null, SUBSCRIBE: null }, { silenceMs: 60 });
     // A server that stands still answers nothing.
@@ -100,7 +100,7 @@ describe('a link and odd servers', () => {
     expect(await connected).to.deep.equal({ run: 'odd', evicts: '' });
   });
 
-  it('lets go of an attempt that hangs when it is closed', async () => {
+  it('close() rejects a hanging attempt with `lost` and closes its socket', async () => {
     server = await OddServer.open({ HELLO: null });
     // One hangs as it says who it is, the other one before there is TLS.
     for (const url of [server.url, server.url.replace('redis:', 'rediss:')]) {
@@ -113,7 +113,7 @@ describe('a link and odd servers', () => {
     }
   });
 
-  it('asks a server that hangs up less and less often', async () => {
+  it('waits longer before each new connection if the server keeps hanging up', async () => {
     const told = new Told();
     const began = performance.now();
     const made = await link({ GET: 'end' });
@@ -124,7 +124,7 @@ describe('a link and odd servers', () => {
     expect(performance.now() - began).to.be.at.least(370);
   });
 
-  it('ends a connection whose read is not answered in time', async () => {
+  it('a read without a reply rejects with `lost`, and the link connects again', async () => {
     const told = new Told();
     const made = await link({ XREAD: null }, { silenceMs: 100 });
     await made.connect(told);
@@ -134,7 +134,7 @@ describe('a link and odd servers', () => {
     await told.when(() => told.servers.length === 2);
   });
 
-  it('looks for another server where this one takes no writes any more', async () => {
+  it('an append to a read-only replica rejects with `lost`, and the link connects again', async () => {
     const told = new Told();
     const made = await link({ XADD: "-READONLY You can't write against a read only replica.\r\n" });
     await made.connect(told);
@@ -143,7 +143,7 @@ describe('a link and odd servers', () => {
     expect(told.causes[0]!.message).to.match(/READONLY/);
   });
 
-  it('watches one key at a time, as what ends one watch ends all', async () => {
+  it('lease() runs concurrent transactions one after another', async () => {
     const asked: string[] = [];
     const say = (reply: string) => (args: readonly string[]) => {
       asked.push(args[0]!);
@@ -164,7 +164,7 @@ describe('a link and odd servers', () => {
     expect(asked).to.deep.equal([...one, ...one]);
   });
 
-  it('has clients of one class, whatever their names: each class costs tens of milliseconds', async () => {
+  it('RedisConnection creates clients of one class for all names', async () => {
     server = await OddServer.open({});
     const library = await loadLibrary();
     const classes = new Set<unknown>();
@@ -189,13 +189,13 @@ describe('a link and odd servers', () => {
     expect(classes.size).to.equal(1);
   });
 
-  it('is told to connect once', async () => {
+  it('connect() rejects a second call with ERR_HOTSLOT_STATE_BUSY', async () => {
     const made = await link({});
     await made.connect({});
     expect((await rejection(() => made.connect({}))).code).to.equal('ERR_HOTSLOT_STATE_BUSY');
   });
 
-  it('says which package is missing', async () => {
+  it('loadLibrary() rejects with the install command when the package is missing', async () => {
     const missing = Object.assign(new Error("Cannot find package '@redis/client'"), {
       code: 'ERR_MODULE_NOT_FOUND',
     });
@@ -207,7 +207,7 @@ describe('a link and odd servers', () => {
   });
 });
 
-describe('a link over a bad network', () => {
+describe('RedisLink over a faulty network', () => {
   const links = new Links();
   let server: TestServer;
   let network: BadNetwork;
@@ -234,7 +234,7 @@ describe('a link over a bad network', () => {
     return link;
   };
 
-  it('notices that the other end is gone without a word', async () => {
+  it('detects a silent server, rejects with `lost` and connects again', async () => {
     const told = new Told('a');
     const link = await open(told, 250);
     network.stall();
@@ -247,30 +247,27 @@ describe('a link over a bad network', () => {
     await told.when(() => told.notices.length === 1);
   });
 
-  itAll(
-    'asks whether the server is there, on the line of notices too, and stays connected',
-    async () => {
-      const told = new Told('a');
-      // It asks twice in this time, and a busy machine answers within it.
-      const link = await open(told, 1000);
-      const client = await server.client();
-      await client.sendCommand(['CONFIG', 'RESETSTAT']);
-      const pings = async () =>
-        /cmdstat_ping:calls=(\d+)/.exec(
-          (await client.sendCommand(['INFO', 'commandstats'])) as string,
-        );
-      let count = 0;
-      for (const end = performance.now() + 60_000; count < 4 && performance.now() < end; )
-        count = Number((await pings())?.[1] ?? 0);
-      expect(count).to.be.at.least(4);
-      await link.notify('a', 'here');
-      await told.when(() => told.notices.length === 1);
-      expect(told.causes).to.deep.equal([]);
-      expect(told.servers).to.have.length(1);
-    },
-  );
+  itAll('sends pings to the server and stays connected', async () => {
+    const told = new Told('a');
+    // It asks twice in this time, and a busy machine answers within it.
+    const link = await open(told, 1000);
+    const client = await server.client();
+    await client.sendCommand(['CONFIG', 'RESETSTAT']);
+    const pings = async () =>
+      /cmdstat_ping:calls=(\d+)/.exec(
+        (await client.sendCommand(['INFO', 'commandstats'])) as string,
+      );
+    let count = 0;
+    for (const end = performance.now() + 60_000; count < 4 && performance.now() < end; )
+      count = Number((await pings())?.[1] ?? 0);
+    expect(count).to.be.at.least(4);
+    await link.notify('a', 'here');
+    await told.when(() => told.notices.length === 1);
+    expect(told.causes).to.deep.equal([]);
+    expect(told.servers).to.have.length(1);
+  });
 
-  it('appends nothing where the connection ends inside a message', async () => {
+  it('append() stores nothing of a message that is cut off by the end of the connection', async () => {
     const told = new Told();
     const link = await open(told);
     const calls = [
@@ -288,7 +285,7 @@ describe('a link over a bad network', () => {
     expect(there.map((entry) => entry.bytes[0])).to.deep.equal([1]);
   });
 
-  itAll('keeps the order of more than the line takes at once', async () => {
+  itAll('append() keeps the order of 100 concurrent messages of 64 KiB', async () => {
     const link = await open(new Told());
     const sent = Array.from({ length: 100 }, (_, at) =>
       link.append('s', new Uint8Array(1 << 16).fill(at)),
@@ -300,7 +297,7 @@ describe('a link over a bad network', () => {
     );
   });
 
-  it('takes a slow line for a slow line', async () => {
+  it('does not treat a slow connection as silent', async () => {
     const told = new Told();
     const link = await open(told, 200);
     network.bytesPerSecond = 2 ** 20;
@@ -308,7 +305,7 @@ describe('a link over a bad network', () => {
     expect(told.causes).to.deep.equal([]);
   });
 
-  itAll('gets a reply that takes long, though it is given up at first', async () => {
+  itAll('read() succeeds over a slow connection after attempts that end with `lost`', async () => {
     const told = new Told();
     const link = await open(told, 60);
     await link.append('s', new Uint8Array(1 << 17));
@@ -322,7 +319,7 @@ describe('a link over a bad network', () => {
     expect(told.causes).to.have.length.of.at.least(1);
   });
 
-  it('tells that it cannot connect at first, and connects when the server is there', async () => {
+  it('connect() reports ECONNREFUSED, and resolves after the server has started', async () => {
     const port = await freePort();
     const told = new Told();
     const link = await links.redis({ url: `redis://127.0.0.1:${port}`, name: 'test' });
@@ -340,7 +337,7 @@ describe('a link over a bad network', () => {
   });
 });
 
-describe('who a link is to a server', () => {
+describe('RedisLink users and databases', () => {
   const links = new Links();
   let server: TestServer;
   before(async function () {
@@ -360,7 +357,7 @@ describe('who a link is to a server', () => {
   const refused = (options: object, told?: Told): Promise<Refusal> =>
     rejection(connect(options, told));
 
-  it('comes by a unix socket, and asks for the database of its URL', async () => {
+  it('connects by a Unix socket, and uses the database of its URL', async () => {
     const user = { username: 'ann', password: SECRET };
     const client = await server.client(user);
     const { link } = await connect({ ...user, url: `unix://${server.path}` });
@@ -370,7 +367,7 @@ describe('who a link is to a server', () => {
     expect(await second.load('key')).to.equal(null);
   });
 
-  it('is let in with user and password, under its name', async () => {
+  it('logs in with user and password, sets its client name and hides the password', async () => {
     const { link, server: found } = await connect({ username: 'ann', password: SECRET });
     expect(found.run).to.have.length(40);
     const client = await server.client({ username: 'ann', password: SECRET });
@@ -378,7 +375,7 @@ describe('who a link is to a server', () => {
     expect(everything(link) + JSON.stringify(link)).not.to.include(SECRET);
   });
 
-  it('stops where password, user or rules are wrong, and says so without the password', async () => {
+  it('connect() rejects wrong logins and forbidden channels without the password in the error', async () => {
     const told = new Told();
     const wrong = [
       [{ username: 'ann', password: `${SECRET}!` }, /rejects this user and password/],
@@ -397,7 +394,7 @@ describe('who a link is to a server', () => {
     expect(told.causes).to.deep.equal([]);
   });
 
-  it('lets a user do what its rules allow, and tells which run it is only where it may be asked', async () => {
+  it('calls outside the ACL rules reject with `denied`, and `run` is empty without INFO', async () => {
     const { link, server: found } = await connect(
       { username: 'col', password: SECRET },
       new Told('hs:{x}:v'),
@@ -416,7 +413,7 @@ describe('who a link is to a server', () => {
   });
 });
 
-describe('a link over TLS', () => {
+describe('RedisLink over TLS', () => {
   const links = new Links();
   let server: TestServer;
   let other: TestServer;
@@ -435,7 +432,7 @@ describe('a link over TLS', () => {
     return link;
   };
 
-  it('carries messages where authority and name are right', async () => {
+  it('carries messages when the authority and the host name match', async () => {
     const link = await connect(server.url, server.ca);
     const long = new Uint8Array(new SharedArrayBuffer(1 << 20)).fill(5);
     await link.append('s', long);
@@ -444,7 +441,7 @@ describe('a link over TLS', () => {
     await connect(server.url.replace('127.0.0.1', 'localhost'), server.ca);
   });
 
-  it('stops where the certificate does not hold', async () => {
+  it('connect() rejects an unknown authority and a wrong host name', async () => {
     for (const [url, ca, words] of [
       [server.url, undefined, /certificate/],
       [server.url, other.ca, /certificate/],
@@ -456,7 +453,7 @@ describe('a link over TLS', () => {
     }
   });
 
-  it('stops where the server speaks no TLS', async () => {
+  it('connect() rejects a server without TLS', async () => {
     const plain = createServer((socket) =>
       socket.on('error', () => {}).end('-ERR what?\r\n'),
     ).listen(0, '127.0.0.1');
@@ -472,7 +469,7 @@ describe('a link over TLS', () => {
     }
   });
 
-  it('does not let the environment talk it out of looking at certificates', async () => {
+  it('verifies certificates even if NODE_TLS_REJECT_UNAUTHORIZED is 0', async () => {
     const before = process.env.NODE_TLS_REJECT_UNAUTHORIZED;
     const { emitWarning } = process;
     process.emitWarning = () => {};

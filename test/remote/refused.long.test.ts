@@ -24,8 +24,8 @@ import { MemoryLink, MemoryServer } from './memory-link.ts';
 import { bufferOf, closeAll, host, learn, leash, newRun, untilAsked } from './runs.ts';
 import { needServer, startServer, type TestServer } from './server.ts';
 
-describe('remote/refused hosts', () => {
-  it('are told again behind every connection, and by a server that has lost everything', async () => {
+describe('refused remote hosts', () => {
+  it('keep their refusals after a reconnect and on a server that restarts empty', async () => {
     const server = new MemoryServer();
     const link = new MemoryLink(server);
     const keys = keysOf('refused');
@@ -96,7 +96,7 @@ describe('remote/refused hosts', () => {
     await link.close();
   });
 
-  describe('over a server', () => {
+  describe('on a real server', () => {
     let server: TestServer;
     before(async function () {
       needServer(this);
@@ -106,7 +106,7 @@ describe('remote/refused hosts', () => {
     after(() => server?.stop());
 
     itAll(
-      'are in the status, by name and with the reason; and what was counted stays when all is closed',
+      'are in the status with name and reason, and statistics() keeps its counts after close()',
       async () => {
         const { url } = server;
         const run = newRun();

@@ -19,7 +19,7 @@ import {
   untilAsked,
 } from './runs.ts';
 
-describe('remote collectors and checkpoints', () => {
+describe('remote collectors with checkpoints', () => {
   const shared = sharedServer();
 
   /** A buffer that a checkpoint takes, with room for all. */
@@ -27,7 +27,7 @@ describe('remote collectors and checkpoints', () => {
 
   for (const kind of ['rows', 'steps'] as const)
     itAll(
-      `takes no ${kind} twice behind a checkpoint, and counts those that are lost with what came after it`,
+      `the next learner stores no ${kind} twice after a checkpoint, and counts the lost rows`,
       () =>
         withFastFolder(async (folder) => {
           const run = newRun();
@@ -115,7 +115,7 @@ describe('remote collectors and checkpoints', () => {
         }),
     );
 
-  itAll('stands still while it is saved, and goes on behind it', () =>
+  itAll('two concurrent saves resolve, and the next learner continues from the checkpoint', () =>
     withFastFolder(async (folder) => {
       const run = newRun();
       const buffer = fresh('rows');
@@ -154,34 +154,36 @@ describe('remote collectors and checkpoints', () => {
     }),
   );
 
-  itAll('is saved although its thread ends in the midst of it', () =>
-    withFastFolder(async (folder) => {
-      const run = newRun();
-      const buffer = fresh('rows');
-      const remote = await learn({ url: shared.url, run, buffer });
-      const { entry, to } = leash();
-      to(20_000);
-      const machine = await host({
-        url: shared.url,
-        run,
-        entry,
-        flushBytes: 1024,
-        outboxBytes: 2 ** 16,
-      });
-      const checkpoint = await Checkpoint.open(folder, { buffer, collectors: remote });
-      await untilAsked('rows come', () => machine.statistics().acknowledged > 100);
-      const saving = checkpoint.save();
-      await remoteThreadsOf(remote)[0]?.terminate();
-      await saving;
-      await untilAsked('it goes on', () => machine.statistics().acknowledged === 20_000);
-      expect([...numbersIn(buffer).values()]).to.deep.equal([
-        Array.from({ length: 20_000 }, (_, i) => i),
-      ]);
-      await checkpoint.close();
-    }),
+  itAll(
+    'save() resolves when the thread of the learner ends during the save, and no row is lost',
+    () =>
+      withFastFolder(async (folder) => {
+        const run = newRun();
+        const buffer = fresh('rows');
+        const remote = await learn({ url: shared.url, run, buffer });
+        const { entry, to } = leash();
+        to(20_000);
+        const machine = await host({
+          url: shared.url,
+          run,
+          entry,
+          flushBytes: 1024,
+          outboxBytes: 2 ** 16,
+        });
+        const checkpoint = await Checkpoint.open(folder, { buffer, collectors: remote });
+        await untilAsked('rows come', () => machine.statistics().acknowledged > 100);
+        const saving = checkpoint.save();
+        await remoteThreadsOf(remote)[0]?.terminate();
+        await saving;
+        await untilAsked('it goes on', () => machine.statistics().acknowledged === 20_000);
+        expect([...numbersIn(buffer).values()]).to.deep.equal([
+          Array.from({ length: 20_000 }, (_, i) => i),
+        ]);
+        await checkpoint.close();
+      }),
   );
 
-  it('refuses what is no state of it, and marks of another kind of collectors', async () => {
+  it('RemoteCollectors.open() rejects an invalid `resume`', async () => {
     const buffer = fresh('steps') as unknown as TrajectoryBuffer;
     for (const resume of [{}, { kind: 'hotslot.RemoteCollectors.state', marks: 5 }, [], 'x'])
       expect(await rejection(learn({ url: shared.url, run: newRun(), buffer, resume }))).to.include(

@@ -38,7 +38,7 @@ describe('remote collectors', () => {
   const ROWS = setting({ short: 500, all: 20_000, long: 50_000 });
   for (const kind of ['rows', 'steps'] as const)
     (kind === 'rows' ? itLonger : itAll)(
-      `brings ${kind} of two hosts in, each once and in order, and both sides tell of them`,
+      `${kind} of two hosts arrive once and in order, and both sides count them`,
       async () => {
         const run = newRun();
         const buffer = bufferOf(kind, 4);
@@ -101,7 +101,7 @@ describe('remote collectors', () => {
     );
 
   itAll(
-    'brings weights to collectors whole, the newest, and tells how far rows are behind',
+    'collectors receive whole weights up to the newest version, and skip some versions',
     async () => {
       const run = newRun();
       const buffer = rowsOnly();
@@ -147,7 +147,7 @@ describe('remote collectors', () => {
     },
   );
 
-  itAll('brings weights that are larger than a server sends at once', async () => {
+  itAll('a host receives weights of 38 MB', async () => {
     const run = newRun();
     const length = 9_500_000; // 38 MB
     const mailbox = WeightMailbox.create({ length });
@@ -162,44 +162,89 @@ describe('remote collectors', () => {
   });
 
   for (const kind of ['rows', 'steps'] as const)
-    itAll(`drops ${kind} that are acted by weights of too long ago, and counts them`, async () => {
-      const run = newRun();
-      const buffer = bufferOf(kind, 1);
-      const mailbox = WeightMailbox.create({ length: 1 });
-      mailbox.write(filled(1, 1));
-      // What comes later stays with the learner.
-      const remote = await learn({
-        url: shared.url,
-        run,
-        buffer,
-        mailbox,
-        weightsEveryMs: 600_000,
-        maxVersionLag: 1,
-      });
-      const { entry, to } = leash();
-      const machine = await host({ url: shared.url, run, entry, name: 'ann' });
-      await untilAsked('weights are there', () => machine.statistics().version === 1);
-      const acknowledged = () => machine.statistics().acknowledged;
-      const sent = (steps: number) => (kind === 'rows' ? steps : steps + Math.floor(steps / 5));
-      to(2);
-      await untilAsked('it is told which one', () => acknowledged() === sent(2));
-      mailbox.write(filled(1, 2));
-      to(13);
-      await untilAsked('one version is fine', () => acknowledged() === sent(13));
-      mailbox.write(filled(1, 3));
-      to(27);
-      await untilAsked('two are too many', () => acknowledged() === sent(27));
-      await untilAsked('it is told', () => remote.statistics().stale === sent(27) - sent(13), {
-        tell: () => JSON.stringify(remote.statistics()),
-        ms: 4000,
-      });
-      const numbers = [...numbersIn(buffer).values()];
-      expect(numbers).to.deep.equal([Array.from({ length: 13 }, (_, i) => i)]);
-      expect(remote.statistics()).to.include({ rows: sent(13), lost: 0, refused: 0 });
-    });
+    itAll(
+      `the learner drops and counts ${kind} with weights older than maxVersionLag allows`,
+      async () => {
+        const run = newRun();
+        const buffer = bufferOf(kind, 1);
+        const mailbox = WeightMailbox.create({ length: 1 });
+        mailbox.write(filled(1, 1));
+        // What comes later stays with the learner.
+        const remote = await learn({
+          url: shared.url,
+          run,
+          buffer,
+          mailbox,
+          weightsEveryMs: 600_000,
+          maxVersionLag: 1,
+        });
+        const { entry, to } = leash();
+        const machine = await host({ url: shared.url, run, entry, name: 'ann' });
+        await untilAsked('weights are there', () => machine.statistics().version === 1);
+        const acknowledged = () => machine.statistics().acknowledged;
+        const sent = (steps: number) => (kind === 'rows' ? steps : steps + Math.floor(steps / 5));
+        to(2);
+        await untilAsked('it is told which one', () => acknowledged() === sent(2));
+        mailbox.write(filled(1, 2));
+        to(13);
+        await untilAsked('one version is fine', () => acknowledged() === sent(13));
+        mailbox.write(filled(1, 3));
+        to(27);
+        await untilAsked('two are too many', () => acknowledged() === sent(27));
+        await untilAsked('it is told', () => remote.statistics().stale === sent(27) - sent(13), {
+          tell: () => JSON.stringify(remote.statistics()),
+          ms: 4000,
+        });
+        const numbers = [...numbersIn(buffer).values()];
+        expect(numbers).to.deep.equal([Array.from({ length: 13 }, (_, i) => i)]);
+        expect(remote.statistics()).to.include({ rows: sent(13), lost: 0, refused: 0 });
+      },
+    );
 
   for (const kind of ['rows', 'steps'] as const)
-    itAll(`lets ${kind} wait for the learner's limiter, loses none, and tells of it`, async () => {
+    itAll(
+      `${kind} wait for the limiter of the learner without loss, and both sides report the wait`,
+      async () => {
+        const run = newRun();
+        const limiter = RateLimiter.create({
+          samplesPerInsert: 1,
+          minSize: 10,
+          errorBuffer: 40,
+          gateAdd: true,
+        });
+        const buffer = bufferOf(kind, 2, limiter);
+        const remote = await learn({ url: shared.url, run, buffer, transitBytes: 2 ** 16 });
+        const { entry, to } = leash();
+        to(8000);
+        // So little room that collectors feel it.
+        const machine = await host({
+          url: shared.url,
+          run,
+          entry,
+          name: 'ann',
+          workers: 2,
+          outboxBytes: 4096,
+          flushBytes: 1024,
+        });
+        await untilAsked('collectors wait', () => machine.statistics().waits >= 2);
+        const full = 'the learner takes no more rows for now';
+        await untilAsked('the window is full', () => machine.statistics().waitingFor === full);
+        await untilAsked(
+          'the learner tells',
+          () => remote.statistics().gated > 0.5 && remote.statistics().windowFull > 0,
+        );
+        expect(limiter.inserts).to.be.within(30, 50);
+        for (let wanted = 1000; limiter.inserts < 16_000; wanted += 1000) {
+          limiter.countSamples(1000);
+          await untilAsked('they go on', () => limiter.inserts >= Math.min(wanted, 16_000));
+        }
+        expectWhole(buffer, 8000, 2);
+      },
+    );
+
+  itAll(
+    'no row is stale at a `maxVersionLag` of 6 when the host always has waiting rows',
+    async () => {
       const run = newRun();
       const limiter = RateLimiter.create({
         samplesPerInsert: 1,
@@ -207,83 +252,47 @@ describe('remote collectors', () => {
         errorBuffer: 40,
         gateAdd: true,
       });
-      const buffer = bufferOf(kind, 2, limiter);
-      const remote = await learn({ url: shared.url, run, buffer, transitBytes: 2 ** 16 });
+      const buffer = bufferOf('rows', 1, limiter) as ReplayBuffer;
+      const mailbox = WeightMailbox.create({ length: 1 });
+      const remote = await learn({
+        url: shared.url,
+        run,
+        buffer,
+        mailbox,
+        weightsEveryMs: 1,
+        transitBytes: 2 ** 16,
+        maxVersionLag: 6,
+      });
       const { entry, to } = leash();
-      to(8000);
-      // So little room that collectors feel it.
       const machine = await host({
         url: shared.url,
         run,
         entry,
         name: 'ann',
-        workers: 2,
-        outboxBytes: 4096,
+        outboxBytes: 2 ** 18,
         flushBytes: 1024,
       });
-      await untilAsked('collectors wait', () => machine.statistics().waits >= 2);
-      const full = 'the learner takes no more rows for now';
-      await untilAsked('the window is full', () => machine.statistics().waitingFor === full);
-      await untilAsked(
-        'the learner tells',
-        () => remote.statistics().gated > 0.5 && remote.statistics().windowFull > 0,
-      );
-      expect(limiter.inserts).to.be.within(30, 50);
-      for (let wanted = 1000; limiter.inserts < 16_000; wanted += 1000) {
-        limiter.countSamples(1000);
-        await untilAsked('they go on', () => limiter.inserts >= Math.min(wanted, 16_000));
+      mailbox.write(filled(1, 1));
+      await untilAsked('it is there', () => machine.statistics().version === 1);
+      to(100_000);
+      let drained = 40;
+      for (let version = 2; version < 16; version++) {
+        await untilAsked('collectors wait', () => machine.statistics().waitingFor !== null);
+        mailbox.write(filled(1, version));
+        // More than may be on the way and wait.
+        limiter.countSamples(3000);
+        drained += 3000;
+        await untilAsked('they go on', () => limiter.inserts > drained - 100);
+        await untilAsked('it is there', () => machine.statistics().version === version);
       }
-      expectWhole(buffer, 8000, 2);
-    });
+      expect(limiter.inserts).to.be.within(drained - 200, drained + 200);
+      await untilAsked('it is told', () => remote.statistics().rows === buffer.ptr);
+      expect(remote.statistics()).to.include({ stale: 0 });
+      expect(remote.statistics().versionLag.p99).to.be.within(0, 6);
+    },
+  );
 
-  itAll('knows by which weights rows were acted that always have others before them', async () => {
-    const run = newRun();
-    const limiter = RateLimiter.create({
-      samplesPerInsert: 1,
-      minSize: 10,
-      errorBuffer: 40,
-      gateAdd: true,
-    });
-    const buffer = bufferOf('rows', 1, limiter) as ReplayBuffer;
-    const mailbox = WeightMailbox.create({ length: 1 });
-    const remote = await learn({
-      url: shared.url,
-      run,
-      buffer,
-      mailbox,
-      weightsEveryMs: 1,
-      transitBytes: 2 ** 16,
-      maxVersionLag: 6,
-    });
-    const { entry, to } = leash();
-    const machine = await host({
-      url: shared.url,
-      run,
-      entry,
-      name: 'ann',
-      outboxBytes: 2 ** 18,
-      flushBytes: 1024,
-    });
-    mailbox.write(filled(1, 1));
-    await untilAsked('it is there', () => machine.statistics().version === 1);
-    to(100_000);
-    let drained = 40;
-    for (let version = 2; version < 16; version++) {
-      await untilAsked('collectors wait', () => machine.statistics().waitingFor !== null);
-      mailbox.write(filled(1, version));
-      // More than may be on the way and wait.
-      limiter.countSamples(3000);
-      drained += 3000;
-      await untilAsked('they go on', () => limiter.inserts > drained - 100);
-      await untilAsked('it is there', () => machine.statistics().version === version);
-    }
-    expect(limiter.inserts).to.be.within(drained - 200, drained + 200);
-    await untilAsked('it is told', () => remote.statistics().rows === buffer.ptr);
-    expect(remote.statistics()).to.include({ stale: 0 });
-    expect(remote.statistics().versionLag.p99).to.be.within(0, 6);
-  });
-
-  itAll('hands options and a seed of its own to each collector of a host', async () => {
+  itAll('each host passes `options` and its own seed to its collector', async () => {
     const run = newRun();
     const buffer = rowsOnly();
     const options: RunOptions = { band: 3 };
@@ -298,7 +307,7 @@ describe('remote collectors', () => {
     );
   });
 
-  itAll('takes transitions off policy, of a buffer of that kind on both sides', async () => {
+  itAll('transitions of an offPolicy() buffer arrive with obs and next_obs', async () => {
     const run = newRun();
     const buffer = ReplayBuffer.offPolicy({ capacity: 1000, obsDim: 2, actionDim: 1 });
     await learn({ url: shared.url, run, buffer: buffer as never });
@@ -316,7 +325,7 @@ describe('remote collectors', () => {
     }
   });
 
-  itAll('spreads hosts over streams', async () => {
+  itAll('hosts are spread over both streams when `shards` is 2', async () => {
     const run = newRun();
     const buffer = rowsOnly();
     const remote = await learn({ url: shared.url, run, buffer, shards: 2 });
@@ -345,7 +354,7 @@ describe('remote collectors', () => {
     });
   });
 
-  itAll('takes two hosts of one name for two', async () => {
+  itAll('two hosts of one name count as two hosts, and all their rows arrive', async () => {
     const run = newRun();
     const buffer = rowsOnly();
     const remote = await learn({ url: shared.url, run, buffer });
@@ -359,80 +368,89 @@ describe('remote collectors', () => {
     await untilAsked('it is told', () => remote.statistics().hosts === 2);
   });
 
-  itAll('refuses a host for which no lanes are left, and says how many are', async () => {
-    const run = newRun();
-    const buffer = bufferOf('steps', 3);
-    await learn({ url: shared.url, run, buffer });
-    const { entry, to } = leash();
-    to(50);
-    const first = await host({ url: shared.url, run, entry, name: 'ann', lanes: 2 });
-    await untilAsked('it is in', () => first.statistics().acknowledged === 120);
-    const second = await host({ url: shared.url, run, entry, lanes: 2 });
-    expect(await rejection(second.done)).to.include({
-      code: 'ERR_HOTSLOT_UNAVAILABLE',
-      message:
-        'the learner rejects this host: it requests 2 adjacent lanes, and 1 of the learner’s 3 lanes are free',
-    });
-    // Whoever leaves makes room.
-    await first.close();
-    const third = await host({ url: shared.url, run, entry, name: 'cid', lanes: 3 });
-    await untilAsked('it is in', () => third.statistics().acknowledged === 180);
-    expect(
-      [...numbersIn(buffer as TrajectoryBuffer).values()].map(({ length }) => length),
-    ).to.deep.equal([50, 50, 50, 50, 50]);
-  });
+  itAll(
+    'a host is rejected when too few lanes are free, and accepted after another host closes',
+    async () => {
+      const run = newRun();
+      const buffer = bufferOf('steps', 3);
+      await learn({ url: shared.url, run, buffer });
+      const { entry, to } = leash();
+      to(50);
+      const first = await host({ url: shared.url, run, entry, name: 'ann', lanes: 2 });
+      await untilAsked('it is in', () => first.statistics().acknowledged === 120);
+      const second = await host({ url: shared.url, run, entry, lanes: 2 });
+      expect(await rejection(second.done)).to.include({
+        code: 'ERR_HOTSLOT_UNAVAILABLE',
+        message:
+          'the learner rejects this host: it requests 2 adjacent lanes, and 1 of the learner’s 3 lanes are free',
+      });
+      // Whoever leaves makes room.
+      await first.close();
+      const third = await host({ url: shared.url, run, entry, name: 'cid', lanes: 3 });
+      await untilAsked('it is in', () => third.statistics().acknowledged === 180);
+      expect(
+        [...numbersIn(buffer as TrajectoryBuffer).values()].map(({ length }) => length),
+      ).to.deep.equal([50, 50, 50, 50, 50]);
+    },
+  );
 
-  itAll('ends a host whose collector throws, and the learner sees why', async () => {
-    const run = newRun();
-    const remote = await learn({ url: shared.url, run, buffer: bufferOf('rows') });
-    const [good, bad] = [leash(), leash('bad')];
-    good.to(100);
-    bad.to(100);
-    await host({ url: shared.url, run, entry: good.entry, name: 'ann' });
-    const machine = await host({ url: shared.url, run, entry: bad.entry, name: 'bob' });
-    await untilAsked('both are there', () => remote.statistics().hosts === 2);
-    Atomics.store(bad.words, Word.throws, 1);
-    expect((await rejection(machine.done)).message).to.include('the environment broke');
-    const told = async () =>
-      JSON.parse((await shared.client.get(keysOf(run).status)) ?? '{"hosts":[]}').hosts as {
-        host: string;
-      }[];
-    await untilAsked('the learner knows', () => remote.statistics().hosts === 1);
-    await untilAsked('it says so', async () =>
-      (await told()).some((each) => 'why' in each && each.why !== ''),
-    );
-    const bob = (await told()).find((each) => each.host === 'bob') as unknown as {
-      state: string;
-      why: string;
-    };
-    expect(bob.state).to.equal('failed');
-    expect(bob.why).to.include('the environment broke');
-    await machine.close();
+  itAll(
+    'a host whose collector throws ends, and the status of the learner has the reason',
+    async () => {
+      const run = newRun();
+      const remote = await learn({ url: shared.url, run, buffer: bufferOf('rows') });
+      const [good, bad] = [leash(), leash('bad')];
+      good.to(100);
+      bad.to(100);
+      await host({ url: shared.url, run, entry: good.entry, name: 'ann' });
+      const machine = await host({ url: shared.url, run, entry: bad.entry, name: 'bob' });
+      await untilAsked('both are there', () => remote.statistics().hosts === 2);
+      Atomics.store(bad.words, Word.throws, 1);
+      expect((await rejection(machine.done)).message).to.include('the environment broke');
+      const told = async () =>
+        JSON.parse((await shared.client.get(keysOf(run).status)) ?? '{"hosts":[]}').hosts as {
+          host: string;
+        }[];
+      await untilAsked('the learner knows', () => remote.statistics().hosts === 1);
+      await untilAsked('it says so', async () =>
+        (await told()).some((each) => 'why' in each && each.why !== ''),
+      );
+      const bob = (await told()).find((each) => each.host === 'bob') as unknown as {
+        state: string;
+        why: string;
+      };
+      expect(bob.state).to.equal('failed');
+      expect(bob.why).to.include('the environment broke');
+      await machine.close();
 
-    Atomics.store(bad.words, Word.factory, 1);
-    const error = await rejection(CollectorHost.open({ url: shared.url, run, entry: bad.entry }));
-    expect(error.message).to.include('no environment today');
-  });
+      Atomics.store(bad.words, Word.factory, 1);
+      const error = await rejection(CollectorHost.open({ url: shared.url, run, entry: bad.entry }));
+      expect(error.message).to.include('no environment today');
+    },
+  );
 
-  itAll('has a learner wait for a server that is not there, and a signal ends that', async () => {
-    const ends = new AbortController();
-    const words: string[] = [];
-    const onWait = (said: string) => {
-      words.push(said);
-      ends.abort(new Error('enough'));
-    };
-    const opened = RemoteCollectors.open({
-      url: 'redis://127.0.0.1:1',
-      run: 'none',
-      buffer: bufferOf('rows'),
-      signal: ends.signal,
-      onWait,
-    });
-    expect((await rejection(opened)).message).to.equal('enough');
-    expect(words[0]).to.match(/^redis:\/\/127\.0\.0\.1:1 cannot be reached/);
-  });
+  itAll(
+    'RemoteCollectors.open() waits for an unreachable server until `signal` aborts',
+    async () => {
+      const ends = new AbortController();
+      const words: string[] = [];
+      const onWait = (said: string) => {
+        words.push(said);
+        ends.abort(new Error('enough'));
+      };
+      const opened = RemoteCollectors.open({
+        url: 'redis://127.0.0.1:1',
+        run: 'none',
+        buffer: bufferOf('rows'),
+        signal: ends.signal,
+        onWait,
+      });
+      expect((await rejection(opened)).message).to.equal('enough');
+      expect(words[0]).to.match(/^redis:\/\/127\.0\.0\.1:1 cannot be reached/);
+    },
+  );
 
-  itAll('has hosts wait for a learner that comes later, and a signal ends that', async () => {
+  itAll('CollectorHost.open() waits for a later learner, or until `signal` aborts', async () => {
     const run = newRun();
     const { entry, to } = leash();
     to(100);
@@ -462,7 +480,7 @@ describe('remote collectors', () => {
     expect(words).to.have.length(1);
   });
 
-  itAll('closes in any order, and twice', async () => {
+  itAll('close() works in any order and when called twice', async () => {
     const { entry, to } = leash();
     to(200);
     for (const first of ['host', 'learner']) {
@@ -495,7 +513,7 @@ describe('remote collectors', () => {
   }
 
   itAll(
-    'gives a run that was closed to the next learner at once, and hosts go on with it',
+    'the next learner takes a closed run at once, and the host sends its remaining rows',
     async () => {
       const { run, before, machine, buffer } = await left();
       await learn({ url: shared.url, run, buffer });
@@ -507,7 +525,7 @@ describe('remote collectors', () => {
     },
   );
 
-  itAll('takes no row before it is open: whoever gives up opening has none', async () => {
+  itAll('a learner stores no row before open() has resolved', async () => {
     const { run, machine, buffer } = await left();
     let open = false;
     const opening = learn({ url: shared.url, run, buffer }).then(() => {
@@ -519,7 +537,7 @@ describe('remote collectors', () => {
     await untilAsked('all is there', () => machine.statistics().acknowledged === 500);
   });
 
-  it('refuses options at the door', async () => {
+  it('open() of learners and hosts rejects invalid options', async () => {
     const buffer = bufferOf('rows');
     const good = { url: shared.url, run: 'a', buffer };
     const steps = bufferOf('steps');
@@ -605,29 +623,33 @@ describe('remote collectors', () => {
     for (const each of [buffer, steps]) keep(each as { close(): void });
   });
 
-  itAll('refuses a server that drops values when its memory is full', async () => {
-    const admin = await shared.server.client();
-    const set = (name: string, value: string) => admin.sendCommand(['CONFIG', 'SET', name, value]);
-    await set('maxmemory-policy', 'allkeys-lru');
-    try {
-      // Without a bound it drops nothing.
-      await (await learn({ url: shared.url, run: newRun(), buffer: bufferOf('rows') })).close();
-      await set('maxmemory', '1gb');
-      const error = await rejection(
-        RemoteCollectors.open({ url: shared.url, run: newRun(), buffer: bufferOf('rows') }),
-      );
-      expect(error).to.include({ code: 'ERR_HOTSLOT_UNAVAILABLE' });
-      expect(error.message).to.match(
-        /drops values .*allkeys-lru.*: set its maxmemory-policy to noeviction$/,
-      );
-    } finally {
-      await set('maxmemory', '0');
-      await set('maxmemory-policy', 'noeviction');
-      admin.destroy();
-    }
-  });
+  itAll(
+    'RemoteCollectors.open() rejects a server that evicts values when its memory is full',
+    async () => {
+      const admin = await shared.server.client();
+      const set = (name: string, value: string) =>
+        admin.sendCommand(['CONFIG', 'SET', name, value]);
+      await set('maxmemory-policy', 'allkeys-lru');
+      try {
+        // Without a bound it drops nothing.
+        await (await learn({ url: shared.url, run: newRun(), buffer: bufferOf('rows') })).close();
+        await set('maxmemory', '1gb');
+        const error = await rejection(
+          RemoteCollectors.open({ url: shared.url, run: newRun(), buffer: bufferOf('rows') }),
+        );
+        expect(error).to.include({ code: 'ERR_HOTSLOT_UNAVAILABLE' });
+        expect(error.message).to.match(
+          /drops values .*allkeys-lru.*: set its maxmemory-policy to noeviction$/,
+        );
+      } finally {
+        await set('maxmemory', '0');
+        await set('maxmemory-policy', 'noeviction');
+        admin.destroy();
+      }
+    },
+  );
 
-  itAll('refuses a second learner while the first has the run', async () => {
+  itAll('RemoteCollectors.open() rejects while another learner has the run', async () => {
     const run = newRun();
     const buffer = rowsOnly();
     await learn({ url: shared.url, run, buffer });

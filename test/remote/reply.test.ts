@@ -36,7 +36,7 @@ const bulk = (text: string) => `$${text.length}\r\n${text}\r\n`;
 const streamOf = (...messages: (readonly [id: string, text: string])[]) =>
   `*1\r\n*2\r\n${bulk('s')}*${messages.length}\r\n${messages.map(([id, text]) => `*2\r\n${bulk(id)}*2\r\n${bulk('m')}${bulk(text)}`).join('')}`;
 
-describe('replies of a server', () => {
+describe('ReplyParser', () => {
   const all: readonly (readonly [text: string, values: readonly unknown[]])[] = [
     [
       streamOf(['1-1', 'a\r\nb$3\r\n*1\r\n'], ['1-2', '']),
@@ -62,19 +62,19 @@ describe('replies of a server', () => {
   const bytes = all.map(([text]) => text).join('');
   const values = all.flatMap(([, value]) => value);
 
-  it('are the same wherever they are cut', () => {
+  it('returns the same replies for any split of the bytes', () => {
     for (let at = 0; at <= bytes.length; at++)
       expect(parsed([bytes.slice(0, at), bytes.slice(at)]), `cut at ${at}`).to.deep.equal(values);
     for (const length of [1, 2, 3, 7])
       expect(parsed(cut(bytes, length)), `pieces of ${length}`).to.deep.equal(values);
   });
 
-  it('are longer than what is made room for at first', () => {
+  it('returns a reply that is longer than its initial memory', () => {
     const text = 'abcdefgh'.repeat(400_000);
     expect(parsed(cut(bulk(text), 300_000))).to.deep.equal([text]);
   });
 
-  it('are refused where they are none', () => {
+  it('throws for invalid replies', () => {
     const odd: Record<string, RegExp> = {
       'HTTP/1.1 400\r\n': /unknown type byte/,
       '%1\r\n': /unknown type byte/,
@@ -96,7 +96,7 @@ describe('replies of a server', () => {
       expect(() => parsed([text]), text.slice(0, 40)).to.throw(words);
   });
 
-  it('have no memory made for bytes that were only announced', () => {
+  it('allocates no memory for announced bytes that have not arrived', () => {
     const before = process.memoryUsage().arrayBuffers;
     const parsers = Array.from(
       { length: 64 },
@@ -108,14 +108,14 @@ describe('replies of a server', () => {
   });
 });
 
-describe('replies that hold more than anybody wants', () => {
+describe('ReplyParser with oversized values', () => {
   const cases: readonly (readonly [what: string, room: 'none' | Uint8Array | null])[] = [
-    ['a value that nobody wants', 'none'],
-    ['a value that is too long', null],
-    ['a value that is too long for its room', new Uint8Array(10)],
+    ['a value that the caller skips', 'none'],
+    ['a value that is longer than `most`', null],
+    ['a value that is longer than its memory', new Uint8Array(10)],
   ];
   for (const [what, room] of cases)
-    it(`${what} is empty, and what is behind it is whole`, () => {
+    it(`returns ${what} as empty, and the next value whole`, () => {
       const replies: Reply[] = [];
       const parser = new ReplyParser({
         most: 1000,
@@ -134,7 +134,7 @@ describe('replies that hold more than anybody wants', () => {
     });
 });
 
-describe('messages that are read', () => {
+describe('RedisLink.read()', () => {
   const links = new Links();
   let server: OddServer;
   afterEach(async () => {
@@ -150,7 +150,7 @@ describe('messages that are read', () => {
   const texts = (entries: readonly { bytes: Uint8Array }[]) =>
     entries.map((entry) => Buffer.from(entry.bytes).toString());
 
-  it('stay as they are until the next read, whose memory is the same', async () => {
+  it('reuses the memory of the last read, and gives concurrent reads separate memory', async () => {
     let count = 0;
     const link = await open(() =>
       streamOf([`1-${++count}`, `text ${count}`], [`2-${count}`, `more ${count}`]),
@@ -170,7 +170,7 @@ describe('messages that are read', () => {
     ]);
   });
 
-  it('are empty where they are longer than any of ours, and their rooms are not kept', async () => {
+  it('returns an empty entry for a message above the size limit, and keeps no large memory', async () => {
     const long = 'x'.repeat(HEADER_BYTES + 8 * 2 ** 20);
     const link = await open((args) =>
       streamOf(['1-1', args.at(-1) === '0-0' ? long : `${long}x`], ['1-2', 'more']),
@@ -190,7 +190,7 @@ describe('messages that are read', () => {
     expect(second!.bytes.buffer).not.to.equal(first!.bytes.buffer);
   });
 
-  it('are no reason to end a connection where they are none of ours', async () => {
+  it('keeps the connection when entries have other fields or none', async () => {
     const link = await open(
       () =>
         `*1\r\n*2\r\n${bulk('s')}*2\r\n*2\r\n${bulk('1-1')}*4\r\n${[...'abcd'].map(bulk).join('')}*2\r\n${bulk('1-2')}*-1\r\n`,
@@ -198,7 +198,7 @@ describe('messages that are read', () => {
     expect(texts(await link.read('s', BEFORE_FIRST, 2, 0))).to.deep.equal(['b', '']);
   });
 
-  it('end the connection where they are no messages at all', async () => {
+  it('ends the connection and connects again after a malformed reply', async () => {
     const odd = [
       '*1\r\n:1\r\n',
       '+OK\r\n',
@@ -220,7 +220,7 @@ describe('messages that are read', () => {
     server = await OddServer.open({});
   });
 
-  it('are refused in the server’s words', async () => {
+  it('rejects with `denied` and the text of the server when the server refuses XREAD', async () => {
     const link = await open(() => '-WRONGTYPE of another kind\r\n');
     const refused = (await rejection(link.read('s', BEFORE_FIRST, 1, 0))) as LinkError;
     expect([refused.how, refused.message]).to.deep.equal([

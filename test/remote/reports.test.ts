@@ -31,7 +31,7 @@ function report(
   };
 }
 
-describe('remote/reports', () => {
+describe('Reports', () => {
   const watched = (shards: number) => {
     const reports = new Reports(shards, () => 0);
     const told = () => {
@@ -42,7 +42,7 @@ describe('remote/reports', () => {
     return { reports, told };
   };
 
-  it('go on from what the thread before knew of hosts that have gone', () => {
+  it('keeps the counts of hosts that have left when a thread is replaced', () => {
     const { reports, told } = watched(2);
     reports.take(1, report({ 7: 1000 }, { rows: 7, recent: 1 }));
     reports.take(0, report({ 1: 300, 2: 200 }, { rows: 5, recent: 1 }));
@@ -65,7 +65,7 @@ describe('remote/reports', () => {
     reports.close();
   });
 
-  it('count a host once that the thread in its place could not hear at first, and what went on meanwhile', () => {
+  it('counts each host once when the next thread cannot read a host at first', () => {
     const { reports, told } = watched(1);
     // One has gone, one goes on, one cannot be reached.
     reports.take(0, report({ 1: 300, 2: 1000, 3: 500 }, { recent: 1 }));

@@ -22,7 +22,7 @@ const WIDTH = 64;
 /** Rows that each host has more in each round. */
 const ROWS = 300;
 
-describeAll('remote/server faults', function () {
+describeAll('remote server and network faults', function () {
   this.timeout(setting({ short: 120_000, all: 120_000, long: 400_000 }));
   const random = new Random(SEED);
   const below = (end: number) => Math.floor(random.next() * end);
@@ -83,7 +83,7 @@ describeAll('remote/server faults', function () {
     await swarm.check();
   }
 
-  it('killed at any moment, and another one with nothing in it in its place', async () => {
+  it('all rows arrive once when the server is killed at any moment and restarts empty', async () => {
     const many = setting({ short: 3, all: 3, long: 100 });
     const swarm = await open(many);
     await rounds(swarm, many, () => server.restart());
@@ -96,7 +96,7 @@ describeAll('remote/server faults', function () {
   // For longer than hosts wait, and as long as they do by themselves.
   for (const silenceMs of [1000, undefined])
     (silenceMs ? itAll : itLong)(
-      `stands still while hosts give it ${silenceMs ?? 5000} ms`,
+      `all rows arrive once when the server is suspended and hosts wait ${silenceMs ?? 5000} ms`,
       async () => {
         const many = setting({ short: 0, all: 1, long: 5 });
         const times = silenceMs
@@ -112,15 +112,18 @@ describeAll('remote/server faults', function () {
       },
     );
 
-  itAll('killed, and there again with all that it had', async () => {
-    const many = setting({ short: 1, all: 1, long: 10 });
-    const kept = await startServer({ appendonly: true });
-    stack.push({ close: () => kept.stop() });
-    const swarm = await open(many, { url: kept.url });
-    await rounds(swarm, many, () => kept.restart({ keep: true }));
-  });
+  itAll(
+    'all rows arrive once when the server is killed and restarts with all its data',
+    async () => {
+      const many = setting({ short: 1, all: 1, long: 10 });
+      const kept = await startServer({ appendonly: true });
+      stack.push({ close: () => kept.stop() });
+      const swarm = await open(many, { url: kept.url });
+      await rounds(swarm, many, () => kept.restart({ keep: true }));
+    },
+  );
 
-  it('killed, and there again with what it had some time ago', async () => {
+  it('all rows arrive once when the server is killed and restarts from an older snapshot', async () => {
     const many = setting({ short: 2, all: 2, long: 10 });
     const swarm = await open(many);
     await rounds(swarm, many, async () => {
@@ -134,7 +137,7 @@ describeAll('remote/server faults', function () {
     });
   });
 
-  itAll('forgets everything while rows are on the way, and keeps its connections', async () => {
+  itAll('all rows arrive once after FLUSHALL while rows are under way', async () => {
     const many = setting({ short: 1, all: 1, long: 5 });
     const swarm = await open(many, { lead: ROWS });
     swarm.offer(ROWS);
@@ -148,7 +151,7 @@ describeAll('remote/server faults', function () {
     await rounds(swarm, many - 1, () => ask('FLUSHALL'));
   });
 
-  itAll('ends all connections', async () => {
+  itAll('all rows arrive once when the server ends all connections', async () => {
     const many = setting({ short: 2, all: 2, long: 20 });
     const swarm = await open(many);
     await rounds(swarm, many, async () => {
@@ -157,7 +160,7 @@ describeAll('remote/server faults', function () {
     });
   });
 
-  itAll('has no room for a while', async () => {
+  itAll('all rows arrive once when the server is full for a while', async () => {
     const many = setting({ short: 1, all: 1, long: 5 });
     const swarm = await open(2 * many);
     await rounds(swarm, many, async () => {
@@ -170,7 +173,7 @@ describeAll('remote/server faults', function () {
     });
   });
 
-  describe('whose learner stands still', () => {
+  describe('with a learner that takes no rows', () => {
     const transitBytes = 16 * 2 ** 20;
     // A message and what the server keeps with it fill a size that allocators have.
     const flushBytes = 2 ** 18 - 1024;
@@ -185,35 +188,38 @@ describeAll('remote/server faults', function () {
         ),
       );
 
-    itAll('has no more of theirs than their windows, whatever happens to connections', async () => {
-      const swarm = await open(10, many);
-      await swarm.settled();
-      const before = await usedBytes();
-      const windows = swarm.hosts.reduce((sum, { window }) => sum + window, 0);
-      expect(windows).to.be.within(0.9 * transitBytes, transitBytes);
-      swarm.offer(ROWS * 10);
-      await stuck(swarm);
-      expect((await usedBytes()) - before).to.be.within(windows / 2, 1.2 * windows + inBuffers);
-      for (let i = 0; i < 2; i++) {
-        const again = swarm.hosts.map(({ connected }) => connected + 1);
-        await ask('CLIENT', 'KILL', 'TYPE', 'normal');
-        await swarm.until('all are connected again', () =>
-          swarm.hosts.every(({ connected }, host) => connected >= (again[host] as number)),
+    itAll(
+      'the memory of the server is bounded by the windows of the hosts, also after reconnects',
+      async () => {
+        const swarm = await open(10, many);
+        await swarm.settled();
+        const before = await usedBytes();
+        const windows = swarm.hosts.reduce((sum, { window }) => sum + window, 0);
+        expect(windows).to.be.within(0.9 * transitBytes, transitBytes);
+        swarm.offer(ROWS * 10);
+        await stuck(swarm);
+        expect((await usedBytes()) - before).to.be.within(windows / 2, 1.2 * windows + inBuffers);
+        for (let i = 0; i < 2; i++) {
+          const again = swarm.hosts.map(({ connected }) => connected + 1);
+          await ask('CLIENT', 'KILL', 'TYPE', 'normal');
+          await swarm.until('all are connected again', () =>
+            swarm.hosts.every(({ connected }, host) => connected >= (again[host] as number)),
+          );
+        }
+        // More than two beats of the learner's.
+        await wait(2200);
+        await stuck(swarm);
+        expect((await usedBytes()) - before).to.be.below(1.2 * windows);
+        expect(swarm.hosts.map(({ uplink }) => uplink.queued.repeated)).to.deep.equal(
+          swarm.hosts.map(() => 0),
         );
-      }
-      // More than two beats of the learner's.
-      await wait(2200);
-      await stuck(swarm);
-      expect((await usedBytes()) - before).to.be.below(1.2 * windows);
-      expect(swarm.hosts.map(({ uplink }) => uplink.queued.repeated)).to.deep.equal(
-        swarm.hosts.map(() => 0),
-      );
-      swarm.buffer.limiter?.countSamples(swarm.offered);
-      await swarm.check();
-    });
+        swarm.buffer.limiter?.countSamples(swarm.offered);
+        await swarm.check();
+      },
+    );
 
     itAll(
-      'nor when all hosts come at once, and send before it knows how many they are',
+      'the memory of the server is bounded by `transitBytes` when all hosts send at once',
       async () => {
         const swarm = await open(10, many);
         const before = await usedBytes();
@@ -231,12 +237,12 @@ describeAll('remote/server faults', function () {
   });
 
   const unheard: Record<string, (bad: BadNetwork, swarm: Swarm) => Promise<void>> = {
-    'what got no reply': async (bad, swarm) => {
+    'a message without a reply': async (bad, swarm) => {
       bad.cutAfter(HOSTS * ROWS * WIDTH);
       swarm.offer(ROWS);
       await swarm.until('all were cut off', () => swarm.hosts.every(({ lost }) => lost > 0));
     },
-    'what had no room': async (_, swarm) => {
+    'a message that a full server rejected': async (_, swarm) => {
       await ask('CONFIG', 'SET', 'maxmemory', '1');
       swarm.offer(ROWS);
       await swarm.until('hosts were told', () =>
@@ -246,7 +252,7 @@ describeAll('remote/server faults', function () {
     },
   };
   for (const [what, happens] of Object.entries(unheard))
-    itAll(`${what} is sent again, though the learner says nothing`, async () => {
+    itAll(`${what} is sent again while the learner takes no rows`, async () => {
       const bad = await network();
       const swarm = await open(2, { hostUrl: through(bad), lead: 64 });
       await swarm.settled();
@@ -275,7 +281,7 @@ describeAll('remote/server faults', function () {
     });
 
   for (const whose of ['hosts', 'learner'] as const)
-    describe(`over a bad network of the ${whose === 'hosts' ? 'hosts' : 'learner'}`, () => {
+    describe(`over a faulty network of the ${whose === 'hosts' ? 'hosts' : 'learner'}`, () => {
       const openBad = async (many: number, options: Partial<SwarmOptions> = {}) => {
         const bad = await network();
         const urls =
@@ -285,7 +291,7 @@ describeAll('remote/server faults', function () {
         return [await open(many, { silenceMs: 500, ...urls, ...options }), bad] as const;
       };
 
-      it('connections end inside messages', async () => {
+      it('all rows arrive once when connections end inside messages', async () => {
         const many = setting({ short: 2, all: 2, long: 20 });
         const [swarm, bad] = await openBad(many);
         await rounds(swarm, many, async () => bad.cutAfter(below(20_000), whose === 'learner'));
@@ -293,7 +299,7 @@ describeAll('remote/server faults', function () {
 
       // In front of a learner it takes longer, and what a host does about it is the same.
       const itHosts = whose === 'hosts' ? it : itLong;
-      itHosts('replies are lost, and what they are of is not', async () => {
+      itHosts('all rows arrive once when replies of executed commands are lost', async () => {
         const many = setting({ short: 2, all: 2, long: 15 });
         const [swarm, bad] = await openBad(many);
         await rounds(swarm, many, async () => {
@@ -303,7 +309,7 @@ describeAll('remote/server faults', function () {
         });
       });
 
-      itAll('is slow for a while', async () => {
+      itAll('all rows arrive once when the network is slow for a while', async () => {
         const many = setting({ short: 1, all: 1, long: 5 });
         const [swarm, bad] = await openBad(many);
         await rounds(swarm, many, async () => {
@@ -315,7 +321,7 @@ describeAll('remote/server faults', function () {
         });
       });
 
-      itHosts('both ends are there, and nothing goes through', async () => {
+      itHosts('all rows arrive once when the network carries nothing for a while', async () => {
         // A learner gives a silent server five seconds, and as long for each answer.
         const [silenceMs, silence] = whose === 'hosts' ? [300, 800] : [5000, 12_000];
         const [swarm, bad] = await openBad(2, { silenceMs });

@@ -34,8 +34,8 @@ const advised = (seen: Partial<ServerReport>) =>
     .filter(({ ok, advice }) => !ok || advice !== undefined)
     .map(({ check, ok }) => `${ok ? '' : '!'}${check}`);
 
-describe('remote/server-findings', () => {
-  it('a server that all is well with is told nothing to do', () => {
+describe('findingsOf()', () => {
+  it('returns no failure and no advice for a server without problems', () => {
     expect(advised({})).to.deep.equal([]);
     expect(findingsOf(well).map(({ text }) => text)).to.deep.equal([
       'redis 8.6.3 at rediss://ann@broker:6380, as ann',
@@ -49,7 +49,7 @@ describe('remote/server-findings', () => {
     ]);
   });
 
-  it('what must be mended fails, what could be better does not', () => {
+  it('returns failures for harmful settings, and advice for settings that could be better', () => {
     expect(advised({ eviction: 'allkeys-lru' })).to.deep.equal(['!memory']);
     expect(said({ eviction: 'volatile-ttl' }, 'memory')!.advice).to.match(
       /set maxmemory-policy noeviction$/,
@@ -72,7 +72,7 @@ describe('remote/server-findings', () => {
     expect(advised({ mode: 'sentinel' })).to.deep.equal(['!mode']);
   });
 
-  it('what a user may not see is said to be unseen', () => {
+  it('reports hidden settings as unknown, without a failure or advice', () => {
     const blind = {
       maxmemory: null,
       eviction: null,
@@ -104,7 +104,7 @@ describe('remote/server-findings', () => {
     );
   });
 
-  it('versions that are too old, or that something is known against, are named', () => {
+  it('fails for versions before 6.2, and advises on versions with known problems', () => {
     const server = (version: string, name = 'redis') => {
       const { ok, advice = '' } = said({ version, server: name }, 'server')!;
       return `${ok ? '' : '!'}${/CVE-2026-23479|too old|hotslot acl/.exec(advice)?.[0] ?? ''}`;
@@ -126,7 +126,7 @@ describe('remote/server-findings', () => {
     );
   });
 
-  it('a Lua that scripts may leave is named to who may run scripts', () => {
+  it('names CVE-2025-49844 and the fixed version only to users who may run scripts', () => {
     const lua = (version: string, name = 'redis', mayRunScripts = true) => {
       const found = said({ version, server: name, mayRunScripts }, 'scripts');
       if (found === undefined) return '';

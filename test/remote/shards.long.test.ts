@@ -16,7 +16,7 @@ import { Swarm } from './swarm.ts';
 const HOSTS = 16;
 const ROWS = 100;
 
-describe('remote/shards', () => {
+describe('remote shards', () => {
   let server: TestServer;
   let swarm: Swarm;
 
@@ -27,24 +27,27 @@ describe('remote/shards', () => {
   afterEach(() => swarm?.close());
   after(() => server?.stop());
 
-  itAll('a thread that takes over has the sessions of its own stream alone', async () => {
-    swarm = await Swarm.open({ url: server.url, hosts: HOSTS, rows: 2 * ROWS, shards: 2 });
-    swarm.offer(ROWS);
-    await swarm.check();
-    await remoteThreadsOf(swarm.remote)[1]!.terminate();
-    const known = () => {
-      const { hosts, silent } = swarm.remote.statistics();
-      return hosts + silent;
-    };
-    await swarm.until('its sessions are counted no more', () => known() < HOSTS);
-    swarm.offer(ROWS);
-    await swarm.check();
-    await swarm.until('both threads have told', () => known() >= HOSTS);
-    expect(known()).to.equal(HOSTS);
-  });
+  itAll(
+    'a thread that replaces another thread takes only the sessions of its own stream',
+    async () => {
+      swarm = await Swarm.open({ url: server.url, hosts: HOSTS, rows: 2 * ROWS, shards: 2 });
+      swarm.offer(ROWS);
+      await swarm.check();
+      await remoteThreadsOf(swarm.remote)[1]!.terminate();
+      const known = () => {
+        const { hosts, silent } = swarm.remote.statistics();
+        return hosts + silent;
+      };
+      await swarm.until('its sessions are counted no more', () => known() < HOSTS);
+      swarm.offer(ROWS);
+      await swarm.check();
+      await swarm.until('both threads have told', () => known() >= HOSTS);
+      expect(known()).to.equal(HOSTS);
+    },
+  );
 
   itAll(
-    'a thread that fails while others are not ready yet rejects open(), and all of them end',
+    'open() rejects and all threads end when a thread fails before the others are ready',
     async () => {
       const network = await BadNetwork.open(server.port);
       const url = `redis://127.0.0.1:${network.port}`;

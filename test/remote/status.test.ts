@@ -10,8 +10,8 @@ import { aHost, aStatus } from './statuses.ts';
 
 const bytesOf = (value: unknown) => new TextEncoder().encode(JSON.stringify(value));
 
-describe('remote/status', () => {
-  it('comes back as it was written, with no host and with a thousand, and without what it does not have', () => {
+describe('writeStatus() and readStatus()', () => {
+  it('round-trip a status with 0 or 1,000 hosts, and drop unknown fields', () => {
     const empty = aStatus({ lag: { p50: null, p99: null } });
     const many = aStatus(
       {},
@@ -25,7 +25,7 @@ describe('remote/status', () => {
     expect(readStatus(bytesOf(more))).to.deep.equal({ ...many, hosts: [aHost()] });
   });
 
-  it('is refused, by its name, for every field that is missing or of another kind', () => {
+  it('readStatus() throws with the name of each field that is missing or of a wrong type', () => {
     const spoil = (path: readonly string[], value: unknown): Uint8Array => {
       const status = structuredClone(aStatus({}, [aHost()])) as unknown as Record<string, unknown>;
       let at = status;
@@ -56,7 +56,7 @@ describe('remote/status', () => {
     );
   });
 
-  it('is refused where it is no JSON, no text, no object, or too long', () => {
+  it('readStatus() throws for invalid JSON, a value of a wrong type, or too much data', () => {
     for (const bytes of [
       new Uint8Array(),
       new Uint8Array([0xff, 0xfe]),
@@ -79,7 +79,7 @@ describe('remote/status', () => {
     );
   });
 
-  it('has no letters that a terminal takes for orders', () => {
+  it('readStatus() replaces control characters in texts', () => {
     const host = aHost({
       host: '\u001b[2Jroot\u009b1m',
       why: 'a\nb\u202ec\u200b',

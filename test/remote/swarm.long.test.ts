@@ -10,7 +10,7 @@ const ROWS = setting({ short: 500, all: 500, long: 1000 });
 /** of 32 bytes: what a host may have on the way */
 const WINDOW_ROWS = 128;
 
-describeAll(`remote/swarm of ${HOSTS} hosts`, () => {
+describeAll(`remote swarm of ${HOSTS} hosts`, () => {
   const stack: { close(): Promise<unknown> }[] = [];
   let server: TestServer;
 
@@ -36,7 +36,7 @@ describeAll(`remote/swarm of ${HOSTS} hosts`, () => {
     return swarm;
   }
 
-  it('undisturbed, every row is there once, in order, and nobody has less than half of a share', async () => {
+  it('every row arrives once and in order, and each host gets at least half of an equal share', async () => {
     const swarm = await open({ transitBytes: HOSTS * WINDOW_ROWS * 32 });
     await swarm.settled();
     swarm.offer(ROWS);
@@ -51,14 +51,14 @@ describeAll(`remote/swarm of ${HOSTS} hosts`, () => {
     );
   });
 
-  itLong('so it is over four streams, with a thread each', async () => {
+  itLong('every row arrives once and in order over four streams', async () => {
     const swarm = await open({ shards: 4 });
     swarm.offer(ROWS);
     await swarm.check();
   });
 
   const kills = setting({ short: 1, all: 1, long: 3 });
-  it(`so it is when the server is killed (${kills} ×), comes back with nothing, and stands still for a while`, async () => {
+  it(`every row arrives once and in order after ${kills} empty restarts and a pause of the server`, async () => {
     const swarm = await open();
     const rows = Math.floor(ROWS / (kills + 2));
     const some = async () => {

@@ -54,7 +54,7 @@ describe('remote collectors over TLS', () => {
     for (const secret of secrets) expect(all).to.not.include(secret);
   }
 
-  itAll('brings rows and weights with the rights that each side has', async () => {
+  itAll('rows and weights arrive with the ACL users of learner and collector', async () => {
     const buffer = bufferOf('rows');
     const mailbox = WeightMailbox.create({ length: 100_000 });
     const remote = await learn({ ...address(learner!), buffer, mailbox, weightsEveryMs: 1 });
@@ -77,7 +77,7 @@ describe('remote collectors over TLS', () => {
     await (await learn({ ...address(learner!), buffer })).close();
   });
 
-  it('asks a server by its name, where it has one, for each of its connections', async () => {
+  it('each connection sends the host name of the server for SNI', async () => {
     const names: (string | false)[] = [];
     const served = createServer({
       SNICallback(name, done) {
@@ -108,7 +108,7 @@ describe('remote collectors over TLS', () => {
     }
   });
 
-  itAll('says in one sentence why it is not let in, without a secret', async () => {
+  itAll('open() rejects with a one-line error without a secret when access is denied', async () => {
     const { entry } = leash();
     const buffer = bufferOf('rows');
     const both = (options: object) => [

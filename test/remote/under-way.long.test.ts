@@ -21,8 +21,8 @@ export default () => ({
 });
 `;
 
-describe('remote/bytes under way', () => {
-  itAll('are those that hosts have sent and the learner has not taken', async function () {
+describe('RemoteCollectors.statistics().streamBytes', () => {
+  itAll('counts bytes that hosts have sent and the learner has not yet taken', async function () {
     needServer(this);
     const server = await startServer();
     const folder = mkdtempSync(join(tmpdir(), 'hotslot-under-way-'));

@@ -11,8 +11,8 @@ import { MemoryServer } from './memory-link.ts';
 import { numbersIn, wrongIn } from './numbered.ts';
 import { keys, MemoryHost, MemoryLearner } from './protocol.ts';
 
-describe('remote/uplink', () => {
-  it('keeps a bounded number of messages, none larger than its rows, before a learner that stands still', async () => {
+describe('Uplink', () => {
+  it('bounds its queued messages and their memory while the learner takes no rows', async () => {
     const server = new MemoryServer();
     const learner = new MemoryLearner(server, {
       epoch: 1,
@@ -47,7 +47,7 @@ describe('remote/uplink', () => {
     }
   });
 
-  itAll('says hello to a server that is full as seldom as it offers rows', async () => {
+  itAll('repeats HELLO to a full server with growing delays', async () => {
     const server = new MemoryServer();
     const at: number[] = [];
     const put = server.put.bind(server);
@@ -71,58 +71,55 @@ describe('remote/uplink', () => {
     }
   });
 
-  itAll(
-    'says of rows that were acted by another learner’s weights that they are older than any of this one',
-    async () => {
-      const server = new MemoryServer();
-      let first: MemoryLearner | null = new MemoryLearner(server, { epoch: 1, capacity: 100 });
-      let second: MemoryLearner | null = null;
-      const known = new Map([[1, 50]]);
-      const host = new MemoryHost(server, 0, {
-        flushBytes: 8,
-        version: (epoch) => known.get(epoch) ?? 0,
-      });
-      /** First row and version of all messages that lie there. */
-      const lying = () =>
-        server
-          .messages(keys.stream(0), '0-0', 100)
-          .map(({ bytes }) => {
-            const header = emptyHeader();
-            expect(readMessage(bytes, header)).to.equal(null);
-            return bytes.length > HEADER_BYTES ? [header.first, header.version] : null;
-          })
-          .filter((each) => each !== null);
-      try {
-        host.outbox.make(1);
-        await until('the first is in', () => host.done);
-        first.receiver.hold();
-        for (let i = 0; i < 20; i++) await turn();
-        host.outbox.make(2);
-        await until('two lie there', () => lying().length === 2);
-        expect(lying()).to.deep.equal([
-          [1, 50],
-          [2, 50],
-        ]);
-        await first.end();
-        first = null;
-        server.free(keys.learner);
-        server.free(keys.stream(0));
-        known.set(2, 3);
-        second = new MemoryLearner(server, { epoch: 2, capacity: 100 });
-        second.receiver.hold();
-        await until('both lie there again', () => lying().length === 2);
-        host.outbox.make(1);
-        await until('and another one', () => lying().length === 3);
-        expect(lying()).to.deep.equal([
-          [1, 0],
-          [2, 0],
-          [3, 3],
-        ]);
-      } finally {
-        await host.close();
-        await first?.end();
-        await second?.end();
-      }
-    },
-  );
+  itAll('sends version 0 for rows whose weights came from an earlier learner', async () => {
+    const server = new MemoryServer();
+    let first: MemoryLearner | null = new MemoryLearner(server, { epoch: 1, capacity: 100 });
+    let second: MemoryLearner | null = null;
+    const known = new Map([[1, 50]]);
+    const host = new MemoryHost(server, 0, {
+      flushBytes: 8,
+      version: (epoch) => known.get(epoch) ?? 0,
+    });
+    /** First row and version of all messages that lie there. */
+    const lying = () =>
+      server
+        .messages(keys.stream(0), '0-0', 100)
+        .map(({ bytes }) => {
+          const header = emptyHeader();
+          expect(readMessage(bytes, header)).to.equal(null);
+          return bytes.length > HEADER_BYTES ? [header.first, header.version] : null;
+        })
+        .filter((each) => each !== null);
+    try {
+      host.outbox.make(1);
+      await until('the first is in', () => host.done);
+      first.receiver.hold();
+      for (let i = 0; i < 20; i++) await turn();
+      host.outbox.make(2);
+      await until('two lie there', () => lying().length === 2);
+      expect(lying()).to.deep.equal([
+        [1, 50],
+        [2, 50],
+      ]);
+      await first.end();
+      first = null;
+      server.free(keys.learner);
+      server.free(keys.stream(0));
+      known.set(2, 3);
+      second = new MemoryLearner(server, { epoch: 2, capacity: 100 });
+      second.receiver.hold();
+      await until('both lie there again', () => lying().length === 2);
+      host.outbox.make(1);
+      await until('and another one', () => lying().length === 3);
+      expect(lying()).to.deep.equal([
+        [1, 0],
+        [2, 0],
+        [3, 3],
+      ]);
+    } finally {
+      await host.close();
+      await first?.end();
+      await second?.end();
+    }
+  });
 });

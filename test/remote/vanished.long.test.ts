@@ -13,8 +13,8 @@ import { MemoryHost, MemoryLearner } from './protocol.ts';
 const HOSTS = 8;
 const BATCH = 2;
 
-describe('remote/rows that vanish', () => {
-  itAll('come again behind a limiter, before any host runs out of rows', async () => {
+describe('remote rows that vanish from the server', () => {
+  itAll('are sent again under a gating limiter while every host still has rows', async () => {
     const server = new MemoryServer();
     const limiter = RateLimiter.create({
       samplesPerInsert: 1,

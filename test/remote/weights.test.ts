@@ -9,7 +9,7 @@ const keys = keysOf('weights');
 /** Two pieces. */
 const LENGTH = 2 ** 20 + 5;
 
-describe('remote/weights', () => {
+describe('WeightsOut and WeightsIn', () => {
   const links: MemoryLink[] = [];
   afterEach(() => Promise.all(links.splice(0).map((link) => link.close())));
 
@@ -62,7 +62,7 @@ describe('remote/weights', () => {
     return { server, publish, weights, had, atLoad };
   }
 
-  it('a piece that is gone in the midst of reading has the newest read in place of it', async () => {
+  it('fetch() reads the newest version when a piece of an older version disappears', async () => {
     const { server, publish, weights, had, atLoad } = await parts();
     await publish(1);
     atLoad(keys.weights(1, 1), async () => {
@@ -74,7 +74,7 @@ describe('remote/weights', () => {
     expect(await weights.fetch()).to.equal(false);
   });
 
-  it('a piece that is gone, of weights that are the newest still, changes nothing', async () => {
+  it('fetch() returns false and keeps the weights when a piece of the newest is missing', async () => {
     const { server, publish, weights, had, atLoad } = await parts();
     await publish(1);
     await weights.fetch();
@@ -87,7 +87,7 @@ describe('remote/weights', () => {
     expect(had()).to.deep.equal([2, 3, 3]);
   });
 
-  it('pieces of two versions are none', async () => {
+  it('fetch() returns false and loads nothing when a piece is replaced by invalid bytes', async () => {
     const { server, publish, weights, had, atLoad } = await parts();
     await publish(1);
     atLoad(keys.weights(1, 1), () => server.set(keys.weights(1, 1), new Uint8Array(20), undefined));
@@ -95,7 +95,7 @@ describe('remote/weights', () => {
     expect(had()).to.deep.equal([0, 0, 0]);
   });
 
-  it('a version is the learner’s of its epoch, and none where it is too long ago', async () => {
+  it('versionOf() returns the version of the learner, or 0 for old versions and other epochs', async () => {
     const { publish, weights } = await parts(4);
     for (let version = 1; version <= 1030; version++) {
       await publish(version);

@@ -48,10 +48,10 @@ function failuresOf(): Map<string, string> {
 const listed = (text: string) =>
   [...text.matchAll(/^(?:\{ | {2})([A-Z]\w+): /gm)].map(([, name]) => name);
 
-describe('rig/timed-out', function () {
+describe('error of a test or hook that times out', function () {
   this.timeout(600_000);
 
-  itAll('the error of a test or hook that times out lists what is open', () => {
+  itAll('lists only the open pipelines, learner groups and collector pools', () => {
     const failures = failuresOf();
     expect([...failures.keys()]).to.deep.equal([
       'hangs an assertion fails',

@@ -29,8 +29,8 @@ function live(ring: Ring, slot: number): void {
   ring.handOver(slot, SlotState.Free, 'pack');
 }
 
-describe('the state word', () => {
-  it('holds sequence and state together, and wraps', () => {
+describe('the state word of a slot', () => {
+  it('holds sequence and state, and sequences wrap after SEQUENCE_MASK', () => {
     for (const sequence of [0, 1, 2 ** 28, SEQUENCE_MASK]) {
       const word = packWord(sequence, SlotState.Ready);
       expect(word).to.equal(word | 0);
@@ -42,7 +42,7 @@ describe('the state word', () => {
   });
 });
 
-describe('the ring', () => {
+describe('Ring', () => {
   it('starts with every slot Free and slot = sequence mod depth', () => {
     const ring = make(3, 7);
     expect([0, 1, 2].map((slot) => ring.sequence(slot))).to.deep.equal([9, 7, 8]);
@@ -50,7 +50,7 @@ describe('the ring', () => {
     expect(ring.finished).to.equal(7);
   });
 
-  it('I3: gives a slot its last sequence plus depth when it becomes Free', () => {
+  it('Slot-3: adds the depth to the sequence of a slot when the slot becomes Free', () => {
     const ring = make(3);
     live(ring, 0);
     expect(ring.sequence(0)).to.equal(3);
@@ -58,7 +58,7 @@ describe('the ring', () => {
   });
 
   for (const depth of [2, 3, 5]) {
-    it(`keeps whole sequence numbers across the wrap of the word, depth ${depth}`, () => {
+    it(`keeps full sequence numbers when the word wraps, depth ${depth}`, () => {
       const first = 3 * (SEQUENCE_MASK + 1) - 4;
       const ring = make(depth, first);
       for (let n = 0; n < 20; n++) {
@@ -70,7 +70,7 @@ describe('the ring', () => {
     });
   }
 
-  it('I8: a role finds its place from the words alone', () => {
+  it('Slot-8: nextSlotFor() finds the slot of a role from the words alone', () => {
     const ring = make(3);
     live(ring, 0);
     ring.record(1)[Field.sequence] = 1;
@@ -84,7 +84,7 @@ describe('the ring', () => {
     expect(ring.nextSlotFor(SlotState.Replaying)).to.equal(1);
   });
 
-  it('I4: a hand-over rings the bell of the next owner and of nobody else', () => {
+  it('Slot-4: handOver() rings only the bell of the next owner', () => {
     const ring = make(2);
     const before = hosts.map((thread) => ring.bells.ofThread(thread).read());
     ring.handOver(0, SlotState.Packed, 'submit');
@@ -93,7 +93,7 @@ describe('the ring', () => {
     );
   });
 
-  it('I6: stopping rings every bell, the client’s too', () => {
+  it('Slot-6: stop() rings every bell, including the bell of the client', () => {
     const ring = make(2);
     const bells = [...hosts.map((thread) => ring.bells.ofThread(thread)), ring.bells.client];
     const before = bells.map((bell) => bell.read());
@@ -104,7 +104,7 @@ describe('the ring', () => {
     });
   });
 
-  it('I7: the first failure wins, and a reader gets role, tick, slot, code and message', () => {
+  it('Slot-7: keeps the first failure, and read() returns its role, tick, slot, code and message', () => {
     const ring = make(2);
     expect(ring.failure.read()).to.equal(null);
     const error = Object.assign(new Error('the disk is on fire — 消防'), { code: 'EFIRE' });
@@ -121,7 +121,7 @@ describe('the ring', () => {
     expect(failure.cause).to.include({ message: error.message, code: 'EFIRE' });
   });
 
-  it('rings the client when the goal is reached, and not before', () => {
+  it('reached() rings the client only when the goal is reached', () => {
     const ring = make(2);
     ring.header.setGoal(5);
     const seen = ring.bells.client.read();
@@ -132,7 +132,7 @@ describe('the ring', () => {
   });
 });
 
-describe('the journal', () => {
+describe('the journal of a ring', () => {
   const write = (ring: Ring, sequence: number) => {
     const record = ring.record(0);
     record[Field.sequence] = sequence;
@@ -143,7 +143,7 @@ describe('the journal', () => {
     );
   };
 
-  it('gives every entry once, in order, with slot and scalars', () => {
+  it('read() gives every entry once and in order, with slot and scalars', () => {
     const ring = make(2);
     for (let n = 0; n < 10; n++) write(ring, n);
     const seen: number[][] = [];
@@ -158,7 +158,7 @@ describe('the journal', () => {
     });
   });
 
-  it('tells a reader that fell behind how much it missed', () => {
+  it('read() counts missed entries if the reader lags', () => {
     const ring = make(2);
     for (let n = 0; n < 200; n++) write(ring, n);
     const seen: number[] = [];

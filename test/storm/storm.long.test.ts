@@ -18,7 +18,7 @@ const FAULTS = setting({ short: 0, all: 60, long: 10_000 });
 const STORM_SEED = setting({ short: 0, all: 21, long: 1 });
 
 describe('storm', () => {
-  it('the schedule is the seed’s, and every kind is in it', () => {
+  it('scheduleOf() returns the same faults for the same seed, and faults of every kind', () => {
     const hour = scheduleOf(7, 3600);
     expect(scheduleOf(7, 3600)).to.deep.equal(hour);
     expect(scheduleOf(8, 3600)).to.not.deep.equal(hour);
@@ -69,7 +69,7 @@ describe('storm', () => {
     return { said, gaps: scan.gaps, seen: scan.seen };
   };
 
-  it('its oracle sees rows that are doubled, missing or torn, and weights that are', () => {
+  it('RowScan reports duplicate, missing and torn rows, and torn weights', () => {
     expect(ofRows([0, 1, 2, 3])).to.deep.equal({ said: [], gaps: 0, seen: 4 });
     expect(ofRows([0, 1, 1, 2]).said).to.deep.equal(['row 1 of 5/1 behind 1: doubled']);
     expect(ofRows([0, 1, 5, 6])).to.include({ gaps: 3 });
@@ -110,7 +110,7 @@ describe('storm', () => {
     return said;
   };
 
-  it('and steps that are doubled, lost or torn, and an end without its final observation', () => {
+  it('LaneScan reports duplicate, lost and torn steps, and a missing final observation', () => {
     const all = Array.from({ length: 30 }, (_, i) => i);
     const end = all.find((number) => endsAt(0, number))!;
     expect(ofSteps(all)).to.deep.equal([]);
@@ -120,7 +120,7 @@ describe('storm', () => {
     expect(ofSteps(all, { over: end })[0]).to.match(/a final observation is missing/);
   });
 
-  it('and ticks that are lost, doubled or applied twice', () => {
+  it('TickScan reports lost ticks, ticks that are applied twice, and torn rows', () => {
     const ofTicks = (...ticks: [tickId: number, count: number, torn?: number][]) => {
       const said: string[] = [];
       const scan = new TickScan((text) => said.push(text));
@@ -136,7 +136,7 @@ describe('storm', () => {
 
   if (SECONDS > 0)
     itLonger(
-      `of ${SECONDS} s: nothing is lost, doubled or torn, nothing hangs, nothing leaks`,
+      `storm() finds no lost, duplicate or torn data, no hang and no leak in ${SECONDS} s`,
       async function () {
         needServer(this);
         this.timeout(SECONDS * 3000);

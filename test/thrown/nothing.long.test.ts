@@ -45,12 +45,12 @@ const plain = (options: PlainOptions): CollectorPoolOptions => ({
   options,
 });
 
-describe('what throws null or undefined', function () {
+describe('user code that throws null or undefined', function () {
   this.timeout(60_000);
 
   for (const [nothing, value] of nothings) {
     (value === null ? it : itAll)(
-      `${nothing}: CollectorPool.open() rejects when a factory throws it`,
+      `CollectorPool.open() rejects when a factory throws ${nothing}`,
       async () => {
         const error = await rejection(CollectorPool.open(plain({ fault: 'factory', nothing })));
         expect(error).to.include({
@@ -61,7 +61,7 @@ describe('what throws null or undefined', function () {
     );
 
     (value === null ? it : itAll)(
-      `${nothing}: done, episodes() and the other collectors end when a collector throws it`,
+      `done and episodes() reject with one error when a collector throws ${nothing}`,
       async () => {
         const words = new Int32Array(new SharedArrayBuffer(12));
         const pool = await CollectorPool.open({
@@ -82,7 +82,7 @@ describe('what throws null or undefined', function () {
       },
     );
 
-    it(`${nothing}: evaluate() rejects with it, from a step at once and from a promise`, async () => {
+    it(`evaluate() rejects with the value when step() or reset() throws or rejects with ${nothing}`, async () => {
       const policy = { act: (_: unknown, n: number) => new Float32Array(n) };
       for (const throws of [
         () => {
@@ -100,7 +100,7 @@ describe('what throws null or undefined', function () {
       }
     });
 
-    it(`${nothing}: evaluate() rejects with it as its signal's reason`, async () => {
+    it(`evaluate() rejects with the reason of its signal after abort(${nothing})`, async () => {
       const [policy, controller] = [
         { act: (_: unknown, n: number) => new Float32Array(n) },
         new AbortController(),
@@ -116,7 +116,7 @@ describe('what throws null or undefined', function () {
       });
     });
 
-    it(`${nothing}: closing environments rejects when one of them throws it`, async () => {
+    it(`closeAll() rejects with the value when close() of an environment throws ${nothing}`, async () => {
       const environment = Object.assign(new Target(0, {}), {
         close() {
           throw value;
@@ -125,7 +125,7 @@ describe('what throws null or undefined', function () {
       expect(await thrownBy(() => closeAll([environment]))).to.deep.equal({ thrown: value });
     });
 
-    itLonger(`${nothing}: run() rejects when a listener of ticks throws it`, async () => {
+    itLonger(`run() rejects with the value when a tick listener throws ${nothing}`, async () => {
       await using made = await pipeline({ buffer: filled() });
       made.capture(() => {});
       made.on('tick', () => {
@@ -134,7 +134,7 @@ describe('what throws null or undefined', function () {
       expect(await thrownBy(() => made.run({ ticks: 8 }))).to.deep.equal({ thrown: value });
     });
 
-    it(`${nothing}: Checkpoint.save() rejects when extra() throws it`, () =>
+    it(`Checkpoint.save() rejects with the value when extra() throws ${nothing}`, () =>
       inFolder(async (folder) => {
         const buffer = ReplayBuffer.create({ capacity: 8, fields: { value: { shape: [2] } } });
         const { checkpoint } = await opened(folder, buffer, value);
@@ -142,7 +142,7 @@ describe('what throws null or undefined', function () {
         await checkpoint.close();
       }));
 
-    it(`${nothing}: a checkpoint that saves by itself emits an error when extra() throws it`, () =>
+    it(`a checkpoint emits an error when extra() throws ${nothing} in an automatic save`, () =>
       inFolder(async (folder) => {
         const buffer = ReplayBuffer.create({ capacity: 8, fields: { value: { shape: [2] } } });
         const { checkpoint } = await opened(folder, buffer, value, '10 ms');
@@ -151,7 +151,7 @@ describe('what throws null or undefined', function () {
         await checkpoint.close();
       }));
 
-    it(`${nothing}: LearnerGroup.fail() fails the group with it`, async () => {
+    it(`LearnerGroup.fail(${nothing}) makes average() of another rank reject with that cause`, async () => {
       using _ = openDevice(TESTED);
       const shared = shareLearnerGroup({ ranks: 2, parameters: 4 });
       using first = await LearnerGroup.join({ shared, rank: 0 });
@@ -161,7 +161,7 @@ describe('what throws null or undefined', function () {
       expect((error.cause as Error).message).to.equal(nothing);
     });
 
-    it(`${nothing}: a message of a remote host is sent again when its append rejects with it`, async () => {
+    it(`RetransmitQueue calls settled() with an error when append() rejects with ${nothing}`, async () => {
       const settled = new Promise<Error | null>((resolve) => {
         const kept = new RetransmitQueue({
           rowBytes: 8,
@@ -175,7 +175,7 @@ describe('what throws null or undefined', function () {
       expect(await settled).to.include({ message: nothing });
     });
 
-    it(`${nothing}: errorOf() makes an error of it`, () => {
+    it(`errorOf() returns an error with the message ${nothing}, and keeps a RangeError`, () => {
       expect(errorOf(value)).to.include({ message: nothing });
       expect(errorOf(new RangeError('mine'))).to.include({ message: 'mine', name: 'RangeError' });
     });
@@ -183,7 +183,7 @@ describe('what throws null or undefined', function () {
 
   for (const [where, change] of [
     [
-      'its thread',
+      'a collector thread',
       { environmentOptions: { failAt: 100, nothing: true }, evaluation: { every: 4000 } },
     ],
     [
@@ -194,28 +194,31 @@ describe('what throws null or undefined', function () {
       },
     ],
   ] as const)
-    itAll(`null: train() rejects when an environment in ${where} throws it`, async () => {
-      const words = new Int32Array(new SharedArrayBuffer(8));
-      const options: TrainOptions = {
-        environment: new URL('../collect/target.js', import.meta.url),
-        learner: {
-          algorithm: 'sac',
-          actorHidden: [16],
-          criticHidden: [16],
-          batchSize: 32,
-          gamma: 0,
-        },
-        device: TESTED,
-        steps: 4000,
-        warmUp: 10,
-        environments: 2,
-        ...change,
-        environmentOptions: { ...change.environmentOptions, words },
-      };
-      const { thrown } = await thrownBy(() => train(options));
-      if (thrown !== null) expect((thrown as Error).message).to.equal('collector 0 failed: null');
-      expect(words[0], 'environments that were made and closed').to.equal(words[1]);
-    });
+    itAll(
+      `train() rejects and closes environments when an environment in ${where} throws null`,
+      async () => {
+        const words = new Int32Array(new SharedArrayBuffer(8));
+        const options: TrainOptions = {
+          environment: new URL('../collect/target.js', import.meta.url),
+          learner: {
+            algorithm: 'sac',
+            actorHidden: [16],
+            criticHidden: [16],
+            batchSize: 32,
+            gamma: 0,
+          },
+          device: TESTED,
+          steps: 4000,
+          warmUp: 10,
+          environments: 2,
+          ...change,
+          environmentOptions: { ...change.environmentOptions, words },
+        };
+        const { thrown } = await thrownBy(() => train(options));
+        if (thrown !== null) expect((thrown as Error).message).to.equal('collector 0 failed: null');
+        expect(words[0], 'environments that were made and closed').to.equal(words[1]);
+      },
+    );
 });
 
 const opened = async (folder: string, buffer: ReplayBuffer, value: unknown, every?: string) => {

@@ -21,12 +21,12 @@ const span = (n: number): Span => ({
   bytes: 8 * n,
 });
 
-describe('trace/spans', () => {
+describe('spans and texts of row feeders', () => {
   const folder = mkdtempSync(join(tmpdir(), 'hotslot-spans-'));
   after(() => rmSync(folder, { recursive: true }));
   afterEach(closeAll);
 
-  it('gives each span once, in order, and says how many went by', () => {
+  it('Spans.read() returns every span once in order, and the number of missed spans', () => {
     const place = Spans.allocate();
     const [writer, reader] = [new Spans(place), new Spans(place)];
     const read: Span[] = [];
@@ -48,7 +48,7 @@ describe('trace/spans', () => {
   });
 
   itLonger(
-    'what threads did since a pipeline was opened is in its trace, a track for each',
+    'a trace has one track per feeder, with the spans since the pipeline was opened',
     async () => {
       const file = join(folder, 'trace.json');
       const buffer = filled();
@@ -94,7 +94,7 @@ describe('trace/spans', () => {
     },
   );
 
-  it('a pipeline that waits for rows says how those do who bring them, and only then', async () => {
+  it('waitingFor() includes texts of feeders when the pipeline waits for rows, not for a request', async () => {
     const buffer = filled(0);
     const made = await pipeline({ buffer, placement: 'inline' });
     let words: string | null = 'rows: 12 hosts, 3 silent for 4 s';
@@ -128,7 +128,7 @@ describe('trace/spans', () => {
     leaveOther();
   });
 
-  itLonger('and so does one that its limiter holds back', async () => {
+  itLonger('waitingFor() includes texts of feeders while the limiter blocks sampling', async () => {
     const limiter = RateLimiter.create({ samplesPerInsert: 1, minSize: 50, errorBuffer: 100 });
     const buffer = ReplayBuffer.offPolicy({ capacity: 100, obsDim: 4, actionDim: 1, limiter });
     buffer.add(rows(20));

@@ -20,7 +20,7 @@ interface Span {
   args: Record<string, unknown>;
 }
 
-describe('the trace', () => {
+describe('trace file of a pipeline', () => {
   const folder = mkdtempSync(join(tmpdir(), 'hotslot-trace-'));
   after(() => rmSync(folder, { recursive: true }));
   afterEach(closeAll);
@@ -40,7 +40,7 @@ describe('the trace', () => {
     return (JSON.parse(readFileSync(file, 'utf8')) as { traceEvents: Span[] }).traceEvents;
   }
 
-  it('has a named lane per actor and a span per stage of every tick, in the order of a slot’s life', async () => {
+  it('has a named lane per actor and, for every tick, a span per stage in order', async () => {
     const spans = await traced(true);
     const lanes = spans.filter(({ name }) => name === 'thread_name').map(({ args }) => args.name);
     expect(lanes).to.include.members(['requester', 'pack', 'submit', 'poll', 'replay']);
@@ -63,7 +63,7 @@ describe('the trace', () => {
     }
   });
 
-  it('labels the H2D span with everything the transfer was', async () => {
+  it('describes the transfer in the arguments of the H2D span', async () => {
     const span = (await traced(true)).find(
       ({ name, args }) => name === 'replay_pipeline_batch_h2d' && args.tick === 5,
     ) as Span;
@@ -83,7 +83,7 @@ describe('the trace', () => {
     });
   });
 
-  it('shows what the device itself measured, a copy and an update per tick, only when asked to', async () => {
+  it('has a device span per copy and update only if `deviceEvents` is true', async () => {
     const spans = await traced(true);
     for (let tick = 0; tick < 30; tick++) {
       const copy = spans.filter(
@@ -101,7 +101,7 @@ describe('the trace', () => {
     expect([...names].filter((name) => name.startsWith('gpu/'))).to.deep.equal([]);
   });
 
-  it('shows updates where batches are packed on the device', async function () {
+  it('has device spans only for updates when batches are packed on the device', async function () {
     if (!ON_HOST) this.skip();
     const names = (await traced(true, { transfer: 'direct' })).map(({ name }) => name);
     expect(names.filter((name) => name.startsWith('gpu/'))).to.deep.equal(
@@ -109,7 +109,7 @@ describe('the trace', () => {
     );
   });
 
-  it('a file that cannot be written is refused at the door', async () => {
+  it('makes ReplayPipeline.open() reject with ENOENT if its folder is missing', async () => {
     const file = join(folder, 'no', 'such', 'folder.json');
     const { code, message } = await rejection(pipeline({ trace: { file } }));
     expect(code).to.equal('ENOENT');

@@ -7,14 +7,14 @@ import { RateLimiter, TrajectoryBuffer } from '../../src/index.ts';
 import { refusal } from '../rig/refusal.ts';
 import { type Refused, refused } from './refused.ts';
 
-describe('trajectory buffers that cannot be', () => {
+describe('TrajectoryBuffer.create() and attach()', () => {
   const obs = { shape: [2], observation: true } as const;
   const create = (more: object) => () =>
     TrajectoryBuffer.create({ capacity: 8, lanes: 2, fields: { obs }, ...more } as never);
   const named = (name: string, spec: unknown = { shape: [] }) =>
     create({ fields: { obs, [name]: spec } });
 
-  it('are refused at create(), with the values', () => {
+  it('create() throws for invalid options, and accepts field names such as constructor', () => {
     const reserved = [
       'rewards',
       'terminated',
@@ -107,7 +107,7 @@ describe('trajectory buffers that cannot be', () => {
     expect([...(drawn as unknown as { constructor: Float32Array }).constructor]).to.deep.equal([7]);
   });
 
-  it('are refused at attach(): what no share() returned, and memory that is no buffer', () => {
+  it('attach() throws for objects and memory that share() did not return', () => {
     using buffer = TrajectoryBuffer.create({ capacity: 24, lanes: 2, fields: { obs } });
     const shared = buffer.share();
     const attach = (given: unknown) => () => TrajectoryBuffer.attach(given as never);

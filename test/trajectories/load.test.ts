@@ -113,9 +113,9 @@ const plain = { obs: { shape: [1], observation: true }, actions: { shape: [1] } 
 const small = (capacity = 20, lanes = 1) =>
   TrajectoryBuffer.create({ capacity, lanes, fields: plain });
 
-describe('trajectories/load', () => {
+describe('TrajectoryBuffer.load() and dump()', () => {
   for (const steps of [5, 15, 40, 200])
-    it(`gives back the episodes that dump() wrote: ${steps} steps in each lane of 20 places`, () =>
+    it(`load() restores the episodes of dump(): ${steps} steps in each lane of 20 places`, () =>
       inFolder(async (folder) => {
         for (const seed of [1, 2, 3]) {
           const [first, second] = [make(), make()];
@@ -143,7 +143,7 @@ describe('trajectories/load', () => {
         }
       }));
 
-  it("D4RL's columns: the last observation of what was cut is the final one", async () => {
+  it('load() uses the last observation of a truncated D4RL episode as its final observation', async () => {
     const buffer = small();
     expect(await buffer.load(d4rl)).to.equal(5);
     const view = buffer.transitions();
@@ -171,7 +171,7 @@ describe('trajectories/load', () => {
     expect([...all.nextObs]).to.deep.equal([2, 8, 4, 5, 9]);
   });
 
-  it("Minari's columns: an episode of T steps has T + 1 observations, the last of which is the final one", async () => {
+  it('load() uses the extra observation of each Minari episode as the final observation', async () => {
     const { terminals, timeouts, observations, ...rest } = d4rl;
     // Episodes of 2, 3 and 1 steps; the last one does not end.
     const minari = {
@@ -191,7 +191,7 @@ describe('trajectories/load', () => {
     expect([...found.truncated]).to.deep.equal([0, 0, 0, 0, 1]);
   });
 
-  it('refuses what a writer would, before the first step: numbers that are not finite, and actions of no space', async () => {
+  it('load() rejects non-finite numbers and actions outside of `actionSpace` before any step', async () => {
     const buffer = small();
     const [rewards, actions] = [d4rl.rewards!, d4rl.actions!];
     const odd = (tensor: TensorData) => ({
@@ -211,7 +211,7 @@ describe('trajectories/load', () => {
     expect(buffer.ptr).to.equal(0);
   });
 
-  it('takes a part of the rows, and deals episodes out to the lanes where the file has none', async () => {
+  it('load() reads a range of rows, and spreads episodes over the lanes of the buffer', async () => {
     const buffer = small(8, 2);
     expect(await buffer.load(d4rl, { rows: { from: 1 } })).to.equal(4);
     const { obs, ids } = buffer.transitionsAt({
@@ -226,7 +226,7 @@ describe('trajectories/load', () => {
     expect(buffer.size).to.equal(4);
   });
 
-  it('writes no file while steps are added, also where they take the place of what it reads', () =>
+  it('dump() rejects and writes no file if steps are added or overwritten during the dump', () =>
     inFolder(async (folder) => {
       for (const more of [1, 30]) {
         const buffer = make();
@@ -245,7 +245,7 @@ describe('trajectories/load', () => {
       }
     }, []));
 
-  it('says what is wrong, and adds nothing', async () => {
+  it('load() and dump() reject invalid input with the reason, and load() adds no step', async () => {
     const buffer = small(20, 2);
     const { rewards, timeouts, ...without } = d4rl;
     const lanes = (...data: number[]): TensorData => ({

@@ -27,8 +27,8 @@ function step(ends: 'terminated' | 'truncated' = 'terminated') {
 const made = (nonFinite?: 'keep') =>
   TrajectoryBuffer.create({ capacity: 24, lanes: 3, fields, ...(nonFinite && { nonFinite }) });
 
-describe('steps with numbers that are not finite', () => {
-  it('a final observation: stored as 0 behind a step that terminated, refused behind one that was cut', () => {
+describe('TrajectoryWriter with non-finite numbers', () => {
+  it('add() zeroes a non-finite final observation if the step terminated, or throws if truncated', () => {
     const buffer = made();
     const writer = buffer.writer();
     const given = step();
@@ -53,7 +53,7 @@ describe('steps with numbers that are not finite', () => {
   });
 
   for (const key of ['obs', 'actions', 'rewards'] as const)
-    it(`any in ${key} are refused with lane and field, and nothing is added`, () => {
+    it(`add() throws with lane and field for non-finite ${key}, and adds no step`, () => {
       const buffer = made();
       const writer = buffer.writer();
       for (let lane = 0; lane < 3; lane++) {
@@ -77,7 +77,7 @@ describe('steps with numbers that are not finite', () => {
       writer.close();
     });
 
-  it('a writer of some lanes names the buffer’s lane', () => {
+  it('add() throws with the lane number of the buffer if the writer has only some lanes', () => {
     const buffer = made();
     const writer = buffer.writer({ firstLane: 2, lanes: 1 });
     const one = {
@@ -93,7 +93,7 @@ describe('steps with numbers that are not finite', () => {
     writer.close();
   });
 
-  it("nonFinite: 'keep' stores them", () => {
+  it("add() stores non-finite numbers if nonFinite is 'keep'", () => {
     const buffer = made('keep');
     const writer = TrajectoryBuffer.attach(buffer.share()).writer();
     const given = step('truncated');
@@ -110,7 +110,7 @@ describe('steps with numbers that are not finite', () => {
     writer.close();
   });
 
-  it('packed steps are looked at as others are', () => {
+  it('addPacked() checks numbers as add() does, and throws an error with the row', () => {
     const buffer = made();
     const writer = buffer.writer();
     const rowBytes = 8 + buffer.layout.placeBytes;

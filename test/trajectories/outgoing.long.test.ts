@@ -56,11 +56,11 @@ function headsOf(
   }));
 }
 
-describe('outgoing steps', function () {
+describe('stepsOutgoing()', function () {
   this.timeout(setting({ short: 120_000, all: 200_000, long: 3_600_000 }));
 
   for (let seed = 0; seed < setting({ short: 8, all: 20, long: 5000 }); seed++)
-    itLonger(`make the same buffer again: seed ${seed}`, () => {
+    itLonger(`returns rows from which addPacked() makes an equal buffer: seed ${seed}`, () => {
       const history = new History(seed, 1 + (seed % 4), 40);
       const { dice, lanes, perLane } = history;
       using buffer = TrajectoryBuffer.create({ capacity: lanes * perLane, lanes, fields });
@@ -98,7 +98,7 @@ describe('outgoing steps', function () {
       history.close();
     });
 
-  it('are of every lane in turn', () => {
+  it('take() shares its rows evenly among the lanes that have steps', () => {
     using buffer = make(4, 64);
     const outgoing = stepsOutgoing(buffer as never);
     const out = new Uint8Array(200 * outgoing.rowBytes);
@@ -121,7 +121,7 @@ describe('outgoing steps', function () {
     expect([outgoing.waiting(), lanesOf(200)]).to.deep.equal([0, []]);
   });
 
-  it('that end go with their final observations', () => {
+  it('take() returns the last step of an episode together with its final observation', () => {
     using buffer = make(2, 256);
     using writer = buffer.writer();
     const outgoing = stepsOutgoing(buffer as never);
@@ -159,7 +159,7 @@ describe('outgoing steps', function () {
     }
   });
 
-  it('are never written over where a limiter gates the writer as it should', () => {
+  it('take() returns every step if the limiter gates the writer within the lane capacity', () => {
     const errorBuffer = 6;
     const limiter = RateLimiter.create({
       samplesPerInsert: 1,
@@ -189,7 +189,7 @@ describe('outgoing steps', function () {
     ]);
   });
 
-  it('that were written over are never sent', () => {
+  it('take() throws if steps were overwritten before they were taken', () => {
     for (const ends of [false, true]) {
       using buffer = make(2, 8);
       using writer = buffer.writer();
@@ -220,7 +220,7 @@ describe('outgoing steps', function () {
     }
   });
 
-  it('take what they are given, and no buffer that has lost its first steps', () => {
+  it('throws for invalid arguments, and for a buffer that has lost its first steps', () => {
     using buffer = make(1, 8);
     const outgoing = stepsOutgoing(buffer as never);
     expect(outgoing.rowBytes).to.equal(12);
@@ -267,7 +267,7 @@ describe('outgoing steps', function () {
     { perLane: 64, words: 4, roles: ['by priority'] },
   ] as { perLane: number; words: number; roles: LaneWork['role'][] }[])
     (perLane === 64 ? itLonger : itAll)(
-      `come in whole beside their writer and readers: lanes of ${perLane}, ${roles.join(', ')}`,
+      `returns whole steps while threads write and read: lanes of ${perLane}, ${roles.join(', ')}`,
       async () => {
         const errorBuffer = perLane / 2 - LANES - 1;
         const limiter = RateLimiter.create({

@@ -23,11 +23,11 @@ const rules = [
   rule({ strategy: 'episode', n: 2 }),
 ];
 
-describe('packed steps', function () {
+describe('TrajectoryWriter.addPacked()', function () {
   this.timeout(setting({ short: 120_000, all: 200_000, long: 3_600_000 }));
 
   for (let seed = 0; seed < setting({ short: 12, all: 20, long: 5000 }); seed++)
-    itLonger(`make what add() makes: seed ${seed}`, () => {
+    itLonger(`makes the same buffer as add(): seed ${seed}`, () => {
       const history = new History(
         seed,
         1 + (seed % 4),
@@ -96,7 +96,7 @@ describe('packed steps', function () {
     return { words, index, value };
   };
 
-  it('hold every value, kind and reward, wherever bytes begin, and ring', () => {
+  it('stores values, kinds and rewards of an unaligned array, and rings the bell', () => {
     using buffer = make();
     using writer = buffer.writer({ firstLane: 1, lanes: 2 });
     const bell = internalsOfTrajectories(buffer as never).bells.claim()!;
@@ -125,7 +125,7 @@ describe('packed steps', function () {
     expect([buffer.ptr, buffer.size]).to.deep.equal([4, 4]);
   });
 
-  it('of one lane may be more than its ring holds: the last ones stay', () => {
+  it('keeps the last steps if a call has more steps of a lane than its ring holds', () => {
     using buffer = make(undefined, 8);
     using other = make(undefined, 8);
     using writer = buffer.writer();
@@ -151,7 +151,7 @@ describe('packed steps', function () {
     expect([buffer.ptr, buffer.size]).to.deep.equal([30, 7]);
   });
 
-  it('wait for the limiter, which counts steps alone: 0, nothing taken, and the mark where it was', () => {
+  it('returns 0 and keeps the mark while the limiter gates, and counts only steps as inserts', () => {
     const limiter = RateLimiter.create({
       samplesPerInsert: 1,
       minSize: 1,
@@ -185,7 +185,7 @@ describe('packed steps', function () {
     expect(error.message).to.include('plus an add of 3 rows');
   });
 
-  it('that are wrong are refused by row, and change nothing', () => {
+  it('throws with the row for invalid rows, and changes neither buffer nor mark', () => {
     const limiter = RateLimiter.create({
       samplesPerInsert: 1,
       minSize: 1,
@@ -299,7 +299,7 @@ describe('packed steps', function () {
     expect(mark.words[0]).to.equal(9n);
   });
 
-  it('need an open writer; another goes on with what it left, or begins', () => {
+  it('throws after close(), and the next writer continues episodes only if `resume` is true', () => {
     using buffer = make();
     const one = buffer.transitions();
     const rows = encode(buffer, [row(1), row(1), row(3)]);
@@ -341,34 +341,31 @@ describe('packed steps', function () {
     ).to.deep.equal([0, 1, 2, 4, 6, 7]);
   });
 
-  itAll(
-    'and their mark are left both or neither by a thread that is ended: who goes on from it makes the same',
-    async () => {
-      const shape = {
-        capacity: 32,
-        lanes: 2,
-        fields: { number: { shape: [], dtype: 'float64', observation: true } },
-      } as const;
-      using buffer = TrajectoryBuffer.create(shape);
-      const words = new BigUint64Array(new SharedArrayBuffer(8));
-      for (let i = 0; i < setting({ short: 4, all: 12, long: 500 }); i++) {
-        const thread = new TestThread<MarkedWork>(new URL('./marked-worker.js', import.meta.url), {
-          shared: buffer.share() as never,
-          words,
-        });
-        await thread.next();
-        const before = buffer.ptr;
-        await until('steps came', () => buffer.ptr > before);
-        await thread.terminate();
-        expect(Number(words[0])).to.equal(buffer.ptr);
-      }
-      using other = TrajectoryBuffer.create(shape);
-      using writer = other.writer();
-      for (let from = 0; from < buffer.ptr; from += 1000) {
-        const { bytes, rows } = numbered(other as never, from, Math.min(1000, buffer.ptr - from));
-        writer.addPacked(bytes, rows);
-      }
-      sameBuffers('behind the last thread', buffer, other);
-    },
-  );
+  itAll('stores both steps and mark, or neither, when the thread is terminated', async () => {
+    const shape = {
+      capacity: 32,
+      lanes: 2,
+      fields: { number: { shape: [], dtype: 'float64', observation: true } },
+    } as const;
+    using buffer = TrajectoryBuffer.create(shape);
+    const words = new BigUint64Array(new SharedArrayBuffer(8));
+    for (let i = 0; i < setting({ short: 4, all: 12, long: 500 }); i++) {
+      const thread = new TestThread<MarkedWork>(new URL('./marked-worker.js', import.meta.url), {
+        shared: buffer.share() as never,
+        words,
+      });
+      await thread.next();
+      const before = buffer.ptr;
+      await until('steps came', () => buffer.ptr > before);
+      await thread.terminate();
+      expect(Number(words[0])).to.equal(buffer.ptr);
+    }
+    using other = TrajectoryBuffer.create(shape);
+    using writer = other.writer();
+    for (let from = 0; from < buffer.ptr; from += 1000) {
+      const { bytes, rows } = numbered(other as never, from, Math.min(1000, buffer.ptr - from));
+      writer.addPacked(bytes, rows);
+    }
+    sameBuffers('behind the last thread', buffer, other);
+  });
 });

@@ -69,10 +69,10 @@ class Steps implements Disposable {
 /** Far beyond what chance brings, once in millions. */
 const tooFar = (df: number): number => df + 6 * Math.sqrt(2 * df);
 
-describe('trajectories: priorities', function () {
+describe('prioritized sampling of trajectories', function () {
   this.timeout(setting({ short: 120_000, all: 600_000 }));
 
-  itLonger('random updates give the tree that is built from scratch', () => {
+  itLonger('random updates make the same tree as building the tree from scratch', () => {
     using steps = new Steps(3, 501);
     const dice = new Dice(1);
     const sampler = prioritized({ alpha: 1, epsilon: 0.3 });
@@ -126,7 +126,7 @@ describe('trajectories: priorities', function () {
     }
   });
 
-  itLonger('the order of updates leaves no trace', () => {
+  itLonger('updates in different orders give the same total', () => {
     const totals = [1, 2, 3].map((seed) => {
       using steps = new Steps(2, 300);
       const sampler = prioritized({ alpha: 0.6 });
@@ -152,7 +152,7 @@ describe('trajectories: priorities', function () {
     expect(new Set(totals).size).to.equal(1);
   });
 
-  it('a new step has the largest priority that was ever given, 1 at first', () => {
+  it('a new step gets the largest priority so far, and 1 at first', () => {
     using steps = new Steps(1, 8);
     const sampler = prioritized({ alpha: 1, epsilon: 0 });
     const leaves = () => [...sampler.inspect().leaves];
@@ -176,7 +176,7 @@ describe('trajectories: priorities', function () {
     expect(sampler.inspect().stale).to.equal(2);
   });
 
-  it('an update that is refused changes nothing, and none ahead of the first use is taken', () => {
+  it('updatePriorities() throws and changes nothing for invalid updates or before any sample', () => {
     using steps = new Steps(1, 8);
     const sampler = prioritized({ alpha: 1, epsilon: 0 });
     steps.add(4);
@@ -224,7 +224,7 @@ describe('trajectories: priorities', function () {
   });
 
   itLonger(
-    'steps of priority zero are not drawn, count as leaves that are zero, and come back',
+    'sample() draws no step of priority 0 until an update, and throws if all priorities are 0',
     () => {
       using steps = new Steps(2, 8);
       const sampler = prioritized({ alpha: 0.6, epsilon: 0, normalize: 'none' });
@@ -256,7 +256,7 @@ describe('trajectories: priorities', function () {
     },
   );
 
-  it('alpha 0 draws all alike, whatever the priorities', () => {
+  it('sample() gives all steps the same weight if alpha is 0', () => {
     using steps = new Steps(2, 8);
     const sampler = prioritized({ alpha: 0, epsilon: 0 });
     steps.add(6);
@@ -268,7 +268,7 @@ describe('trajectories: priorities', function () {
   });
 
   itLonger(
-    'the sum stays finite, however large priorities are, and a zero is no missing leaf',
+    'the total stays finite for the largest priorities, and leaves of −0 accept updates',
     () => {
       using steps = new Steps(2, 8);
       const sampler = prioritized({ alpha: 2, epsilon: 0 });
@@ -295,7 +295,7 @@ describe('trajectories: priorities', function () {
     },
   );
 
-  itLonger('no leaf of zero is ever landed on', () => {
+  itLonger('prioritizedIndices() never draws a leaf of 0', () => {
     for (const size of [1, 2, 7, 8, 9, 63, 64, 65, 513]) {
       const dice = new Dice(size);
       for (let only = 0; only < size; only += 1 + dice.below(size)) {
@@ -326,7 +326,7 @@ describe('trajectories: priorities', function () {
     }
   });
 
-  itLonger('leaves are drawn as often as they weigh', () => {
+  itLonger('prioritizedIndices() draws leaves in proportion to their values', () => {
     const dice = new Dice(3);
     const count = setting({ short: 200_000, all: 4_000_000, long: 10_000_000 });
     for (const size of [10, 1000]) {
@@ -346,7 +346,7 @@ describe('trajectories: priorities', function () {
     }
   });
 
-  itLonger('without priorities all drawable steps are drawn alike', () => {
+  itLonger('sample() draws all drawable steps equally often if the sampler is omitted', () => {
     using steps = new Steps(5, 40);
     steps.add(70);
     const count = setting({ short: 200_000, all: 4_000_000, long: 10_000_000 });

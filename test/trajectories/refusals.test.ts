@@ -8,7 +8,7 @@ import { refusal } from '../rig/refusal.ts';
 import { fields, History } from './history.ts';
 import { refused } from './refused.ts';
 
-describe('the trajectory buffer refuses at the door, with the values:', () => {
+describe('TrajectoryBuffer with invalid arguments', () => {
   const obs = { shape: [2], observation: true } as const;
   const history = new History(1, 2, 12, 0.1);
   for (let i = 0; i < 60; i++) history.add();
@@ -38,7 +38,7 @@ describe('the trajectory buffer refuses at the door, with the values:', () => {
   afterEach(() => expect(state()).to.deep.equal(before));
   after(() => history.close());
 
-  it('views that cannot be', () => {
+  it('transitions(), windows() and hindsight() throw for invalid options', () => {
     const transitions = (options: unknown) => () => buffer.transitions(options as never);
     const windows = (options: unknown) => () => buffer.windows(options as never);
     const goals = (options: object) => () =>
@@ -157,7 +157,7 @@ describe('the trajectory buffer refuses at the door, with the values:', () => {
     ]);
   });
 
-  it('samples that cannot be', () => {
+  it('sample(), transitionsAt() and read() throw for invalid views, samplers and ids', () => {
     using other = TrajectoryBuffer.create({ capacity: 24, lanes: 2, fields: { obs } });
     using narrow = TrajectoryBuffer.create({ capacity: 16, lanes: 2, fields });
     const strange = other.transitions();
@@ -279,7 +279,7 @@ describe('the trajectory buffer refuses at the door, with the values:', () => {
     ).to.equal('ERR_HOTSLOT_STATE_EMPTY');
   });
 
-  it('goals that are of no step of the row', () => {
+  it('transitionsAt() throws for goalIds outside of the later steps of the episode', () => {
     const goal = buffer.transitions({ relabel: hindsight({ goal: 'goal', achieved: 'reached' }) });
     const [id] = buffer.drawableIds(goal) as unknown as [number];
     const { episode, index } = history.at(id);
@@ -300,7 +300,7 @@ describe('the trajectory buffer refuses at the door, with the values:', () => {
       ]);
   });
 
-  it('priorities that are none', () => {
+  it('updatePriorities() throws for invalid priorities and ids', () => {
     const update = (given: unknown, priorities: unknown) => () =>
       buffer.updatePriorities(given as never, priorities as never);
     const two = ids.slice(0, 2);
@@ -336,7 +336,7 @@ describe('the trajectory buffer refuses at the door, with the values:', () => {
     ]);
   });
 
-  it('leaves, masses and samplers that are none', () => {
+  it('prioritized() throws for invalid options', () => {
     const sampling = (options: unknown) => () => prioritized(options as never);
     refused([
       [
@@ -357,7 +357,7 @@ describe('the trajectory buffer refuses at the door, with the values:', () => {
     ]);
   });
 
-  it('everything after close', () => {
+  it('methods of the buffer and its writer throw after close()', () => {
     const closed = TrajectoryBuffer.create({ capacity: 8, lanes: 2, fields: { obs } });
     const strange = closed.transitions();
     const writer = closed.writer();

@@ -9,7 +9,7 @@ import { TestThread } from '../rig/test-thread.ts';
 import type { LaneWork, Told } from './lane-worker.ts';
 import { fields, LANES } from './telling.ts';
 
-describe('trajectories in many threads', function () {
+describe('TrajectoryBuffer in several threads', function () {
   this.timeout(setting({ short: 120_000, all: 300_000, long: 3_600_000 }));
 
   const times = setting({ short: 1, all: 2, long: 300 });
@@ -33,7 +33,7 @@ describe('trajectories in many threads', function () {
   ];
   for (const { perLane, words, rows, writers, roles } of cases)
     (perLane === 4096 ? itLonger : itAll)(
-      `${writers} writers of ${words * 8} bytes, lanes of ${perLane}: ${roles.join(', ')}`,
+      `keeps steps whole with ${writers} writers of ${words * 8} bytes, lanes of ${perLane}: ${roles.join(', ')}`,
       async () => {
         using buffer = TrajectoryBuffer.create({
           capacity: perLane * LANES,

@@ -99,24 +99,27 @@ function play(seed: number): void {
   history.close();
 }
 
-describe('trajectories: views against lists of episodes', function () {
+describe('trajectory views', function () {
   this.timeout(setting({ short: 120_000, all: 600_000, long: 3_600_000 }));
 
   const seeds = setting({ short: 4, all: 24, long: 20_000 });
   for (let first = 0; first < seeds; first += seeds / 4)
-    itLonger(`random histories ${first} to ${first + seeds / 4 - 1}`, () => {
-      for (let seed = first; seed < first + seeds / 4; seed++) {
-        try {
-          play(seed);
-        } catch (error) {
-          (error as Error).message = `history ${seed}: ${(error as Error).message}`;
-          throw error;
+    itLonger(
+      `match lists of episodes in random histories ${first} to ${first + seeds / 4 - 1}`,
+      () => {
+        for (let seed = first; seed < first + seeds / 4; seed++) {
+          try {
+            play(seed);
+          } catch (error) {
+            (error as Error).message = `history ${seed}: ${(error as Error).message}`;
+            throw error;
+          }
         }
-      }
-    });
+      },
+    );
 
   for (const each of rules)
-    it(`each rule by itself: ${ruleName(differing(each))}`, () => {
+    it(`match lists of episodes with one rule: ${ruleName(differing(each))}`, () => {
       for (const ending of [0.05, 0.4]) {
         const history = new History(1000, 3, placesNeeded(each) + 9, ending);
         const look = new Look(history, each, history.buffer, `ending ${ending}`);
@@ -133,7 +136,7 @@ describe('trajectories: views against lists of episodes', function () {
       }
     });
 
-  it('no ids are an empty sample, and one id may come often', () => {
+  it('return an empty sample without ids, and one row for each repeat of an id', () => {
     const history = new History(5, 2, 16, 0.2);
     for (let i = 0; i < 60; i++) history.add();
     for (const each of rules) {
@@ -156,7 +159,7 @@ describe('trajectories: views against lists of episodes', function () {
     history.close();
   });
 
-  it('a large batch is made in blocks, and streamed', () => {
+  it('return the expected rows for 6,000 ids', () => {
     const history = new History(6, 4, 60, 0.1);
     for (let i = 0; i < 1500; i++) history.add();
     for (const each of [

@@ -59,14 +59,14 @@ function counted(sample: object, from: number): object {
   return { ...rest, ids: ids.map((id) => id - from * LANES) };
 }
 
-describe('trajectories/wraps', () => {
+describe('TrajectoryBuffer with large place numbers', () => {
   for (const [name, places] of [
     ['2^31', 2 ** 31],
     ['2^32', 2 ** 32],
     ['2^33', 2 ** 33],
     ['ids of 2^53', 2 ** 52],
   ] as const)
-    it(`${name}: counts, views, draws and priorities`, () => {
+    it(`gives the same samples and priorities across ${name} as from place 0`, () => {
       // Whole laps before it: leaves lie where they would.
       const from = Math.floor((places - (places === 2 ** 52 ? 200 : 17)) / PER_LANE) * PER_LANE;
       const [far, near] = [make(), make()];

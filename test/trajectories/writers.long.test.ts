@@ -36,8 +36,8 @@ const finals = () => ({
   finalHalf: Uint16Array.of(0x3c00, 0x4000),
 });
 
-describe('trajectory writers', () => {
-  it('store numbers of two bytes as they are rounded, or as the bits that are given', () => {
+describe('TrajectoryWriter.add()', () => {
+  it('stores 16-bit floats as rounded float32 values, and accepts their bits', () => {
     using buffer = TrajectoryBuffer.create({ capacity: 8, lanes: 2, fields });
     using writer = buffer.writer();
     writer.add({
@@ -78,7 +78,7 @@ describe('trajectory writers', () => {
     ]);
   });
 
-  it('refuse a step that is not whole, by field, and take nothing of it', () => {
+  it('throws with the field for an incomplete or invalid step, and stores nothing', () => {
     using buffer = TrajectoryBuffer.create({ capacity: 8, lanes: 2, fields });
     using writer = buffer.writer();
     const add = (more: object) => () => writer.add({ ...step(), ...more });
@@ -210,7 +210,7 @@ describe('trajectory writers', () => {
     expect([...buffer.read([0, 1, 2]).episodeStep]).to.deep.equal([0, 0, 1]);
   });
 
-  it('wait for the limiter: 0, and nothing is taken', () => {
+  it('returns 0 and stores nothing while the limiter gates', () => {
     const limiter = RateLimiter.create({
       samplesPerInsert: 1,
       minSize: 2,
@@ -275,7 +275,7 @@ describe('lanes of a trajectory buffer', () => {
     });
   };
 
-  it('have one writer at a time, and who is refused takes none', () => {
+  it('have one writer at a time, and a failed writer() call claims no lane', () => {
     using buffer = make();
     using attached = TrajectoryBuffer.attach(buffer.share());
     const middle = buffer.writer({ firstLane: 2, lanes: 1 });
@@ -308,7 +308,7 @@ describe('lanes of a trajectory buffer', () => {
     ]);
   });
 
-  it("are another thread's while it lives", async () => {
+  it('belong to the writer of another thread while the thread runs', async () => {
     using buffer = make();
     using own = buffer.writer({ firstLane: 3 });
     add(own);
@@ -325,7 +325,7 @@ describe('lanes of a trajectory buffer', () => {
 
   for (const then of ['close', 'return', 'exit', 'throw', 'for ever'] as const)
     (then === 'return' ? it : itAll)(
-      `come back when their thread ends by '${then}', and the next writer begins an episode`,
+      `are freed when their thread ends by '${then}', and the next writer begins an episode`,
       async () => {
         using buffer = make();
         const one = buffer.transitions();

@@ -10,20 +10,20 @@ function board(count: number): BellBoard {
   return new BellBoard(new Int32Array(new SharedArrayBuffer(count * BELL_WORDS * 4)), count);
 }
 
-describe('a bell', () => {
-  it('lets its owner through when it rang between the look and the park', () => {
+describe('Bell and BellBoard', () => {
+  it('park() returns true when the bell rang after read()', () => {
     const bell = board(1).at(0);
     const seen = bell.read();
     bell.ring();
     expect(bell.park(seen, 10_000)).to.equal(true);
   });
 
-  it('gives up when the time is over', () => {
+  it('park() returns false after its timeout', () => {
     const bell = board(1).at(0);
     expect(bell.park(bell.read(), 1)).to.equal(false);
   });
 
-  it('is looked at without sleeping: nobody has to wake who looks', () => {
+  it('spin() returns true if the bell has rung, and false after its time', () => {
     const bell = board(1).at(0);
     const seen = bell.read();
     const begin = performance.now();
@@ -35,12 +35,12 @@ describe('a bell', () => {
     expect(bell.spin(seen, 1e9)).to.equal(true);
   });
 
-  it('lies on a cache line of its own', () => {
+  it('at() returns bells that are 64 bytes apart', () => {
     const bells = board(2);
     expect(bells.at(1).words.byteOffset - bells.at(0).words.byteOffset).to.equal(64);
   });
 
-  it('wakes an asynchronous waiter, and several of one thread', async () => {
+  it('ring() wakes several asynchronous waiters of one thread', async () => {
     const bell = board(1).at(0);
     const seen = bell.read();
     const hold = setInterval(() => {}, 1000);
@@ -71,7 +71,7 @@ describe('a bell', () => {
     ],
     ['parkNative()', (bell: Bell, seen: number) => bell.parkNative(seen, 1)],
   ] as const) {
-    it(`notifies an asynchronous waiter after its thread slept in ${sleeper}`, async () => {
+    it(`ring() wakes an asynchronous waiter after its thread slept in ${sleeper}`, async () => {
       const bell = board(1).at(0);
       const seen = bell.read();
       const hold = setInterval(() => {}, 1000);
@@ -83,7 +83,7 @@ describe('a bell', () => {
     });
   }
 
-  it('is claimed by one thread at a time, and given back', () => {
+  it('claim() returns free bells, null when all are taken, and a released bell again', () => {
     const bells = board(2);
     const first = bells.claim() as Bell;
     expect((bells.claim() as Bell).index).to.equal(1);
@@ -97,8 +97,8 @@ describe('a bell', () => {
     ['native', false],
     ['javascript', true],
   ] as const) {
-    const title = looks ? 'shows each ring to who only looks' : 'loses no wake between two threads';
-    it(`${title}, the other one sleeping in ${sleeper}`, async () => {
+    const title = looks ? 'spin() sees each ring' : 'parkAsync() loses no wake';
+    it(`${title} when the other thread sleeps in ${sleeper} code`, async () => {
       const rounds = 3000;
       const words = new Int32Array(new SharedArrayBuffer((2 * BELL_WORDS + 16) * 4));
       const other = new TestThread<Answering>(new URL('./bell-worker.js', import.meta.url), {

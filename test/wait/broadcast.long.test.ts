@@ -13,39 +13,42 @@ function ringFrom(head: number, capacity: number): NumbersRing {
   return ring;
 }
 
-describe('wait/broadcast', () => {
+describe('BroadcastRing.read()', () => {
   for (const capacity of [2, 4, 64])
-    itLonger(`of ${capacity}, beside its writer: every entry is whole, or missed`, async () => {
-      const entries = setting({ short: 50_000, all: 1_000_000 });
-      const place = NumbersRing.allocate(capacity);
-      const ring = new NumbersRing(place, capacity);
-      // Its head wraps halfway.
-      const first = 2 ** 32 - entries / 2;
-      ring.restore(first);
-      const writer = new TestThread(new URL('./broadcast-writer.js', import.meta.url), {
-        place,
-        capacity,
-        entries,
-      });
-      await writer.next();
-      let [from, seen, missing] = [first, 0, 0];
-      while (from !== entries / 2) {
-        const already = seen + missing;
-        let given = 0;
-        const { next, missed } = ring.read(from, ([n, ...torn], before) => {
-          if (torn.length > 0) expect.fail(`entry ${n} has ${torn.join()} in it`);
-          if (n !== already + before + given++)
-            expect.fail(`entry ${n} comes behind ${given - 1} given, ${before} missed`);
+    itLonger(
+      `gives whole entries and counts missed entries during concurrent writes, capacity ${capacity}`,
+      async () => {
+        const entries = setting({ short: 50_000, all: 1_000_000 });
+        const place = NumbersRing.allocate(capacity);
+        const ring = new NumbersRing(place, capacity);
+        // Its head wraps halfway.
+        const first = 2 ** 32 - entries / 2;
+        ring.restore(first);
+        const writer = new TestThread(new URL('./broadcast-writer.js', import.meta.url), {
+          place,
+          capacity,
+          entries,
         });
-        [from, seen, missing] = [next, seen + given, missing + missed];
-      }
-      await writer.result();
-      expect(seen + missing).to.equal(entries);
-      expect(seen).to.be.above(0);
-    });
+        await writer.next();
+        let [from, seen, missing] = [first, 0, 0];
+        while (from !== entries / 2) {
+          const already = seen + missing;
+          let given = 0;
+          const { next, missed } = ring.read(from, ([n, ...torn], before) => {
+            if (torn.length > 0) expect.fail(`entry ${n} has ${torn.join()} in it`);
+            if (n !== already + before + given++)
+              expect.fail(`entry ${n} comes behind ${given - 1} given, ${before} missed`);
+          });
+          [from, seen, missing] = [next, seen + given, missing + missed];
+        }
+        await writer.result();
+        expect(seen + missing).to.equal(entries);
+        expect(seen).to.be.above(0);
+      },
+    );
 
   for (const head of [0, 2 ** 32 - 5, 2 ** 32 - 17])
-    it(`written from ${head} on: gives each entry once, with how many were missed before it`, () => {
+    it(`gives each entry once with the number of missed entries before, from head ${head}`, () => {
       const ring = ringFrom(head, 8);
       let from = head;
       const read = (most?: number) => {
@@ -75,7 +78,7 @@ describe('wait/broadcast', () => {
       expect(read(2)).to.deep.equal({ missed: 3, entries: [3, 4].map((n) => [n, 3]) });
     });
 
-  it('an entry that the writer has come to while it was copied is missed, and told before the next one', () => {
+  it('counts an entry as missed when the writer reaches the slot of the entry during the read', () => {
     const ring = ringFrom(0, 4);
     for (let n = 0; n < 3; n++) ring.write(n);
     const given: number[][] = [];
@@ -92,7 +95,7 @@ describe('wait/broadcast', () => {
     ]);
   });
 
-  it('what a writer began and did not publish, its successor writes again', () => {
+  it('gives the next written entry in place of an entry that was begun but not published', () => {
     const ring = ringFrom(0, 4);
     ring.write(0);
     ring.values[ring.begin()] = 7;

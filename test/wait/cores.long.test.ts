@@ -10,12 +10,12 @@ import { itAll } from '../rig/setting.ts';
 const asked = (HOTSLOT_CORES: string) =>
   run('test/wait/cores-process.js', [], { env: { HOTSLOT_CORES } });
 
-describe('wait/cores', function () {
+describe('HOTSLOT_CORES and coresNow()', function () {
   this.timeout(60_000);
 
   for (const wrong of ['0', '-1', '1e9', '2.5', 'all'])
     (wrong === '0' ? it : itAll)(
-      `HOTSLOT_CORES=${wrong} is refused in a sentence when the library is loaded`,
+      `loading the library throws a RangeError with the value if HOTSLOT_CORES=${wrong}`,
       async () => {
         const { code, stderr } = await run('src/index.js', [], { env: { HOTSLOT_CORES: wrong } });
         expect(code).to.equal(1);
@@ -26,36 +26,42 @@ describe('wait/cores', function () {
       },
     );
 
-  itAll('the command says so without a stack', async () => {
-    const { code, stderr } = await run('src/cli/main.js', ['doctor'], {
-      env: { HOTSLOT_CORES: 'none' },
-    });
-    expect([code, stderr.trim().split('\n').length]).to.deep.equal([1, 1]);
-    expect(stderr).to.match(/^hotslot: HOTSLOT_CORES is .*, got 'none'$/m);
-  });
-
-  itAll('more than there are means all', async () => {
-    const found = async (HOTSLOT_CORES: string) => {
-      const { lines } = await run('src/cli/main.js', ['doctor', '--json'], {
-        env: { HOTSLOT_CORES },
+  itAll(
+    'hotslot doctor exits with 1 and one line on stderr if HOTSLOT_CORES is invalid',
+    async () => {
+      const { code, stderr } = await run('src/cli/main.js', ['doctor'], {
+        env: { HOTSLOT_CORES: 'none' },
       });
-      return lines
-        .map((line) => JSON.parse(line))
-        .find(({ check }) => check === 'cores') as CoresNow & {
-        text: string;
-      };
-    };
-    const [all, more, one] = [await found(''), await found('123456789012'), await found('1')];
-    expect(more.cores).to.equal(all.cores);
-    expect(more.helpers).to.equal(all.helpers);
-    expect(one).to.include({ cores: 1, helpers: 0 });
-    expect(one.text).to.equal(
-      'the process may use 1 core (HOTSLOT_CORES=1): one thread does a large job',
-    );
-  });
+      expect([code, stderr.trim().split('\n').length]).to.deep.equal([1, 1]);
+      expect(stderr).to.match(/^hotslot: HOTSLOT_CORES is .*, got 'none'$/m);
+    },
+  );
 
   itAll(
-    'gathers, own products and the pack actor share one pool, and threads that end are no longer counted',
+    'values above the number of cores use all cores, and 1 uses one core without helpers',
+    async () => {
+      const found = async (HOTSLOT_CORES: string) => {
+        const { lines } = await run('src/cli/main.js', ['doctor', '--json'], {
+          env: { HOTSLOT_CORES },
+        });
+        return lines
+          .map((line) => JSON.parse(line))
+          .find(({ check }) => check === 'cores') as CoresNow & {
+          text: string;
+        };
+      };
+      const [all, more, one] = [await found(''), await found('123456789012'), await found('1')];
+      expect(more.cores).to.equal(all.cores);
+      expect(more.helpers).to.equal(all.helpers);
+      expect(one).to.include({ cores: 1, helpers: 0 });
+      expect(one.text).to.equal(
+        'the process may use 1 core (HOTSLOT_CORES=1): one thread does a large job',
+      );
+    },
+  );
+
+  itAll(
+    'gathers, products and packs share one pool, and ended threads are no longer counted',
     async () => {
       for (const cores of ['1', '2']) {
         const { stdout, stderr } = await asked(cores);

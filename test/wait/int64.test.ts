@@ -38,7 +38,7 @@ describe('Int64', () => {
       if (value >= (from.at(-1) ?? 0)) yield* runs([...from, value]);
   }
 
-  it('load returns a value that the word had, whatever another thread stores between its steps', () => {
+  it('load() returns a value that the word had even if stores happen between its accesses', () => {
     let played = 0;
     for (const values of runs()) {
       expect(values).to.include(
@@ -50,14 +50,14 @@ describe('Int64', () => {
     expect(played).to.equal(251);
   });
 
-  it('a load that reads each half once is found', () => {
+  it('the test detects a load that reads each half once', () => {
     const once = (_: Int64, halves: Int32Array) =>
       Atomics.load(halves, 1) * MIDDLE + (Atomics.load(halves, 0) >>> 0);
     const torn = [...runs()].filter((values) => !values.includes(stepped(once, values)));
     expect(torn).to.have.lengthOf.above(0);
   });
 
-  it('move stores only when the word is the expected one', () => {
+  it('move() stores only when the word has the expected value', () => {
     const word = new Int64(new BigInt64Array(new SharedArrayBuffer(8)), 0);
     expect([word.move(0, 5 * MIDDLE + 7), word.load()]).to.deep.equal([true, 5 * MIDDLE + 7]);
     expect([word.move(0, 1), word.load()]).to.deep.equal([false, 5 * MIDDLE + 7]);

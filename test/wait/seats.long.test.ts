@@ -7,7 +7,7 @@ import type { Seat } from './seat-worker.ts';
 
 const deaths = setting({ short: 3, all: 20, long: 1000 });
 
-describe('wait/seats', () => {
+describe('BellBoard.claim() across threads', () => {
   const seated = (board: BellBoard, giveBack = false) =>
     new TestThread<Seat>(new URL('./seat-worker.js', import.meta.url), {
       words: board.words,
@@ -17,21 +17,18 @@ describe('wait/seats', () => {
   const boardOf = (count: number) =>
     new BellBoard(new Int32Array(new SharedArrayBuffer(count * BELL_WORDS * 4)), count);
 
-  itLonger(
-    'of a thread that ends by force is free again, however often (test:all: more often)',
-    async () => {
-      const board = boardOf(1);
-      for (let death = 0; death < deaths; death++) {
-        const thread = seated(board);
-        expect(await thread.next()).to.equal(0);
-        expect(board.claim()).to.equal(null);
-        await thread.terminate();
-      }
-      expect((board.claim() as Bell).index).to.equal(0);
-    },
-  ).timeout(300_000);
+  itLonger('gives the bell of a terminated thread to the next thread', async () => {
+    const board = boardOf(1);
+    for (let death = 0; death < deaths; death++) {
+      const thread = seated(board);
+      expect(await thread.next()).to.equal(0);
+      expect(board.claim()).to.equal(null);
+      await thread.terminate();
+    }
+    expect((board.claim() as Bell).index).to.equal(0);
+  }).timeout(300_000);
 
-  it('given back and taken by another stays taken when its first owner ends', async () => {
+  it('keeps a claim when an earlier owner of the bell ends or releases the bell again', async () => {
     const board = boardOf(1);
     const first = seated(board, true);
     expect(await first.next()).to.equal(0);
@@ -48,7 +45,7 @@ describe('wait/seats', () => {
     await next.terminate();
   });
 
-  it('has one owner, whichever threads ask for it at once', async () => {
+  it('gives each bell to one thread when five threads claim two bells at once', async () => {
     const board = boardOf(2);
     const threads = Array.from({ length: 5 }, () => seated(board));
     const places = await Promise.all(threads.map((thread) => thread.next<number | null>()));

@@ -12,7 +12,7 @@ import type { Waiter, Way } from './native-waiter.ts';
 
 const ENTRY = new URL('./native-waiter.js', import.meta.url);
 
-describe(`wait/terminated on ${TESTED}`, () => {
+describe(`native waits of workers on ${TESTED}`, () => {
   for (const way of [
     'synchronizeSync',
     'forwardSync',
@@ -20,7 +20,7 @@ describe(`wait/terminated on ${TESTED}`, () => {
     'closeSync',
   ] satisfies Way[]) {
     (way === 'forwardSync' ? it : itAll)(
-      `a worker in ${way} ends soon after terminate(), whatever it waits for`,
+      `a worker in ${way} ends after terminate() although its wait is not over`,
       async () => {
         const device = openDevice(TESTED);
         const latch = new Latch(device);

@@ -14,8 +14,8 @@ function noted(bell: Bell) {
   return { rung, park: async (seen: number) => void rung.push(bell.read() !== seen) };
 }
 
-describe('wait/wait', () => {
-  it('what changes during a look has rung by the time of the park, and the next look sees it', async () => {
+describe('waitFor() and waitForSync()', () => {
+  it('waitFor() passes the count from before the check to park(), and checks again afterwards', async () => {
     const bell = newBell();
     const { rung, park } = noted(bell);
     let looks = 0;
@@ -27,7 +27,7 @@ describe('wait/wait', () => {
     expect([looks, rung]).to.deep.equal([2, [true]]);
   });
 
-  it('looks once more behind the last park: what came with the end of the time is an answer', async () => {
+  it('waitFor() checks once more after the last park, and resolves to false at the timeout', async () => {
     const bell = newBell();
     let so = false;
     const park = async (_: number, left: number) => {
@@ -41,7 +41,7 @@ describe('wait/wait', () => {
     expect(await waitFor(bell, () => true, { timeoutMs: 0 })).to.equal(true);
   });
 
-  it('a look that did something is followed by another one, and the event loop still turns', async () => {
+  it("waitFor() checks again without a park after 'again', and the event loop still turns", async () => {
     const bell = newBell();
     const { rung, park } = noted(bell);
     let turned = false;
@@ -52,7 +52,7 @@ describe('wait/wait', () => {
     expect(rung).to.deep.equal([]);
   });
 
-  it('an abort wakes the waiter and rejects with its reason, also one that comes during a look', async () => {
+  it('waitFor() rejects with the reason of an abort that comes during a check or a park', async () => {
     const bell = newBell();
     const reason = new Error('enough');
     for (const during of [true, false]) {
@@ -68,7 +68,7 @@ describe('wait/wait', () => {
     }
   });
 
-  it('the blocking form answers the main thread what needs no waiting, and names what to await for the rest', () => {
+  it('waitForSync() on the main thread throws with the alternative if a wait is needed', () => {
     const bell = newBell();
     expect(waitForSync(bell, () => true, { instead: 'it()' })).to.equal(true);
     expect(waitForSync(bell, () => false, { instead: 'it()', timeoutMs: 0 })).to.equal(false);
