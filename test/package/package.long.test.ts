@@ -247,7 +247,7 @@ describeAll('npm package', function () {
       expect(without.code).to.equal(1);
       expect(without.text).to.match(/not installed: 'no-such-compiler'; .*apt-get install g\+\+/);
       expect(await ok('npx', 'hotslot', 'build')).to.match(
-        /built 6 addons into .*node_modules\/hotslot\/build\/Release/,
+        /built 8 addons into .*node_modules\/hotslot\/build\/Release/,
       );
       expect(await ok('npx', 'hotslot', 'doctor')).to.match(
         /addon device .*hotslot\/build\/Release\/device\.node/,

@@ -165,6 +165,7 @@ describe('the journal of a ring', () => {
     const { missed } = ring.journal.read(0, ({ record }) =>
       seen.push(record[Field.sequence] as number),
     );
+    expect(seen).to.not.be.empty;
     expect(missed + seen.length).to.equal(200);
     expect(seen).to.deep.equal(
       Array.from({ length: seen.length }, (_, i) => 200 - seen.length + i),
