@@ -1,4 +1,7 @@
-/** The side on which a pipeline's rows live: what may be asked, what 'auto' comes to, and why. */
+/**
+ * Options for the side on which a pipeline's rows live: their checks, and the choice of 'auto' with
+ * its reason.
+ */
 
 import { checkCount, checkKeys, describeValue } from '../../base/checks.ts';
 import { rangeError, typeError } from '../../base/errors.ts';
@@ -7,21 +10,23 @@ import { rowStride } from '../../store/rows/pack-layout.ts';
 import type { ReplayBuffer } from '../../store/rows/replay-buffer.ts';
 
 /**
- * `'host'`: each batch is packed on the host and copied. `'device'`: every row is copied once, when
- * it is new, and batches are drawn and gathered there. `'auto'`: as 'device' on a GPU with memory
- * of its own that has room for them.
+ * The side on which rows live. `'host'`: each batch is packed on the host and copied. `'device'`:
+ * every row is copied once, when it is new, and the device draws and gathers batches. `'auto'`: as
+ * 'device' on a GPU that has enough memory of its own.
  */
 export type RowsKept = 'host' | 'device' | 'auto';
 
 export interface DeviceRingOptions {
-  /** rows that the device keeps, the newest, at most and by default the buffer's capacity */
+  /**
+   * number of the newest rows that the device keeps, at most and by default the buffer's capacity
+   */
   capacity?: number;
   /**
-   * rows that are not drawn, so that new ones can be copied while ticks are under way (default: a
-   * sixteenth of the capacity)
+   * number of the oldest rows that are not drawn (default: a sixteenth of the capacity). New rows
+   * can replace them while ticks are under way.
    */
   guard?: number;
-  /** bytes of one copy at most (default 4 MiB) */
+  /** maximum bytes of one copy (default 4 MiB) */
   chunkBytes?: number;
   /** share of the device's free memory that rows and batch may take, up to 1 (default 0.8) */
   headroom?: number;
@@ -38,11 +43,11 @@ export interface CheckedRing {
 }
 
 export const RING_OPTIONS = ['capacity', 'guard', 'chunkBytes', 'headroom'] as const;
-const hooks = ['host', 'device', 'auto'] as const;
+const rowsValues = ['host', 'device', 'auto'] as const;
 
 export function checkRows(rows: unknown = 'host'): RowsKept {
-  if (!(hooks as readonly unknown[]).includes(rows))
-    throw rangeError(`rows must be one of ${hooks.join(', ')}, got ${describeValue(rows)}`);
+  if (!(rowsValues as readonly unknown[]).includes(rows))
+    throw rangeError(`rows must be one of ${rowsValues.join(', ')}, got ${describeValue(rows)}`);
   return rows as RowsKept;
 }
 
@@ -54,7 +59,7 @@ function checkShare({ headroom = 0.8 }: DeviceRingOptions): { headroom: number }
   return { headroom };
 }
 
-/** Steps of a view that a device is to keep. */
+/** Sizes of the steps of a view that a device keeps. */
 interface StepsToKeep {
   readonly places: number;
   readonly placeBytes: number;
@@ -82,15 +87,16 @@ export function checkRing(
   if (guard >= places)
     throw rangeError(`deviceRing.guard must be below the capacity ${places}, got ${guard}`);
   const { headroom } = checkShare(options);
-  // Two spans fit the guard: one is copied while the next is ordered, and no tick waits for either.
+  // The guard has room for two spans: one is copied while the next is enqueued, and no tick waits
+  // for either.
   const rowsPerSpan = Math.max(1, Math.min(Math.floor(chunkBytes / stride), Math.floor(guard / 2)));
   const batchBytes = sampleCount * stride + 4 * sampleCount;
   return { places, guard, rowsPerSpan, stride, ringBytes: places * stride, batchBytes, headroom };
 }
 
 /**
- * Checks the options for a view's steps. All steps have their places there, and batches are as they
- * are with rows on the host.
+ * Checks the options for a view's steps, and returns their sizes. All steps have places on the
+ * device, and batches are the same as with rows on the host.
  */
 export function checkSteps(steps: StepsToKeep, options: DeviceRingOptions = {}): CheckedRing {
   const { places, placeBytes, gatheredBytes: batchBytes } = steps;
@@ -105,7 +111,7 @@ export function checkSteps(steps: StepsToKeep, options: DeviceRingOptions = {}):
     ...checkShare(options),
   };
 }
-/** Checks the options that apply to steps, and throws for the others. */
+/** Checks the options that apply to a view's steps, and throws for options that do not apply. */
 export function checkStepsOptions(options: DeviceRingOptions = {}): void {
   for (const name of ['capacity', 'guard', 'chunkBytes'] as const)
     if (options[name] !== undefined)
@@ -115,7 +121,10 @@ export function checkStepsOptions(options: DeviceRingOptions = {}): void {
   checkShare(options);
 }
 
-/** Says why the device cannot have them, with each term in bytes. Null if it can. */
+/**
+ * Returns why the rows do not fit into the device's memory, with each size in bytes, or null if
+ * they fit.
+ */
 function tooLarge(
   device: Device,
   { ringBytes, batchBytes, headroom, places, stride }: CheckedRing,
@@ -131,8 +140,11 @@ export interface RowsChoice {
 }
 
 /**
- * Throws ERR_HOTSLOT_MEMORY, naming every term, if 'device' was asked for and there is not enough
- * room.
+ * Returns the side on which the rows live, and why.
+ *
+ * @throws {ERR_HOTSLOT_MEMORY} if 'device' was requested and the rows do not fit. The text has
+ *   every size
+ * @throws {RangeError} if 'device' was requested and `ring` is null. `otherwise` is the reason
  */
 export function chooseRows(
   given: RowsKept,

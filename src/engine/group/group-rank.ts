@@ -1,18 +1,20 @@
 /**
- * One rank of a learner group, in whichever thread of its process works for it: it sends its vector
- * to all others, and takes theirs once they are there. It waits for nothing. Exchange-1 to
- * Exchange-6 of src/shm/exchange-control.ts hold, Group-4 and Group-5 of verdict.ts, and:
+ * One rank of a learner group, for the thread of its process that works for the rank now. It sends
+ * the rank's vector to all others, and uses theirs after they have arrived. Its methods never wait.
+ * These rules apply: Exchange-1 to Exchange-6 of src/shm/exchange-control.ts, Group-4 and Group-5
+ * of verdict.ts, and:
  *
- * Group-1  Every rank sums the same vectors in the order of ranks, its own among them, in float64,
- *    and rounds once: all get the same bits.
- * Group-2  `begun` is stored before anything of an exchange is sent, `over` when the caller has put
- *    its outcome away. If they are unequal and the rank did not leave that exchange, the thread
- *    that worked for it died in between: the exchange cannot be replayed, and the group fails.
- * Group-3  The letter before a vector says what it is. A rank that does something else than this
- *    one fails the group, and is named.
- * Group-6  A rank whose run ends says so in a letter. Every rank has the same letters, so all runs
- *    end at that exchange. If one of them was due for a mean, all take it, in the middle between
- *    two means or not.
+ * Group-1  Every rank sums the same vectors, its own included, in the order of ranks, in float64,
+ *     and rounds once. So all ranks get the same bits.
+ * Group-2  `begun` is stored before any data of an exchange is sent, and `over` after the caller
+ *     has stored the outcome. If they are unequal and the rank did not leave that exchange, the
+ *     thread that worked for the rank died in between. The exchange cannot be repeated, so the
+ *     group fails.
+ * Group-3  The letter before a vector says what the sender does. If a rank does something other
+ *     than this one, the group fails with an error that names that rank.
+ * Group-6  A rank whose run ends says so in its letter. Every rank has the same letters, so all
+ *     runs end at that exchange. If one rank was due for a mean, all ranks take it, even ranks that
+ *     are between two means.
  */
 import { loadAddon } from '../../base/addon.ts';
 import { stateError } from '../../base/errors.ts';
@@ -34,7 +36,7 @@ import {
 import { checkLetters, checksum, Letter, outcomeOf, type Purpose } from './letter.ts';
 import type { Ended, Outcome, Verdict } from './verdict.ts';
 
-/** Exchanges from one comparison of means to the next. */
+/** Number of exchanges from one comparison of means to the next. */
 const CHECKED_EVERY = 1000;
 
 const texts: ExchangeTexts = {
@@ -48,14 +50,18 @@ const texts: ExchangeTexts = {
 
 interface Means {
   /**
-   * in the order of the vectors, each as long as `to`, which may be one of them, summed in float64
+   * writes the mean of the vectors to `to`, summed in float64 in their order. Each is as long as
+   * `to`, which may be one of them
    */
   mean(to: Float32Array, vectors: readonly Float32Array[]): void;
 }
 
 interface Route {
   readonly rank: number;
-  /** buffers: what this rank sends to that one, and what it receives */
+  /**
+   * indices of two buffers: the one in which this rank sends to `rank`, and the one in which it
+   * receives from `rank`
+   */
   readonly outgoing: number;
   readonly incoming: number;
   readonly out: readonly Half[];
@@ -72,19 +78,19 @@ export class GroupRank extends ExchangeMember {
   readonly #counts: Counts;
   readonly #verdict: Verdict;
   readonly #routes: readonly Route[];
-  /** of the others */
+  /** bells of the other ranks */
   readonly #bells: readonly Bell[];
   #vector: Float32Array | null = null;
   readonly #letter = new Float64Array(Letter.count);
-  /** of each half, in the order of ranks, this rank's own among them */
+  /** for each half, the letters of all ranks in their order, including this rank's letter */
   readonly #letters: readonly (readonly Float64Array[])[];
   /** the latest exchange whose letters were checked */
   #checkedIn = 0;
-  /** of what was averaged in that exchange */
+  /** an exchange, and the checksum of its mean */
   #checksum = { exchange: 0, sum: Number.NaN };
-  /** what ended the exchange that was looked at last, before its parts were there */
+  /** who ended the exchange in the last advance(), and why. Null if it was not ended */
   #ended: Ended | null = null;
-  /** the exchange that this object waits for because the rank left it */
+  /** the exchange that this rank left and whose missing vectors settle() waits for */
   #settling = 0;
 
   constructor(shared: SharedLearnerGroup, rank: number) {
@@ -115,17 +121,17 @@ export class GroupRank extends ExchangeMember {
     this.#letters = [0, 1].map((half) => letters(half).toSpliced(rank, 0, this.#letter));
   }
 
-  /** This rank has left the group. */
+  /** True if this rank has left the group. */
   get hasLeft(): boolean {
     return this.words.state(this.rank) === RankState.closed;
   }
-  /** Throws when the group has failed, or this rank has left it. */
+  /** Throws if the group has failed or this rank has left it. */
   check(): void {
     this.checkFailed();
     if (this.words.state(this.rank) !== RankState.open)
       throw stateError('CLOSED', `rank ${this.rank} has left the learner group`);
   }
-  /** Throws too when another rank has left. */
+  /** Throws if the group has failed or any rank has left it. */
   checkWhole(): void {
     this.check();
     for (let rank = 0; rank < this.words.ranks; rank++)
@@ -137,19 +143,21 @@ export class GroupRank extends ExchangeMember {
   }
 
   /**
-   * In a run another thread may close the group between any two words: look() finds it, and the run
-   * ends without a mean.
+   * Throws if this rank may not continue. In a run, another thread may close the group at any time.
+   * Then this method does not throw, because advance() finds it and the run ends without a mean.
    */
   #checkMay(inRun: boolean): void {
     if (inRun) this.checkFailed();
     else this.check();
   }
 
-  /** number of the latest exchange that was begun, counted from 1, below 2^41 */
+  /** Number of the latest exchange that this rank began, counted from 1, below 2^41. */
   override get exchange(): number {
     return this.#counts.begun.load();
   }
-  /** an exchange was begun, is not over, and was not left, by whichever thread */
+  /**
+   * True if this rank began an exchange that is not over and that it has not left, in any thread.
+   */
   get underWay(): boolean {
     return this.exchange !== this.#counts.over.load() && !this.#isLeft;
   }
@@ -158,9 +166,9 @@ export class GroupRank extends ExchangeMember {
   }
 
   /**
-   * Group-5: call this before start(). Returns true when nothing is open any more, and what ended
-   * the run when a rank has left the group. Returns false while parts of an exchange that this rank
-   * left are missing.
+   * Group-5: completes an exchange that this rank left. Call it before start(). Returns true if no
+   * exchange is open, and false while vectors of that exchange are missing. If a rank has left the
+   * group, it returns who ended the run and why.
    */
   settle(inRun: boolean): boolean | Ended {
     if (inRun && this.hasLeft) return { rank: this.rank, why: Ending.stopped };
@@ -185,8 +193,8 @@ export class GroupRank extends ExchangeMember {
   }
 
   /**
-   * Sends this rank's part to everybody. `vector` is this rank's own until finish(). `ends`: this
-   * rank's run ends with this exchange.
+   * Sends `vector` to all ranks. It must not change until finish(). If this rank's run ends with
+   * this exchange, `ends` is the reason.
    */
   start(purpose: Purpose, vector: Float32Array, every: number, ends: Ending = Ending.none): void {
     this.#checkMay(every !== 0);
@@ -215,7 +223,7 @@ export class GroupRank extends ExchangeMember {
     this.send(this.#routes, this.#bells);
   }
 
-  /** Ranks whose part is not there, of the exchange that this rank waits for. */
+  /** Returns the ranks whose vectors have not arrived in the exchange under way. */
   missing(): number[] {
     if (!this.underWay) return [];
     const { exchange } = this;
@@ -224,22 +232,20 @@ export class GroupRank extends ExchangeMember {
       .map(({ rank }) => rank);
   }
   /**
-   * Whether all parts are there, or anything else has arrived. Looks for `ms`, or for `elsewhereMs`
-   * if ranks are elsewhere.
+   * Spins for `ms`, or for `elsewhereMs` if ranks are in other processes. Returns true if all
+   * vectors have arrived or the bell has rung.
    */
   spin(ms: number, elsewhereMs = ms): boolean {
     const bell = this.words.bell(this.rank);
-    const knownCount = bell.read();
+    const count = bell.read();
     if (this.missing().length === 0) return true;
-    return this.#elsewhere
-      ? pollElsewhere(bell, knownCount, elsewhereMs)
-      : bell.spin(knownCount, ms);
+    return this.#elsewhere ? pollElsewhere(bell, count, elsewhereMs) : bell.spin(count, ms);
   }
 
   /**
-   * Exchange-4, Exchange-5: one look. True once it is decided what the exchange came to: see
-   * outcome(). False while parts are missing or other processes decide. Throws the group's failure
-   * when a part will not come.
+   * Exchange-4, Exchange-5: checks once whether the exchange is decided. Returns true if it is, see
+   * outcome(). Returns false while vectors are missing or processes decide. Throws the group's
+   * failure if a vector will not arrive.
    */
   advance(): boolean {
     return this.failing(() => {
@@ -247,7 +253,7 @@ export class GroupRank extends ExchangeMember {
       this.#ended = null;
       let whole = true;
       for (const route of this.#routes) {
-        // Exchange-5: the state first.
+        // Exchange-5: the state is read before the word.
         const state = this.words.state(route.rank);
         if (this.words.holds(route.incoming, exchange)) continue;
         whole = false;
@@ -272,7 +278,10 @@ export class GroupRank extends ExchangeMember {
   get #inRun(): boolean {
     return this.#letter[Letter.every] !== 0;
   }
-  /** Group-4: false if a rank took the exchange, whose parts are then all on their way. */
+  /**
+   * Group-4: ends the exchange. Returns false if a rank has taken it. All its vectors will arrive
+   * in that case.
+   */
   #end(by: Ended): boolean {
     const ends = this.#verdict.end(this.exchange, by);
     if (ends) this.#ended = this.#verdict.endedBy(this.exchange);
@@ -280,8 +289,8 @@ export class GroupRank extends ExchangeMember {
   }
 
   /**
-   * Group-6: what the exchange came to, once look() has said that it is decided. Throws for a rank
-   * that does something else (Group-3).
+   * Group-6: returns the outcome of the exchange. Call it after advance() returned true. Throws if
+   * a rank does something else (Group-3).
    */
   outcome(): Outcome {
     if (this.#ended !== null) return { averages: false, ended: this.#ended };
@@ -289,9 +298,9 @@ export class GroupRank extends ExchangeMember {
   }
 
   /**
-   * Ends the exchange under way for every rank, unless one of them has taken it. In that case it
-   * returns false, and the outcome comes soon. Call it in the process of all ranks. Between
-   * processes questions.ts asks first.
+   * Ends the exchange under way for every rank, unless one of them has taken it. Returns false in
+   * that case, and advance() will soon return true. Call it only if all ranks are in this process.
+   * Between processes, questions.ts asks first.
    */
   endExchange(exchange: number, why: Ending): boolean {
     const ended = this.#verdict.end(exchange, { rank: this.rank, why });
@@ -299,21 +308,21 @@ export class GroupRank extends ExchangeMember {
     return ended;
   }
 
-  /** The exchange under way was ended for every rank. */
+  /** True if the exchange under way was ended for every rank. */
   get isEnded(): boolean {
     return this.#verdict.endedBy(this.exchange) !== null;
   }
 
   /**
-   * Leaves the exchange under way without an outcome: the parts that are missing are waited for
-   * before the next one (Group-5).
+   * Leaves the exchange under way without an outcome. Before the next exchange, settle() waits for
+   * its missing vectors (Group-5).
    */
   leave(): void {
     this.#vector = null;
     this.#counts.left.store(1);
   }
 
-  /** Group-1: the mean of all vectors, into `to`. */
+  /** Group-1: writes the mean of all vectors to `to`. */
   average(to: Float32Array): void {
     this.#checked();
     const vectors = Array.from({ length: this.words.ranks }, (_, rank) =>
@@ -323,29 +332,30 @@ export class GroupRank extends ExchangeMember {
     if (this.isCompared) this.compare(to);
   }
 
-  /** The next exchange makes sure that all have the same of this one. */
+  /** True if the next exchange compares the mean of this one between the ranks. */
   get isCompared(): boolean {
     return (this.exchange + 1) % CHECKED_EVERY === 0;
   }
-  /** Keeps the checksum of this rank's values of it. */
+  /** Stores the checksum of this rank's mean. */
   compare(values: Float32Array): void {
     this.#checksum = { exchange: this.exchange, sum: checksum(values) };
   }
 
-  /** The vector of one rank. */
+  /** Copies the vector of `rank` to `to`. */
   take(rank: number, to: Float32Array): void {
     this.#checked();
     to.set(this.#vectorOf(rank).subarray(0, to.length));
   }
 
-  /** Records that the outcome is put away (Group-2). */
+  /** Records that the caller has stored the outcome (Group-2). */
   finish(): void {
     this.#vector = null;
     this.#counts.over.store(this.exchange);
   }
 
   /**
-   * A rank's run goes on: it is to come to the next exchange. Unknown for ranks of other processes.
+   * True if this rank is in a run, so that it will reach the next exchange. Unknown for ranks of
+   * other processes.
    */
   get runs(): boolean {
     return this.#counts.runs.load() === 1;
@@ -360,7 +370,7 @@ export class GroupRank extends ExchangeMember {
     return (route.in[this.exchange % 2] as Half).vector;
   }
 
-  /** Group-3: the letters of all ranks, in their order, checked once in each exchange. */
+  /** Group-3: returns the letters of all ranks in their order. Checks them once per exchange. */
   #checked(): readonly Float64Array[] {
     const letters = this.#letters[this.exchange % 2] as readonly Float64Array[];
     if (this.#checkedIn !== this.exchange)

@@ -1,9 +1,10 @@
 /**
- * Between processes no word decides for all ranks, so a rank that ends its wait asks every other
- * process whether it has taken the exchange. A process that answers no does not take it before it
- * has heard what all answered (Verdict.ask). So either somebody had taken it and all take it, or
- * nobody had and all end it. That holds for any number of ranks that ask at once, since a process
- * that answered once answers the others the same.
+ * Decides between processes whether an exchange is ended. Within a process one shared word decides
+ * (verdict.ts), but processes share no memory. So a rank that ends its wait asks every other
+ * process whether it has taken the exchange. A process that answers no does not take the exchange
+ * before it hears what all processes answered (Verdict.ask). So if one process had taken it, all
+ * take it. Otherwise all end it. This is true for any number of ranks that ask at once, since a
+ * process gives all of them the same answer.
  */
 import { stateError } from '../../base/errors.ts';
 import type { Ending } from '../../shm/ending.ts';
@@ -12,7 +13,7 @@ import type { Verdict } from './verdict.ts';
 
 export interface Question {
   readonly exchange: number;
-  /** who ends its wait, and why */
+  /** the rank that ends its wait, and its reason */
   readonly rank: number;
   readonly why: Ending;
 }
@@ -21,9 +22,7 @@ export type QuestionLetter =
   | ({ readonly kind: 'answered'; readonly from: number; readonly taken: boolean } & Question)
   | ({ readonly kind: 'decided'; readonly taken: boolean } & Question);
 
-/**
- * A process that has not answered after this time cannot be waited for: the group fails instead.
- */
+/** Milliseconds to wait for answers. If a process does not answer before that, the group fails. */
 const ANSWER_MS = 10_000;
 
 interface Ends {
@@ -36,38 +35,43 @@ interface Ends {
 }
 
 const groups = new WeakMap<SharedLearnerGroup, Questions>();
-/** Keeps the questions through which this thread asks about a group. */
+/** Registers the Questions object through which this thread asks about a group. */
 export function putQuestions(group: SharedLearnerGroup, questions: Questions): void {
   groups.set(group, questions);
 }
-/** Asks every other process. Returns false in a thread that did not open MPI, which cannot ask. */
+/**
+ * Asks every other process whether it took the exchange. Returns false in a thread that did not
+ * open MPI, which cannot ask.
+ */
 export function askToEnd(group: SharedLearnerGroup, question: Question): boolean {
   groups.get(group)?.ask(question);
   return groups.has(group);
 }
 
-/** One process's questions and answers, about one group. Lives in the thread that opened MPI. */
+/**
+ * Sends and answers the questions of one process about one group, in the thread that opened MPI.
+ */
 export class Questions {
   readonly #ends: Ends;
-  /** of the question that this process has asked */
+  /** the question that this process asked and the answers so far, or null */
   #open: {
     question: Question;
     answers: Set<number>;
     taken: boolean;
     timer: NodeJS.Timeout;
   } | null = null;
-  /** asked by others before the exchange before was decided here */
+  /** questions of others about an exchange whose predecessor is not decided here yet */
   #early: Question[] = [];
 
   constructor(ends: Ends) {
     this.#ends = ends;
   }
 
-  /** Asks once for each exchange. */
+  /** Asks the other processes, once for each exchange. */
   ask(question: Question): void {
     const { verdict, send } = this.#ends;
     if (this.#open !== null || verdict.endedBy(question.exchange) !== null) return;
-    // Taken here meanwhile: there is nothing to end.
+    // If this process has taken the exchange meanwhile, nothing can be ended.
     if (!verdict.ask(question.exchange)) return;
     const timer = setTimeout(() => this.#late(question), ANSWER_MS);
     this.#open = { question, answers: new Set(), taken: false, timer };
@@ -87,7 +91,7 @@ export class Questions {
 
   #answer({ exchange, rank, why }: Question): void {
     const { verdict, here, send } = this.#ends;
-    // The exchange before is decided first, because its word is the same one.
+    // The exchange before must be decided first, because both use the same word.
     if (verdict.isRequested(exchange - 1)) return void this.#early.push({ exchange, rank, why });
     const taken = !verdict.ask(exchange);
     send({ kind: 'answered', from: here, taken, exchange, rank, why });
@@ -118,9 +122,9 @@ export class Questions {
   }
 
   #late({ exchange, rank }: Question): void {
-    const hasListeners = this.#open?.answers ?? new Set();
+    const answered = this.#open?.answers ?? new Set();
     const silent = Array.from({ length: this.#ends.ranks }, (_, each) => each).filter(
-      (each) => each !== this.#ends.here && !hasListeners.has(each),
+      (each) => each !== this.#ends.here && !answered.has(each),
     );
     this.#open = null;
     this.#ends.fail(

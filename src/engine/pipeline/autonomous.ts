@@ -1,6 +1,6 @@
 /**
- * An autonomous run: the requester makes the ticks, replay spends them, the opener only waits and
- * reads the journal.
+ * Implements an autonomous run. The requester requests the ticks and replay launches their updates.
+ * The opener only waits and reads the journal.
  */
 import { checkCount, checkKeys } from '../../base/checks.ts';
 import { nowMs } from '../../base/clock.ts';
@@ -18,11 +18,11 @@ import type { PipelineRuntime } from './runtime.ts';
 import type { Statistics, Summary } from './summary.ts';
 
 export interface RunOptions {
-  /** ticks to run, by default until the signal */
+  /** number of ticks (default: until the signal aborts) */
   ticks?: number;
-  /** ends the run after the ticks under way, and sets `aborted` in the summary */
+  /** ends the run after the ticks that are under way, and sets `aborted` in the summary */
   signal?: AbortSignal;
-  /** publish the weights after every n-th tick (default 0: never) */
+  /** ticks from one publication of the weights to the next (default 0: never) */
   publishEvery?: number;
 }
 
@@ -48,39 +48,40 @@ export function checkCaptured(
 }
 
 /**
- * Reads the journal into statistics and for listeners. Returns null, or the error that a listener
- * threw.
+ * Adds the journal's new entries to the statistics and emits their ticks. Returns the error that a
+ * listener threw, or null.
  */
 type Report = (statistics: Statistics | null) => { error: unknown } | null;
 
 interface RunPlan extends RunOptions {
   firstTick: number;
   rows: number;
-  /** begun anew */
+  /** statistics of this run, already reset */
   statistics: Statistics;
-  /** what the next batch waits for, in words */
+  /** returns as text what the next batch waits for */
   waitingFor: () => string;
-  /** the same, in words that change only when something moves */
+  /** returns the same as a text that changes only if the pipeline's state changes */
   standsFor: () => string;
-  /** says when the run is over */
+  /** determines when the run is over */
   control: RunControl;
   warn: (text: string) => void;
 }
 
-/** A run that has waited this long for the same thing warns once. */
+/** Milliseconds without progress after which a run warns once. */
 const PATIENCE_MS = 10_000;
 
 /**
- * Warns about what a run waits for if that has not changed, and no tick has ended, for PATIENCE_MS.
+ * Returns a function that warns about what the run waits for. It warns if that has not changed, and
+ * no tick has finished, for PATIENCE_MS.
  */
 function patience({ waitingFor, standsFor, warn }: RunPlan, finished: () => number): () => void {
   let since = nowMs();
-  let count = '';
+  let last = '';
   let reported = false;
   return () => {
     const now = `${finished()} ${standsFor()}`;
-    if (now !== count) {
-      count = now;
+    if (now !== last) {
+      last = now;
       since = nowMs();
       reported = false;
     } else if (!reported && nowMs() - since >= PATIENCE_MS) {
@@ -94,20 +95,20 @@ function patience({ waitingFor, standsFor, warn }: RunPlan, finished: () => numb
 }
 
 /**
- * How long a run that ends by its signal, or by a listener, waits in an exchange for a learner of
- * its group that is in its run.
+ * Milliseconds that an aborted run waits in an exchange if all missing learners of the group are in
+ * their runs. A run also counts as aborted if a listener threw.
  */
 const COMING_MS = 10_000;
-/** The same for one that is not in its run, or is in another process. */
+/** The same time if a missing learner is not in its run or is in another process. */
 const GRACE_MS = 1000;
 
-/** How long a run that ends waits for the others, in each exchange. */
+/** Limits the time for which a run that ends waits for other learners in each exchange. */
 class Grace {
   readonly #none: boolean;
   #exchange = -1;
   #since = 0;
 
-  /** `none`: the run was aborted before it began, and waits for nobody. */
+  /** `none` is true if the run was aborted before it began. It then waits for no other learner. */
   constructor(none: boolean) {
     this.#none = none;
   }
@@ -122,8 +123,8 @@ class Grace {
 }
 
 /**
- * Resolves once every tick of the run is over and both roles that start work have paused. Throws
- * what a listener threw.
+ * Runs ticks. Resolves after every tick of the run is over and both roles that start work have
+ * paused. Throws the error that a listener threw.
  */
 export async function runTicks(
   parts: PipelineRuntime,
@@ -132,8 +133,8 @@ export async function runTicks(
 ): Promise<Summary> {
   const { signal } = plan;
   const { ring } = parts;
-  // The signal ends the run and rejects no wait of it. Slot-9: stored here, whatever this thread
-  // does after abort() returns.
+  // The signal ends the run but does not reject its waits. Slot-9: the end is stored inside
+  // abort(), so it is in force when abort() returns.
   const end = () => {
     ring.header.end(Ending.aborted);
     ring.bells.client.ring();
@@ -149,8 +150,8 @@ export async function runTicks(
 }
 
 /**
- * Orders the run's updates after the work already enqueued on the thread's current stream, such as
- * weights that were just written.
+ * Orders the run's updates after the work already enqueued on the thread's current stream, for
+ * example weights that were just written.
  */
 function followCurrent({ compute, device, last }: PipelineRuntime['slots']): void {
   const { currentStream } = device;
@@ -164,10 +165,10 @@ async function toTheEnd(parts: PipelineRuntime, plan: RunPlan, report: Report): 
   const { ticks = Number.POSITIVE_INFINITY, signal, publishEvery = 0, rows } = plan;
   const first = ring.next;
   averaging?.begin();
-  // At once: after the first await another stream may be the current one.
+  // Before the first await, because another stream may be current after it.
   followCurrent(parts.slots);
   await tailOver(parts, first, signal);
-  // The journal's entries so far belong to manual ticks.
+  // The journal's entries until now belong to manual ticks.
   let thrown = report(null);
   const { statistics } = plan;
   const impatient = patience(plan, () => ring.finished);
@@ -192,7 +193,7 @@ async function toTheEnd(parts: PipelineRuntime, plan: RunPlan, report: Report): 
   await parts.until(() => plan.control.advance(end), { check });
   await giveBack(parts);
   const done = ring.finished - first;
-  // This rank's own reason comes first. Without one another rank has ended the run.
+  // This rank's own reason has priority. If it has none, another rank ended the run.
   const reason = done >= ticks ? Ending.ticks : ring.header.ending;
   let by: Ended = ring.run.endedBy ?? { rank: 0, why: reason };
   if (averaging) {
@@ -220,7 +221,10 @@ async function toTheEnd(parts: PipelineRuntime, plan: RunPlan, report: Report): 
   };
 }
 
-/** Waits for the tail of manual ticks, whose work may still be under way. */
+/**
+ * Waits until all manual ticks before `sequence` are over, because their work may still be under
+ * way.
+ */
 async function tailOver(
   parts: PipelineRuntime,
   sequence: number,

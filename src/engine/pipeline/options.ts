@@ -1,4 +1,4 @@
-/** Options of ReplayPipeline.open, checked on entry and made definite. */
+/** Options of ReplayPipeline.open(): their types, checks and defaults. */
 
 import { checkCount, checkKeys, checkPath, describeValue } from '../../base/checks.ts';
 import { coresNow } from '../../base/cores.ts';
@@ -29,13 +29,19 @@ import { MAX_SLOTS } from '../ring/run-fields.ts';
 import { type Role, roles } from '../ring/slot.ts';
 import { BatchSource } from './source.ts';
 
-/** 'auto' chooses by cores, 'inline' lets the caller step(), an array puts roles on threads. */
+/**
+ * The threads of the roles: 'auto' chooses them by the number of cores, 'inline' lets the caller
+ * step() the roles, an array lists the roles of each thread.
+ */
 export type Placement = 'auto' | 'inline' | readonly (readonly Role[])[];
 
 export interface TraceOptions {
   /** Chrome/Perfetto trace file, written when the pipeline closes */
   file: string;
-  /** spans of the copy stream too, where the device has timing events */
+  /**
+   * whether the trace also contains spans of copies and updates on the device, if the device has
+   * timing events (default true)
+   */
   deviceEvents?: boolean;
 }
 
@@ -43,13 +49,13 @@ export interface PipelineOptions<F extends Fields = Fields> extends CommonOption
   buffer: ReplayBuffer<F, object>;
 }
 
-/** Options for trajectories: `S` is the buffer's fields, `V` the view. */
+/** Options for trajectories. `S` are the buffer's fields, and `V` is the view. */
 export interface TrajectoryPipelineOptions<S extends StepFields = StepFields, V extends View = View>
   extends CommonOptions {
   buffer: TrajectoryBuffer<S>;
-  /** what a batch is made of */
+  /** view that defines a batch's rows */
   view: V;
-  /** sampler of the steps, by default uniform */
+  /** sampler of the steps (default: uniform draws) */
   sampler?: PrioritizedSampler;
   /** exponent of the importance weights, 0 to 1, until setBeta() (default 0.4) */
   beta?: number;
@@ -66,48 +72,52 @@ interface CommonOptions {
   baseSeed?: number;
   placement?: Placement;
   /**
-   * how often a lost or failed actor thread may be replaced before the pipeline fails (default 0)
+   * number of times that a lost or failed actor thread is replaced before the pipeline fails
+   * (default 0)
    */
   restart?: number;
   trace?: false | TraceOptions;
-  /** where the learner's weights are published for collectors */
+  /** mailbox to which the learner's weights are published for collectors (default: none) */
   mailbox?: WeightMailbox;
   /**
-   * How batches come to the host device's half. With 'auto', the default, they are packed there
-   * ('direct'), for a copy from memory to the same memory moves each byte twice. If rows live on
+   * how a batch reaches a slot's buffer on the CPU device (default 'auto'). 'auto' packs it there
+   * ('direct'), because a copy within the same memory would move each byte twice. If rows live on
    * the device, 'auto' copies. GPUs copy at once.
    */
   transfer?: TransferChoice;
   /**
-   * The side on which the rows live. `'host'`, the default: each batch is packed and copied.
-   * `'device'`: each row is copied once, and the captured graph gathers. For a ReplayBuffer the
-   * graph also draws (docs/reference/pipeline.md#rows-on-the-device). `'auto'`: as 'device' on GPUs
-   * that have
+   * where the rows live (default 'host'). `'host'`: each batch is packed and copied. `'device'`:
+   * each row is copied once, and the captured graph gathers. For a ReplayBuffer the graph also
+   * draws (docs/reference/pipeline.md#rows-on-the-device). `'auto'`: as 'device' on GPUs that have
    * room.
    */
   rows?: RowsKept;
-  /** of rows on the device */
+  /** options for rows on the device */
   deviceRing?: DeviceRingOptions;
-  /** learners whose parameters are kept equal: see capture()'s `sync` and docs/extras/ranks.md */
+  /**
+   * learners whose parameters are averaged with this one's: see capture()'s `sync` and
+   * docs/extras/ranks.md
+   */
   group?: LearnerGroup;
-  /** finished ticks the journal remembers, a power of two (default 8192) */
+  /** finished ticks that the journal stores, a power of two (default 8192) */
   journal?: number;
-  /** ends opening: what was opened is closed again, and open() rejects with its reason */
+  /** aborts opening: open() closes what it opened, and rejects with the signal's reason */
   signal?: AbortSignal;
 }
 
 interface RolePlacement {
-  /** roles per thread in runs, empty when inline */
+  /** roles of each thread in runs, empty for 'inline' */
   threads: readonly (readonly Role[])[];
-  /** roles of the same threads in manual ticks, possibly none */
+  /** roles of the same threads in manual ticks. A thread may have none */
   manual: readonly (readonly Role[])[];
   name: string;
   reason: string;
 }
 
 /**
- * Decides the threads. Throws unless every role has exactly one. By `auto` the threads of a
- * `grouped` pipeline keep their roles, because MPI knows those of its poll actor.
+ * Returns the threads of the roles. Throws unless every role has exactly one thread. With 'auto',
+ * the threads of a `grouped` pipeline keep their roles in manual ticks, because MPI knows the
+ * thread of its poll actor.
  */
 export function placementOf(
   placement: Placement = 'auto',
@@ -132,14 +142,14 @@ export function placementOf(
         `placement is an array of role arrays, e.g. [['pack'], ['submit', 'poll', 'replay']]; got ${describeValue(hosted)} in it`,
       );
   }
-  const count = placement.flat();
-  for (const role of count)
+  const named = placement.flat();
+  for (const role of named)
     if (!roles.includes(role))
       throw typeError(
         `placement names an unknown role ${describeValue(role)}; roles: ${roles.join(', ')}`,
       );
   for (const role of roles) {
-    const times = count.filter((other) => other === role).length;
+    const times = named.filter((other) => other === role).length;
     if (times !== 1)
       throw rangeError(`placement must name role '${role}' once, it names it ${times} times`);
   }
@@ -147,7 +157,10 @@ export function placementOf(
   return { threads, manual: threads, name: print(threads), reason: 'as asked' };
 }
 
-/** A tick that is asked for alone gains nothing from a second thread, and pays for its wakes. */
+/**
+ * Chooses the threads for 'auto'. Manual ticks have all roles on one thread: a single tick gains
+ * nothing from a second thread, and waking that thread takes time.
+ */
 function automatic(cores: number, grouped: boolean): RolePlacement {
   if (cores === 1) {
     const reason = 'one core: a thread per role would only trade wakes';
@@ -159,7 +172,10 @@ function automatic(cores: number, grouped: boolean): RolePlacement {
   return { threads, manual: grouped ? threads : [roles, []], name: print(threads), reason };
 }
 
-/** By role as `roles` lists them: the thread that hosts it, or CLIENT if no thread does. */
+/**
+ * Returns the thread that hosts each role, in the order of `roles`, or CLIENT for each if no thread
+ * does.
+ */
 export function hostsIn(threads: readonly (readonly Role[])[]): number[] {
   return roles.map((role) =>
     threads.length === 0 ? CLIENT : threads.findIndex((hosted) => hosted.includes(role)),
@@ -174,7 +190,10 @@ export type CheckedOptions = Required<
   Omit<CommonOptions, 'mailbox' | 'trace' | 'placement' | 'signal' | 'deviceRing' | 'group'>
 > & {
   source: BatchSource;
-  /** null if rows cannot live on a device, and why */
+  /**
+   * layout for rows on a device, or null if the options exclude such rows. `noRing`: why rows
+   * cannot live on any device, or ''
+   */
   ring: CheckedRing | null;
   noRing: string;
   mailbox: WeightMailbox | null;
@@ -204,7 +223,7 @@ const known = [
   'signal',
 ];
 
-/** Says why rows cannot live on a device, whatever device it is, and is empty if they can. */
+/** Returns why rows cannot live on any device with these options, or '' if they can. */
 function noRingOf(buffer: ReplayBuffer | TrajectoryBuffer, transfer: TransferChoice): string {
   if (buffer instanceof ReplayBuffer && buffer.capacity < 2)
     return 'guard needs a buffer of at least two rows';
@@ -258,7 +277,7 @@ export function checkOptions(options: PipelineOptions | TrajectoryPipelineOption
   if (buffer instanceof TrajectoryBuffer) checkStepsOptions(options.deviceRing);
   const depth = checkCount('depth', options.depth ?? 4, 2, MAX_SLOTS);
   const baseSeed = checkCount('baseSeed', options.baseSeed ?? 0, 0);
-  // Last: it may bind a sampler.
+  // The source is created after all checks, because it may bind a sampler.
   const source = new BatchSource({
     ...(options as TrajectoryPipelineOptions),
     buffer,

@@ -1,7 +1,7 @@
 /**
- * The parts of a pipeline and its end: slots, ring, actors in threads or inline, and the two ways
- * of waiting for them. The opener's thread only. Knows nothing of ticks: ReplayPipeline and the
- * autonomous run are written over it.
+ * Opens and closes the parts of a pipeline: slots, ring, and actors in threads or inline. Also
+ * implements the blocking and the async wait. Only the opener's thread uses it. It does not handle
+ * ticks: ReplayPipeline and autonomous runs do that with its methods.
  */
 
 import { coresNow } from '../../base/cores.ts';
@@ -31,23 +31,24 @@ import { type CheckedOptions, hostsIn } from './options.ts';
 import { Slots } from './slots.ts';
 
 /**
- * How long a thread of a pipeline looks before it sleeps: as long as a sleep with its wake takes.
- * So it never waits more than twice as long as it had to. It lends its core meanwhile, for there
- * may be fewer cores than threads that look.
+ * Milliseconds for which a thread of a pipeline spins before it sleeps. A sleep with its wake takes
+ * equally long, so a wait takes at most twice as long as needed. A spinning thread yields its core,
+ * because there may be fewer cores than spinning threads.
  */
 const SOON_MS = 0.05;
-/** How often a waiting opener looks up from its bell. */
+/** Milliseconds after which a waiting opener wakes even if its bell is silent. */
 const LOOK_MS = 50;
-/** Device work has this long to end when a pipeline closes. */
+/** Milliseconds for which close() waits for device work. */
 const DRAIN_MS = 5000;
 
 /**
- * Slots that device work may still touch after closing gave up on it: kept until the process ends.
+ * Slots that device work may still use because close() stopped waiting for it. They are referenced
+ * until the process ends.
  */
 const leaked = new Set<Slots>();
 
 interface RuntimeEvents {
-  /** true when there was a listener */
+  /** emits the failure, and returns true if there was a listener */
   error(failure: PipelineError): boolean;
   restart(hosted: readonly Role[], reason: Error): void;
   warning(message: string): void;
@@ -58,30 +59,33 @@ export class PipelineRuntime {
   readonly ring: Ring;
   readonly threads: ActorThreads | null;
   /**
-   * the mailbox's buffers, registered with the device, or their readback buffer, null without a
-   * mailbox
+   * the mailbox's buffers, registered with the device, or the memory that is read back to them.
+   * Null without a mailbox
    */
   readonly mailbox: { readonly handle: number } | null;
-  /** null: no learner group, or one of one */
+  /** null without a learner group, or if the group has one rank */
   readonly averaging: Averaging | null;
   #readback: PinnedHost | null = null;
-  /** what did not go as wanted while this was made, in words */
+  /** texts about problems during opening that did not make it fail */
   readonly warnings: string[] = [];
   readonly #options: CheckedOptions;
   readonly #events: RuntimeEvents;
   readonly #inline: Actor[];
   /**
-   * the parts of its actors: pack's bell, and inline actors themselves. They go when the actors
+   * the parts of the actors: pack's bell, and inline actors. close() closes them after the actors
    * have stopped
    */
   readonly #used = new OwnedParts('this pipeline');
-  /** the parts that the device may work on: they go when that work is over, and may refuse once */
+  /**
+   * the parts that device work may use. close() closes them after that work is over. A pinned part
+   * may throw once
+   */
   readonly #owned = new OwnedParts('this pipeline');
-  /** close() was called: every other call throws */
+  /** true after close() was called: every other method then throws */
   closing = false;
   #waiters = 0;
   #reported = false;
-  /** a caller was thrown the failure */
+  /** true after a method threw the failure to a caller */
   #thrown = false;
 
   constructor(options: CheckedOptions, events: RuntimeEvents) {
@@ -134,13 +138,13 @@ export class PipelineRuntime {
           .map((actor) => this.#used.own(actor))
       : [];
     const { ring } = this;
-    const hasListeners = { failed: () => this.#report(), restarted: events.restart };
+    const threadEvents = { failed: () => this.#report(), restarted: events.restart };
     const started = {
       ring,
       threads: placement.threads,
       setup,
       restart: options.restart,
-      events: hasListeners,
+      events: threadEvents,
     };
     this.threads = inline ? null : new ActorThreads(started);
     taking.done();
@@ -167,7 +171,7 @@ export class PipelineRuntime {
     };
   }
 
-  /** Steps every inline role once, in the order of a slot's life. Returns how much they did. */
+  /** Steps every inline role once, in the order of a slot's life. Returns the number of actions. */
   step(): number {
     let done = 0;
     let working: Actor | undefined;
@@ -185,7 +189,8 @@ export class PipelineRuntime {
   }
 
   /**
-   * Throws when the pipeline is closed or failed. `restarts`: a lost thread may still be replaced.
+   * Throws if the pipeline is closed or has failed. If `restarts` is false, it also fails the
+   * pipeline if a thread is lost, because no thread can be replaced.
    */
   checkRunning({ restarts = this.#options.restart > 0 } = {}): void {
     if (this.closing) throw stateError('CLOSED', 'the pipeline is closed');
@@ -210,8 +215,8 @@ export class PipelineRuntime {
   }
 
   /**
-   * Reports a failure to listeners once. Waiting callers throw it too. With neither it is thrown in
-   * a microtask, so that it does not vanish.
+   * Emits a failure to listeners once. Callers that wait throw it too. If there are neither
+   * listeners nor such callers, a microtask throws it, so that the failure does not go unnoticed.
    */
   #report(): void {
     const failure = this.ring.failure.read();
@@ -225,8 +230,8 @@ export class PipelineRuntime {
   }
 
   /**
-   * Looks for a few microseconds without leaving the thread: what is nearly there costs neither a
-   * promise nor a sleep, of which either takes longer than this.
+   * Spins for up to SOON_MS without leaving the thread, and returns whether `done` became true. If
+   * that happens soon, it saves a promise or a sleep, which take longer than this.
    */
   soon(done: () => boolean, timeoutMs = Number.POSITIVE_INFINITY): boolean {
     const { client } = this.ring.bells;
@@ -242,8 +247,8 @@ export class PipelineRuntime {
   }
 
   /**
-   * Waits without blocking: true when `done`, false when the time is over. `look` runs now and then
-   * meanwhile.
+   * Waits without blocking. Resolves with true when `done` returns true, or with false after the
+   * timeout. Calls `check` about every LOOK_MS meanwhile.
    */
   async until(
     done: () => boolean,
@@ -272,14 +277,14 @@ export class PipelineRuntime {
   }
 
   /**
-   * The same for worker threads, blocking. On the main thread it answers what needs no waiting and
-   * throws for the rest.
+   * Blocks a worker thread until `done` returns true. Returns false if the timeout passes first. On
+   * the main thread it returns true if no wait is needed, and throws otherwise.
    */
   untilSync(done: () => boolean, timeoutMs?: number): boolean {
     return waitForSync(
       this.ring.bells.client,
       () => {
-        // No thread can be replaced while this thread's event loop stands still.
+        // No lost thread can be replaced while this thread's event loop is blocked.
         this.checkRunning({ restarts: false });
         const stepped = this.step();
         return done() || (stepped > 0 && 'again');
@@ -288,14 +293,17 @@ export class PipelineRuntime {
     );
   }
 
-  /** Inline actors look again soon: no bell is rung there for what a device has done. */
+  /**
+   * Maximum milliseconds of one sleep. It is short for inline actors, because progress of the
+   * device rings no bell there.
+   */
   get #longestMs(): number {
     return this.inline ? 1 : LOOK_MS;
   }
 
   /**
-   * Stops the actors, drains the device and frees everything, `more` included. In a worker thread a
-   * part that stays pinned throws BUSY, and the next call starts with that part.
+   * Stops the actors, drains the device, calls `more` and frees everything. In a worker thread, a
+   * part that stays pinned throws BUSY, and the next call continues with that part.
    */
   async close(more: () => void): Promise<void> {
     this.closing = true;
@@ -327,14 +335,14 @@ export class PipelineRuntime {
     this.#free(drained && stopped, more);
   }
 
-  /** Whether one is in such a state. */
+  /** Returns true if `so` is true for the state of at least one actors' thread. */
   #threadsAre(so: (state: ThreadState) => boolean): boolean {
     return this.#options.placement.threads.some((_, i) => so(this.ring.header.threadState(i)));
   }
 
   #free(drained: boolean, more: () => void): void {
     if (!drained) {
-      // Never free under a running copy.
+      // Memory must not be freed while a copy uses it.
       leaked.add(this.slots);
       this.#events.warning(
         `device work was still running after ${DRAIN_MS} ms: the slots' memory is leaked`,

@@ -1,9 +1,11 @@
-/** Finished ticks as something to iterate over: an event turned into a queue with a bound. */
+/** Turns the pipeline's `tick` events into an async iterator with a bounded queue. */
 import type { EventEmitter } from 'eventemitter3';
 import type { PipelineError } from '../../base/errors.ts';
 import type { PipelineEvents, Tick } from './history.ts';
 
-/** A reader's next result: a tick, or the end. A failure rejects instead. */
+/**
+ * A reader's next result: a tick, or the end. If the pipeline fails, the promise rejects instead.
+ */
 type Next = IteratorResult<Tick, undefined>;
 
 export function tickStream(
@@ -16,7 +18,7 @@ export function tickStream(
   let over = false;
   let failed: { error: unknown } | null = null;
 
-  const hasListeners = (tick: Tick) => {
+  const onTick = (tick: Tick) => {
     const reader = asking.shift();
     if (reader) reader.resolve({ done: false, value: tick });
     else queue.push(tick);
@@ -26,7 +28,7 @@ export function tickStream(
   };
   const stop = () => {
     over = true;
-    pipeline.off('tick', hasListeners).off('error', fail).off('close', stop);
+    pipeline.off('tick', onTick).off('error', fail).off('close', stop);
     signal?.removeEventListener('abort', abort);
     for (const reader of asking.splice(0)) reader.resolve({ done: true, value: undefined });
   };
@@ -39,7 +41,7 @@ export function tickStream(
   const fail = (error: PipelineError) => end(error);
   const abort = () => end(signal?.reason);
 
-  pipeline.on('tick', hasListeners).on('error', fail).on('close', stop);
+  pipeline.on('tick', onTick).on('error', fail).on('close', stop);
   signal?.addEventListener('abort', abort);
   if (signal?.aborted) abort();
 

@@ -1,6 +1,6 @@
 /**
- * A monitor's view of a pipeline, now and then, in the opener's thread: the ring's words and the
- * journal's newest entries. It listens to no tick, so that a pipeline does nothing for it.
+ * A pipeline as a monitor sees it. At intervals, in the opener's thread, it reads the ring's words
+ * and the journal's newest entries. It listens to no tick, so that it costs the pipeline nothing.
  */
 import { type GateName, gateNames, Mode } from '../ring/header.ts';
 import type { JournalEntry } from '../ring/journal.ts';
@@ -12,53 +12,53 @@ import { type PipelineInternals, type SlotNow, slotsNow, traceShape } from './in
 import { internalsOf, type ReplayPipeline } from './replay-pipeline.ts';
 import { type StageName, stages } from './summary.ts';
 
-/** Entries read per look, at most: enough for means and percentiles. */
+/** Maximum number of entries that one check() reads: enough for means and percentiles. */
 const LOOK = 64;
-/** Ticks whose stages are kept for percentiles. */
+/** Number of the newest ticks whose stage times are stored for percentiles. */
 const WINDOW = 256;
-/** Weight of a look in the share of free slots. */
+/** Weight of one check() in the smoothed share of free slots. */
 const SMOOTHING = 0.25;
 /**
- * Ticks that a trace takes up per look, at most: writing them must not hold the opener's thread for
- * long.
+ * Maximum number of ticks that one collect() adds to a trace, because writing them must not occupy
+ * the opener's thread for long.
  */
 const TRACED = 1000;
 
 export { type GateName, gateNames };
 export const stageNames = Object.keys(stages) as StageName[];
 
-/** Since the look before. */
+/** The result of check(): ticks since the check() before. */
 export interface TickCheck {
-  /** ticks ever finished */
+  /** number of ticks finished so far */
   finished: number;
   /** the latest tick's id, −1 before the first */
   tick: number;
   /**
-   * means of the scalars of the newest ticks, by the names given to capture(), empty if no tick has
-   * ended since
+   * means of the scalars over the ticks that this check() read, by the names given to capture().
+   * Empty if it read none
    */
   scalars: Record<string, number>;
 }
 
-/** Seconds. */
+/** Percentiles of a stage's time, in seconds. */
 export interface StageSeconds {
   p50: number;
   p90: number;
 }
 
-/** `running`: in run(). `idle`: between runs, or in manual ticks. */
+/** State of a pipeline. `running`: in run(). `idle`: between runs, or in manual ticks. */
 export type PipelineState = 'running' | 'idle' | 'failed' | 'closed';
 
 export class PipelineWatch {
   readonly #pipeline: ReplayPipeline;
   readonly #inside: PipelineInternals;
-  /** the journal's next entry (of those before it, the newest are looked at once) */
+  /** index of the journal entry to read next */
   #at = 0;
   #sequence = -1;
   #tick = -1;
   #version = 0;
   #free = 1;
-  /** a ring of the newest ticks, milliseconds by stage */
+  /** per stage, a ring of the newest ticks' milliseconds */
   readonly #window = stageNames.map(() => new Float64Array(WINDOW));
   #windowed = 0;
 
@@ -76,23 +76,23 @@ export class PipelineWatch {
   get emitted(): readonly Emitted[] {
     return this.#inside.history.emitted;
   }
-  /** rows of a batch */
+  /** Rows of a batch. */
   get rows(): number {
     return this.#inside.options.sampleCount;
   }
-  /** 0 to 1: slots that the latest looks found free */
+  /** Share of slots that are free, 0 to 1, smoothed over the latest checks. */
   get free(): number {
     return this.#free;
   }
-  /** ticks ever finished, now */
+  /** Number of ticks finished so far. */
   get finished(): number {
     return this.#inside.parts.ring.finished;
   }
-  /** id of the latest tick that a look has seen, −1 before the first */
+  /** Id of the latest tick that check() has read, −1 before the first. */
   get tick(): number {
     return this.#tick;
   }
-  /** version of the weights that the latest tick published, 0 before the first */
+  /** Latest published version of the weights that check() has read, 0 before the first. */
   get version(): number {
     return this.#version;
   }
@@ -103,15 +103,15 @@ export class PipelineWatch {
     if (closing) return 'closed';
     return ring.header.mode === Mode.manual ? 'idle' : 'running';
   }
-  /** Why it failed, null while it has not. */
+  /** The text of the pipeline's failure, or null if it has not failed. */
   get failure(): string | null {
     return this.#inside.parts.ring.failure.read()?.message ?? null;
   }
-  /** As the pipeline's own, or an empty text once it is over. */
+  /** The pipeline's waitingFor(), or '' after it failed or closed. */
   get waitingFor(): string {
     return this.state === 'running' || this.state === 'idle' ? this.#pipeline.waitingFor() : '';
   }
-  /** The requester's gate, by one of a few names, or null once the pipeline is over. */
+  /** The name of the requester's gate, or null after the pipeline failed or closed. */
   get gate(): GateName | null {
     const over = this.state === 'failed' || this.state === 'closed';
     return over ? null : (gateNames[this.#inside.parts.ring.header.gate] as GateName);
@@ -120,8 +120,8 @@ export class PipelineWatch {
     return slotsNow(this.#inside.parts.ring);
   }
   /**
-   * Rows, or steps, that the buffer holds and can hold. Null once the pipeline is over, and the
-   * buffer perhaps too.
+   * Returns how many rows or steps the buffer contains, and its capacity. Returns null after the
+   * pipeline closed, because its buffer may be closed too.
    */
   buffer(): { size: number; capacity: number } | null {
     if (this.closed) return null;
@@ -135,7 +135,7 @@ export class PipelineWatch {
     const names = history.scalarNames;
     const sums = new Float64Array(names.length);
     let knownCount = 0;
-    const poll = ({ record, scalars }: JournalEntry) => {
+    const readEntry = ({ record, scalars }: JournalEntry) => {
       const sequence = record[Field.sequence] as number;
       if (sequence <= this.#sequence) return;
       this.#sequence = sequence;
@@ -145,7 +145,7 @@ export class PipelineWatch {
       knownCount++;
       for (let i = 0; i < sums.length; i++) sums[i] = (sums[i] as number) + (scalars[i] as number);
     };
-    this.#at = journal.read(this.#at, poll, LOOK).next;
+    this.#at = journal.read(this.#at, readEntry, LOOK).next;
     const words = slotsNow(parts.ring);
     const free = words.filter(({ state }) => state === 'Free').length / words.length;
     this.#free += SMOOTHING * (free - this.#free);
@@ -165,7 +165,9 @@ export class PipelineWatch {
     }
   }
 
-  /** Stage times of the newest ticks that looks have seen, null before the first. */
+  /**
+   * Returns the stage times of the newest ticks that check() has read, or null before the first.
+   */
   stages(): Record<StageName, StageSeconds> | null {
     const count = Math.min(this.#windowed, WINDOW);
     if (count === 0) return null;
@@ -180,13 +182,13 @@ export class PipelineWatch {
     ) as unknown as Record<StageName, StageSeconds>;
   }
 
-  /** Begins a trace of the ticks from now on. */
+  /** Begins a trace of the ticks that finish from now on. */
   trace(write: (text: string) => unknown): LiveTrace {
     return new LiveTrace(this.#inside, this.#pipeline.transferManifest, write);
   }
 }
 
-/** Ticks go into it when it is asked to look. */
+/** A trace of a running pipeline. collect() adds the finished ticks to it. */
 export class LiveTrace {
   readonly #inside: PipelineInternals;
   readonly #facts: ReplayPipeline['transferManifest'];
@@ -202,7 +204,7 @@ export class LiveTrace {
   ) {
     this.#inside = inside;
     this.#facts = facts;
-    // Spans that were not measured are left out, whatever the trace was opened with.
+    // If the pipeline does not measure spans on the device, the trace leaves them out.
     this.#writer = new TraceWriter(
       write,
       inside.options.trace !== false && inside.options.trace.deviceEvents,
@@ -212,7 +214,8 @@ export class LiveTrace {
   }
 
   /**
-   * Takes up the ticks that have ended since, or only the newest if there are too many for once.
+   * Adds the ticks that have finished since the last call. If they are too many for one call, adds
+   * only the newest.
    */
   collect(): void {
     const { parts, options } = this.#inside;
@@ -224,7 +227,7 @@ export class LiveTrace {
     this.#writer.addFed(this.#fed);
   }
 
-  /** Takes up the ticks that are left, and ends the trace. Returns how many ticks are not in it. */
+  /** Adds the remaining ticks and ends the trace. Returns the number of ticks that it misses. */
   end(): number {
     this.collect();
     this.#writer.end(this.#missed);

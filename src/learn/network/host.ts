@@ -1,11 +1,11 @@
 /**
- * Layers on the calling thread, for policies: plain loops arranged so that V8 keeps the sums in
- * registers.
+ * Forward passes of layers on the calling thread, for policies. The loops are unrolled so that V8
+ * keeps the sums in registers.
  */
 
 /**
- * y = x · weightᵀ + bias for `rows` rows, weight [outputs, inputs], with sums in double. Rows go in
- * pairs, an odd last one alone.
+ * Computes y = x · weightᵀ + bias for `rows` rows, with sums in float64. `weight` is [outputs,
+ * inputs]. The loop processes two rows at a time, and last() processes an odd last row.
  */
 export function dense(
   x: Float32Array,
@@ -118,7 +118,7 @@ function one(
   return sum;
 }
 
-/** y = (x − mean) / √(variance + epsilon) · weight + bias over each row. */
+/** Computes y = (x − mean) / √(variance + epsilon) · weight + bias for each row. */
 export function normalize(
   x: Float32Array,
   rows: number,
@@ -144,8 +144,8 @@ export function normalize(
 const sigmoid = (v: number): number => 1 / (1 + Math.exp(-v));
 
 /**
- * Returns the share of the normal distribution below x: by a series for |x| < 3, which converges
- * soon there, and by a continued fraction beyond.
+ * Returns the cumulative distribution of the standard normal distribution at x. For |x| < 3 it sums
+ * a series, which converges fast. For larger |x| it computes a continued fraction.
  */
 function phi(x: number): number {
   const size = Math.abs(x);
@@ -153,8 +153,8 @@ function phi(x: number): number {
   const density = Math.exp((-x * x) / 2) / Math.sqrt(2 * Math.PI);
   if (size < 3) {
     let [sum, term] = [x, x];
-    for (let invalid = 3; Math.abs(term) > 1e-17 * Math.abs(sum); invalid += 2) {
-      term *= (x * x) / invalid;
+    for (let divisor = 3; Math.abs(term) > 1e-17 * Math.abs(sum); divisor += 2) {
+      term *= (x * x) / divisor;
       sum += term;
     }
     return 0.5 + sum * density;
@@ -175,7 +175,7 @@ const functions = {
 
 export type ActivationName = 'relu' | 'tanh' | keyof typeof functions;
 
-/** y = f(x) over the first `n` numbers. y may be x. */
+/** Computes y = f(x) for the first `n` elements. `y` may be `x`. */
 export function activate(name: ActivationName, x: Float32Array, n: number, y: Float32Array): void {
   if (name === 'relu') {
     for (let i = 0; i < n; i++) {

@@ -1,6 +1,6 @@
 /**
- * Turns what pipelines and pools report into numbers of curves. A tick costs one read of the clock,
- * and most ticks are not written.
+ * Turns the reports of pipelines and collector pools into values of curves. A tick costs one read
+ * of the clock, and most ticks are not written.
  */
 import { checkKeys, describeValue } from '../../base/checks.ts';
 import { rangeError, typeError } from '../../base/errors.ts';
@@ -12,24 +12,28 @@ import { watchedCollectors } from '../../run/collectors/watched.ts';
 import type { Put } from './events.ts';
 
 export interface ListenOptions {
-  /** whose ticks are written */
+  /** pipeline whose ticks are written */
   pipeline?: ReplayPipeline;
   /** a CollectorPool or RemoteCollectors, whose episodes and steps are written */
   collectors?: RunningCollectors;
-  /** least seconds between two written ticks, 0 writes every tick, default 0.1 */
+  /** minimum seconds between two written ticks, default 0.1. 0 writes every tick */
   every?: number;
 }
 
-/** Milliseconds between two speeds. */
+/** Milliseconds between two reports of a speed. */
 const SPEED_MS = 1000;
 /**
- * Least time of a speed. At the end, a speed over less time is reported only if no earlier one was.
+ * Minimum milliseconds over which the last speed is measured. If no speed was reported before, the
+ * last one is reported even if its time is shorter.
  */
 const MIN_MS = 500;
-/** Least milliseconds between two reads of the statistics for an episode's step. */
+/**
+ * Minimum milliseconds between two reads of the pool's step count. An episode is written at the
+ * step count that was read last.
+ */
 const STEPS_MS = 20;
 
-/** Throws if these options cannot be listened to. */
+/** Throws if the options are wrong. */
 export function checkListen(what: ListenOptions): void {
   checkKeys('listen', what, ['pipeline', 'collectors', 'every']);
   const { pipeline, collectors, every = 0.1 } = what;
@@ -47,7 +51,7 @@ export function checkListen(what: ListenOptions): void {
     throw rangeError(`listen: every must be seconds, 0 or more, got ${every}`);
 }
 
-/** Listens until the returned function is called. */
+/** Passes values to `put` until the returned function is called. */
 export function listenTo(
   { pipeline, collectors, every = 0.1 }: ListenOptions,
   put: Put,
@@ -89,7 +93,7 @@ function listenToTicks(pipeline: ReplayPipeline, everyMs: number, put: Put): () 
     if (over) return;
     over = true;
     pipeline.off('tick', hasListeners).off('close', end);
-    // The last tick is written, so that a curve ends with the training.
+    // Writes the last tick, so that the curves end with the training.
     if (last !== null && last !== written) write(last);
     speed();
   };
@@ -105,8 +109,8 @@ function listenToCollectors(collectors: RunningCollectors, put: Put): () => void
 }
 
 /**
- * Reports mean returns about once a second while episodes end, because other machines report no
- * single episodes.
+ * Reports the speeds, and the mean return about once a second if episodes have ended. Other
+ * machines do not report single episodes.
  */
 function listenToRemote(collectors: RunningCollectors, put: Put): () => void {
   const rows = () => watchedCollectors.get(collectors)?.remote()?.rows ?? 0;
@@ -169,8 +173,8 @@ function listenToEpisodes(pool: CollectorPool, put: Put): () => void {
       if (length !== null) put('episodes/length', length, step);
     }
   };
-  // The pool's `done` reports a collector's failure. Here it only ends the listening, as do closing
-  // and stopping.
+  // An error only ends the listening, also when the pool closes or the listening stops. The pool's
+  // `done` reports a collector's failure.
   reading()
     .catch(() => {})
     .finally(speed);
@@ -181,7 +185,7 @@ function listenToEpisodes(pool: CollectorPool, put: Put): () => void {
 }
 
 /**
- * Reports, about once a second, how fast a count grows, but only while it grows. Ends when the
+ * Reports how fast a count grows, about once a second and only while it grows. Stops when the
  * returned function is called.
  */
 function trackSpeed(
