@@ -1,8 +1,9 @@
 /**
- * Averages parameters after a tick, in poll's thread. The graph has brought them to the host, and
- * they are sent to the group. When all others' are there, their mean is written over them, and into
- * the version that the tick publishes. The slot stays Replaying until that is done on the device
- * too, and replay launches nothing meanwhile.
+ * Averages parameters after a tick, in poll's thread. The graph has copied this learner's
+ * parameters to the host, and the averager sends them to the other learners of the group. After
+ * their parameters have arrived, it writes the mean over this learner's parameters and over the
+ * weight version that the tick publishes. The slot stays Replaying until the device has made these
+ * copies. Replay launches no graph until then.
  */
 import { answered } from '../src/base/addon.ts';
 import { nativeEvents, nativeMemory, nativeStreams } from '../src/device/native.ts';
@@ -18,8 +19,8 @@ import { LOOK_ELSEWHERE_MS } from '../src/shm/exchange-control.ts';
 import type { WeightVersions } from '../src/store/weights/weight-versions.ts';
 
 /**
- * How long a thread looks for what is nearly there. Between two looks it sleeps an eighth of what
- * it has waited, within these bounds.
+ * soon() spins for LOOK_MS. Between two spins the thread sleeps an eighth of the time that it has
+ * already waited, but at least MIN_NAP_MS and at most MAX_NAP_MS.
  */
 const LOOK_MS = 0.05;
 const MIN_NAP_MS = 0.05;
@@ -34,11 +35,11 @@ export class Averager {
   readonly #stream: number;
   readonly #mailbox: WeightVersions | null;
   #values: Float32Array | null = null;
-  /** this rank's part was sent */
+  /** true after this rank has sent its parameters */
   #started = false;
-  /** the mean is on its way to the device */
+  /** true after the copies of the mean to the device are enqueued */
   #written = false;
-  /** who ends the run with the mean */
+  /** the rank that ends the run after this mean and its reason, null if the run continues */
   #ended: Ended | null = null;
   #begin = 0;
 
@@ -59,20 +60,21 @@ export class Averager {
     this.#mailbox = mailbox;
   }
 
-  /** It waits for others. */
+  /** True from the first advance() for a mean until the copies of that mean are enqueued. */
   get underWay(): boolean {
     return this.#values !== null;
   }
 
-  /** Whether there is nothing (more) to be averaged after this update, which is over. */
+  /** Returns true if this update, which is over, needs no mean or has its mean already. */
   isDone(sequence: number): boolean {
     const { run, header } = this.#ring;
     return !run.averages(sequence) || header.isAveraged(sequence);
   }
 
   /**
-   * Sends, or looks what has been sent. True: the mean is on its way to the device, and `spent` was
-   * recorded after it.
+   * Sends this rank's parameters, or checks whether those of the other ranks have arrived. Returns
+   * true in two cases: the copies of the mean are enqueued and `spent` is recorded after them, or
+   * the run ends without a mean. Returns false if the caller must call it again.
    */
   advance(slot: number, sequence: number, spent: number): boolean {
     const rank = this.#rank;
@@ -97,13 +99,13 @@ export class Averager {
       const outcome = rank.outcome();
       if (!outcome.averages) return this.#endWithout(sequence, outcome.ended as Ended);
       rank.average(this.#values);
-      // A failure from here on is the end of the group: the others have this rank's part, and it
-      // would not have theirs.
+      // From here on, a failure on this rank must fail the group. The other ranks have this rank's
+      // parameters and continue with the mean, but this rank would continue without it.
       rank.failing(() => this.#write(slot, spent));
       this.#written = true;
       this.#ended = outcome.ended;
     }
-    // Now and then the device's values of the mean are compared.
+    // Some exchanges read the mean back from the device, to compare it between ranks.
     if (rank.isCompared && !rank.failing(() => this.#readBack(spent))) return false;
     if (this.#ended) this.#end(sequence, this.#ended);
     this.#pass(sequence);
@@ -113,8 +115,9 @@ export class Averager {
   }
 
   /**
-   * Looks for the parts of an exchange that this rank left, which come before the next one. Returns
-   * true if none are missing, false while some are, or how the run ends without them.
+   * Checks an earlier exchange that this rank left: the parameters of all ranks must arrive before
+   * the next exchange. Returns true if none are missing, and false while some are. If the run ends
+   * without them, it returns who ends the run and why.
    */
   #settle(): boolean | Ended {
     const rank = this.#rank;
@@ -124,18 +127,21 @@ export class Averager {
     return { rank: rank.rank, why: header.ending };
   }
 
-  /** Why this rank's run ends with this tick, which its letter says. */
+  /**
+   * Returns why this rank's run ends with this tick, or Ending.none. The rank's letter contains the
+   * result.
+   */
   #endsAt(sequence: number): Ending {
     const { run, header } = this.#ring;
     if (run.isLast(sequence)) return Ending.ticks;
     if (!header.isPaused(Pause.end)) return Ending.none;
-    // Slot-9: what has no slot by now gets none any more.
+    // Slot-9: once the end bit is set, a tick that has no slot will never get one.
     return this.#ring.isLast(sequence) ? header.ending : Ending.none;
   }
 
   /**
-   * Ends the run with this tick and without a mean: the parameters stay this learner's own. `spent`
-   * is done already.
+   * Ends the run with this tick and without a mean. The learner keeps its own parameters. The
+   * device is already done with the slot, because `spent` was seen.
    */
   #endWithout(sequence: number, ended: Ended): true {
     this.#end(sequence, ended);
@@ -146,12 +152,13 @@ export class Averager {
   }
 
   /**
-   * Sequences after this one are given back. Stored before `averaged`: replay reads it after that.
+   * Ends the run after this sequence: the batches after it are taken back. Stores the end before
+   * `averaged`, because replay reads `averaged` first.
    */
   #end(sequence: number, { rank, why }: Ended): void {
     const { run, header } = this.#ring;
     run.endAt(sequence + 1, rank, why);
-    // This rank's own reason, or none.
+    // The header contains a reason only if this rank ended the run.
     if (rank === this.#rank.rank) header.end(why);
     else header.pause(Pause.end);
     this.#ring.bells.client.ring();
@@ -164,7 +171,10 @@ export class Averager {
     this.#ended = null;
   }
 
-  /** Looks for a moment whether all is there. If not, returns how long the thread may sleep. */
+  /**
+   * Spins until all parameters have arrived or the bell rings. Returns 0 if one of these happened.
+   * Otherwise returns the milliseconds that the thread may sleep.
+   */
   soon(): number {
     if (this.#rank.spin(LOOK_MS, LOOK_ELSEWHERE_MS)) return 0;
     return Math.min(MAX_NAP_MS, Math.max(MIN_NAP_MS, (performance.now() - this.#begin) / 8));
@@ -211,7 +221,10 @@ export class Averager {
     answered(streams.record(stream, spent));
   }
 
-  /** False while the device is at it. */
+  /**
+   * Compares the mean in the device's memory with that of the other ranks. Returns false while the
+   * device still copies it.
+   */
   #readBack(spent: number): boolean {
     if (!answered(nativeEvents().waitEvent(this.#device, spent, MAX_NAP_MS))) return false;
     this.#rank.compare(this.#brought());

@@ -1,6 +1,6 @@
 /**
- * The roles that one thread hosts now. They follow the table that the client chose: see Slot-10 in
- * src/engine/ring/slot.ts.
+ * Creates and closes the actors of one thread, according to the table of hosts that the client
+ * chose. See Slot-10 in src/engine/ring/slot.ts.
  */
 
 import type { Actor } from '../src/engine/pipeline/actors.ts';
@@ -10,21 +10,21 @@ import { type Role, roles } from '../src/engine/ring/slot.ts';
 import type { PollActor } from './poll.ts';
 
 export class Hosted {
-  /** in the order of a slot's life, another array when other roles are hosted */
+  /** actors in the order of a slot's life. The array is replaced when the thread's roles change */
   actors: readonly Actor[] = [];
-  /** the actor that works, or did last, undefined before one does */
+  /** the actor that works now or worked last, undefined before the first work */
   working: Actor | undefined;
   readonly #longPack: boolean;
   readonly #ring: Ring;
   readonly #thread: number;
   readonly #make: (hosted: readonly Role[]) => Actor[];
-  /** the table that was read last, null before any was */
+  /** the table that was read last, null before the first read */
   #hosting: Hosting | null = null;
   #missing: readonly Role[] = [];
 
   /**
-   * `make` makes actors that find their place in the ring by themselves (Slot-8). `longPack`:
-   * packing takes longer than a thread of the host device's pool takes to wake.
+   * `make` creates actors, which find their next slot by themselves (Slot-8). `longPack` is true if
+   * packing a batch takes longer than waking a thread of the host device's pool.
    */
   constructor(
     ring: Ring,
@@ -37,7 +37,10 @@ export class Hosted {
     this.#make = make;
   }
 
-  /** what the table gives to this thread, and other threads may still have */
+  /**
+   * Roles that the table assigns to this thread and whose actors do not exist yet. Other threads
+   * may still host them.
+   */
   get missing(): readonly Role[] {
     return this.#missing;
   }
@@ -45,18 +48,21 @@ export class Hosted {
   get poll(): PollActor | undefined {
     return this.actors.find((actor): actor is PollActor => actor.role === 'poll');
   }
-  /** An actor waits for something that rings no bell. */
+  /** True if an actor waits for something that rings no bell. */
   get waitsUnrung(): boolean {
     return this.actors.some(({ waitsUnrung }) => waitsUnrung);
   }
 
-  /** Lets each actor work once, in the order of a slot's life. Returns how much they did. */
+  /**
+   * Calls work() of each actor once, in the order of a slot's life. Returns the number of actions
+   * of all of them.
+   */
   work(): number {
     let done = 0;
     for (const actor of this.actors) {
       this.working = actor;
-      // The host device does not count on a thread that packs for long: the caller's work would
-      // wait for that.
+      // During a long pack, away() makes the host device rely on other threads. Otherwise the
+      // caller's device work would wait until the pack ends.
       const poll = this.#longPack && actor.role === 'pack' ? this.poll : undefined;
       poll?.away();
       done += actor.work();
@@ -66,8 +72,8 @@ export class Hosted {
   }
 
   /**
-   * Lets go of what other threads host from now on, and takes up what is this thread's once they
-   * all have let go.
+   * Closes the actors of roles that the table assigns to other threads. Creates the actors of this
+   * thread's new roles after all threads have released the roles that moved.
    */
   follow(): void {
     this.working = undefined;

@@ -1,7 +1,8 @@
 /**
- * The other small role on pack's thread, if rows live on the device: orders copies of what
- * collectors added, span by span, on a copy stream of its own. Poll sees them done. Rules
- * DeviceRows-1 to DeviceRows-9: src/engine/device-rows/control-block.ts.
+ * If rows live on the device, copies new rows from the replay buffer to the device. Like the
+ * requester, it runs on pack's thread. It enqueues the copies span by span on its own copy stream,
+ * and poll sees when they are done. Rules DeviceRows-1 to DeviceRows-9:
+ * src/engine/device-rows/control-block.ts.
  */
 
 import { answered } from '../src/base/addon.ts';
@@ -17,11 +18,11 @@ export class Ingest {
   readonly #rows: AttachedDeviceRows;
   readonly #hostBuffers: HostBuffers;
   /**
-   * rows that were there when the first span was ordered: ticks wait for all of them, not to draw
-   * from a few
+   * number of rows that were committed when the first span was enqueued. Ticks wait until all of
+   * them are on the device, so that they do not draw from only a few
    */
   until = 0;
-  /** writers went over the last span too */
+  /** true if rows were skipped before the last span */
   #lapped = false;
 
   constructor(ring: Ring, rows: AttachedDeviceRows, hostBuffers: HostBuffers) {
@@ -30,7 +31,7 @@ export class Ingest {
     this.#hostBuffers = hostBuffers;
   }
 
-  /** Orders the spans that can be copied now. Returns how many. */
+  /** Enqueues the copies of the spans that can be copied now. Returns the number of spans. */
   work(): number {
     const { words, shared } = this.#rows;
     let ordered = 0;
@@ -41,9 +42,10 @@ export class Ingest {
       const { visible } = words;
       const { capacity } = this.#rows.buffer;
       if (words.submitted === 0) this.until = committed;
-      // Rows that writers have gone over, or that the device has no place for, are not copied: the
-      // copy begins after them, when nothing else is on the way. If the last copy was gone over in
-      // its turn, this one begins a quarter of the buffer further on.
+      // Rows are skipped if writers have overwritten them or if the device has no place for them.
+      // The next span then begins after these rows, once no other span is in flight. If rows were
+      // skipped before the last span too, the next span begins a further quarter of the buffer
+      // later.
       const oldest = Math.max(this.#rows.lost, committed - shared.places);
       const lapped = from < oldest;
       if (lapped && words.underWay > 0) break;
@@ -54,7 +56,7 @@ export class Ingest {
       );
       const to = Math.min(committed, from + shared.rowsPerSpan, room);
       if (to <= from) break;
-      // The first one begins where rows are, and has missed none.
+      // The first span begins at the oldest row that exists, so no rows count as skipped.
       this.#lapped = lapped && words.submitted !== 0;
       this.#order(from, to);
       ordered++;
@@ -64,25 +66,28 @@ export class Ingest {
   }
 
   /**
-   * DeviceRows-5: whether a tick may draw what was visible when it looked, while the spans on the
-   * way are copied.
+   * DeviceRows-5: returns true if a tick may draw the rows before `visible` while the spans in
+   * flight are copied. `visible` is the value that the caller read.
    */
   mayDraw(visible: number): boolean {
     const { words, shared } = this.#rows;
     return words.begun <= visible + shared.guard;
   }
 
-  /** The oldest row that a tick under way may draw. */
+  /** Returns the oldest row that a tick under way may draw, or infinity if no tick is under way. */
   #leastHead(): number {
     let least = Number.POSITIVE_INFINITY;
     for (let slot = 0; slot < this.#ring.depth; slot++)
-      // A slot that is Requested has no head yet, a Free one is spent (Slot-5).
+      // A Requested slot has no head yet, and the device is done with a Free slot (Slot-5).
       if (this.#ring.state(slot) > SlotState.Requested)
         least = Math.min(least, this.#hostBuffers.params(slot)[Param.low] as number);
     return least;
   }
 
-  /** Copies of one run each on either side, then the event, then the record that says so. */
+  /**
+   * Enqueues the copies of rows [from, to) and the event after them, then publishes the span's
+   * record. Each copy is contiguous in the host's buffer and in the device's ring.
+   */
   #order(from: number, to: number): void {
     const { words, shared, buffer } = this.#rows;
     words.begin(to);

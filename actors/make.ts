@@ -1,6 +1,6 @@
 /**
- * Makes actors out of shared memory and handles alone, so that any thread can: a worker, a
- * successor, the caller inline.
+ * Creates actors from shared memory and handles only. So any thread can create them: a worker, its
+ * successor, or the caller for inline actors.
  */
 
 import { openDevice } from '../src/device/open.ts';
@@ -21,15 +21,16 @@ import { ReplayActor } from './replay.ts';
 import { SubmitActor } from './submit.ts';
 
 /**
- * How poll looks at a device that does not ring. A sleep takes tens of microseconds more than was
- * asked for: little compared with an update of milliseconds, much compared with a shorter one.
+ * Intervals of poll for a device that rings no bell: poll spins for `spinNs` after the last event,
+ * then sleeps `sleepNs` between checks. A sleep lasts tens of microseconds longer than requested.
+ * That is short compared with an update of milliseconds, but long compared with a shorter one.
  */
 const EAGER = { sleepNs: 10_000, spinNs: 2_000_000 };
 const SPARING = { sleepNs: 50_000, spinNs: 20_000 };
 
 /**
- * Makes the actors of these roles. They have no bell for a caller that steps them itself and so
- * helps the device in its looks.
+ * Creates the actors of the roles `hosted`. `bell` is null if the caller steps the actors inline.
+ * Poll then helps the device in each check.
  */
 export function makeActors(
   setup: ActorSetup,
@@ -61,7 +62,7 @@ export function makeActors(
     },
     submit: () => new SubmitActor({ ring, backend: attach(), hostBuffers }),
     poll: () => {
-      using device = openDevice(slots.backend.device); // the pipeline has it open for longer
+      using device = openDevice(slots.backend.device); // the pipeline keeps the device open
       return new PollActor({
         ring,
         hostBuffers,

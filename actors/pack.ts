@@ -1,9 +1,9 @@
 /**
- * Packs a requested tick's rows into the slot's host buffer. Requested → Packed. Takes the
- * snapshot: waits until the buffer holds what the request asks for, then draws and gathers from
- * what is there. Hosts the requester, and the ingest if rows live on the device. If draws are by
- * priorities it owns the tree: before it draws sequence s it takes up what the learner wrote for s
- * − depth, whose slot this was.
+ * Packs a requested tick's rows into the slot's host buffer. Requested → Packed. Pack waits until
+ * the buffer has as many rows as the request needs, then draws from the rows that exist and gathers
+ * them. It also runs the requester, and the ingest if rows live on the device. If draws are by
+ * priorities, pack owns the priority tree. Before it draws sequence s, it applies the priorities
+ * that the learner wrote for s − depth, the sequence before s in this slot.
  */
 import { nowMs } from '../src/base/clock.ts';
 import type { Actor } from '../src/engine/pipeline/actors.ts';
@@ -23,7 +23,7 @@ export class PackActor implements Actor {
   readonly #requester: Requester;
   readonly #packer: Packer;
   readonly #hostBuffers: HostBuffers;
-  /** null: rows travel with each batch */
+  /** null if rows travel with each batch */
   readonly #ingest: Ingest | null;
 
   constructor({
@@ -55,8 +55,8 @@ export class PackActor implements Actor {
     const packing = this.#packer.pack(slot, record);
     if (packing === Packing.waits) {
       ring.header.setGate(Gate.rows);
-      // A run that is to end does not wait for steps: a request that nothing can be drawn for was
-      // never asked.
+      // If the run is paused, for example to end, pack does not wait for rows. The requester takes
+      // back the request for which nothing can be drawn.
       return made + (ring.header.mode === Mode.paused ? this.#requester.takeBack(slot) : 0);
     }
     if (packing === Packing.more) return made + 1;
@@ -71,7 +71,7 @@ export class PackActor implements Actor {
     return made + 1;
   }
 
-  /** Passes on a batch that an earlier run drew, without drawing it again. */
+  /** Hands over a batch that an earlier run drew, without drawing it again. */
   #packedBefore(slot: number, record: Float64Array): number {
     const params = this.#hostBuffers.params(slot);
     record[Field.snapshotPtr] = params[Param.snapshotPtr] as number;

@@ -1,7 +1,7 @@
 /**
- * Polls the slots' two events: `copied` makes a slot Ready, `spent` makes it Free again once its
- * record and scalars are in the journal. Submitted → Ready, Replaying → Free. While any event is
- * pending its thread sleeps natively, in `wait`.
+ * Polls the two events of each slot. `copied` makes a slot Ready: Submitted → Ready. `spent` makes
+ * it Free, after its record and scalars are in the journal: Replaying → Free. While an event is
+ * pending, poll's thread sleeps in native code, in `wait`.
  */
 
 import { answered } from '../src/base/addon.ts';
@@ -21,9 +21,7 @@ import type { Bell } from '../src/shm/bell.ts';
 import type { WeightVersions } from '../src/store/weights/weight-versions.ts';
 import type { Averager } from './averager.ts';
 
-/**
- * Copy time that is not measured yet: the copy is over when the slot is Free, and measured then.
- */
+/** Value of `copyMs` for a copy that may still run. Poll measures it when the slot becomes Free. */
 const UNMEASURED = -2;
 
 interface PollSetup {
@@ -35,20 +33,18 @@ interface PollSetup {
   mailboxReadback: number;
   /** the thread's bell, null when the caller steps the actors inline */
   bell: Bell | null;
-  /** how long one look may help the device: 0 if the thread helps while it waits */
+  /** nanoseconds for which one check may help the device, 0 if the thread helps while it waits */
   helpNs: number;
   sleepNs: number;
   spinNs: number;
-  /**
-   * rows that live on the device, whose spans are watched too, null if rows travel with each batch
-   */
+  /** rows on the device, whose spans poll watches too, null if rows travel with each batch */
   rows: AttachedDeviceRows | null;
   /**
-   * in autonomous runs, pass a slot on without a look at its copy: replay orders the update after
-   * it on the device
+   * whether poll makes a slot Ready in autonomous runs before its copy is done. Replay then makes
+   * the device order the update after the copy
    */
   passOn: boolean;
-  /** null: no learner group */
+  /** null without a learner group */
   averager: Averager | null;
 }
 
@@ -57,20 +53,20 @@ export class PollActor implements Actor {
   readonly #setup: PollSetup;
   readonly #ring: Ring;
   readonly #poller: Poller;
-  /** copied events first, then spent ones, then those of spans */
+  /** a `Watch` per event: the `copied` events, then the `spent` events, then the events of spans */
   readonly #watch: Int32Array;
   readonly #times: Float64Array;
-  /** of copied events, spent ones and spans: the index of the one that is passed on next */
+  /** index of the oldest watched `copied` event, `spent` event and span */
   readonly #oldest = new Int32Array(3);
   /**
-   * rows are packed on the device, or copied by the consumer: nothing to wait for, and no `copied`
-   * event
+   * whether no slot has a `copied` event: rows are packed in device memory, or the consumer copies
+   * them
    */
   readonly #uncopied: boolean;
   readonly #passOn: boolean;
-  /** the slot becomes Ready without a look at its copy */
+  /** by slot: whether it becomes Ready without a check of its copy */
   readonly #unpolled: boolean[] = [];
-  /** next slot to become Ready, and next to become Free */
+  /** the next slot to become Ready, and the next to become Free */
   readonly #ready: SlotCursor;
   #free: number;
 
@@ -104,8 +100,8 @@ export class PollActor implements Actor {
   }
 
   /**
-   * Events are watched that the device has not reached, or learners that do not ring: the thread
-   * must sleep natively.
+   * True if a watched event is not done, or if the averager waits for learners, whose messages ring
+   * no bell. The thread must then sleep in native code.
    */
   get pending(): boolean {
     return this.#watch.includes(Watch.pending) || this.#setup.averager?.underWay === true;
@@ -118,8 +114,8 @@ export class PollActor implements Actor {
   }
 
   /**
-   * Returns when an event is done or the bell's count differs from `seen`, at the latest after
-   * `ms`.
+   * Sleeps until an event is done, the bell's count differs from `count`, or `ms` milliseconds have
+   * passed.
    */
   wait(count: number, ms: number): void {
     const { averager } = this.#setup;
@@ -142,8 +138,8 @@ export class PollActor implements Actor {
     for (let slot = 0; slot < depth; slot++) {
       const state = this.#ring.state(slot);
       if (state === SlotState.Submitted && this.#watch[slot] === Watch.idle) {
-        // The mode after the state: it is stored before a manual tick is asked for, and stays while
-        // a run has slots.
+        // The mode is read after the state. The client stores the mode before it asks for a manual
+        // tick, and the mode of a run stays while the run has slots.
         const unpolled = this.#uncopied || (this.#passOn && header.mode !== Mode.manual);
         this.#unpolled[slot] = unpolled;
         this.#watch[slot] = unpolled ? Watch.done : Watch.pending;
@@ -154,8 +150,8 @@ export class PollActor implements Actor {
     }
     const words = this.#setup.rows?.words;
     if (words && words.underWay > 0) this.#watchSpans(words.done, words.underWay);
-    // The poller asks for events in the order in which slots are passed on. `waits` moves the seat
-    // if the client rewound the ring.
+    // The poller checks events in the order in which slots are handed over. Reading `waits` updates
+    // the cursor's slot if the client rewound the ring.
     void this.#ready.waits;
     this.#oldest[0] = this.#ready.slot;
     this.#oldest[1] = this.#free;
@@ -170,8 +166,8 @@ export class PollActor implements Actor {
   }
 
   /**
-   * Counts rows whose copies are over (DeviceRows-2): the event was seen, and `reserved` is read
-   * after that.
+   * Finishes the spans whose copies are done, and returns their number. Poll has seen each span's
+   * event before `rows.lost` reads the buffer's `reserved` (DeviceRows-2).
    */
   #passSpans(): number {
     const { rows } = this.#setup;
@@ -213,13 +209,14 @@ export class PollActor implements Actor {
   }
 
   /**
-   * Publishes the version that this tick's replay wrote, if any, unless its weights are not finite.
+   * Publishes the weight version that this tick wrote, if any. Refuses the version if its weights
+   * are not finite.
    */
   #publish(mailbox: WeightVersions, record: Float64Array): void {
     const { run, bells } = this.#ring;
     const version = record[Field.version] as number;
-    // A dead poll actor may have published it already: versions go up by one, so the count shows
-    // that.
+    // A poll actor that died may have published this version already. Versions increase by one, so
+    // a comparison with `published` detects that.
     if (version <= mailbox.published) return;
     const { mailboxReadback } = this.#setup;
     if (mailboxReadback) {
@@ -233,18 +230,18 @@ export class PollActor implements Actor {
       mailbox.refuse(version);
       record[Field.version] = 0;
     }
-    // Replay may hold the last tick of a run back until a buffer is free, or until it is clear that
-    // no version comes.
+    // Replay may wait to launch a run's last tick until a buffer of the mailbox is free, or until
+    // no version can be published.
     bells.of('replay').ring();
   }
 
   /**
-   * Whether the update is over and its average is not. Then `spent` is recorded a second time after
-   * the average.
+   * Returns true if the update is over but its mean is not. When the mean's copies are enqueued,
+   * poll watches `spent` again, because `spent` is recorded a second time after them.
    */
   #averages(slot: number, record: Float64Array): boolean {
     const { averager, slots } = this.#setup;
-    // Manual updates are the caller's.
+    // The caller makes the updates of manual ticks, and they are not averaged.
     if (averager === null || (record[Field.updateMs] as number) < 0) return false;
     const sequence = this.#ring.sequence(slot);
     if (averager.isDone(sequence)) return false;
@@ -265,8 +262,8 @@ export class PollActor implements Actor {
       record[Field.doneAt] = this.#times[ring.depth + slot] as number;
       if (record[Field.copyMs] === UNMEASURED)
         record[Field.copyMs] = this.#elapsed(slots.backend.begins, slots.backend.copied, slot);
-      // Manual updates are the caller's: their begin was not recorded, and they write no scalars.
-      // Both may write priorities.
+      // The caller makes the updates of manual ticks: their begin is not recorded, and they write
+      // no scalars. Updates of both kinds may write priorities.
       const updated = (record[Field.updateMs] as number) >= 0;
       const readback = slots.readbacks[slot];
       if (readback !== undefined && (updated || slots.host.priorityBytes > 0))
@@ -276,7 +273,8 @@ export class PollActor implements Actor {
         ring.run.noteScalars(record[Field.tick] as number, hostBuffers.scalars(slot));
       }
       if (mailbox) this.#publish(mailbox, record);
-      // The record and the scalars are reused at once: into the journal before Free (Slot-5).
+      // A Free slot's record and scalars can be overwritten at once. So poll writes them to the
+      // journal first (Slot-5).
       ring.journal.write(record, slot, hostBuffers.scalars(slot));
       const next = ring.sequence(slot) + 1;
       ring.handOver(slot, SlotState.Free, 'pack');

@@ -1,7 +1,7 @@
 /**
- * Launches the learner's graph on a hot slot, and records `spent` after it. Ready → Replaying, in
- * autonomous runs. Manual ticks are spent by the caller. An update is applied exactly once,
- * whatever dies when (Slot-8).
+ * Launches the learner's graph on a Ready slot and records `spent` after it. Ready → Replaying, in
+ * autonomous runs only. In manual ticks the caller does this. Each update is applied exactly once,
+ * whichever actor dies at any time (Slot-8).
  */
 import { answered } from '../src/base/addon.ts';
 import { nativeMemory } from '../src/device/native.ts';
@@ -19,7 +19,7 @@ interface ReplaySetup {
   ring: Ring;
   hostBuffers: HostBuffers;
   slots: SharedSlots;
-  /** orders the compute stream after the slot's copy, and makes a deferred one */
+  /** orders the compute stream after the slot's copy. In deferred mode it enqueues that copy too */
   backend: AttachedTransferBackend;
   mailbox: WeightVersions | null;
 }
@@ -27,24 +27,24 @@ interface ReplaySetup {
 export class ReplayActor implements Actor {
   readonly role = 'replay';
   slot: number;
-  /** for the compute stream to be drained */
+  /** true while the actor waits for the compute stream to be drained */
   waitsUnrung = false;
   readonly #setup: ReplaySetup;
   readonly #ring: Ring;
   readonly #times = new Float64Array(2);
   #replayer: Replayer | null = null;
   /**
-   * the first slot may have been launched by an actor that died, which is unknown until the stream
-   * is drained
+   * true until the first launch: an actor that died may have launched the first slot. The slot's
+   * mark shows this after the stream is drained
    */
   #unsure = true;
-  /** manual ticks went by: the place must be found again */
+  /** true after manual ticks: the actor must find its next slot again */
   #astray = false;
-  /** a publication that was due while both spare buffers were being written */
+  /** true if a tick should have published but both spare buffers of the mailbox were in use */
   #owed = false;
   /**
-   * versions that a dead actor (or a closed pipeline) began and will not publish: taken over before
-   * any new one
+   * versions that a dead actor or a closed pipeline began and did not publish. They are published
+   * before any new version. Null before the search
    */
   #orphans: VersionPlace[] | null = null;
 
@@ -59,7 +59,8 @@ export class ReplayActor implements Actor {
     const ring = this.#ring;
     const { mode } = ring.header;
     if (mode === Mode.manual || (mode === Mode.paused && ring.settled)) {
-      // Graphs may be captured anew before the next run, and the caller passes slots meanwhile.
+      // The learner may capture new graphs before the next run. The caller hands slots over
+      // meanwhile.
       this.#drop();
       this.#astray = true;
       if (mode === Mode.paused) ring.header.acknowledgePause('replay');
@@ -71,7 +72,7 @@ export class ReplayActor implements Actor {
     let launched = 0;
     while (ring.state(this.slot) === SlotState.Ready) {
       const sequence = ring.sequence(this.slot);
-      // In this order: poll stores the end before it stores that the tick is averaged.
+      // `averaged` is read before `endsAt`, because poll stores the end before `averaged`.
       if (this.#averages(sequence - 1) || sequence >= ring.run.endsAt) return launched;
       this.#replayer ??= this.#make();
       this.waitsUnrung = this.#unsure && !this.#replayer.drained();
@@ -83,15 +84,18 @@ export class ReplayActor implements Actor {
   }
 
   /**
-   * Whether the parameters after this tick of the run are being averaged. Poll rings when the mean
-   * is on its way to the device.
+   * Returns true until the copies of the mean after this tick are enqueued. Poll then rings
+   * replay's bell.
    */
   #averages(sequence: number): boolean {
     const { run, header } = this.#ring;
     return run.averages(sequence) && !header.isAveraged(sequence);
   }
 
-  /** False when the slot must stay Ready until poll has published a version. */
+  /**
+   * Launches the slot's update. Returns false if the slot must stay Ready until poll has published
+   * a version.
+   */
   #launch(replayer: Replayer, mode: Mode): boolean {
     const ring = this.#ring;
     const { slot } = this;
@@ -100,7 +104,8 @@ export class ReplayActor implements Actor {
     let at = -1;
     if (this.#publishes(record)) {
       const place = this.#nextVersion();
-      // Both spare buffers are being written: the debt goes to a later tick, unless none may come.
+      // If both spare buffers are in use, a later tick publishes. If this may be the last tick, it
+      // waits.
       if (place === null && (mode === Mode.paused || ring.run.isLast(sequence))) return false;
       this.#owed = place === null;
       record[Field.version] = place?.version ?? 0;
@@ -109,8 +114,8 @@ export class ReplayActor implements Actor {
     const readback = this.#setup.slots.readbacks[slot];
     if (this.#unsure && readback !== undefined)
       answered(nativeMemory().copyOut(readback, this.#setup.hostBuffers.readbackBytes(slot)));
-    // The graph's last act is to write sequence + 1 to the slot's mark: a sequence that the mark
-    // has seen is not launched again (Slot-8).
+    // The graph ends by writing sequence + 1 to the slot's mark. If the mark has this value, the
+    // update was applied and is not launched again (Slot-8).
     const applied = this.#unsure && this.#setup.hostBuffers.mark(slot)[0] === sequence + 1;
     this.#unsure = false;
     if (applied) answered(replayer.mark(slot, at));
@@ -131,8 +136,8 @@ export class ReplayActor implements Actor {
     const { run } = this.#ring;
     if (!mailbox || !run.hasWeights || !run.mayPublish) return false;
     this.#orphans ??= this.#findOrphans(mailbox, record);
-    // A version that a dead actor began was due. A version that poll refused is not: its place
-    // waits for a later one.
+    // A version that a dead actor began must be published, so this tick publishes. A version that
+    // poll refused needs no such tick: the next tick that publishes uses its buffer.
     const due = this.#orphans.some(({ version }) => version > mailbox.refused);
     return record[Field.publish] === 1 || this.#owed || due;
   }
@@ -156,8 +161,8 @@ export class ReplayActor implements Actor {
       return false;
     };
     const orphans = mailbox.unpublished().filter(({ version }) => !claimed(version));
-    // Poll publishes before Free: a version that was in no slot and is published by now never was
-    // an orphan.
+    // Poll publishes a version before its slot becomes Free. So a version that is published by now
+    // was in a slot during the search, and is not an orphan.
     return orphans.filter(({ version }) => version > mailbox.published);
   }
 
@@ -172,8 +177,8 @@ export class ReplayActor implements Actor {
   #drop(): void {
     this.#replayer?.close();
     this.#replayer = null;
-    // Versions that poll refused have no owner any more when the next learner begins, and a run's
-    // debts end with it.
+    // The next learner may reuse the versions that poll refused, so orphans are searched again. A
+    // publication that was due expires with its run.
     this.#orphans = null;
     this.#owed = false;
   }

@@ -1,6 +1,6 @@
 /**
- * The small fifth role, always on pack's thread: moves what is asked for into the next Free slot.
- * Free → Requested. The only writer of a Free slot's record.
+ * Requests the next tick in the next Free slot. Free → Requested. It is the small fifth role,
+ * always runs on pack's thread, and is the only writer of a Free slot's record.
  */
 
 import { nowMs } from '../src/base/clock.ts';
@@ -29,15 +29,15 @@ export class Requester {
       const { slot } = this.#cursor;
       const sequence = ring.sequence(slot);
       const { mode } = ring.header;
-      // Asked for is a bound on the sequence, not a message: looking twice, or again after a death,
-      // asks for nothing new.
+      // The client asks by a bound on the sequence, not by a message. So reading it twice, or again
+      // after a restart, requests nothing twice.
       const gate = this.#gate(sequence, mode);
       ring.header.setGate(gate);
       if (gate !== Gate.open) return made;
       this.#request(slot, sequence, mode);
       ring.handOver(slot, SlotState.Requested, 'pack');
       this.#cursor.next();
-      // Slot-9: read after the request was stored.
+      // Slot-9: the mode, the stop word and the failure are read after the request was stored.
       if (!ring.header.mayRequest(mode) || ring.failure.set) {
         this.takeBack(slot);
         return made;
@@ -52,9 +52,10 @@ export class Requester {
   }
 
   /**
-   * Takes back the requests from the newest down to this slot's, which nobody has begun on: each
-   * slot is Free again for the same sequence. The newest first, so that those that are left are
-   * always the oldest. Pack's thread only, when requests are paused.
+   * Takes back requests from the newest one down to this slot's, none of which pack has begun. Each
+   * slot becomes Free for the same sequence. The newest request goes first, so that the remaining
+   * requests are always the oldest. Only pack's thread calls it, while requests are paused. Returns
+   * the number of requests.
    */
   takeBack(slot: number): number {
     const ring = this.#ring;
@@ -66,18 +67,21 @@ export class Requester {
       ring.takeBack(last);
       this.#giveBack(ring.sequence(last), ring.record(last)[Field.rows] as number);
     }
-    // It is room for other pipelines that sample, and writers, which have less of it now, may not
-    // come to ring them (Limiter-5).
+    // Other pipelines may sample the rows that were given back. Only this thread rings them:
+    // writers have less room now and may not ring (Limiter-5).
     if (limiter) bells.ringAll();
     return taken;
   }
 
-  /** The mode was read before the run fields that it publishes. */
+  /**
+   * Returns the gate of the next request. The caller reads the mode before this function reads the
+   * run fields that the mode publishes.
+   */
   #gate(sequence: number, mode: Mode): Gate {
     const { header, run } = this.#ring;
     if (mode === Mode.paused) {
-      // Gives back what a requester that died counted and did not request. All batches of a
-      // pipeline are of one size.
+      // A requester that died may have counted a sequence that it did not request. Its rows are
+      // given back. All batches of a pipeline have the same number of rows.
       if (this.#giveBack(sequence, run.runRows || run.rows)) this.#source.bells.ringAll();
       header.acknowledgePause('requester');
       return Gate.paused;
@@ -86,11 +90,13 @@ export class Requester {
       if (!header.requested(sequence)) return Gate.nothingAsked;
     } else {
       if (!run.holds(sequence)) return Gate.nothingAsked;
-      // A run can be ended at any time, so its requests never wait for the first rows in a slot.
+      // A run requests a tick only after the buffer has rows. Otherwise the request would wait for
+      // them in a slot, and a run may end at any time.
       if (!this.#source.filled()) return Gate.rows;
     }
     const { limiter } = this.#source;
-    // Counted and not yet requested: the count of a requester that died in between stays valid.
+    // If a requester died after it counted this sequence and before it requested the tick, the
+    // count stays valid.
     if (limiter === null || header.countedFrom(sequence) > 0) return Gate.open;
     const rows = mode === Mode.manual ? run.rows : run.runRows;
     const taken = internalsOfLimiter(limiter).take(
@@ -102,7 +108,8 @@ export class Requester {
   }
 
   /**
-   * Gives back what the limiter counts from this sequence on, and returns whether there was any.
+   * Gives back the rows that the limiter has counted for this sequence and later ones. Returns true
+   * if there were any.
    */
   #giveBack(sequence: number, rows: number): boolean {
     const { limiter } = this.#source;

@@ -1,5 +1,5 @@
 /**
- * Submits a packed slot's copy and its `copied` event to the copy stream, through the transfer
+ * Enqueues a packed slot's copy and its `copied` event on the copy stream, through the transfer
  * backend. Packed → Submitted.
  */
 
@@ -42,8 +42,8 @@ export class SubmitActor implements Actor {
       record[Field.submitBegin] = nowMs();
       const bytes = this.#hostBuffers.moves(slot);
       record[Field.moved] = bytes;
-      // A copy that a dead actor enqueued may still run: the same bytes once more change nothing
-      // (Slot-8).
+      // A copy that a dead actor enqueued may still run. Copying the same bytes again changes
+      // nothing (Slot-8).
       this.#backend.submitSlot(slot, bytes);
       record[Field.submitEnd] = nowMs();
       ring.handOver(slot, SlotState.Submitted, 'poll');

@@ -1,7 +1,7 @@
 /**
- * A worker's entry: hosts one or more roles and runs their duty cycle. Set-up comes over comlink
- * while the loop is not running. Once it runs, only shared memory is listened to. Only a worker of
- * ActorThreads may load this file.
+ * Entry of a worker thread: hosts one or more roles and runs their loop. The opener calls start()
+ * over comlink before the loop runs. The loop reads only shared memory and handles no messages.
+ * Only a worker of ActorThreads may load this file.
  */
 import { parentPort } from 'node:worker_threads';
 import { ThreadEnding } from '../src/base/addon.ts';
@@ -20,12 +20,14 @@ import { Hosted } from './hosted.ts';
 import { makeActors } from './make.ts';
 import type { PollActor } from './poll.ts';
 
-/** How often a thread looks at what rings no bell. */
+/** Milliseconds between two checks of something that rings no bell. */
 const UNRUNG_MS = 0.2;
-/** Packing more than this takes longer than the host device's pool takes to wake. */
+/**
+ * Bytes of a batch above which packing takes longer than waking a thread of the host device's pool.
+ */
 const LONG_PACK_BYTES = 256 * 1024;
 
-/** One thread's roles and their loop. */
+/** Runs the actors of one thread in a loop. */
 export class ActorThread implements ThreadOfActors {
   #setup: ThreadSetup | null = null;
   #ring: Ring | null = null;
@@ -39,10 +41,12 @@ export class ActorThread implements ThreadOfActors {
     this.#setup = setup;
     this.#ring = ring;
     this.#bell = ring.bells.ofThread(setup.thread);
-    // Loaded before the word is watched: what is loaded later is left earlier, and leaving devices
-    // may wait for them.
+    // The device addon is loaded before enterWord() watches the word, because a thread's cleanup
+    // hooks run in reverse order. So the word becomes `dead` before the thread may wait for its
+    // devices.
     const { ownThread } = nativeDevices();
-    // However this thread ends, its word says so: the opener may be blocked when it happens.
+    // If this thread ends in any way, its word becomes `dead`. The opener may be blocked then and
+    // receive no event.
     enterWord(
       threads,
       setup.thread,
@@ -50,8 +54,7 @@ export class ActorThread implements ThreadOfActors {
       ThreadState.running,
       ThreadState.dead,
     );
-    // Actors of a learner group lend their thread to MPI, which may leave a context of its own in
-    // it.
+    // In a learner group, MPI may run on this thread and may leave its own device context current.
     if (setup.averaging === null) ownThread();
     const longPack = setup.deviceRows !== null || setup.slots.host.batchBytes > LONG_PACK_BYTES;
     this.#hosted = new Hosted(ring, { thread: setup.thread, longPack }, (hosted) =>
@@ -64,14 +67,14 @@ export class ActorThread implements ThreadOfActors {
   #run(): void {
     const ring = this.#ring as Ring;
     const { thread } = this.#setup as ThreadSetup;
-    // A predecessor may have died between a store and its ring: the threads that wait for that look
-    // again.
+    // A predecessor of this thread may have died after a store and before it rang the bell. So this
+    // thread rings all bells.
     ring.bells.ringAll();
     const last = this.#loop(ring);
     this.#hosted?.close();
     ring.header.setThreadState(thread, last);
-    // The worker has nothing left to answer and ends by itself. Deno's has no close(): its worker
-    // ends when it is terminated.
+    // Without an open port the worker ends by itself. Deno's port has no close(), so there the
+    // opener terminates the worker.
     (parentPort as { close?(): void } | null)?.close?.();
   }
 
@@ -83,14 +86,15 @@ export class ActorThread implements ThreadOfActors {
     let poll: PollActor | undefined;
     try {
       for (;;) {
-        // The bell before the scan, stop after the bell: any other order can lose a wake.
+        // The loop reads the bell, then the stop word, then looks for work. In any other order it
+        // could miss a wake.
         const count = bell.read();
         if (ring.header.stopping || ring.failure.set) return ThreadState.stopped;
         hosted.follow();
         if (actors !== hosted.actors) {
           actors = hosted.actors;
           poll = hosted.poll;
-          // From here on the executor may count on this thread.
+          // From here on, the host device may rely on this thread's help.
           poll?.back();
         }
         if (hosted.work() > 0) continue;
@@ -104,8 +108,8 @@ export class ActorThread implements ThreadOfActors {
         }
       }
     } catch (error) {
-      // Terminated: the thread that did it learns so from this thread's end, not from what this
-      // thread could not do any more.
+      // The thread was terminated, and `dead` shows that to the thread that terminated it. The
+      // actor has not failed: the termination made its calls fail.
       if (error instanceof ThreadEnding) return ThreadState.dead;
       const { working } = hosted;
       const failure = ring.failureAt(
@@ -116,7 +120,7 @@ export class ActorThread implements ThreadOfActors {
       if (setup.restartable) ring.thrown.write(failure);
       else {
         ring.fail(failure);
-        // The other learners end too, whatever the opener is busy with.
+        // The other learners of the group end too, even if the opener is busy.
         const { averaging } = setup;
         if (averaging)
           new GroupRank(averaging.group, averaging.rank).fail(ring.failure.read() ?? error);

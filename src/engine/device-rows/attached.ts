@@ -1,4 +1,4 @@
-/** Rows on the device as an actor's thread sees them: shared memory and handles, nothing owned. */
+/** Rows on the device for an actor's thread: shared memory and handles, none of which it owns. */
 
 import type { Int64 } from '../../shm/int64.ts';
 import type { Place } from '../../shm/memory.ts';
@@ -9,22 +9,22 @@ import {
 } from '../../store/rows/replay-buffer.ts';
 import { DeviceRowsControl } from './control-block.ts';
 
-/** The part of them that actors need. */
+/** The data about rows on the device that actors need. */
 export interface SharedDeviceRows {
   readonly words: Place;
   readonly buffer: SharedReplayBuffer;
   readonly stream: number;
-  /** one for every span that can be on the way */
+  /** one event for each span that can be in flight */
   readonly events: readonly number[];
   readonly ring: number;
   readonly host: number;
   readonly places: number;
   readonly guard: number;
-  /** of one span, at most */
+  /** maximum rows of one span */
   readonly rowsPerSpan: number;
-  /** bytes from a row to the next, on both sides */
+  /** bytes from one row to the next, on the host and on the device */
   readonly stride: number;
-  /** bytes from the registered memory's start to row 0 */
+  /** bytes from the start of the registered host memory to row 0 */
   readonly rowsAt: number;
   readonly baseSeed: number;
 }
@@ -42,11 +42,11 @@ export class AttachedDeviceRows {
     this.#writers = internalsOfBuffer(this.buffer);
   }
 
-  /** Rows that were ever committed. */
+  /** Number of rows ever committed. */
   get committed(): number {
     return this.#writers.committed.load();
   }
-  /** A writer may be overwriting rows before it, or have overwritten them. */
+  /** Writers may have overwritten the rows before this one, or may be overwriting them now. */
   get lost(): number {
     return this.#writers.reserved.load() - this.buffer.capacity;
   }

@@ -1,63 +1,67 @@
 /**
- * How far the rows have come onto the device, and what is on the way: the words that pack's thread
- * and poll's share. A span is a run of rows that one copy order brings. A head says which rows a
- * tick may draw. Row numbers are absolute, from the first ever added. Row p lies at place p mod
- * `places`. A device copy and a draw may never meet in a place.
+ * The words that pack's thread and poll's thread share about rows on the device: which rows are
+ * there, and which spans are in flight. A span is a run of rows that is copied together. A head
+ * determines which rows a tick may draw. Row numbers are absolute, counted from the first row ever
+ * added. Row p is at place p mod `places`. A copy to the device and a draw may never use the same
+ * place at the same time.
  *
- * DeviceRows-1  every row of [low, visible) lies whole at its place, and stays until `low` has
- *     passed it and every unspent head's low too.
- * DeviceRows-2  `visible` moves only when the span's event was seen complete and the buffer's
- *     `reserved` was read after that. So rows that a writer may have begun on meanwhile are below
- *     the new `low`. Neither goes back.
+ * DeviceRows-1  every row of [low, visible) is whole at its place. It stays until `low` has passed
+ *     it, and until the low of every unspent head has passed it too.
+ * DeviceRows-2  `visible` increases only after poll saw the span's event and then read the buffer's
+ *     `reserved`. So rows that a writer may have begun to overwrite meanwhile are below the new
+ *     `low`. Neither `visible` nor `low` decreases.
  * DeviceRows-3  visible − low ≤ places.
- * DeviceRows-4  a head's rows [head's low, visible) are some of [low, visible) when it is written,
- *     at least one, at most places − guard. The head stays as it is until its slot is Free.
- * DeviceRows-5  no copy overwrites a place that an unspent head, or one that is written before the
- *     copy is over, may draw. A span up to row e is submitted only while e ≤ head's low + places
- *     for every unspent head. A head is written only while e ≤ visible + guard for every span that
- *     is on the way, or was begun by a thread that died. Pack's thread does both, so nothing comes
- *     between the look and the act.
- * DeviceRows-6  the places that a tick draws are a function of its head alone: a launch that is
- *     repeated repeats its update.
- * DeviceRows-7  one mark a launch, as for every slot (Slot-8).
- * DeviceRows-8  nothing of this is freed before the copy stream and the compute stream are drained.
- * DeviceRows-9  only rows × stride + heads + what comes home crosses the bus. Steps of a view come
- *     there by other rules, which native/rows/mirror.hpp has: with each of them its place, and of
- *     each row drawn what pack made of notes.
+ * DeviceRows-4  when a head is written, its rows [head's low, visible) are within [low, visible).
+ *     They are at least one and at most places − guard. The head does not change until its slot is
+ *     Free.
+ * DeviceRows-5  no copy overwrites a place from which a head may draw, if the head is unspent or is
+ *     written before the copy is over. A span up to row e is submitted only while e ≤ head's low +
+ *     places for every unspent head. A head is written only while e ≤ visible + guard for every
+ *     span in flight, and every span that a dead thread began. Pack's thread does both, so nothing
+ *     changes between its check and its action.
+ * DeviceRows-6  the places that a tick draws are a function of its head alone. So a repeated launch
+ *     makes the same update.
+ * DeviceRows-7  each launch writes one mark, as for every slot (Slot-8).
+ * DeviceRows-8  no memory of the rows is freed before the copy stream and the compute stream are
+ *     drained.
+ * DeviceRows-9  only rows × stride, the heads, and the bytes that are read back cross the bus.
+ *     Steps of a view follow other rules (native/rows/mirror.hpp): each step travels with its
+ *     place, and each drawn row with what pack computed from notes.
  *
  * Each word has one owner (Slot-1). Pack's thread writes a span's record, then `submitted`. Poll
- * writes what it found of the span, then `done`. A record is written again only SPANS spans later,
- * and fewer are ever on the way, so a thread that has read `done` may read its record. The row up
- * to which copies go is stored in `begun` before the first of them is ordered. A successor of
- * pack's thread goes on after the last span that was published. Rows that its predecessor copied
- * beyond that lie in places that no head names until `begun` has come (DeviceRows-5). They are
- * copied once more after that on the same stream.
+ * writes its fields of the record, then `done`. A record is reused only SPANS spans later, and
+ * fewer spans are ever in flight. So a thread that has read `done` may read that span's record.
+ * Before pack's thread enqueues the first copy of a span, it stores the span's end in `begun`. A
+ * successor of pack's thread continues after the last published span. Its predecessor may have
+ * begun to copy later rows, up to `begun`. No head may draw from the places of these rows before
+ * begun ≤ visible + guard (DeviceRows-5). The successor copies the rows again on the same stream,
+ * after its predecessor's copies.
  */
 import { allocateShared, LINE, type Place, secondLook } from '../../shm/memory.ts';
 
-/** records of spans, more than can be on the way */
+/** Number of span records, more than can be in flight. */
 const SPANS = 4;
-/** after the records: the row that copies were last begun up to */
+/** Index of `begun` after the records: the highest row up to which copies were begun. */
 const BEGUN = SPANS * 5;
-/** spans that are on the way at once: one is copied while the next is ordered */
+/** Maximum number of spans in flight: one is copied while the next is enqueued. */
 export const MAX_IN_FLIGHT = 2;
-/** Float64 fields of a span's record: pack's thread writes the first two, poll the others */
+/** Float64 fields of a span's record. Pack's thread writes the first two, and poll the others. */
 const Field = { from: 0, to: 1, low: 2, dropped: 3, whole: 4, count: 5 } as const;
 const Word = { submitted: 0, done: LINE } as const;
 const WORDS = 2 * LINE;
 
-/** How far it has come. */
+/** The rows that have reached the device. */
 export interface Reach {
-  /** rows before it are on the device or gone */
+  /** all rows before this one are on the device or lost */
   readonly visible: number;
-  /** the oldest row that is there */
+  /** the oldest row that is on the device */
   readonly low: number;
   /**
-   * rows so far that were never copied, or not whole: overwritten before, or too many for the
-   * device
+   * number of rows that were never copied whole: they were overwritten before that, or were too
+   * many for the device
    */
   readonly dropped: number;
-  /** rows that came whole, of all so far */
+  /** number of rows that were copied whole */
   readonly whole: number;
 }
 
@@ -73,15 +77,15 @@ export class DeviceRowsControl {
   }
 
   /**
-   * Makes the words of an empty device, which has missed no rows yet: the first span may begin at
-   * any row.
+   * Allocates the words of an empty device. Its first span may begin at any row, and no rows count
+   * as missed.
    */
   static create(): DeviceRowsControl {
     const bytes = 4 * WORDS + 8 * (BEGUN + 1);
     return new DeviceRowsControl(allocateShared('the words of rows on a device', bytes, 64));
   }
 
-  /** Spans ever submitted, and ever done. Both wrap, and their difference is small. */
+  /** Numbers of spans ever submitted and ever done. Both wrap, and their difference is small. */
   get submitted(): number {
     return Atomics.load(this.#words, Word.submitted);
   }
@@ -93,8 +97,9 @@ export class DeviceRowsControl {
   }
 
   /**
-   * Pack's thread, under which no record of a span that is done changes. Read `visible` first: a
-   * `low` that poll stored after that is higher, which leaves rows out and lets none in.
+   * For pack's thread only, because no record of a finished span changes while pack's thread reads
+   * it. Read `visible` before `low`. If poll increases `low` in between, `low` only excludes more
+   * rows.
    */
   get visible(): number {
     return this.#spans[this.#at(this.done - 1) + Field.to] as number;
@@ -112,7 +117,7 @@ export class DeviceRowsControl {
       whole: of(Field.whole),
     };
   }
-  /** Any other thread: reads again until no record was written meanwhile. */
+  /** For any other thread: repeats the read until no record was written during it. */
   readReach(): Reach {
     for (;;) {
       const { done } = this;
@@ -120,13 +125,14 @@ export class DeviceRowsControl {
       if (secondLook(this.#words, Word.done) === done) return reach;
     }
   }
-  /** Row after the last span that was submitted. */
+  /** The row after the last submitted span. */
   get next(): number {
     return this.#spans[this.#at(this.submitted - 1) + Field.to]!;
   }
 
   /**
-   * Pack's thread: before the copies of rows up to this one are ordered. A successor reads it too.
+   * For pack's thread: stores in `begun` that rows up to `to` will be copied, before it enqueues
+   * the copies. A successor reads the value too.
    */
   begin(to: number): void {
     this.#spans[BEGUN] = Math.max(this.begun, to);
@@ -134,7 +140,9 @@ export class DeviceRowsControl {
   get begun(): number {
     return this.#spans[BEGUN] as number;
   }
-  /** Pack's thread: the copies of [from, to) and the event after them are enqueued. */
+  /**
+   * For pack's thread: publishes a span after the copies of [from, to) and the event are enqueued.
+   */
   submit(from: number, to: number): void {
     const { submitted } = this;
     const at = this.#at(submitted);
@@ -144,8 +152,8 @@ export class DeviceRowsControl {
   }
 
   /**
-   * Poll: the event of the oldest span on the way was seen. Rows before `lost` may have been
-   * overwritten while they were copied.
+   * For poll: finishes the oldest span in flight after its event was seen. Rows before `lost` may
+   * have been overwritten while they were copied.
    */
   finish(lost: number, places: number): void {
     const { done } = this;
@@ -155,12 +163,12 @@ export class DeviceRowsControl {
     const to = this.#spans[at + Field.to]!;
     const gap = from - before.visible;
     const first = Math.min(Math.max(from, lost), to);
-    // The rows that are there are one run: nothing older than a hole is drawn.
+    // The rows on the device are contiguous: rows before a gap can never be drawn again.
     this.#spans[at + Field.low] = Math.max(
       gap > 0 || first > from ? first : before.low,
       to - places,
     );
-    // Rows that were there before the pipeline, and are gone, were not missed.
+    // Rows that were lost before the pipeline's first span do not count as dropped.
     const missed = before.whole + before.dropped > 0 ? gap : 0;
     this.#spans[at + Field.dropped] = before.dropped + missed + (first - from);
     this.#spans[at + Field.whole] = before.whole + (to - first);
@@ -173,6 +181,7 @@ export class DeviceRowsControl {
 }
 
 /**
- * The event that is recorded after a span's copies. There are as many as spans can be on the way.
+ * Returns the index of the event that is recorded after a span's copies. There are as many events
+ * as spans can be in flight.
  */
 export const eventOf = (span: number): number => span & (MAX_IN_FLIGHT - 1);

@@ -1,6 +1,6 @@
 /**
  * Rows that live on the device: their memory, the batch that a graph's first kernels gather from
- * it, and the copy stream that brings new rows. Made and freed by the opener only. Actors use them
+ * it, and the copy stream for new rows. Only the opener creates and frees them. Actors use them
  * through control-block.ts and actors/ingest.ts.
  */
 import { ThreadEnding } from '../../base/addon.ts';
@@ -15,19 +15,19 @@ import { DeviceRowsControl, MAX_IN_FLIGHT } from './control-block.ts';
 import type { CheckedRing } from './options.ts';
 import type { DeviceStore, RingStatistics } from './statistics.ts';
 
-/** Closing gives copies in flight this long before it throws. */
+/** Milliseconds for which close() waits for copies in flight before it throws. */
 const DRAIN_MS = 5000;
 
 export class DeviceRows extends Owner implements DeviceStore {
   readonly warnings: string[] = [];
   /** uint8 [sampleCount × stride]: the tick's rows */
   readonly batch: Tensor;
-  /** int32 [sampleCount]: their places */
+  /** int32 [sampleCount]: the places of the tick's rows */
   readonly places: Tensor<'int32'>;
   readonly checked: CheckedRing;
   readonly #ring: Tensor<'uint32'>;
   readonly #stream: Stream;
-  // Closing reads them, also if the constructor failed.
+  // The initial value is for close(), which reads the events even if the constructor failed.
   readonly #events: readonly DeviceEvent[] = [];
   readonly #host: HostMemory;
   readonly #words: DeviceRowsControl;
@@ -43,7 +43,7 @@ export class DeviceRows extends Owner implements DeviceStore {
     checked: CheckedRing;
     sampleCount: number;
     baseSeed: number;
-    /** of each slot: what its tick draws */
+    /** the head of each slot, which determines what its tick draws */
     heads: readonly Tensor<'int32'>[];
   }) {
     super('the rows on the device');
@@ -93,8 +93,8 @@ export class DeviceRows extends Owner implements DeviceStore {
   }
 
   /**
-   * Enqueues what a tick begins with: its draw, by the head in its slot's parameters, and the
-   * gather into the batch.
+   * Enqueues the start of a tick: the draw by the head in its slot's parameters, and the gather
+   * into the batch.
    */
   draw(stream: Stream, slot: number): void {
     const head = this.#heads[slot] as Tensor<'int32'>;
@@ -102,7 +102,8 @@ export class DeviceRows extends Owner implements DeviceStore {
     const words = stride / 4;
     const n = this.#sampleCount;
     stream.launch('draw_places', { tensors: [this.places, head], wholes: [n] });
-    // 2^shift neighbors copy a row: enough that each has one 16-byte piece, up to a warp.
+    // 2^shift neighboring threads copy a row, at most a warp. Each then copies one piece of 16
+    // bytes, if there are enough threads.
     const shift = Math.min(5, Math.ceil(Math.log2(words / 4)));
     const out = this.batch.view({ shape: [n * words], dtype: 'uint32' });
     stream.launch('gather_places', {
@@ -124,7 +125,11 @@ export class DeviceRows extends Owner implements DeviceStore {
     };
   }
 
-  /** DeviceRows-8: never free under a copy. */
+  /**
+   * Waits for copies in flight, then frees the memory (DeviceRows-8).
+   *
+   * @throws {ERR_HOTSLOT_STATE_BUSY} if copies still run after DRAIN_MS
+   */
   override close(): void {
     if (this.closed) return;
     const over = this.#events.every((event) => {

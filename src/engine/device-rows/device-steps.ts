@@ -1,7 +1,7 @@
 /**
- * Steps of a view that live on the device: their places, and the batch that the graph of a tick
- * gathers from them. The rules of what travels with a tick, and why each step does so once, are in
- * native/rows/mirror.hpp. Made and freed by the opener only.
+ * Steps of a view that live on the device: their places, and the batch that a tick's graph gathers
+ * from them. The rules of what travels with a tick, and why each step travels once, are in
+ * native/rows/mirror.hpp. Only the opener creates and frees them.
  */
 import type { Device, Stream, Tensor } from '../../device/device.ts';
 import { guardConstruction, Owner, own } from '../../device/owner.ts';
@@ -9,25 +9,28 @@ import type { DeviceBatchLayout } from '../../store/views/device-columns.ts';
 import type { CheckedRing } from './options.ts';
 import type { DeviceStore, RingStatistics } from './statistics.ts';
 
-/** A launch that is made again and again. */
+/** Arguments of a kernel launch, which every tick of a slot repeats. */
 interface Gather {
   readonly tensors: readonly [Tensor, Tensor, Tensor, Tensor];
   readonly wholes: readonly [number, number, number, number, number, number, number, number];
 }
 
-/** Shift by which 2^shift neighbors copy a row: enough that each has one piece, up to a warp. */
+/**
+ * Returns `shift`: 2^shift neighboring threads copy a row of `pieces` pieces, at most a warp. Each
+ * copies one piece if they suffice.
+ */
 const shiftOf = (pieces: number): number => Math.min(5, Math.ceil(Math.log2(pieces)));
 
 export class DeviceSteps extends Owner implements DeviceStore {
   readonly warnings: readonly string[] = [];
-  /** uint8: columns of fields, as the layout places them */
+  /** uint8: the columns of fields, at the offsets of the layout */
   readonly batch: Tensor;
   readonly checked: CheckedRing;
   readonly #ring: Tensor;
   readonly #layout: DeviceBatchLayout;
   readonly #rows: number;
   readonly #statistics: () => RingStatistics;
-  /** of each slot: its gathers, what it brings, and its head */
+  /** per slot: the launches that gather, the steps that travel, and the head */
   readonly #gathers: readonly (readonly Gather[])[];
   readonly #brings: readonly { readonly fresh: Tensor; readonly head: Tensor<'int32'> }[];
 
@@ -36,7 +39,7 @@ export class DeviceSteps extends Owner implements DeviceStore {
     checked: CheckedRing;
     layout: DeviceBatchLayout;
     rows: number;
-    /** what travels with a tick, slot by slot, and their heads */
+    /** the slots' memory for what travels with a tick, and their heads */
     slots: readonly Tensor[];
     heads: readonly Tensor<'int32'>[];
     statistics: () => RingStatistics;
@@ -79,7 +82,7 @@ export class DeviceSteps extends Owner implements DeviceStore {
         const wholes = [rows, of.bytes, of.offset, stride, ringRows, most, unit, shift] as const;
         return { tensors: [out, this.#ring, fresh, lists], wholes };
       };
-      // After the row's own field, the goal that another step achieved.
+      // After the row's own field, the second launch writes the goals that another step achieved.
       return [
         from(field, list, count),
         ...(instead ? [from(instead.field, instead.list, count)] : []),
@@ -88,7 +91,8 @@ export class DeviceSteps extends Owner implements DeviceStore {
   }
 
   /**
-   * Enqueues what a tick begins with: its columns, then what it brings into its places (Mirror-4).
+   * Enqueues the start of a tick: gathers its columns, then copies the steps that it brought to
+   * their places (Mirror-4).
    */
   draw(stream: Stream, slot: number): void {
     const { stride, places } = this.checked;

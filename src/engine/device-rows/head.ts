@@ -1,6 +1,6 @@
 /**
- * A tick's head: which rows it may draw. Pack writes it next to the slot's parameters, and
- * draw_places reads it on the device.
+ * A tick's head, which determines the rows that it may draw. Pack writes it next to the slot's
+ * parameters, and the kernel draw_places reads it on the device.
  */
 import { checkCount, checkKeys } from '../../base/checks.ts';
 import { arrayOf } from '../../base/dtype.ts';
@@ -29,7 +29,7 @@ export function writeHead(words: Int32Array, { seed, tick, low, span, places }: 
   words[7] = 0;
 }
 
-/** The upper 32 bits of a product of two 32-bit numbers. */
+/** Returns the upper 32 bits of the product of two 32-bit numbers. */
 function upper(a: number, b: number): number {
   const [a0, a1, b0, b1] = [a & 0xffff, a >>> 16, b & 0xffff, b >>> 16];
   const middle = a1 * b0 + ((a0 * b0) >>> 16);
@@ -38,7 +38,7 @@ function upper(a: number, b: number): number {
   );
 }
 
-/** Philox4x32-10 (Salmon et al. 2011) of a counter of four words by a key of two. */
+/** Returns Philox4x32-10 (Salmon et al. 2011) of a counter of four words and a key of two words. */
 function philox(
   x: [number, number, number, number],
   key: readonly [number, number],
@@ -58,7 +58,7 @@ function philox(
   return x;
 }
 
-/** Maps 64 bits, the first half first, to an index below `span`. */
+/** Maps 64 bits, given as their upper and lower half, to an index below `span`. */
 function drawn(high: number, low: number, span: number): number {
   const carry = upper(low, span) + (Math.imul(high, span) >>> 0);
   return upper(high, span) + Math.floor(carry / WORD);
@@ -69,10 +69,10 @@ export interface PhiloxIndices {
   /** the pipeline's baseSeed, 0 to 2⁵³ − 1 */
   readonly seed: number;
   readonly tick: number;
-  /** the oldest row that may be drawn, absolute, and how many there are from it on */
+  /** the oldest row that may be drawn, as an absolute number, and the number of rows from it on */
   readonly low: number;
   readonly span: number;
-  /** rows that the ring has places for, at most 2³² − 1 */
+  /** number of places of the ring, at most 2³² − 1 */
   readonly capacity: number;
   readonly count: number;
 }

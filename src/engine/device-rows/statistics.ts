@@ -1,23 +1,26 @@
-/** A pipeline's rows that a device keeps, however it draws them. */
+/** A pipeline's rows that a device keeps, for rows and for steps of a view. */
 import type { Stream, Tensor } from '../../device/device.ts';
 import type { CheckedRing } from './options.ts';
 
 export interface RingStatistics {
   /**
-   * rows before it are on the device, or were lost. For a TrajectoryBuffer, steps ever added: each
-   * goes there when it is first drawn
+   * all rows before this one are on the device or were lost. For a TrajectoryBuffer, the number of
+   * steps ever added, each of which is copied when it is first drawn
    */
   readonly visible: number;
-  /** the oldest row that is there, absolute, or for a TrajectoryBuffer how many steps are gone */
+  /**
+   * the oldest row on the device, as an absolute number. For a TrajectoryBuffer, the number of
+   * steps that were overwritten
+   */
   readonly low: number;
-  /** rows that the next tick may draw */
+  /** number of rows that the next tick may draw */
   readonly drawable: number;
-  /** rows that were ever copied and came whole, and their bytes with what fills their strides up */
+  /** number of rows that were ever copied whole, and their bytes with padding */
   readonly ingestedRows: number;
   readonly ingestedBytes: number;
   /**
-   * rows that were added since and never copied whole: writers overwrote them before, or went on
-   * for more than the ring has
+   * number of rows that were added since the first copy and never copied whole. Writers overwrote
+   * them before, or added more rows than the ring has
    */
   readonly droppedRows: number;
 }
@@ -28,6 +31,6 @@ export interface DeviceStore {
   /** uint8: the tick's rows, one batch for all slots */
   readonly batch: Tensor;
   readonly statistics: RingStatistics;
-  /** Enqueues what a slot's tick begins with. */
+  /** Enqueues the start of a slot's tick: its draw or gather. */
   draw(stream: Stream, slot: number): void;
 }

@@ -1,18 +1,18 @@
 /**
- * The first message of processes that do something together. All say the same, or an error names
- * the process that differs.
+ * The first message of processes that begin a common operation. All must send the same record, or
+ * an error names the process that differs.
  */
 import { createHash } from 'node:crypto';
 import { typeError } from '../../base/errors.ts';
 
-/** Version of the messages between processes, which rises when they change. */
+/** Version of the messages between processes, which must be increased when they change. */
 const PROTOCOL = 2;
-/** bytes that each process gives, equally many because they are gathered */
+/** Bytes of each process's record, equal in all processes because the records are gathered. */
 const RECORD = 256;
 
 /**
- * Returns a record of what is begun, in words, and of all facts that have to be the same
- * everywhere.
+ * Returns a record of the operation `what`, as text, and a hash of the facts that must be equal in
+ * all processes.
  */
 export function recordOf(what: string, facts: unknown): Uint8Array {
   const hash = createHash('sha256').update(JSON.stringify(facts)).digest('hex');

@@ -1,7 +1,7 @@
 /**
- * The shared memory of a learner group's ranks: words, and a vector's two halves from every rank to
- * every other. The words and their rules are a halo exchange's (src/shm/exchange-control.ts): all
- * ranks are each other's neighbors.
+ * The shared memory of a learner group's ranks: words, and two halves for vectors from every rank
+ * to every other. The words and their rules are those of a halo exchange
+ * (src/shm/exchange-control.ts), in which all ranks are neighbors.
  */
 import { randomUUID } from 'node:crypto';
 import { checkCount, checkKeys } from '../../base/checks.ts';
@@ -24,28 +24,31 @@ import {
 import { VERDICT_WORDS, Verdict } from './verdict.ts';
 
 const KIND = 'hotslot.LearnerGroup';
-/** Bytes before the vector: float64 of a cache line, see group-rank.ts. */
+/** Bytes of the letter before a vector: one cache line of float64, see letter.ts. */
 export const LETTER_BYTES = 64;
-/** float32 of a message between processes, whose bytes MPI counts by an int */
+/**
+ * Maximum number of float32 values of a vector. A message between processes contains one vector,
+ * and MPI counts its bytes by an int.
+ */
 export const MAX_PARAMETERS = (2 ** 31 - 1 - LETTER_BYTES - 3) / 4;
 
 export interface LearnerGroupOptions {
-  /** learners, 1 to 256 (`mpi.shareLearnerGroup()` takes one per process) */
+  /** number of learners, 1 to 256 (`mpi.shareLearnerGroup()` takes one per process) */
   ranks: number;
-  /** float32 values that are averaged, of all tensors together */
+  /** number of float32 values of all averaged tensors together */
   parameters: number;
 }
 
-/** Plain data: it goes through postMessage as it is. */
+/** Plain data that postMessage() can transfer unchanged. */
 export interface SharedLearnerGroup {
   readonly kind: typeof KIND;
-  /** distinguishes groups, also after they went through postMessage */
+  /** id that distinguishes groups, even after postMessage() */
   readonly id: string;
   readonly ranks: number;
   readonly parameters: number;
   readonly words: Place;
   readonly data: Place;
-  /** null: all ranks are in this process */
+  /** null if all ranks are in this process */
   readonly elsewhere: RanksElsewhere | null;
 }
 
@@ -61,7 +64,10 @@ export function shareLearnerGroup(options: LearnerGroupOptions): SharedLearnerGr
   return layOutGroup(options, null);
 }
 
-/** `before`: exchanges that count as over, which tests set near the wrap of a half's word. */
+/**
+ * Allocates a group. `before` is the number of exchanges that count as over, which tests set near
+ * the wrap of a half's word.
+ */
 export function layOutGroup(
   { ranks, parameters }: LearnerGroupOptions,
   elsewhere: RanksElsewhere | null,
@@ -72,7 +78,7 @@ export function layOutGroup(
   if (parameters > MAX_PARAMETERS)
     throw rangeError(`a group averages ${MAX_PARAMETERS} parameters at most, got ${parameters}`);
   const routes = ranks * (ranks - 1);
-  // After the exchange's words, a line for the verdict and one per rank, for its counts.
+  // After the exchange's words: a cache line for the verdict, and one per rank for its counts.
   const words = exchangeControlBytes(ranks, routes) + (1 + ranks) * LINE * 4;
   const shared = Object.freeze({
     kind: KIND as typeof KIND,
@@ -96,12 +102,12 @@ export function layOutGroup(
   return shared;
 }
 
-/** Bytes from one half to the next. */
+/** Returns the bytes from one half to the next. */
 export function strideOf(parameters: number): number {
   return roundUp(LETTER_BYTES + 4 * parameters, STRIDE);
 }
 
-/** Returns the place among the routes of what `sender` sends to `reader`. */
+/** Returns the index of the route from `sender` to `reader`. */
 export function routeOf(ranks: number, reader: number, sender: number): number {
   return reader * (ranks - 1) + (sender < reader ? sender : sender - 1);
 }
@@ -119,15 +125,15 @@ export function groupControlWords({
   return new ExchangeControlBlock(words, ranks, ranks * (ranks - 1), elsewhere);
 }
 
-/** Counts of one rank, in an int64 each. */
+/** Counts of one rank, each an int64. */
 export interface Counts {
-  /** the latest exchange that it began, counted from 1 and below 2^41 (verdict.ts) */
+  /** the latest exchange that the rank began, counted from 1 and below 2^41 (verdict.ts) */
   readonly begun: Int64;
-  /** the latest exchange whose outcome it has put away */
+  /** the latest exchange whose outcome the rank has stored */
   readonly over: Int64;
-  /** 1: it left the exchange under way without an outcome (Group-5) */
+  /** 1 if the rank left the exchange under way without an outcome (Group-5) */
   readonly left: Int64;
-  /** 1 while its pipeline runs */
+  /** 1 while the rank's pipeline is in a run */
   readonly runs: Int64;
 }
 export function countsOf(shared: SharedLearnerGroup, rank: number): Counts {

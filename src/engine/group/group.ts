@@ -1,6 +1,6 @@
 /**
- * Learners in several threads or processes whose parameters are kept equal: each trains on rows of
- * its own, and they average.
+ * Learners in several threads or processes that average their parameters. Each trains on different
+ * rows.
  */
 
 import type { NamedTensors, TensorData } from '../../base/arrays/tensors.ts';
@@ -17,19 +17,19 @@ import { askToEnd } from './questions.ts';
 
 const LOOK_MS = 0.05;
 
-/** A process of a launcher, such as openMpi() opens. */
+/** A process that a launcher started, such as openMpi() returns. */
 export interface GroupProcess {
-  /** from 0 */
+  /** number of the process, from 0 */
   readonly rank: number;
   /**
-   * Makes a group of a rank per process. Every process calls it, in the same order as whatever else
-   * they do together.
+   * Creates a group with one rank per process. Every process must call it, in the same order as its
+   * other collective calls.
    */
   shareLearnerGroup(options: { parameters: number }): SharedLearnerGroup;
 }
 
 export type JoinOptions =
-  /** in a thread: what shareLearnerGroup() made, and which of its ranks this is */
+  /** in a thread: the result of shareLearnerGroup(), and the number of this learner's rank */
   | {
       readonly shared: SharedLearnerGroup;
       readonly rank: number;
@@ -47,50 +47,58 @@ export type JoinOptions =
       readonly rank?: never;
     };
 
-/** For the pipeline, which hands it to its actors. The package does not export it. */
+/**
+ * Returns a group's shared memory, which the pipeline passes to its actors. The package does not
+ * export it.
+ */
 export let sharedOf: (group: LearnerGroup) => SharedLearnerGroup;
-/** For the pipeline's opener, which ends runs with it. The package does not export it. */
+/**
+ * Returns the methods with which the pipeline's opener ends runs. The package does not export it.
+ */
 export let internalsOfGroup: (group: LearnerGroup) => GroupInternals;
 
 export interface GroupInternals {
   readonly rank: GroupRank;
-  /** Whether a rank's run goes on. False for a rank in another process, where this is not known. */
+  /**
+   * Returns true if a rank is in a run. Returns false for a rank in another process, because its
+   * state is unknown here.
+   */
   isRunning(rank: number): boolean;
-  /** Sleeps on the rank's bell until `look` is true. */
+  /** Sleeps on the rank's bell until `poll` returns true. */
   waitUntil(
     poll: () => boolean,
     options: { signal?: AbortSignal | undefined; longestMs?: number },
   ): Promise<void>;
   /**
-   * Ends the exchange that this rank waits for, with every rank that has not taken it. The rank's
-   * look() shows what it came to.
+   * Ends the exchange in which this rank waits, for every rank, unless a rank has taken it.
+   * advance() and outcome() then return the result.
    */
   endWait(why: Ending): void;
 }
 
 /**
- * A learner's place among several. ReplayPipeline.open({ group }) and capture({ sync: 'parameters'
- * }) average parameters after ticks: UniLab's `local_sgd`. A learner that writes its own loop calls
- * average(). Close the group at the end, because the others learn of it.
+ * One learner of a group. ReplayPipeline.open({ group }) and capture({ sync: 'parameters' })
+ * average parameters after ticks: UniLab's `local_sgd`. A learner that writes its own loop calls
+ * average(). Close the group at the end, so that the other learners do not wait for this one.
  * @example
  * const shared = shareLearnerGroup({ ranks: 2, parameters: learner.parameters.size });
  * const group = await LearnerGroup.join({ shared, rank: 0 });
  * learner.loadState(await group.broadcast(await learner.state()));
  */
 export class LearnerGroup implements Disposable {
-  /** of this learner, from 0 */
+  /** rank of this learner, from 0 */
   readonly rank: number;
-  /** learners in all */
+  /** number of learners in the group */
   readonly size: number;
-  /** float32 values that are averaged at most */
+  /** maximum number of float32 values that are averaged */
   readonly parameters: number;
   readonly #shared: SharedLearnerGroup;
   readonly #inside: GroupRank;
   readonly #bell: Bell;
 
   /**
-   * True only for an object that has the private fields: a proxy of one, or an object that inherits
-   * from one, has not.
+   * Returns true only for an object that has the private fields. A proxy of a group, or an object
+   * that inherits from one, does not have them.
    */
   static [Symbol.hasInstance](made: unknown): boolean {
     return typeof made === 'object' && made !== null && #shared in made;
@@ -107,12 +115,13 @@ export class LearnerGroup implements Disposable {
   }
 
   /**
-   * Takes a rank, once. Over MPI every process must call it in the same order as its other
-   * collective calls. Processes that differ fail the group in every process.
+   * Joins the group as one rank. Each rank can join once. Over MPI, every process must call it in
+   * the same order as its other collective calls. If the options of processes differ, the group
+   * fails in every process.
    *
    * @param options `{ shared, rank }` in this process, or `{ mpi, parameters }`
-   * @throws {RangeError} for a rank that does not exist or is of another process
-   * @throws {ERR_HOTSLOT_STATE_BUSY} for a rank that was taken before
+   * @throws {RangeError} for a rank that does not exist or belongs to another process
+   * @throws {ERR_HOTSLOT_STATE_BUSY} if the rank has joined before
    */
   static async join(options: JoinOptions): Promise<LearnerGroup> {
     if (options?.mpi !== undefined) {
@@ -138,7 +147,7 @@ export class LearnerGroup implements Disposable {
     this.#bell = words.bell(rank);
   }
 
-  /** Exchanges that were begun: averages and broadcasts. */
+  /** Number of exchanges that this rank has begun: averages and broadcasts. */
   get exchanges(): number {
     return this.#inside.exchange;
   }
@@ -193,10 +202,10 @@ export class LearnerGroup implements Disposable {
   }
 
   /**
-   * Replaces `values` by the mean over all ranks, with the same bits everywhere. For learners that
-   * write their own loop. Every rank must call it.
+   * Replaces `values` by the mean over all ranks, with the same bits everywhere. Learners that
+   * write their own loop use it. Every rank must call it.
    *
-   * @param values equally many in every rank
+   * @param values as many elements in every rank
    * @param options `signal` ends the wait
    * @throws as broadcast(), and ERR_HOTSLOT_STATE_BUSY while a pipeline averages
    */
@@ -207,7 +216,7 @@ export class LearnerGroup implements Disposable {
       throw rangeError(
         `this group averages ${this.parameters} parameters at most, got ${values.length}`,
       );
-    // Memory that was transferred away, or shrank, has none.
+    // A transferred or shrunken buffer has length 0.
     if (values.length === 0) throw rangeError('average takes at least one parameter, got none');
     await this.#exchange(Purpose.average, values, options.signal, () =>
       this.#inside.average(values),
@@ -226,15 +235,18 @@ export class LearnerGroup implements Disposable {
   }
 
   /**
-   * Fails the group because this learner cannot continue. Every rank that waits or starts throws an
-   * error with `error` as its cause. The first failure wins.
+   * Fails the group because this learner cannot continue. Every rank that waits in an exchange or
+   * starts one throws an error with `error` as its cause. The first failure wins.
    */
   fail(error: unknown): void {
     this.#inside.fail(error);
     this.#bell.ring();
   }
 
-  /** Leaves the group. Ranks that wait for a part that this rank has not sent throw. Idempotent. */
+  /**
+   * Leaves the group. Ranks that wait for data that this rank has not sent throw an error.
+   * Idempotent.
+   */
   close(): void {
     this.#inside.words.leave(this.rank, RankState.closed);
   }
@@ -248,7 +260,8 @@ export class LearnerGroup implements Disposable {
   ): Promise<void> {
     const { signal, longestMs = MAX_PARK_MS } = options;
     const park = async (count: number, left: number) => {
-      // A wake by another process costs an event loop's turn: what is nearly there is looked for.
+      // If another process wakes this thread, the wake costs a turn of the event loop. So the rank
+      // spins first, because the data may be near.
       if (this.#shared.elsewhere !== null && this.#inside.spin(LOOK_MS)) return;
       await this.#bell.parkAsync(count, Math.min(left, longestMs));
     };
@@ -297,8 +310,8 @@ export class LearnerGroup implements Disposable {
       );
       use();
     } catch (error) {
-      // A part that was sent cannot be taken back: without this rank the others cannot go on
-      // either.
+      // A vector that was sent cannot be taken back. The other ranks cannot continue without this
+      // rank, so the group fails.
       if (!inside.words.failed) inside.fail(error);
       throw error;
     }

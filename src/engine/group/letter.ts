@@ -1,6 +1,6 @@
 /**
- * The letter before a vector of a learner group: what the sender does with it, and whether its run
- * ends.
+ * The letter before a vector of a learner group: what the sender does with the vector, and whether
+ * its run ends.
  */
 import { stateError, typeError } from '../../base/errors.ts';
 import { Ending } from '../../shm/ending.ts';
@@ -9,9 +9,9 @@ import type { Outcome } from './verdict.ts';
 export const Purpose = {
   average: 1,
   broadcast: 2,
-  /** the end of a run between two means: a mean is taken if another rank is due for one */
+  /** the end of a run between two means. If another rank is due for a mean, all ranks take it */
   end: 3,
-  /** the same for a pipeline that was closed, whose vector does not count */
+  /** the same for a pipeline that was closed during its run. No mean is taken then */
   leave: 4,
 } as const;
 export type Purpose = (typeof Purpose)[keyof typeof Purpose];
@@ -23,28 +23,31 @@ const inWords = [
   'closes its pipeline with',
 ];
 
-/** Float64 of a letter. */
+/** Index of each float64 of a letter. */
 export const Letter = {
   purpose: 0,
   length: 1,
-  /** ticks between two means, 0 outside runs */
+  /** ticks from one mean to the next, 0 outside runs */
   every: 2,
-  /** checksum of what was averaged before, NaN: not now */
+  /** checksum of the mean of the exchange before, NaN if it is not compared */
   sum: 3,
-  /** why the sender's run ends here (Ending), 0: it goes on */
+  /** why the sender's run ends with this exchange (Ending), 0 if it continues */
   ends: 4,
   count: 5,
 } as const;
 
-/** The end of a run may come where others are due for a mean. */
+/**
+ * Returns the purpose to compare between ranks. The end of a run counts as `average`, because other
+ * ranks may be due for a mean.
+ */
 const kindOf = (letter: Float64Array) =>
   (letter[Letter.purpose] as number) >= Purpose.end ? Purpose.average : letter[Letter.purpose];
 const inText = (letter: Float64Array) =>
   `${inWords[letter[Letter.purpose] as number]} ${letter[Letter.length]} parameters every ${letter[Letter.every]} ticks`;
 
 /**
- * Group-3: throws if a rank does something else than `rank`, and if the mean before was not the
- * same.
+ * Group-3: throws if a rank does something other than `rank`, or if the mean of the exchange before
+ * differs between them.
  */
 export function checkLetters(
   letters: readonly Float64Array[],
@@ -71,8 +74,8 @@ export function checkLetters(
 }
 
 /**
- * Group-6: the outcome of an exchange by the letters of all ranks, as `rank` sees it: its own
- * reason to end comes first.
+ * Group-6: returns the outcome of an exchange from the letters of all ranks, for `rank`. If its own
+ * run ends, its own reason has priority.
  */
 export function outcomeOf(letters: readonly Float64Array[], rank: number): Outcome {
   let due = false;
@@ -89,7 +92,7 @@ export function outcomeOf(letters: readonly Float64Array[], rank: number): Outco
 
 /**
  * Returns a checksum of all bits, a whole number below 2^53. Two vectors that differ in one bit
- * differ in it.
+ * have different checksums.
  */
 export function checksum(values: Float32Array): number {
   const bits = new Uint32Array(values.buffer, values.byteOffset, values.length);

@@ -1,13 +1,13 @@
 /**
- * Letters of the processes of an exchange in addition to its parts: that a rank failed, that it
- * left, and questions of a learner group.
+ * Letters between processes that are not part of an exchange: a rank failed, a rank left, or a
+ * question about the end of an exchange.
  */
 
 import type { Ending } from '../../shm/ending.ts';
 import { decodeError, encodeError } from '../../shm/error.ts';
 import type { QuestionLetter } from './questions.ts';
 
-/** native/ranks/halo.hpp */
+/** Maximum bytes of a letter, as in native/ranks/halo.hpp. */
 const MAX_BYTES = 4096;
 const ERROR_AT = 32;
 
@@ -26,13 +26,13 @@ export type Letter =
     }
   | QuestionLetter;
 
-/** In place of the state that a rank has left in. */
+/** First number of a question's letter, in place of the state in which a rank left. */
 const questions = { asked: -1, answered: -2, decided: -3 } as const;
 const QUESTION_NUMBERS = 6;
 
 /**
- * Four float64 (0 for a note or the state that a rank has left in, rank, exchange, bytes of the
- * error), then the error as JSON.
+ * Encodes a letter: four float64, then the error as JSON. The four are the state in which a rank
+ * left (0 for a note), the rank, the exchange, and the bytes of the error.
  */
 export function written(letter: Letter): Uint8Array {
   if (letter.kind !== 'note' && letter.kind !== 'left') return question(letter);
@@ -45,7 +45,10 @@ export function written(letter: Letter): Uint8Array {
   return bytes;
 }
 
-/** Six float64: the kind, then rank, exchange, reason, who answers, and whether it was taken. */
+/**
+ * Encodes a question as six float64: the kind, rank, exchange, reason, the process that answers,
+ * and whether it took the exchange.
+ */
 function question(letter: QuestionLetter): Uint8Array {
   const { kind, rank, exchange, why } = letter;
   const from = letter.kind === 'answered' ? letter.from : 0;

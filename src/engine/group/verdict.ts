@@ -1,14 +1,15 @@
 /**
- * The fate of a learner group's latest decided exchange: all took it, or it was ended. A rank that
- * ends its wait cannot take back what it sent, and the last part may be arriving. So one word
- * decides for all ranks of a process.
+ * The verdict about a learner group's latest exchange: either all ranks take its result, or it is
+ * ended for all. A rank that ends its wait cannot take back the parameters that it sent, and the
+ * last missing ones may be arriving. So one word in shared memory decides for all ranks of a
+ * process.
  *
- * Group-4  A rank uses what came of exchange n only after the word says that n was taken. It ends
- *    its wait for n only after the word says that n was ended. The first change wins: a mean is
- *    used by every rank or by none.
- * Group-5  Every rank sends its part of every exchange, also of one that was ended (Exchange-1 and
- *    Exchange-2 rely on it). A rank that left one (`left`) has all parts of it before it starts the
- *    next.
+ * Group-4  A rank uses the result of exchange n only after the word says that n was taken. It ends
+ *     its wait for n only after the word says that n was ended. The first change of the word wins:
+ *     a mean is used by every rank or by none.
+ * Group-5  Every rank sends its vector in every exchange, even in one that was ended (Exchange-1
+ *     and Exchange-2 rely on it). A rank that left an exchange (`left`) receives all vectors of it
+ *     before it starts the next.
  */
 import { Ending } from '../../shm/ending.ts';
 import { Int64 } from '../../shm/int64.ts';
@@ -19,25 +20,30 @@ export interface Ended {
   readonly why: Ending;
 }
 
-/** The outcome of an exchange, the same for every rank but for who ended it. */
+/**
+ * The outcome of an exchange. It is the same for every rank, except that `ended` may name another
+ * rank.
+ */
 export interface Outcome {
-  /** the vectors of all ranks are averaged */
+  /** whether the vectors of all ranks are averaged */
   readonly averages: boolean;
   /**
-   * the rank that ends the run here, and why: this rank if it ends too, else the first that does
+   * the rank that ends the run with this exchange and its reason: this rank if it ends its run,
+   * else the first that does. Null if the run continues
    */
   readonly ended: Ended | null;
 }
 
-/** A word is EXCHANGE × exchange + RANK × rank + reason, below 2^53. */
+/** Factors of a word, which is EXCHANGE × exchange + RANK × rank + reason, below 2^53. */
 const EXCHANGE = 2 ** 12;
 const RANK = 2 ** 4;
 /**
- * In place of a reason: another process asked to end it, and says soon what all processes answered.
+ * Value in place of a reason while processes decide: another process asked to end the exchange and
+ * will send the decision.
  */
 const ASKED = 15;
 
-/** int64 */
+/** Number of int64 words of a verdict. */
 export const VERDICT_WORDS = 2;
 
 interface Decision {
@@ -48,15 +54,16 @@ interface Decision {
 }
 
 export class Verdict {
-  /** exchange, rank and reason of the latest one (a reason of 0 says that it was taken) */
+  /** exchange, rank and reason of the latest verdict. Reason 0 means that the exchange was taken */
   readonly #latest: Int64;
-  /** what ended the exchange before */
+  /** the verdict about the exchange before, if that exchange was ended */
   readonly #before: Int64;
 
   /**
-   * Two words, of which the second keeps what ended the exchange before: another process may ask
-   * about the next one before the rank here has looked. It asks about no later one before this rank
-   * has sent its part of that (Group-5), so one is enough.
+   * Attaches the two words. The second keeps the verdict about the exchange before, because another
+   * process may ask about the next exchange before the rank here has read it. It asks about a later
+   * exchange only after the rank here has sent its vector for that one (Group-5). So one earlier
+   * verdict suffices.
    */
   constructor(words: BigInt64Array) {
     this.#latest = new Int64(words, 0);
@@ -64,8 +71,8 @@ export class Verdict {
   }
 
   /**
-   * Takes an exchange of which all parts are there. Returns null when it is taken, 'asked' while
-   * other processes decide, else what ended it.
+   * Takes an exchange whose vectors have all arrived. Returns null if it is taken, 'asked' while
+   * processes decide, or who ended it and why.
    */
   take(exchange: number): Ended | 'asked' | null {
     for (;;) {
@@ -76,7 +83,10 @@ export class Verdict {
     }
   }
 
-  /** Ends it for everybody, unless it was taken. True when it is ended, by whomever. */
+  /**
+   * Ends an exchange for all ranks, unless it was taken. Returns true if it is ended, by this call
+   * or an earlier one.
+   */
   end(exchange: number, { rank, why }: Ended): boolean {
     for (;;) {
       const now = decode(this.#latest.load());
@@ -86,7 +96,7 @@ export class Verdict {
     }
   }
 
-  /** Returns what ended this exchange, or null if it was not ended. */
+  /** Returns who ended this exchange and why, or null if it was not ended. */
   endedBy(exchange: number): Ended | null {
     const now = decode(this.#latest.load());
     if (now.exchange > exchange) return this.#endedBefore(exchange);
@@ -94,15 +104,16 @@ export class Verdict {
   }
 
   /**
-   * Another process asks to end it: nobody here takes it until resume() or end(). False when it is
-   * taken.
+   * Records that a process asks to end an exchange. No rank here takes the exchange until resume()
+   * or end(). Returns false if it is already taken.
    */
   ask(exchange: number): boolean {
     for (;;) {
       const now = decode(this.#latest.load());
       if (now.exchange > exchange) return this.#endedBefore(exchange) !== null;
       if (now.exchange === exchange) return now.why !== Ending.none;
-      // Before the word that hides it: a rank that sees that one sees this one.
+      // Stored before the word that replaces it, so that a rank that reads the new word also finds
+      // this one.
       if (now.ended !== null) this.#before.store(now.word);
       if (this.#move(now.word, exchange, 0, ASKED as Ending)) return true;
     }
@@ -111,7 +122,7 @@ export class Verdict {
     const now = decode(this.#latest.load());
     return now.exchange === exchange && now.why === ASKED;
   }
-  /** All that was asked was answered: somebody had taken the exchange, so all take it. */
+  /** Takes an exchange after a question, because some process had taken it. */
   resume(exchange: number): void {
     const now = decode(this.#latest.load());
     if (now.exchange === exchange && now.why === ASKED)

@@ -1,7 +1,4 @@
-/**
- * The actors' threads: started, watched, replaced when that was asked for, stopped. Known to the
- * opener only.
- */
+/** Starts, watches, replaces and stops the actors' threads. Only the opener's thread uses it. */
 import { unavailableError } from '../../base/errors.ts';
 import { Control } from '../../shm/control.ts';
 import { SupervisedThread } from '../../shm/supervised-thread.ts';
@@ -20,9 +17,9 @@ export class ActorThreads {
   readonly ring: Ring;
   /** the roles of each thread in runs */
   readonly hosted: readonly (readonly Role[])[];
-  /** what each thread makes its actors of */
+  /** shared memory and handles from which each thread creates its actors */
   readonly setup: ActorSetup;
-  /** from start() on */
+  /** the threads after start(), empty before */
   supervised: readonly SupervisedThread[] = [];
   readonly #events: ThreadEvents;
   #restarts: number;
@@ -42,8 +39,8 @@ export class ActorThreads {
   }
 
   /**
-   * Resolves when every thread has its actors. If one fails to start, stops those that run and
-   * throws.
+   * Starts the threads. Resolves after every thread has created its actors. If one fails to start,
+   * stops the others and throws.
    */
   async start(entry: URL = actorMaker().thread): Promise<void> {
     this.supervised = this.hosted.map(
@@ -73,8 +70,8 @@ export class ActorThreads {
   }
 
   /**
-   * The roles that a thread hosts now, for texts. If it hosts none now, those that it hosts in
-   * runs.
+   * Returns the roles that a thread hosts now, or its roles in runs if it hosts none now. Only
+   * error texts use the result.
    */
   rolesOf(thread: number): readonly Role[] {
     const now = this.ring.bells.hostedBy(thread, this.ring.header.hosting);
@@ -82,8 +79,8 @@ export class ActorThreads {
   }
 
   /**
-   * Resolves when every thread acknowledged or is gone. Before this call the stop word is set and
-   * every bell rung.
+   * Resolves after every thread has acknowledged the stop or has ended. Before the call, the caller
+   * sets the stop word and rings every bell.
    */
   async stop(): Promise<void> {
     await Promise.all(
@@ -91,7 +88,10 @@ export class ActorThreads {
     );
   }
 
-  /** A thread ended by itself: a throw, a kill, the end of a failed pipeline. */
+  /**
+   * Handles a thread that ended without a stop: its actor threw, it was killed, or the pipeline
+   * failed. Replaces it if restarts are left.
+   */
   async #lost(thread: number, supervised: SupervisedThread, reason: Error): Promise<void> {
     const { ring } = this;
     if (ring.header.stopping) return;
@@ -107,7 +107,7 @@ export class ActorThreads {
     if (replaced) this.#events.restarted(hosted, cause);
   }
 
-  /** Whether a successor may be started. Fails the pipeline if no restarts are left. */
+  /** Returns true if a successor may be started. Fails the pipeline if no restarts are left. */
   #again(hosted: readonly Role[], reason: Error): boolean {
     const { ring } = this;
     if (ring.header.stopping) return false;

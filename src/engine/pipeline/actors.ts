@@ -1,6 +1,6 @@
 /**
- * The pipeline's view of its actors: the contract of an actor, its set-up, and who makes it. The
- * actors themselves are in actors/, and src/assembly.ts gives them to the pipeline.
+ * The actors as the pipeline sees them: the interface of an actor, its set-up, and the module that
+ * creates it. The actors themselves are in actors/, and src/assembly.ts registers them here.
  */
 
 import type { Bell } from '../../shm/bell.ts';
@@ -13,74 +13,83 @@ import type { SharedSlots } from './slots.ts';
 import type { SharedSource } from './source.ts';
 
 /**
- * An object with a role and one method that does the work there is. The placement decides where it
- * runs: on its own thread, on one it shares, or inline in the caller's. It never waits and never
- * looks at a clock.
+ * An object that has one role, and one method that does the work available now. The placement
+ * decides where it runs: on its own thread, on a shared thread, or inline in the caller's thread.
+ * It never waits and never reads a clock to decide.
  */
 export interface Actor {
   readonly role: Role;
   /**
-   * Does what there is to do now and returns how much that was. It takes at most about 50 ms, and
-   * throws on failure.
+   * Does the work that is available now and returns the number of actions. A call takes at most
+   * about 50 ms, and throws on failure.
    */
   work(): number;
-  /** Slot it works on, for the report when it throws. */
+  /** Slot that the actor works on, for the error report if it throws. */
   readonly slot: number;
-  /** It waits for something that rings no bell: its thread looks again soon. */
+  /**
+   * Whether the actor waits for something that rings no bell. Its thread then calls work() again
+   * soon.
+   */
   readonly waitsUnrung?: boolean;
-  /** Gives back the handles it borrowed. */
+  /** Releases the handles that the actor borrowed. */
   close(): void;
 }
 
 /**
- * Everything a thread needs to host its roles: shared memory and handles, no objects of the opener.
+ * All that a thread needs to create its actors: shared memory and handles, but no objects of the
+ * opener.
  */
 export interface ActorSetup {
   ring: RingShare;
   source: SharedSource;
-  /** bell of the buffer on which pack's thread waits, −1 when the caller steps inline */
+  /**
+   * index of the buffer's bell on which pack's thread waits, −1 if the caller steps the actors
+   * inline
+   */
   packBell: number;
   mailbox: SharedWeightMailbox | null;
   /**
-   * where the device writes its versions if the mailbox is not pinned, 0: straight to the mailbox
+   * handle of the memory to which the device writes weight versions if the mailbox is not pinned, 0
+   * if it writes to the mailbox itself
    */
   mailboxReadback: number;
   slots: SharedSlots;
   /** null if rows travel with each batch */
   deviceRows: SharedDeviceRows | null;
-  /** null: no learner group */
+  /** null without a learner group */
   averaging: SharedAveraging | null;
-  /** how long a thread looks at its bell before it parks */
+  /** milliseconds for which a thread spins on its bell before it parks */
   pollMs: number;
-  /** there are more cores than busy threads: one may look at the device again and again */
+  /** whether there are more cores than busy threads, so that one thread may spin on the device */
   coresFree: boolean;
 }
 
 export interface ThreadSetup extends ActorSetup {
   thread: number;
-  /** in runs */
+  /** the thread's roles in runs */
   roles: readonly Role[];
   /**
-   * the opener judges failures: a throw leaves ThreadState.threw instead of failing the pipeline
+   * whether the opener decides about failures. A throw then leaves ThreadState.threw instead of
+   * failing the pipeline
    */
   restartable: boolean;
 }
 
-/** Calls of the opener into a thread of actors. */
+/** Calls that the opener makes to a thread of actors. */
 export interface ThreadOfActors {
-  /** makes the actors, and throws if that fails. Their loop starts when the reply is on its way */
+  /** creates the actors, and throws if that fails. Their loop starts after the reply is sent */
   start(setup: ThreadSetup): void;
 }
 
 export interface ActorMaker {
-  /** makes the actors of these roles, without a bell for a caller that steps them itself */
+  /** creates the actors of these roles. `bell` is null for a caller that steps the actors inline */
   make(setup: ActorSetup, hosted: readonly Role[], ring: Ring, bell: Bell | null): Actor[];
-  /** the module of a thread, which exposes a ThreadOfActors */
+  /** URL of the module that a thread runs, which exposes a ThreadOfActors */
   readonly thread: URL;
 }
 
 let maker: ActorMaker | null = null;
-/** By src/assembly.ts, before a pipeline is opened. */
+/** Registers the maker of actors. src/assembly.ts calls it before a pipeline is opened. */
 export function actorsBy(given: ActorMaker): void {
   maker = given;
 }

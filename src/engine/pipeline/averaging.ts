@@ -1,8 +1,8 @@
 /**
- * Parameters on their way to a learner group and back. A graph's last copy brings them to the host,
- * and poll's actor sends them to the group and writes the mean over them (actors/averager.ts). This
- * is the opener's side: checks on entry, the host memory, and the end of a run that does not come
- * with a tick's mean.
+ * Averages parameters with a learner group: the opener's part. It checks options, allocates the
+ * host memory, and ends a run between two means. A graph's last copy brings the parameters to the
+ * host. Poll's actor then sends them to the group and writes the mean over them
+ * (actors/averager.ts).
  */
 import { answered } from '../../base/addon.ts';
 import { checkCount, describeValue } from '../../base/checks.ts';
@@ -24,38 +24,41 @@ import type { SharedLearnerGroup } from '../group/group-shared.ts';
 import { Purpose } from '../group/letter.ts';
 import { type Averages, MAX_AVERAGED } from '../ring/run-fields.ts';
 
-/** The parts of averaging that poll's actor gets. */
+/** The data of averaging that poll's actor needs. */
 export interface SharedAveraging {
   readonly group: SharedLearnerGroup;
   readonly rank: number;
-  /** float32[parameters], also of the device */
+  /** float32[parameters] in host memory that the device can read */
   readonly values: Place;
   readonly valuesHandle: number;
-  /** memory to which the graph writes if `values` is not pinned, 0: straight to `values` */
+  /**
+   * handle of the memory to which the graph copies the parameters if `values` is not pinned, 0 if
+   * it copies to `values`
+   */
   readonly readbackHandle: number;
 }
 
 export interface AveragingOptions {
   /**
-   * 'parameters': after every `every`-th tick of run() the parameters become the mean of all
-   * learners of the pipeline's group. Needs a pipeline that was opened with one.
+   * 'parameters': after every `every`-th tick of run(), the parameters of all learners in the
+   * pipeline's group become their mean. The pipeline must be opened with a group.
    */
   sync?: 'parameters';
   /**
-   * what is averaged, in the same order everywhere: 1 to 8 contiguous float32 tensors on the
-   * pipeline's device
+   * tensors that are averaged, in the same order in every rank: 1 to 8 contiguous float32 tensors
+   * on the pipeline's device
    */
   parameters?: readonly Tensor<'float32'>[];
   /**
-   * ticks of runs from one mean to the next, the same everywhere (default 1). Manual ticks do not
+   * ticks of runs from one mean to the next, equal in every rank (default 1). Manual ticks do not
    * count.
    */
   every?: number;
 }
 
 /**
- * Returns null if nothing is averaged, without a group. Throws for options that do not go with the
- * group, or that come without one.
+ * Returns what is averaged and how often, or null without a group. Throws if the options do not fit
+ * the group, or need a group that the pipeline does not have.
  */
 export function checkAveraging(
   { sync, parameters, every = 1 }: AveragingOptions,
@@ -101,14 +104,14 @@ export function checkAveraging(
   return { parameters, every };
 }
 
-/** Tensors that capture() is given to average, and how often. */
+/** Tensors that are averaged after each `every`-th tick, as given to capture(). */
 export interface Averaged {
   readonly parameters: readonly Tensor<'float32'>[];
   readonly every: number;
 }
 
 export class Averaging {
-  /** ticks of runs since the latest mean */
+  /** number of ticks of runs since the latest mean */
   carried = 0;
   readonly #group: LearnerGroup;
   #averaged: Averaged | null = null;
@@ -117,8 +120,8 @@ export class Averaging {
   readonly #means: PinnedHost | null;
 
   /**
-   * Returns null without a group, and for a learner that has it to itself. `owned` closes what is
-   * made, and `warnings` may grow.
+   * Allocates the memory for averaging. Returns null without a group, or if the group has one rank.
+   * `owned` later closes the memory. Warnings are added to `warnings`.
    */
   static make(
     group: LearnerGroup | null,
@@ -133,7 +136,7 @@ export class Averaging {
     const warn = (text: string) => void warnings.push(text);
     const bytes = 4 * group.parameters;
     this.#group = group;
-    // Whole pages: drivers pin no less, and none of somebody else's.
+    // Whole pages, because drivers pin whole pages and must not pin memory of others.
     this.#place = allocateShared("a learner group's parameters", roundUp(bytes, PAGE), PAGE);
     const view = new Float32Array(this.#place.memory, this.#place.offset, group.parameters);
     [this.#values] = lendHost(device, 'host memory is', [view], warn) as [HostMemory];
@@ -152,7 +155,7 @@ export class Averaging {
     };
   }
 
-  /** In a capture: brings the parameters to the host. */
+  /** Enqueues the copies of the parameters to the host, at the end of a capture. */
   bring(parameters: readonly Tensor<'float32'>[], stream: Stream): void {
     let at = 0;
     for (const tensor of parameters) {
@@ -165,7 +168,7 @@ export class Averaging {
     }
   }
 
-  /** Keeps the averaging that is captured from here on, and returns it as poll has to know it. */
+  /** Stores what the captured learner averages, and returns it as data for poll's actor. */
   captured(averaged: Averaged): Averages {
     this.#averaged = averaged;
     this.carried = 0;
@@ -177,11 +180,11 @@ export class Averaging {
     return { every: averaged.every, tensors };
   }
 
-  /** The run is over, and nobody waits for this rank any more. */
+  /** Marks this rank's run as over: no other rank waits for this rank any more. */
   over(): void {
     this.group.rank.setRuns(false);
   }
-  /** Ticks of a run that were applied. */
+  /** Adds the ticks that a run applied. */
   ran(ticks: number): void {
     this.carried = (this.carried + ticks) % this.every;
   }
@@ -193,8 +196,8 @@ export class Averaging {
     return this.#averaged?.every ?? 1;
   }
   /**
-   * A run begins: the others may wait for this rank. Throws when the group has failed, or a rank
-   * has left it.
+   * Marks this rank's run as begun: the other ranks may wait for this rank. Throws if the group has
+   * failed or a rank has left it.
    */
   begin(): void {
     const { rank } = this.group;
@@ -202,8 +205,8 @@ export class Averaging {
     rank.setRuns(true);
   }
   /**
-   * The exchange that poll waits for, and whether all missing learners are in their run. Null if
-   * poll waits for nobody.
+   * The exchange in which poll waits for other learners, or null if it waits for none. `isNext` is
+   * true if all missing learners are in a run.
    */
   get waits(): { readonly exchange: number; readonly isNext: boolean } | null {
     const { rank, isRunning } = this.group;
@@ -212,14 +215,18 @@ export class Averaging {
       ? null
       : { exchange: rank.exchange, isNext: missing.every(isRunning) };
   }
-  /** Ends the exchange that poll waits for: the run ends, and the others did not come. */
+  /**
+   * Ends the exchange in which poll waits, because the run ends and the missing ranks have not
+   * come.
+   */
   endWait(why: Ending): void {
     this.group.endWait(why);
   }
 
   /**
-   * The pipeline closes while its run goes on, and its actors have stopped: the others learn it,
-   * and nobody waits. `whole`: no thread was ended in the middle of something.
+   * Informs the other ranks that this pipeline was closed during a run, after its actors have
+   * stopped. Does not wait. `whole` is false if a thread was terminated and may not have finished
+   * an action.
    */
   abandon(whole: boolean): void {
     const { rank } = this.group;
@@ -235,7 +242,8 @@ export class Averaging {
       rank.leave();
       if (isEnded) return;
     }
-    // Those whose parts are missing find what ended the exchange when they come to it.
+    // If vectors of an earlier exchange are still missing, this rank sends nothing. The missing
+    // ranks find who ended that exchange when they reach it.
     if (rank.settle(true) === true) {
       const { parameters, every } = this.#averaged as Averaged;
       rank.start(Purpose.leave, this.#hostValues(parameters), every, Ending.stopped);
@@ -243,7 +251,7 @@ export class Averaging {
     rank.leave();
   }
 
-  /** The parameters as the device has them now. */
+  /** Reads the parameters from the device. */
   async read(stream: Stream): Promise<Float32Array> {
     const { parameters } = this.#averaged as Averaged;
     this.bring(parameters, stream);
@@ -262,7 +270,7 @@ export class Averaging {
     const size = parameters.reduce((sum, each) => sum + each.size, 0);
     return new Float32Array(this.#place.memory, this.#place.offset, size);
   }
-  /** Writes the changed values of read() back to the device. */
+  /** Writes the values that read() returned, after the caller changed them, back to the device. */
   async write(stream: Stream): Promise<void> {
     let at = 0;
     for (const tensor of (this.#averaged as Averaged).parameters) {

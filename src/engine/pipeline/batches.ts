@@ -1,6 +1,6 @@
 /**
- * Batches as callers get to see them: over the slots' device buffers, and over what a device keeps
- * of rows and steps. The opener's thread only.
+ * Creates the batches that callers see, as tensors over the slots' device buffers and over the rows
+ * and steps that a device keeps. Only the opener's thread uses them.
  */
 
 import { typeError } from '../../base/errors.ts';
@@ -18,23 +18,25 @@ import { HEAD_AT, HEAD_WORDS, ROWS_AT } from '../ring/slot.ts';
 import { type BatchColumn, type BatchPlan, type BatchSource, stridedColumns } from './source.ts';
 
 /**
- * A tick's rows on the device: one tensor per field, keys as add() takes them, [rows, …field
- * shape], strided by row.
+ * A tick's rows on the device: one tensor per field of shape [rows, …field shape], strided by row.
+ * The keys are those of add().
  */
 export type Batch<F extends Fields = Fields> = {
   readonly [K in keyof F as K extends string ? K : never]-?: Tensor<DTypeIn<F, K>>;
 };
 
-/** Columns of trajectories other than fields, as a capture is given them. */
+/** Columns of trajectories other than the fields, as a captured function receives them. */
 export interface Extras {
-  /** float32[rows] to read: importance weights, only if the pipeline draws by priorities */
+  /**
+   * float32[rows], to read: importance weights. Undefined unless the pipeline draws by priorities
+   */
   weights?: Tensor<'float32'> | undefined;
   /**
-   * float32[rows] to write: |p| of each row, or the step's old priority for a row that is not
-   * written
+   * float32[rows], to write: |p| of each row. A row that is not written keeps its step's old
+   * priority
    */
   priorities?: Tensor<'float32'> | undefined;
-  /** float64[rows]: which steps these are */
+  /** float64[rows]: ids of the rows' steps */
   ids?: Tensor<'float64'> | undefined;
 }
 
@@ -42,23 +44,26 @@ export interface Batches {
   readonly batches: readonly Batch[];
   /** null if rows travel with each batch */
   readonly deviceStore: DeviceStore | null;
-  /** the same of a ReplayBuffer, whose rows come there by themselves */
+  /**
+   * the device's store of a ReplayBuffer, to which new rows are copied when they are added, else
+   * null
+   */
   readonly deviceRows: DeviceRows | null;
-  /** recorded after a manual tick's draw on the device */
+  /** event that is recorded after a manual tick's draw on the device, or null */
   readonly drawn: DeviceEvent | null;
-  /** of a ReplayBuffer: where the batch's rows lie in the ring */
+  /** for a ReplayBuffer's rows on the device: the place in the ring of each row of the batch */
   readonly index: Tensor<'int32'> | undefined;
 }
 
 /**
- * Makes each slot's batch. `slots` are the device buffers. `ring` says how a device keeps the rows,
- * or is null if it does not.
+ * Creates the batch of each slot. `slots` are the device buffers. `ring` describes the rows that a
+ * device keeps, or is null if they travel.
  */
 export function makeBatches(
   owner: Owner,
   given: {
     device: Device;
-    /** what callers may close */
+    /** the device object that callers see and may close */
     shown: Device;
     source: BatchSource;
     plan: BatchPlan;
@@ -100,7 +105,7 @@ export function makeBatches(
       heads,
     }),
   );
-  // One batch for all slots: it is drawn by the graph that reads it.
+  // All slots share one batch, because the graph that reads it also gathers it.
   const gathered = lend(deviceRows.batch.storage, shown);
   const batch = batchOf(
     { ...planned, columns: stridedColumns(buffer as ReplayBuffer, ring.stride) },
@@ -111,8 +116,8 @@ export function makeBatches(
 }
 
 /**
- * Lends a slot's memory to callers: closing it is refused, and closing its device leaves the
- * pipeline whole.
+ * Lends a slot's memory to callers. A caller that closes it gets an error, and a caller that closes
+ * its device does not affect the pipeline.
  */
 export function lend(storage: Storage, device: Device): MemoryStorage {
   const { handle, bytes, host, managed } = storage;
@@ -125,13 +130,14 @@ export function lend(storage: Storage, device: Device): MemoryStorage {
 }
 
 /**
- * Makes the object beneath a batch, which throws for a name that is not a field. Otherwise it would
- * be undefined until something else breaks.
+ * Creates the prototype of a batch, which throws for a name that is not a field. Otherwise reading
+ * such a name would return undefined, and the error would appear elsewhere.
  */
 function missing(fields: readonly string[]): object {
   return new Proxy(Object.freeze({}), {
     get: (target, key) => {
-      // JavaScript itself asks these of every object: a promise's `then`, JSON's `toJSON`.
+      // JavaScript reads these names of any object, such as `then` for promises and `toJSON` for
+      // JSON.
       if (typeof key === 'symbol' || key in Object.prototype || key === 'then' || key === 'toJSON')
         return Reflect.get(target, key) as unknown;
       throw typeError(`a batch has no field '${key}'; it has ${fields.join(', ')}`);
@@ -140,8 +146,8 @@ function missing(fields: readonly string[]): object {
 }
 
 /**
- * Copies the tensors to an object of the caller's own, which may delete and swap names. A name that
- * is not a field still throws.
+ * Copies the tensors to an object that belongs to the caller. The caller may delete or swap its
+ * names. Reading a name that is not a field still throws.
  */
 export const ownBatch = (batch: Batch): Batch =>
   ({ __proto__: Object.getPrototypeOf(batch) as object, ...batch }) as Batch;

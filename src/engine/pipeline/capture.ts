@@ -1,6 +1,6 @@
 /**
- * Captures the learner's update once per slot: the work that the caller enqueues, then the copies
- * that bring the mark and the scalars home.
+ * Captures the learner's update once per slot. Each graph contains the work that the caller
+ * enqueues, then the copies of the mark and the scalars to the host.
  */
 
 import { checkFlag, checkKeys, describeValue } from '../../base/checks.ts';
@@ -23,23 +23,25 @@ import type { Slots } from './slots.ts';
 import { CaptureStream, unwrittenText } from './written-scalars.ts';
 
 export interface CaptureContext extends Extras {
-  /** enqueue here: it is also the device's current stream while the function runs */
+  /** the stream to enqueue on, which is also the device's current stream while the function runs */
   stream: Stream;
   /** float64[32] on the device: tick, sequence + 1, rows, snapshot ptr, snapshot size, seed */
   params: Tensor<'float64'>;
-  /** float32[48] on the device: what the learner writes here comes back with the tick */
+  /**
+   * float32[48] on the device: the learner's scalars, which are copied to the host after the tick
+   */
   out: Tensor<'float32'>;
   slot: number;
   /**
-   * int32[rows], of rows on the device: which places of the ring the batch was gathered from, see
-   * philoxIndices()
+   * int32[rows], if a ReplayBuffer's rows live on the device: the place in the ring of each row of
+   * the batch, see philoxIndices()
    */
   index?: Tensor<'int32'> | undefined;
-  /** lends memory for what lives only inside the update, shared by the device's graphs */
+  /** memory for temporary tensors of the update, shared by the device's graphs */
   pool: GraphPool;
 }
 
-/** Enqueues one update on `batch`. It is called once per slot and does device work only. */
+/** Enqueues one update on `batch`. It is called once per slot, and may only enqueue device work. */
 export type CaptureFunction<F extends Fields = Fields> = (
   batch: Batch<F>,
   context: CaptureContext,
@@ -48,11 +50,13 @@ export type CaptureFunction<F extends Fields = Fields> = (
 export interface CaptureOptions<S extends string = string> extends AveragingOptions {
   /** names of the first elements of `out`, for events and summaries */
   scalars?: readonly S[];
-  /** contiguous float32 tensor on the device: copied to the mailbox when a tick publishes */
+  /**
+   * contiguous float32 tensor on the device, which is copied to the mailbox when a tick publishes
+   */
   weights?: Tensor<'float32'>;
   /**
-   * Weights that are NaN or infinite are published too. By default they are not, and no later
-   * weights are either.
+   * whether weights with NaN or infinite values are published too. By default neither they nor any
+   * later weights are published
    */
   publishNonFinite?: boolean;
 }
@@ -106,7 +110,7 @@ export function checkCapture(
   }
 }
 
-/** Returns a capture's learner as replay has to know it. */
+/** Returns the description of a captured learner for the ring's run fields. */
 export function learnerOf(
   graphs: readonly GraphExec[],
   { scalars = [], weights, publishNonFinite = false }: CaptureOptions,
@@ -130,8 +134,8 @@ export function learnerOf(
 }
 
 /**
- * Captures one graph per slot, or none at all: on any error every capture is ended and everything
- * made is closed. `warn` gets one text about all of `scalars` that the update does not write.
+ * Captures one graph per slot, or none: on an error it ends the capture and closes the graphs that
+ * exist. Calls `warn` once if the update does not write some of `scalars`.
  */
 export function captureSlots(
   slots: Slots,
@@ -171,7 +175,7 @@ function captureSlot(
   const pool = getSharedGraphPool(slots.device);
   return captureGraph(slots.device, { what: `the capture for slot ${slot}`, pool }, (stream) => {
     const [params, out] = [slots.params[slot]!, slots.scalars[slot]!];
-    // Closing it is refused.
+    // The function cannot close this stream.
     const lent = new CaptureStream(stream, out);
     const context = {
       ...slots.extras(slot),

@@ -1,6 +1,6 @@
 /**
- * Reports of every pipeline in the process for tools, through node:diagnostics_channel. They cost
- * nothing while nobody subscribes.
+ * Channels of node:diagnostics_channel that report events of every pipeline in the process to
+ * tools. They cost nothing without a subscriber.
  */
 import { channel } from 'node:diagnostics_channel';
 

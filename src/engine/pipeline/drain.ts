@@ -1,4 +1,4 @@
-/** Whether the device's work on a pipeline's slots is over, when the pipeline closes. */
+/** Waits for the device's work on a pipeline's slots when the pipeline closes. */
 import { ThreadEnding } from '../../base/addon.ts';
 import { nativeEvents } from '../../device/native.ts';
 import { Deadline } from '../../shm/wait.ts';
@@ -7,8 +7,8 @@ import { SlotState } from '../ring/slot.ts';
 import type { Slots } from './slots.ts';
 
 /**
- * Waits up to `ms` until work that may still touch the slots is over. A sticky error counts as over
- * too.
+ * Waits up to `ms` milliseconds for work that may use the slots. Returns false if the time is over.
+ * Work that failed with a sticky error counts as over.
  */
 export async function drained(slots: Slots, ring: Ring, ms: number): Promise<boolean> {
   const { compute, device, spent, last } = slots;
@@ -34,7 +34,7 @@ export function doneOrFailed(query: () => boolean): boolean {
   try {
     return query();
   } catch (error) {
-    // The state of the work is unknown if its thread is being ended.
+    // If this thread is being ended, native calls fail and the state of the work is unknown.
     if (error instanceof ThreadEnding) throw error;
     return true;
   }

@@ -1,6 +1,6 @@
 /**
- * Spans of the feeders that bring rows of other machines into a pipeline's buffer, for its traces,
- * from when this object was made.
+ * Reads for a trace the spans of the feeders that bring rows of other machines into a pipeline's
+ * buffer. It begins with the spans that are written after its creation.
  */
 import { feedersOf } from '../trace/feeders.ts';
 import type { Fed, FedSpan } from '../trace/recorder.ts';
@@ -9,8 +9,8 @@ import type { Spans } from '../trace/spans.ts';
 export class FedSpans implements Fed {
   readonly #memory: SharedArrayBuffer;
   /**
-   * number of each feeder's next span. A feeder that has left stays, because its last spans are
-   * read after that
+   * the next span to read of each feeder thread. A thread that has ended stays in the map, because
+   * its last spans are read after its end
    */
   readonly #next = new Map<Spans, number>();
 

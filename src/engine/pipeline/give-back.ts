@@ -1,16 +1,16 @@
 /**
  * Takes back the batches after the end of a group's run, which are never applied. The opener does
- * so once requester and replay have paused, and the ring goes on from the first of their sequences.
- * If steps live on the device, each batch brings some that are new: they are put to their places
- * all the same, in the order of ticks.
+ * this after requester and replay have paused. The ring then continues with the first of their
+ * sequences. If a view's steps live on the device, each batch brings new steps. Those steps are
+ * still written to their places, in the order of ticks.
  */
 import { Pause } from '../ring/header.ts';
 import { SlotState } from '../ring/slot.ts';
 import type { PipelineRuntime } from './runtime.ts';
 
 /**
- * Call this when the run is quiet. Slots that poll passed on stay the opener's: only replay, which
- * has paused, would take them up.
+ * Call it when no other tick is under way. The opener owns the slots that poll made Ready, because
+ * replay has paused.
  */
 export async function giveBack(parts: PipelineRuntime): Promise<void> {
   const { ring, slots } = parts;
@@ -25,13 +25,13 @@ export async function giveBack(parts: PipelineRuntime): Promise<void> {
     if (deviceStore) slots.beginUpdate(slot, compute);
   }
   compute.record(last);
-  // Slot-5: the device is done with the slots.
+  // Slot-5: waits until the device is done with the slots.
   await parts.until(() => last.query());
-  // The newest first, so that those that are left are always the oldest (Slot-8).
+  // Takes back the newest batch first, so that the remaining ones are always the oldest (Slot-8).
   for (const slot of following.toReversed()) ring.takeBack(slot);
   header.rewind();
-  // The requester answers from its new seat: what the limiter counted for these sequences is given
-  // back by then.
+  // The requester acknowledges this pause after it has found its new slot. By then it has given
+  // back what the limiter counted for these sequences.
   header.pause(Pause.end);
   await parts.until(() => {
     if (!header.paused) ring.bells.of('replay').ring();

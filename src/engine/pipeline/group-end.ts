@@ -1,4 +1,4 @@
-/** Ends a run of a learner group that no tick's mean ends. The opener's thread only. */
+/** Ends a run of a learner group between two means. Only the opener's thread uses it. */
 
 import type { Ending } from '../../shm/ending.ts';
 import { Purpose } from '../group/letter.ts';
@@ -6,14 +6,14 @@ import type { Ended, Outcome } from '../group/verdict.ts';
 import type { Averaging } from './averaging.ts';
 import type { PipelineRuntime } from './runtime.ts';
 
-/** How often a waiting opener looks up from the rank's bell. */
+/** Milliseconds after which a waiting opener wakes even if the rank's bell is silent. */
 const LOOK_MS = 50;
 
 /**
- * Ends a run between two means: this rank sends that to the others, and ends with the exchange that
- * they come to next. If one of them is due for a mean there, all take it. `patient` is asked now
- * and then: once it is false, this rank ends the exchange without the missing ones. Returns who
- * ended the run, with this rank's own reason first.
+ * Ends a run between two means. This rank sends its end to the others, and ends with the next
+ * exchange that all ranks reach. If one rank is due for a mean in that exchange, all ranks take it.
+ * `patient` is called repeatedly. After it returns false, this rank ends the exchange without the
+ * missing ranks. Returns who ended the run and why. This rank's own reason has priority.
  */
 export async function endWithOthers(
   parts: PipelineRuntime,
@@ -59,7 +59,7 @@ export async function endWithOthers(
       rank.average(values);
       await averaging.write(compute);
     } catch (error) {
-      // The others have this rank's part, and it has not theirs.
+      // The other ranks average with this rank's parameters, but this rank does not have the mean.
       rank.fail(error);
       throw error;
     }

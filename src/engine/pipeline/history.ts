@@ -1,6 +1,6 @@
 /**
- * Reads the journal for everyone who wants to know about finished ticks: statistics, the trace and
- * 'tick' listeners. The opener calls it between other work, an actor never does.
+ * Reads finished ticks from the journal for statistics, the trace and `tick` listeners. Only the
+ * opener's thread calls it, between other work.
  */
 import type { EventEmitter } from 'eventemitter3';
 import type { PipelineError } from '../../base/errors.ts';
@@ -18,27 +18,29 @@ export interface Tick<S extends string = string> {
   rows: number;
   snapshotPtr: number;
   snapshotSize: number;
-  /** by the names given to capture() */
+  /** the learner's scalars, by the names given to capture() */
   scalars: Record<S, number>;
   /** milliseconds from the request to the end of the update */
   totalMs: number;
-  /** mailbox version published after it, 0 for none */
+  /** weight version that was published after this tick, 0 for none */
   version: number;
-  /** rows that writers overtook while they were copied, and that were drawn again */
+  /** number of rows that writers overwrote while they were copied, and that were drawn again */
   drawnAgain: number;
-  /** how its steps were drawn */
+  /** how the tick's rows were drawn */
   sampler: 'uniform' | 'prioritized';
-  /** of the priorities taken up before this draw, those of steps that were overwritten meanwhile */
+  /**
+   * number of priorities, of those applied before this draw, whose steps were overwritten meanwhile
+   */
   stale: number;
-  /** the largest priority ever given, at the draw, 0 for uniform draws */
+  /** the largest priority ever written before this draw, 0 for uniform draws */
   maxPriority: number;
 }
 
 /** Events of a pipeline. */
 export interface PipelineEvents<S extends string = string> {
-  /** a tick is over, emitted while the opener waits in run(), in afterTick() and on closing */
+  /** a tick is over: emitted while the opener waits in run(), in afterTick() and in close() */
   tick: [tick: Tick<S>];
-  /** ticks that went by faster than the journal could be read */
+  /** number of ticks that were overwritten in the journal before they could be read */
   missed: [count: number];
   restart: [roles: readonly Role[], reason: Error];
   warning: [message: string];
@@ -46,19 +48,19 @@ export interface PipelineEvents<S extends string = string> {
   close: [];
 }
 
-/** A warning or a restart, as it is kept for later reading. */
+/** A warning or a restart, stored for later reading. */
 export interface Emitted {
   /** milliseconds since 1970 */
   at: number;
   kind: 'warning' | 'restart';
   text: string;
 }
-/** Number of the latest entries that are kept. */
+/** Number of the latest warnings and restarts that are stored. */
 const SAID = 50;
 
 /**
- * Entries looked at per turn when no listener wants every single one: enough for percentiles, no
- * load.
+ * Number of the newest entries that emit() reads if no listener or trace needs every tick: enough
+ * for percentiles, at little cost.
  */
 const SAMPLE = 256;
 
@@ -74,7 +76,10 @@ export class History {
   readonly emitted: Emitted[] = [];
   readonly #warned = { scalars: false, weights: false };
   #at = 0;
-  /** a poll actor that took over from a dead one may journal its last tick again */
+  /**
+   * sequence of the last entry that was read, because the successor of a dead poll actor may write
+   * its last tick again
+   */
   #lastSequence = -1;
 
   constructor(ring: Ring, emitter: EventEmitter<PipelineEvents>, trace: Recorded | null) {
@@ -83,11 +88,11 @@ export class History {
     this.#trace = trace;
   }
 
-  /** names of the first scalars, as given to capture() */
+  /** Names of the first scalars, as given to capture(). */
   get scalarNames(): readonly string[] {
     return this.#scalarNames;
   }
-  /** A learner was captured, whose first scalars have these names. */
+  /** Records that a learner was captured, whose first scalars have these names. */
   captured(scalars: readonly string[], graphs: number): void {
     this.#scalarNames = [...scalars];
     Object.assign(this.#warned, { scalars: false, weights: false });
@@ -100,11 +105,11 @@ export class History {
     this.#emitter.emit('restart', roles, reason);
   }
 
-  /** Emits a warning, and gives it to the process if it has no listener. */
+  /** Emits a warning. Without a listener, emits it as a process warning. */
   warn(text: string): void {
     if (!this.warning(text)) process.emitWarning(text, 'PipelineWarning');
   }
-  /** Emits a warning for listeners only, and returns whether there was one. */
+  /** Emits a warning, and returns whether it had a listener. */
   warning(text: string): boolean {
     this.#note('warning', text);
     return this.#emitter.emit('warning', text);
@@ -114,7 +119,7 @@ export class History {
     if (this.emitted.length > SAID) this.emitted.shift();
   }
 
-  /** Emits the last ticks, ends the trace, and emits that the pipeline is closed. */
+  /** Emits the remaining ticks, ends the trace, and emits `close`. */
   async close(): Promise<void> {
     this.emit(null);
     const failed = await this.#trace?.finish();
@@ -123,20 +128,20 @@ export class History {
     queueMicrotask(() => this.#emitter.emit('close'));
   }
 
-  /** Returns the statistics, begun anew for a run. A pipeline has one run at a time. */
+  /** Resets the statistics for a new run and returns them. A pipeline has one run at a time. */
   statistics(): Statistics {
     this.#statistics ??= new Statistics();
     return this.#statistics.begin(this.#scalarNames);
   }
 
   /**
-   * Goes on from where it stopped. When a listener throws, emits no more ticks and returns the
-   * error.
+   * Reads the journal's new entries, and emits their ticks. If a listener throws, it emits no more
+   * of these ticks and returns the error.
    */
   emit(statistics: Statistics | null): { error: unknown } | null {
     const { journal } = this.#ring;
     const trace = this.#trace;
-    // Single ticks are made only for listeners.
+    // A Tick object is created only if there is a listener.
     const hasListeners = channels.tick.hasSubscribers;
     const tick = hasListeners || this.#emitter.listenerCount('tick') > 0;
     const all = tick || trace !== null;
@@ -168,7 +173,10 @@ export class History {
     return failed;
   }
 
-  /** Call this after a read of the journal (see RunFields). */
+  /**
+   * Warns about the first non-finite scalar and weight. Call it after a read of the journal (see
+   * RunFields).
+   */
   #warnNonFinite(): void {
     const { firstNonFiniteScalar, firstNonFiniteWeight, mayPublish } = this.#ring.run;
     if (firstNonFiniteScalar && !this.#warned.scalars) {

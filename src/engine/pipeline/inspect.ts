@@ -1,4 +1,4 @@
-/** A pipeline's state in words, for a person to read. */
+/** Describes a pipeline's state as text for people. */
 
 import { type CoresNow, coresNow } from '../../base/cores.ts';
 import type { ReplayBuffer } from '../../store/rows/replay-buffer.ts';
@@ -19,7 +19,7 @@ import type { BatchSource } from './source.ts';
 
 const stateNames = Object.keys(SlotState) as (keyof typeof SlotState)[];
 
-/** The parts of a pipeline, for code that looks inside. */
+/** The parts of a pipeline, for the monitor, checkpoints and tests. */
 export interface PipelineInternals {
   threads: ActorThreads | null;
   slots: Slots;
@@ -41,7 +41,7 @@ export interface SlotNow {
 /** The result of inspect(). */
 export interface PipelineNow {
   slots: SlotNow[];
-  /** what the next batch waits for, in words */
+  /** text that describes what the next batch waits for */
   waitingFor: string;
   /** ticks whose slots are free again */
   finished: number;
@@ -63,19 +63,19 @@ export function slotsNow(ring: Ring): SlotNow[] {
   }));
 }
 
-/** Facts about the rows, for a trace. */
+/** Returns the facts about a pipeline's rows that a trace records. */
 export const traceShape = (slots: Slots, { source, baseSeed }: CheckedOptions): TraceShape => ({
   bytes: slots.plan.bytes,
   names: source.names,
   baseSeed,
 });
 
-/** The options that a pipeline's waiting has to do with. */
+/** The options on which the texts about waiting depend. */
 type Sources = Pick<CheckedOptions, 'source' | 'group'>;
 
 /**
- * Says what keeps the requester from asking for the next batch. If it is rows of other machines,
- * adds the state of those machines.
+ * Returns as text what the next request waits for. If it waits for rows of other machines, the text
+ * includes the state of those machines.
  */
 export function waitingFor(
   gate: Gate,
@@ -88,9 +88,12 @@ export function waitingFor(
   return others === null || words === 'nothing' ? words : `${words}; ${others}`;
 }
 
-/** The same of the pipeline alone. The words stay the same for as long as it stands still. */
+/**
+ * Returns as text what the pipeline itself waits for. The text stays the same until something
+ * changes.
+ */
 export function standsFor(gate: Gate, { source, group }: Sources, rows: DeviceRows | null): string {
-  // A pipeline that waits for other learners waits for nothing else.
+  // While a pipeline waits for other learners, only that is reported.
   return group?.waitingFor() || controlWords(gate, source, rows);
 }
 

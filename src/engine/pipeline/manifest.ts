@@ -1,4 +1,4 @@
-/** The frozen facts about how a pipeline's transfer really happens. */
+/** The facts about how a pipeline's batches reach the device, as a frozen object. */
 import type { DeviceFamily } from '../../device/facts.ts';
 import type { H2dSubmitter, HostMemoryKind } from '../../device/transfer/backend.ts';
 import type { CheckedOptions } from './options.ts';
@@ -22,15 +22,15 @@ export interface TransferManifest {
   readonly rowsKept: 'host' | 'device';
   readonly rowsReason: string;
   /**
-   * of rows on the device: rows and bytes that it keeps, rows of them that a tick draws from, and
-   * bytes from one to the next
+   * only for rows on the device. In order: rows and bytes that the device keeps, rows that a tick
+   * draws from, rows of the guard, bytes between two rows
    */
   readonly ringRows?: number;
   readonly ringBytes?: number;
   readonly drawableRows?: number;
   readonly guardRows?: number;
   readonly rowStride?: number;
-  /** what 'auto' or 'cpu' came to mean, when the device was not named outright */
+  /** the device that 'auto' or 'cpu' stands for, or 'as asked' if the option named the device */
   readonly deviceReason: string;
 }
 

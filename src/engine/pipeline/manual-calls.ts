@@ -1,6 +1,6 @@
 /**
- * The calls of manual ticks: each checks its arguments, begins or awaits the tick, and hands out
- * its batch.
+ * The pipeline's methods for manual ticks. Each checks its arguments, begins or awaits the tick,
+ * and returns its result.
  */
 import { checkCount, checkKeys } from '../../base/checks.ts';
 import type { Stream } from '../../device/device.ts';
@@ -42,8 +42,8 @@ export class ManualCalls {
   }
 
   /**
-   * The buffer's ptr now. With rows on the device, at most the ptr that can come there while a tick
-   * is hot, because the rows of that tick stay.
+   * The buffer's ptr now. If rows live on the device, the device must keep the rows of a hot tick,
+   * which limits the result.
    */
   get #newest(): number {
     const { ptr } = this.#source.buffer;
@@ -80,7 +80,7 @@ export class ManualCalls {
     for (;;) {
       const waiting = this.#wait(tickId, sampleCount, options);
       if (waiting !== true && !(await waiting)) return null;
-      // A tick cannot become hot while the pipeline is saved.
+      // A tick must not become hot while a checkpoint is saved.
       if (!this.#control.standing || this.#manual.hot !== null)
         return this.#manual.sample(tickId, stream);
       if (!(await this.#control.passed(options))) return null;
@@ -104,14 +104,17 @@ export class ManualCalls {
     this.#checkNotRunning();
   }
 
-  /** Returns no promise if the batch is there, or nearly. */
+  /**
+   * Waits for the batch. Returns true instead of a promise if the batch is ready within
+   * microseconds.
+   */
   #wait(tickId: number, sampleCount: number, options: WaitOptions): true | Promise<boolean> {
     if (this.#soon(tickId, sampleCount, options)) return true;
     return this.#parts.until(() => this.#manual.batchReady(tickId), options);
   }
 
   /**
-   * Begins the tick unless that was done. True if its batch is there, or comes within microseconds.
+   * Begins the tick unless it has begun. Returns true if its batch is ready within microseconds.
    */
   #soon(tickId: number, sampleCount: number, { timeoutMs, signal }: WaitOptions): boolean {
     if (this.ready(tickId, sampleCount)) return true;

@@ -1,7 +1,7 @@
 /**
- * Manual ticks: which tick is pending (asked for, perhaps prepared), which is hot (its batch is in
- * the caller's hands), and which moments are wrong. The semantics are those of UniLab's replay
- * pipeline (docs/reference/pipeline.md).
+ * Tracks manual ticks. A pending tick was requested and its batch may be ready. The hot tick's
+ * batch belongs to the caller. Rejects calls that come at the wrong moment. The semantics are those
+ * of UniLab's replay pipeline (docs/reference/pipeline.md).
  */
 import { checkCount, describeValue } from '../../base/checks.ts';
 import { nowMs } from '../../base/clock.ts';
@@ -12,7 +12,7 @@ import { Field, PACKED, SlotState } from '../ring/slot.ts';
 import { type Batch, ownBatch } from './batches.ts';
 import type { Slots } from './slots.ts';
 
-/** A tick that was asked for, or called for: its slot holds the batch, or will. */
+/** A tick that the caller requested, and the slot that contains its batch or will contain it. */
 interface Requested {
   readonly tick: number;
   readonly slot: number;
@@ -20,27 +20,27 @@ interface Requested {
 }
 
 interface Pending extends Requested {
-  /** makes the request, null once that was done */
+  /** makes the request in the ring, null after that */
   request: (() => void) | null;
-  /** the last tick before it */
+  /** the last tick before this one */
   readonly before: number;
 }
 
-/** The tick whose batch is in the caller's hands. */
+/** The tick whose batch the caller uses. */
 interface Hot extends Requested {
-  /** the same object for a tick that samples again */
+  /** the batch that the caller got, which it gets again if it samples the same tick again */
   batch: Batch | null;
-  /** the stream that it was last sampled on */
+  /** the stream on which the tick was last sampled */
   sampledOn: Stream | null;
   /**
-   * with rows on the device: the stream on which the batch was drawn, and whether `drawn` was
-   * recorded after that
+   * if rows live on the device: the stream on which the batch was drawn, and whether `drawn` was
+   * recorded after the draw
    */
   drawnOn: Stream | null;
   recorded: boolean;
 }
 
-/** A tick that was prepared in an earlier run, and its batch. */
+/** A tick that was prepared before a checkpoint was saved, with its batch. */
 interface Prepared {
   readonly tick: number;
   readonly bytes: Uint8Array;
@@ -52,12 +52,12 @@ export class ManualTicks {
   readonly #sampleCount: number;
   #pending: Pending | null = null;
   #hot: Hot | null = null;
-  /** the last tick that was called for: ticks only go up */
+  /** the last tick that the caller requested. Tick ids only increase */
   #last = -1;
-  /** requests wait for letGo() */
+  /** true while requests wait for letGo() */
   #held = false;
   #retained: Prepared | null = null;
-  /** with rows on the device: the event after the tick before */
+  /** if rows live on the device: the `spent` event of the tick before */
   #spentLast: DeviceEvent | null = null;
 
   constructor({ ring, slots }: { ring: Ring; slots: Slots }, sampleCount: number) {
@@ -72,18 +72,21 @@ export class ManualTicks {
   get pending(): Requested | null {
     return this.#pending;
   }
-  /** The pending tick, unless its request waits for letGo(): then it is as if nobody had called. */
+  /** The pending tick, or null if its request still waits for letGo() and is not in the ring. */
   get requested(): Requested | null {
     return this.#pending?.request ? null : this.#pending;
   }
-  /** The last tick that was asked for, or called for. */
+  /** The last tick that the caller requested. */
   get lastTick(): number {
     return this.#last;
   }
   get lastRequested(): number {
     return this.#pending?.request ? this.#pending.before : this.#last;
   }
-  /** The tick that was prepared in an earlier run, until somebody asks for it. */
+  /**
+   * The tick that was prepared before a checkpoint was saved, or null after the caller requests
+   * that tick.
+   */
   get retained(): Prepared | null {
     return this.#retained;
   }
@@ -99,7 +102,7 @@ export class ManualTicks {
     checkCount('tickId', tickId, 0);
   }
 
-  /** True if this call began the tick, false if it is pending or prepared already. */
+  /** Begins a tick. Returns true if this call began it, and false if it is pending already. */
   start(tickId: number, minPtr: number): boolean {
     if (this.#pending?.tick === tickId) return false;
     if (this.#pending) {
@@ -124,7 +127,8 @@ export class ManualTicks {
     const kept = this.#retained?.tick === tickId ? this.#retained : null;
     const requested = { tick: tickId, rows: this.#sampleCount, minPtr: kept ? PACKED : minPtr };
     const request = () => {
-      // The slot is Free and nothing is asked for: nobody else writes its buffer.
+      // The slot is Free and the client has requested nothing, so no other thread writes the slot's
+      // buffer.
       if (kept) this.#slots.host.batchBytes(slot).set(kept.bytes);
       this.#retained = null;
       ring.askTick(requested, sequence);
@@ -152,8 +156,8 @@ export class ManualTicks {
   }
 
   /**
-   * Keeps a tick that was prepared in an earlier run: its batch is handed out as it was when that
-   * tick is asked for.
+   * Stores a tick that was prepared before a checkpoint was saved. When the caller requests that
+   * tick, it gets the stored batch.
    */
   keep(kept: Prepared): void {
     this.#retained = kept;
@@ -171,7 +175,7 @@ export class ManualTicks {
     return this.#pending?.tick === tickId && this.ready(this.#pending);
   }
 
-  /** Throws while a tick is under way. */
+  /** Throws while a manual tick is under way or a restored tick waits to be sampled. */
   checkOver(what: string): void {
     if (this.#pending || this.#hot)
       throw stateError('RUNNING', `finish the manual tick under way before ${what}`);
@@ -193,8 +197,8 @@ export class ManualTicks {
   }
 
   /**
-   * Returns the batch of the hot tick, or of the pending one, whose rows have arrived and which
-   * becomes hot. The next work on `stream` comes after the batch.
+   * Returns the batch of the hot tick. If no tick is hot, the pending tick becomes hot. Its rows
+   * must be on the device. Later work on `stream` is ordered after the batch.
    */
   sample(tickId: number, stream: Stream): Batch {
     const hot = this.#hot ?? this.#becomeHot();
@@ -222,15 +226,15 @@ export class ManualTicks {
     return this.#hot;
   }
   /**
-   * With rows on the device, draws the batch once a tick. All slots share one batch, so the draw
-   * comes after the work of the tick before.
+   * Draws the batch once per tick, if rows live on the device. All slots share one batch, so the
+   * draw is ordered after the work of the tick before.
    */
   #draw(hot: Hot, stream: Stream, drawn: DeviceEvent): void {
     if (hot.drawnOn === null) {
       if (this.#spentLast) stream.wait(this.#spentLast);
       this.#slots.beginUpdate(hot.slot, stream);
-      // Not again, even if the record fails: the steps that it gathered from are overwritten by
-      // those it brought.
+      // The draw is not repeated, even if the record fails. For a view, the draw overwrites steps
+      // that it gathered with the steps that it brought.
       hot.drawnOn = stream;
     }
     if (!hot.recorded) hot.drawnOn.record(drawn);
@@ -238,8 +242,8 @@ export class ManualTicks {
     if (hot.drawnOn !== stream) stream.wait(drawn);
   }
   /**
-   * Draws for a tick whose sampling failed: what it brings to the device must come there all the
-   * same, for the ticks after it.
+   * Draws for a tick whose sampling failed. The steps that it brings must reach their places on the
+   * device, because later ticks use them.
    */
   #drawUnused(hot: Hot, stream: Stream): void {
     const { drawn, backend } = this.#slots;
@@ -249,8 +253,8 @@ export class ManualTicks {
   }
 
   /**
-   * Records `spent` after the caller's work on the hot batch and gives the slot on. That work is on
-   * a stream, the current one by default.
+   * Records `spent` after the caller's work on the hot batch and hands the slot over to poll.
+   * `given` is the stream of that work, by default the current stream.
    */
   spend(given: Stream | undefined): void {
     const hot = this.#hot as Hot;
@@ -266,7 +270,7 @@ export class ManualTicks {
         `afterTick: the stream is of ${stream.device.name}, the batch on ${device.name}`,
       );
     if (sampledOn && stream.handle !== sampledOn.handle) {
-      // A deferred copy may have been made on another stream: `spent` must not come before it
+      // A deferred copy may have run on the stream of the sample. `spent` must come after that copy
       // (Slot-5).
       sampledOn.record(last);
       stream.wait(last);
@@ -283,7 +287,7 @@ export class ManualTicks {
     this.#ring.handOver(slot, SlotState.Replaying, 'poll');
   }
 
-  /** After an autonomous run: its ticks are over. */
+  /** Counts the ticks of an autonomous run, so that later tick ids must be higher. */
   skipTo(lastTick: number): void {
     this.#last = Math.max(this.#last, lastTick);
   }

@@ -1,6 +1,6 @@
 /**
- * Packers: the native half for rows or for a view, or a head if rows live on the device. Pack's
- * thread only.
+ * Packers, which draw and pack a batch: in native code for rows or a view, or as a head if rows
+ * live on the device. Only pack's thread uses them.
  */
 import { answered, loadAddon } from '../../base/addon.ts';
 import { nowMs } from '../../base/clock.ts';
@@ -14,19 +14,29 @@ import type { HostBuffers } from '../ring/host-buffers.ts';
 import { Field, PACKED, Param, ROWS_AT } from '../ring/slot.ts';
 import type { SharedSource, SharedView } from './source.ts';
 
-/** Results of pack(). */
+/**
+ * Results of pack(). `waits`: the batch cannot be drawn yet. `done`: the batch is packed. `more`:
+ * call pack() again.
+ */
 export const Packing = { waits: 0, done: 1, more: 2 } as const;
 
 export interface Packer {
-  /** packs a batch of an earlier run again, because it is not in the host buffer */
+  /**
+   * whether a batch that an earlier run drew must be packed again, because it is not in the host
+   * buffer
+   */
   readonly packsAgain?: boolean;
   readonly limiter: RateLimiter | null;
-  /** bells of all that wait for rows of this buffer, also rung when room to sample is given back */
+  /**
+   * bells of all threads that wait for rows of this buffer. They are also rung when the limiter
+   * gets rows back
+   */
   readonly bells: BellBoard;
-  /** whether there is anything to draw from now */
+  /** returns true if a batch can be drawn now */
   filled(): boolean;
   /**
-   * draws and packs what the slot's record asks for, completes the record, and returns a Packing
+   * draws and packs the batch that the slot's record requests, completes the record, and returns a
+   * Packing
    */
   pack(slot: number, record: Float64Array): number;
 }
@@ -37,8 +47,8 @@ interface RowsPacker {
 interface ViewPacker {
   filled(): boolean;
   /**
-   * `brought`: what the batch in the slot brought, which is then made again, or −1 to draw another
-   * one
+   * packs a batch. If the batch in the slot is packed again, `brought` is the number of steps that
+   * it brought. −1 draws a new batch
    */
   pack(
     slot: number,
@@ -86,8 +96,8 @@ export function attachPacker(
 }
 
 /**
- * The part that orders the copies: whether a tick may draw now (rule DeviceRows-5), and rows that
- * the first ticks wait for.
+ * The part of the ingest that a head needs. mayDraw() returns whether a tick may draw now
+ * (DeviceRows-5). `until` is the number of rows for which the first ticks wait.
  */
 interface Orders {
   mayDraw(visible: number): boolean;
@@ -95,8 +105,8 @@ interface Orders {
 }
 
 /**
- * Makes the packer for rows that live on the device. A batch is a head, which says which rows the
- * tick may draw.
+ * Creates the packer for rows that live on the device. Its batch is a head, from which the device
+ * draws the tick's rows.
  */
 export function headPacker(
   { words, shared, buffer }: AttachedDeviceRows,
@@ -114,10 +124,10 @@ export function headPacker(
     },
     pack: (slot, record) => {
       const params = hostBuffers.params(slot);
-      // Read in this order.
+      // `visible` must be read before `low`.
       const { visible } = words;
       const { low } = words;
-      // A tick of an earlier run whose rows are gone meanwhile is drawn anew.
+      // A tick of an earlier run is drawn again if the device no longer has all its rows.
       const oldestKept = params[Param.low] as number;
       const kept =
         record[Field.minPtr] === PACKED && oldestKept >= Math.max(low, words.begun - places);
@@ -125,7 +135,8 @@ export function headPacker(
       if (visible < Math.max(ingest.until, kept ? until : (record[Field.minPtr] as number)))
         return Packing.waits;
       const oldest = kept ? oldestKept : Math.max(low, visible - (places - guard));
-      // Takes the `visible` that the head was made from: poll may have moved it on since.
+      // Passes the value of `visible` from which the head is made, because poll may have increased
+      // it since.
       if (until <= oldest || !ingest.mayDraw(visible)) return Packing.waits;
       const span = until - oldest;
       params[Param.low] = oldest;
@@ -149,8 +160,8 @@ const requested = (record: Float64Array) =>
   [record[Field.seed], record[Field.rows], record[Field.minPtr]] as [number, number, number];
 
 /**
- * The record's field of each number that a packer reports, in their order. A packer of rows leaves
- * the last three at zero.
+ * The record's field for each value that a packer reports, in the order of the report. A packer of
+ * rows leaves the last three at zero.
  */
 const REPORTED = [
   Field.snapshotPtr,
@@ -161,7 +172,7 @@ const REPORTED = [
   Field.stale,
   Field.maxPriority,
 ];
-/** Index after them: the places that a batch of a view brings to the device. */
+/** Index in the report of the number of steps that a batch of a view brings to the device. */
 const BROUGHT_AT = REPORTED.length;
 
 function complete(record: Float64Array, report: Float64Array): void {
@@ -182,7 +193,7 @@ function rowsPacker(buffer: ReplayBuffer, hostBuffers: HostBuffers): Packer {
   return {
     limiter: buffer.limiter,
     bells: internalsOfBuffer(buffer).bells,
-    // A buffer of rows never becomes empty again.
+    // After the first row, a ReplayBuffer never becomes empty again.
     filled: () => {
       filled ||= buffer.ptr > 0;
       return filled;
@@ -216,7 +227,8 @@ function viewPacker(source: SharedView, hostBuffers: HostBuffers, depth: number)
     kept,
   });
   return {
-    // The steps that a batch of an earlier run brought are not on this device.
+    // If the device keeps steps, a batch of an earlier run must be packed again: its steps are not
+    // on this device.
     packsAgain: kept !== null,
     limiter: buffer.limiter,
     bells: internalsOfTrajectories(buffer).bells,

@@ -1,7 +1,7 @@
 /**
- * A pipeline's position between two ticks, from which a fresh one goes on with the same ticks and
- * the same draws. It includes priorities that were read back and wait for the draw, depth sequences
- * later, that takes them up.
+ * A pipeline's position between two ticks. A fresh pipeline that resumes from it makes the same
+ * ticks with the same draws. The position includes priorities that were read back and not applied
+ * yet, because a draw applies them `depth` sequences later.
  */
 import { rangeError, stateError } from '../../base/errors.ts';
 import { Pause } from '../ring/header.ts';
@@ -10,25 +10,28 @@ import type { CheckedOptions } from './options.ts';
 import type { RunControl } from './run-control.ts';
 import type { PipelineRuntime } from './runtime.ts';
 
-/** Priorities that were read back with a batch and are not in the tree yet. */
+/** Priorities that were read back with a batch and are not in the priority tree yet. */
 interface Update {
   readonly ids: Float64Array;
   readonly priorities: Float32Array;
 }
 
 export interface Position {
-  /** the last tick that was asked for, −1 before the first */
+  /** the last tick that was requested, −1 before the first */
   readonly tick: number;
-  /** the next one's sequence */
+  /** the sequence of the next tick */
   readonly sequence: number;
   readonly beta: number;
-  /** updates of sequences before this one are in the tree */
+  /** the tree contains the priorities of all sequences before this one */
   readonly applied: number;
-  /** of the sequences before the next one, oldest first, empty for uniform draws */
+  /**
+   * updates of the sequences from `applied` on and before `sequence`, oldest first, empty for
+   * uniform draws
+   */
   readonly updates: readonly Update[];
   /**
-   * a manual tick that was asked for and not yet sampled, here or in an earlier run: its batch, as
-   * it goes to the device
+   * a manual tick that was requested and not yet sampled, in this run or an earlier one, with its
+   * batch as copied to the device
    */
   readonly prepared: { readonly tick: number; readonly bytes: Uint8Array } | null;
 }
@@ -51,10 +54,7 @@ export class Positions {
     this.#options = options;
   }
 
-  /**
-   * Facts that must be the same in another pipeline that is to go on, in words that a person can
-   * compare.
-   */
+  /** Facts that must be equal in the pipeline that resumes, in a form that a person can compare. */
   get facts(): object {
     const { source, sampleCount, baseSeed, depth } = this.#options;
     const columns = this.#parts.slots.plan.columns.map(({ key, dtype, shape }) => [
@@ -67,20 +67,20 @@ export class Positions {
       draws: source.prioritized ? 'by priorities' : 'uniformly',
       columns: Object.fromEntries(columns),
       ...this.#ring,
-      // Priorities are taken up `depth` ticks later.
+      // A tick's priorities are applied `depth` ticks later.
       ...(source.prioritized ? { depth } : {}),
     };
   }
 
-  /** With rows on the device, the number that it keeps decides what a tick draws. */
+  /** If rows live on the device, the size of the device's ring determines what a tick draws. */
   get #ring(): object {
     const ring = this.#parts.slots.deviceStore?.checked;
     return ring ? { rowsOnDevice: ring.places, guard: ring.guard } : {};
   }
 
   /**
-   * Rows that the limiter counts and no tick has had: those of a tick that waits for its caller.
-   * They are counted again when it is asked for.
+   * Rows that the limiter has counted for a tick that was prepared and not sampled. After a restore
+   * they are counted again when that tick is requested.
    */
   get countedAhead(): number {
     const { ring } = this.#parts;
@@ -91,7 +91,7 @@ export class Positions {
     );
   }
 
-  /** Returns the position of a pipeline that stands still. */
+  /** Returns the position of a pipeline that has no tick under way. */
   take(): Position {
     const { ring, slots } = this.#parts;
     const { updates: priorities } = slots;
@@ -107,13 +107,13 @@ export class Positions {
           bytes: slots.host.batchBytes(requested.slot).slice(0, slots.host.moves(requested.slot)),
         }
       : retained;
-    // A run's ticks are the manual count's only when it is over.
+    // During a run, the count of manual ticks does not include the run's ticks.
     const last = this.#control.running ? ring.run.tickOf(ring.next - 1) : lastRequested;
     const tick = prepared ? prepared.tick - 1 : last;
     return { tick, sequence, beta: ring.beta, applied, updates, prepared };
   }
 
-  /** A slot's sequences are depth apart. */
+  /** Returns the slot of a sequence. The sequences of one slot differ by multiples of depth. */
   #slotOf(sequence: number): number {
     const { ring } = this.#parts;
     for (let slot = 0; slot < ring.depth; slot++)
@@ -121,7 +121,7 @@ export class Positions {
     throw rangeError(`no slot had sequence ${sequence}`);
   }
 
-  /** Throws unless the pipeline is as it was opened. */
+  /** Throws unless the pipeline was just opened and has run no ticks. */
   checkFresh(): void {
     this.#parts.checkRunning();
     if (this.#parts.ring.next > 0 || this.#manual.lastTick >= 0)
@@ -131,12 +131,12 @@ export class Positions {
       );
   }
 
-  /** Makes a fresh pipeline go on from a position. */
+  /** Makes a fresh pipeline continue from a position. */
   async resume({ tick, sequence, beta, applied, updates, prepared }: Position): Promise<void> {
     const { ring, slots } = this.#parts;
     const { source } = this.#options;
     this.checkFresh();
-    // The requester looks at no sequence while requests are paused.
+    // While requests are paused, the requester reads no sequence.
     ring.header.pause(Pause.hold);
     try {
       await this.#parts.until(() => {

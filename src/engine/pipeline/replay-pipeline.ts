@@ -1,7 +1,7 @@
 /**
- * Opens device, ring and actors, and offers the two ways to use them. In manual ticks the caller
- * samples and spends each batch. In autonomous runs a captured graph is launched on every hot
- * batch.
+ * Opens device, ring and actors, and offers two ways to use them. In manual ticks the caller
+ * samples each batch and releases it. In autonomous runs replay launches a captured graph on every
+ * hot batch.
  */
 import { EventEmitter } from 'eventemitter3';
 import { checkInternal, checkKeys, INTERNAL } from '../../base/checks.ts';
@@ -52,14 +52,14 @@ import type { Summary } from './summary.ts';
 import { tickStream } from './tick-stream.ts';
 
 /**
- * The pipeline's parts, for the monitor, for checkpoints, and for tests that end its threads or
- * hold its streams. The package does not export it.
+ * Returns the pipeline's parts, for the monitor, for checkpoints, and for tests that end its
+ * threads or block its streams. The package does not export it.
  */
 export let internalsOf: (pipeline: ReplayPipeline) => PipelineInternals;
 
 /**
- * Keeps the learner's next batch on the device while the learner works on this one. `F` are the
- * buffer's fields, which open() infers. `S` are the scalars' names, which capture() infers.
+ * Prepares the learner's next batch on the device while the learner works on the current one. `F`
+ * are the buffer's fields, which open() infers. `S` are the scalars' names, which capture() infers.
  * @example
  * const pipeline = await ReplayPipeline.open({ buffer, device: 'auto', sampleCount: 256 });
  * pipeline.capture((batch, { stream, out }) => learner.update(stream, batch, out), {
@@ -102,8 +102,8 @@ export class ReplayPipeline<F extends Fields = Fields, S extends string = string
   }
 
   /**
-   * Opens device, slots and threads. Checks all options first. If a part fails, the others are
-   * closed again.
+   * Opens device, slots and threads. Checks all options first. If one of them fails to open, closes
+   * the others.
    *
    * @throws {TypeError|RangeError} for a wrong option
    * @throws {ERR_HOTSLOT_MEMORY} if the slots do not fit into memory
@@ -120,7 +120,7 @@ export class ReplayPipeline<F extends Fields = Fields, S extends string = string
     try {
       await pipeline.#parts.threads?.start();
       options.signal?.throwIfAborted();
-      // After the caller had a chance to listen.
+      // Emits the warnings later, so that the caller can first add a listener.
       setImmediate(() =>
         pipeline.#parts.warnings.forEach((warning) => void pipeline.#history.warning(warning)),
       );
@@ -166,7 +166,7 @@ export class ReplayPipeline<F extends Fields = Fields, S extends string = string
    * `minSnapshotPtr`, then takes its own snapshot (UniLab).
    *
    * @param tickId a whole number above the last tick's
-   * @param sampleCount rows of the batch, the pipeline's
+   * @param sampleCount rows of the batch, which must equal the pipeline's `sampleCount`
    * @param minSnapshotPtr default: the buffer's ptr at the call
    * @returns true if this call started the work, false if the tick is pending or prepared
    * @throws {ERR_HOTSLOT_STATE_TICK} while another tick is pending, or if the tick is hot or over
@@ -185,7 +185,7 @@ export class ReplayPipeline<F extends Fields = Fields, S extends string = string
    * Requests the tick if nothing is pending, and waits for its batch without blocking the thread.
    *
    * @param options `timeoutMs` (default: no limit) and `signal`
-   * @returns false if `timeoutMs` passed. The tick stays pending
+   * @returns true if the batch is ready, false if `timeoutMs` passed first. The tick stays pending
    * @throws the signal's reason, and as startPrepare()
    */
   waitUntilReady(tickId: number, sampleCount: number, options: WaitOptions = {}): Promise<boolean> {
@@ -238,8 +238,8 @@ export class ReplayPipeline<F extends Fields = Fields, S extends string = string
   }
 
   /**
-   * Ends the learner's work on the hot batch, which is enqueued, and releases the slot. Does
-   * nothing without a hot batch.
+   * Ends the hot tick: its slot is released after the work that the learner has enqueued on the
+   * batch. Does nothing without a hot batch.
    *
    * @param options `stream`: where the work was enqueued, by default the current stream
    * @throws {TypeError} for a stream of another device
@@ -288,7 +288,7 @@ export class ReplayPipeline<F extends Fields = Fields, S extends string = string
 
   /**
    * Runs captured ticks until `ticks` are finished or the signal aborts. Tick ids continue from the
-   * last one. In a learner group every rank calls it, and all end at one exchange.
+   * last one. In a learner group every rank must call it, and all runs end with the same exchange.
    *
    * @param options `ticks` (default: until the signal), `signal`, `publishEvery` in ticks (default
    *   0: never)
@@ -329,8 +329,8 @@ export class ReplayPipeline<F extends Fields = Fields, S extends string = string
 
   /**
    * Iterates over finished ticks in order, from this call until the pipeline closes. They are
-   * emitted while run() waits, in afterTick() and on closing. A slower reader finds at most as many
-   * ticks as the journal holds, and `missed` counts the others.
+   * emitted while run() waits, in afterTick() and in close(). For a slow reader it queues at most
+   * as many ticks as the journal stores. `missed` counts the ticks that it drops.
    *
    * @param options `signal` ends the iteration
    * @throws the signal's reason, and PipelineError if the pipeline fails
@@ -358,7 +358,7 @@ export class ReplayPipeline<F extends Fields = Fields, S extends string = string
   /**
    * Steps every role once, in the order of a slot's life. Only for placement 'inline'.
    *
-   * @returns the number of actions
+   * @returns the number of actions that the roles took
    * @throws {ERR_HOTSLOT_STATE_RUNNING} if threads run the roles
    */
   step(): number {
@@ -378,23 +378,23 @@ export class ReplayPipeline<F extends Fields = Fields, S extends string = string
     return waitingFor(this.#parts.ring.header.gate, this.#options, this.#parts.slots.deviceRows);
   }
 
-  /** Rows on the device: how far they have come. Null if they travel with each batch. */
+  /** Statistics of the rows that live on the device, or null if rows travel with each batch. */
   get ring(): { stats(): RingStatistics } | null {
     const { deviceStore } = this.#parts.slots;
     return deviceStore && { stats: () => deviceStore.statistics };
   }
 
   /**
-   * Returns the present state of the slots, and the cores that large batches are gathered with. For
-   * people, not for programs.
+   * Returns the present state of the slots, and the cores that gather large batches. It is meant
+   * for people, not for programs.
    */
   inspect(): PipelineNow {
     return pipelineNow(this.#parts.ring, this.waitingFor());
   }
 
   /**
-   * Stops the actors, drains the device and frees everything. Waiters are released with an error.
-   * Idempotent. If another thread has a part pinned, the last unpin frees it.
+   * Stops the actors, drains the device and frees everything. Waiters throw an error. Idempotent.
+   * If another thread has pinned a part, the last unpin frees that part.
    *
    * @throws {ERR_HOTSLOT_STATE_BUSY} in a worker thread if a part is still pinned after 2 s. Call
    *   it again
@@ -422,7 +422,7 @@ export class ReplayPipeline<F extends Fields = Fields, S extends string = string
     try {
       await this.#parts.close(() => this.#closeGraphs());
     } catch (error) {
-      // Not closed: the next call tries again.
+      // The pipeline is not closed, and the next call tries again.
       this.#closing.retry();
       throw error;
     }

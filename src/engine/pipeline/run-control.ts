@@ -1,7 +1,7 @@
 /**
- * Whether a pipeline makes ticks: the state of its run, and the saves that pause it. In the
- * opener's thread alone. The actors do not know the state: they read the two pause bits of the
- * header, which any thread may set (Slot-9 in src/engine/ring/slot.ts).
+ * The state of a pipeline's run, and the saves that pause the run. Only the opener's thread uses
+ * it. Actors do not know this state: they read the two pause bits of the header, which any thread
+ * may set (Slot-9 in src/engine/ring/slot.ts).
  */
 import { stateError } from '../../base/errors.ts';
 import { Ending } from '../../shm/ending.ts';
@@ -12,31 +12,32 @@ import type { ManualTicks } from './manual.ts';
 import type { PipelineRuntime } from './runtime.ts';
 
 /**
- * - `over`: no run goes on, ticks are manual.
+ * - `over`: no run is active, and ticks are manual.
  * - `running`: actors request ticks.
- * - `quiescing`: a save set the hold bit. Requested ticks are completed.
- * - `held`: every slot is Free, both actors that start work have paused, and the save reads the
- *   pipeline.
- * - `ending`: the end bit is set, which nothing clears before `over`. Requested ticks are
+ * - `quiescing`: a save has set the hold bit. Ticks that are already requested are completed.
+ * - `held`: every slot is Free, requester and replay have paused, and the save reads the pipeline.
+ * - `ending`: the end bit is set, and stays set until `over`. Ticks that are already requested are
  *   completed.
  */
 export type RunState = 'over' | 'running' | 'quiescing' | 'held' | 'ending';
 
-/** The facts by which a run ends. */
+/** The conditions that end a run. */
 export interface RunEnd {
-  /** sequence of its first tick */
+  /** sequence of the run's first tick */
   readonly first: number;
   readonly ticks: number;
-  /** a listener threw */
+  /** returns true if a listener threw */
   failed(): boolean;
-  /** called while the run ends: stops its wait for a learner group that does not come */
+  /**
+   * called while the run ends. It ends the wait for other learners of the group after a time limit
+   */
   leaveLate(): void;
 }
 
 export interface SaveOptions {
   /**
-   * signal that ends the wait for a batch in the caller's hands, or null if the save does not wait
-   * for it
+   * signal that aborts the save's wait for the caller to release a hot batch. Null if the save
+   * throws instead of waiting
    */
   patient: AbortSignal | null;
   others?: () => Promise<void>;
@@ -45,13 +46,13 @@ export interface SaveOptions {
 export class RunControl {
   readonly #parts: PipelineRuntime;
   readonly #manual: ManualTicks;
-  /** changed by the run's look(), by its begin and end, and by a save that ends */
+  /** state of the run. advance(), begin() and over() change it, and the end of a save */
   #state: RunState = 'over';
-  /** the save whose turn it is, and whether it waits for `held` */
+  /** the save whose turn it is, and whether it waits for the state `held`. Null without a save */
   #save: { waits: boolean } | null = null;
-  /** the saves before, one after the other */
+  /** resolves after all earlier saves have ended, because saves run one after the other */
   #turn: Promise<unknown> = Promise.resolve();
-  /** saves that set the hold bit and have not released it */
+  /** number of saves that have set the hold bit and not released it */
   #asking = 0;
 
   constructor(parts: PipelineRuntime, manual: ManualTicks) {
@@ -62,7 +63,7 @@ export class RunControl {
   get state(): RunState {
     return this.#state;
   }
-  /** run() was called and has not returned its summary. */
+  /** True from the call of run() until its summary is returned. */
   get running(): boolean {
     return this.#state !== 'over';
   }
@@ -75,11 +76,12 @@ export class RunControl {
   }
 
   /**
-   * One step of the run's wait, whenever the opener is rung: makes the transition that the shared
-   * words ask for. True when the run is over.
+   * Makes the state transition that the shared words require, each time the opener wakes during a
+   * run. Returns true when the run is over.
    */
   advance(run: RunEnd): boolean {
-    // The save reads the pipeline. Words that were stored meanwhile are looked at after it.
+    // In `held`, the save reads the pipeline. Words that change meanwhile are handled after the
+    // save.
     if (this.#state === 'held') return false;
     const { ring } = this.#parts;
     const { header } = ring;
@@ -111,47 +113,50 @@ export class RunControl {
   }
 
   /**
-   * Whether requester and replay have paused, and every slot is Free or holds a tick that is given
-   * back.
+   * Returns true if requester and replay have paused, and every slot is Free or contains a tick
+   * that is taken back.
    */
   #isQuiescent(): boolean {
     const { ring } = this.#parts;
     const { header } = ring;
-    // Poll rings when the last of what was requested is over.
+    // Poll rings the client when all requested ticks are over.
     header.setGoal(ring.next);
-    // The answers first: a request handed over before the requester's answer shows as a slot that
-    // is not Free.
+    // The acknowledgements are read before the slots. If the requester handed over a request before
+    // it acknowledged, a slot is not Free.
     const answered = header.paused;
     if (!ring.settled) return false;
-    // And once more afterwards: replay takes an early answer back before it takes up graphs for a
-    // slot that is over by now.
+    // The acknowledgements are read again after the slots. If replay acknowledged too early, it
+    // withdrew that before it launched a slot that may be over by now.
     if (answered && header.paused) return true;
-    // Replay answers once nothing is under way, and only the client reads the answer.
+    // Replay acknowledges only after it wakes and finds no tick under way, so the client rings it.
     ring.bells.of('replay').ring();
     return false;
   }
 
-  /** A save has its turn: what begins a tick waits for its end. */
+  /** True while a save has its turn. Calls that begin a tick wait for its end. */
   get standing(): boolean {
     return this.#save !== null;
   }
   /**
-   * Resolves when no save has its turn, or the caller holds a batch already. False when the time is
-   * over first.
+   * Resolves with true when no save has its turn or the caller has a hot batch. Resolves with false
+   * if the timeout passes first.
    */
   async passed(wait: WaitOptions): Promise<boolean> {
     const free = () => !this.standing || this.#manual.hot !== null;
     return free() || this.#parts.until(free, wait);
   }
-  /** For callers that block: throws during a save, unless a batch is hot. */
+  /**
+   * Throws during a save, unless a batch is hot. Blocking calls use it, because they cannot wait
+   * for a save.
+   */
   refuse(): void {
     if (this.standing && this.#manual.hot === null)
       throw stateError('BUSY', 'a checkpoint is being saved; await save() first');
   }
 
   /**
-   * Throws ERR_HOTSLOT_STATE_TICK while a batch is in the caller's hands: a caller that awaits a
-   * save then could not come to afterTick().
+   * Throws ERR_HOTSLOT_STATE_TICK while a batch is hot. A caller that awaits a save then could not
+   * reach afterTick().
    */
   checkCold(): void {
     const { hot } = this.#manual;
@@ -163,8 +168,8 @@ export class RunControl {
   }
 
   /**
-   * Sets the hold bit of a run before it returns (Slot-9). The function that it returns clears the
-   * bit, unless another save set it too. Twice is fine.
+   * Sets the hold bit during a run before it returns (Slot-9). Returns a function that clears the
+   * bit, unless other saves still need it. That function is idempotent.
    */
   ask(): () => void {
     this.#asking++;
@@ -182,10 +187,10 @@ export class RunControl {
   }
 
   /**
-   * Does `work` between two ticks. `patient`: if a batch is in the caller's hands this waits for
-   * its afterTick(), until the signal ends the wait with its reason. If `patient` is null it throws
-   * as checkCold() does. `others` stops those that add rows. It is called once a tick that waits
-   * for rows has them, and no other tick begins after it.
+   * Runs `work` between two ticks. If a batch is hot, waits for its afterTick() until the signal
+   * `patient` aborts, and then rejects with its reason. If `patient` is null, it rejects as
+   * checkCold() throws. `others` stops the threads that add rows. It is called after a tick that
+   * waits for rows has them, and no other tick begins after it.
    */
   use<T>(work: () => Promise<T>, options: SaveOptions): Promise<T> {
     const before = this.#turn;
@@ -193,7 +198,8 @@ export class RunControl {
     const mine = orAborted(before, options.patient ?? undefined)
       .then(() => this.#use(work, options))
       .finally(release);
-    // Without its result: each would hold the results of all those before.
+    // The results are dropped. Otherwise each promise would reference the results of all saves
+    // before.
     this.#turn = Promise.allSettled([before, mine]).then(() => {});
     return mine;
   }
@@ -209,21 +215,21 @@ export class RunControl {
         await others();
       }
       this.#save.waits = true;
-      // No run begins from here on, and one that is under way may end first.
+      // From here on no run begins. A run that is under way may end before it is held.
       if (!(this.running && (await this.#runHeld(signal)))) await this.#manualHeld(signal);
       return await work();
     } finally {
       this.#manual.letGo();
       this.#save = null;
-      // The run's next look finds the hold bit cleared, or set by another save.
+      // The run's next advance() finds the hold bit cleared, or set by another save.
       if (this.#state === 'held') this.#state = 'quiescing';
       this.#wake();
     }
   }
 
-  /** Returns false if the run is over instead. */
+  /** Waits until the run is held. Returns false if the run ends instead. */
   async #runHeld(signal: AbortSignal | undefined): Promise<boolean> {
-    // A run that began after ask() has no hold bit yet.
+    // A run that began after ask() does not have the hold bit yet.
     this.#pause();
     this.#wake();
     await this.#parts.until(() => this.#state === 'held' || !this.running, { signal });
@@ -232,7 +238,7 @@ export class RunControl {
 
   async #manualHeld(signal: AbortSignal | undefined): Promise<void> {
     const { ring } = this.#parts;
-    // Poll rings when everything that was asked for is over.
+    // Poll rings the client when all requested ticks are over.
     ring.header.setGoal(ring.next);
     const held = () => {
       if (!this.#quiet) return false;
@@ -247,15 +253,15 @@ export class RunControl {
   }
 
   /**
-   * A manual tick was asked for and has no batch yet. A tick whose request is held back does not
-   * count, because it waits for this.
+   * True if a manual tick was requested and its batch is not ready. A tick whose request is held
+   * back does not count, because it waits for the save.
    */
   get #waits(): boolean {
     const { requested } = this.#manual;
     return requested !== null && !this.#manual.ready(requested);
   }
 
-  /** At most a manual tick that waits for its caller is under way. */
+  /** True if no tick is under way, except a manual tick that is ready and not sampled. */
   get #quiet(): boolean {
     const { hot, requested } = this.#manual;
     if (hot || this.#waits) return false;

@@ -1,6 +1,6 @@
 /**
- * The slots' memory on both sides: shared host buffers, device buffers, what the graph copies back,
- * the batch views, and the events. Made and freed by the opener only.
+ * The slots' memory on both sides: shared host buffers, device buffers, the memory that the graph
+ * copies back to, the batches, and the events. Only the opener creates and frees them.
  */
 import { answered } from '../../base/addon.ts';
 import { rangeError } from '../../base/errors.ts';
@@ -28,16 +28,17 @@ import { MAX_SCALARS, OUT_BYTES, OUT_SCALARS, PARAMS_BYTES, SlotState } from '..
 import { type Batches, type Extras, lend, makeBatches } from './batches.ts';
 import type { BatchPlan, BatchSource, PriorityUpdates } from './source.ts';
 
-/** The part of the slots that actors need: shared memory and handles, no objects. */
+/** The data of the slots that actors need: shared memory and handles, no objects. */
 export interface SharedSlots {
   readonly host: HostBuffersShare;
   readonly backend: SharedTransferBackend;
   readonly computeStream: number;
   readonly spent: readonly number[];
-  /** recorded before each update, empty when nothing is timed */
+  /** per slot, the event that is recorded before each update. Empty if updates are not timed */
   readonly updateBegins: readonly number[];
   /**
-   * where the graph copies `out` to if the host buffers are not pinned, else empty: straight there
+   * per slot, the memory to which the graph copies `out` if the host buffers are not pinned. Empty
+   * if it copies to the host buffers
    */
   readonly readbacks: readonly number[];
 }
@@ -47,27 +48,28 @@ export class Slots extends Owner {
   readonly device: Device;
   readonly compute: Stream;
   readonly spent: readonly DeviceEvent[];
-  /** recorded before each update, empty unless updates are timed */
+  /** per slot, the event that is recorded before each update. Empty if updates are not timed */
   readonly updateBegins: readonly DeviceEvent[];
   readonly host: HostBuffers;
-  /** how a batch lies in a slot, given where the rows live */
+  /** layout of a batch in a slot, which depends on where the rows live */
   readonly plan: BatchPlan;
-  /** null if batches are drawn uniformly */
+  /** null if draws are uniform */
   readonly updates: PriorityUpdates | null;
   readonly batches: Batches['batches'];
-  /** float64[32] per slot, by `Param` of src/engine/ring/slot.ts */
+  /** per slot: float64[32], by `Param` of src/engine/ring/slot.ts */
   readonly params: readonly Tensor<'float64'>[];
-  /** float32[MAX_SCALARS] per slot, for the learner's scalars */
+  /** per slot: float32[MAX_SCALARS], the learner's scalars */
   readonly scalars: readonly Tensor<'float32'>[];
   /**
-   * for the last drain, and before a run: made now, because closing must not fail for want of it
+   * event for the last drain and before a run. It is created at the start, because close() must not
+   * fail to create it
    */
   readonly last: DeviceEvent;
   readonly #outs: readonly Tensor[];
   readonly #hostOuts: readonly Tensor[];
   /**
-   * where priorities are read back to, and the batch's column of them, empty unless drawn by
-   * priorities
+   * per slot, the memory to which priorities are read back, and the batch's column of priorities.
+   * Empty if draws are uniform
    */
   readonly #hostPriorities: readonly Tensor[];
   readonly #priorities: readonly Tensor[];
@@ -90,7 +92,7 @@ export class Slots extends Owner {
     device: string;
     depth: number;
     transfer: TransferChoice;
-    /** measure copies and updates on the device, if it can */
+    /** whether to measure copies and updates on the device, if it has timing events */
     timed: boolean;
   }) {
     super('this pipeline');
@@ -99,7 +101,8 @@ export class Slots extends Owner {
     this.backend = buildReplayTransferBackend({
       device: options.device,
       ringDepth: depth,
-      // Less than the batch travels to rows on the device, and is made into one there.
+      // If rows live on the device, only part of a batch travels, and the device gathers the batch.
+      // So 'auto' copies.
       transfer:
         options.rows === 'device' && options.transfer === 'auto' ? 'immediate' : options.transfer,
       timed,
@@ -111,8 +114,8 @@ export class Slots extends Owner {
     const steps = onDevice ? source.steps : null;
     this.plan = steps === null ? source.plan : source.planRetained();
     this.updates = source.updates(this.plan);
-    // A head in place of rows. For a view, what its notes say, and steps that are new to the
-    // device.
+    // If a ReplayBuffer's rows live on the device, only a head travels. For a view, pack's columns
+    // and the steps that are new to the device travel.
     const batchBytes = onDevice && steps === null ? 0 : this.plan.bytes;
     const fresh = steps && { at: steps.layout.freshAt, bytes: steps.stepBytes };
     const total = HostBuffers.bytes(depth, { batchBytes, priorityBytes });
@@ -136,8 +139,8 @@ export class Slots extends Owner {
     this.updateBegins = timing
       ? hostBuffers.map(() => own(this, this.device.createEvent({ timing })))
       : [];
-    // Callers get lent memory, on a device object of their own: closing either leaves the pipeline
-    // whole.
+    // Callers get lent memory on a separate device object, so that closing either does not affect
+    // the pipeline.
     const shown = own(this, openDevice(options.device));
     const lent = slots.map((slot) => lend(slot.storage, shown));
     this.params = lent.map((storage) => new Tensor(storage, [PARAMS_BYTES / 8], 'float64'));
@@ -173,7 +176,8 @@ export class Slots extends Owner {
       )
       .filter((readback) => readback !== null);
     for (const readback of readbacks) own(this, readback);
-    // All alike: if one could not be had, all of them come straight readback.
+    // Either all slots have such memory or none has. If one could not be allocated, the graph
+    // copies to the host buffers.
     this.#readbacks = readbacks.length === hostBuffers.length ? readbacks : [];
     const coming = hosts.map((handle, slot) => {
       const readback = this.#readbacks[slot];
@@ -207,16 +211,17 @@ export class Slots extends Owner {
   }
 
   /**
-   * Enqueues the work before the learner's own: for rows on the device, their draw and their
-   * gather.
+   * Enqueues the work that precedes the learner's update: the draw and the gather, if rows live on
+   * the device.
    */
   beginUpdate(slot: number, stream: Stream): void {
     this.deviceStore?.draw(stream, slot);
   }
 
   /**
-   * The graph's last nodes: the sequence to the mark, priorities to the host buffer, then mark and
-   * scalars: the mark says all of it.
+   * Enqueues the graph's last nodes. The sequence is copied to the mark, then the priorities to the
+   * host buffer, then the mark and scalars. The mark is last, so it shows that all of them are
+   * complete.
    */
   finishCapture(slot: number, stream: Stream): void {
     const params = this.params[slot] as Tensor;
@@ -227,7 +232,7 @@ export class Slots extends Owner {
     stream.copy(this.#hostOuts[slot] as Tensor, out);
   }
 
-  /** Returns the columns of a view other than fields, and none for rows. */
+  /** Returns the columns of a view that are not fields. Returns none for rows. */
   extras(slot: number): Extras {
     const batch = this.batches[slot] as Record<string, Tensor>;
     const column = (key: string) => (this.#extras.includes(key) ? batch[key] : undefined);
@@ -239,8 +244,8 @@ export class Slots extends Owner {
   }
 
   /**
-   * Copies the batch's priorities, as the learner wrote them, to the host buffer. Does nothing if
-   * it draws uniformly.
+   * Enqueues the copy of the priorities that the learner wrote to the host buffer. Does nothing if
+   * draws are uniform.
    */
   bringPriorities(slot: number, stream: Stream): void {
     const readback = this.#hostPriorities[slot];
@@ -248,16 +253,17 @@ export class Slots extends Owner {
   }
 
   /**
-   * Returns the slots whose last batch is spent, and its sequence. Call this after a drain: it also
-   * copies readback what had not come readback. A replay actor that died after its launch left the slot
-   * Ready, which the mark shows.
+   * Returns each slot with the sequence of its last spent batch. Call it after a drain. It also
+   * copies what was not read back yet to the host buffers. If a replay actor died after a launch,
+   * its slot is still Ready, and the mark shows that the update ran.
    */
   readBack(ring: Ring): { slot: number; sequence: number }[] {
     return this.host.each().map((_, slot) => {
       const state = ring.state(slot);
       const sequence = ring.sequence(slot);
       const readback = this.#readbacks[slot];
-      // Poll did so for every other one, and a close() that was refused after this did so for all.
+      // Poll has done this for every slot in another state. If a close() was refused after this, it
+      // was done for all slots.
       if (readback && !readback.closed && state >= SlotState.Ready)
         answered(nativeMemory().copyOut(readback.handle, this.host.readbackBytes(slot)));
       const marked = state === SlotState.Ready && this.host.mark(slot)[0] === sequence + 1;
@@ -268,7 +274,7 @@ export class Slots extends Owner {
     });
   }
 
-  /** The backend first: it refuses while copies run, and then nothing is closed. */
+  /** Closes the backend first. It throws while copies run, and then nothing is closed. */
   override close(): void {
     this.backend.close();
     super.close();

@@ -1,6 +1,6 @@
 /**
- * The source of batches, rows of a replay buffer or a view of trajectories, and the plans of how a
- * batch lies in a slot. The opener makes it, and pack's thread takes up what the chosen plan
+ * The source of batches: rows of a ReplayBuffer or a view of trajectories. It plans the layout of a
+ * batch in a slot. The opener creates the source, and pack's thread attaches what the chosen plan
  * shares.
  */
 
@@ -36,7 +36,10 @@ import type { RingStatistics } from '../device-rows/statistics.ts';
 import type { HostBuffers } from '../ring/host-buffers.ts';
 import type { Ring } from '../ring/ring.ts';
 
-/** A batch's tensor: `rows` values of this shape, one every `step` elements. */
+/**
+ * The layout of a batch's tensor: `rows` values of `shape`, each `step` elements after the one
+ * before.
+ */
 export interface BatchColumn {
   readonly key: string;
   readonly dtype: DType;
@@ -44,11 +47,11 @@ export interface BatchColumn {
   /** bytes from the start of the batch */
   readonly at: number;
   readonly step: number;
-  /** it is gathered on the device, and does not lie in a slot */
+  /** whether the column is gathered on the device and is not in a slot */
   readonly isKept?: boolean;
 }
 
-/** Columns of rows that lie a stride apart, from the start of a batch. */
+/** Returns the columns of a batch whose rows are `stride` bytes apart. */
 export function stridedColumns(buffer: ReplayBuffer, stride: number): BatchColumn[] {
   return Object.values(buffer.layout.fields).map(({ key, dtype, shape, offset }) => ({
     key,
@@ -59,20 +62,21 @@ export function stridedColumns(buffer: ReplayBuffer, stride: number): BatchColum
   }));
 }
 
-/** A view, with everything that native code draws and packs by. */
+/** A view, with all that native code needs to draw and pack its batches. */
 export interface SharedView {
   readonly kind: 'view';
   readonly buffer: SharedTrajectoryBuffer;
   readonly rule: Float64Array;
   readonly columns: Float64Array;
-  /** null: uniform */
+  /** null if draws are uniform */
   readonly tree: Float64Array | null;
   readonly normalize: number;
-  /** where a batch's ids lie in it, in bytes */
+  /** offset of the ids in a batch, in bytes */
   readonly idsAt: number;
   /**
-   * steps that a device keeps: what pack knows of them, where the steps lie that travel with a
-   * batch, and how many can, or null if all travel
+   * how pack treats steps that a device keeps, or null if all steps travel. `mirror` is pack's
+   * record of the kept steps. `freshAt` is the offset in a batch of the steps that travel, and
+   * `most` how many fit
    */
   readonly kept: {
     readonly mirror: Float64Array;
@@ -84,20 +88,22 @@ export type SharedSource =
   | { readonly kind: 'rows'; readonly buffer: SharedReplayBuffer }
   | SharedView;
 
-/** Returns the bells that are rung after every commit. */
+/** Returns the bells of the buffer, which are rung after every commit. */
 export function bellsOf(source: SharedSource): BellBoard {
   return source.kind === 'rows'
     ? internalsOfBuffer(ReplayBuffer.attach(source.buffer)).bells
     : internalsOfTrajectories(TrajectoryBuffer.attach(source.buffer)).bells;
 }
 
-/** How a batch lies in a slot, and what pack's thread needs to make it. */
+/** The layout of a batch in a slot, and what pack's thread needs to create it. */
 export interface BatchPlan {
-  /** of a batch, as it lies in a slot */
+  /** number of bytes of a batch in a slot */
   readonly bytes: number;
   readonly columns: readonly BatchColumn[];
   readonly share: SharedSource;
-  /** of steps that a device keeps: how far that has come, or null if all travels with a batch */
+  /**
+   * returns the statistics of the steps that a device keeps. Null if all rows travel with a batch
+   */
   readonly statistics: (() => RingStatistics) | null;
 }
 
@@ -106,7 +112,7 @@ export interface StepsLayout {
   readonly layout: DeviceBatchLayout;
   readonly places: number;
   readonly placeBytes: number;
-  /** bytes of a step that travels, with what fills its stride up, and its place */
+  /** bytes that a traveling step takes: its padded row, and the index of its place */
   readonly stepBytes: number;
 }
 
@@ -131,14 +137,14 @@ interface SourceOptions {
 export class BatchSource {
   readonly buffer: ReplayBuffer | TrajectoryBuffer;
   readonly bells: BellBoard;
-  /** of the fields, as the trace lists them */
+  /** names of the fields, for the trace */
   readonly names: readonly string[];
   readonly rows: number;
-  /** for batches that travel whole in a slot */
+  /** plan of batches that travel whole in a slot */
   readonly plan: BatchPlan;
-  /** layout of a view for a device that keeps its steps, null for rows */
+  /** layout of a view whose steps a device keeps, null for rows */
   readonly steps: StepsLayout | null;
-  /** bytes of the priorities that come back with a batch, 0 without */
+  /** bytes of the priorities that are read back with a batch, 0 for uniform draws */
   readonly priorityBytes: number;
   readonly beta: number;
   readonly #view: View | null;
@@ -146,7 +152,7 @@ export class BatchSource {
   readonly #sampler: PrioritizedSampler | null;
   readonly #handle: ViewHandle | null;
 
-  /** Checks that the options fit together, and binds the sampler. */
+  /** Checks that the options fit together, and binds the sampler to the view. */
   constructor({ buffer, view, sampler, beta = 0.4, sampleCount }: SourceOptions) {
     this.buffer = buffer;
     this.rows = sampleCount;
@@ -213,8 +219,8 @@ export class BatchSource {
   }
 
   /**
-   * Plans a view whose steps a device keeps: a batch brings those that are new there. Allocates
-   * what pack knows of the device.
+   * Returns the plan of a view whose steps a device keeps. A batch then brings only the steps that
+   * are new to the device. Allocates pack's record of the device's steps.
    */
   planRetained(): BatchPlan {
     const { layout, places, placeBytes, stepBytes } = this.steps!;
@@ -256,8 +262,8 @@ export class BatchSource {
   }
 
   /**
-   * Returns the priorities' way back for a plan of this source, or null if steps are drawn
-   * uniformly.
+   * Returns the object that applies read-back priorities, or null if draws are uniform. `plan` is a
+   * plan of this source.
    */
   updates({ share }: BatchPlan): PriorityUpdates | null {
     return this.#handle === null
@@ -265,7 +271,9 @@ export class BatchSource {
       : new PriorityUpdates(this.#handle, share as SharedView, this.rows);
   }
 
-  /** Returns the columns other than fields that a capture is given by themselves. */
+  /**
+   * Returns the keys of the columns other than fields that a captured function receives separately.
+   */
   get extras(): readonly string[] {
     if (this.#view === null) return [];
     return this.#sampler === null ? ['ids'] : ['ids', 'weights', 'priorities'];
@@ -274,18 +282,20 @@ export class BatchSource {
     return this.#sampler !== null;
   }
 
-  /** The pipeline draws by the sampler from here on, and nobody else. Sequences begin at 0. */
+  /** Reserves the sampler for this pipeline. The sequences of its priority updates begin at 0. */
   take(): void {
     if (this.#sampler === null) return;
     internalsOfSampler(this.#sampler).running = true;
     lanesAddon().beginUpdates((this.plan.share as SharedView).tree!, 0);
   }
-  /** Twice is fine. */
+  /** Releases the sampler. Idempotent. */
   release(): void {
     if (this.#sampler) internalsOfSampler(this.#sampler).running = false;
   }
 
-  /** Sets beta of requests from the next one on. Throws if steps are drawn uniformly. */
+  /**
+   * Sets the exponent of importance weights from the next request on. Throws if draws are uniform.
+   */
   setBeta(ring: Ring, beta: number): void {
     checkBeta(beta);
     if (!this.prioritized)
@@ -295,7 +305,7 @@ export class BatchSource {
     ring.setBeta(beta);
   }
 
-  /** Says in words what the next batch waits for when nothing can be drawn. */
+  /** Returns as text what the next batch waits for if nothing can be drawn. */
   waitingFor(): string {
     const { ptr } = this.buffer;
     if (this.#view === null) return `rows: ${ptr} were added so far`;
@@ -306,7 +316,7 @@ export class BatchSource {
     return `steps: ${drawable} of ${buffer.size} in ${buffer.lanes} lanes are drawable by the view (${ptr} were added so far)`;
   }
 
-  /** Throws if a manual tick could never be had without more steps. */
+  /** Throws if the buffer is empty and the manual tick would not wait for rows. */
   checkFilled(minPtr: number): void {
     if (minPtr > 0 || this.buffer.size > 0) return;
     throw stateError(
@@ -317,8 +327,8 @@ export class BatchSource {
 }
 
 /**
- * Priorities that came back with batches, on their way into the tree. This is the opener's part,
- * and pack takes up the others.
+ * Applies priorities that were read back with batches to the tree. This class is the opener's side.
+ * During ticks, pack applies them.
  */
 export class PriorityUpdates {
   readonly #handle: ViewHandle;
@@ -333,17 +343,17 @@ export class PriorityUpdates {
     this.#rows = rows;
   }
 
-  /** Updates of sequences before this one are in the tree. */
+  /** The tree contains the priorities of all sequences before this one. */
   get applied(): number {
     const facts = new Float64Array(6);
     lanesAddon().inspectTree(this.#handle, false, undefined, facts);
     return facts[5]!;
   }
-  /** A restored tree goes on with the updates from this sequence on. */
+  /** Makes a restored tree continue with the updates of this sequence and later ones. */
   goOn(applied: number): void {
     lanesAddon().beginUpdates(this.#tree, applied);
   }
-  /** Returns the ids and priorities that came home with the slot's last batch. */
+  /** Returns copies of the ids and priorities of the slot's last batch, which were read back. */
   readBack(
     hostBuffers: HostBuffers,
     slot: number,
@@ -353,7 +363,7 @@ export class PriorityUpdates {
       priorities: hostBuffers.priorities(slot).slice(),
     };
   }
-  /** Writes the same back, as if it had come home just now. */
+  /** Writes ids and priorities to the slot's host buffer, as if they had just been read back. */
   writeBack(
     hostBuffers: HostBuffers,
     slot: number,
@@ -363,8 +373,8 @@ export class PriorityUpdates {
     hostBuffers.priorities(slot).set(update.priorities);
   }
   /**
-   * Applies, in order, the priorities that came home and were not taken up by a later draw. Pack
-   * has stopped.
+   * Applies the priorities that were read back and that no later draw has applied, in the order of
+   * sequences. Call it after pack has stopped.
    */
   applyPending(
     hostBuffers: HostBuffers,

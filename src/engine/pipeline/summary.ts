@@ -1,30 +1,30 @@
-/** Statistics of finished ticks, read from the journal alone: how long each stage took. */
+/** Statistics of finished ticks, computed from the journal only: how long each stage took. */
 import { createHistogram, type RecordableHistogram } from 'node:perf_hooks';
 import type { EndingName } from '../../shm/ending.ts';
 import type { JournalEntry } from '../ring/journal.ts';
 import { Field } from '../ring/slot.ts';
 
-/** A stage is the time between two fields of the record. */
+/** Each stage, as the time between two fields of the record. */
 export const stages = {
-  /** asked for until pack began: waiting for rows, the limiter or pack itself */
+  /** from the request until pack began: it waits for rows, the limiter, or pack */
   queued: [Field.requestedAt, Field.packBegin],
   pack: [Field.packBegin, Field.packEnd],
   submit: [Field.submitBegin, Field.submitEnd],
   /**
-   * enqueued until poll saw it done, or, on a device that does not ring, in autonomous runs, until
-   * poll passed it on
+   * from the enqueued copy until poll saw it done. In autonomous runs on a device that rings no
+   * bell, until poll made the slot Ready
    */
   copy: [Field.submitEnd, Field.readyAt],
-  /** hot, waiting for the learner */
+  /** from Ready until the launch: the batch waits for the learner */
   hot: [Field.readyAt, Field.replayBegin],
   launch: [Field.replayBegin, Field.replayEnd],
-  /** launched until poll saw it spent */
+  /** from the launch until poll saw `spent` */
   learn: [Field.replayEnd, Field.doneAt],
   total: [Field.requestedAt, Field.doneAt],
 } as const;
 export type StageName = keyof typeof stages;
 
-/** Microseconds. */
+/** Percentiles and maximum of a stage's time, in microseconds. */
 export interface StageTimes {
   p50: number;
   p90: number;
@@ -33,35 +33,35 @@ export interface StageTimes {
 }
 
 export interface Summary<S extends string = string> {
-  /** ticks finished in this run */
+  /** number of ticks finished in this run */
   ticks: number;
   seconds: number;
   ticksPerSecond: number;
-  /** rows the learner was given */
+  /** number of rows in the batches of these ticks */
   rows: number;
-  /** true when the signal ended the run before its ticks were through */
+  /** true if the signal ended the run before all its ticks were finished */
   aborted: boolean;
   /**
-   * Why the run ended: its ticks are through, its signal was aborted, or this learner left its
-   * group. If another rank of the group ended it, that rank and its reason.
+   * why the run ended: its ticks are finished, its signal was aborted, or this learner left its
+   * group. If another rank of the group ended it, that rank and its reason
    */
   ended: EndingName | { rank: number; why: EndingName };
   /**
-   * ticks whose times are in `stages`, fewer than `ticks` if the journal went by faster than it was
-   * read
+   * number of ticks whose times are in `stages`. It is less than `ticks` if the journal overwrote
+   * ticks before they were read
    */
   sampled: number;
   stages: Record<StageName, StageTimes>;
-  /** means over the sampled ticks, by the names given to capture() */
+  /** means of the scalars over the sampled ticks, by the names given to capture() */
   scalars: Record<S, number>;
 }
 
 /**
- * Statistics of one run at a time: a pipeline keeps one object and begins it anew. Its histograms
- * are some 0.4 MB of native memory that the garbage collector knows nothing of. One object per run
- * would let short runs in a row hold much before they are collected. Two figures of a time are
- * kept: percentiles are right within 1 %. Three would take eight times the memory, which each
- * opening and each run clears.
+ * Statistics of one run at a time. A pipeline has one such object and resets it for each run. Its
+ * histograms take about 0.4 MB of native memory, whose size the garbage collector does not know. If
+ * each run had its own object, short runs could accumulate much memory before a collection. The
+ * histograms keep two significant figures, so percentiles are right within 1 %. Three figures would
+ * take eight times the memory, which each opening and each run clears.
  */
 export class Statistics {
   readonly #histograms = Object.fromEntries(

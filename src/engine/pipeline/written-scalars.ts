@@ -1,6 +1,6 @@
 /**
- * Which scalars a captured update writes: a named one that it does not write would read 0 at every
- * tick.
+ * Finds out which scalars a captured update writes, because a named scalar that it does not write
+ * would read 0 in every tick.
  */
 import type { LaunchArguments, LoadedArguments, Stream, Tensor } from '../../device/device.ts';
 import type { KernelName } from '../../device/kernels.ts';
@@ -9,9 +9,9 @@ import type { LoadedKernel } from '../../device/own-kernels/declarations.ts';
 import { OpenedStream } from '../../device/stream.ts';
 
 /**
- * The stream that a captured function is given. It notes what is written to `out`. Work of another
- * stream that this one waits for, and of a replayed graph, is not seen: then every scalar counts as
- * written.
+ * The stream that a captured function receives. It records which elements of `out` are written. It
+ * cannot see work of another stream that it waits for, or work of a replayed graph. After either,
+ * every scalar counts as written.
  */
 export class CaptureStream extends OpenedStream {
   readonly #out: Tensor<'float32'>;
@@ -24,8 +24,8 @@ export class CaptureStream extends OpenedStream {
   }
 
   /**
-   * Returns those of `scalars`, the names of the first elements of `out`, that were never written
-   * to.
+   * Returns those names of `scalars` whose elements of `out` were never written. `scalars` names
+   * the first elements.
    */
   unwritten(scalars: readonly string[]): string[] {
     return scalars.filter((_, i) => !this.#written[i]);
@@ -54,7 +54,10 @@ export class CaptureStream extends OpenedStream {
     this.#written.fill(true);
   }
 
-  /** Gaps between rows count as written, too. */
+  /**
+   * Records the elements of `out` that a write to a tensor covers. Gaps between the tensor's rows
+   * count as written.
+   */
   #note({ handle, byteOffset, spanBytes }: Tensor): void {
     if (handle !== this.#out.handle) return;
     const from = Math.floor((byteOffset - this.#out.byteOffset) / 4);

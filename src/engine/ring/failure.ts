@@ -1,6 +1,6 @@
 /**
- * A pipeline's first failure, in shared memory (Slot-7): role, slot, tick and error, written once
- * and then only read.
+ * A pipeline's first failure, in shared memory (Slot-7): role, slot, tick and error. It is written
+ * once, and then only read.
  */
 import { PipelineError } from '../../base/errors.ts';
 import { NOTE_WORDS, SharedNote } from '../../shm/note.ts';
@@ -26,21 +26,21 @@ export class FailureNote {
   }
 
   /**
-   * The first failure wins. `takeOver`: the writer before died while it wrote, which only the
-   * opener can know.
+   * Writes the failure, unless another one is written already. `takeOver` is true if the thread
+   * that began to write died before it finished. Only the opener can know this.
    */
   write({ role, slot, tick, error }: Failure, options: { takeOver?: boolean } = {}): void {
     this.#note.write([role === 'opener' ? -1 : roles.indexOf(role), slot, tick], error, options);
   }
 
-  /** Opener: clears the note of an error that a replaced actor threw. */
+  /** Clears the error that a replaced actor threw. Only the opener calls it. */
   clear(): void {
     this.#note.clear();
   }
 
   /**
-   * Returns the failure as an error for a waiter to throw, or null. Each call makes a new error, so
-   * that stacks are the waiters' own.
+   * Returns the failure as an error that a waiter throws, or null without a failure. Each call
+   * creates a new error with the waiter's own stack.
    */
   read(): PipelineError | null {
     const note = this.#note.read();

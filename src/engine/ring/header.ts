@@ -1,7 +1,7 @@
 /**
  * The ring's control words: requests of the client, answers of the actors, and the state of each
- * thread. They are Int32, touched with Atomics. Each word names its writer, which rings the thread
- * that may wait for the word after the store (Slot-4).
+ * thread. Each is an Int32 that is accessed with Atomics. The comment of each word names its
+ * writer. After the store, the writer rings the thread that may wait for the word (Slot-4).
  */
 
 import { Ending } from '../../shm/ending.ts';
@@ -9,79 +9,91 @@ import { LINE } from '../../shm/memory.ts';
 import { type Hosting, type Hosts, MAX_THREADS, type RoleBells } from './role-bells.ts';
 import { roles, SEQUENCE_MASK, sequenceDistance } from './slot.ts';
 
-/** A line each where two threads would otherwise share it. */
+/**
+ * Index of each word. Words that different threads write have a cache line each, where they would
+ * otherwise share one.
+ */
 const Word = {
-  /** 1: every thread leaves, written by the opener before it rings every bell (Slot-6) */
+  /**
+   * 1 after the opener stopped the pipeline: every thread then ends its loop. The opener writes it
+   * before it rings every bell (Slot-6)
+   */
   stop: 0 * LINE,
   /**
    * A bit set of AUTONOMOUS and of the reasons why no more requests are made (Pause). The client
-   * sets AUTONOMOUS and clears bits, and a thread that stops something adds a bit.
+   * sets AUTONOMOUS and clears bits. A thread that pauses requests sets the bit of its reason.
    */
   mode: 1 * LINE,
-  /** pauses ever asked for, increased before the mode by the thread that pauses */
+  /**
+   * number of pauses ever requested, increased by the thread that pauses, before it sets the bit in
+   * `mode`
+   */
   pauses: 1 * LINE + 1,
   /**
-   * reason why the run ends (Ending), 0 while it goes on, written by the first thread that pauses
-   * for an end and cleared by the client
+   * reason why the run ends (Ending), 0 while no end is set. The first thread that ends the run
+   * writes it, and the client clears it
    */
   ending: 1 * LINE + 3,
-  /** 1: the run's end waits for no other learner any more, written by the client */
+  /** 1 if the run's end no longer waits for other learners, written by the client */
   alone: 1 * LINE + 4,
   /**
-   * how often the client gave back requests after a group's end: every role then looks for its seat
-   * again (SlotCursor)
+   * number of times that the client took back requests after the end of a group's run. After each
+   * time, every role must find its next slot again (SlotCursor)
    */
   rewinds: 1 * LINE + 2,
   /**
-   * the client wants its bell when every sequence before this is over (wrapped), −1 for none,
-   * written by the client
+   * sequence (wrapped) that the client waits for: poll rings the client when all sequences before
+   * it are over. −1 for none, written by the client
    */
   goal: 2 * LINE,
-  /** what the requester waits for (Gate), written by the requester */
+  /** reason why the requester makes no request now (Gate), written by the requester */
   gate: 3 * LINE,
   /**
-   * which pause requester and replay have seen: each writes its own word, the client compares both
-   * with `pauses`
+   * number of the latest pause that the requester and replay have acknowledged, one word each. The
+   * client compares both words with `pauses`
    */
   pauseAcknowledged: 3 * LINE + 1,
   /**
-   * every sequence before this (wrapped) is in the rate limiter's count, written by the native call
-   * of pack's thread that counts it
+   * the rate limiter has counted every sequence before this one (wrapped). The native call of
+   * pack's thread that counts a sequence writes it
    */
   counted: 3 * LINE + 4,
   /**
-   * manual ticks: every sequence before this (wrapped) is asked for, written by the client after
-   * the run fields
+   * in manual ticks, the client has asked for every sequence before this one (wrapped). The client
+   * writes it after the run fields
    */
   requested: 4 * LINE,
   /**
-   * parameters of every sequence before this (wrapped) are averaged or need not be, written by poll
-   * in a run and by the client before it
+   * for every sequence before this one (wrapped), the parameters are averaged or need no mean. Poll
+   * writes it in a run, and the client before the run
    */
   averaged: 4 * LINE + 2,
   /**
-   * which of two places holds the exponent of importance weights, written by the client after that
-   * place
+   * which of two fields contains the current exponent of importance weights, 0 or 1. The client
+   * writes it after that field
    */
   beta: 4 * LINE + 1,
-  /** ThreadState per thread */
+  /** ThreadState of each thread */
   threads: 5 * LINE,
-  /** thread that hosts each role, in manual ticks and then in runs, written at set-up */
+  /**
+   * index of the thread that hosts each role: a table for manual ticks, then a table for runs.
+   * Written when the ring is created
+   */
   hosts: 6 * LINE,
   /**
-   * which of these two tables holds (Hosting), written by the client before it asks for a tick or
-   * begins a run
+   * which of these two tables applies now (Hosting). The client writes it before it asks for a tick
+   * or begins a run
    */
   hosting: 7 * LINE,
   /**
-   * the Hosting that each thread last read, written by that thread: it has let go of the roles that
-   * this table gives to others (Slot-10)
+   * the Hosting that each thread last read, written by that thread. By then the thread has released
+   * the roles that this table assigns to others (Slot-10)
    */
   hostingAcknowledged: 7 * LINE + 1,
 } as const;
 export const HEADER_WORDS = 8 * LINE;
 
-/** The roles that answer a pause. */
+/** The roles that acknowledge a pause, because they start work. */
 const pausing = ['requester', 'replay'] as const;
 type Pausing = (typeof pausing)[number];
 
@@ -89,12 +101,12 @@ export const Mode = { manual: 0, autonomous: 1, paused: 2 } as const;
 export type Mode = (typeof Mode)[keyof typeof Mode];
 const AUTONOMOUS = 1;
 /**
- * Why no more requests are made. A save waits for the run to stand still, and releases it
- * afterwards. The end of a run is final.
+ * Bits of `mode`, the reasons why no more requests are made. `hold`: a save needs a run without
+ * ticks under way, and clears the bit afterwards. `end`: the run ends, which is final.
  */
 export const Pause = { hold: 2, end: 4 } as const;
 export type Pause = (typeof Pause)[keyof typeof Pause];
-/** The requester's gate: the reason why it does not make the next request, or `open`. */
+/** The reason why the requester does not make the next request, or `open` if it may. */
 export const Gate = {
   open: 0,
   limiter: 1,
@@ -107,30 +119,30 @@ export type Gate = (typeof Gate)[keyof typeof Gate];
 export type GateName = keyof typeof Gate;
 export const gateNames = Object.keys(Gate) as GateName[];
 /**
- * A thread's last word: it acknowledged the stop, its environment ended without one, or an actor
- * threw.
+ * State of an actor's thread. `stopped`: it acknowledged the stop. `dead`: its environment ended
+ * without an acknowledgement. `threw`: an actor threw.
  */
 export const ThreadState = { none: 0, running: 1, stopped: 2, dead: 3, threw: 4 } as const;
 export type ThreadState = (typeof ThreadState)[keyof typeof ThreadState];
 
 /**
- * Returns the thread of each role in both tables of the header. The opener passes `set` before any
- * other thread sees them.
+ * Returns the thread of each role in both tables of the header. With `set`, it first writes the
+ * tables. The opener does that before any other thread sees the header.
  */
 export function hostsOf(words: Int32Array, set?: Hosts): Hosts {
   const tables = [0, 1].map((hosting) => Word.hosts + hosting * roles.length);
   for (const [hosting, at] of tables.entries()) words.set(set?.[hosting] ?? [], at);
   return tables.map((at) => [...words.subarray(at, at + roles.length)]);
 }
-/** Returns the word that says which of the two tables holds. */
+/** Returns the word whose value is the table that applies now. */
 export function hostingOf(words: Int32Array): Int32Array {
   return words.subarray(Word.hosting, Word.hosting + 1);
 }
 
 export class Header {
-  /** thread words, so that a native hook can write a thread's last word */
+  /** state words of the threads, for a native hook that writes a thread's last state */
   readonly threads: Int32Array;
-  /** for the native call that counts: sequences before its value (wrapped) are counted */
+  /** the word `counted`, for the native call that counts sequences */
   readonly counted: Int32Array;
   readonly #words: Int32Array;
   readonly #bells: RoleBells;
@@ -146,8 +158,8 @@ export class Header {
     return Atomics.load(this.#words, Word.stop) !== 0;
   }
   /**
-   * Stop word first, bells after: a thread that reads its bell before it checks stop cannot sleep
-   * through it (Slot-6).
+   * Stops all threads. Stores the stop word before it rings: a thread that reads its bell before
+   * the stop word cannot miss the stop (Slot-6).
    */
   stop(): void {
     Atomics.store(this.#words, Word.stop, 1);
@@ -166,20 +178,23 @@ export class Header {
     return Atomics.load(this.#words, Word.hosting) as Hosting;
   }
   /**
-   * Client: gives roles to the threads of this table. Each thread lets go of its roles when it next
-   * looks, and takes up others when all have looked (Slot-10). The client does not wait for that.
+   * Client: assigns the roles as this table says, and does not wait until they have moved. Each
+   * thread first releases roles that moved away. After all threads have done so, each creates the
+   * actors of its new roles (Slot-10).
    */
   host(hosting: Hosting): void {
     if (this.hosting === hosting || !this.#bells.moves) return;
     Atomics.store(this.#words, Word.hosting, hosting);
     this.#bells.ringAll();
   }
-  /** Records that a thread has let go of every role that `hosting` gives to another one. */
+  /** Records that a thread has released every role that `hosting` assigns to another thread. */
   seeHosting(thread: number, hosting: Hosting): void {
     const before = Atomics.exchange(this.#words, Word.hostingAcknowledged + thread, hosting);
     if (before !== hosting) this.#bells.ringAll();
   }
-  /** Whether every thread has let go of the roles that have another host. */
+  /**
+   * Returns true if every thread has released the roles that `hosting` assigns to another thread.
+   */
   isAcknowledged(hosting: Hosting): boolean {
     return this.#bells.threads.every(
       (thread) => Atomics.load(this.#words, Word.hostingAcknowledged + thread) === hosting,
@@ -191,11 +206,14 @@ export class Header {
     if (word === 0) return Mode.manual;
     return word === AUTONOMOUS ? Mode.autonomous : Mode.paused;
   }
-  /** Client: publishes the run fields it wrote. A pause that was asked for before stays. */
+  /**
+   * Client: begins autonomous ticks, and so publishes the run fields that it wrote. A pause that
+   * was requested before stays in force.
+   */
   beginRun(): void {
     Atomics.or(this.#words, Word.mode, AUTONOMOUS);
   }
-  /** Client, when nothing is under way: manual ticks from here on, and no pause. */
+  /** Client, when no tick is under way: begins manual ticks and ends every pause. */
   endRun(): void {
     Atomics.store(this.#words, Word.ending, Ending.none);
     Atomics.store(this.#words, Word.alone, 0);
@@ -203,10 +221,10 @@ export class Header {
   }
 
   /**
-   * Any thread: allows no more requests, from this store on (Slot-9), and then rings the bells.
-   * Pauses are numbered, so that an answer to an earlier pause is not taken for this one. Once
-   * `paused`, the requester is not on its way to a request and replay has let go of its graphs: run
-   * fields and graphs may change.
+   * Any thread: allows no more requests from this store on (Slot-9), and then rings. The number of
+   * the pause distinguishes its acknowledgements from earlier ones. Once `paused` is true, the
+   * requester makes no request and replay has released its graphs. Run fields and graphs may change
+   * then.
    */
   pause(why: Pause = Pause.end): void {
     Atomics.add(this.#words, Word.pauses, 1);
@@ -214,12 +232,12 @@ export class Header {
     this.#bells.of('pack').ring();
     this.#bells.of('replay').ring();
   }
-  /** Any thread: ends the run for good. The first reason stays. */
+  /** Any thread: ends the run, which is final. The first reason stays. */
   end(why: Ending): void {
     Atomics.compareExchange(this.#words, Word.ending, Ending.none, why);
     this.pause(Pause.end);
   }
-  /** Client: poll waits for no other learner of the group any more. */
+  /** Client: makes poll wait no longer for other learners of the group. */
   leaveOthers(): void {
     Atomics.store(this.#words, Word.alone, 1);
   }
@@ -232,14 +250,15 @@ export class Header {
   isPaused(why: Pause): boolean {
     return (Atomics.load(this.#words, Word.mode) & why) !== 0;
   }
-  /** Client: the save that held the run is over. */
+  /** Client: clears the hold bit after a save. */
   release(): void {
     Atomics.and(this.#words, Word.mode, ~Pause.hold);
     this.#bells.ringAll();
   }
   /**
-   * Requester, after the store of a request that it made in this mode: false if that store came
-   * after a stop's, and the request must be taken back (Slot-9).
+   * Requester: returns whether a request that it stored in this mode may stay. If it returns false,
+   * a pause or a stop may have been stored before the request, which the requester must take back
+   * (Slot-9).
    */
   mayRequest(mode: Mode): boolean {
     return this.mode === mode && !this.stopping;
@@ -248,7 +267,10 @@ export class Header {
   get rewinds(): number {
     return Atomics.load(this.#words, Word.rewinds);
   }
-  /** Client, when every slot is Free and requests are paused. */
+  /**
+   * Client: makes every role find its next slot again. Call it when every slot is Free and requests
+   * are paused.
+   */
   rewind(): void {
     Atomics.add(this.#words, Word.rewinds, 1);
   }
@@ -259,7 +281,10 @@ export class Header {
       (_, i) => Atomics.load(this.#words, Word.pauseAcknowledged + i) === pauses,
     );
   }
-  /** Requester and replay, having read the mode as paused and before they do anything else. */
+  /**
+   * Requester and replay: acknowledge the pause. They call it after they read the mode as paused,
+   * and before they do anything else.
+   */
   acknowledgePause(by: Pausing): void {
     const count = Atomics.load(this.#words, Word.pauses);
     const before = Atomics.exchange(
@@ -269,7 +294,10 @@ export class Header {
     );
     if (before !== count) this.#bells.client.ring();
   }
-  /** Replay, when it takes up graphs again while a pause waits: its answer was early. */
+  /**
+   * Replay: withdraws its acknowledgement. Replay calls it if it needs its graphs again during a
+   * pause, because it acknowledged too early.
+   */
   withdrawPause(by: Pausing): void {
     Atomics.store(
       this.#words,
@@ -285,23 +313,23 @@ export class Header {
     if (Atomics.load(this.#words, Word.gate) !== gate) Atomics.store(this.#words, Word.gate, gate);
   }
 
-  /** Requester: whether the client asked for this sequence. */
+  /** Returns true if the client asked for this sequence. */
   requested(sequence: number): boolean {
     return (
       sequenceDistance(Atomics.load(this.#words, Word.requested), sequence & SEQUENCE_MASK) > 0
     );
   }
   /**
-   * Client: asks for every sequence before `sequence`, and publishes the run fields it wrote. The
-   * caller rings pack's thread.
+   * Client: asks for every sequence before `sequence`, and so publishes the run fields that it
+   * wrote. The caller then rings pack's thread.
    */
   ask(sequence: number): void {
     Atomics.store(this.#words, Word.requested, sequence & SEQUENCE_MASK);
   }
 
   /**
-   * Returns how many sequences from this one on the limiter counts already: a requester counted
-   * them and died before it requested them.
+   * Returns the number of sequences, from this one on, that the limiter has counted already. A
+   * requester that counted them died before it requested them.
    */
   countedFrom(sequence: number): number {
     return Math.max(0, sequenceDistance(Atomics.load(this.counted, 0), sequence & SEQUENCE_MASK));
@@ -322,13 +350,16 @@ export class Header {
   }
 
   /**
-   * Client: wants its bell when every sequence before `sequence` is over. It looks at `finished`
-   * after this call.
+   * Client: asks poll to ring when every sequence before `sequence` is over, or for no ring if it
+   * is null. The client must read `finished` after this call.
    */
   setGoal(sequence: number | null): void {
     Atomics.store(this.#words, Word.goal, sequence === null ? -1 : sequence & SEQUENCE_MASK);
   }
-  /** Poll, after a slot became Free: every sequence before `sequence` is over. */
+  /**
+   * Poll, after a slot became Free: rings the client if its goal is reached. Every sequence before
+   * `sequence` is over.
+   */
   reached(sequence: number): void {
     const goal = Atomics.load(this.#words, Word.goal);
     if (goal >= 0 && sequenceDistance(sequence & SEQUENCE_MASK, goal) >= 0)

@@ -1,7 +1,7 @@
 /**
- * The slots' host buffers, one after the other in shared memory. Only this file says where a half
- * and its parts lie, and slot.ts draws the parts' own bytes. Any thread may make the views, but
- * only a slot's owner writes to that slot (Slot-1).
+ * The slots' host buffers, one after the other in shared memory. This file defines the offset of
+ * each buffer and of its sections, and slot.ts the bytes inside a section. Any thread may create
+ * the views, but only a slot's owner writes to the slot's buffer (Slot-1).
  */
 import { checkCount, describeValue } from '../../base/checks.ts';
 import { typeError } from '../../base/errors.ts';
@@ -16,17 +16,18 @@ import {
   ROWS_AT,
 } from './slot.ts';
 
-/** How another thread finds the same buffers. */
+/** Describes the buffers to other threads, as plain data. */
 export interface HostBuffersShare {
-  /** all of them */
+  /** the memory of all buffers */
   readonly memory: Uint8Array;
-  /** bytes that the rows of one slot take */
+  /** bytes of the rows of one slot */
   readonly batchBytes: number;
-  /** bytes of the priorities that are read back with a batch, 0 without */
+  /** bytes of the priorities that are read back with a batch, 0 if draws are uniform */
   readonly priorityBytes: number;
   /**
-   * steps of a view that a device does not hold yet: their offset from the rows' start, and the
-   * bytes of one step, or null if no steps travel
+   * offset and bytes of the steps of a view that travel with a batch because they are new to the
+   * device. `at` is the offset of the first step from the start of the rows, `bytes` the size of
+   * one step. Null if no steps travel
    */
   readonly fresh: { readonly at: number; readonly bytes: number } | null;
 }
@@ -35,11 +36,11 @@ type HostBufferSizes = Pick<HostBuffersShare, 'batchBytes' | 'priorityBytes'>;
 
 export class HostBuffers {
   readonly memory: Uint8Array;
-  /** bytes from one half to the next */
+  /** bytes from the start of one slot's buffer to the next */
   readonly stride: number;
-  /** offset in a half of `out`, which the graph copies back */
+  /** offset in a slot's buffer of `out`, which the graph copies back */
   readonly out: number;
-  /** offset in a half of the priorities that are read back, after `out` */
+  /** offset in a slot's buffer of the priorities that are read back, after `out` */
   readonly prioritiesAt: number;
   readonly #share: HostBuffersShare;
   readonly #params: Float64Array[] = [];
@@ -69,7 +70,7 @@ export class HostBuffers {
     }
   }
 
-  /** Bytes that the buffers of `depth` slots take. */
+  /** Returns the number of bytes that the buffers of `depth` slots take. */
   static bytes(depth: number, sizes: HostBufferSizes): number {
     return depth * strideOf(sizes);
   }
@@ -83,24 +84,24 @@ export class HostBuffers {
     return this.#share;
   }
 
-  /** Each half's bytes, slot by slot. */
+  /** Returns each slot's buffer, in the order of slots. */
   each(): Uint8Array[] {
     return this.#params.map((_, slot) =>
       this.memory.subarray(slot * this.stride, (slot + 1) * this.stride),
     );
   }
-  /** Returns the float64 parameters by `Param`, which move to the device with the rows. */
+  /** Returns the tick's parameters, float64 by `Param`. They move to the device with the rows. */
   params(slot: number): Float64Array {
     return this.#params[slot] as Float64Array;
   }
   /**
-   * Returns the words that say what the tick draws if rows live on the device, next to the
-   * parameters (src/engine/device-rows/head.ts).
+   * Returns the head next to the parameters: int32 words from which the device draws the tick's
+   * rows, if rows live there (src/engine/device-rows/head.ts).
    */
   head(slot: number): Int32Array {
     return this.#heads[slot] as Int32Array;
   }
-  /** Bytes of a packed half that move to the device, from its start on. */
+  /** Returns the number of bytes of a packed buffer that move to the device, from its start. */
   moves(slot: number): number {
     const { batchBytes, fresh } = this.#share;
     return (
@@ -108,25 +109,27 @@ export class HostBuffers {
       (fresh === null ? batchBytes : fresh.at + (this.head(slot)[0] as number) * fresh.bytes)
     );
   }
-  /** Returns params and rows, which can move to the device. */
+  /**
+   * Returns the memory of the parameters and the rows, which is the most that can move to the
+   * device.
+   */
   batchBytes(slot: number): Uint8Array {
     const at = slot * this.stride;
     return this.memory.subarray(at, at + ROWS_AT + this.#share.batchBytes);
   }
   /**
-   * One float64: sequence + 1 of the update that the slot's graph was last through with (Slot-8).
+   * Returns the mark, one float64: sequence + 1 of the last update that the slot's graph completed
+   * (Slot-8).
    */
   mark(slot: number): Float64Array {
     return this.#marks[slot] as Float64Array;
   }
-  /**
-   * Returns the bytes that are read back: the whole of `out`, and the priorities if there are any.
-   */
+  /** Returns the memory that is read back: all of `out`, and the priorities if there are any. */
   readbackBytes(slot: number): Uint8Array {
     const at = slot * this.stride + this.out;
     return this.memory.subarray(at, at + OUT_BYTES + this.#share.priorityBytes);
   }
-  /** Returns the priorities as they were read back, one float32 for each row. */
+  /** Returns the priorities that were read back, one float32 per row. */
   priorities(slot: number): Float32Array {
     const { buffer, byteOffset } = this.memory;
     const { priorityBytes } = this.#share;
@@ -136,7 +139,7 @@ export class HostBuffers {
       priorityBytes / 4,
     );
   }
-  /** The batch's column of ids, which lies `at` bytes from its start. */
+  /** Returns the batch's column of ids, which begins `at` bytes after the start of the batch. */
   ids(slot: number, at: number, rows: number): Float64Array {
     return new Float64Array(
       this.memory.buffer,
@@ -144,7 +147,7 @@ export class HostBuffers {
       rows,
     );
   }
-  /** Returns the scalars that the learner wrote to `out`, as the graph copied them back. */
+  /** Returns the scalars that the learner wrote to `out`, after the graph copied them back. */
   scalars(slot: number): Float32Array {
     return this.#scalars[slot] as Float32Array;
   }
@@ -153,7 +156,10 @@ export class HostBuffers {
 function outAt(batchBytes: number): number {
   return roundUp(ROWS_AT + batchBytes, 64);
 }
-/** A device registers whole pages. */
+/**
+ * Returns the number of bytes from one slot's buffer to the next: whole pages, because a device
+ * registers whole pages.
+ */
 function strideOf({ batchBytes, priorityBytes }: HostBufferSizes): number {
   return roundUp(outAt(batchBytes) + OUT_BYTES + priorityBytes, PAGE);
 }

@@ -1,12 +1,12 @@
 /**
- * The bounded history of finished ticks: poll writes a tick's record and scalars here before the
- * slot becomes Free, and statistics, traces and events read only this.
+ * The bounded history of finished ticks. Poll writes a tick's record and scalars to the journal
+ * before the slot becomes Free. Statistics, traces and events read finished ticks only from here.
  */
 import { BroadcastRing, broadcastBytes } from '../../shm/broadcast.ts';
 import { allocateShared, type Place } from '../../shm/memory.ts';
 import { MAX_SCALARS, RECORD_FIELDS } from './slot.ts';
 
-/** float64 per entry: the record, the slot, then the scalars */
+/** Indices in an entry, whose float64 values are the record, the slot, then the scalars. */
 const SLOT_AT = RECORD_FIELDS;
 const SCALARS_AT = RECORD_FIELDS + 1;
 const ENTRY = SCALARS_AT + MAX_SCALARS;
@@ -16,9 +16,9 @@ export interface JournalShare {
   readonly capacity: number;
 }
 
-/** A finished tick as the journal keeps it. */
+/** A finished tick as read from the journal. */
 export interface JournalEntry {
-  /** by `Field` of src/engine/ring/slot.ts */
+  /** fields by `Field` of src/engine/ring/slot.ts */
   record: Float64Array;
   slot: number;
   scalars: Float64Array;
@@ -29,14 +29,15 @@ export class Journal extends BroadcastRing<JournalEntry> {
     super(place, capacity, ENTRY);
   }
 
-  /** `capacity` is a power of two. */
+  /** Allocates a journal of `capacity` entries, a power of two. */
   static allocate(capacity: number): JournalShare {
     return { place: allocateShared('the journal', broadcastBytes(capacity, ENTRY), 64), capacity };
   }
 
   /**
-   * Poll only. The successor of a poll actor that died between this and Free writes the same tick
-   * again. Readers skip a sequence that they have seen.
+   * Writes the entry of a finished tick. Only poll calls it. If a poll actor died after this call
+   * and before the slot was Free, its successor writes the same tick again. Readers skip a sequence
+   * that they have seen.
    */
   write(record: Float64Array, slot: number, scalars: Float32Array): void {
     const { values } = this;

@@ -1,7 +1,8 @@
 /**
- * The ring in shared memory: the slots' words and records, and the header, bells, run fields, notes
- * and journal, which have a file each. It knows no device and no buffer. Actors and the pipeline
- * meet only here. Every control word is an Int32 touched with Atomics.
+ * The ring in shared memory: the slots' state words and records, and the header, bells, run fields,
+ * notes and journal, each with its own file. The ring has no reference to a device or a replay
+ * buffer. The pipeline and its actors coordinate only through it. Every control word is an Int32
+ * that is accessed with Atomics.
  */
 
 import { allocateShared, LINE, type Place } from '../../shm/memory.ts';
@@ -23,10 +24,7 @@ import {
   stateOf,
 } from './slot.ts';
 
-/**
- * Beyond this many ticks the client does not ask to be rung at their end: a goal is a wrapped
- * sequence.
- */
+/** Number of ticks from which on the client sets no goal, because a goal is a wrapped sequence. */
 const FARTHEST_GOAL = 2 ** 28;
 
 export interface RingShare {
@@ -42,13 +40,19 @@ export class Ring {
   readonly run: RunFields;
   readonly journal: Journal;
   readonly failure: FailureNote;
-  /** error that a restartable actor threw, read and cleared by the opener, which decides */
+  /**
+   * error that a restartable actor threw. The opener reads and clears it, and decides whether to
+   * restart the actor
+   */
   readonly thrown: FailureNote;
   readonly #slots: Int32Array;
   readonly #records: Float64Array[];
   readonly #share: RingShare;
 
-  /** `hosts` by the opener alone, see create(). */
+  /**
+   * Attaches the views to the memory of `share`. Only create() passes `hosts`, to write the tables
+   * of hosts.
+   */
   private constructor(share: RingShare, hosts?: Hosts) {
     const { place, depth } = share;
     let at = place.offset;
@@ -76,10 +80,10 @@ export class Ring {
   }
 
   /**
-   * `hosts[i]` is the thread (0 … 3, or CLIENT for an inline pipeline) that hosts `roles[i]` in
-   * runs. `manualHosts[i]` hosts the role in manual ticks: by default the same thread, and for pack
-   * always the same. Sequences start at `firstSequence`, which tests set near the wrap of the state
-   * word.
+   * Creates a ring. `hosts[i]` is the thread (0 … 3, or CLIENT for an inline pipeline) that hosts
+   * `roles[i]` in runs. `manualHosts[i]` hosts the role in manual ticks, by default the same
+   * thread. Pack always has the same thread in both. Sequences start at `firstSequence`, which
+   * tests set near the wrap of the state word.
    */
   static create(options: {
     depth: number;
@@ -98,7 +102,7 @@ export class Ring {
       hosts,
     ]);
     for (let i = 0; i < depth; i++) {
-      // Slot = sequence mod depth at the start. From then on a slot's next sequence is its last
+      // At the start, slot = sequence mod depth. Each later sequence of a slot is the one before
       // plus depth.
       const sequence = firstSequence + i;
       const slot = sequence % depth;
@@ -120,7 +124,7 @@ export class Ring {
 
   // ---- slots and sequences ----------------------------------------------------------------------
 
-  /** The state of a slot: a load that pairs with handOver's store. */
+  /** Returns the state of a slot. The load pairs with the store of handOver(). */
   state(slot: number): SlotState {
     return stateOf(Atomics.load(this.#slots, slot * LINE));
   }
@@ -134,9 +138,9 @@ export class Ring {
   }
 
   /**
-   * Returns the whole sequence number the slot is in (its next one when Free). The record keeps the
-   * sequence that the slot was last requested for. The word's low bits say how far the slot has
-   * come since, so that no second store has to agree with the first.
+   * Returns the whole sequence number of a slot's tick, or of its next tick if the slot is Free.
+   * The record contains the sequence that was last requested, and the state word the low bits of
+   * the current one. So a hand-over needs only one store.
    */
   sequence(slot: number): number {
     return this.#sequenceOf(slot, this.word(slot));
@@ -146,18 +150,18 @@ export class Ring {
     return known + sequenceDistance(sequenceOf(word), known & SEQUENCE_MASK);
   }
   /**
-   * Returns the next sequence that a role serving `state` will see in this slot, from one look at
-   * the word, which others write.
+   * Returns the next sequence that a role serving `state` will see in this slot. Reads the word
+   * only once, because other threads write it.
    */
   #nextFor(state: SlotState, slot: number): number {
     const word = this.word(slot);
-    // A slot past `state` is served again one round later.
+    // A slot whose state is after `state` is served again one round later.
     return this.#sequenceOf(slot, word) + (stateOf(word) > state ? this.depth : 0);
   }
 
   /**
-   * Hands the slot on with one store after every write it publishes (Slot-2), then rings the next
-   * owner's bell (Slot-4).
+   * Hands the slot over with one store, after all writes that this store publishes (Slot-2). Then
+   * rings the next owner's bell (Slot-4).
    */
   handOver(slot: number, state: SlotState, to: Role): void {
     const sequence = this.sequence(slot) + (state === SlotState.Free ? this.depth : 0);
@@ -166,8 +170,8 @@ export class Ring {
   }
 
   /**
-   * Requested → Free for the same sequence: the request was never made. The client may wait for
-   * every slot to be Free.
+   * Takes back a request: Requested → Free, for the same sequence. Rings the client, which may wait
+   * until every slot is Free.
    */
   takeBack(slot: number): void {
     Atomics.store(this.#slots, slot * LINE, packWord(this.sequence(slot), SlotState.Free));
@@ -175,9 +179,9 @@ export class Ring {
   }
 
   /**
-   * Finds a role's place, whatever happened before (Slot-8): the slot of the lowest sequence that
-   * has not left `state` yet. Slots go round in sequence order, so from there on the place is
-   * simply the next slot.
+   * Returns the slot that a role must serve next: the one with the lowest sequence that has not
+   * left `state`. An actor calls it after any interruption (Slot-8). Slots are served in sequence
+   * order, so afterwards the role simply continues with the slot after.
    */
   nextSlotFor(state: SlotState): number {
     let best = 0;
@@ -192,7 +196,7 @@ export class Ring {
     return best;
   }
 
-  /** Every sequence before this one is over: its slot was Free after it. */
+  /** The lowest sequence that is not over. A sequence is over when its slot was Free after it. */
   get finished(): number {
     let lowest = Number.POSITIVE_INFINITY;
     for (let slot = 0; slot < this.depth; slot++) lowest = Math.min(lowest, this.sequence(slot));
@@ -208,9 +212,9 @@ export class Ring {
   }
 
   /**
-   * Sets the sequence from which requests go on, in the slots as they come. Callers have asked for
-   * nothing yet, and requests are paused: only the client reads a Free slot's sequence then, and no
-   * role's place moves.
+   * Sets the sequence of the next request, and of the requests after it in the following slots.
+   * Call it before any tick was asked for and while requests are paused. Only the client reads a
+   * Free slot's sequence then, and no role's next slot changes.
    */
   startAt(sequence: number): void {
     Atomics.store(this.header.counted, 0, sequence & SEQUENCE_MASK);
@@ -223,8 +227,8 @@ export class Ring {
   }
 
   /**
-   * Whether every slot is Free, or holds a batch after the group's end, which is never applied
-   * (Slot-9).
+   * True if every slot is Free or contains a batch after the end of the group's run. Such a batch
+   * is never applied (Slot-9).
    */
   get settled(): boolean {
     for (let slot = 0; slot < this.depth; slot++)
@@ -235,14 +239,14 @@ export class Ring {
     return this.state(slot) === SlotState.Ready && this.sequence(slot) >= this.run.endsAt;
   }
 
-  /** No slot holds a later tick. */
+  /** Returns true if no slot contains a later tick than this sequence. */
   isLast(sequence: number): boolean {
     for (let slot = 0; slot < this.depth; slot++)
       if (this.state(slot) !== SlotState.Free && this.sequence(slot) > sequence) return false;
     return true;
   }
 
-  /** Every slot is Free. */
+  /** True if every slot is Free. */
   get idle(): boolean {
     for (let slot = 0; slot < this.depth; slot++)
       if (this.state(slot) !== SlotState.Free) return false;
@@ -251,7 +255,7 @@ export class Ring {
 
   // ---- requests of the client: fields, then the word that publishes them, then the bell ---------
 
-  /** Asks for one manual tick, and with it for every sequence up to this one. */
+  /** Asks for one manual tick, and thereby for every sequence up to this one. */
   askTick(request: TickRequest, sequence: number): void {
     this.header.host(Hosting.manual);
     this.run.setTick(request);
@@ -259,9 +263,13 @@ export class Ring {
     this.bells.of('pack').ring();
   }
 
-  /** Sets beta of requests from the next one on. The client may call it at any time. */
+  /**
+   * Sets the exponent of importance weights from the next request on. The client may call it at any
+   * time.
+   */
   setBeta(beta: number): void {
-    // The place that nobody reads, then the word that says which.
+    // First stores the value in the field that no thread reads, then switches the word to that
+    // field.
     const place = 1 - this.header.betaPlace;
     this.run.setBeta(place, beta);
     this.header.setBetaPlace(place);
@@ -278,11 +286,13 @@ export class Ring {
     this.header.beginRun();
     this.bells.ringAll();
   }
-  /** Poll rings the client when every sequence before `end` is over. */
+  /** Makes poll ring the client when every sequence before `end` is over. */
   aimAt(end: number): void {
     this.header.setGoal(end - this.finished < FARTHEST_GOAL ? end : null);
   }
-  /** Begins manual ticks. Every sequence that was requested counts as asked for. */
+  /**
+   * Ends the run and begins manual ticks. Every sequence that was requested counts as asked for.
+   */
   endRun(): void {
     this.header.setGoal(null);
     this.header.ask(this.next);
@@ -292,18 +302,25 @@ export class Ring {
 
   // ---- failures ---------------------------------------------------------------------------------
 
-  /** Returns the failure of a role: its error, and the slot (−1: none) and tick that it was at. */
+  /**
+   * Returns a role's failure, with the slot and the tick that it worked on. Both are −1 if it had
+   * no slot.
+   */
   failureAt(role: Role, slot: number, error: unknown): Failure {
     return { role, slot, tick: slot < 0 ? -1 : (this.record(slot)[Field.tick] as number), error };
   }
   /**
-   * Returns the slot that a role is to work on, by the words, or −1 while that slot has no tick.
+   * Returns the slot that a role must serve next, or −1 if that slot has no tick. Reads only the
+   * state words.
    */
   slotOf(role: Role): number {
     const slot = this.nextSlotFor(serves[role]);
     return this.state(slot) === SlotState.Free ? -1 : slot;
   }
-  /** Records a failure and wakes every waiter to throw it. The first failure wins (Slot-7). */
+  /**
+   * Records a failure and wakes every waiter, which then throws it. The first failure wins
+   * (Slot-7).
+   */
   fail(failure: Failure, options?: { takeOver: boolean }): void {
     this.failure.write(failure, options);
     this.bells.ringAll();

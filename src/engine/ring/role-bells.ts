@@ -1,36 +1,36 @@
 /**
- * Which thread hosts each role, which bell that thread waits on, and the client's. Every thread
- * that attaches the ring has one of these.
+ * Which thread hosts each role, which bell each thread waits on, and the client's bell. Every
+ * thread that attaches the ring has such an object.
  */
 import { BELL_WORDS, type Bell, BellBoard } from '../../shm/bell.ts';
 import { type Role, roles } from './slot.ts';
 
-/** threads that actors can have */
+/** The maximum number of threads for actors. */
 export const MAX_THREADS = roles.length;
-/** index of the bell of the thread that opened the pipeline */
+/** Index of the bell of the thread that opened the pipeline. */
 export const CLIENT = MAX_THREADS;
-/** Int32 words that the bells take */
+/** Int32 words of all bells. */
 export const BELLS_WORDS = (MAX_THREADS + 1) * BELL_WORDS;
 
-/** Which of a pipeline's two tables says who hosts a role. */
+/** The two tables of hosts of a pipeline: one applies in manual ticks, the other in runs. */
 export const Hosting = { manual: 0, run: 1 } as const;
 export type Hosting = (typeof Hosting)[keyof typeof Hosting];
 /**
- * By Hosting, then by role as `roles` lists them: the thread that hosts it, or CLIENT. Pack has one
- * thread in both.
+ * The thread that hosts each role, or CLIENT. The first index is a Hosting, the second a role in
+ * the order of `roles`. Pack has the same thread in both tables.
  */
 export type Hosts = readonly (readonly number[])[];
 
 export class RoleBells {
   readonly client: Bell;
-  /** threads that host a role at some time, each once */
+  /** threads that host a role in any table, each once */
   readonly threads: readonly number[];
   readonly #hosts: Hosts;
-  /** by thread */
+  /** the bell of each thread, by its index */
   readonly #bells: Bell[];
   readonly #hosting: Int32Array;
 
-  /** `hosting` is the word that says which of the two tables holds. */
+  /** `hosting` is the word whose value is the table that applies now. */
   constructor(words: Int32Array, hosts: Hosts, hosting: Int32Array) {
     const board = new BellBoard(words, MAX_THREADS + 1);
     this.client = board.at(CLIENT);
@@ -41,8 +41,8 @@ export class RoleBells {
   }
 
   /**
-   * Call this after the store that the role's thread is rung for. If the role has moved since, its
-   * new thread looks by itself (Slot-10).
+   * Returns the bell of the thread that hosts the role now. Ring it after the store that the thread
+   * may wait for. If the role has moved since, its new thread finds the change itself (Slot-10).
    */
   of(role: Role): Bell {
     const hosts = this.#hosts[Atomics.load(this.#hosting, 0)] as readonly number[];
@@ -52,18 +52,19 @@ export class RoleBells {
     return this.#bells[thread] as Bell;
   }
 
-  /** The roles that a thread hosts under this table, in the order of a slot's life. */
+  /** Returns the roles that a thread hosts in this table, in the order of a slot's life. */
   hostedBy(thread: number, hosting: Hosting): readonly Role[] {
     return roles.filter((_, i) => this.#hosts[hosting]?.[i] === thread);
   }
-  /** Whether some role has another thread in manual ticks than in runs. */
+  /** True if a role has another thread in manual ticks than in runs. */
   get moves(): boolean {
     return roles.some((_, i) => this.#hosts[Hosting.manual]?.[i] !== this.#hosts[Hosting.run]?.[i]);
   }
 
   /**
-   * Pack's bell lies in the replay buffer, where add() rings it. A thread has one bell, so all
-   * roles of pack's thread wait on that one. A client that steps the actors itself keeps its own.
+   * Makes pack's thread use a bell of the replay buffer, because add() rings that bell. A thread
+   * has one bell, so all roles of pack's thread wait on it. A client that steps the actors inline
+   * keeps its own bell.
    */
   adoptPackBell(bell: Bell): void {
     const packs = this.#hosts[Hosting.run]?.[roles.indexOf('pack')] as number;

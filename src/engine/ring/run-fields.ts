@@ -1,12 +1,12 @@
 /**
- * The client's requests and the handles that its learner captured: float64 fields of the ring. The
- * client writes them while no tick is under way that reads them, before the word of the header that
- * publishes them. Requester and replay read them.
+ * The client's requests and the handles of the learner that it captured, as float64 fields of the
+ * ring. The client writes a field while no tick that reads it is under way. It then writes the word
+ * of the header that publishes the field. Requester, replay and poll read them.
  */
 import type { Ending } from '../../shm/ending.ts';
 
 const Field = {
-  /** the request that startPrepare left */
+  /** the manual tick that startPrepare() requested */
   tick: 0,
   rows: 1,
   minPtr: 2,
@@ -17,50 +17,53 @@ const Field = {
   runRows: 6,
   publishEvery: 7,
   baseSeed: 8,
-  /** what the learner captured: handles (0 for none) and where its weights lie */
+  /**
+   * of the captured learner: handles of the weights and the mailbox (0 for none), and the offset
+   * and bytes of the weights
+   */
   weights: 9,
   weightsOffset: 10,
   weightsBytes: 11,
   mailbox: 12,
-  /** how many of its scalars have names */
+  /** number of the learner's scalars that have names */
   scalars: 13,
   /**
-   * The first named scalar that was NaN or infinite: its tick, and its place + 1 (0: none yet).
-   * Poll writes both once, before the journal's head passes that tick, so that a reader that reads
-   * the head first sees them whole. The client clears them with the learner.
+   * The first named scalar that was NaN or infinite: its tick, and its index + 1 (0 for none). Poll
+   * writes each once, before the journal's head passes that tick. So a reader that reads the head
+   * first sees both whole. The client clears them when a learner is captured.
    */
   nonFiniteTick: 14,
   nonFiniteScalar: 15,
   /**
-   * The same of the weights that a tick was to publish: its tick, and the place of the first + 1.
+   * The same for the weights that a tick was to publish: its tick, and the index + 1 of the first
+   * non-finite weight.
    */
   nonFiniteWeightsTick: 16,
   nonFiniteWeight: 17,
-  /** 1: non-finite weights are published too */
+  /** 1 if non-finite weights are published too */
   publishNonFinite: 18,
-  /** exponent of importance weights, two places: the header says which */
+  /** exponent of importance weights: two fields, and a word of the header says which one applies */
   beta: 19,
   /**
-   * Means with a learner group: ticks of runs from one mean to the next (0: none), ticks of earlier
-   * runs since the latest one, and the number of tensors. Then the handle, byte offset and bytes of
-   * each tensor.
+   * Means with a learner group. First the ticks of runs between two means (0: no means), the ticks
+   * of earlier runs since the latest mean, and the number of tensors. Then the handle, byte offset
+   * and bytes of each tensor.
    */
   averageEvery: 21,
   averageCarried: 22,
   averagedTensors: 23,
   tensors: 24,
   /**
-   * The end of a group's run: 1 + the first sequence that is not applied (0: it goes on), the rank
-   * that ended it, and why (Ending). Poll writes them before it pauses the run, the client clears
-   * them.
+   * The end of a group's run: 1 + the first sequence that is not applied (0: none), the rank that
+   * ended it, and why (Ending). Poll writes them before it pauses the run. The client clears them.
    */
   endsAt: 48,
   endedBy: 49,
   endedWhy: 50,
-  /** one graph per slot from here on */
+  /** handle of the graph of each slot, from this index on */
   graphs: 51,
 } as const;
-/** Tensors of a learner that can be averaged. */
+/** Maximum number of a learner's tensors that are averaged. */
 export const MAX_AVERAGED = 8;
 export const MAX_SLOTS = 64;
 const WORD = 2 ** 32;
@@ -69,7 +72,7 @@ const WORD = 2 ** 32;
 export interface TickRequest {
   tick: number;
   rows: number;
-  /** pack waits until the buffer's ptr reaches it */
+  /** pack waits until the buffer's ptr reaches this value */
   minPtr: number;
 }
 
@@ -79,32 +82,32 @@ export interface RunRequest {
   firstTick: number;
   ticks: number;
   rows: number;
-  /** publish the weights after every n-th tick, 0: never */
+  /** the weights are published after every n-th tick, 0 for never */
   publishEvery: number;
   /** ticks of earlier runs since the latest mean with a learner group */
   carried?: number;
 }
 
-/** A captured learner, as handles. */
+/** A captured learner, described by handles. */
 export interface Learner {
-  /** one per slot */
+  /** the graph of each slot */
   graphs: readonly number[];
-  /** how many scalars have names */
+  /** number of scalars that have names */
   scalars: number;
-  /** weights that a tick can publish, and the mailbox for them, or null */
+  /** the weights that a tick can publish and their mailbox, or null */
   published: {
     weights: number;
     weightsOffset: number;
     weightsBytes: number;
     mailbox: number;
   } | null;
-  /** non-finite weights are published too */
+  /** whether non-finite weights are published too */
   nonFinite: boolean;
-  /** null: nothing is averaged */
+  /** null without a learner group */
   averages: Averages | null;
 }
 
-/** Tensors that are averaged with a learner group, and how often. */
+/** Tensors that are averaged with a learner group, every `every` ticks. */
 export interface Averages {
   every: number;
   tensors: readonly { handle: number; byteOffset: number; bytes: number }[];
@@ -178,7 +181,7 @@ export class RunFields {
   get runRows(): number {
     return this.#at(Field.runRows);
   }
-  /** Returns the index of a sequence among the run's ticks, counted from 0. */
+  /** Returns the index of a sequence among the ticks of the run, from 0. */
   nthOf(sequence: number): number {
     return sequence - this.#at(Field.firstSequence);
   }
@@ -191,7 +194,7 @@ export class RunFields {
   tickOf(sequence: number): number {
     return this.#at(Field.firstTick) + this.nthOf(sequence);
   }
-  /** Whether the run publishes the weights after this tick. */
+  /** Returns true if the run publishes the weights after this tick. */
   publishes(sequence: number): boolean {
     const every = this.#at(Field.publishEvery);
     return every > 0 && (this.nthOf(sequence) + 1) % every === 0;
@@ -229,8 +232,8 @@ export class RunFields {
     return this.#at(Field.averageEvery);
   }
   /**
-   * Whether this is a tick of the run after which the parameters are averaged. Ticks of runs count,
-   * manual ones do not.
+   * Returns true if the parameters are averaged after this tick. Only ticks of runs count, not
+   * manual ticks.
    */
   averages(sequence: number): boolean {
     const every = this.averageEvery;
@@ -248,7 +251,10 @@ export class RunFields {
   }
   // ---- the end of a group's run -----------------------------------------------------------------
 
-  /** Poll, before it pauses the run: sequences from `sequence` on are given back. */
+  /**
+   * Poll, before it pauses the run: ends the run before `sequence`. Batches of that sequence and
+   * later ones are taken back.
+   */
   endAt(sequence: number, rank: number, why: number): void {
     this.#fields[Field.endedBy] = rank;
     this.#fields[Field.endedWhy] = why;
@@ -257,7 +263,7 @@ export class RunFields {
   get endsAt(): number {
     return this.#at(Field.endsAt) === 0 ? Number.POSITIVE_INFINITY : this.#at(Field.endsAt) - 1;
   }
-  /** Null if the group did not end the run. */
+  /** The rank that ended the run and its reason, or null if the group did not end it. */
   get endedBy(): { rank: number; why: Ending } | null {
     return this.#at(Field.endsAt) === 0
       ? null
@@ -266,7 +272,10 @@ export class RunFields {
 
   // ---- what poll has seen -----------------------------------------------------------------------
 
-  /** Poll only: remembers the first of the learner's scalars that is not finite. */
+  /**
+   * Poll only: stores the first of the learner's named scalars that is not finite, if none is
+   * stored yet.
+   */
   noteScalars(tick: number, scalars: Float32Array): void {
     if (this.#at(Field.nonFiniteScalar) !== 0) return;
     const named = this.#at(Field.scalars);
@@ -277,16 +286,17 @@ export class RunFields {
         return;
       }
   }
-  /** Place and tick of the first scalar that was not finite, or null. */
+  /** Tick and index of the first scalar that was not finite, or null. */
   get firstNonFiniteScalar(): { tick: number; scalar: number } | null {
     const place = this.#at(Field.nonFiniteScalar);
     return place === 0 ? null : { tick: this.#at(Field.nonFiniteTick), scalar: place - 1 };
   }
 
   /**
-   * Poll only: remembers that a tick's weights hold a non-finite number at `place` (−1: all are
-   * finite). Returns true if they may be published. After a refusal no later version is published:
-   * it would skip one (Mailbox-2), and would hardly be better.
+   * Poll only: stores the tick and index of the first non-finite weight, if none is stored yet.
+   * `place` is −1 if all weights are finite. Returns true if the weights may be published. After a
+   * refusal no later version is published: it would skip a version (Mailbox-2), and would hardly be
+   * better.
    */
   noteWeights(tick: number, place: number): boolean {
     if (place >= 0 && this.#at(Field.nonFiniteWeight) === 0) {
@@ -296,13 +306,13 @@ export class RunFields {
     return this.mayPublish;
   }
   /**
-   * False from the first non-finite weights until a learner is captured, unless non-finite weights
-   * are asked for.
+   * False after the first non-finite weights, until a learner is captured. Always true if the
+   * client asked to publish non-finite weights.
    */
   get mayPublish(): boolean {
     return this.#at(Field.nonFiniteWeight) === 0 || this.#at(Field.publishNonFinite) === 1;
   }
-  /** Tick and place of the first weight that was not finite, or null. */
+  /** Tick and index of the first weight that was not finite, or null. */
   get firstNonFiniteWeight(): { tick: number; place: number } | null {
     const place = this.#at(Field.nonFiniteWeight);
     return place === 0 ? null : { tick: this.#at(Field.nonFiniteWeightsTick), place: place - 1 };

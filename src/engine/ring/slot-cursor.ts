@@ -1,5 +1,6 @@
 /**
- * A role's next place: the slot after the one that it passed on, until the client rewinds the ring.
+ * Tracks the slot that a role serves next. That is the slot after the one that it handed over,
+ * unless the client rewound the ring.
  */
 import type { Ring } from './ring.ts';
 import type { SlotState } from './slot.ts';
@@ -11,8 +12,8 @@ export class SlotCursor {
   #slot: number;
 
   /**
-   * Begins at the place of the role that passes slots on from `state`. A successor finds the same
-   * slot as the actor that died (Slot-8).
+   * Begins at the slot that is next for the role that serves `state`. A successor of a dead actor
+   * finds the same slot (Slot-8).
    */
   constructor(ring: Ring, state: SlotState) {
     this.#ring = ring;
@@ -25,13 +26,16 @@ export class SlotCursor {
     return this.#slot;
   }
 
-  /** Whether the slot at the seat waits for this role. */
+  /**
+   * True if the current slot waits for this role. If the client has rewound the ring, it first
+   * finds the new slot.
+   */
   get waits(): boolean {
     const { header } = this.#ring;
     for (;;) {
       const waits = this.#ring.state(this.#slot) === this.#state;
-      // After the state: a reader that sees a slot's state from after a rewind also sees that
-      // rewind.
+      // The rewinds are read after the state. A reader that sees a state stored after a rewind then
+      // also sees that rewind.
       const { rewinds } = header;
       if (rewinds === this.#rewinds) return waits;
       this.#rewinds = rewinds;
@@ -39,11 +43,11 @@ export class SlotCursor {
     }
   }
 
-  /** The slot was passed on. */
+  /** Moves to the next slot, after this one was handed over. */
   next(): void {
     this.#slot = (this.#slot + 1) % this.#ring.depth;
   }
-  /** The slot before this one was taken back. */
+  /** Moves to the slot before, whose request is taken back. */
   back(): void {
     this.#slot = (this.#slot + this.#ring.depth - 1) % this.#ring.depth;
   }

@@ -1,20 +1,20 @@
 /**
- * Feeders that bring rows into a buffer from other machines, as far as this thread opened them.
- * They say what keeps such rows from coming, and give traces the spans of their threads. They are
- * found by the buffer's memory, which is the same wherever the buffer is attached.
+ * Feeders that bring rows of other machines into a buffer, as far as this thread opened them. They
+ * report why no rows come, and give traces the spans of their threads. A feeder is found by the
+ * buffer's memory, which is the same wherever the buffer is attached.
  */
 import type { Spans } from './spans.ts';
 
 export interface Feeder {
-  /** null if there is nothing to say */
+  /** returns as text why no rows come, or null if it waits for nothing */
   waitingFor(): string | null;
-  /** of each of its threads */
+  /** the spans of each of its threads */
   readonly spans: readonly Spans[];
 }
 
 const feeders = new WeakMap<SharedArrayBuffer, Set<Feeder>>();
 
-/** Adds a feeder from now on, until the returned function is called. */
+/** Registers a feeder. The returned function removes it. */
 export function feed(memory: SharedArrayBuffer, feeder: Feeder): () => void {
   const all = feeders.get(memory) ?? new Set();
   feeders.set(memory, all.add(feeder));
@@ -23,7 +23,7 @@ export function feed(memory: SharedArrayBuffer, feeder: Feeder): () => void {
 
 export const feedersOf = (memory: SharedArrayBuffer): Iterable<Feeder> => feeders.get(memory) ?? [];
 
-/** Says in words what all of them wait for, null if nobody feeds it. */
+/** Returns as text what the buffer's feeders wait for, or null if no feeder waits. */
 export function fedBy(memory: SharedArrayBuffer): string | null {
   const words = [...feedersOf(memory)]
     .map((feeder) => feeder.waitingFor())

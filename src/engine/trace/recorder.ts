@@ -1,7 +1,8 @@
 /**
- * Finished ticks as a Chrome/Perfetto trace, into a file or wherever text may go. It has a track
- * per actor, one for the copy stream and one for the learner's. Each thread that brings rows of
- * other machines has one too. It reads only what was recorded.
+ * Writes finished ticks as a Chrome/Perfetto trace, to a file or to any function that takes text.
+ * It has a track per actor, one for the copy stream and one for the learner's stream. Each thread
+ * that brings rows of other machines has a track too. The trace contains only what the journal and
+ * the spans recorded.
  */
 import { once } from 'node:events';
 import { createWriteStream, openSync, type WriteStream } from 'node:fs';
@@ -18,9 +19,9 @@ export interface TraceFacts {
 }
 /** Facts about the rows in a trace. */
 export interface TraceShape {
-  /** of a batch, as it lies in a slot */
+  /** bytes of a batch in a slot */
   bytes: number;
-  /** of its fields */
+  /** names of the batch's fields */
   names: readonly string[];
   baseSeed: number;
 }
@@ -29,16 +30,21 @@ export interface TraceShape {
 export interface FedSpan extends Span {
   readonly thread: number;
 }
-/** The source of those spans. */
+/** The source of the spans of such threads. */
 export interface Fed {
-  /** Passes on each span since the look before. Returns how many spans went by. */
+  /**
+   * Calls `each` with every span since the last call. Returns the number of spans that were
+   * overwritten before they could be read.
+   */
   collect(each: (span: FedSpan) => void): number;
 }
 
-/** A trace of every tick. `finish` answers what kept it from being whole. */
+/**
+ * A trace of every tick. finish() resolves with the error that made the trace incomplete, or null.
+ */
 export interface Recorded {
   add(entry: JournalEntry): void;
-  /** Takes up the spans that are not ticks. */
+  /** Adds the new spans of threads that bring rows. */
   collect(): void;
   finish(): Promise<Error | null>;
 }
@@ -54,13 +60,13 @@ const tracks = [
 ] as const;
 type Track = (typeof tracks)[number];
 
-/** Makes the text of a trace, whole once ended. */
+/** Writes the text of a trace, which is complete after end(). */
 export class TraceWriter {
   readonly #write: (text: string) => unknown;
   readonly #deviceEvents: boolean;
   #last = -1;
   #missedSpans = 0;
-  /** threads whose tracks have names */
+  /** threads whose tracks have been named */
   readonly #named = new Set<number>();
 
   constructor(write: (text: string) => unknown, deviceEvents: boolean) {
@@ -80,8 +86,8 @@ export class TraceWriter {
   }
 
   /**
-   * Ends the trace. `missed`: ticks that went by and are not in it, recorded if there are any, as
-   * missed spans are.
+   * Ends the trace. `missed` is the number of ticks that the trace does not contain. The trace
+   * records it, and the number of missed spans, if it is above 0.
    */
   end(missed = 0): void {
     const closed = {
@@ -92,7 +98,7 @@ export class TraceWriter {
     this.#write(`\n]${ending}}\n`);
   }
 
-  /** Adds the spans since the last call of threads that bring rows, each on a track of its own. */
+  /** Adds the spans since the last call, with a track for each thread that brings rows. */
   addFed(fed: Fed): void {
     this.#missedSpans += fed.collect(({ thread, name, beginMs, endMs, messages, rows, bytes }) => {
       const track = tracks.length + thread;
@@ -114,7 +120,8 @@ export class TraceWriter {
     this.#last = sequence;
     const tick = { tick: at(Field.tick), slot };
     const rows = at(Field.rows);
-    // With rows on the device a head moves, next to the parameters, and steps that are new there.
+    // If rows live on the device, only a head travels next to the parameters, and for a view the
+    // steps that are new there.
     const moved = facts.rowsKept === 'device' ? at(Field.moved) : shape.bytes;
     this.#spanOf('requester', 'request', at(Field.requestedAt), at(Field.requestedAt), tick);
     this.#spanOf('pack', 'pack', at(Field.packBegin), at(Field.packEnd), {
@@ -143,7 +150,8 @@ export class TraceWriter {
     );
     if (this.#deviceEvents) {
       const copy = { ...tick, bytes: moved, pinned: facts.hostPinned };
-      // A slot that was passed on before its copy was done began it when it was submitted.
+      // If poll made the slot Ready before its copy was done, the copy is assumed to begin when it
+      // was submitted.
       const copied = Math.max(at(Field.readyAt), at(Field.submitEnd) + at(Field.copyMs));
       this.#deviceSpan(
         'copy stream',
@@ -163,8 +171,8 @@ export class TraceWriter {
   }
 
   /**
-   * Adds a span as long as the device's own events say. It ends when poll saw it done, which is a
-   * little late.
+   * Adds a span with the duration that the device's events measured. It ends when poll saw it done,
+   * which is slightly late.
    */
   #deviceSpan(track: Track, name: string, ms: number, pollMs: number, args: object): void {
     if (ms >= 0) this.#spanOf(track, name, pollMs - ms, pollMs, args);
@@ -190,7 +198,7 @@ export class TraceRecorder {
   readonly #writer: TraceWriter;
 
   constructor({ file, deviceEvents }: { file: string; deviceEvents: boolean }) {
-    // Opened at once, so that a path that cannot be written throws here.
+    // The file is opened here, so that the constructor throws if the path cannot be written.
     const stream = createWriteStream(file, { fd: openSync(file, 'w') });
     stream.on('error', (error) => {
       this.#failed ??= error;
@@ -199,7 +207,7 @@ export class TraceRecorder {
     this.#writer = new TraceWriter((text) => stream.write(text), deviceEvents);
   }
 
-  /** The recorder of one pipeline's entries. */
+  /** Returns the recorder of one pipeline's entries. */
   of(facts: TraceFacts, shape: TraceShape, fed: Fed): Recorded {
     return {
       add: (entry) => {
@@ -212,7 +220,10 @@ export class TraceRecorder {
     };
   }
 
-  /** Ends the file. Resolves with the reason if it could not be written whole, else with null. */
+  /**
+   * Ends the file. Resolves with the error if the file could not be written completely, else with
+   * null.
+   */
   async finish(): Promise<Error | null> {
     const file = this.#file;
     if (!file) return this.#failed;

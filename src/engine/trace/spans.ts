@@ -1,12 +1,12 @@
 /**
- * The newest spans of a thread that brings rows from elsewhere, in shared memory. One thread
- * writes. A trace reads them, and learns how many went by. Writing costs two looks at the clock and
- * a line of memory, so it goes on whether or not somebody traces.
+ * The newest spans of a thread that brings rows of other machines, in shared memory. One thread
+ * writes them, and a trace reads them and learns how many it missed. A write costs two clock reads
+ * and one cache line. So spans are written even if no trace reads them.
  */
 import { BroadcastRing, broadcastBytes } from '../../shm/broadcast.ts';
 import { allocateShared, type Place } from '../../shm/memory.ts';
 
-/** float64 per span: what, begin, end, messages, rows, bytes */
+/** Float64 values per span: name, begin, end, messages, rows, bytes. */
 const ENTRY = 6;
 const CAPACITY = 4096;
 
@@ -15,7 +15,7 @@ export type SpanName = (typeof spanNames)[number];
 
 export interface Span {
   readonly name: SpanName;
-  /** by nowMs() */
+  /** time of nowMs(), in milliseconds */
   readonly beginMs: number;
   readonly endMs: number;
   readonly messages: number;
