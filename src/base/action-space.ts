@@ -1,16 +1,15 @@
 /**
- * Tests whether an action lies in a learner's action space. Used for actions that the learner's
- * policy did not choose.
+ * Tests whether an action is inside a learner's action space. Actions that the learner's policy did
+ * not choose are tested.
  */
 import { highEnd, lowEnd, nextFloat32 } from './float32.ts';
 
 /**
- * Explains why number `j` of an action lies outside of the action space. Undefined if it lies
- * within.
+ * Returns why element `j` of an action is outside the action space, or undefined if it is inside.
  */
 export type ExplainOutside = (value: number, j: number) => string | undefined;
 
-/** For the indices from 0 to n − 1. */
+/** Returns the test for a discrete space, whose actions are the indices from 0 to n − 1. */
 export const outsideIndices =
   (n: number): ExplainOutside =>
   (value) =>
@@ -18,7 +17,10 @@ export const outsideIndices =
       ? undefined
       : `is ${value}: an action is an index from 0 to ${n - 1}`;
 
-/** For a box. The float32 next to an end lies within: the end itself may round to it. */
+/**
+ * Returns the test for a box. The float32 values next to its ends count as inside, because an end
+ * may round to them.
+ */
 export function outsideBox(low: readonly number[], high: readonly number[]): ExplainOutside {
   const least = low.map((each) => nextFloat32(lowEnd(each), -1));
   const most = high.map((each) => nextFloat32(highEnd(each), 1));

@@ -1,8 +1,8 @@
 /**
- * Finds and loads the native binaries: a local build wins over a shipped prebuild. Any module may
- * load an addon here. `system` holds the process's one pool of threads for large jobs, to which
- * every other addon is linked when it loads. `device` holds the one native core, to which the
- * actors' addons and `ranks` are linked as well.
+ * Finds and loads the native addons, for any module. A local build is preferred to a shipped
+ * prebuild. The addon `system` has the process's one thread pool for large jobs, and every other
+ * addon is linked to that pool when it is loaded. The addon `device` has the process's one native
+ * core, and the actors' addons and `ranks` are also linked to that core.
  */
 
 import { existsSync, readFileSync, realpathSync } from 'node:fs';
@@ -13,12 +13,12 @@ import { packageRoot } from './package-root.ts';
 const root = packageRoot(import.meta.url);
 const require = createRequire(import.meta.url);
 const loaded = new Map<string, unknown>();
-/** Addons of which a process has one file. */
+/** Addons that others are linked to. All threads of a process must use the same file of these. */
 const lenders: ReadonlySet<string> = new Set(['system', 'device']);
 
 /**
- * Thrown if a native call did not answer: the thread is being ended, and its work must not count
- * any more.
+ * Thrown if a native call returns undefined, because this thread is being terminated. The thread
+ * must not publish any further work.
  */
 export class ThreadEnding extends Error {
   constructor() {
@@ -28,10 +28,11 @@ export class ThreadEnding extends Error {
 }
 
 /**
- * Returns the answer of a native call, or throws ThreadEnding. While a worker is being terminated,
- * there is a moment in which its native calls do nothing and return undefined, and its JavaScript
- * still runs. A hand-over after such a call would publish work that was never done. So every native
- * function whose work is handed on returns an answer, and the answer is checked.
+ * Returns the result of a native call, or throws ThreadEnding if the result is undefined. While a
+ * worker is being terminated, its JavaScript can still run for a moment. Its native calls then do
+ * nothing and return undefined. If the JavaScript continued, it would publish work that was never
+ * done. Therefore every native function whose work another thread uses returns a result, and its
+ * caller checks the result here.
  */
 export function answered<T>(answer: T | undefined): T {
   if (answer === undefined) throw new ThreadEnding();
@@ -39,8 +40,8 @@ export function answered<T>(answer: T | undefined): T {
 }
 
 /**
- * Returns a function that returns an addon's exports, or its exports of one subject. The first call
- * loads the addon.
+ * Returns a function that returns an addon's exports, or with `subject`, the part of the exports
+ * with that name. The first call of the function loads the addon.
  */
 export function addonOf<T>(name: string, subject?: string): () => T {
   let found: T | undefined;
@@ -52,8 +53,8 @@ export function addonOf<T>(name: string, subject?: string): () => T {
 }
 
 /**
- * Throws unless an addon was compiled with the same numbers as TypeScript has: both of them read
- * and write these words.
+ * Throws ERR_HOTSLOT_ADDON if an addon was compiled with a memory layout other than TypeScript's.
+ * Native code and TypeScript read and write the same words, so they must agree on their positions.
  */
 export function checkLayout(
   addon: string,
@@ -68,18 +69,19 @@ export function checkLayout(
 }
 
 interface Linkable {
-  /** Lends the addon a maker of errors, the pool's table of functions, and the core's. */
+  /** Links the addon. It gets a constructor of errors and the function tables of pool and core. */
   link?(makeError: typeof nativeError, cores?: unknown, core?: unknown): void;
   /**
-   * In `system`: the pool, as it is lent, and a bound on the cores that it uses. The least of
-   * several threads' bounds counts.
+   * Only in `system`: the pool's function table, and boundCores(), which limits the cores that the
+   * pool uses. The smallest limit of all threads counts.
    */
   cores?: { readonly table: unknown; boundCores(most: number): void };
 }
 
 /**
- * Returns how many cores Hotslot may use: HOTSLOT_CORES, or all. A larger number than there are
- * cores means all. Throws a RangeError if the variable is not a whole number from 1 on, in digits.
+ * Returns how many cores Hotslot may use: the value of HOTSLOT_CORES, or Infinity if it is not set.
+ * The value may exceed the machine's number of cores. Throws RangeError if the value is not a whole
+ * number of at least 1 in decimal digits.
  */
 function allowedCores(): number {
   const given = process.env.HOTSLOT_CORES ?? '';
@@ -89,12 +91,12 @@ function allowedCores(): number {
     );
   return given === '' ? Infinity : Number(given);
 }
-// Throws for a wrong setting when the library is loaded, before it runs with another number of
-// threads.
+// Checks the setting when the library is loaded, so that a wrong value throws before any work runs.
 allowedCores();
 
 /**
- * Returns why this machine can load no addon of Hotslot's, whatever is built, or null if it can.
+ * Returns why this machine cannot load Hotslot's addons, even after a build. Returns null if it
+ * can.
  */
 export function cannotRunHere(): string | null {
   const { platform, arch } = process;
@@ -108,8 +110,8 @@ export function cannotRunHere(): string | null {
 }
 
 /**
- * Returns where an addon of this name may lie, first choice first. HOTSLOT_ADDONS names a folder to
- * use instead.
+ * Returns the paths at which loadAddon() looks for an addon, in the order in which it tries them.
+ * If HOTSLOT_ADDONS is set, that folder replaces all others.
  */
 function places(name: string): string[] {
   const own = process.env.HOTSLOT_ADDONS;
@@ -120,7 +122,7 @@ function places(name: string): string[] {
   ];
 }
 
-/** Returns whether this process has the binary, for another thread or for this one. */
+/** Returns whether any thread of this process has loaded the binary. */
 function isMapped(path: string): boolean {
   try {
     return readFileSync('/proc/self/maps', 'utf8').includes(`${realpathSync(path)}\n`);
@@ -130,8 +132,8 @@ function isMapped(path: string): boolean {
 }
 
 /**
- * Returns what is lent to an addon when it is linked. An error that a lender throws is about the
- * lender, and not about the addon that is linked to it.
+ * Returns the function tables for an addon's link(). Loads `system` and `device` for that. If one
+ * of them cannot be loaded, the error names it, and not the addon that is linked.
  */
 function lentTo(name: string): unknown[] {
   if (name === 'system') return [];
@@ -142,10 +144,10 @@ function lentTo(name: string): unknown[] {
 }
 
 /**
- * Loads `<name>.node` once per thread. Throws an Error that lists every place that was tried, or
- * that names the addon that the process has and this thread could not begin with. No other file
- * takes that addon's place: a second core would know none of the first one's handles, and a second
- * pool would have threads of its own.
+ * Loads `<name>.node` once per thread, and returns its exports. If no file can be loaded, throws an
+ * Error that lists every path that was tried. If `system` or `device` is already loaded in this
+ * process but fails to start in this thread, throws without trying another file. A second core
+ * would not know the handles of the first one, and a second pool would have its own threads.
  */
 export function loadAddon<T>(name: string): T {
   const known = loaded.get(name);

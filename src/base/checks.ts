@@ -1,12 +1,12 @@
 /**
- * Checks of arguments, which throw when a function is called, with the rule and the value in the
- * text.
+ * Checks arguments at the start of a function. A failed check throws an error whose text has the
+ * rule and the value.
  */
 import { resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { rangeError, typeError } from './errors.ts';
 
-/** Describes a value in few words, for an error's text: never its contents. */
+/** Describes a value in a few words for an error's text, without the contents of objects. */
 export function describeValue(value: unknown): string {
   if (typeof value === 'string')
     return value.length > 60 ? `'${value.slice(0, 60)}…'` : `'${value}'`;
@@ -14,15 +14,16 @@ export function describeValue(value: unknown): string {
   if (typeof value !== 'object' || value === null) return String(value);
   if (Array.isArray(value)) return `an array of ${value.length}`;
   const name = (value as { constructor?: { name?: string } }).constructor?.name ?? 'Object';
-  // By isView(): to the engine, an object that only inherits from a typed array has no length.
+  // Uses isView() instead of instanceof. An object that only has a typed array as its prototype
+  // would pass instanceof, and reading its `length` would throw.
   if (ArrayBuffer.isView(value))
     return `a ${name} of ${'length' in value ? value.length : value.byteLength}`;
   return name === 'Object' ? 'an object' : `a ${name}`;
 }
 
 /**
- * Throws unless `value` is a whole number ≥ `least` (NaN, fractions, strings and infinities are
- * refused).
+ * Returns `value`. Throws TypeError if it is not a number. Throws RangeError if it is not a whole
+ * number from `least` to `most`, such as NaN, a fraction or Infinity.
  */
 export function checkCount(
   name: string,
@@ -47,20 +48,23 @@ export function checkFlag(name: string, value: unknown): asserts value is boolea
     throw typeError(`${name} must be a boolean, got ${describeValue(value)}`);
 }
 
-/** Throws a TypeError for a key that is not an option: a misspelt one must not be ignored. */
+/** Throws a TypeError for an unknown option, because a misspelled name must not be ignored. */
 export function checkKeys(what: string, options: object, known: readonly string[]): void {
   if (typeof options !== 'object' || options === null)
     throw typeError(`${what} takes an options object, got ${describeValue(options)}`);
-  // Unlike Object.keys() this makes no garbage: samples and views come by here.
+  // Unlike Object.keys(), `for in` allocates nothing. Every sample and view calls this.
   for (const key in options)
     if (!known.includes(key))
       throw typeError(`${what}: unknown option '${key}'; it takes ${known.join(', ')}`);
 }
 
-/** The key that the library gives to constructors that callers may not use. */
+/** The key that the library passes to constructors that only the library may call. */
 export const INTERNAL = Symbol('hotslot');
 
-/** Throws a TypeError unless the library itself calls. `instead` is what makes such an object. */
+/**
+ * Throws a TypeError unless `key` is INTERNAL, which only the library has. `instead` names the
+ * function that creates such an object.
+ */
 export function checkInternal(
   key: unknown,
   what: string,
@@ -70,9 +74,9 @@ export function checkInternal(
 }
 
 /**
- * Returns the absolute path of a path or a file: URL. Every function that accepts a path calls this
- * before it awaits anything: a program that changes its folder later still means the file that it
- * named. Throws a TypeError for any other value.
+ * Returns the absolute path of a path or a file: URL. Throws a TypeError for any other value. Every
+ * function that accepts a path calls this before its first await, because the program may change
+ * its working directory later.
  */
 export function checkPath(what: string, path: string | URL): string {
   if (path instanceof URL) {

@@ -1,6 +1,6 @@
 /**
- * The clock of every record and deadline, whose milliseconds native code and all threads count
- * alike, and timers of any length. Any module may import it.
+ * Provides the clock for all records and deadlines, and timers of any length. Native code and all
+ * threads read the same clock. Any module may import this.
  */
 import { answered } from './addon.ts';
 import { systemClock } from './system-addon.ts';
@@ -9,17 +9,17 @@ export function nowMs(): number {
   return answered(systemClock().nowMs());
 }
 
-/** Node fires a timer of more milliseconds after 1 ms. */
+/** Maximum delay of one Node timer. Node fires a timer with a longer delay after 1 ms. */
 const MAX_TIMER_MS = 2 ** 31 - 1;
 
 export interface Timer extends Disposable {
-  /** Does nothing once `fn` was called. */
+  /** Cancels the timer. Does nothing after `fn` was called. */
   cancel(): void;
 }
 
 /**
- * Calls `fn` after `ms`, which may be any number: a long time is waited for in pieces, and Infinity
- * arms no timer.
+ * Calls `fn` after `ms` milliseconds, which may be any number. Splits a long delay into several
+ * timers. For Infinity, starts no timer.
  */
 export function callAfter(ms: number, fn: () => void): Timer {
   let timer: NodeJS.Timeout | undefined;

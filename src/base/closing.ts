@@ -1,20 +1,20 @@
-/** Closes an object whose closing is a promise: once, however often it is called. */
+/** Makes sure that an object with an asynchronous close() closes only once. */
 export class Closing {
   #closed: Promise<void> | null = null;
 
-  /** True from the first call on. */
+  /** Whether once() was called. */
   get begun(): boolean {
     return this.#closed !== null;
   }
 
-  /** Closes at the first call. Every call returns the first one's promise. */
+  /** Calls `close` in the first call. Every call returns the promise of the first call. */
   once(close: () => Promise<void>): Promise<void> {
     this.#closed ??= close();
     return this.#closed;
   }
 
   /**
-   * Lets the next call of once() close again, after a closing that failed and has changed nothing.
+   * Makes the next once() call `close` again. Use this after a `close` that failed without effect.
    */
   retry(): void {
     this.#closed = null;

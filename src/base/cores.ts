@@ -1,19 +1,19 @@
 /**
- * The number of cores for large jobs: gathers of large batches, the host device's own products,
- * halos.
+ * Reports the number of cores for large jobs. These are gathers of large batches, matrix products
+ * of the CPU device, and halos.
  */
 import { answered } from './addon.ts';
 import { systemCores } from './system-addon.ts';
 
 export interface CoresNow {
   /**
-   * cores that the process may use: those of its affinity, of its control group's limit, and
-   * HOTSLOT_CORES, whichever are fewest
+   * number of cores that the process may use: the minimum of its CPU affinity, its cgroup's limit
+   * and HOTSLOT_CORES
    */
   cores: number;
-  /** threads of this process that run Hotslot's code, this one among them */
+  /** number of threads of this process that run Hotslot's code, including this thread */
   threads: number;
-  /** how many more threads take part in a job of at least 256 KiB for each of them */
+  /** maximum number of pool threads that now help with a job of at least 256 KiB per thread */
   helpers: number;
 }
 

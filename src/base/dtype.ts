@@ -1,12 +1,12 @@
 /**
- * Element types shared by packed rows, tensors and kernels, with their typed arrays. The last three
- * are for storing: JavaScript has no array of their own, so a typed array's dtype is never one of
- * them.
+ * Defines the element types of packed rows, tensors and kernels, with their typed arrays.
+ * JavaScript has no typed array for `bool`, `float16` and `bfloat16`, so they use the array of
+ * another dtype. dtypeOf() never returns one of these three.
  */
 import { checkCount, describeValue } from './checks.ts';
 import { rangeError, typeError } from './errors.ts';
 
-/** `code` is the number that kernels know the type by: native/kernels/gk.hpp has the same ones. */
+/** All dtypes. `code` identifies a dtype in kernels, and must match native/kernels/gk.hpp. */
 export const dtypes = {
   float32: { bytes: 4, array: Float32Array, code: 0 },
   float64: { bytes: 8, array: Float64Array, code: 1 },
@@ -24,12 +24,12 @@ export const dtypes = {
 } as const;
 
 /**
- * `bool` is 0 or 1 in a byte. `float16` and `bfloat16` are the bits of their numbers: see
- * toFloat16() and its like.
+ * The name of a dtype. `bool` is a byte of 0 or 1. `float16` and `bfloat16` elements are the bits
+ * of the floats. See toFloat16() and toBfloat16().
  */
 export type DType = keyof typeof dtypes;
 
-/** The typed array that holds elements of each dtype. */
+/** The typed array for the elements of each dtype. */
 interface TypedArrays {
   float32: Float32Array;
   float64: Float64Array;
@@ -46,7 +46,7 @@ interface TypedArrays {
   bfloat16: Uint16Array;
 }
 
-/** Dtypes whose elements lie in another dtype's array. */
+/** Dtypes whose elements are stored in the typed array of another dtype. */
 type Borrowing = 'bool' | 'float16' | 'bfloat16';
 
 /** The typed array of a dtype: Float32Array for 'float32'. */
@@ -59,11 +59,11 @@ export type TypedArray = ArrayOf<DType>;
 
 /** Returns the dtype of a typed array, or undefined for any other value. */
 export function dtypeOf<A extends TypedArray>(values: A): DTypeOf<A> | undefined {
-  // The first one that fits is the array's own: those that borrow it come last.
+  // `bool`, `float16` and `bfloat16` are last in `dtypes`, so the first match is never one of them.
   return (Object.keys(dtypes) as DTypeOf<A>[]).find((each) => values instanceof dtypes[each].array);
 }
 
-/** Throws a TypeError naming the value unless it is a known dtype. */
+/** Returns `value`. Throws a TypeError with the value in the text unless it is a known dtype. */
 export function checkDType<D extends DType>(name: string, value: D | undefined): D {
   if (typeof value !== 'string' || !Object.hasOwn(dtypes, value)) {
     throw typeError(
@@ -74,8 +74,8 @@ export function checkDType<D extends DType>(name: string, value: D | undefined):
 }
 
 /**
- * Returns a new zeroed typed array of `length` elements. Throws ERR_HOTSLOT_MEMORY if it does not
- * fit into memory.
+ * Returns a new zeroed typed array of `length` elements. Throws ERR_HOTSLOT_MEMORY if the engine
+ * cannot allocate it.
  */
 export function arrayOf<D extends DType>(dtype: D, length: number): ArrayOf<D> {
   try {
@@ -95,16 +95,17 @@ export function elementCount(shape: readonly number[]): number {
 }
 
 /**
- * Throws unless `shape` is an array of whole numbers of at least 0. Returns the number of elements.
+ * Returns the number of elements of a shape. Throws unless `shape` is an array of whole numbers of
+ * at least 0.
  */
 export function checkShape(shape: readonly number[]): number {
   if (!Array.isArray(shape))
     throw typeError(`a shape is an array of whole numbers, got ${describeValue(shape)}`);
-  // The text is made only for a refused shape.
+  // Builds the error's text only for a wrong dimension.
   for (const d of shape)
     if (!Number.isSafeInteger(d) || d < 0)
       checkCount(`shape [${shape.map(describeValue).join()}]: every dimension`, d, 0);
-  // Strides are those of a shape without empty dimensions, and must be numbers too.
+  // Strides are computed with 1 in place of empty dimensions, and must be safe integers.
   const most = shape.reduce((n, d) => n * Math.max(d, 1), 1);
   if (!Number.isSafeInteger(most))
     throw rangeError(`a shape of [${shape}] has strides beyond 2^53`);

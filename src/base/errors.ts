@@ -1,11 +1,11 @@
 /**
- * The three kinds of rejection. Misuse throws when called (TypeError, RangeError, or an Error whose
- * code starts with ERR_HOTSLOT_STATE_ when the moment is wrong). "Not yet" is a return value and
- * never comes from here. A driver's refusal is a DeviceError. A pipeline that failed throws a
- * PipelineError from every waiter.
+ * Defines Hotslot's errors. Misuse throws a TypeError or a RangeError. A call at the wrong time
+ * throws an Error whose code starts with ERR_HOTSLOT_STATE_. An error of a driver is a DeviceError.
+ * After a pipeline has failed, every waiter throws a PipelineError. "Not ready yet" is a return
+ * value, and not an error.
  */
 
-/** Every code that a Hotslot error can carry. docs/reference/errors.md lists them with what to do. */
+/** Every code of a Hotslot error. docs/reference/errors.md lists the codes with their remedies. */
 export type ErrorCode =
   | 'ERR_HOTSLOT_ARGUMENT'
   | 'ERR_HOTSLOT_RANGE'
@@ -32,12 +32,14 @@ function coded<E extends Error>(error: E, code: ErrorCode): CodedError<E> {
   return Object.assign(error, { code });
 }
 
-/** A wrong kind of argument: the rule and the value belong in the text. */
+/**
+ * Returns the error for an argument of a wrong type. `message` must have the rule and the value.
+ */
 export function typeError(message: string): CodedError<TypeError> {
   return coded(new TypeError(message), 'ERR_HOTSLOT_ARGUMENT');
 }
 
-/** An argument of the right kind outside what is allowed. */
+/** Returns the error for an argument of the right type whose value is not allowed. */
 export function rangeError(
   message: string,
   code: ErrorCode = 'ERR_HOTSLOT_RANGE',
@@ -45,14 +47,14 @@ export function rangeError(
   return coded(new RangeError(message), code);
 }
 
-/** A right call at a wrong moment: closed, wrong tick, no hot batch. */
+/** Returns the error for a call at the wrong time, such as a call on a closed object. */
 export function stateError(what: StateCode, message: string, cause?: unknown): CodedError {
   return coded(
     new Error(message, cause === undefined ? undefined : { cause }),
     `ERR_HOTSLOT_STATE_${what}`,
   );
 }
-/** Returns the error of an object that was closed before. `next` says what to do. */
+/** Returns the error for a use of a closed object. `next` is the advice at the text's end. */
 export function closedError(what: string, next?: string): CodedError {
   return stateError('CLOSED', `${what} is closed${next === undefined ? '' : `; ${next}`}`);
 }
@@ -63,8 +65,8 @@ type StateCode = ErrorCode extends infer C
   : never;
 
 /**
- * Returns the error for something that this machine cannot do. The text says why and what would
- * help.
+ * Returns the error for something that this machine cannot do. `message` must have the reason and a
+ * remedy.
  */
 export function unavailableError(
   message: string,
@@ -74,13 +76,13 @@ export function unavailableError(
   return coded(new Error(message, cause === undefined ? undefined : { cause }), code);
 }
 
-/** Returns the error of a source that a compiler rejects. The text holds the compiler's output. */
+/** Returns the error for a source that does not compile. `message` has the compiler's output. */
 export const compileError = (message: string): CodedError =>
   coded(new Error(message), 'ERR_HOTSLOT_COMPILE');
 
 export interface DeviceErrorDetail {
   family: string;
-  /** the driver call that refused */
+  /** name of the driver call that failed */
   call: string;
   status: number;
   statusName: string;
@@ -88,7 +90,7 @@ export interface DeviceErrorDetail {
   advice: string;
 }
 
-/** Returns an error's text. Throws a TypeError for a message that is not a string. */
+/** Returns an error's message, '' if omitted. Throws a TypeError if it is not a string. */
 function text(message: unknown): string {
   if (message !== undefined && typeof message !== 'string')
     throw typeError(`an error's message is a string, got ${typeof message}`);
@@ -102,7 +104,8 @@ function checkDetail(name: string, detail: unknown): void {
 }
 
 /**
- * A driver's error. It is sticky on its stream: every later record, query or launch throws it.
+ * The error of a driver. The stream on which it happened stays failed: every later record, query or
+ * launch on that stream throws it again.
  * @example
  * try {
  *   await tensor.toArray();
@@ -129,7 +132,7 @@ export class DeviceError extends Error {
   }
 }
 
-/** Managed memory is not available. The text has the reason, and `cause` the earlier error. */
+/** The error if managed memory is not available. The text has the reason. */
 export class UnifiedMemoryUnsupportedError extends Error {
   readonly code: ErrorCode = 'ERR_HOTSLOT_UNAVAILABLE';
   constructor(message: string, options?: ErrorOptions) {
@@ -139,8 +142,8 @@ export class UnifiedMemoryUnsupportedError extends Error {
 }
 
 /**
- * compileAllocator() did not finish its probe of managed memory in time. The text names the step
- * that the probe had reached.
+ * The error if compileAllocator() did not finish its probe of managed memory in time. The text
+ * names the step that the probe had reached.
  */
 export class UnifiedMemoryCompileTimeoutError extends UnifiedMemoryUnsupportedError {
   constructor(message: string, options?: ErrorOptions) {
@@ -149,7 +152,7 @@ export class UnifiedMemoryCompileTimeoutError extends UnifiedMemoryUnsupportedEr
   }
 }
 
-/** Makes the error that native code throws: the class follows from the code. */
+/** Returns the error that native code throws. `code` determines the class. */
 export function nativeError(code: ErrorCode, text: string, detail: DeviceErrorDetail): Error {
   if (code === 'ERR_HOTSLOT_DEVICE') return new DeviceError(text, detail);
   if (code === 'ERR_HOTSLOT_ARGUMENT') return typeError(text);
@@ -163,7 +166,8 @@ export function nativeError(code: ErrorCode, text: string, detail: DeviceErrorDe
 }
 
 /**
- * A failed pipeline. The first failure wins, and every waiter and later call throws it.
+ * The error of a failed pipeline. Every waiter and every later call throws the pipeline's first
+ * failure.
  * @example
  * try {
  *   await pipeline.run({ ticks: 100 });
@@ -173,11 +177,11 @@ export function nativeError(code: ErrorCode, text: string, detail: DeviceErrorDe
  */
 export class PipelineError extends Error {
   readonly code: ErrorCode = 'ERR_HOTSLOT_PIPELINE';
-  /** the role that failed, e.g. 'submit' */
+  /** role of the actor that failed, such as 'submit' */
   readonly actor: string;
-  /** tick the actor was working on, or −1 */
+  /** tick that the actor worked on, or −1 */
   readonly tickId: number;
-  /** slot the actor was working on, or −1 */
+  /** slot that the actor worked on, or −1 */
   readonly slot: number;
   constructor(
     message: string,

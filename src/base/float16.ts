@@ -1,18 +1,19 @@
 /**
- * Floats of two bytes, as the bits that buffers and tensors of `float16` and `bfloat16` hold.
- * JavaScript only stores them: numbers are rounded on their way in and are exact on their way out.
- * `convert` of hotslot/learner does the second on a device.
+ * Converts between float32 numbers and the bits of two-byte floats. Buffers and tensors of
+ * `float16` and `bfloat16` store these bits. The conversion from float32 rounds, and the conversion
+ * to float32 is exact. `convert` of hotslot/learner converts to float32 on a device.
  */
 import { describeValue } from './checks.ts';
 import { typeError } from './errors.ts';
 
 /**
  * Returns the bits of IEEE's binary16 (1 sign, 5 exponent, 10 mantissa) for each number. Rounds to
- * the nearest, ties to even. Numbers from 65,520 on become infinity, and numbers below 2⁻¹⁴ become
- * subnormal. A NaN stays NaN: quiet, with its sign and the upper bits of its payload.
+ * nearest, ties to even. Magnitudes of 65,520 and more become infinity. Magnitudes below 2⁻¹⁴
+ * become subnormal or 0. A NaN becomes a quiet NaN with the same sign and the upper bits of its
+ * payload.
  *
  * @param values float32 numbers
- * @returns a new array of as many elements, for `float16` fields and tensors
+ * @returns a new array of the same length, for `float16` fields and tensors
  * @throws {TypeError} for anything but a Float32Array
  * @example
  * const half = device.allocate({ shape: [2], dtype: 'float16' });
@@ -26,8 +27,7 @@ export function toFloat16(values: Float32Array): Uint16Array {
 }
 
 /**
- * Returns the numbers of binary16 bits, exactly, in a new array. A NaN becomes quiet.
- *
+ * Returns the exact float32 numbers of binary16 bits in a new array. A NaN becomes a quiet NaN.
  * @param values bits of `float16` elements
  * @throws {TypeError} for anything but a Uint16Array
  * @example
@@ -41,12 +41,12 @@ export function fromFloat16(values: Uint16Array): Float32Array {
 }
 
 /**
- * Returns the upper half of each number's bits (1 sign, 8 exponent, 7 mantissa). Rounds to the
- * nearest, ties to even. A number that rounds beyond the largest becomes infinity. A NaN stays NaN,
- * as with toFloat16().
+ * Returns the bits of bfloat16 (1 sign, 8 exponent, 7 mantissa) for each number: the upper half of
+ * its float32 bits. Rounds to nearest, ties to even. A number that would round to more than the
+ * largest bfloat16 becomes infinity. NaN is handled as in toFloat16().
  *
  * @param values float32 numbers
- * @returns a new array of as many elements, for `bfloat16` fields and tensors
+ * @returns a new array of the same length, for `bfloat16` fields and tensors
  * @throws {TypeError} for anything but a Float32Array
  * @example
  * const brain = device.allocate({ shape: [2], dtype: 'bfloat16' });
@@ -64,8 +64,7 @@ export function toBfloat16(values: Float32Array): Uint16Array {
 }
 
 /**
- * Returns the numbers of bfloat16 bits, exactly, in a new array. A NaN becomes quiet.
- *
+ * Returns the exact float32 numbers of bfloat16 bits in a new array. A NaN becomes a quiet NaN.
  * @param values bits of `bfloat16` elements
  * @throws {TypeError} for anything but a Uint16Array
  * @example
@@ -83,15 +82,15 @@ export function fromBfloat16(values: Uint16Array): Float32Array {
 
 const isNaNBits = (bits: number): boolean => (bits & 0x7fffffff) > 0x7f800000;
 
-/** Returns a float's bits as binary16. */
+/** Converts the bits of a float32 to the bits of a binary16. */
 function narrowed(bits: number): number {
   const sign = (bits >>> 16) & 0x8000;
   const size = bits & 0x7fffffff;
   if (size > 0x7f800000) return sign | 0x7e00 | ((size >>> 13) & 0x3ff);
-  // 2¹⁶ and above. Between there and 65,520 rounding carries into infinity by itself.
+  // Magnitudes of 2¹⁶ and more are infinity. The next line rounds those from 65,520 to infinity.
   if (size >= 0x47800000) return sign | 0x7c00;
   if (size >= 0x38800000) return sign | ((size - 0x38000000 + 0xfff + ((size >>> 13) & 1)) >>> 13);
-  // Up to half of the smallest subnormal, the tie included.
+  // Magnitudes up to half of the smallest subnormal round to 0, including the tie.
   if (size <= 0x33000000) return sign;
   const drop = 126 - (size >>> 23);
   const mantissa = (size & 0x7fffff) | 0x800000;
@@ -101,7 +100,7 @@ function narrowed(bits: number): number {
   return sign | (kept + (rest > tie || (rest === tie && (kept & 1) === 1) ? 1 : 0));
 }
 
-/** Returns the bits of binary16 as a float's. */
+/** Converts the bits of a binary16 to the bits of a float32. */
 function widened(half: number): number {
   const sign = (half & 0x8000) << 16;
   const exponent = (half >>> 10) & 31;
@@ -117,7 +116,7 @@ function widened(half: number): number {
 function bitsOf(what: string, values: Float32Array): Uint32Array {
   if (!(values instanceof Float32Array))
     throw typeError(`${what} takes a Float32Array, got ${describeValue(values)}`);
-  // Memory that was transferred away has no bits.
+  // An array whose memory was transferred has length 0, and a view of its buffer would throw.
   return values.length === 0
     ? new Uint32Array()
     : new Uint32Array(values.buffer, values.byteOffset, values.byteLength >> 2);

@@ -1,7 +1,7 @@
 /**
- * Actions that load() added without the learner's action space. A buffer remembers the extremes of
- * each number, with their rows. A learner compares them with its own space at the first update
- * whose batch comes from that buffer.
+ * Checks actions that load() added to a buffer. load() does not know the learner's action space, so
+ * it records the extremes of each action element with their rows. A learner compares the extremes
+ * with its action space at the first update whose batch is drawn from that buffer.
  */
 import type { ExplainOutside } from './action-space.ts';
 
@@ -12,8 +12,8 @@ interface Extreme {
 }
 
 /**
- * The least and the greatest value of each number of one buffer's actions, and the first value that
- * is not a whole number.
+ * Records the least value, the greatest value and the first fraction of each element of one
+ * buffer's actions.
  */
 class Extremes {
   readonly #least: (Extreme | undefined)[] = [];
@@ -32,7 +32,7 @@ class Extremes {
       const lesser = least === undefined || value < least.value;
       const greater = most === undefined || value > most.value;
       const fraction = this.#fraction[j] === undefined && !Number.isInteger(value);
-      // With `nonFinite: 'keep'` NaN is the user's.
+      // Ignores NaN, which a user allows by `nonFinite: 'keep'`.
       if (!(lesser || greater || fraction) || Number.isNaN(value)) continue;
       const extreme = { value, j, row: name(Math.floor(at / size)) };
       if (lesser) this.#least[j] = extreme;
@@ -53,10 +53,10 @@ class Extremes {
 }
 
 const extremes = new WeakMap<object, Extremes>();
-/** by a batch's tensor of actions */
+/** the buffer from which a batch is drawn, by the batch's tensor of actions */
 const buffers = new WeakMap<object, object>();
 
-/** Records the actions that load() adds to the buffer. */
+/** Returns the function with which load() records the actions that it adds to the buffer. */
 export function noteActions(buffer: object): Extremes['note'] {
   const known = extremes.get(buffer) ?? new Extremes();
   extremes.set(buffer, known);
@@ -69,8 +69,9 @@ export function drawnFrom(actions: object, buffer: object): void {
 }
 
 /**
- * For one learner. Explains, once for each buffer, which loaded action lies outside of the
- * learner's action space.
+ * Returns one learner's check of a batch's tensor of actions. The check returns which loaded action
+ * of the batch's buffer is outside the learner's action space, or undefined. It compares each
+ * buffer only once.
  */
 export function loadedActionsCheck(
   explain: ExplainOutside,

@@ -1,10 +1,11 @@
 /**
- * Names with British spelling that the library had before 0.4. Until 0.5 options may have either
- * name. States, settings and checkpoints keep the old names, so that both versions read them.
+ * Maps names to the British spelling that the library used before 0.4. Until 0.5, callers may use
+ * either name for an option. States, settings and checkpoints use the old names, so that older and
+ * newer versions can read them.
  */
 import { typeError } from './errors.ts';
 
-/** Present name → old name. */
+/** The old name of each present name. */
 const oldNames: Readonly<Record<string, string>> = {
   actorOptimizer: 'actorOptimiser',
   behaviorCloning: 'behaviourCloning',
@@ -18,21 +19,21 @@ const presentNames = Object.fromEntries(
   Object.entries(oldNames).map(([present, old]) => [old, present]),
 );
 
-/** Returns the name that states, settings and checkpoints have for an option or member. */
+/** Returns the name of an option or member in states, settings and checkpoints. */
 export const savedName = (present: string): string => oldNames[present] ?? present;
 
-/** Returns a copy whose keys are the names that settings and checkpoints have. */
+/** Returns a copy whose keys are the names in settings and checkpoints. */
 export const withSavedNames = <T>(entries: Readonly<Record<string, T>>): Record<string, T> =>
   Object.fromEntries(Object.entries(entries).map(([key, value]) => [savedName(key), value]));
 
 /**
- * Returns the options of `what` with present names: `options` itself if it has no old name. Throws
- * a TypeError if the options have both names of one option.
+ * Returns the options of `what` with present names. Returns `options` itself if it has no old name.
+ * Throws a TypeError if `options` has both names of one option.
  */
 export function withPresentNames<T>(what: string, options: T): T {
   if (typeof options !== 'object' || options === null) return options;
   let renamed: Record<string, unknown> | null = null;
-  // Unlike Object.keys() this makes no garbage if no old name is used.
+  // Unlike Object.keys(), `for in` allocates nothing if no old name is used.
   for (const key in options) {
     const present = Object.hasOwn(presentNames, key) ? presentNames[key] : undefined;
     if (present === undefined) continue;

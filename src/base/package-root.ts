@@ -1,12 +1,12 @@
-/** The folder in which the package lies. */
+/** Finds the folder of the package. */
 import { existsSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 /**
- * Returns the folder of a module's package, with a slash at its end: the nearest one above the
- * module that has a package.json. Modules are also bundled into files of other folders, so no
- * number of folders is right for all.
+ * Returns the folder of a module's package, with a slash at its end. This is the nearest folder
+ * above the module that has a package.json. Bundling moves a module to another folder depth, so a
+ * fixed relative path would not work.
  */
 export function packageRoot(module: string): string {
   const start = dirname(fileURLToPath(module));

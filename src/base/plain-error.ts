@@ -1,4 +1,4 @@
-/** Errors as plain data and back, for messages and shared memory between threads. */
+/** Converts errors to plain data and back, for messages and shared memory between threads. */
 import {
   DeviceError,
   type DeviceErrorDetail,
@@ -6,10 +6,7 @@ import {
   UnifiedMemoryUnsupportedError,
 } from './errors.ts';
 
-/**
- * An error as plain data, for another thread: class, message, stack, code, cause and a driver's
- * detail survive.
- */
+/** An error as plain data for another thread. `device` has the details of a DeviceError. */
 export interface PlainError {
   name: string;
   message: string;
@@ -24,7 +21,7 @@ export function toPlain(error: unknown, causes = 8): unknown {
   const { name, message, stack } = error;
   const plain: PlainError = { name, message, stack };
   if ('code' in error) plain.code = error.code;
-  // Ends a chain of causes that holds itself.
+  // The limit ends a chain of causes that contains a cycle.
   if (error.cause !== undefined && causes > 0) plain.cause = toPlain(error.cause, causes - 1);
   if (error instanceof DeviceError) {
     const { family, call, status, statusName, advice } = error;
@@ -51,8 +48,8 @@ export function fromPlain(plain: unknown): unknown {
 }
 
 /**
- * Returns the error itself, or an error that says what else was thrown. Callers that keep it use
- * null for "no failure".
+ * Returns `thrown` if it is an Error. Otherwise returns a new Error with its text, and with it as
+ * `cause`.
  */
 export const errorOf = (thrown: unknown): Error =>
   thrown instanceof Error ? thrown : new Error(String(thrown), { cause: thrown });

@@ -1,6 +1,6 @@
 /**
- * The wire format of Protocol Buffers, for writing: event files and ONNX models are made of it. Any
- * module may import it.
+ * Writes the wire format of Protocol Buffers, which event files and ONNX models use. Any module may
+ * import this.
  */
 
 const VARINT = 0;
@@ -11,15 +11,14 @@ const FOUR_BYTES = 5;
 const utf8 = new TextEncoder();
 
 /**
- * One message, field by field in the order of the calls. The numbers and names of fields are the
- * format's.
+ * Writes one message. Each call appends a field, whose number the format of the message defines.
  */
 export class Message {
-  // From Node's pool, because small messages come by the thousand.
+  // allocUnsafe() takes memory from Node's pool, which is fast for thousands of small messages.
   #bytes = Buffer.allocUnsafe(64);
   #length = 0;
 
-  /** The bytes written so far, valid until the next field. */
+  /** The bytes written so far. The view is valid until the next field is written. */
   get bytes(): Uint8Array {
     return this.#bytes.subarray(0, this.#length);
   }
@@ -62,8 +61,8 @@ export class Message {
   }
 
   /**
-   * Writes seven bits a byte, the lowest first. A negative number is ten bytes of its two's
-   * complement.
+   * Writes a whole number with seven bits per byte, the lowest bits first. Writes ten bytes of the
+   * two's complement for a negative number.
    */
   #varint(value: number): void {
     this.#room(10);

@@ -1,6 +1,6 @@
 /**
- * Seeded random numbers for everything that is drawn on the CPU: weights, environments, examples.
- * One object belongs to one thread.
+ * Generates seeded random numbers for everything that is drawn on the CPU: weights, environments,
+ * examples. Only one thread may use an object.
  */
 import { checkCount, describeValue } from './checks.ts';
 import { typeError } from './errors.ts';
@@ -23,8 +23,8 @@ export class Random {
    * Seeds the generator.
    *
    * @param seed whole number from 0 to 2⁵³ − 1
-   * @param stream whole number from 0 to 2³² − 1, default 0: another one for each thread or
-   *   environment that uses the same seed
+   * @param stream whole number from 0 to 2³² − 1 (default 0). Give each thread or environment with
+   *   the same seed its own stream
    * @throws {TypeError|RangeError} for other values
    */
   constructor(seed: number, stream = 0) {
@@ -35,7 +35,7 @@ export class Random {
     for (let i = 0; i < 12; i++) this.next();
   }
 
-  /** Returns a number that is uniform in [0, 1), one of 2³² values. */
+  /** Returns a number that is uniform in [0, 1): a multiple of 2⁻³². */
   next(): number {
     const sum = (this.#a + this.#b + this.#count) | 0;
     this.#count = (this.#count + 1) | 0;
@@ -45,14 +45,13 @@ export class Random {
     return (sum >>> 0) / 2 ** 32;
   }
 
-  /** Returns the generator's state: four whole numbers, for loadState(). */
+  /** Returns the generator's state for loadState(): four whole numbers. */
   state(): number[] {
     return [this.#a, this.#b, this.#c, this.#count];
   }
 
   /**
-   * Resumes from a state, so that the same numbers follow.
-   *
+   * Restores a state. The generator then repeats the numbers that followed that state.
    * @param state a result of state()
    * @throws {TypeError} unless it is four whole numbers
    */
@@ -81,7 +80,7 @@ export class Random {
     return low + (high - low) * this.next();
   }
 
-  /** Returns a standard normal number (Box and Muller). */
+  /** Returns a number from the standard normal distribution, by the Box–Muller transform. */
   normal(): number {
     return Math.sqrt(-2 * Math.log(1 - this.next())) * Math.cos(2 * Math.PI * this.next());
   }
@@ -89,7 +88,7 @@ export class Random {
   /**
    * Returns a random whole number in [0, count).
    *
-   * @param count whole number from 1 to 2³². The range is not checked
+   * @param count whole number from 1 to 2³². below() does not check this range
    * @throws {TypeError} for anything but a number
    */
   below(count: number): number {

@@ -1,25 +1,25 @@
 /**
- * The functions of system.node by subject, as TypeScript sees them: calls to the operating system
- * and the process.
+ * Declares the functions of the addon system.node, which call the operating system. They are
+ * grouped by subject.
  */
 import { addonOf } from './addon.ts';
 
 /** A file that this process has locked. */
 export type LockHandle = { readonly handleOf: 'lock' };
-/** A child process and the two pipes to it. */
+/** A child process and two pipes, to it and from it. */
 export type ChildHandle = { readonly handleOf: 'child' };
 
 /** Addresses of shared memory. */
 export const systemMemory = addonOf<{
-  /** the address of the view's first byte mod `to` */
+  /** Returns the address of the view's first byte modulo `to`. */
   misalignment(view: ArrayBufferView, to: number): number;
 }>('system', 'memory');
 
 /** Locks on files. */
 export const systemFiles = addonOf<{
   /**
-   * Returns a handle, null if another has it, or else the system's text. `shared`: others that
-   * share the lock may have it too
+   * Locks a file and returns a handle. Returns null if another handle has the lock, or the system's
+   * error text after another failure. With `shared`, several handles may share the lock.
    */
   lockFile(path: string, keep: Uint8Array, shared: boolean): LockHandle | string | null;
   unlockFile(lock: LockHandle): void;
@@ -28,18 +28,24 @@ export const systemFiles = addonOf<{
 /** Child processes. */
 export const systemProcesses = addonOf<{
   /**
-   * Opens pipes that hold `bytes` bytes. `out`: the descriptors that the child reads from, and
-   * writes to
+   * Opens two pipes with a capacity of `bytes` bytes each. Sets `out` to the descriptor that the
+   * child reads from, and the descriptor that it writes to.
    */
   openChild(bytes: number, out: Int32Array): ChildHandle;
-  /** the child has them now: they close here, and the child is ended with the handle */
+  /**
+   * Records that the child process has started, and closes the child's descriptors in this process.
+   * From now on, the child is killed when the handle is destroyed.
+   */
   childStarted(child: ChildHandle, pid: number): void;
-  /** it ended by itself */
+  /** Records that the child has ended by itself. */
   childGone(child: ChildHandle): void;
-  /** what it reads from has ended */
+  /** Closes the pipe to the child, so that the child reads its end. */
   endWriting(child: ChildHandle): void;
   closeChild(child: ChildHandle): void;
-  /** Returns how many bytes, 0 if `milliseconds` were not enough, −1 if the other end is closed */
+  /**
+   * Reads bytes from the child into `into`, from index `from`. Returns the number of bytes read, 0
+   * after `milliseconds` without any, or −1 if the child's end is closed.
+   */
   readChild(
     child: ChildHandle,
     into: Uint8Array,
@@ -53,38 +59,41 @@ export const systemProcesses = addonOf<{
     milliseconds: number,
   ): number | undefined;
   /**
-   * This process, whose parent is said to be `pid`, is killed when the thread that started it ends.
+   * Makes the system kill this process when the thread that started it ends. `pid` is the parent's
+   * process id. If the parent has already ended, kills this process at once.
    */
   endWithParent(pid: number): void;
 }>('system', 'processes');
 
-/** How threads wake each other. */
+/** Bells, by which threads wake each other. */
 export const systemBells = addonOf<{
   /**
-   * native code's places of a bell's words, in words of 32 bits from its start, the count of all,
-   * and how its owner sleeps
+   * layout of a bell in native code: the offset of each word, in words of 32 bits, the number of
+   * words, and the values for how the bell's owner sleeps
    */
   readonly layout: Readonly<Record<string, number>>;
-  /** Wakes by futex at the word at `index` of `words`: only this reaches a native sleeper */
+  /**
+   * Wakes a sleeper by futex at `words[index]`. Atomics.notify() does not wake a native sleeper.
+   */
   wakeNative(words: Int32Array, index: number): void;
   /**
-   * Looks at that word for at most `ms`, and lends its core to threads that are ready meanwhile.
-   * Returns true when it is not `seen`
+   * Polls `words[index]` for at most `ms` milliseconds, and yields its core to ready threads
+   * meanwhile. Returns true as soon as the word differs from `count`.
    */
   lookNative(words: Int32Array, index: number, count: number, ms: number): boolean | undefined;
   /**
-   * Sleeps on that word for at most `ms`, as native code wakes it. Returns true when it is not
-   * `seen`
+   * Sleeps on the bell at `words[index]` for at most `ms` milliseconds. Native code can wake this
+   * sleep. Returns true if the bell's count differs from `count` afterwards.
    */
   sleepNative(words: Int32Array, index: number, count: number, ms: number): boolean | undefined;
 }>('system', 'bells');
 
-/** Threads' ends. */
+/** Notification of a thread's end. */
 export const systemThreads = addonOf<{
   /**
-   * Changes the word from `before` to `from`. However this thread's environment ends, the word
-   * becomes `to` if it is `from` then. Returns what it was (see `answered`), and does nothing if it
-   * was not `before`.
+   * Changes `words[index]` from `before` to `from`, and watches this thread. When the thread's
+   * environment ends, for any reason, native code changes the word from `from` to `to`. Returns the
+   * word's earlier value. Does nothing if that value is not `before`.
    */
   watchThread(
     words: Int32Array,
@@ -101,8 +110,8 @@ export const systemClock = addonOf<{
   nowMs(): number | undefined;
 }>('system', 'clock');
 
-/** The process's cores. */
+/** Cores of the process. */
 export const systemCores = addonOf<{
-  /** cores of the process, threads that run the library's code, helpers that a large job has now */
+  /** Returns the values of CoresNow: cores, threads, helpers. */
   coresNow(): [number, number, number] | undefined;
 }>('system', 'cores');

@@ -1,15 +1,18 @@
-/** Checks that modules built on devices make first. */
+/** Checks that modules built on devices make before anything else. */
 import { describeValue } from '../base/checks.ts';
 import { closedError, typeError } from '../base/errors.ts';
 import { type Device, type Stream, Tensor } from './device.ts';
 
 /**
- * The devices that openDevice() made. A proxy of a device, or an object that inherits from one,
- * lacks the device's private fields.
+ * The devices that openDevice() returned. A proxy of a device, or an object that inherits from one,
+ * lacks the device's private fields, so it is not in this set.
  */
 export const openedDevices = new WeakSet<object>();
 
-/** Throws TypeError unless `device` is a Device, ERR_HOTSLOT_STATE_CLOSED if it is closed. */
+/**
+ * Returns the device. Throws TypeError unless it is a Device, and ERR_HOTSLOT_STATE_CLOSED if it is
+ * closed.
+ */
 export function checkDevice(what: string, device: Device): Device {
   if (typeof device !== 'object' || device === null || !openedDevices.has(device))
     throw typeError(
@@ -19,7 +22,7 @@ export function checkDevice(what: string, device: Device): Device {
   return device;
 }
 
-/** Throws TypeError unless `tensor` is a tensor, of any memory. */
+/** Returns the tensor, of any memory. Throws TypeError for anything else. */
 export function checkTensor(what: string, tensor: Tensor): Tensor {
   if (tensor instanceof Tensor) return tensor;
   throw typeError(
@@ -28,8 +31,8 @@ export function checkTensor(what: string, tensor: Tensor): Tensor {
 }
 
 /**
- * Returns the handle of a stream, event, graph or exec, and throws TypeError for anything else. It
- * must be cheap, because every launch calls it.
+ * Returns the handle of a stream, event, graph or exec. Throws TypeError for anything else. It must
+ * be cheap, because every launch calls it.
  */
 export function handleOf(what: string, kind: string, object: { readonly handle: number }): number {
   const handle = object?.handle;

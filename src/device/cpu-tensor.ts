@@ -1,6 +1,6 @@
 /**
- * An array with a shape in plain process memory, from which tensors are made and into which they
- * are read. It has no device.
+ * An array with a shape in plain process memory. It has no device. Device tensors are created from
+ * it and read into it.
  */
 
 import { describeValue } from '../base/checks.ts';
@@ -30,9 +30,9 @@ export class CpuTensor<
   readonly dtype: D;
 
   /**
-   * Takes row-major data. Throws if the elements do not fill the shape, which defaults to one
-   * dimension. The dtype is the array's own unless it is given: 'bool' over a Uint8Array, 'float16'
-   * or 'bfloat16' over a Uint16Array.
+   * Uses `data` as row-major elements, without a copy. `shape` defaults to one dimension. Throws if
+   * the number of elements does not match it. `dtype` defaults to the array's own. Pass 'bool' for
+   * a Uint8Array, or 'float16' or 'bfloat16' for a Uint16Array.
    */
   constructor(data: A, shape: readonly number[] = [data?.length], dtype?: D) {
     const own = dtypeOf(data);
@@ -56,7 +56,7 @@ export class CpuTensor<
   get size(): number {
     return this.data.length;
   }
-  /** Returns a row-major copy, as every tensor does. */
+  /** Returns a row-major copy of the elements, as every tensor's toArray() does. */
   async toArray(): Promise<A> {
     return this.data.slice() as A;
   }

@@ -1,7 +1,7 @@
 /**
- * The device contract: the interface of every family, with the same names and order as
+ * The device contract: the interfaces of every family, with the same names and order as
  * native/device/core/device.hpp. Streams, events and graphs are the device's own, never Node's.
- * Enqueueing returns at once, and no call blocks the main thread.
+ * Methods that enqueue work return at once, and no method blocks the main thread.
  */
 import { checkCount, checkKeys, describeValue } from '../base/checks.ts';
 import {
@@ -47,11 +47,13 @@ export interface DeviceEvent extends Disposable {
   readonly handle: number;
   readonly timing: boolean;
   /**
-   * Returns true if the latest record is done. Throws DeviceError if its stream failed or it
-   * belongs to a capture.
+   * Returns true if the latest record is done. Throws DeviceError if the stream that recorded it
+   * failed, or if it belongs to a capture.
    */
   query(): boolean;
-  /** Returns milliseconds from `start` to this event. Both need `timing: true` and must be done. */
+  /**
+   * Returns the milliseconds from `start` to this event. Both need `timing: true` and must be done.
+   */
   elapsedMs(start: DeviceEvent): number;
   /**
    * Resolves when the event is done. Rejects with DeviceError if the stream failed, or with the
@@ -61,7 +63,7 @@ export interface DeviceEvent extends Disposable {
   close(): void;
 }
 
-/** Captured work, not yet ready to replay. */
+/** Captured work. Call instantiate() before a replay. */
 export interface Graph extends Disposable {
   readonly handle: number;
   readonly nodeCount: number;
@@ -69,21 +71,21 @@ export interface Graph extends Disposable {
   close(): void;
 }
 
-/** An instantiated graph: replay it on a stream any number of times. */
+/** An instantiated graph, which any stream of its device can replay any number of times. */
 export interface GraphExec extends Disposable {
   readonly handle: number;
   /**
-   * Makes later replays run `graph`, while replays enqueued before keep their own. Returns true if
-   * the driver made the change in place (the same operations, other arguments), or false if the
-   * exec had to be made anew, which costs more.
+   * Makes later replays run `graph`. Replays that are already enqueued run the graph from before.
+   * Returns true if the driver changed the exec in place (the same operations, other arguments).
+   * Returns false if the exec had to be recreated, which costs more.
    */
   update(graph: Graph): boolean;
   close(): void;
 }
 
 /**
- * An ordered queue of device work. An error on it is sticky and surfaces at the next record, query
- * or launch.
+ * An ordered queue of device work. An error on a stream is sticky: the next record, query or launch
+ * throws it.
  */
 export interface Stream extends Disposable {
   readonly handle: number;
@@ -91,24 +93,25 @@ export interface Stream extends Disposable {
   readonly priority: number;
   readonly closed: boolean;
   /**
-   * Records the event. In a capture a record only marks a place, at which other streams can join.
-   * With `external` it becomes an operation of the graph: each replay records the event anew, and
-   * code outside of the graph can query it and measure with it.
+   * Records the event. In a capture, a record only marks a point at which other streams can join
+   * the capture. With `external` the record becomes an operation of the graph. Each replay then
+   * records the event anew, and code outside of the graph can query it and measure time with it.
    */
   record(event: DeviceEvent, options?: { external?: boolean }): void;
   /**
-   * Makes work enqueued from now on wait for the event's latest record. If the event's stream
-   * failed, this stream fails with it, or with `orderOnly` only waits until that work is over.
+   * Makes work that is enqueued after this call wait for the event's latest record. If the event's
+   * stream failed, this stream fails too. With `orderOnly` this stream only waits until the other
+   * stream's work is over.
    */
   wait(event: DeviceEvent, options?: { orderOnly?: boolean }): void;
   /**
-   * Copies bytes between host and device, within a device, or between peers. Both tensors must be
-   * contiguous and equal in bytes.
+   * Copies bytes between host and device, within a device, or between two devices of one family.
+   * Both tensors must be contiguous and have the same number of bytes.
    */
   copy(to: Tensor, from: Tensor): void;
   /**
-   * Sets every element to `value`, a number of the tensor's dtype: rounded for float16 and
-   * bfloat16, 0 or 1 for bool.
+   * Sets every element to `value`. It is a bigint for int64 and uint64, and a number for other
+   * dtypes. A value for float16 or bfloat16 is rounded. A value for bool must be 0 or 1.
    */
   fill(to: Tensor, value: number | bigint): void;
   /**
@@ -116,19 +119,21 @@ export interface Stream extends Disposable {
    * and strides are checked before the launch.
    */
   launch<K extends KernelName>(kernel: K, ...args: LaunchArguments<K>): void;
-  /** Launches a kernel of device.loadKernels(), on a stream of the device it was loaded on. */
+  /**
+   * Launches a kernel that device.loadKernels() returned. This stream must be on the same device.
+   */
   launch(kernel: LoadedKernel, args: LoadedArguments): void;
   /** Enqueues one replay of a graph. */
   replay(exec: GraphExec): void;
   /**
-   * Moves the pages of a tensor in managed memory to a device of its family, or to the CPU (−1), in
-   * stream order. Throws inside a capture: the address never changes, so a graph finds the pages
-   * wherever they are.
+   * Moves the pages of a tensor in managed memory, in stream order. `device` is the index of a
+   * device of the tensor's family, or −1 for the CPU. Throws inside a capture. A graph needs no
+   * prefetch, because the address stays the same wherever the pages are.
    */
   prefetch(tensor: Tensor, device: number): void;
-  /** Returns true if everything enqueued so far is done. */
+  /** Returns true if all work enqueued so far is done. */
   query(): boolean;
-  /** Resolves when everything enqueued so far is done, or rejects with the signal's reason. */
+  /** Resolves when all work enqueued so far is done. Rejects with the signal's reason. */
   synchronize(options?: { signal?: AbortSignal }): Promise<void>;
   beginCapture(): void;
   endCapture(): Graph;
@@ -136,16 +141,16 @@ export interface Stream extends Disposable {
   close(): void;
 }
 
-/** Host memory registered with a device in place, and pinned if the family pins. */
+/** Host memory that is registered with a device in place, and pinned if the family pins memory. */
 export interface HostMemory extends Disposable {
   readonly handle: number;
   readonly bytes: number;
   /**
-   * how the driver reaches it: pinned in place, imported in place, or through the driver's own
-   * copies
+   * how the driver reaches the memory: pinned in place, imported in place, or through copies that
+   * the driver makes itself
    */
   readonly kind: HostKind;
-  /** Returns a tensor over a part of it, for copies. */
+  /** Returns a tensor over a range of the memory, for copies. */
   tensor<D extends DType>(options: {
     shape: readonly number[];
     dtype: D;
@@ -155,8 +160,8 @@ export interface HostMemory extends Disposable {
 }
 
 /**
- * One opened accelerator. Handles are process-wide: any thread can open the same device and use
- * them.
+ * One opened accelerator. A handle is valid in the whole process, so any thread can open the same
+ * device and use its handles.
  */
 export interface Device extends Disposable {
   readonly name: string;
@@ -168,9 +173,9 @@ export interface Device extends Disposable {
   createStream(options?: { priority?: number }): Stream;
   createEvent(options?: { timing?: boolean }): DeviceEvent;
   /**
-   * Allocates device memory of this shape. Throws (ERR_HOTSLOT_MEMORY) naming the requested and the
-   * free bytes. The memory is zeroed unless `zeroed` is false: then it is memory that this device
-   * had before, with any content, and costs next to nothing.
+   * Allocates device memory of this shape, zeroed by default. With `zeroed: false` the content is
+   * undefined, and a reused allocation costs next to nothing. Throws ERR_HOTSLOT_MEMORY if too
+   * little memory is free. The text has the requested and the free bytes.
    */
   allocate<D extends DType = 'float32'>(options: {
     shape: readonly number[];
@@ -178,9 +183,10 @@ export interface Device extends Disposable {
     zeroed?: boolean;
   }): Tensor<D>;
   /**
-   * Allocates zeroed managed memory: one address for the CPU and every device of the family,
-   * between which its pages move. Preferred location and accessed-by are this device. Throws
-   * (ERR_HOTSLOT_UNAVAILABLE) if the device has none, and traits.noManaged has the reason.
+   * Allocates zeroed managed memory. It has one address for the CPU and every device of the family,
+   * and its pages move between them. This device is its preferred location and its accessed-by
+   * device (see advise()). Throws ERR_HOTSLOT_UNAVAILABLE if the device has no managed memory, and
+   * `traits.noManaged` has the reason.
    */
   allocateManaged<D extends DType = 'float32'>(options: {
     shape: readonly number[];
@@ -189,49 +195,55 @@ export interface Device extends Disposable {
   advise(tensor: Tensor, advice: Advice): void;
   residency(tensor: Tensor): Residency;
   /**
-   * Registers the bytes of `view`, on a SharedArrayBuffer, with the device, pinned in place. The
-   * view stays referenced until the device is done with them after close(). Throws a TypeError for
-   * memory that is not shared, and DeviceError if the driver cannot pin them. A closed registration
-   * of the same bytes that is still in use is used again. A worker thread waits up to 2 s for a
-   * closed registration of other bytes in the same pages, while the main thread throws the driver's
-   * error at once. With `pin: false` the bytes are not pinned, and copies take longer.
+   * Registers the bytes of `view` with the device, and pins them in place. The object keeps a
+   * reference to `view`, which must be on a SharedArrayBuffer. After close(), the bytes stay
+   * registered until the device has finished with them. Throws a TypeError for memory that is not
+   * shared, and DeviceError if the driver cannot pin the bytes.
+   *
+   * If a closed registration of the same bytes is still in use, this call uses it again. If a
+   * closed registration of other bytes in the same pages is still in use, a worker thread waits for
+   * up to 2 s. The main thread throws the driver's error at once. With `pin: false` the bytes are
+   * not pinned, and copies take longer.
    */
   registerHost(view: TypedArray, options?: { pin?: boolean }): HostMemory;
   /**
-   * Loads your own kernels, by name: docs/how-to/custom-kernel.md. Compiling may take seconds, and
-   * is done once. Throws ERR_HOTSLOT_COMPILE with the compiler's output, and
-   * ERR_HOTSLOT_UNAVAILABLE if this machine can neither make nor load an image. Throws a TypeError
-   * for an image of another family or with other parameters than declared. The kernels are freed
-   * with the device.
+   * Loads kernels that you supply, by name (docs/how-to/custom-kernel.md). Compiling may take
+   * seconds and happens once. Throws ERR_HOTSLOT_COMPILE with the compiler's output. Throws
+   * ERR_HOTSLOT_UNAVAILABLE if this machine can neither compile nor load an image. Throws a
+   * TypeError for an image of another family, or with other parameters than declared. The kernels
+   * are freed with the device.
    */
   loadKernels<K extends string>(options: KernelsToLoad<K>): Promise<Record<K, LoadedKernel>>;
-  /** The device's default compute stream: one per process. */
+  /** The device's default compute stream. The process has one per device. */
   readonly defaultStream: Stream;
-  /** This thread's current stream on this device, at first the default one. */
+  /** This thread's current stream on this device, initially the default stream. */
   readonly currentStream: Stream;
   withStream<T>(stream: Stream, fn: () => T): T;
   readonly closed: boolean;
   close(): void;
 }
 
-/** The owner of the bytes, closed once and shared by every view of them. */
+/** The owner of a tensor's bytes. Every view of the bytes shares it, and it is closed once. */
 export interface Storage {
   readonly handle: number;
   readonly device: Device;
   readonly bytes: number;
   readonly host: boolean;
-  /** pages that move: see Stream.prefetch */
+  /** whether the pages can move (see Stream.prefetch) */
   readonly managed: boolean;
   readonly closed: boolean;
   close(): void;
-  /** Copies bytes out and in, in the device's stream order, and never blocks the main thread. */
+  /**
+   * Copies bytes to the host (`read`) or to the device (`write`), in the stream's order. Never
+   * blocks the main thread.
+   */
   read(byteOffset: number, bytes: number, stream: Stream): Promise<Uint8Array>;
   write(byteOffset: number, bytes: Uint8Array, stream: Stream): void;
 }
 
 /**
- * A strided view of device memory, or of registered host memory: shape, dtype and strides over one
- * handle.
+ * A view of device memory, or of registered host memory. It has a shape, a dtype and strides over
+ * one handle.
  * @example
  * const x = device.allocate({ shape: [2, 3] }).write(new Float32Array(6).fill(1));
  * console.log(await x.toArray());
@@ -240,12 +252,12 @@ export interface Storage {
 export class Tensor<D extends DType = DType> implements Disposable {
   readonly storage: Storage;
   readonly shape: readonly number[];
-  /** elements from one index to the next of each dimension */
+  /** for each dimension, the elements from one index to the next */
   readonly strides: readonly number[];
   readonly dtype: D;
   /** bytes from the start of the storage */
   readonly byteOffset: number;
-  /** elements */
+  /** number of elements */
   readonly size: number;
 
   constructor(
@@ -298,11 +310,14 @@ export class Tensor<D extends DType = DType> implements Disposable {
   get closed(): boolean {
     return this.storage.closed;
   }
-  /** Bytes of the elements themselves. */
+  /** Bytes of all elements, without gaps between them. */
   get bytes(): number {
     return this.size * dtypes[this.dtype].bytes;
   }
-  /** Bytes from the first element to the end of the last: more than `bytes` when strided. */
+  /**
+   * Bytes from the first element to the end of the last element. More than `bytes` if the strides
+   * leave gaps.
+   */
   get spanBytes(): number {
     if (this.size === 0) return 0;
     const last = this.shape.reduce((n, d, i) => n + (d - 1) * (this.strides[i] as number), 0);
@@ -357,7 +372,7 @@ export class Tensor<D extends DType = DType> implements Disposable {
       throw typeError(
         `write takes a ${array.name} of ${this.size} elements (${this.dtype}), got ${describeValue(values)}`,
       );
-    // An empty array may have no memory either, if its buffer was transferred.
+    // The buffer of an empty array may be detached, and a Uint8Array over it would throw.
     const { buffer, byteOffset, byteLength } = values;
     const bytes =
       byteLength === 0 ? new Uint8Array() : new Uint8Array(buffer, byteOffset, byteLength);

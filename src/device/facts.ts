@@ -1,13 +1,13 @@
-/** Facts about devices: plain data from native code, which any module may read. */
+/** Facts about devices: plain data that native code returns and any module may read. */
 
 export type DeviceFamily = 'cuda' | 'rocm' | 'xpu' | 'host';
 
 export interface DeviceInfo {
-  /** 'host:0', 'cuda:0', …, or the family's name alone if no device could be counted */
+  /** 'host:0', 'cuda:0', …, or only the family's name if its devices could not be counted */
   name: string;
   family: DeviceFamily;
   available: boolean;
-  /** why it is not available, and what would help */
+  /** why the device is unavailable, and a remedy */
   reason?: string;
   /** the device's own description */
   description?: string;
@@ -21,60 +21,70 @@ export interface MemoryInfo {
 }
 
 /**
- * Locations of managed pages: one answer for all pages of a tensor, or −2 if they differ or the
- * driver does not report it.
+ * Locations of managed pages. A location is a device's index, −1 for the CPU, or −2. It is −2 if
+ * the pages of a tensor differ, or if the driver does not report it.
  */
 export interface Residency {
-  /**
-   * where they were moved last: a device by its index, −1 the CPU, −2 also before the first
-   * prefetch
-   */
+  /** location to which the pages were moved last, −2 before the first prefetch */
   location: number;
-  /** preferred location, likewise */
+  /** preferred location of the pages */
   preferred: number;
-  /** devices that reach them where they are, without moving them */
+  /** indices of the devices that access the pages without moving them */
   accessedBy: number[];
 }
 
 /**
- * The preferred location of managed pages (−1: the CPU), and a device that must reach them without
- * moving them.
+ * Hints to the driver about managed pages. `preferredLocation` is a device's index, or −1 for the
+ * CPU. `accessedBy` is the index of a device that must access the pages without moving them.
  */
 export interface Advice {
   preferredLocation?: number;
   accessedBy?: number;
 }
 
-/** Properties and abilities of a device, beyond the contract. */
+/** Properties and abilities of a device, beyond the device contract (device.ts). */
 export interface DeviceTraits {
   readonly description: string;
-  /** events can measure time */
+  /** true if events can measure time */
   readonly timingEvents: boolean;
-  /** graphs can record events for code outside of them: record(event, { external: true }) */
+  /**
+   * true if graphs can record events for code outside of them: record(event, { external: true })
+   */
   readonly graphEvents: boolean;
   /**
-   * a kernel that runs for seconds is ended, together with everything on the device, which drives a
-   * display or runs under Windows
+   * true if a kernel that runs for seconds is ended, together with all other work on the device.
+   * The device drives a display then, or the system is Windows
    */
   readonly watchdog: boolean;
-  /** completions ring the bell of the polling thread, which otherwise must query again soon */
+  /**
+   * true if completed work rings the bell of the polling thread. Otherwise that thread must query
+   * again soon
+   */
   readonly rings: boolean;
   readonly submitter: 'host_stream' | 'cuda_driver' | 'hip_runtime' | 'level_zero';
-  /** reason why managed memory is missing, or empty */
+  /** reason why managed memory is unavailable, or an empty string */
   readonly noManaged: string;
-  /** managed pages move to the CPU and to other devices too, and their location is known */
+  /**
+   * true if managed pages also move to the CPU and to other devices, and their location is known
+   */
   readonly movesPages: boolean;
   /**
-   * the implementation of the kernel `gemm`. A vendor's library is tried when the device is opened
+   * name of the implementation of the kernel `gemm`. When a device is opened, Hotslot tries a
+   * vendor's library
    */
   readonly matrixProducts: string;
 }
 
-/** How a driver reaches host memory, as native/device/core/device.hpp numbers it. */
+/**
+ * How a driver reaches host memory. The index of a kind is its number in
+ * native/device/core/device.hpp.
+ */
 export const hostKinds = ['pageable', 'registered', 'imported'] as const;
 export type HostKind = (typeof hostKinds)[number];
 
-/** Counts of objects used again and of objects made, and the bytes that are kept. */
+/**
+ * Counts of a cache: reused objects (`hits`), new objects (`misses`), and the bytes that it stores.
+ */
 export interface CacheCounts {
   hits: number;
   misses: number;

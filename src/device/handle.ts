@@ -1,23 +1,25 @@
-/** The object that a handle of the core names, closed at most once and by its owner only. */
+/**
+ * An object for one handle of the native core. Only its owner closes the handle, and at most once.
+ */
 import { isMainThread } from 'node:worker_threads';
 import { stateError } from '../base/errors.ts';
 import { nativeHandles } from './native.ts';
 
 /**
- * Milliseconds that a call waits for objects that other threads use. The main thread never waits.
+ * Milliseconds that a call waits while other threads use its objects. The main thread never waits.
  */
 export const PATIENCE_MS = isMainThread ? 0 : 2000;
 
 /**
- * The owner that closes a handle. A device's handle closes with the device, and closing it before
- * does nothing. A pipeline's handle closes with the pipeline, and closing it before throws.
+ * The owner that closes a handle. A device's handle closes with the device, and an earlier close()
+ * does nothing. A pipeline's handle closes with the pipeline, and an earlier close() throws.
  */
 export type HandleOwner = 'caller' | 'device' | 'pipeline';
 
 export class Handle implements Disposable {
   /**
-   * Returns whether `made` is a handle. A proxy of one, or an object that inherits from one, lacks
-   * its private fields.
+   * Returns whether `made` is a handle with this class's private fields. A proxy of a handle, or an
+   * object that inherits from one, lacks them.
    */
   static is(made: unknown): boolean {
     return typeof made === 'object' && made !== null && #closed in made;
@@ -25,7 +27,7 @@ export class Handle implements Disposable {
 
   readonly handle: number;
   readonly #owner: HandleOwner;
-  /** the object with which the handle closes, if it is not the caller's */
+  /** the object with which the handle closes, or null if the caller closes it */
   readonly #lender: { readonly closed: boolean } | null;
   #closed = false;
 
@@ -42,11 +44,12 @@ export class Handle implements Disposable {
     return this.#lender?.closed ?? this.#closed;
   }
   /**
-   * Makes the handle stale. If an actor of another thread has it pinned, the main thread returns at
-   * once, and the object is freed when the actor is closed. A worker thread sleeps until then, for
-   * up to 2 s.
-   * @throws ERR_HOTSLOT_STATE_BUSY in a worker thread when the object is still pinned after 2 s: it
-   * stays open, so call close() again. Also on any thread for an object that belongs to a pipeline.
+   * Closes the handle, which makes it stale. If an actor of another thread has it pinned, the main
+   * thread returns at once, and the object is freed when the actor is closed. A worker thread
+   * sleeps until the actor unpins it, for up to 2 s.
+   * @throws ERR_HOTSLOT_STATE_BUSY in a worker thread if the object is still pinned after 2 s. The
+   *   object stays open then, so call close() again. Also on any thread for an object that belongs
+   *   to a pipeline.
    */
   close(): void {
     if (this.#owner === 'pipeline')
@@ -57,15 +60,15 @@ export class Handle implements Disposable {
     if (this.#owner === 'device' || this.#closed) return;
     nativeHandles().close(this.handle, PATIENCE_MS);
     this.#closed = true;
-    // The handle is closed. The process keeps what the driver refused twice to take back, and the
-    // warning says so.
+    // The handle is closed now. If the driver refused twice to free an object, the process keeps
+    // that object, and a warning reports it.
     for (const text of nativeHandles().releaseFailures())
       process.emitWarning(text, 'DeviceWarning');
   }
   [Symbol.dispose](): void {
     this.close();
   }
-  /** name in errors */
+  /** kind of the object, for error texts */
   protected get called(): string {
     return 'handle';
   }

@@ -1,11 +1,12 @@
 /**
- * Kernels by name, with their arguments in order. native/kernels is authoritative, and a test
- * compares the two.
+ * The kernels by name, with the names of their arguments in order. native/kernels defines them, and
+ * a test compares the two lists.
  */
 
 /**
  * Names of a kernel's arguments. The kernel writes the first `writes` tensors and only reads the
- * others. It also reads the tensors that it writes if it `keeps`, or has a `beta` that is not 0.
+ * others. It also reads the tensors that it writes if `keeps` is true, or if its argument `beta` is
+ * not 0.
  */
 interface KernelShape {
   readonly writes: number;
@@ -360,7 +361,7 @@ export const kernels = {
   fail: { writes: 0, tensors: [], wholes: [], reals: [] },
   /** For tests: keeps the stream busy. */
   spin: { writes: 0, tensors: [], wholes: ['microseconds'], reals: [] },
-  /** For tests: holds the stream until the word is not zero. */
+  /** For tests: blocks the stream until the value in `word` is not zero. */
   latch: { writes: 0, tensors: ['word'], wholes: ['milliseconds'], reals: [] },
 } as const satisfies Record<string, KernelShape>;
 
@@ -378,9 +379,12 @@ type PresentKernelName<K extends KernelName> = K extends OldKernelName
 export const presentKernelName = (name: string): string =>
   Object.hasOwn(oldKernelNames, name) ? oldKernelNames[name as OldKernelName] : name;
 
-/** As many values as there are names. */
+/** A tuple with one value per name. */
 type Values<Names extends readonly string[], V> = { readonly [I in keyof Names]: V };
-/** An argument list by its name. A list without elements may be omitted. */
+/**
+ * An object with one argument list, under its key. If a kernel has no such arguments, the list may
+ * be omitted.
+ */
 type Listed<Key extends string, Names extends readonly string[], V> = Names extends readonly []
   ? { readonly [K in Key]?: readonly [] }
   : { readonly [K in Key]: Values<Names, V> };
@@ -389,8 +393,8 @@ type Arguments<S extends KernelShape, T> = Listed<'tensors', S['tensors'], T> &
   Listed<'reals', S['reals'], number>;
 
 /**
- * Tensors (`T`), whole numbers and reals of a launch, in the order the kernel takes them, or no
- * argument for a kernel without any.
+ * The arguments of a launch: tensors (`T`), whole numbers and reals, each in the kernel's order. A
+ * kernel without any arguments needs no argument object.
  */
 export type ArgumentsOf<K extends KernelName, T> =
   Record<never, never> extends Arguments<(typeof kernels)[PresentKernelName<K>], T>

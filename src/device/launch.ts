@@ -1,4 +1,4 @@
-/** A launch made of plain numbers, for one native call that reads them at once. */
+/** Turns the arguments of a launch into plain numbers, which one native call reads at once. */
 import { describeValue } from '../base/checks.ts';
 import { dtypes } from '../base/dtype.ts';
 import { rangeError, typeError } from '../base/errors.ts';
@@ -9,16 +9,21 @@ import { nativeKernels } from './native.ts';
 import type { LoadedKernel } from './own-kernels/declarations.ts';
 import { layOut } from './strides.ts';
 
-/** Numbers of a tensor in the native call: handle, offset, bytes, code of the dtype, step, run. */
+/**
+ * Count of numbers per tensor in the native call: handle, offset, bytes, dtype code, and the two
+ * numbers of layOut().
+ */
 const TENSOR_FIELDS = 6;
 /**
- * max_pointers tensors, max_wholes, max_floats. The native call counts, and rejects more than fit.
+ * Length of `numbers`: max_pointers tensors, max_wholes whole numbers and max_floats reals. The
+ * native call rejects a launch with more arguments than fit.
  */
 const ROOM = 12 * TENSOR_FIELDS + 12 + 8;
 
 /**
- * The tensors' fields, then the whole numbers, then the reals. There is one per thread, valid until
- * the next lineUp(), because the native call copies it.
+ * The arguments of one launch: the tensors' fields, then the whole numbers, then the reals. Each
+ * thread has one such array. The next lineUp() overwrites it, because the native call has copied it
+ * by then.
  */
 export const numbers = new Float64Array(ROOM);
 
@@ -30,8 +35,8 @@ export interface LooseArguments {
 }
 
 /**
- * Fills `numbers`. Throws TypeError or RangeError, naming the place, unless each value is a tensor
- * or a number.
+ * Writes the arguments of a launch into `numbers`. Throws TypeError or RangeError, with the
+ * argument's index, unless each tensor is a Tensor and each other argument is a number.
  */
 export function lineUp(kernel: string, tensors: unknown, wholes: unknown, reals: unknown): void {
   checkList('tensors', tensors);
@@ -72,13 +77,13 @@ function checkList(name: string, list: unknown): asserts list is readonly unknow
     throw typeError(`launch: ${name} must be an array, got ${describeValue(list)}`);
 }
 
-/** A tensor, or the part of one that an operation touches, by its name in that operation. */
+/** A tensor, or the part of it that an operation touches, with its name in that operation. */
 export type Named = readonly [name: string, tensor: Tensor];
 
 /**
- * Returns the tensors that a launch reads and writes, each reduced to the part that it touches:
- * rows of a table without the columns next to them. Returns none if the arguments do not fit,
- * because the launch itself throws then.
+ * Returns the tensors that a launch reads and writes. Each is reduced to the part that the launch
+ * touches, such as the rows of a table without the columns next to them. Returns empty lists if the
+ * arguments do not match the kernel, because the launch itself throws then.
  */
 export function touched(
   kernel: string | LoadedKernel,

@@ -1,6 +1,6 @@
 /**
- * Registers host memory with a device: pinned if the driver pins it, otherwise unpinned with a
- * warning that has the reason.
+ * Registers host memory with a device. The memory is pinned if the driver can pin it. Otherwise it
+ * stays unpinned, and a warning has the reason.
  */
 import type { TypedArray } from '../base/dtype.ts';
 import { DeviceError } from '../base/errors.ts';
@@ -10,8 +10,9 @@ import { allOrNothing } from './owner.ts';
 import { PinnedHost } from './storage.ts';
 
 /**
- * Registers all or none of `views`, in the same way: if the driver cannot pin one of them, none is
- * pinned, and `warn` is called. `what` names them there.
+ * Registers all of `views` in the same way, or none of them. If the driver cannot pin one of the
+ * views, all are registered without pinning, and `warn` is called. `what` is the memory's name in
+ * that warning.
  */
 export function lendHost(
   device: Device,
@@ -32,10 +33,10 @@ export function lendHost(
 }
 
 /**
- * Returns pinned memory of the driver for readbacks, if their destination is not pinned: a copy to
- * that would block its caller until it is done. The thread that sees the work done fetches the
- * bytes (`copyOut`). Returns null if no such memory is needed, or if none is available, after a
- * call of `warn`.
+ * Returns pinned memory of the driver for readbacks whose destination is not pinned. A copy to such
+ * a destination would block its caller until the copy is done. The thread that finds the work done
+ * copies the bytes to the destination (`copyOut`). Returns null if the destination needs no such
+ * memory. Also returns null if the driver has none, after a call of `warn`.
  */
 export function readbackBufferFor(
   device: Device,

@@ -1,6 +1,6 @@
 /**
- * The functions of device.node, as TypeScript sees them: for this directory, for modules built on
- * devices, and for the actors. Handles are process-wide numbers.
+ * The functions of device.node, as TypeScript types. This directory, modules built on devices, and
+ * actors use them. A handle is a number that is valid in the whole process.
  */
 import { addonOf } from '../base/addon.ts';
 import type { TypedArray } from '../base/dtype.ts';
@@ -13,21 +13,21 @@ import type {
   Residency,
 } from './facts.ts';
 
-/** Counts of a kernel's arguments of each kind. */
+/** A kernel's name, and how many arguments of each kind it has. */
 interface NativeKernel {
   name: string;
   tensors: number;
   wholes: number;
   reals: number;
-  /** bit i: tensor i is written */
+  /** bit i is set if the kernel writes tensor i */
   writes: number;
-  /** bit i: tensor i may be tensor 0 */
+  /** bit i is set if tensor i may be the same tensor as tensor 0 */
   inPlace: number;
 }
 
 /**
- * Kernels that a program supplies, as native/device/core/kernel_module.hpp has them. `codes`: their
- * tensors' dtypes.
+ * Kernels that a program supplies, in the form of native/device/core/kernel_module.hpp. `codes` are
+ * the dtype codes of a kernel's tensors.
  */
 interface NativeModule {
   name: string;
@@ -38,7 +38,7 @@ interface NativeModule {
     reals: number;
     outputsPerBlock: number;
   }[];
-  /** bytes, or the path of a shared library */
+  /** each `image` is its bytes, or the path of a shared library */
   images: readonly { name: string; image: string | Uint8Array }[];
   file: string;
   source: string;
@@ -46,68 +46,73 @@ interface NativeModule {
   headers: readonly { name: string; text: string }[];
 }
 
-/** Devices: opening them, and their facts. */
+/** Opens devices and reads facts about them. */
 export const nativeDevices = addonOf<{
   listDevices(): DeviceInfo[];
   openDevice(name: string): { handle: number; family: DeviceFamily; index: number; stream: number };
-  /** Frees the device's own objects when no thread has the device open any more. */
+  /**
+   * Counts one closing of the device. When no thread has it open any more, the objects that belong
+   * to it are freed.
+   */
   closeDevice(device: number): void;
   deviceTraits(device: number): DeviceTraits;
   memoryInfo(device: number): MemoryInfo;
-  /** Returns whether a copy between the two is one operation on either's streams. */
+  /**
+   * Returns whether a copy between the two devices is one operation, on a stream of either device.
+   */
   reaches(device: number, other: number): boolean;
-  /** Returns whether streams of one can wait for events of the other. */
+  /** Returns whether streams of either device can wait for events of the other one. */
   orders(device: number, other: number): boolean;
   /**
-   * Declares that the calling thread runs only this library's code until it ends, so the driver is
-   * not queried for its context and mode.
+   * Declares that the calling thread runs only this library's code until it ends. Hotslot then does
+   * not query the driver for the thread's context and mode.
    */
   ownThread(): void;
 }>('device', 'devices');
 
-/** Handles of every kind. */
+/** Closes and counts handles of every kind. */
 export const nativeHandles = addonOf<{
-  /** by name */
+  /** the number of each kind of object */
   readonly kinds: Readonly<
     Record<'device' | 'memory' | 'event' | 'stream' | 'graph' | 'exec' | 'pool' | 'kernels', number>
   >;
   /**
-   * Returns true if it was open. Sleeps for up to `ms` while other threads have it pinned, then
-   * throws ERR_HOTSLOT_STATE_BUSY. With 0, the default, this returns at once: the handle is stale,
-   * and the last thread that unpins it frees the object.
+   * Closes a handle, and returns true if it was open. While other threads have it pinned, the call
+   * sleeps for up to `ms`, then throws ERR_HOTSLOT_STATE_BUSY. With `ms` 0, the default, it returns
+   * at once. The handle is stale then, and the last thread that unpins it frees the object.
    */
   close(handle: number, ms?: number): boolean;
   handleCount(kind: number): { open: number; pinned: number };
-  /** Returns texts of the objects that drivers failed to free since the last call. */
+  /** Returns a text for each object that a driver failed to free since the last call. */
   releaseFailures(): string[];
 }>('device', 'handles');
 
-/** Memory of a device and of the host, and values written and read. */
+/** Allocates memory of a device and of the host, and reads and writes its values. */
 export const nativeMemory = addonOf<{
   allocate(device: number, bytes: number): number;
-  /** Allocates without zeroing, which is allowed in a capture. */
+  /** Allocates memory without zeroing it, which is allowed in a capture. */
   scratch(device: number, bytes: number): number;
   address(memory: number): number;
   /**
-   * Without `pin` the driver uses the memory as it is. Sleeps for up to `ms` while the driver still
-   * has a closed registration of other bytes in the same pages.
+   * Registers host memory. Without `pin` the driver uses the memory as it is. The call sleeps for
+   * up to `ms` while the driver still has a closed registration of other bytes in the same pages.
    */
   registerHost(device: number, view: TypedArray, pin: boolean, ms: number): number;
-  /** Allocates pinned memory of the driver. */
+  /** Allocates pinned host memory of the driver. */
   allocateHost(device: number, bytes: number): number;
-  /** Returns how the driver reaches a registered memory: an index into hostKinds. */
+  /** Returns how the driver reaches registered memory, as an index into hostKinds. */
   hostKind(memory: number): number;
   write(stream: number, memory: number, offset: number, bytes: Uint8Array): void;
   read(stream: number, memory: number, offset: number, bytes: number): number;
   copyOut(staging: number, to: Uint8Array, from?: number): boolean;
 }>('device', 'memory');
 
-/** Managed memory, and the probe of it that a process runs once. */
+/** Managed memory, and the probe that tests it once per process. */
 export const nativeManaged = addonOf<{
   allocateManaged(device: number, bytes: number): number;
   /**
-   * Throws unless `device` is the index of one of the family's devices, or −1, the CPU, if `least`
-   * is −1.
+   * Throws unless `device` is the index of one of the family's devices. If `least` is −1, `device`
+   * may also be −1 for the CPU.
    */
   checkLocation(family: string, device: number, least: -1 | 0): void;
   prefetch(stream: number, memory: number, offset: number, bytes: number, device: number): void;
@@ -115,15 +120,17 @@ export const nativeManaged = addonOf<{
   advise(memory: number, offset: number, bytes: number, advice: 0 | 1, device: number): void;
   residency(memory: number, offset: number, bytes: number): Residency;
   /**
-   * Returns 'mine' if this thread has the probe from now on, 'here' if it has it already, 'running'
-   * if another thread has it, else the outcome.
+   * Claims the probe for this thread. Returns 'mine' if this call claimed it, 'here' if this thread
+   * has claimed it already, or 'running' if another thread has. If the probe is over, returns its
+   * outcome.
    */
   claimProbe(): string;
   /**
-   * Publishes the outcome, by the thread that has claimed the probe. Pass the result to `answered`.
+   * Publishes the probe's outcome, in the thread that has claimed the probe. Pass the result to
+   * `answered`.
    */
   publishProbe(outcome: string): boolean;
-  /** Returns the outcome, or an empty text while it is unknown. */
+  /** Returns the probe's outcome, or an empty string while it is unknown. */
   probeOutcome(): string;
 }>('device', 'managed');
 
@@ -131,8 +138,8 @@ export const nativeManaged = addonOf<{
 export const nativeStreams = addonOf<{
   createStream(device: number, priority: number): number;
   /**
-   * record() and copy() return an answer for `answered`, because actors hand on the work that they
-   * enqueued.
+   * record() and copy() return true, which actors pass to `answered` before they hand a slot on. So
+   * an actor never publishes work that was not enqueued.
    */
   record(stream: number, event: number, external?: boolean): true;
   wait(stream: number, event: number, orderOnly?: boolean): void;
@@ -148,7 +155,7 @@ export const nativeStreams = addonOf<{
   streamQuery(stream: number): boolean;
 }>('device', 'streams');
 
-/** Events, and waiting for them. */
+/** Events, and functions that wait for them. */
 export const nativeEvents = addonOf<{
   createEvent(device: number, timing: boolean): number;
   eventQuery(event: number): boolean;
@@ -160,8 +167,8 @@ export const nativeEvents = addonOf<{
 /** Captures and their graphs. */
 export const nativeGraphs = addonOf<{
   /**
-   * Returns the capture stream's handle, which only this thread has, with the pool (0: none), until
-   * leaveCapture. Returns 0 while another thread has it.
+   * Returns the handle of the capture stream, or 0 if another thread still has it after `ms`. The
+   * stream, together with the pool (0: no pool), then belongs to this thread until leaveCapture().
    */
   enterCapture(device: number, pool: number, ms: number): number;
   leaveCapture(device: number): void;
@@ -169,12 +176,12 @@ export const nativeGraphs = addonOf<{
   endCapture(stream: number): number;
   capturing(stream: number): boolean;
   /**
-   * Returns whether the calling thread has a capture open, on any stream: a query of completed work
-   * would break it.
+   * Returns whether the calling thread has a capture open, on any stream. A query of completed work
+   * would break that capture.
    */
   threadCaptures(): boolean;
   instantiate(graph: number): number;
-  /** Returns true if the exec was changed in place, false if it was made anew. */
+  /** Returns true if the exec was changed in place, and false if it was recreated. */
   update(exec: number, graph: number): boolean;
   nodeCount(graph: number): number;
   replay(stream: number, exec: number): void;
@@ -184,31 +191,37 @@ export const nativeGraphs = addonOf<{
 export const nativePools = addonOf<{
   createGraphPool(device: number): number;
   graphPoolBytes(pool: number): number;
-  /** Returns the handle of a block, which the pool owns, and the offset in it. */
+  /**
+   * Allocates memory from the pool. Returns the handle of a block, which the pool owns, and the
+   * offset in the block.
+   */
   poolAllocate(pool: number, bytes: number): [handle: number, offset: number];
 }>('device', 'pools');
 
-/** Objects that belong to a device, and that its threads share. */
+/** Objects that belong to a device, and that all threads share. */
 export const nativeShared = addonOf<{
-  /** Returns a stream's handle, the same in every thread, because the device owns it. */
+  /**
+   * Returns the handle of a stream. It is the same in every thread, because the device owns the
+   * stream.
+   */
   sharedCaptureStream(device: number): number;
   sharedGraphPool(device: number): number;
   transferStream(source: number, target: number): number;
-  /** Drops one of these that failed, so that the next call for it returns another. */
+  /** Drops a stream of the device that failed. The next thread that requests it gets a new one. */
   dropBelonging(device: number, stream: number): void;
   /**
-   * Returns a stream of the device's pool, which only this thread has until it gives the stream
-   * back, or ends.
+   * Returns a stream of the device's pool. It belongs to this thread until takeBackStream() or the
+   * thread's end.
    */
   lendStream(device: number): number;
   takeBackStream(device: number, stream: number): void;
   /**
-   * Returns device memory that holds these bytes permanently, the same for every call with equal
-   * bytes. The caller owns the handle.
+   * Returns a handle of read-only device memory that contains these bytes. Calls with equal bytes
+   * share the memory. The caller owns the handle.
    */
   deviceTable(device: number, bytes: BigInt64Array): number;
   /**
-   * Returns counts of reused memory, pooled streams and tables, since the process opened the
+   * Returns the counts of reused memory, pooled streams and tables since the process opened the
    * device.
    */
   caches(device: number): Record<'buffers' | 'streams' | 'tables', CacheCounts>;
@@ -219,13 +232,14 @@ export const nativeKernels = addonOf<{
   readonly gemmProvider: string;
   kernels(): NativeKernel[];
   /**
-   * Returns per tensor the bytes that such a launch touches from its start, and the bytes from row
-   * to row, 0 for one run.
+   * Returns two numbers per tensor for a launch with these whole numbers and reals. The first is
+   * the bytes that the launch touches from the tensor's start. The second is the bytes from row to
+   * row, or 0 if all bytes are one run.
    */
   kernelReach(kernel: string, numbers: Float64Array, wholes: number, reals: number): number[];
   /**
-   * Launches a kernel. `numbers`: see launch.ts, followed by the counts of its tensors, whole
-   * numbers and reals.
+   * Launches a kernel. `numbers` is the array of launch.ts. The last three parameters are the
+   * counts of its tensors, whole numbers and reals.
    */
   launch(
     stream: number,
@@ -235,7 +249,10 @@ export const nativeKernels = addonOf<{
     wholes: number,
     reals: number,
   ): void;
-  /** Launches a kernel of a module that a program supplied: `index` is the kernel in it. */
+  /**
+   * Launches a kernel of a module that a program supplied. `index` is the kernel's index in the
+   * module.
+   */
   launchBrought(
     stream: number,
     module: number,
@@ -245,20 +262,24 @@ export const nativeKernels = addonOf<{
     reals: number,
     index: number,
   ): void;
-  /** Returns the module that was loaded under this key, or 0. */
+  /** Returns the handle of the module that was loaded under this key, or 0 if it is missing. */
   loadedKernels(device: number, key: string): number;
   loadKernels(device: number, key: string, request: NativeModule): Promise<number>;
 }>('device', 'kernels');
 
 /** Strided copies between arrays and a buffer. */
 export const nativeHalos = addonOf<{
-  /** most words of 64 bits and dimensions of a move, most arrays of a launch, and a move's flags */
+  /**
+   * the 64-bit words and the most dimensions of a move, the most arrays of a launch, and a move's
+   * flags
+   */
   readonly layout: Readonly<Record<'words' | 'maxRank' | 'arrays' | 'unpacks' | 'negates', number>>;
   /**
-   * Launches a halo kernel after all work enqueued on the stream `after` (0: none). `spans` are
-   * handle, offset and bytes of the buffer, the table and the arrays. For moves into arrays, the
-   * table and what each move writes follow the whole numbers, see native/device/addon/halo.cpp. A
-   * move that writes an element of an earlier one is a launch after it.
+   * Launches a halo kernel after all work enqueued on the stream `after` (0: none). `spans` has the
+   * handle, offset and bytes of the buffer, the table and the arrays. For moves into arrays,
+   * `wholes` also has the table and the elements that each move writes (see
+   * native/device/addon/halo.cpp). A move that writes an element of an earlier move in the table is
+   * part of a later launch.
    */
   launchHalo(
     stream: number,
@@ -269,12 +290,12 @@ export const nativeHalos = addonOf<{
     wholes: Float64Array,
   ): void;
   /**
-   * Returns whether moves `a` and `b` of a table write the same element of an array. For one move
-   * it returns whether that writes an element twice.
+   * Returns whether moves `a` and `b` of a table write the same element of an array. If `a` equals
+   * `b`, returns whether that move writes an element twice.
    */
   haloMeets(table: BigInt64Array, a: number, b: number): boolean;
   /**
-   * Makes strided copies in the calling thread, as native/kernels/halo.hpp has them. Pass the
+   * Makes strided copies in the calling thread, as native/kernels/halo.hpp defines them. Pass the
    * result to `answered`.
    */
   moveHalo(

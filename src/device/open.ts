@@ -1,6 +1,6 @@
 /**
- * Opens devices and lists them. The objects made here are thin: their state is in the native core,
- * once per process.
+ * Opens devices and lists them. The objects of this file only wrap handles. The state is in the
+ * native core, which exists once per process.
  */
 import { answered } from '../base/addon.ts';
 import { checkCount, checkFlag, checkKeys, describeValue } from '../base/checks.ts';
@@ -35,7 +35,7 @@ export function listDevices(): DeviceInfo[] {
 /**
  * Opens a device.
  *
- * @param name 'auto' selects the best available device, 'cpu' means 'host:0'. Default 'auto'
+ * @param name 'auto' selects the best available device, and 'cpu' means 'host:0'. Default 'auto'
  * @throws {RangeError} ERR_HOTSLOT_UNKNOWN_DEVICE for an unknown name
  * @throws {ERR_HOTSLOT_UNAVAILABLE} if this machine cannot drive the device
  * @example
@@ -52,8 +52,8 @@ export function openDevice(name: 'auto' | (string & {}) = 'auto'): Device {
 }
 
 /**
- * This thread's current stream of each device, by the device's handle, which all objects of the
- * device share.
+ * This thread's current stream of each device, by the device's handle. All Device objects of one
+ * device have the same handle.
  */
 const current = new Map<number, Stream>();
 
@@ -134,7 +134,7 @@ class OpenedDevice implements Device {
     managed: boolean,
   ): Tensor<D> {
     const bytes = checkShape(shape) * dtypes[checkDType(what, dtype)].bytes;
-    // Drivers reject an allocation of 0 bytes, so an empty tensor has a byte of memory.
+    // Drivers reject an allocation of 0 bytes, so an empty tensor gets one byte of memory.
     const storage = new MemoryStorage(this, allocate(Math.max(bytes, 1)), bytes, { managed });
     return new Tensor(storage, [...shape], dtype);
   }
@@ -192,8 +192,8 @@ class OpenedDevice implements Device {
     try {
       return fn();
     } finally {
-      // Not the default stream of this object, because another object would use it after this one
-      // is closed.
+      // Deletes the entry instead of storing this object's default stream. Otherwise another object
+      // of the same device would use that stream after this object is closed.
       if (before) current.set(this.handle, before);
       else current.delete(this.handle);
     }
@@ -203,13 +203,14 @@ class OpenedDevice implements Device {
     return this.#closed;
   }
   /**
-   * Closes this object. Objects made from it close on their own. When no thread has the device open
-   * any more, the device's own objects are freed: transfer streams, the shared capture stream and
-   * graph pool, and memory kept for later.
+   * Closes this object. Objects that were created with it stay open until they are closed
+   * themselves. When no thread has the device open any more, the objects that belong to the device
+   * are freed. These are transfer streams, the shared capture stream and graph pool, and memory
+   * kept for later.
    */
   close(): void {
     if (this.#closed) return;
-    // Set first, because the core counts a closing even if it then throws.
+    // Set before the call, because the core counts the closing even if the call then throws.
     this.#closed = true;
     nativeDevices().closeDevice(this.handle);
   }
@@ -222,16 +223,19 @@ class OpenedDevice implements Device {
   }
 }
 
-/** Longest native wait: a worker that must end leaves between two of them. */
+/**
+ * Longest native wait in milliseconds. A worker that is being terminated can leave between two
+ * waits.
+ */
 const SLICE_MS = 40;
 
-/** Returns the milliseconds of this deadline's next native wait. */
+/** Returns the length of the next native wait for this deadline, in milliseconds. */
 export const sliceOf = (deadline: Deadline): number =>
   Math.max(0, Math.min(deadline.left, SLICE_MS));
 
 /**
- * Blocks this thread until the event is done, and helps the device meanwhile. Returns false after
- * `ms`. Throws on the main thread.
+ * Blocks this thread until the event is done, and meanwhile helps to run the device's work. Returns
+ * true when the event is done, or false after `ms`. Throws on the main thread.
  */
 export function waitEventSync(device: Device, event: DeviceEvent, ms?: number): boolean {
   refuseMainThread('event.done()');
@@ -239,8 +243,9 @@ export function waitEventSync(device: Device, event: DeviceEvent, ms?: number): 
 }
 
 /**
- * Does the same on every thread, for objects that are being closed. Throws ThreadEnding if the
- * thread is ended meanwhile.
+ * Blocks any thread, including the main thread, until the event is done. Objects that are being
+ * closed call it. Returns true when the event is done, or false after `ms`. Throws ThreadEnding if
+ * the thread is terminated meanwhile.
  */
 export function blockOnEvent(device: Device, event: DeviceEvent, ms?: number): boolean {
   const deadline = new Deadline(ms);

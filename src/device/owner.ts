@@ -1,6 +1,6 @@
 /**
- * The one way in which objects close: an object's parts close with it, and a part that fails to
- * close is closed again by the next call.
+ * The rules by which objects close. An object closes its parts when it closes. If a part fails to
+ * close, the next close() tries it again.
  */
 import { closedError } from '../base/errors.ts';
 import { errorOf } from '../base/plain-error.ts';
@@ -10,19 +10,22 @@ export interface Closable {
 }
 
 /**
- * Makes `part` close with `owner`, and returns it. These three functions are for classes that own,
- * and users of such an object cannot reach them.
+ * Makes `part` close with `owner`, and returns `part`. This function and the next two are for
+ * classes that own parts. Users of an Owner cannot call them.
  */
 export let own: <T extends Closable>(owner: Owner, part: T) => T;
-/** Throws ERR_HOTSLOT_STATE_CLOSED after the first close(), because parts may be closed since. */
+/**
+ * Throws ERR_HOTSLOT_STATE_CLOSED after the first close(), even if that call failed, because some
+ * parts may be closed.
+ */
 export let checkOpen: (owner: Owner) => void;
 /**
- * Guards a constructor: `using construction = guardConstruction(this);` closes the parts made so
- * far unless the constructor reaches `construction.done()`.
+ * Guards a constructor. `using construction = guardConstruction(this);` closes the parts that exist
+ * so far, unless the constructor reaches `construction.done()`.
  */
 export let guardConstruction: (owner: Owner) => ConstructionGuard;
 
-/** Base class of objects that are made of others. */
+/** Base class of objects that own other objects, their parts. */
 export abstract class Owner implements Disposable {
   readonly #called: string;
   readonly #next: string | undefined;
@@ -42,8 +45,8 @@ export abstract class Owner implements Disposable {
   }
 
   /**
-   * `called`: its name in the error for its use after close(), such as 'this loader'. `next`:
-   * advice in that error
+   * `called`: the object's name in the error for its use after close(), such as 'this loader'.
+   * `next`: advice in that error
    */
   constructor(called: string, next?: string) {
     this.#called = called;
@@ -56,8 +59,8 @@ export abstract class Owner implements Disposable {
   }
 
   /**
-   * Closes the parts, the latest first. If a part throws, this call throws too, and the next call
-   * starts with that part.
+   * Closes the parts, the latest first. If a part throws, this call throws its error, and the next
+   * call starts with that part.
    */
   close(): void {
     if (this.#closed) return;
@@ -73,7 +76,7 @@ export abstract class Owner implements Disposable {
   }
 }
 
-/** The parts of a function, or of an object with another base class. */
+/** Owns the parts of a function, or of an object with another base class. */
 export class OwnedParts extends Owner {
   constructor(called = 'this') {
     super(called);
@@ -98,7 +101,7 @@ class ConstructionGuard implements Disposable {
     try {
       this.#half?.close();
     } catch (error) {
-      // The caller gets the error of the construction, not this one.
+      // The caller must get the error of the construction, so this error is only a warning.
       process.emitWarning(
         `a part that was made before the failure could not be closed: ${errorOf(error).message}`,
         'DeviceWarning',
@@ -108,8 +111,7 @@ class ConstructionGuard implements Disposable {
 }
 
 /**
- * Returns the result of `make`. If `make` throws, everything that it passed to `own` is closed
- * again.
+ * Returns the result of `make`. If `make` throws, closes everything that `make` passed to `own`.
  */
 export function allOrNothing<T>(make: (own: <P extends Closable>(part: P) => P) => T): T {
   const parts = new OwnedParts();

@@ -22,7 +22,7 @@ interface StorageOptions {
   host?: boolean;
   managed?: boolean;
   owner?: HandleOwner;
-  /** the object with which the memory closes, if it is not the caller's */
+  /** the object with which the memory closes, or null if the caller closes it */
   lender?: { readonly closed: boolean } | null;
 }
 
@@ -31,7 +31,7 @@ export class MemoryStorage extends Handle implements Storage {
   readonly bytes: number;
   readonly host: boolean;
   readonly managed: boolean;
-  /** called after the storage is closed, for a pool that counts its tensors */
+  /** called after the storage is closed, because a pool counts its open tensors */
   onClose: (() => void) | null = null;
   constructor(
     device: Device,
@@ -78,15 +78,15 @@ export class MemoryStorage extends Handle implements Storage {
   }
 }
 
-/** Returns the buffer of a view, even if the view overrides the property. */
+/** The built-in getter of a view's buffer. A view cannot override it. */
 const bufferOf = Object.getOwnPropertyDescriptor(
   Object.getPrototypeOf(Uint8Array.prototype),
   'buffer',
 )!.get as (this: TypedArray) => ArrayBufferLike;
 
 /**
- * Throws unless a view is on shared memory. A transfer of other memory to another thread moves or
- * frees its bytes while the device uses them.
+ * Returns the view. Throws unless it is on shared memory. Other memory can be transferred to
+ * another thread, which moves or frees the bytes while the device uses them.
  */
 function shared(view: TypedArray): TypedArray {
   if (!ArrayBuffer.isView(view) || dtypeOf(view) === undefined)
@@ -100,8 +100,8 @@ function shared(view: TypedArray): TypedArray {
 }
 
 /**
- * Pinned host memory of the driver, which only native calls reach, for readbacks if no other memory
- * can be pinned.
+ * Pinned host memory of the driver, for readbacks if no other memory can be pinned. Only native
+ * calls can access it.
  */
 export class PinnedHost extends MemoryStorage {
   constructor(device: Device, bytes: number) {
@@ -110,7 +110,7 @@ export class PinnedHost extends MemoryStorage {
 }
 
 export class RegisteredHost extends MemoryStorage implements HostMemory {
-  /** keeps the bytes from being collected while they are registered */
+  /** prevents garbage collection of the bytes while they are registered */
   view: TypedArray | null;
   readonly kind: HostKind;
   constructor(device: Device, view: TypedArray, pin: boolean) {

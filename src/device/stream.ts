@@ -1,4 +1,4 @@
-/** Streams, events and graphs as thin objects over their handles. */
+/** Streams, events and graphs as objects that only wrap their handles. */
 
 import { checkFlag, checkKeys, describeValue } from '../base/checks.ts';
 import { type DType, dtypes, type TypedArray } from '../base/dtype.ts';
@@ -31,10 +31,10 @@ import { checkNeed, isLoadedKernel, type LoadedKernel } from './own-kernels/decl
 
 const none: readonly never[] = [];
 
-/** The stream of the capture whose function this thread runs, or null. */
+/** The stream of the capture whose function this thread is running, or null. */
 let captures: { readonly handle: number } | null = null;
 
-/** Runs the captured function `fn`: work on a stream outside of the capture throws. */
+/** Runs the captured function `fn`. Meanwhile, work on a stream outside of the capture throws. */
 export function capturedBy<T>(stream: Stream, fn: () => T): T {
   const before = captures;
   captures = stream;
@@ -46,8 +46,8 @@ export function capturedBy<T>(stream: Stream, fn: () => T): T {
 }
 
 /**
- * Throws ERR_HOTSLOT_STATE_CAPTURE for work outside of the capture: it would run now, once, and in
- * no replay.
+ * Throws ERR_HOTSLOT_STATE_CAPTURE if a captured function enqueues work on a stream outside of its
+ * capture. That work would run once, immediately, and in no replay.
  */
 export function checkTakesPart(what: string, stream: { readonly handle: number }): void {
   if (
@@ -94,7 +94,7 @@ export class OpenedStream extends Handle implements Stream {
   readonly device: Device;
   readonly priority: number;
 
-  /** `lender`: the object with which the stream closes, if it is not the caller's */
+  /** `lender`: the object with which the stream closes, or null if the caller closes it */
   constructor(
     device: Device,
     handle: number,
@@ -195,7 +195,8 @@ export class OpenedStream extends Handle implements Stream {
   }
   async synchronize(options: { signal?: AbortSignal } = {}): Promise<void> {
     if (this.capturing) this.query(); // throws, as every query in a capture does
-    // Not through the device: a stream outlives the object with which it was made.
+    // Does not call device.createEvent(), because the stream may still be open after its Device
+    // object is closed.
     using event = new OpenedEvent(
       this.device,
       nativeEvents().createEvent(this.device.handle, false),
@@ -218,7 +219,7 @@ export class OpenedStream extends Handle implements Stream {
   }
 }
 
-/** A stream of the device's pool, to which close() gives it back. */
+/** A stream of the device's pool. close() returns it to the pool. */
 export class LentStream extends OpenedStream {
   #returned = false;
   /** Throws ERR_HOTSLOT_STATE_CAPTURE inside a capture. */
@@ -235,7 +236,7 @@ export class LentStream extends OpenedStream {
   }
 }
 
-/** Returns an array of one element, this number. */
+/** Returns an array whose one element is this value in the dtype. */
 function elementOf(dtype: DType, value: number | bigint): TypedArray {
   const element = new dtypes[dtype].array(1);
   const wanted = typeof element[0];
@@ -264,12 +265,12 @@ class ReadyGraph extends Handle implements GraphExec {
   }
 }
 
-/** Streams that belong to a device, by the Device object from which they came. */
+/** The objects of belongingStream(), by Device object and handle. */
 const belonging = new WeakMap<Device, Map<number, Stream>>();
 
 /**
- * Returns the stream of this handle, which belongs to the device: the same object each time, and
- * closing it does nothing.
+ * Returns the stream of this handle, which belongs to the device. Each call returns the same
+ * object, and closing that object does nothing.
  */
 export function belongingStream(device: Device, handle: number): Stream {
   const streams = belonging.get(device) ?? new Map<number, Stream>();
@@ -280,18 +281,22 @@ export function belongingStream(device: Device, handle: number): Stream {
 }
 
 /**
- * Drops a stream that failed, because an error stays on it, and returns true. The caller then takes
- * another one.
+ * If the stream failed, drops it and returns true, because the error stays on it. The caller then
+ * requests another stream. Returns false for a stream that has not failed.
  */
 export function dropFailed(stream: Stream): boolean {
   if (!failed(stream)) return false;
-  // This does nothing to a caller's own stream, as closing does nothing to a device's.
+  // dropBelonging() does nothing to a stream that belongs to the caller. close() does nothing to a
+  // stream that belongs to the device.
   nativeShared().dropBelonging(stream.device.handle, stream.handle);
   stream.close();
   return true;
 }
 
-/** Returns whether an error stays on the stream, or it is closed, and false while it captures. */
+/**
+ * Returns whether the stream is closed or has a sticky error. Returns false while the stream
+ * captures.
+ */
 export function failed(stream: Stream): boolean {
   try {
     if (!stream.capturing) stream.query();

@@ -1,4 +1,4 @@
-/** Steps between the elements of an array, in elements. */
+/** Strides of arrays: the elements from one index to the next, for each dimension. */
 
 /** Returns row-major strides in elements. */
 export function rowMajor(shape: readonly number[]): number[] {
@@ -11,15 +11,17 @@ export function rowMajor(shape: readonly number[]): number[] {
   return strides;
 }
 
-/** The array is dense: its rows may have any length. */
+/** Row distance of a dense array, whose rows may have any length. */
 const DENSE = -1;
-/** The array's elements do not lie in rows at one distance. */
+/** Row distance of an array whose elements are not in rows at one distance. */
 const NO_ROWS = -2;
 
 /**
- * Writes an array's layout into `to` from `at` on: bytes from row to row (or one of the two above),
- * and bytes that lie together, as a row's do. `bytes` is the size of an element. An array with two
- * dimensions of lengths other than 1 has rows even if it is dense. Returns the next place in `to`.
+ * Writes an array's layout into `to` from index `at` on, and returns the next index. The first
+ * number is the bytes from row to row, or DENSE or NO_ROWS. The second is the bytes that are
+ * contiguous, such as those of a row. `bytes` is the size of an element.
+ *
+ * A dense array with exactly two dimensions of lengths other than 1 also gets a row distance.
  */
 export function layOut(
   shape: readonly number[],
@@ -39,7 +41,7 @@ export function layOut(
     wide++;
   }
   let step = DENSE;
-  // Dimensions outside of the rows fold into one with them if they continue at the rows' distance.
+  // Outer dimensions count as further rows if their elements continue at the rows' distance.
   for (let next = -1; i >= 0 && step !== NO_ROWS; i--) {
     const length = shape[i] as number;
     if (length === 1) continue;

@@ -1,11 +1,11 @@
 /**
- * The one way to sleep and to wake. Every thread has one bell, a cache line of its own in shared
- * memory: a count that only grows and a flag that says how its owner sleeps. Any thread may ring,
- * and only the owner parks.
+ * Bells: the way in which every thread of Hotslot sleeps and is woken. A thread's bell is a cache
+ * line in shared memory, with a count that only grows and a flag for how its owner sleeps. Any
+ * thread may ring the bell, and only the owner parks on it.
  *
- * The rule that makes it lose no wake: the owner reads the count, *then* looks for work, *then*
- * parks on the count it read. A thread that changes something publishes first and rings afterwards.
- * So either the owner's look sees the change, or the count has moved and the park returns at once.
+ * A rule prevents lost wakes: the owner reads the count, *then* looks for work, *then* parks on the
+ * count that it read. A thread that changes something publishes the change first and rings the bell
+ * afterwards. So either the owner sees the change, or the count differs and park() returns at once.
  */
 import { checkLayout } from '../base/addon.ts';
 import { systemBells } from '../base/system-addon.ts';
@@ -14,21 +14,24 @@ import type { Place } from './memory.ts';
 
 /** Int32 words of one bell (64 bytes, so that two bells never share a cache line). */
 export const BELL_WORDS = 16;
-/** wakes so far, written by ringers (add), read by the owner before it looks for work */
+/** index of the count of rings: ringers add 1, and the owner reads it before it looks for work */
 const COUNT = 0;
-/** how the owner sleeps, written by the owner only, read by ringers after the count moved */
+/**
+ * index of the word for how the owner sleeps (Parked): the owner writes it, and ringers read it
+ * after they raised the count
+ */
 const PARKED = 1;
-/** who has taken this bell: 0, or the number of that claim (claim.ts) */
+/** index of the word for who has claimed this bell: 0, or the number of the claim (claim.ts) */
 const CLAIMED = 2;
-/** claims so far, also those that came too late */
+/** index of the count of claims so far, which includes claims that failed */
 const CLAIMS = 3;
 
 export const Parked = { awake: 0, javascript: 1, native: 2 } as const;
 
 let checked: ReturnType<typeof systemBells> | undefined;
 /**
- * Returns the native functions for bells. Throws unless native code was compiled with the same
- * words.
+ * Returns the native functions for bells. Throws if native code was compiled with another layout of
+ * a bell's words.
  */
 function native() {
   if (checked === undefined) {
@@ -45,11 +48,11 @@ function native() {
 }
 
 export class Bell {
-  /** the words of this bell only, so that native code can be handed one view */
+  /** this bell's words only: the view that native code gets */
   readonly words: Int32Array;
-  /** its place on the board it was claimed from */
+  /** index of this bell on its board */
   readonly index: number;
-  /** the number of this object's claim, or 0 without one */
+  /** number of the claim that returned this object, or 0 if BellBoard.claim() did not return it */
   readonly claim: number;
 
   constructor(words: Int32Array, index = 0, claim = 0) {
@@ -63,7 +66,7 @@ export class Bell {
     return Atomics.load(this.words, COUNT);
   }
 
-  /** Wakes the owner, however it sleeps. Call it after the store that it should see. */
+  /** Wakes the owner, however it sleeps. Call it after the store that the owner should see. */
   ring(): void {
     Atomics.add(this.words, COUNT, 1);
     const parked = Atomics.load(this.words, PARKED);
@@ -72,7 +75,8 @@ export class Bell {
   }
 
   /**
-   * Looks at the count for `ms` without sleeping. Returns true as soon as it differs from `seen`.
+   * Polls the count for at most `ms` milliseconds without sleeping. Returns true as soon as the
+   * count differs from `knownCount`, and false after the time.
    */
   spin(knownCount: number, ms: number): boolean {
     if (Atomics.load(this.words, COUNT) !== knownCount) return true;
@@ -80,12 +84,13 @@ export class Bell {
   }
 
   /**
-   * Spins for `spinMs`, then sleeps until the count differs from `knownCount` or `timeoutMs` is over.
-   * Owner only. Returns true if the bell rang.
+   * Spins for `spinMs`, then sleeps until the count differs from `knownCount` or `timeoutMs` is
+   * over. Only the owner may call it. Returns true if the bell rang, and false after the timeout.
    */
   park(knownCount: number, timeoutMs: number, spinMs = 0): boolean {
     if (this.spin(knownCount, spinMs)) return true;
-    // Put back rather than cleared: an asynchronous waiter of the same thread may still be there.
+    // The flag is restored below, not cleared, because parkAsync() of this thread may still need
+    // it.
     const before = Atomics.exchange(this.words, PARKED, Parked.javascript);
     const how = Atomics.wait(this.words, COUNT, knownCount, timeoutMs);
     Atomics.store(this.words, PARKED, before);
@@ -93,8 +98,9 @@ export class Bell {
   }
 
   /**
-   * Does the same if native code rings, which wakes no sleeper of JavaScript's. The thread cannot
-   * be ended meanwhile, for at most `timeoutMs`.
+   * Parks as park() does, but in native code, so that a ring from native code wakes the thread.
+   * Native code cannot wake a thread that sleeps in Atomics.wait(). The thread cannot be terminated
+   * while it sleeps, for at most `timeoutMs`.
    */
   parkNative(knownCount: number, timeoutMs: number, spinMs = 0): boolean {
     return (
@@ -104,35 +110,36 @@ export class Bell {
   }
 
   /**
-   * Does the same for a thread that must not block (main). Resolves when the bell rings or the time
-   * is over.
+   * Waits as park() does, for a thread that must not block (main). Resolves to true if the bell
+   * rang, and to false after the timeout.
    */
   async parkAsync(knownCount: number, timeoutMs: number): Promise<boolean> {
     Atomics.store(this.words, PARKED, Parked.javascript);
     const waiting = Atomics.waitAsync(this.words, COUNT, knownCount, timeoutMs);
     const how = waiting.async ? await waiting.value : waiting.value;
-    // Several waiters of one thread share its bell: the flag stays up, which costs ringers a notify
-    // and loses nothing.
+    // The flag stays set, because several waiters of one thread share its bell. Ringers may call
+    // notify() in vain, but no wake is lost.
     return how !== 'timed-out';
   }
 }
 
-/** A word of this thread's own. */
+/** A word that only this thread uses. ringAll() adds to it, to order its memory accesses. */
 const fence = new Int32Array(new SharedArrayBuffer(4));
 
 /**
- * A row of bells in shared memory that threads take one by one. `ringAll` reaches each one taken.
+ * An array of bells in shared memory, which threads claim one by one. ringAll() rings every claimed
+ * bell.
  */
 export class BellBoard {
   readonly words: Int32Array;
   readonly count: number;
 
-  /** Returns a board of `count` bells in shared memory, from `offset` on. */
+  /** Returns a board of `count` bells that begin at `offset` of the shared memory. */
   static over({ memory, offset }: Place, count: number): BellBoard {
     return new BellBoard(new Int32Array(memory, offset, count * BELL_WORDS), count);
   }
 
-  /** `words` holds `count` × BELL_WORDS words, 64-byte aligned. */
+  /** `words` has at least `count` × BELL_WORDS elements, and begins at a multiple of 64 bytes. */
   constructor(words: Int32Array, count: number) {
     native();
     this.words = words.subarray(0, count * BELL_WORDS);
@@ -140,8 +147,8 @@ export class BellBoard {
   }
 
   /**
-   * Takes a free bell for the calling thread, until that gives it back or ends. Returns null if all
-   * are taken.
+   * Claims a free bell for the calling thread, until the thread calls release() or ends. Returns
+   * null if all bells are claimed.
    */
   claim(): Bell | null {
     for (let i = 0; i < this.count; i++) {
@@ -158,19 +165,21 @@ export class BellBoard {
   }
 
   /**
-   * Gives a claimed bell back, in the thread that took it. A ring that still comes is harmless.
-   * Idempotent.
+   * Releases a claimed bell. Only the thread that claimed it may call this. A ring that arrives
+   * later is harmless. Idempotent.
    */
   release(bell: Bell): void {
     giveWord(bell.words, CLAIMED, bell.claim);
   }
 
   /**
-   * Rings all claimed bells, after a change was published. A thread that claims a bell meanwhile
-   * looks for the change after its claim, so one of the two sees the other's.
+   * Rings all claimed bells. Call it after you have published a change. If a thread claims a bell
+   * at the same moment, it looks for changes after its claim. So this call sees the claim, or that
+   * thread sees the change.
    */
   ringAll(): void {
-    // On x64 a load may come before native code's stores, but not before an addition to any word.
+    // On x64, the loads below could run before earlier stores of native code. An atomic addition,
+    // to any word, prevents that.
     Atomics.add(fence, 0, 0);
     for (let i = 0; i < this.count; i++) {
       if (Atomics.load(this.words, i * BELL_WORDS + CLAIMED) !== 0) this.at(i).ring();

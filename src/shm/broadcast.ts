@@ -1,28 +1,29 @@
 /**
- * A ring in shared memory that one thread writes and any threads read, each at its own pace: the
- * newest entries of a history, each of them `width` float64. The writer never waits. A reader that
- * lags by more than the capacity learns how many entries it missed.
- * test/model/broadcast.ts steps every order:
- * Broadcast-1  an entry that is read is whole.
- * Broadcast-2  each entry is read once, or counted as missed.
+ * A ring in shared memory that one thread writes and any threads read, each at its own pace. It
+ * contains the newest entries of a history, each of them `width` float64 values. The writer never
+ * waits. A reader that lags by more than the capacity learns how many entries it missed.
+ * test/model/broadcast.ts checks these rules in every order of the threads' steps:
+ * Broadcast-1  A reader never gets an entry that is partly overwritten.
+ * Broadcast-2  A reader gets each entry once, or counts it as missed.
  */
 import { LINE, type Place, secondLook } from './memory.ts';
 
-/** bytes: the head has a line of its own before the entries */
+/** offset of the entries in bytes, after the cache line of the head */
 const ENTRIES_AT = LINE * 4;
 export const broadcastBytes = (capacity: number, width: number): number =>
   ENTRIES_AT + capacity * width * 8;
 
 export abstract class BroadcastRing<Entry> {
   readonly capacity: number;
-  /** of all entries */
+  /** the values of all entries, `width` for each */
   readonly values: Float64Array;
   readonly #width: number;
   readonly #head: Int32Array;
 
   /**
-   * The place has broadcastBytes(), unless the entries lie elsewhere than after the word that
-   * counts them. `capacity` is a power of two, so that the wrapping count stays in step.
+   * `memory` has broadcastBytes() bytes from `offset` on. If `entriesAt` is given, the entries
+   * begin there instead of after the head. The capacity must be a power of two, so that the
+   * entries' order in `values` continues when the head wraps at 2^32.
    */
   constructor(
     { memory, offset }: Place,
@@ -39,29 +40,30 @@ export abstract class BroadcastRing<Entry> {
   /** Returns the entry that these values describe. */
   protected abstract entryOf(values: Float64Array): Entry;
 
-  /** Entries ever written, wrapping at 2^32. */
+  /** The number of entries ever written, modulo 2^32. */
   get head(): number {
     return Atomics.load(this.#head, 0) >>> 0;
   }
   /**
-   * Sets how many entries were written, before another thread has the ring. The newest are in
-   * `values`.
+   * Sets the number of entries ever written. Call it before another thread has the ring, and put
+   * the newest entries into `values`.
    */
   restore(head: number): void {
     Atomics.store(this.#head, 0, head | 0);
   }
 
-  /** Returns where entry `n` begins in `values`. */
+  /** Returns the index in `values` at which entry `n` begins. */
   at(n: number): number {
     return (n % this.capacity) * this.#width;
   }
   /**
-   * Returns where the next entry begins in `values`. The writer alone calls this, stores the
-   * entry's values there, then calls publish(). If it dies in between, its successor begins the
-   * same entry.
+   * Returns the index in `values` at which the next entry begins. Only the writer calls this. It
+   * then stores the entry's values there and calls publish(). If the writer dies before publish(),
+   * its successor writes the same entry.
    */
   begin(): number {
-    // Loads the head, because otherwise the values could be seen before the last addition on arm64.
+    // Loads the head atomically. Otherwise other threads could see the new values before the last
+    // addition to the head, on arm64.
     return this.at(this.head);
   }
   publish(): void {
@@ -69,8 +71,9 @@ export abstract class BroadcastRing<Entry> {
   }
 
   /**
-   * Calls `each` for entries from number `from` on, the newest `most` of them, oldest first, with
-   * how many were missed before. Returns the next number and how many were missed.
+   * Calls `each` for the entries from number `from` on, oldest first, but only for the newest
+   * `most` of them. `each` also gets the number of entries that were missed so far. Returns the
+   * number of the next entry, and how many entries were missed in all.
    */
   read(
     from: number,
@@ -78,8 +81,8 @@ export abstract class BroadcastRing<Entry> {
     most = this.capacity,
   ): { next: number; missed: number } {
     const { head } = this;
-    // The writer may be in the oldest entry: keep one entry's distance, and look again after each
-    // copy.
+    // The writer may be overwriting the oldest entry, so the reader skips that entry. After each
+    // copy it reads the head again, because the writer may have overwritten that entry meanwhile.
     let missed = Math.max(0, ((head - from) >>> 0) - Math.min(most, this.capacity - 1));
     for (let n = (from + missed) >>> 0; n !== head; n = (n + 1) >>> 0) {
       const at = this.at(n);

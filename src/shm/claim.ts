@@ -1,25 +1,28 @@
 /**
- * Words in shared memory that a thread takes and that go back when it gives them back, or ends
- * (test/model/claims.ts steps every order):
- * Claim-1  a word has one owner.
- * Claim-2  only its owner gives it back, or its owner's end. No two claims of a word have one
- *   number.
- * Claim-3  when its owner ends, wherever it was, the word is free.
+ * Claims: words in shared memory, each owned by the thread that took it. A word becomes free when
+ * its owner releases it or ends. test/model/claims.ts checks these rules in every order of the
+ * threads' steps:
+ * Claim-1  A word has at most one owner.
+ * Claim-2  Only the owner, or the end of the owner's thread, frees a word. Two claims of a word
+ *   have different numbers.
+ * Claim-3  When the owner ends, at any point of its code, the word becomes free.
  */
 import { isMainThread } from 'node:worker_threads';
 import { answered } from '../base/addon.ts';
 import { systemThreads } from '../base/system-addon.ts';
 
-/** Returns the next number of a word that counts claims. */
+/** Increments the word that counts claims, and returns the number of the new claim, from 1 on. */
 export function nextClaim(words: Int32Array, counter: number): number {
   return (Atomics.add(words, counter, 1) & 0x3fff_ffff) + 1;
 }
 
 /**
- * Changes a word from `before` to `now` in the calling thread. If that ends before another thread
- * has stored something else, the word changes from `now` to `ended`. Returns what the word was. The
- * main thread ends with the process. A worker can be terminated between two lines, so native code
- * stores and watches.
+ * Changes a word from `before` to `now` in the calling thread, and returns its previous value. Does
+ * nothing if the word is not `before`. If the thread ends while the word is `now`, the word changes
+ * to `ended`.
+ *
+ * A worker can be terminated between two lines of JavaScript. So native code stores the word and
+ * watches the thread. The main thread ends with the process and needs no watch.
  */
 export function enterWord(
   words: Int32Array,
@@ -33,14 +36,17 @@ export function enterWord(
 }
 
 /**
- * Changes a word from 0 to `claim`, until it is given back or the calling thread ends. Returns
- * false if it is taken.
+ * Changes a word from 0 to `claim`, until the calling thread calls giveWord() or ends. Returns
+ * false if the word is already taken.
  */
 export function takeWord(words: Int32Array, at: number, claim: number): boolean {
   return enterWord(words, at, 0, claim, 0) === 0;
 }
 
-/** Does the same for `count` words from `first` on, all or none. Returns −1, or the first taken. */
+/**
+ * Takes `count` words from index `first` on, or none. Returns −1 if it took them, else the index of
+ * the first word that was already taken.
+ */
 export function claimWords(words: Int32Array, first: number, count: number, claim: number): number {
   for (let at = first; at < first + count; at++) {
     if (takeWord(words, at, claim)) continue;
@@ -50,9 +56,11 @@ export function claimWords(words: Int32Array, first: number, count: number, clai
   return -1;
 }
 
-/** Changes a word from `claim` to 0, in the thread that took it. Idempotent. */
+/**
+ * Changes a word from `claim` to 0. Only the thread that took the word may call this. Idempotent.
+ */
 export function giveWord(words: Int32Array, at: number, claim: number): void {
   if (Atomics.compareExchange(words, at, claim, 0) !== claim || isMainThread) return;
-  // Otherwise this thread would keep the shared memory until it ends.
+  // Otherwise the watch would keep the shared memory alive until this thread ends.
   answered(systemThreads().unwatchThread(words, at, claim));
 }

@@ -1,4 +1,4 @@
-/** Types of the one module of comlink that comes without them. */
+/** Types of comlink's adapter for Node, the only module of comlink that has no types. */
 declare module 'comlink/dist/esm/node-adapter.mjs' {
   import type { MessagePort } from 'node:worker_threads';
   import type { Endpoint } from 'comlink';

@@ -1,7 +1,8 @@
 /**
- * The control plane between the opener and its actors' threads: comlink calls for set-up. They are
- * never made on the hot path, nor to a thread that is parked. SupervisedThread ends the wait if the
- * thread ends. Errors keep their class name, code and cause.
+ * Calls from the thread that opened a pipeline (the opener) to its actors' threads, through
+ * comlink. They are for set-up only: the opener makes no call on the hot path, nor to a parked
+ * thread. If a thread ends, SupervisedThread ends the wait for its answer. Errors keep their class
+ * name, code and cause.
  */
 import type { MessagePort } from 'node:worker_threads';
 import * as Comlink from 'comlink';
@@ -9,7 +10,7 @@ import nodeEndpoint from 'comlink/dist/esm/node-adapter.mjs';
 import { fromPlain, toPlain } from '../base/plain-error.ts';
 import type { MessageThread } from './thread.ts';
 
-// comlink's own handler keeps message, name and stack only.
+// Replaced below, because comlink's own handler keeps only message, name and stack.
 const thrown = Comlink.transferHandlers.get('throw') as Comlink.TransferHandler<
   { value: unknown },
   unknown
@@ -22,14 +23,14 @@ Comlink.transferHandlers.set('throw', {
   },
 });
 
-/** Worker side: answers calls until the port closes. */
+/** Worker side: answers the opener's calls of the methods of `target`, until the port closes. */
 export function expose(target: object, port: MessagePort): void {
   Comlink.expose(target, nodeEndpoint(port));
 }
 
-/** Opener side of one thread. */
+/** Opener side: calls the methods that one thread exposes. */
 export class Control<T extends object> {
-  // A field keeps the proxy from being collected while a call is under way.
+  // This field keeps the proxy from being garbage-collected during a call.
   readonly #remote: Record<keyof T, (...args: unknown[]) => Promise<never>>;
 
   constructor({ port }: MessageThread) {

@@ -1,18 +1,21 @@
-/** An error as bytes that fit into a place in shared memory. Any module may import it. */
+/**
+ * Encodes errors as bytes that fit into a fixed size of shared memory. Any module may import this
+ * file.
+ */
 import { fromPlain, type PlainError, toPlain } from '../base/plain-error.ts';
 
-/** Longer names are cut. */
+/** Maximum characters of an error's name. encodeError() cuts longer names. */
 const NAME = 100;
 
 /**
- * Encodes an error as JSON of at most `most` bytes (200 or more): it drops the stack first, then
- * the cause, then the end of the message. Never throws, whatever was thrown, so that readers learn
- * at least that there was an error.
+ * Encodes an error as JSON of at most `most` bytes (200 or more). If the JSON is too long, it drops
+ * the stack first, then the cause, then the end of the message. Never throws, whatever `error` is,
+ * so that readers at least learn that there was an error.
  */
 export function encodeError(error: unknown, most: number): Uint8Array {
   const isError = attempt(() => error instanceof Error) ?? false;
   const plain = isError ? attempt(() => toPlain(error) as PlainError) : undefined;
-  // Its reader knows an error by its message, which has to get through JSON.
+  // decodeError() recognizes an error by its message. Only a string is sure to survive JSON.
   if (typeof plain?.message === 'string') {
     const { stack: _, ...brief } = plain;
     const { cause: __, ...bare } = brief;
@@ -34,8 +37,8 @@ export function encodeError(error: unknown, most: number): Uint8Array {
 const encode = (form: unknown) => new TextEncoder().encode(JSON.stringify(form));
 
 /**
- * Returns undefined if `fn` throws: for a cause that holds itself, a bigint in JSON, a getter that
- * throws.
+ * Returns the result of `fn`, or undefined if `fn` throws. It throws for a cause that contains
+ * itself, for a bigint in JSON, and for a getter that throws.
  */
 function attempt<T>(fn: () => T): T | undefined {
   try {
@@ -45,8 +48,10 @@ function attempt<T>(fn: () => T): T | undefined {
   }
 }
 
-/** Returns a new error each time, so that its thrower may add to it. */
+/**
+ * Decodes an error. Returns a new object each time, so that the caller may throw it and add to it.
+ */
 export function decodeError(bytes: Uint8Array): Error {
-  // slice(): TextDecoder refuses views of shared memory.
+  // Copies with slice(), because TextDecoder rejects views of shared memory.
   return fromPlain(JSON.parse(new TextDecoder().decode(bytes.slice()))) as Error;
 }

@@ -1,27 +1,31 @@
 /**
- * The words that the ranks of a halo exchange share: which ranks are there, what each buffer holds,
- * a bell per rank, the first failure. There is one buffer per receiving rank and edge, which one
- * rank writes and one reads. test/model/halo.ts checks these rules:
+ * The control words that the ranks of a halo exchange share. They contain each rank's state and
+ * bell, the content of each buffer, and the first failure. Each pair of a receiving rank and an
+ * edge has one buffer, which one rank writes and one rank reads. test/model/halo.ts checks these
+ * rules:
  *
- * Exchange-1  A buffer has two halves, taken in turn: exchange n is in half n mod 2. A half's word
- *    is 0 while it is empty, else the number of the exchange that fills it. The sender alone fills
- *    it, after its last byte. The receiver alone empties it, after its last byte is read and
- *    before it fills any buffer with its own next exchange.
- * Exchange-2  Starting never waits, because the half it packs into is empty. Neighbors are mutual,
- *    so a rank that starts n+1 has finished n. For that each neighbor had filled its own buffers
- *    with n, and before that it had emptied its halves of n−1.
- * Exchange-3  A rank that fills a buffer rings its reader afterwards. A rank that leaves (closes,
- *    fails) says so first, then rings all.
- * Exchange-4  A waiter reads its bell, then looks for a failure, then for what has arrived, then
- *    parks on the count that it read.
- * Exchange-5  Sent parts are received, whichever rank closed, failed or died since. A waiter reads
- *    the failure and each sender's state before it looks at the sender's word, and gives up only
- *    if a part is missing then.
- * Exchange-6  The first failure wins and every rank throws it. A rank whose thread ended cannot
- *    report it: its environment stores `lost` and rings no bell, so no park is longer than 100 ms.
- *    A rank that misses one that is gone fails, and so informs all others. A rank that failed
- *    while another was first is not missed before that one has written why, or for 100 ms if it
- *    died while it wrote.
+ * Exchange-1  A buffer has two halves, which exchanges use in turn: exchange n uses half n mod 2. A
+ *    half's word is 0 while the half is empty, else the number of the exchange whose data is in it.
+ *    Only the sender fills a half: it stores the number after it has written the last byte. Only
+ *    the receiver empties a half. It stores 0 after it has read the last byte, and before it fills
+ *    any buffer in its own next exchange.
+ * Exchange-2  Starting an exchange never waits, because the half that the rank packs into is empty.
+ *    A rank that starts n+1 has finished n, so each neighbor had filled its own buffers with n.
+ *    Neighbors are mutual, and each neighbor had emptied its halves of n−1 before it filled them
+ *    with n. Exchange n+1 uses the halves of n−1.
+ * Exchange-3  After a rank has filled a buffer, it rings the reader's bell. A rank that leaves
+ *    (closes or fails) stores its new state first, then rings all bells.
+ * Exchange-4  A waiting rank reads its bell's count, then checks for a failure and for arrived
+ *    data, then parks on the count that it read.
+ * Exchange-5  Data that was sent is received, even if a rank has closed, failed or died since. A
+ *    waiting rank reads the failure and each sender's state before it reads the sender's word. It
+ *    gives up only if data is missing after that.
+ * Exchange-6  The first failure wins, and every rank throws it. A rank whose thread ended cannot
+ *    report that: native code stores `lost` for it and rings no bell. So no park is longer than 100
+ *    ms. A rank that misses data of a lost rank fails, which informs all other ranks. If two ranks
+ *    fail at once, the second one may leave while the first is still writing its reason. A rank
+ *    that misses data of the second one waits for that reason. It waits at most 100 ms, because the
+ *    first may have died while it wrote.
  */
 
 import { addonOf, checkLayout } from '../base/addon.ts';
@@ -32,35 +36,44 @@ import { LINE, type Place } from './memory.ts';
 import { NOTE_WORDS, NOTE_WRITTEN, SharedNote } from './note.ts';
 
 /**
- * Written by the rank itself, `lost` by its thread's environment. `open` becomes one of the three
- * after it, once.
+ * States of a rank. The rank stores its own state, except `lost`, which native code stores when the
+ * rank's thread ends. `open` changes once, to one of the three states after it.
  */
 export const RankState = { absent: 0, open: 1, closed: 2, failed: 3, lost: 4 } as const;
 export type RankState = (typeof RankState)[keyof typeof RankState];
 
-/** The count of numbers in a word. It is even, so that halves stay in turn. */
+/**
+ * The number of different values that a half's word has for exchanges, which repeat after that. It
+ * is even, so that the halves still alternate when the values repeat.
+ */
 const NUMBERS = 2 ** 30;
 
-/** Returns the bytes for `ranks` ranks and `buffers` buffers, from a cache line's start on. */
+/**
+ * Returns the size in bytes of the words for `ranks` ranks and `buffers` buffers. The words must
+ * begin at a cache line.
+ */
 export function exchangeControlBytes(ranks: number, buffers: number): number {
   return 4 * (NOTE_WORDS + ranks * (LINE + BELL_WORDS) + buffers * LINE);
 }
 
 interface ExchangeFailure {
-  /** the rank that failed, and its exchange then */
+  /**
+   * the rank that failed, negative if another thread ended the exchange, and the rank's exchange
+   * then
+   */
   rank: number;
   exchange: number;
   error: Error;
 }
 
 /**
- * Ranks of an exchange that are in other processes: one thread here stands in for all of them, and
- * has one bell.
+ * The processes of an exchange's ranks. One thread of this process stands in for all ranks of other
+ * processes, and has one bell.
  */
 export interface RanksElsewhere {
-  /** of each rank */
+  /** the process of each rank */
   readonly process: readonly number[];
-  /** this one */
+  /** the number of this process */
   readonly here: number;
   readonly bell: Int32Array;
 }
@@ -68,8 +81,8 @@ export interface RanksElsewhere {
 interface Elsewhere {
   readonly layout: Readonly<Record<string, number>>;
   /**
-   * Looks at that word for at most `ms`, and does the work of MPI's thread meanwhile. Returns true
-   * when the word is not `seen`
+   * Polls a word for at most `ms` milliseconds, and does the work of MPI's thread meanwhile.
+   * Returns true as soon as the word differs from `count`
    */
   lookUntil(words: Int32Array, index: number, count: number, ms: number): boolean | undefined;
 }
@@ -77,22 +90,22 @@ interface Elsewhere {
 const elsewhere = addonOf<Elsewhere>('ranks');
 
 /**
- * How long a thread that can wait looks: MPI's thread stands back for one that helps this long
- * (native/ranks/thread.cpp).
+ * Milliseconds for which a thread does the work of MPI's thread before it sleeps. MPI's thread
+ * polls less often while another thread may help for at least this time (native/ranks/thread.cpp).
  */
 export const LOOK_ELSEWHERE_MS = 2;
 
 /**
- * Lets this thread itself bring what comes from other processes, for at most `ms`. Returns true
- * when the bell has rung.
+ * Receives data of other processes in this thread, for at most `ms` milliseconds, instead of in
+ * MPI's thread. Returns true as soon as the bell's count differs from `count`.
  */
 export function pollElsewhere(bell: Bell, count: number, ms: number): boolean {
   return elsewhere().lookUntil(bell.words, 0, count, ms) === true;
 }
 
 /**
- * Throws unless native code was compiled with the same words. Call it before native code gets an
- * exchange's words.
+ * Throws if native code was compiled with another layout of an exchange's words. Call it before
+ * native code gets the words.
  */
 export function checkElsewhere(): void {
   const { absent, open } = RankState;
@@ -102,14 +115,14 @@ export function checkElsewhere(): void {
 
 export class ExchangeControlBlock {
   readonly ranks: number;
-  /** the words that native code reads and writes too */
+  /** views of the words, for native code, which reads and writes them too */
   readonly views: Readonly<Record<'note' | 'states' | 'bells' | 'halves', Int32Array>>;
   readonly #elsewhere: RanksElsewhere | null;
   readonly #note: SharedNote;
-  /** a line per rank */
+  /** one cache line for each rank */
   readonly #states: Int32Array;
   readonly #bells: Int32Array;
-  /** a line per buffer: the words of its two halves */
+  /** one cache line for each buffer, with the words of the buffer's two halves */
   readonly #halves: Int32Array;
 
   constructor(
@@ -154,8 +167,8 @@ export class ExchangeControlBlock {
   }
 
   /**
-   * Takes a rank permanently, and returns what it was before. It becomes `lost` if the thread ends
-   * while it is `open`.
+   * Takes a rank permanently. Returns its previous state, which is `absent` if the rank was free.
+   * If the thread ends while the rank is `open`, the rank becomes `lost`.
    */
   claim(rank: number): RankState {
     const { absent, open, lost } = RankState;
@@ -169,14 +182,17 @@ export class ExchangeControlBlock {
     );
   }
 
-  /** Opens a rank elsewhere, which is open from the start and leaves as its process says. */
+  /**
+   * Opens a rank of another process. It is open from the start, and leaves when its process reports
+   * that.
+   */
   standIn(rank: number): void {
     Atomics.compareExchange(this.#states, rank * LINE, RankState.absent, RankState.open);
   }
 
   /**
-   * Lets an open rank leave. Exchange-5: everything it sent is in its words by now. Exchange-3:
-   * rings all.
+   * Changes an open rank's state to `as` and rings all bells (Exchange-3). By now all data that the
+   * rank has sent is visible to its readers (Exchange-5).
    */
   leave(rank: number, as: typeof RankState.closed | typeof RankState.failed): void {
     const before = Atomics.compareExchange(this.#states, rank * LINE, RankState.open, as);
@@ -193,14 +209,17 @@ export class ExchangeControlBlock {
     return Atomics.load(this.#halves, place(buffer, exchange)) === numbered(exchange);
   }
 
-  /** Sender only. Publishes the half's bytes to the receiver, which is rung next. */
+  /**
+   * Sender only. Publishes the half's bytes to the receiver. The caller then rings the receiver's
+   * bell.
+   */
   fill(buffer: number, exchange: number): void {
     Atomics.store(this.#halves, place(buffer, exchange), numbered(exchange));
   }
 
   /**
-   * Receiver only. Gives the half's bytes back to the sender, which learns it from this rank's own
-   * next exchange (Exchange-2).
+   * Receiver only. Returns the half to the sender. The sender learns that from this rank's own next
+   * exchange (Exchange-2).
    */
   empty(buffer: number, exchange: number): void {
     Atomics.store(this.#halves, place(buffer, exchange), 0);
@@ -209,8 +228,8 @@ export class ExchangeControlBlock {
   // ---- the first failure ------------------------------------------------------------------------
 
   /**
-   * Exchange-6. A writer that dies meanwhile leaves no note, but it is lost, which its neighbors
-   * find out.
+   * Stores a failure, unless there is one (Exchange-6). A rank that dies while it writes leaves no
+   * note. Its state becomes `lost`, and its neighbors notice that.
    */
   fail({ rank, exchange, error }: { rank: number; exchange: number; error: unknown }): void {
     this.#note.write([rank, exchange], error);
@@ -236,7 +255,10 @@ function numbered(exchange: number): number {
   return ((exchange - 1) % NUMBERS) + 1;
 }
 
-/** Throws ERR_HOTSLOT_STATE_BUSY unless the rank was free. `who` takes ranks of `of`. */
+/**
+ * Throws ERR_HOTSLOT_STATE_BUSY unless `state` is `absent`. The error says that a `who` has the
+ * rank, and that you can share another `of`.
+ */
 export function checkFree(
   rank: number,
   state: RankState,

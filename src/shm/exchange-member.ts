@@ -1,7 +1,7 @@
 /**
- * A rank as a member of an exchange. It sends, reports its failure to all others, and throws if
- * another one failed, or left before it sent its part. The rules Exchange-1 to Exchange-6 stand in
- * exchange-control.ts.
+ * A rank as a member of an exchange. It sends data and reports its failure to all other ranks. It
+ * throws if another rank failed, or left before it sent its data. exchange-control.ts lists the
+ * rules Exchange-1 to Exchange-6.
  */
 import { ThreadEnding } from '../base/addon.ts';
 import { type ErrorCode, stateError, unavailableError } from '../base/errors.ts';
@@ -9,16 +9,16 @@ import type { Bell } from './bell.ts';
 import { type ExchangeControlBlock, RankState } from './exchange-control.ts';
 import { Deadline, MAX_PARK_MS } from './wait.ts';
 
-/** The words of errors for this kind of exchange. */
+/** Words for the error texts of one kind of exchange. */
 export interface ExchangeTexts {
   readonly whole: string;
-  /** follows a rank's number */
+  /** text that follows a rank's number */
   readonly of: string;
-  /** verbs, for a rank that closed, one that failed, and one that sent its part */
+  /** verbs for a rank that closed, for one that failed, and for one that sent its data */
   readonly closed: string;
   readonly failed: string;
   readonly sent: string;
-  /** what the user does next */
+  /** what the user can do next */
   readonly next: string;
 }
 
@@ -26,7 +26,7 @@ export abstract class ExchangeMember {
   readonly words: ExchangeControlBlock;
   readonly rank: number;
   readonly #texts: ExchangeTexts;
-  /** if a rank failed but has not written why, the moment after which its reason is not awaited */
+  /** how long this rank waits for the reason of a failed rank, or null before that wait */
   #reasonUntil: Deadline | null = null;
 
   constructor(words: ExchangeControlBlock, rank: number, texts: ExchangeTexts) {
@@ -38,40 +38,42 @@ export abstract class ExchangeMember {
   /** the number of the latest exchange that was begun, counted from 1 */
   abstract get exchange(): number;
 
-  /** in errors */
+  /** Returns the exchange and the rank, for error texts. */
   where(): string {
     return `exchange ${this.exchange} of rank ${this.rank}`;
   }
 
   /**
-   * Hands the halves of buffers with everything that this rank sends in the exchange to their
-   * readers, and rings their bells.
+   * Publishes the halves of buffers with all data that this rank sends in the exchange, and rings
+   * the readers' bells.
    */
   send(
     routes: readonly { readonly outgoing: number; readonly incoming: number }[],
     bells: readonly Bell[],
   ): void {
     const { words, exchange } = this;
-    // Exchange-1: by now everything of the previous exchange is read, on a device too. The first
-    // has none before it.
+    // Exchange-1: by now this rank has read all data of the previous exchange, also if a device
+    // reads it. The first exchange has no previous one.
     if (exchange > 1) for (const { incoming } of routes) words.empty(incoming, exchange - 1);
     for (const { outgoing } of routes) words.fill(outgoing, exchange);
     // Exchange-3
     for (const bell of bells) bell.ring();
   }
 
-  /** Ends this rank as failed. All ranks learn why. */
+  /** Stores the error as the failure of the exchange, and marks this rank as failed. */
   fail(error: unknown): void {
     this.words.fail({ rank: this.rank, exchange: this.exchange, error });
     this.words.leave(this.rank, RankState.failed);
   }
 
-  /** Runs `fn`. An error from it ends the exchange for every rank. */
+  /**
+   * Runs `fn` and returns its result. If `fn` throws, the error ends the exchange for every rank.
+   */
   failing<T>(fn: () => T): T {
     try {
       return fn();
     } catch (error) {
-      // A thread that is being terminated is lost, which others find out without it.
+      // A thread that is being terminated becomes `lost`. Other ranks notice that without a report.
       if (!(error instanceof ThreadEnding)) this.fail(error);
       throw error;
     }
@@ -96,16 +98,16 @@ export abstract class ExchangeMember {
   }
 
   /**
-   * Throws if a part will not come. Call it if the part was missing after a look at its sender's
-   * state (Exchange-5).
+   * Throws if the sender left without sending its data. Read the sender's state, then look for the
+   * data, and call this if the data is missing (Exchange-5).
    */
   checkArrives(sender: number, state: RankState, edge?: string): void {
     if (state > RankState.open && !this.#mayExplain(state)) this.#miss(sender, state, edge);
   }
 
   /**
-   * Exchange-6: returns whether another thread may still be writing why a rank has failed. It rings
-   * then.
+   * Returns whether another rank may still be writing the reason of a failure (Exchange-6). That
+   * rank rings all bells after it has written the reason.
    */
   #mayExplain(state: RankState): boolean {
     if (state !== RankState.failed || this.words.failed) return false;
@@ -114,7 +116,7 @@ export abstract class ExchangeMember {
   }
 
   #miss(sender: number, state: RankState, edge: string | undefined): never {
-    // The sender wrote why before it left.
+    // A sender that failed wrote the reason before it left.
     this.checkFailed();
     const { of, closed, failed, sent, next } = this.#texts;
     const over = edge === undefined ? '' : ` over edge ${edge}`;

@@ -1,12 +1,12 @@
 /**
- * A whole number below 2^53 in an int64 of shared memory, which threads read without making a
- * BigInt.
+ * Reads and writes an int64 in shared memory that contains a whole number below 2^53. Reading it
+ * allocates no BigInt.
  */
 
 /**
- * The upper half of the word must never decrease. So load() reads the lower half between two reads
- * of the upper half: if these are equal, the upper half had that value when the lower half was
- * read.
+ * load() reads the lower half of the word between two reads of the upper half. If these two are
+ * equal, the upper half had that value when the lower half was read. This is true only because the
+ * upper half never decreases, so store() and move() must never decrease it.
  */
 export class Int64 {
   readonly #word: BigInt64Array;
@@ -30,7 +30,7 @@ export class Int64 {
   store(value: number): void {
     Atomics.store(this.#word, 0, BigInt(value));
   }
-  /** Stores `to` if the word is `from`, in one step. True if it did. */
+  /** Stores `to` if the word is `from`, in one atomic step. Returns true if it stored `to`. */
   move(from: number, to: number): boolean {
     const expected = BigInt(from);
     return Atomics.compareExchange(this.#word, 0, expected, BigInt(to)) === expected;

@@ -1,6 +1,6 @@
 /**
- * Plain SharedArrayBuffers with an aligned place inside, and the distances in them. Any module may
- * import it.
+ * Allocates SharedArrayBuffers with an aligned offset, and defines sizes and alignments of shared
+ * memory. Any module may import this file.
  */
 import { freemem } from 'node:os';
 import { types } from 'node:util';
@@ -8,17 +8,20 @@ import { checkCount, describeValue } from '../base/checks.ts';
 import { rangeError, typeError } from '../base/errors.ts';
 import { systemMemory } from '../base/system-addon.ts';
 
-/** Int32 words of a cache line: words that different threads write are a line apart. */
+/**
+ * Int32 words of a cache line. Two words that different threads write are at least this far apart.
+ */
 export const LINE = 16;
-/** bytes of a page, which drivers register whole */
+/** bytes of a memory page: drivers register whole pages */
 export const PAGE = 4096;
-/** bytes: an allocation of at most this size does not read how much memory is free */
+/** bytes up to which allocateShared() does not check how much memory is free */
 const UNCHECKED = 2 ** 16;
-/** bytes: device copies are fastest from and to multiples of it */
+/** bytes to whose multiples device copies are aligned, because such copies are fastest */
 export const STRIDE = 256;
 
 /**
- * Zeroed shared memory: `bytes` from `offset` on start at a multiple of the alignment asked for.
+ * Zeroed shared memory. The requested bytes begin at `offset`, and their address is a multiple of
+ * the requested alignment.
  */
 export interface Place {
   memory: SharedArrayBuffer;
@@ -26,10 +29,12 @@ export interface Place {
 }
 
 /**
- * Over-allocates a plain (never growable: those are 40 times slower to read) SharedArrayBuffer. The
- * address decides the offset, and the address is the same in every thread. `widest`: bytes of the
- * widest elements that it is viewed by as a whole. Throws ERR_HOTSLOT_MEMORY with the bytes
- * requested and free.
+ * Allocates `bytes` bytes of shared memory whose address is a multiple of `alignment`. It allocates
+ * `alignment` bytes more and returns the offset of the aligned address, which is the same in every
+ * thread. The SharedArrayBuffer is not growable, because growable ones are 40 times slower to read.
+ *
+ * `widest` is the size in bytes of the widest elements with which a view covers the whole memory.
+ * Throws ERR_HOTSLOT_MEMORY with the bytes requested and free.
  */
 export function allocateShared(
   what: string,
@@ -46,7 +51,8 @@ export function allocateShared(
   let memory: SharedArrayBuffer;
   try {
     memory = new SharedArrayBuffer(total);
-    // Views have a maximum length in elements: the widest one must reach the end.
+    // A view has a maximum number of elements, so check that a view of the widest elements can
+    // cover the whole memory.
     if (widest === 8) new Float64Array(memory, 0, Math.floor(total / 8));
     else new Uint8Array(memory, 0, total);
   } catch (error) {
@@ -60,22 +66,25 @@ export function allocateShared(
 }
 
 /**
- * Returns whether memory is shared, whatever its prototype says. Native code keeps the address, and
- * other memory can go.
+ * Returns whether memory is a SharedArrayBuffer, even if its prototype was changed. Native code
+ * keeps the address, and memory of another kind could be freed meanwhile.
  */
 export const isShared = (memory: unknown): memory is SharedArrayBuffer =>
   types.isSharedArrayBuffer(memory);
 
 /**
- * Throws a TypeError with the rule unless `shared` describes an object of this kind and its memory
- * is shared.
+ * Throws a TypeError that begins with `rule`, unless `shared` describes an object of this kind and
+ * `memory` is shared.
  */
 export function checkShared(kind: string, shared: unknown, memory: unknown, rule: string): void {
   if ((shared as { kind?: unknown } | null | undefined)?.kind === kind && isShared(memory)) return;
   throw typeError(`${rule}, got ${describeValue(shared)}`);
 }
 
-/** Throws a RangeError unless `bytes` bytes lie at `offset`. */
+/**
+ * Throws a RangeError unless `offset` is a multiple of 8 and the memory has `bytes` bytes from
+ * there on.
+ */
 export function checkRoom({ memory, offset }: Place, bytes: number): void {
   checkCount('offset', offset, 0, memory.byteLength);
   if (offset % 8 !== 0 || !(offset + bytes <= memory.byteLength))
@@ -83,9 +92,9 @@ export function checkRoom({ memory, offset }: Place, bytes: number): void {
 }
 
 /**
- * Looks a second time at a word, after a copy of bytes that another thread may have overwritten
- * meanwhile. It adds 0: a load would let earlier reads of the bytes come after it (on arm64), and
- * the half of an addition that stores does not.
+ * Reads a word again, after a copy of bytes that another thread may have overwritten meanwhile. On
+ * arm64, earlier reads of the bytes could run after an atomic load, but not after the store of an
+ * atomic addition. So this function adds 0.
  */
 export const secondLook = (words: Int32Array, index: number): number =>
   Atomics.add(words, index, 0);

@@ -1,23 +1,26 @@
 /**
- * The first failure, as a note in shared memory: written once, and read by every thread. Any module
- * may import it.
+ * A note in shared memory about the first failure. One thread writes the note once, and every
+ * thread can read it. Any module may import this file.
  */
 import { decodeError, encodeError } from './error.ts';
 
 /**
- * The writer changes it: from none to writing claims the note, and written publishes all other
- * words.
+ * States of a note. A writer claims the note by changing `none` to `writing`. By storing `written`
+ * it publishes all other words.
  */
 const State = { none: 0, writing: 1, written: 2 } as const;
-/** The first word of a note that can be read. */
+/** The value of a note's first word when the note can be read. */
 export const NOTE_WRITTEN = State.written;
-/** words: state, bytes of text, then the facts as float64, then the error as JSON */
+/**
+ * indexes of a note's words, which are: state, bytes of text, then the facts as float64, then the
+ * error as JSON
+ */
 const FACTS_AT = 2;
 const MAX_FACTS = 7;
 const TEXT_AT = 16;
 const TEXT_BYTES = 4032;
 
-/** Int32 words of a note, which starts at a multiple of 8 bytes. */
+/** Number of Int32 words of a note. A note begins at a multiple of 8 bytes. */
 export const NOTE_WORDS = TEXT_AT + TEXT_BYTES / 4;
 
 export class SharedNote {
@@ -36,8 +39,8 @@ export class SharedNote {
   }
 
   /**
-   * Writes the note, unless another writer was first. With `takeOver`, a note begun and not
-   * finished is written again, for a caller that knows that its writer is dead.
+   * Writes the note, unless another thread wrote it first. With `takeOver`, it also overwrites a
+   * note that another thread has begun. Use `takeOver` only if that thread is known to be dead.
    */
   write(facts: readonly number[], error: unknown, { takeOver = false } = {}): void {
     const text = encodeError(error, TEXT_BYTES);
@@ -50,14 +53,17 @@ export class SharedNote {
     Atomics.store(this.#words, 0, State.written);
   }
 
-  /** Makes room for another note. Only for the one thread that reads this one. */
+  /**
+   * Empties the note, so that another note can be written. Use it only if a single thread reads the
+   * note, and in that thread.
+   */
   clear(): void {
     Atomics.store(this.#words, 0, State.none);
   }
 
   /**
-   * Returns the note, or null while none is written. The error is new each time, so that its reader
-   * may throw it.
+   * Returns the note, or null if none is written yet. Each call creates a new error, so that the
+   * reader may throw it.
    */
   read(): { facts: readonly number[]; error: Error } | null {
     if (!this.written) return null;

@@ -1,20 +1,20 @@
 /**
- * Threads that run one after the other in one place: started, waited for, watched, replaced and
- * stopped.
+ * Starts a thread, waits until it is ready, and stops it. If the thread ends by itself, its owner
+ * can replace it.
  */
 import { type MessageThread, stopped } from './thread.ts';
 
 export interface Supervision {
   start(): MessageThread;
-  /** Resolves when the thread is ready, for start(). */
+  /** Resolves when the thread is ready. start() waits for this. */
   ready(thread: MessageThread): Promise<unknown>;
-  /** A thread that was ready has ended: the owner may replace() it. */
+  /** Called when a thread that was ready has ended. The owner may then call replace(). */
   lost(reason: Error, supervised: SupervisedThread): void;
 }
 
 export class SupervisedThread {
   readonly #how: Supervision;
-  /** null while none runs */
+  /** the thread that runs, or null */
   running: MessageThread | null = null;
 
   constructor(how: Supervision) {
@@ -22,8 +22,8 @@ export class SupervisedThread {
   }
 
   /**
-   * Starts a thread. Rejects with the reason if it ends before it is ready, and ends one that
-   * cannot become ready.
+   * Starts a thread and waits until it is ready. Rejects with the reason if the thread ends before
+   * that. If `ready` rejects, it terminates the thread and rejects with the same error.
    */
   async start(): Promise<void> {
     const thread = this.#how.start();
@@ -42,8 +42,9 @@ export class SupervisedThread {
   }
 
   /**
-   * Starts another thread in place of one that ended, and again if that ends before it is ready,
-   * while `again` returns true for the latest reason. Resolves to whether one is ready.
+   * Replaces a thread that ended, and tries again if the new thread ends before it is ready. Before
+   * each attempt it calls `again` with the latest reason, and gives up if that returns false.
+   * Resolves to whether a thread is ready.
    */
   async replace(reason: Error, again: (reason: Error) => boolean): Promise<boolean> {
     for (let latest = reason; again(latest); ) {
@@ -58,7 +59,8 @@ export class SupervisedThread {
   }
 
   /**
-   * Asks the thread to stop, and terminates it if it does not. The owner starts none afterwards.
+   * Asks the thread to stop, by calling `report`, and terminates it if it does not end. The owner
+   * must not start another thread afterwards.
    */
   async stop(report: (thread: MessageThread) => void): Promise<void> {
     const thread = this.running;

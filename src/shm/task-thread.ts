@@ -1,34 +1,37 @@
-/** A thread that runs a module of the program as one long task: a piscina of one. */
+/**
+ * A thread that runs a module of the program as one long task. It is the only thread of a piscina
+ * pool.
+ */
 import type { Transferable, Worker } from 'node:worker_threads';
 import { Piscina } from 'piscina';
 import type { StartedThread } from './thread.ts';
 
 export class TaskThread implements StartedThread {
-  /** of the latest task */
+  /** resolves when the latest task has ended */
   ended: Promise<unknown> = Promise.resolve();
   readonly #entry: URL;
   readonly #late: (error: unknown) => void;
   #pool: Piscina | null = null;
   #thread: Worker | null = null;
 
-  /** `late` is called with what a thread without a task throws. */
+  /** `late` receives what the thread throws while it has no task. */
   constructor(entry: URL, late: (error: unknown) => void) {
     this.#entry = entry;
     this.#late = late;
   }
 
   /**
-   * The thread, or null if it has ended. Its pool then makes another one, whose task waits forever
-   * if that ends before it has begun.
+   * The thread, or null if it has ended. After that, the pool starts another thread by itself. A
+   * task of that other thread waits forever if the thread ends before the task has begun.
    */
   get thread(): Worker | null {
     return this.#pool?.threads[0] === this.#thread ? this.#thread : null;
   }
 
   /**
-   * Runs a task in the thread of the task before, or in a new one if that has ended. The thread
-   * gets all flags of the process, such as a loader of the program's modules. Rejects with what the
-   * task throws, or if its thread ends first.
+   * Runs a task in the thread of the previous task, or in a new thread if that one has ended. The
+   * thread gets all flags of the process, such as a loader of the program's modules. Rejects with
+   * what the task throws, or if the thread ends first.
    */
   run(setup: unknown, transferList: Transferable[]): Promise<void> {
     if (this.thread === null) {
@@ -49,7 +52,8 @@ export class TaskThread implements StartedThread {
   }
 
   /**
-   * Ends thread and pool. The pool's close() has a timer that would hold the pool for 30 s more.
+   * Ends the thread and its pool. It does not call the pool's close(), whose timer would keep the
+   * pool alive for another 30 s.
    */
   terminate(): Promise<unknown> {
     return Promise.all([this.#pool?.destroy(), this.#thread?.terminate()]);

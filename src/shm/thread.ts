@@ -1,44 +1,47 @@
 /**
- * Threads that this package starts. No other code makes workers: this file makes one that is sent
- * messages, and task-thread.ts one with a long task. Their owners know the interfaces alone, so
- * that a browser's Web Worker can be another form of them.
+ * Starts the threads of this package. Only two files create workers: this one for threads that
+ * exchange messages, and task-thread.ts for threads with one long task. The owners of threads use
+ * only the two interfaces, so that a browser's Web Worker can implement them later.
  */
 import { Worker } from 'node:worker_threads';
 import { callAfter } from '../base/clock.ts';
 import { unavailableError } from '../base/errors.ts';
 import { errorOf } from '../base/plain-error.ts';
 
-/** A stopped thread has this long to end before it is terminated. */
+/**
+ * Milliseconds that a thread has to end after it was asked to stop. After that, stopped()
+ * terminates it.
+ */
 const STOP_MS = 5000;
 
 export interface StartedThread {
-  /** Resolves once the thread is over, or has done its task. */
+  /** Resolves when the thread has ended, or has finished its task. */
   readonly ended: Promise<unknown>;
-  /** Ends the thread wherever it is, and resolves when it has ended. Idempotent. */
+  /** Ends the thread at any point of its code, and resolves when it has ended. Idempotent. */
   terminate(): Promise<unknown>;
 }
 
 export interface MessageThread extends StartedThread {
   /**
-   * Resolves to ERR_HOTSLOT_THREAD_LOST. Its cause is what the thread threw, without one if it
-   * exited or was terminated.
+   * Resolves to ERR_HOTSLOT_THREAD_LOST. The error's cause is what the thread threw. The error has
+   * no cause if the thread exited or was terminated.
    */
   readonly ended: Promise<Error>;
-  /** messages to the thread and from it */
+  /** port for messages to the thread and from it */
   readonly port: Pick<NodeJS.EventEmitter, 'on' | 'off'> & Pick<Worker, 'postMessage'>;
   /** Lets the process end while the thread runs. */
   unref(): void;
 }
 
 /**
- * Flags of this process that a module of this package can use. Others (--input-type, -e, …) are
- * about the program's entry.
+ * Flags of this process that each thread gets. Other flags (--input-type, -e, …) concern the
+ * program's entry module.
  */
 const execArgv = process.execArgv.filter((flag) => flag === '--enable-source-maps');
 
 /**
  * Starts a thread with `setup` as its workerData. Throws ERR_HOTSLOT_THREAD_LOST if the system
- * gives no thread.
+ * cannot start a thread.
  */
 export function startThread(
   entry: URL,
@@ -65,7 +68,7 @@ export function startThread(
   return { ended, port: worker, unref: () => worker.unref(), terminate: () => worker.terminate() };
 }
 
-/** Resolves when a thread that was asked to stop has ended, and terminates a late one. */
+/** Waits until a thread that was asked to stop has ended. Terminates the thread after STOP_MS. */
 export async function stopped(thread: StartedThread): Promise<void> {
   using _ = callAfter(STOP_MS, () => void thread.terminate());
   await thread.ended;

@@ -1,50 +1,53 @@
 /**
- * The one way to wait until something is so. The rule: the bell first, the look second, the park
- * third. A change is published before its ring, so it is either seen by the look, or the bell's
- * count has moved and the park returns at once.
+ * Waits until a condition is true. A waiter reads its bell first, checks the condition second, and
+ * parks third. A thread that changes something publishes the change before it rings the bell. So
+ * either the check sees the change, or the bell's count differs and the park returns at once.
  *
- * The duty cycles of actors (actors/thread.ts) and collectors keep the same rule by themselves.
+ * The loops of actors (actors/thread.ts) and collectors follow the same rule in their own code.
  */
 import { isMainThread } from 'node:worker_threads';
 import { describeValue } from '../base/checks.ts';
 import { rangeError, stateError, typeError } from '../base/errors.ts';
 import type { Bell } from './bell.ts';
 
-/** The longest park: the safety net for a bug, and for a thread that ended, which rings no bell. */
+/**
+ * The longest park. After it a waiter checks again, because a thread that ended rings no bell, and
+ * a bug could lose a ring.
+ */
 export const MAX_PARK_MS = 100;
-/** A waiter that finds work again and again lets its event loop turn this often. */
+/** A waiter whose checks keep doing work lets its event loop turn at this interval. */
 const TURN_MS = 50;
 
-/** How long to wait. */
+/** Limits of a wait. */
 export interface WaitOptions {
-  /** forever if left out */
+  /** milliseconds, default: no limit */
   timeoutMs?: number;
-  /** rejects the wait with its reason */
+  /** rejects the wait with the signal's reason when it is aborted */
   signal?: AbortSignal | undefined;
 }
 
 /**
- * The result of one look: true if it is so, false if not yet, and 'again' if not yet, but work was
- * done that may have made it so.
+ * Checks a condition once. Returns true if the condition holds, and false if it does not. Returns
+ * 'again' if it does not hold yet, but the check did work that may have made it true.
  */
 export type Poll = () => boolean | 'again';
 
-/** A moment after which a wait is over. */
+/** The time at which a wait ends. */
 export class Deadline {
   readonly #at: number;
   constructor(ms = Number.POSITIVE_INFINITY) {
     this.#at = performance.now() + ms;
   }
-  /** milliseconds, not positive once it is over */
+  /** milliseconds until the deadline, 0 or negative after it */
   get left(): number {
     return this.#at - performance.now();
   }
 }
 
 /**
- * Waits without blocking. Resolves to true when `look` returns true, and to false when the time is
- * over. Rejects with what `look` throws. `park` sleeps in the bell's stead, for at most `left`
- * milliseconds, and returns when the count is no longer `seen`.
+ * Waits without blocking the thread. Resolves to true when `check` returns true, and to false after
+ * `timeoutMs`. Rejects with what `check` throws. `park` replaces the park on the bell. It sleeps
+ * for at most `left` milliseconds, and returns when the bell's count differs from `count`.
  */
 export async function waitFor(
   bell: Bell,
@@ -76,7 +79,7 @@ export async function waitFor(
         await new Promise(setImmediate);
       } else {
         if (!hold) signal?.addEventListener('abort', wake);
-        // A pending waitAsync does not hold the process, but a timer does.
+        // This timer keeps the process alive during the wait. A pending waitAsync does not.
         hold ??= setInterval(() => {}, 2 ** 30);
         if (!signal?.aborted) await park(count, left);
       }
@@ -89,8 +92,8 @@ export async function waitFor(
 }
 
 /**
- * Does the same, blocking, for worker threads. On the main thread it returns if it need not wait,
- * and throws otherwise: `instead` names what to await there.
+ * Waits as waitFor() does, but blocks the thread, which must be a worker. On the main thread it
+ * returns if it need not wait, and throws otherwise. `instead` names what to await there.
  */
 export function waitForSync(
   bell: Bell,
@@ -120,7 +123,7 @@ export function waitForSync(
   }
 }
 
-/** Throws ERR_HOTSLOT_STATE_MAIN_THREAD on the main thread. `instead` is what to await. */
+/** Throws ERR_HOTSLOT_STATE_MAIN_THREAD on the main thread. `instead` names what to await. */
 export function refuseMainThread(instead: string): void {
   if (isMainThread)
     throw stateError('MAIN_THREAD', `the main thread never blocks: await ${instead} instead`);
@@ -139,8 +142,8 @@ export function checkSignal(signal: unknown): void {
 }
 
 /**
- * Settles as the promise does, or rejects with the signal's reason if that comes first. The
- * promise's work continues.
+ * Settles as the promise does, or rejects with the signal's reason if the signal is aborted first.
+ * The work of the promise continues after an abort.
  */
 export function orAborted<T>(promise: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
   if (!signal) return promise;

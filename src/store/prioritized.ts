@@ -1,4 +1,7 @@
-/** Prioritized sampling (Schaul et al., 2016), and the pure function that draws. */
+/**
+ * Prioritized sampling (Schaul et al., 2016), and its draw as a pure function,
+ * prioritizedIndices().
+ */
 
 import { checkCount, checkInternal, checkKeys, describeValue, INTERNAL } from '../base/checks.ts';
 import { arrayOf } from '../base/dtype.ts';
@@ -10,7 +13,7 @@ import type { View } from './views/views.ts';
 
 /** The buffer and view to which a sampler is bound at its first use. */
 interface Binding {
-  /** common to this buffer's objects in all threads */
+  /** the buffer's memory, which its objects in all threads share */
   readonly memory: SharedArrayBuffer;
   readonly view: View;
   readonly handle: ViewHandle;
@@ -19,8 +22,8 @@ interface Binding {
 }
 
 /**
- * The scale of importance weights. The weight 1 belongs to the least likely step of the buffer
- * ('tree') or of the batch ('batch'), or weights are unscaled ('none').
+ * The scale of importance weights. With 'tree' the least likely step of the buffer has the weight
+ * 1, and with 'batch' the least likely step of the batch. 'none' leaves the weights unscaled.
  */
 export type Normalize = 'tree' | 'batch' | 'none';
 /** @deprecated `Normalize`, until 0.5 */
@@ -29,9 +32,7 @@ const normalizations = ['tree', 'batch', 'none'] as const;
 
 /** Options of prioritized(). */
 export interface PrioritizedOptions {
-  /**
-   * exponent of a leaf (|p| + epsilon)^alpha, at least 0, where 0 samples uniformly, default 0.6
-   */
+  /** exponent of a leaf (|p| + epsilon)^alpha, at least 0, default 0.6. 0 samples uniformly */
   alpha?: number;
   /** number added to each |p|, at least 0, default 1e-6 */
   epsilon?: number;
@@ -41,11 +42,14 @@ export interface PrioritizedOptions {
   normalise?: Normalize;
 }
 
-/** For the package itself. Not exported from it. */
+/**
+ * Returns parts of a sampler for other modules of the package. The package does not export this
+ * function.
+ */
 export let internalsOfSampler: (sampler: PrioritizedSampler) => {
   readonly normalize: number;
   binding: Binding | null;
-  /** a pipeline owns the tree */
+  /** whether a pipeline owns the tree */
   running: boolean;
 };
 
@@ -64,8 +68,8 @@ export class PrioritizedSampler {
   readonly #inside: { readonly normalize: number; binding: Binding | null; running: boolean };
 
   /**
-   * Returns true only for an object with the private field. A proxy, or an object that inherits
-   * from one, lacks it.
+   * Returns true only for an object with this class's private field. A proxy of a sampler, or an
+   * object that inherits from a sampler, lacks the field.
    */
   static [Symbol.hasInstance](made: unknown): boolean {
     return typeof made === 'object' && made !== null && #inside in made;
@@ -95,10 +99,11 @@ export class PrioritizedSampler {
   /**
    * Returns the leaves of the priority tree, and its counts.
    *
-   * @returns `leaves`: float64 [capacity], ring place p of lane l is at l × capacity / lanes + p.
-   *   The leaf of a step that is not drawable is 0. `maxPriority`: the largest |p| ever given.
-   *   `total`: the sum of all leaves. `stale`: updates so far of overwritten steps. `nonFinite`:
-   *   priorities from a device so far that were NaN, infinite or negative
+   * @returns `leaves`: float64 [capacity]. The leaf of index p in the ring of lane l is at l ×
+   *   capacity / lanes + p. The leaf of a step that is not drawable is 0. `maxPriority`: the
+   *   largest |p| ever given. `total`: the sum of all leaves. `stale`: number of updates whose
+   *   steps were overwritten. `nonFinite`: number of priorities from a device that were NaN,
+   *   infinite or negative
    * @throws {ERR_HOTSLOT_STATE_EMPTY} before the first use
    */
   inspect(): {
@@ -125,9 +130,8 @@ export class PrioritizedSampler {
 }
 
 /**
- * Creates a sampler for one buffer and one view, to which its first use binds it. It samples a step
- * with probability leaf / total. New steps have the largest priority that was ever given, initially
- * 1.
+ * Creates a sampler. Its first use binds it to one buffer and one view. It samples a step with
+ * probability leaf / total. New steps have the largest priority that was ever given, initially 1.
  *
  * @param options `alpha` (default 0.6), `epsilon` (default 1e-6) and `normalize` (default 'tree')
  * @throws {TypeError|RangeError} for an invalid option. The text names it
@@ -146,16 +150,16 @@ export function prioritized(options: PrioritizedOptions = {}): PrioritizedSample
 
 /**
  * Draws indices in proportion to `leaves`, which are already raised to alpha. The mass of a draw is
- * torch's float64 uniform of `seed` × the sum of the leaves. The draw takes the first leaf at which
- * the running sum reaches the mass, and never a leaf of 0.
+ * torch's float64 uniform number for `seed`, times the sum of the leaves. The draw takes the first
+ * leaf at which the running sum reaches the mass, and never a leaf of 0.
  *
- * Weights are (p / least p)^−beta, where the least is that of all leaves that are not zero ('tree')
- * or of the drawn leaves ('batch'). With 'none' they are (N × p)^−beta for N leaves that are not
- * zero.
+ * Weights are (p / least p)^−beta. With 'tree' the least p is that of all leaves that are not zero,
+ * and with 'batch' that of the drawn leaves. With 'none', weights are (N × p)^−beta for N leaves
+ * that are not zero.
  *
  * @param options `leaves`: float64, finite and not negative. `seed` and `count`: as for
- *   uniformIndices(). `masses`: float64, instead of both. `beta`: 0 to 1, default 0.4. `normalize`:
- *   default 'tree'
+ *   uniformIndices(). `masses`: float64, instead of `seed` and `count`. `beta`: 0 to 1, default
+ *   0.4. `normalize`: default 'tree'
  * @returns `indices`: uint32 [count]. `probabilities` and `weights`: float64 [count]
  * @throws {TypeError|RangeError} for an invalid option, and for `masses` together with `seed` or
  *   `count`

@@ -1,7 +1,7 @@
 /**
  * Bounds how many rows are sampled per row inserted, as Reverb's SampleToInsertRatio does. Its
- * counts lie in shared memory, and native code changes them (native/rows/limiter.hpp). Any thread
- * may ask and count.
+ * counts are in shared memory, and native code changes them (native/rows/limiter.hpp). Any thread
+ * may check and count.
  */
 import {
   checkCount,
@@ -17,11 +17,11 @@ import { allocateShared, checkRoom, checkShared, LINE } from '../shm/memory.ts';
 import { persistenceAddon } from './rows/persistence-addon.ts';
 import { type LimiterHandle, rowsAddon } from './rows/rows-addon.ts';
 
-/** collectors that can wait for room to add */
+/** Largest number of collectors that can wait to add at the same time. */
 const BELLS = 16;
 /**
- * Returns what follows the counts of native code: a cache line with the largest batch, then the
- * bells.
+ * Returns the offsets of the parts that follow native code's counts: a cache line with the largest
+ * batch, then the bells. `bytes` is the size of the whole memory.
  */
 function placesOf() {
   const batchAt = rowsAddon().layouts.limiter.bytes;
@@ -40,8 +40,8 @@ export interface RateLimiterOptions {
   /** inserted rows before the first sample, at least 1 */
   minSize: number;
   /**
-   * drift of samples from inserts × samplesPerInsert that is allowed, in sampled rows, at least a
-   * batch plus an add. Default: minSize × max(1, samplesPerInsert)
+   * allowed drift of samples from inserts × samplesPerInsert, in sampled rows. It must be at least
+   * a batch plus an add. Default: minSize × max(1, samplesPerInsert)
    */
   errorBuffer?: number;
   /** whether add() returns 0 while inserts lead by more than the error buffer, default false */
@@ -55,27 +55,37 @@ export interface SharedRateLimiter extends Required<RateLimiterOptions> {
   readonly offset: number;
 }
 
-/** For the package itself. Not exported from it. */
+/**
+ * Returns parts of a limiter for other modules of the package. The package does not export this
+ * function.
+ */
 export let internalsOfLimiter: (limiter: RateLimiter) => {
-  /** rung after samples are counted: bells of collectors that wait to add */
+  /** bells of collectors that wait to add, rung after samples are counted */
   readonly bells: BellBoard;
-  /** for the native add, which admits and counts inserts in the same call as it writes the rows */
+  /**
+   * handle for the native add, which admits and counts inserts in the same call as it writes the
+   * rows
+   */
   readonly handle: LimiterHandle;
   /**
-   * Throws a RangeError, after add() returned "not yet", if `rows` at once could never be admitted.
+   * Throws a RangeError if an add of `rows` rows can never be admitted. add() calls it after the
+   * limiter admitted nothing.
    */
   checkAdd(rows: number): void;
   /**
-   * Returns the rows that one add may have, given the largest batch. A longer add could wait
-   * forever
+   * Returns the most rows that one add may have, given the largest batch. A larger add could wait
+   * forever. Returns infinity without gateAdd
    */
   mostAtOnce(): number;
   /**
-   * Does takeSamples() and leaves `value` in `word[0]`: both or neither, whenever the thread is
-   * ended
+   * Does takeSamples() and stores `value` in `word[0]` in the same native call. A thread that is
+   * terminated has done both or neither
    */
   take(rows: number, word: Int32Array, value: number): boolean;
-  /** Gives back rows that were taken and never sampled, and sets the word in the same way */
+  /**
+   * Subtracts rows that were counted as sampled and never were. Stores `value` in `word[0]` in the
+   * same native call
+   */
   giveBack(rows: number, word: Int32Array, value: number): void;
   /** Sets the counts of a limiter that is being restored and is not in use yet */
   restore(inserts: number, samples: number): void;
@@ -83,7 +93,7 @@ export let internalsOfLimiter: (limiter: RateLimiter) => {
 
 /**
  * Bounds how many rows are sampled per row inserted, as Reverb's SampleToInsertRatio does. Its
- * counts lie in shared memory, so any thread may ask and count.
+ * counts are in shared memory, so any thread may check and count.
  * @example
  * const limiter = RateLimiter.create({ samplesPerInsert: 8, minSize: 1000, gateAdd: true });
  * const buffer = ReplayBuffer.offPolicy({ capacity: 100_000, obsDim: 4, actionDim: 1, limiter });
@@ -100,14 +110,14 @@ export class RateLimiter {
   readonly #shared: SharedRateLimiter;
   readonly #counts = new Float64Array(3);
   /**
-   * largest batch that a pipeline declared, so that an add that could block it is refused. 0 while
-   * unknown
+   * rows of the largest batch that a pipeline declared, or 0 while unknown. An add that could block
+   * such a batch is rejected
    */
   readonly #batch: Int32Array;
 
   /**
-   * Returns true only for an object with the private field. A proxy, or an object that inherits
-   * from one, lacks it.
+   * Returns true only for an object with this class's private field. A proxy of a limiter, or an
+   * object that inherits from a limiter, lacks the field.
    */
   static [Symbol.hasInstance](made: unknown): boolean {
     return typeof made === 'object' && made !== null && #bells in made;
@@ -148,7 +158,7 @@ export class RateLimiter {
   }
 
   /**
-   * Creates a limiter in shared memory of its own.
+   * Creates a limiter in new shared memory.
    *
    * @throws {TypeError|RangeError} for an invalid option. The text names it
    * @throws {ERR_HOTSLOT_MEMORY} if its memory cannot be allocated
@@ -169,7 +179,7 @@ export class RateLimiter {
     checkFlag('gateAdd', gateAdd);
     const { bytes } = placesOf();
     const place = allocateShared('a rate limiter', bytes, 64);
-    // Read by other threads only after share(), which publishes it.
+    // Other threads read this memory only after share(), which publishes it.
     const memory = new Float64Array(place.memory, place.offset, bytes / 8);
     rowsAddon().formatLimiter(memory, samplesPerInsert, minSize, errorBuffer, gateAdd);
     return new RateLimiter(
@@ -195,21 +205,21 @@ export class RateLimiter {
     return this.#shared;
   }
 
-  /** Rows committed through the buffers that have this limiter. */
+  /** Number of rows committed through the buffers that have this limiter. */
   get inserts(): number {
     return this.#read()[1]!;
   }
 
-  /** Rows counted as sampled. */
+  /** Number of rows counted as sampled. */
   get samples(): number {
     return this.#read()[2]!;
   }
 
   /**
-   * Returns whether a batch may be sampled now, and counts nothing. It is admitted if at least
-   * minSize rows were inserted and samples + rows ≤ samplesPerInsert × (inserts − minSize) +
-   * errorBuffer. A single requester calls countSamples() afterwards. Several at once call
-   * takeSamples() instead.
+   * Returns whether a batch may be sampled now, without counting it. A batch is admitted if at
+   * least minSize rows were inserted and samples + rows ≤ samplesPerInsert × (inserts − minSize) +
+   * errorBuffer. If only one thread requests batches, it calls countSamples() afterwards. If
+   * several threads do, they call takeSamples() instead.
    *
    * @param rows of the batch, at least 0
    * @throws {TypeError|RangeError} for another value
@@ -219,7 +229,8 @@ export class RateLimiter {
   }
 
   /**
-   * Counts rows as sampled, admitted or not, and wakes collectors that wait to add.
+   * Counts rows as sampled, whether they were admitted or not, and wakes collectors that wait to
+   * add.
    *
    * @param rows at least 0
    * @throws {TypeError|RangeError} for another value
@@ -230,7 +241,8 @@ export class RateLimiter {
   }
 
   /**
-   * Checks as admitSample() and counts as countSamples(), in one step for several samplers.
+   * Checks as admitSample() and counts as countSamples(), in one step, so several threads may
+   * sample.
    *
    * @param rows of the batch, at least 1
    * @returns whether the batch was admitted and counted
@@ -247,7 +259,7 @@ export class RateLimiter {
   }
 
   /**
-   * Returns whether an add would be accepted now. Always true without gateAdd.
+   * Returns whether an add would be admitted now. Always true without gateAdd.
    *
    * @param rows of the add, at least 0
    * @throws {TypeError|RangeError} for another value
@@ -257,7 +269,8 @@ export class RateLimiter {
   }
 
   /**
-   * Returns as text what a batch of `rows` rows waits for, or null if it would be admitted.
+   * Returns a text that says what a batch of `rows` rows waits for, or null if it would be
+   * admitted.
    *
    * @throws {TypeError|RangeError} as admitSample()
    */
@@ -272,7 +285,7 @@ export class RateLimiter {
   }
 
   /**
-   * Returns as text what an add of `rows` rows waits for, or null if it would be accepted.
+   * Returns a text that says what an add of `rows` rows waits for, or null if it would be admitted.
    *
    * @throws {TypeError|RangeError} as admitInsert()
    */
@@ -286,9 +299,9 @@ export class RateLimiter {
   }
 
   /**
-   * Checks that the error buffer holds one batch plus one add, in sampled rows. Otherwise each
-   * could wait for the other. A pipeline calls it before it starts. Later adds must fit next to the
-   * largest batch that was checked.
+   * Throws unless the error buffer has room for one batch plus one add, in sampled rows. Without
+   * that room, samplers and writers could wait for each other. A pipeline calls it before it
+   * starts. The largest batch that was checked is stored, and later adds must fit next to it.
    *
    * @param options `sampleCount`: rows of a batch. `addCount`: rows of an add, default 1
    * @throws {RangeError} if errorBuffer < sampleCount + samplesPerInsert × addCount
@@ -301,7 +314,8 @@ export class RateLimiter {
     checkCount('addCount', addCount);
     this.#checkRoom(sampleCount, addCount);
     let known = Atomics.load(this.#batch, 0);
-    // Keeps the largest. This publishes a bound that only add() reads, to explain a refusal.
+    // Stores the maximum. The word publishes no other data, because only the checks of adds read
+    // it.
     while (known < sampleCount) known = Atomics.compareExchange(this.#batch, 0, known, sampleCount);
   }
 

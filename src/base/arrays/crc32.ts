@@ -1,4 +1,4 @@
-/** CRC-32, by which a zip file's reader checks that its bytes are the ones that were written. */
+/** Computes CRC-32, with which a reader of a zip file checks that its bytes are unchanged. */
 import zlib from 'node:zlib';
 
 const table = Uint32Array.from({ length: 256 }, (_, byte) => {
@@ -7,7 +7,10 @@ const table = Uint32Array.from({ length: 256 }, (_, byte) => {
   return rest;
 });
 
-/** Sums byte by byte. `before` is the sum of the bytes in front, or 0 without any. */
+/**
+ * Returns the CRC-32 of `bytes`. To continue a checksum, `before` is the CRC-32 of all earlier
+ * bytes.
+ */
 export function crc32ByTable(bytes: Uint8Array, before = 0): number {
   let sum = ~before;
   for (let i = 0; i < bytes.length; i++)
@@ -15,5 +18,8 @@ export function crc32ByTable(bytes: Uint8Array, before = 0): number {
   return ~sum >>> 0;
 }
 
-/** zlib's own function is many times as fast, but Node 21 and other runtimes lack it. */
+/**
+ * Returns the CRC-32 like crc32ByTable(). Uses zlib's function, which is many times faster, if the
+ * runtime has it. Node 21 does not.
+ */
 export const crc32: (bytes: Uint8Array, before?: number) => number = zlib.crc32 ?? crc32ByTable;

@@ -1,20 +1,21 @@
-/** Writes files as a whole or not at all, and reads them piece by piece. */
+/** Writes files atomically, and reads byte ranges of files. */
 import { randomBytes } from 'node:crypto';
 import { type FileHandle, mkdir, open, rename, stat, unlink } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { unavailableError } from '../errors.ts';
 import { malformed } from './tensors.ts';
 
-/** Puts bytes after those before. They are read before the promise resolves, and not afterwards. */
+/** Appends bytes to a file. The caller may change `bytes` after the promise has resolved. */
 export type Put = (bytes: Uint8Array) => Promise<void>;
 
-/** Bytes that go through the system at once. */
+/** Maximum bytes of one read or write call. */
 export const PIECE = 1 << 24;
-/** Pieces up to this size are collected before they are written. */
+/** Size of the write buffer in bytes. Longer pieces are written directly. */
 const SMALL = 1 << 16;
 
 /**
- * Returns an error of ours with the system's text. Errors without a system call stay as they are.
+ * Returns an ERR_HOTSLOT_UNAVAILABLE error with the text of a system error. Returns any other error
+ * unchanged.
  */
 function described(what: string, error: unknown): unknown {
   const { syscall, message } = error as NodeJS.ErrnoException;
@@ -22,9 +23,9 @@ function described(what: string, error: unknown): unknown {
 }
 
 /**
- * Writes what `fill` puts into a file next to `path`, flushes it, gives it the name `path`, and
- * flushes the folder. Until then `path` is what it was. If a step fails, the file next to it is
- * removed.
+ * Writes a file atomically. Writes the bytes that `fill` passes to `put` into a temporary file next
+ * to `path`, flushes it, renames it to `path`, and flushes the folder. Before the renaming, `path`
+ * is unchanged. Removes the temporary file if a step before that fails.
  */
 export async function writeWhole(
   what: string,
@@ -38,15 +39,17 @@ export async function writeWhole(
   });
 }
 
-/** A file that is written, but neither flushed nor named. Call one of the two. */
+/** A temporary file that is written, but not flushed. Call place() or drop(). */
 export interface AtomicWrite {
-  /** flushes it and gives it its name. The caller flushes the folder */
+  /** Flushes the file and renames it to its path. The caller must flush the folder. */
   place(): Promise<void>;
-  /** removes it, unless it has its name */
+  /** Removes the file. Does nothing after place(). */
   drop(): Promise<void>;
 }
 
-/** Does the first half of writeWhole(), for callers that do the second half later. */
+/**
+ * Writes the temporary file of writeWhole(). The caller flushes and renames it later by place().
+ */
 export async function writeAtomically(
   what: string,
   path: string,
@@ -59,7 +62,7 @@ export async function writeAtomically(
     const open = file;
     file = null;
     await open.close().catch(() => {});
-    await unlink(sibling).catch(() => {}); // the first error is thrown
+    await unlink(sibling).catch(() => {}); // the caller throws the earlier error, if any
   };
   const trying = async (act: (file: FileHandle) => Promise<void>) => {
     try {
@@ -104,8 +107,8 @@ async function writeAll(file: FileHandle, bytes: Uint8Array): Promise<void> {
 }
 
 /**
- * Makes a folder, with those above it, and flushes each new name. mkdir's own `recursive` is not
- * used: it never ends if a file system answers ENOENT whatever there is.
+ * Creates a folder and its missing parents, and flushes the parent of each new folder. Does not use
+ * mkdir's option `recursive`, which loops forever on a file system that always returns ENOENT.
  */
 export async function makeFolder(path: string): Promise<void> {
   const make = async () => {
@@ -129,36 +132,39 @@ export async function makeFolder(path: string): Promise<void> {
   }
 }
 
-/** Flushes a folder: a new name in it is safe only then. */
+/** Flushes a folder to the disk. Only after that does a new name in it survive a loss of power. */
 export async function flushFolder(path: string): Promise<void> {
-  if (process.platform === 'win32') return; // folders are not files there
+  if (process.platform === 'win32') return; // Windows cannot open a folder as a file
   const folder = await open(path);
   try {
     await folder.sync();
   } catch (error) {
-    // Some file systems flush folders by themselves, and lack the call for it.
+    // Some file systems do not support this call, because they flush folders by themselves.
     if (!['EINVAL', 'ENOTSUP'].includes((error as NodeJS.ErrnoException).code ?? '')) throw error;
   } finally {
     await folder.close();
   }
 }
 
-/** A file that is being read, by place. */
+/** A file that is open for reading. */
 export interface Reading {
-  /** bytes of it */
+  /** size of the file in bytes */
   readonly size: number;
-  /** fills `into` with the bytes from `place` on */
+  /** Fills `into` with the bytes from offset `place`. Throws if the file ends before. */
   read(into: Uint8Array, place: number): Promise<void>;
 }
 
-/** Opens a file while `use` runs. Throws ERR_HOTSLOT_UNAVAILABLE with the system's text. */
+/**
+ * Opens a file, calls `use` with it, closes the file, and returns the result of `use`. Throws
+ * ERR_HOTSLOT_UNAVAILABLE with the system's text if the file cannot be read.
+ */
 export async function reading<T>(
   what: string,
   path: string,
   use: (file: Reading) => Promise<T>,
 ): Promise<T> {
   try {
-    // Checked first, because opening a pipe would wait for its writer.
+    // Checks this before open(), because opening a named pipe would wait for a writer.
     if (!(await stat(path)).isFile()) throw unavailableError(`${what}: it is not a file`);
     const file = await open(path);
     try {

@@ -1,7 +1,8 @@
 /**
- * The header of an npy file: a magic word and a version, the length of the rest, and a dictionary
- * as Python writes it, with dtype, order and shape. Versions 1.0 to 3.0 differ in the width of the
- * length, and in texts that arrays of numbers do not need.
+ * Makes and parses the header of an npy file. The header is a magic word, a version, the length of
+ * the rest, and a Python dictionary with dtype, order and shape. Versions 1.0 to 3.0 differ in the
+ * width of the length, and in the encoding of the dictionary. For arrays of numbers the dictionary
+ * is ASCII in all versions.
  */
 import { describeValue } from '../checks.ts';
 import { type DType, dtypes } from '../dtype.ts';
@@ -9,7 +10,7 @@ import { typeError } from '../errors.ts';
 import { Scanner } from './scanner.ts';
 import { countOf, malformed, type TensorData } from './tensors.ts';
 
-/** Our dtypes by numpy's names, without the byte order in front. */
+/** numpy's name of each dtype, without the prefix for the byte order. */
 const NAMES: Readonly<Record<Exclude<DType, 'bfloat16'>, string>> = {
   float64: 'f8',
   float32: 'f4',
@@ -27,25 +28,25 @@ const NAMES: Readonly<Record<Exclude<DType, 'bfloat16'>, string>> = {
 const dtypeOfName = new Map(Object.entries(NAMES).map(([dtype, name]) => [name, dtype as DType]));
 
 const MAGIC = Uint8Array.of(0x93, ...Buffer.from('NUMPY'));
-/** Magic word, version, and the wider of the two lengths: a file has more than that. */
+/** Bytes of the magic word, the version and the wider length. Every npy file has more bytes. */
 export const PREAMBLE = MAGIC.length + 2 + 4;
-/** numpy writes some hundred bytes, and some more for structured dtypes, which are refused. */
+/** Maximum bytes of a header. numpy writes a few hundred bytes for an array of numbers. */
 const MAX_HEADER_BYTES = 1 << 20;
 
-/** A header's description of the bytes after it. */
+/** A header's description of the data after the header. */
 export interface NpyHeader {
   readonly dtype: DType;
   readonly shape: readonly number[];
-  /** elements */
+  /** number of elements */
   readonly count: number;
   readonly bigEndian: boolean;
-  /** the first dimension runs fastest */
+  /** whether the data is in Fortran order, in which the first dimension varies fastest */
   readonly fortran: boolean;
 }
 
 /**
- * Returns the bytes in front of the data, padded as numpy does, so that the data begin at a
- * multiple of 64.
+ * Returns the bytes of the header. Pads the header as numpy does, so that the data begins at a
+ * multiple of 64 bytes.
  */
 export function makeNpyHeader(what: string, { dtype, shape }: TensorData): Uint8Array {
   if (dtype === 'bfloat16')
@@ -69,7 +70,10 @@ export function makeNpyHeader(what: string, { dtype, shape }: TensorData): Uint8
   return header;
 }
 
-/** Returns where the dictionary and the data begin, from the first PREAMBLE bytes. */
+/**
+ * Returns the offsets of the dictionary and of the data. `first` has at least the first PREAMBLE
+ * bytes of the file. `size` is the size of the file.
+ */
 export function npyPlaces(
   what: string,
   first: Uint8Array,
@@ -99,9 +103,9 @@ export function npyPlaces(
   return { dictionary, data: dictionary + length };
 }
 
-/** Parses the dictionary. `room` is the number of bytes after it. */
+/** Parses the header's dictionary. `room` is the number of bytes after the dictionary. */
 export function parseNpyHeader(what: string, dictionary: Uint8Array, room: number): NpyHeader {
-  // Text that is not ASCII is never allowed, in whichever encoding.
+  // latin1 is right for all versions, because the checks below reject all text that is not ASCII.
   const scanner = new Scanner(what, Buffer.from(dictionary).toString('latin1'));
   let type: { dtype: DType; bigEndian: boolean } | undefined;
   let fortran: boolean | undefined;
@@ -137,7 +141,7 @@ function plainText(scanner: Scanner): string {
   return scanner.quoted(scanner.next === "'" ? "'" : '"').slice(1, -1);
 }
 
-/** Kinds of numpy's dtypes by their letter, and what to do about them. */
+/** Descriptions of numpy's other dtypes by their kind's letter, with a remedy, for error texts. */
 const others: Readonly<Record<string, string>> = {
   O: 'objects, which only pickle can read: save an array of numbers, with allow_pickle=False',
   V: 'void, which numpy writes for dtypes that are not its own, such as bfloat16; save the array as float32',
@@ -179,7 +183,7 @@ function flagOf(scanner: Scanner): boolean {
   return false;
 }
 
-/** Reads Python's tuple of whole numbers. Python 2 wrote an L after long ones. */
+/** Parses a Python tuple of whole numbers. Python 2 wrote an L after large numbers. */
 function tupleOf(scanner: Scanner): number[] {
   const found: number[] = [];
   scanner.expect('(');

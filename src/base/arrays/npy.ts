@@ -1,4 +1,4 @@
-/** Npy: one array of numpy's in a file, as np.save() writes it and np.load() reads it. */
+/** Encodes and decodes npy files, which contain one numpy array, as np.save() writes it. */
 import { type ArrayOf, type DType, dtypes } from '../dtype.ts';
 import {
   makeNpyHeader,
@@ -18,9 +18,9 @@ import {
 } from './tensors.ts';
 
 /**
- * Returns the bytes of an npy file of a tensor: version 1.0, little-endian, row-major.
+ * Returns the bytes of an npy file with the tensor: version 1.0, little-endian, row-major.
  *
- * @throws {TypeError|RangeError} if dtype, shape and data do not fit each other. TypeError for
+ * @throws {TypeError|RangeError} if dtype, shape and data do not match each other. TypeError for
  *   bfloat16, which numpy lacks
  * @example
  * const data = Float32Array.of(1, 2, 3, 4);
@@ -41,12 +41,11 @@ export function encodeNpy(tensor: TensorData): Uint8Array {
 }
 
 /**
- * Returns the tensor of an npy file's bytes (versions 1.0 to 3.0) in a new array. Big-endian data
- * and Fortran order are converted.
- *
+ * Decodes the bytes of an npy file (versions 1.0 to 3.0) into a new array. Converts big-endian data
+ * and Fortran order.
  * @param bytes the whole file
  * @returns dtype, shape, and data in row-major order
- * @throws {RangeError} if the bytes are not such a file
+ * @throws {RangeError} if the bytes are not an npy file
  * @throws {TypeError} for a dtype that Hotslot lacks: objects, structured dtypes, complex numbers,
  *   text, dates. The text names the remedy
  * @example
@@ -63,12 +62,15 @@ export function decodeNpy(bytes: Uint8Array): TensorData {
   return tensorOf(what, header, data);
 }
 
-/** Returns the tensor of data as they lie in the file, and changes the data. */
+/**
+ * Returns the tensor that `header` describes. `data` has the elements in the file's byte order and
+ * dimension order, and may be changed in place.
+ */
 export function tensorOf(what: string, header: NpyHeader, data: ArrayOf<DType>): TensorData {
   const { dtype, shape, bigEndian, fortran } = header;
   if (bigEndian) for (const part of bytesOf(data)) swap(dtypes[dtype].bytes, part);
   checkBools(what, dtype, data);
-  // Both orders are the same if at most one dimension is longer than 1.
+  // Fortran order equals row-major order if at most one dimension is longer than 1.
   const turned = fortran && shape.filter((d) => d > 1).length > 1;
   return { dtype, shape, data: turned ? rowMajor(what, header, data) : data };
 }
@@ -80,14 +82,14 @@ function swap(width: number, { buffer, byteOffset, length }: Uint8Array): void {
   if (width === 8) bytes.swap64();
 }
 
-/** Reorders data from first dimension fastest to last dimension fastest. */
+/** Returns a copy of the elements in row-major order. `from` has them in Fortran order. */
 function rowMajor(
   what: string,
   { dtype, shape, count }: NpyHeader,
   from: ArrayOf<DType>,
 ): ArrayOf<DType> {
   const to = freshArray(what, dtype, count);
-  // Moves bits alone: reading and writing a float could change a NaN's bits.
+  // Copies elements as unsigned integers, because copying a float could change the bits of a NaN.
   const words = { 1: Uint8Array, 2: Uint16Array, 4: Uint32Array, 8: BigUint64Array }[
     dtypes[dtype].bytes
   ];

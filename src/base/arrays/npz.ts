@@ -1,4 +1,4 @@
-/** Npz: many arrays of numpy's in a zip file, as np.savez() writes it and np.load() reads it. */
+/** Reads and writes npz files, which are zip files of numpy arrays, as np.savez() writes them. */
 import { checkPath, describeValue } from '../checks.ts';
 import { rangeError } from '../errors.ts';
 import { type Reading, reading, writeWhole } from './files.ts';
@@ -22,13 +22,13 @@ import { ZipWriter } from './zip-writer.ts';
 const ENDING = '.npy';
 
 /**
- * Writes tensors as an npz file, stored as by np.savez(), each as `name.npy`, in the order of the
- * record. Equal records give equal bytes. The file replaces `path` as a whole, as by
- * writeSafetensors(). Files above 4 GiB, and 65,535 tensors or more, are written as zip64.
+ * Writes tensors to an npz file, uncompressed like np.savez(). Each tensor is an entry `name.npy`,
+ * in the order of the record. Equal records give equal bytes. The file replaces `path` atomically,
+ * as with writeSafetensors(). A file above 4 GiB, or with 65,535 tensors or more, is a zip64 file.
  *
- * @param tensors the data are not copied, and must not change until the promise resolves
- * @throws {TypeError|RangeError} if dtype, shape and data do not fit each other, for bfloat16, and
- *   for names that zip cannot store. The text names the tensor
+ * @param tensors the data is not copied, and must not change until the promise resolves
+ * @throws {TypeError|RangeError} if dtype, shape and data do not match each other, for bfloat16,
+ *   and for names that zip cannot store. The text names the tensor
  * @throws {ERR_HOTSLOT_UNAVAILABLE} if the file cannot be written
  * @example
  * const data = Float32Array.of(1, 2);
@@ -52,16 +52,16 @@ export async function writeNpz(path: string | URL, tensors: NamedTensors): Promi
 }
 
 export interface ReadNpzOptions {
-  /** the arrays that are read. Others are skipped. Default: all */
+  /** names of the arrays to read (default: all). All other arrays are skipped */
   readonly names?: readonly string[];
 }
 
 /**
- * Reads an npz file of np.savez() or np.savez_compressed(), with or without zip64. Each entry is
- * decoded as by decodeNpy(), and its CRC-32 is checked.
+ * Reads an npz file of np.savez() or np.savez_compressed(), with or without zip64. Decodes each
+ * entry like decodeNpy(), and checks its CRC-32.
  *
- * @param options `names`: the entries to read, by default all
- * @returns a record without a prototype, from name to tensor
+ * @param options `names`: the entries to read (default: all)
+ * @returns tensors by name, in a record without a prototype
  * @throws {RangeError} if the file is not an npz file, is damaged, or lacks a name. The text names
  *   the entry
  * @throws {TypeError} for a dtype that Hotslot lacks. `names` reads the other entries
@@ -82,15 +82,15 @@ export async function readNpz(
   return tensors;
 }
 
-/** The arrays of an npz file, and the errors of those whose dtypes Hotslot lacks. */
+/** The arrays of an npz file. `foreign` has the errors for arrays of dtypes that Hotslot lacks. */
 export interface NpzArrays {
   readonly tensors: NamedTensors;
   readonly foreign: ReadonlyMap<string, TypeError>;
-  /** names of all */
+  /** names of all arrays in the file */
   readonly there: readonly string[];
 }
 
-/** Reads the arrays of these names, or all. */
+/** Reads the arrays whose names are in `names` (default: all). */
 export async function arraysOf(from: string, names?: readonly string[]): Promise<NpzArrays> {
   const what = `readNpz: '${from}'`;
   return reading(what, from, async (file) => {

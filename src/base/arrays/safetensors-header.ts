@@ -1,6 +1,6 @@
 /**
- * The header of a safetensors file: eight bytes with its length, little-endian, then JSON with each
- * tensor's dtype, shape, and the place of its bytes.
+ * Makes and parses the header of a safetensors file. It begins with the length of the JSON text in
+ * eight bytes, little-endian. The JSON text has each tensor's dtype, shape and byte range.
  */
 import { describeValue } from '../checks.ts';
 import { type DType, dtypes } from '../dtype.ts';
@@ -19,8 +19,8 @@ import {
 } from './tensors.ts';
 
 /**
- * Our dtypes by the format's names, in the order in which a file has their tensors: those of the
- * most bytes come first.
+ * The format's name of each dtype. Files have their tensors in the order of these dtypes, from
+ * those with the most bytes per element to those with the fewest.
  */
 const NAMES: Readonly<Record<DType, string>> = {
   uint64: 'U64',
@@ -41,12 +41,12 @@ const order = Object.keys(NAMES);
 const dtypeOfName = new Map(Object.entries(NAMES).map(([dtype, name]) => [name, dtype as DType]));
 
 const METADATA = '__metadata__';
-/** The format's limit, in bytes. */
+/** Maximum bytes of a header's JSON text, which the format defines. */
 const MAX_HEADER_BYTES = 100_000_000;
-/** Bytes of the length in front. */
+/** Bytes of the length field at the file's start. */
 export const LENGTH = 8;
 
-/** The place of a tensor in the bytes after the header. */
+/** A tensor's byte range, as offsets from the header's end. */
 interface Place {
   readonly name: string;
   readonly begin: number;
@@ -56,12 +56,12 @@ export interface Placed extends Place {
   readonly dtype: DType;
   readonly shape: readonly number[];
 }
-/** A tensor of a dtype that Hotslot lacks, with the error for a caller that asks for it. */
+/** A tensor of a dtype that Hotslot lacks. `refusal` is the error for a caller that reads it. */
 interface Foreign extends Place {
   readonly refusal: TypeError;
 }
 
-/** Returns length and header as bytes, and the tensors in the order in which they follow. */
+/** Returns the bytes of length and JSON text, and the tensors in the order of the file. */
 export function makeHeader(
   what: string,
   tensors: NamedTensors,
@@ -104,13 +104,13 @@ export function makeHeader(
   return { header, sorted: sorted.map(([, tensor]) => tensor) };
 }
 
-/** Compares names in UTF-8's order, which is not that of JavaScript's strings. */
+/** Compares names by their UTF-8 bytes. JavaScript's comparison of strings has another order. */
 const byBytes = ([a]: readonly [string, unknown], [b]: readonly [string, unknown]): number =>
   Buffer.compare(Buffer.from(a), Buffer.from(b));
 
 /**
- * Returns the header's length in bytes, from the first eight bytes (or all, if fewer) and the size
- * of all.
+ * Returns the number of bytes of the JSON text. `first` has the first eight bytes of the file, or
+ * all if the file is shorter. `size` is the size of the file.
  */
 export function headerLength(what: string, first: Uint8Array, size: number): number {
   if (first.length < LENGTH)
@@ -133,9 +133,10 @@ export function headerLength(what: string, first: Uint8Array, size: number): num
 }
 
 /**
- * Parses a header, and returns its tensors in the order of their bytes. `room` is the number of
- * bytes after it. All of it is checked. `names`: the tensors that are asked for, by default all.
- * Throws for one that is not there, and TypeError for one of a dtype that Hotslot lacks.
+ * Parses and checks a whole header. Returns the tensors in `names` (default: all) in the order of
+ * their bytes. `room` is the number of bytes after the header. Throws RangeError if a name is
+ * missing or the header breaks a rule. Throws TypeError if a returned tensor would have a dtype
+ * that Hotslot lacks.
  */
 export function parseHeader(
   what: string,
@@ -148,7 +149,7 @@ export function parseHeader(
   const placed: (Placed | Foreign)[] = [];
   let metadata: Record<string, string> = recordOf([]);
   for (const [name, entry] of json) {
-    // Some writers write null instead of leaving it out.
+    // Some writers write null instead of omitting `__metadata__`.
     if (name === METADATA) metadata = entry === null ? recordOf([]) : textsOf(what, entry);
     else placed.push(placedOf(`${what}: ${describeValue(name)}`, name, entry, room));
   }

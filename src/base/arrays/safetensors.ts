@@ -1,6 +1,6 @@
 /**
- * Safetensors: named tensors in one file, without code in it, in which torch and other frameworks
- * keep weights.
+ * Encodes and decodes safetensors files. Such a file has named tensors and no code. torch and other
+ * frameworks store weights in it.
  */
 import { checkPath, describeValue } from '../checks.ts';
 import { dtypes } from '../dtype.ts';
@@ -24,11 +24,11 @@ import {
   type TensorData,
 } from './tensors.ts';
 
-/** The contents of a file. */
+/** The contents of a safetensors file. */
 export interface Safetensors {
   /**
-   * in the order of the file, names that are whole numbers first. Without a prototype, so that a
-   * name is only a name
+   * tensors by name, in the order of the file, but with names that are whole numbers first. The
+   * record has no prototype, so that `__proto__` is an ordinary name
    */
   readonly tensors: NamedTensors;
   /** `__metadata__`, empty if the file has none */
@@ -36,11 +36,10 @@ export interface Safetensors {
 }
 
 /**
- * Returns the bytes of a safetensors file of tensors of any dtype and shape. Equal tensors and
- * texts give equal bytes, in whatever order they are given.
- *
+ * Returns the bytes of a safetensors file with the tensors, which may have any dtype and shape.
+ * Equal tensors and texts give equal bytes, independent of the order of the arguments' keys.
  * @param metadata texts that the file contains
- * @throws {TypeError|RangeError} if dtype, shape and data do not fit each other, and for the name
+ * @throws {TypeError|RangeError} if dtype, shape and data do not match each other, and for the name
  *   `__metadata__`. The text names the tensor
  * @throws {ERR_HOTSLOT_MEMORY} if the bytes do not fit into memory. writeSafetensors() needs no
  *   copy
@@ -66,16 +65,16 @@ export function encodeSafetensors(
 }
 
 export interface ReadSafetensorsOptions {
-  /** the tensors that are read. Others may be of any dtype. Default: all */
+  /** names of the tensors to read (default: all). All other tensors may have any dtype */
   readonly names?: readonly string[];
 }
 
 /**
- * Returns the tensors and texts of a safetensors file's bytes, in new arrays.
+ * Decodes the bytes of a safetensors file. Returns the tensors in new arrays, and the texts.
  *
- * @param options `names`: the tensors to read, by default all
- * @throws {RangeError} if the bytes break a rule of the format, or lack a name. The text has the
- *   rule and the tensor
+ * @param options `names`: the tensors to read (default: all)
+ * @throws {RangeError} if the bytes break a rule of the format, or if a name is missing. The text
+ *   has the rule and the tensor
  * @throws {TypeError} for a dtype that Hotslot lacks, such as `F8_E4M3`. `names` reads the other
  *   tensors
  * @example
@@ -104,13 +103,14 @@ export function decodeSafetensors(
 }
 
 /**
- * Writes a safetensors file next to `path`, flushes it to the disk, and then renames it to `path`.
- * A reader of `path`, even after a loss of power, finds the old or the new file, complete. After a
- * failure `path` is unchanged, and no other file is left.
+ * Writes a safetensors file atomically. Writes a temporary file next to `path`, flushes it to the
+ * disk, then renames it to `path`. A reader of `path` finds either the complete old file or the
+ * complete new file, even after a loss of power. After a failure, `path` is unchanged, and the
+ * temporary file is removed.
  *
- * @param tensors the data are not copied, and must not change until the promise resolves
+ * @param tensors the data is not copied, and must not change until the promise resolves
  * @param metadata texts that the file contains
- * @throws {TypeError|RangeError} as encodeSafetensors()
+ * @throws {TypeError|RangeError} for the same reasons as encodeSafetensors()
  * @throws {ERR_HOTSLOT_UNAVAILABLE} if the file cannot be written
  * @example
  * await writeSafetensors('dqn.safetensors', await learner.state(), { format: 'pt' });
@@ -126,8 +126,8 @@ export async function writeSafetensors(
 }
 
 /**
- * Returns a function that puts the bytes of such a file, for the code that writes it. Throws as
- * encodeSafetensors() does.
+ * Returns a function that passes the bytes of a safetensors file to its argument `put`, for
+ * writeWhole() and writeAtomically(). Throws like encodeSafetensors().
  */
 export function fillSafetensors(
   what: string,
@@ -142,11 +142,11 @@ export function fillSafetensors(
 }
 
 /**
- * Reads a safetensors file, each tensor directly into its own array, so a file may be larger than
- * one array.
+ * Reads a safetensors file. Reads each tensor directly into its own array, so the file may be
+ * larger than an array can be.
  *
- * @param options `names`: the tensors to read, by default all
- * @throws {RangeError|TypeError} as decodeSafetensors()
+ * @param options `names`: the tensors to read (default: all)
+ * @throws {RangeError|TypeError} for the same reasons as decodeSafetensors()
  * @throws {ERR_HOTSLOT_UNAVAILABLE} if the file cannot be read
  * @example
  * const { tensors } = await readSafetensors('dqn.safetensors', { names: ['online.0.weight'] });

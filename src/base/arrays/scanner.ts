@@ -1,6 +1,6 @@
 /**
- * A text that is read from left to right, for the headers of files: never by a pattern, which long
- * input makes slow.
+ * Reads the text of a file's header from left to right. It uses no regular expressions, because
+ * these can be slow for long input.
  */
 import { describeValue } from '../checks.ts';
 import { malformed } from './tensors.ts';
@@ -12,7 +12,7 @@ export class Scanner {
   readonly #text: string;
   #at = 0;
 
-  /** `what` begins every error. */
+  /** `what` is the prefix of every error's text. */
   constructor(what: string, text: string) {
     this.#what = what;
     this.#text = text;
@@ -23,7 +23,7 @@ export class Scanner {
     return this.#text.charAt(this.#at);
   }
 
-  /** Skips blanks, and `character` if it is next. Returns whether it was. */
+  /** Skips blanks, then `character` if it is next. Returns whether it was next. */
   took(character: string): boolean {
     this.blanks();
     if (this.next !== character) return false;
@@ -39,7 +39,7 @@ export class Scanner {
     this.whileIn(BLANKS);
   }
 
-  /** Takes as many characters of this set as there are. */
+  /** Reads and returns all characters up to the first that is not in `set`. */
   whileIn(set: string): string {
     const from = this.#at;
     while (this.#at < this.#text.length && set.includes(this.next)) this.#at++;
@@ -47,8 +47,8 @@ export class Scanner {
   }
 
   /**
-   * Takes a text between two quotes of this kind, with them. A backslash keeps the character after
-   * it.
+   * Reads a quoted text, and returns it with its quotes and backslashes. A quote after a backslash
+   * does not end the text.
    */
   quoted(quote: string): string {
     const from = this.#at;
@@ -61,7 +61,7 @@ export class Scanner {
     return this.#text.slice(from, this.#at);
   }
 
-  /** Takes this word if it is next. */
+  /** Skips `word` if it is next. Returns whether it was next. */
   word(word: string): boolean {
     if (!this.#text.startsWith(word, this.#at)) return false;
     this.#at += word.length;

@@ -1,17 +1,20 @@
 /**
- * JSON parsed without losses: JSON.parse() keeps the last of two keys that are equal, and takes
- * `__proto__` for what it is not. Numbers are whole and not negative, as headers have them.
+ * Parses JSON strictly. Unlike JSON.parse(), it throws for repeated keys, and `__proto__` is an
+ * ordinary key. Numbers must be whole and not negative, as in headers of files.
  */
 import { describeValue } from '../checks.ts';
 import { Scanner } from './scanner.ts';
 
-/** Objects are maps. */
+/** A parsed value. An object is a Map. */
 export type Json = string | number | boolean | null | readonly Json[] | ReadonlyMap<string, Json>;
 
-/** Deeper than any header goes, and far from what a call stack holds. */
+/** Maximum depth of nesting. No header needs more, and the call stack does not overflow. */
 const DEEPEST = 16;
 
-/** Parses such JSON. Throws a RangeError, beginning with `what`, for any other text. */
+/**
+ * Parses a JSON text. Throws a RangeError if the text breaks a rule of this module. The error's
+ * text begins with `what`.
+ */
 export function parseJson(what: string, text: string): Json {
   const scanner = new Scanner(what, text);
   const value = valueNext(scanner, 0);
@@ -76,7 +79,7 @@ function numberNext(scanner: Scanner): number {
       scanner.next === '' ? 'it breaks off' : `${describeValue(scanner.next)} cannot begin a value`,
     );
   const value = Number(written);
-  // Each number has one notation: 1, never 01, 1.0 or 1e0.
+  // Accepts only one notation for each number: 1, and not 01, 1.0 or 1e0.
   if (!Number.isSafeInteger(value) || value < 0 || `${value}` !== written)
     scanner.fail(`${describeValue(written)} is not a whole number from 0 to 2⁵³ − 1`);
   return value;

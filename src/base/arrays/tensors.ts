@@ -1,26 +1,27 @@
-/** Tensors in memory, as files are read into and written from them, and their checks. */
+/** Defines and checks tensors in memory, which the modules for file formats read and write. */
 import { checkCount, checkKeys, describeValue } from '../checks.ts';
 import { type ArrayOf, arrayOf, checkDType, type DType, dtypes } from '../dtype.ts';
 import { type CodedError, rangeError, typeError } from '../errors.ts';
 
-/** A tensor in the host's memory. An entry of a learner's state is one. */
+/** A tensor in process memory, such as an entry of a learner's state. */
 export interface TensorData {
   readonly dtype: DType;
-  /** `[]` is a scalar */
+  /** size of each dimension, `[]` for a scalar */
   readonly shape: readonly number[];
-  /** row-major, the typed array of `dtype`, as long as the shape's product */
+  /** elements in row-major order, in the typed array of `dtype` */
   readonly data: ArrayOf<DType>;
 }
 
 /** Tensors by name. `await learner.state()` returns such a record. */
 export type NamedTensors = Readonly<Record<string, TensorData>>;
 
-/** Makes the error for bytes that are not what they should be. */
+/** Returns the RangeError for bytes that break a rule of their format. */
 export const malformed = (what: string, why: string): CodedError => rangeError(`${what}: ${why}`);
 
 /**
- * Returns the elements of a shape. Throws RangeError if a dimension is not a whole number of at
- * least 0, or if the bytes of all elements are more than a number can hold exactly.
+ * Returns the number of elements of a shape. `bytes` is the size of an element. Throws RangeError
+ * if a dimension is not a whole number of at least 0, or if the bytes of all elements exceed
+ * MAX_SAFE_INTEGER.
  */
 export function countOf(what: string, shape: readonly unknown[], bytes: number): number {
   let count = 1;
@@ -33,8 +34,8 @@ export function countOf(what: string, shape: readonly unknown[], bytes: number):
 }
 
 /**
- * Throws unless `tensor` is { dtype, shape, data } that belong together. Returns them as they are
- * now.
+ * Returns a copy of `tensor` with the same data. Throws unless its dtype, shape and data match each
+ * other.
  */
 export function checkTensor(what: string, tensor: unknown): TensorData {
   if (typeof tensor !== 'object' || tensor === null)
@@ -60,8 +61,8 @@ export function checkTensor(what: string, tensor: unknown): TensorData {
 }
 
 /**
- * Returns the names that a reader is to read, or undefined for all. Throws TypeError for other
- * values.
+ * Returns the option `names` of a reader, or undefined if the reader shall read all tensors. Throws
+ * TypeError for a wrong value.
  */
 export function namesOf(
   what: string,
@@ -77,7 +78,10 @@ export function namesOf(
   return names;
 }
 
-/** Throws RangeError for a name that is not `there`. `what`: the reader and its file. */
+/**
+ * Throws RangeError if one of `names` is not in `there`, the names in the file. `what` names the
+ * reader and its file for the error.
+ */
 export function checkThere(
   what: string,
   names: readonly string[] | undefined,
@@ -88,7 +92,7 @@ export function checkThere(
       throw rangeError(`${what} has no ${describeValue(name)}; it has ${there.join(', ')}`);
 }
 
-/** Throws RangeError for a bool that is neither 0 nor 1. */
+/** Throws RangeError if an element of dtype bool is neither 0 nor 1. */
 export function checkBools(what: string, dtype: DType, data: ArrayOf<DType>): void {
   if (dtype !== 'bool') return;
   const invalid = (data as Uint8Array).findIndex((each) => each > 1);
@@ -96,14 +100,14 @@ export function checkBools(what: string, dtype: DType, data: ArrayOf<DType>): vo
 }
 
 /**
- * Returns the entries of a plain object. Throws TypeError for any other value, such as a Map, whose
- * entries would be ignored.
+ * Returns the entries of a plain object. Throws TypeError for any other value. Object.entries()
+ * would return nothing for a Map, for example.
  */
 export function entriesOf<T>(what: string, record: Readonly<Record<string, T>>): [string, T][] {
   const above =
     typeof record === 'object' && record !== null ? Object.getPrototypeOf(record) : undefined;
-  // A plain object has no prototype, or one that has none itself: another realm's Object.prototype
-  // is good too.
+  // A plain object has either no prototype, or a prototype that has none. The Object.prototype of
+  // another realm also passes this test.
   if (above === undefined || (above !== null && Object.getPrototypeOf(above) !== null)) {
     const late = record instanceof Promise ? '; await it' : '';
     throw typeError(`${what} must be a plain object, got ${describeValue(record)}${late}`);
@@ -111,7 +115,7 @@ export function entriesOf<T>(what: string, record: Readonly<Record<string, T>>):
   return Object.entries(record);
 }
 
-/** Returns names and tensors, checked, in the order of the record. */
+/** Checks the names and tensors of a record, and returns them in the record's order. */
 export function checkTensors(what: string, tensors: NamedTensors): [string, TensorData][] {
   return entriesOf(`${what}: tensors`, tensors).map(([name, tensor]) => {
     checkText(`${what}: a tensor's name`, name);
@@ -127,14 +131,14 @@ export function checkText(what: string, text: unknown): asserts text is string {
     throw rangeError(`${what} has half of a surrogate pair, which UTF-8 cannot encode`);
 }
 
-/** Returns a record in which every name is only a name, `__proto__` and `constructor` too. */
+/** Returns a record without a prototype, in which `__proto__` and `constructor` are plain names. */
 export function recordOf<T>(entries: Iterable<readonly [string, T]>): Record<string, T> {
   const record = Object.create(null) as Record<string, T>;
   for (const [name, value] of entries) record[name] = value;
   return record;
 }
 
-/** Returns a new array. Throws ERR_HOTSLOT_MEMORY if it does not fit into memory. */
+/** Returns a new typed array. Throws ERR_HOTSLOT_MEMORY if the engine cannot allocate it. */
 export function freshArray<D extends DType>(what: string, dtype: D, length: number): ArrayOf<D> {
   try {
     return arrayOf(dtype, length);
@@ -146,12 +150,15 @@ export function freshArray<D extends DType>(what: string, dtype: D, length: numb
   }
 }
 
-/** Bytes of one view, whole elements of every dtype. Node 20 has no view of more than 2³² bytes. */
+/**
+ * Bytes of one view in bytesOf(). Node 20 limits views to 2³² bytes. This size is a multiple of
+ * every dtype's element.
+ */
 const VIEW = 2 ** 30;
 
 /**
- * Returns the same memory as bytes, in views one after the other. Little-endian, as are the formats
- * and every machine that Hotslot runs on.
+ * Returns views of the array's memory as bytes, in order. The bytes are little-endian, as in the
+ * file formats and on every machine that Hotslot supports.
  */
 export function bytesOf({ buffer, byteOffset, byteLength }: ArrayOf<DType>): Uint8Array[] {
   return Array.from({ length: Math.ceil(byteLength / VIEW) }, (_, i) => {
@@ -159,13 +166,14 @@ export function bytesOf({ buffer, byteOffset, byteLength }: ArrayOf<DType>): Uin
   });
 }
 
-/** Puts bytes into the memory of `data`, from byte `at` on. */
+/** Copies bytes into the memory of `data`, starting at byte offset `at`. */
 export function putBytes({ buffer, byteOffset }: ArrayOf<DType>, bytes: Uint8Array, at = 0): void {
   new Uint8Array(buffer, byteOffset + at, bytes.length).set(bytes);
 }
 
 /**
- * Throws a TypeError unless `bytes` is a Uint8Array (a Buffer is one) whose memory is still there.
+ * Throws a TypeError unless `bytes` is a Uint8Array, such as a Buffer. Also throws one if its
+ * memory was transferred away or shrank.
  */
 export function checkBytes(what: string, bytes: unknown): asserts bytes is Uint8Array {
   if (!(bytes instanceof Uint8Array))

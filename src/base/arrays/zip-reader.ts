@@ -1,6 +1,7 @@
 /**
- * The entries of a zip file, stored or deflated, with or without zip64. The directory at its end is
- * compared with the file and its sums. Encrypted entries and files in several parts are refused.
+ * Reads the entries of a zip file, stored or deflated, with or without zip64. Checks the directory
+ * at the file's end against the rest of the file and against the checksums. Throws for encrypted
+ * entries and for split archives.
  */
 import { pipeline, Readable } from 'node:stream';
 import { createInflateRaw } from 'node:zlib';
@@ -9,19 +10,19 @@ import { crc32 } from './crc32.ts';
 import { PIECE, type Reading } from './files.ts';
 import { freshArray, malformed } from './tensors.ts';
 
-/** One entry, as the directory has it. */
+/** One entry of the directory. */
 export interface ZipEntry {
   readonly name: string;
   readonly called: Uint8Array;
   readonly deflated: boolean;
   readonly sum: number;
-  /** bytes in the file */
+  /** number of bytes of the entry in the file, compressed if `deflated` */
   readonly packed: number;
-  /** bytes of the entry itself */
+  /** number of uncompressed bytes */
   readonly size: number;
-  /** where its own header begins */
+  /** offset in the file of the entry's own header */
   readonly place: number;
-  /** where the next entry or the directory begins, at the latest */
+  /** offset in the file at which the next entry or the directory begins */
   readonly limit: number;
 }
 
@@ -30,12 +31,12 @@ const ENTRY = 46;
 const END = 22;
 const END_64 = 56;
 const LOCATOR = 20;
-/** The most bytes that deflate can make of one: 258 bytes out of two bits. */
+/** Maximum bytes to which deflate can expand one byte: two bits can become 258 bytes. */
 const MAX_PER_BYTE = 1032;
 
 const view = (bytes: Uint8Array) => Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
 
-/** Returns a field of eight bytes. Throws for a number that no file reaches. */
+/** Returns a field of eight bytes. Throws if the field is missing or above MAX_SAFE_INTEGER. */
 function wide(what: string, bytes: Buffer, at: number): number {
   const value = at + 8 <= bytes.length ? bytes.readBigUInt64LE(at) : undefined;
   if (value === undefined || value > Number.MAX_SAFE_INTEGER)
@@ -54,7 +55,7 @@ async function part(what: string, file: Reading, place: number, length: number):
   return view(bytes);
 }
 
-/** Returns where the directory lies and how many entries it has. */
+/** Returns the directory's offset (`place`), its size in bytes, and its number of entries. */
 async function findDirectory(
   what: string,
   file: Reading,
@@ -62,7 +63,8 @@ async function findDirectory(
   const length = Math.min(file.size, END + 0xffff);
   const tail = await part(what, file, file.size - length, length);
   let at = length - END;
-  // A comment may follow, which could hold the mark too: it must fill the rest.
+  // A comment may follow the end record, and may contain the record's signature by chance.
+  // Therefore the comment's declared length must match the bytes to the end of the file.
   while (
     at >= 0 &&
     !(tail.readUInt32LE(at) === 0x06054b50 && tail.readUInt16LE(at + 20) === length - END - at)
@@ -156,7 +158,7 @@ function entryOf(
       at += 8;
       return wide(whose, wider, at - 8);
     };
-    // In this order, and only those that do not fit in front.
+    // zip64 has these fields in this order, and only those that do not fit into 32 bits.
     if (size === 0xffffffff) size = next();
     if (packed === 0xffffffff) packed = next();
     if (place === 0xffffffff) place = next();
@@ -182,7 +184,7 @@ function nameOf(what: string, called: Buffer, utf8: boolean): string {
   return name;
 }
 
-/** Returns zip64's part of an entry's extra fields. */
+/** Returns the zip64 field of an entry's extra fields. Throws if it is missing. */
 function zip64Of(what: string, extra: Buffer): Buffer {
   for (let at = 0; at + 4 <= extra.length; ) {
     const [id, length] = [extra.readUInt16LE(at), extra.readUInt16LE(at + 2)];
@@ -192,7 +194,10 @@ function zip64Of(what: string, extra: Buffer): Buffer {
   throw malformed(what, 'its sizes of zip64 are missing');
 }
 
-/** Throws for entries that share a name or bytes: small files of that kind unfold without end. */
+/**
+ * Returns the entries with their limits. Throws if two entries have the same name or overlap,
+ * because a small file with overlapping entries can expand to a huge size.
+ */
 function apart(what: string, entries: readonly ZipEntry[]): ZipEntry[] {
   const names = new Set<string>();
   for (const { name } of entries) {
@@ -211,8 +216,8 @@ function apart(what: string, entries: readonly ZipEntry[]): ZipEntry[] {
 }
 
 /**
- * Yields an entry's bytes, piece by piece. A piece is valid until the next one. Throws if size or
- * sum are not the entry's.
+ * Yields an entry's uncompressed bytes in pieces. A piece is valid until the next piece is yielded.
+ * Throws if the size or the CRC-32 differs from the directory's.
  */
 export async function* entryBytes(
   what: string,
@@ -264,11 +269,11 @@ async function* inflated(
   size: number,
 ): AsyncGenerator<Uint8Array, void> {
   const inflate = createInflateRaw();
-  // A piece's memory is used again, and a stream may keep what it was given.
+  // Copies each piece, because pieces() reuses its memory and the stream may keep a chunk.
   const copies = (async function* () {
     for await (const piece of packed) yield piece.slice();
   })();
-  // An error on either side comes out of the loop.
+  // The callback ignores errors, because pipeline() destroys `inflate`, and the loop then throws.
   pipeline(Readable.from(copies), inflate, () => {});
   try {
     for await (const piece of inflate) yield piece as Uint8Array;

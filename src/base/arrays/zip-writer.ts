@@ -1,6 +1,6 @@
 /**
- * Writes a zip file whose entries are stored as they are, as numpy does. Sizes and places above 32
- * bits, and more than 65,534 entries, go into the fields of zip64, which are there only then.
+ * Writes a zip file with uncompressed entries, as numpy does. If a size or offset exceeds 32 bits,
+ * or if there are more than 65,534 entries, the file has the fields of zip64.
  */
 import { setImmediate } from 'node:timers/promises';
 import { crc32 } from './crc32.ts';
@@ -8,17 +8,20 @@ import { PIECE, type Put } from './files.ts';
 
 const MAX_UINT16 = 0xffff;
 const MAX_UINT32 = 0xffffffff;
-/** Names are UTF-8. */
+/** General purpose flags of every entry: names are UTF-8. */
 const FLAGS = 0x800;
-/** 1 January 1980, the first possible date: a file does not record when it was written. */
+/**
+ * Date of every entry: 1 January 1980, the format's first date. Equal contents give equal bytes.
+ */
 const DATE = 0x21;
-/** Version 4.5 of the format is the one with zip64. */
+/** Version of the format that a reader needs: 4.5, the first version with zip64. */
 const VERSION = 45;
-/** A plain file that others may read, made by Unix. */
+/** The system that made an entry (3: Unix), and its version of the format. */
 const MADE_BY = (3 << 8) | VERSION;
+/** Unix mode of every entry: a regular file that everyone may read. */
 const MODE = 0o100644 * 2 ** 16;
 
-/** Returns fields one after the other, little-endian: [bytes, value]. */
+/** Returns the bytes of consecutive little-endian fields. A field is [number of bytes, value]. */
 function fields(...each: readonly (readonly [2 | 4 | 8, number])[]): Uint8Array {
   const bytes = Buffer.alloc(each.reduce((sum, [width]) => sum + width, 0));
   let at = 0;
@@ -31,7 +34,7 @@ function fields(...each: readonly (readonly [2 | 4 | 8, number])[]): Uint8Array 
   return bytes;
 }
 
-/** Writes through `put`. The file is whole after end(). */
+/** Writes a zip file through `put`. The file is complete after end(). */
 export class ZipWriter {
   readonly #put: Put;
   readonly #directory: Uint8Array[] = [];
@@ -43,8 +46,8 @@ export class ZipWriter {
   }
 
   /**
-   * Adds an entry of these parts, one after the other. They are read twice, and must be the same
-   * both times.
+   * Adds an entry whose contents are `parts`, one after the other. Reads the parts twice, so they
+   * must not change until the promise resolves.
    */
   async add(name: string, parts: readonly Uint8Array[]): Promise<void> {
     const called = Buffer.from(name);
@@ -118,7 +121,7 @@ export class ZipWriter {
   }
 }
 
-/** Returns the sum of all parts. Other work gets its turn between long pieces. */
+/** Returns the CRC-32 of all parts. Yields to the event loop after each piece of PIECE bytes. */
 async function sumOf(parts: readonly Uint8Array[]): Promise<number> {
   let sum = 0;
   for (const part of parts)

@@ -1,7 +1,7 @@
 /**
- * Random numbers that captured graphs draw anew at every replay: counter-based (Philox4x32-10),
- * with seed and offset in device memory, where the graph itself advances the offset. Equal seeds
- * give equal numbers, eager or replayed, on every family.
+ * Random numbers for captured graphs, which draw new numbers at every replay. The generator is
+ * counter-based (Philox4x32-10). Its seed and offset are in device memory, and the graph itself
+ * advances the offset. Equal seeds give equal numbers on every family, eager or replayed.
  */
 
 import { checkKeys, describeValue } from '../../base/checks.ts';
@@ -9,7 +9,9 @@ import { closedError, rangeError, typeError } from '../../base/errors.ts';
 import { checkDevice, checkStream } from '../checks.ts';
 import { type Device, type Stream, Tensor } from '../device.ts';
 
-/** The state that a checkpoint keeps. `offset` counts blocks of four numbers drawn so far. */
+/**
+ * The state that a checkpoint stores. `offset` is the number of blocks of four values drawn so far.
+ */
 export interface GeneratorState {
   seed: bigint;
   offset: bigint;
@@ -18,8 +20,8 @@ export interface GeneratorState {
 const UINT64_RANGE = 2n ** 64n;
 
 /**
- * Random numbers on a device by Philox4x32-10. Seed and offset are in device memory, and a graph
- * advances the offset, so launches of one graph draw different numbers.
+ * Draws random numbers on a device with Philox4x32-10. Seed and offset are in device memory, and a
+ * graph advances the offset, so launches of one graph draw different numbers.
  * @example
  * const generator = new DeviceGenerator(device, { seed: 7 });
  * generator.normal(device.currentStream, noise, { deviation: 0.1 });
@@ -30,8 +32,8 @@ export class DeviceGenerator implements Disposable {
   readonly #state: Tensor<'int32'>;
 
   /**
-   * `seed`: a whole number from 0 to 2⁶⁴ − 1. It is written in order of the device's current
-   * stream.
+   * `seed`: a whole number from 0 to 2⁶⁴ − 1. The constructor writes it in the order of the
+   * device's current stream.
    */
   constructor(device: Device, options: { seed?: number | bigint } = {}) {
     this.device = checkDevice('DeviceGenerator', device);
@@ -43,7 +45,7 @@ export class DeviceGenerator implements Disposable {
   }
 
   /**
-   * Enqueues numbers that are uniform in [low, high), 24 bits each.
+   * Enqueues a draw of numbers that are uniform in [low, high), with 24 random bits each.
    *
    * @param out contiguous float32
    * @param options `low` (default 0) and `high` (default 1)
@@ -60,11 +62,11 @@ export class DeviceGenerator implements Disposable {
   }
 
   /**
-   * Enqueues normal numbers.
+   * Enqueues a draw of normally distributed numbers.
    *
    * @param out contiguous float32
    * @param options `mean` (default 0) and `deviation` (default 1)
-   * @throws {TypeError|RangeError} for another tensor, or a wrong deviation
+   * @throws {TypeError|RangeError} for another tensor, or an invalid deviation
    */
   normal(
     stream: Stream,
@@ -77,7 +79,7 @@ export class DeviceGenerator implements Disposable {
   }
 
   /**
-   * Reads the state back after all work enqueued on `stream` so far.
+   * Reads the state after all work that is enqueued on `stream` so far.
    *
    * @returns seed and offset
    */
@@ -94,7 +96,8 @@ export class DeviceGenerator implements Disposable {
   }
 
   /**
-   * Resumes from a state, in order of `stream`. Captured graphs that use this generator resume too.
+   * Continues from a state, in the order of `stream`. Captured graphs that use this generator
+   * continue from it too.
    *
    * @throws {TypeError|RangeError} if `state` is not a result of state()
    */

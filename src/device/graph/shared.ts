@@ -1,7 +1,7 @@
 /**
- * Objects that all captures of one device share: one stream to capture and warm up on, and memory
- * for temporaries of an update. Megatron's get_shared_capture_stream, get_shared_graph_pool and
- * get_graph_pool.
+ * Objects that all captures of one device share. One stream serves captures and warm-up, and a pool
+ * has the memory for temporaries of an update. The functions are Megatron's
+ * get_shared_capture_stream, get_shared_graph_pool and get_graph_pool.
  */
 import { isMainThread } from 'node:worker_threads';
 import { answered } from '../../base/addon.ts';
@@ -17,10 +17,14 @@ import { sliceOf } from '../open.ts';
 import { MemoryStorage } from '../storage.ts';
 import { belongingStream, capturedBy, dropFailed } from '../stream.ts';
 
-/** Milliseconds to wait for another thread's capture, few on the main thread. */
+/**
+ * Milliseconds that a call waits for another thread's capture. The main thread waits only briefly.
+ */
 const WAIT_MS = isMainThread ? 50 : 5000;
 
-/** Returns the device's capture stream: one per process, the same handle in every thread. */
+/**
+ * Returns the device's capture stream. The process has one, with the same handle in every thread.
+ */
 export function getSharedCaptureStream(device: Device): Stream {
   checkDevice('getSharedCaptureStream', device);
   return belongingStream(device, nativeShared().sharedCaptureStream(device.handle));
@@ -29,8 +33,8 @@ export function getSharedCaptureStream(device: Device): Stream {
 const shared = new WeakMap<Device, GraphPool>();
 
 /**
- * Returns the device's graph pool: one per process, the same handle in every thread. Closing it
- * does nothing.
+ * Returns the device's graph pool. The process has one, with the same handle in every thread.
+ * Closing the pool does nothing.
  */
 export function getSharedGraphPool(device: Device): GraphPool {
   checkDevice('getSharedGraphPool', device);
@@ -43,9 +47,9 @@ export function getSharedGraphPool(device: Device): GraphPool {
 }
 
 /**
- * Returns the device's shared pool, or a new one that the caller closes.
+ * Returns the device's shared pool, or a new pool that the caller closes.
  *
- * @param useSingleMempool true: the shared pool
+ * @param useSingleMempool true selects the shared pool
  */
 export function getGraphPool(device: Device, useSingleMempool: boolean): GraphPool {
   checkFlag('useSingleMempool', useSingleMempool);
@@ -55,17 +59,17 @@ export function getGraphPool(device: Device, useSingleMempool: boolean): GraphPo
 }
 
 /**
- * Runs `fn` with memory from `pool`: its allocations stay until the next run, or until
- * forgetEager().
+ * Runs `fn` with memory from `pool`. The tensors that `fn` allocates stay open until the pool's
+ * next eager run, or until forgetEager().
  */
 let eagerly: <T>(pool: GraphPool, fn: () => T) => T;
-/** Frees the allocations of the last eager run. The package does not export this function. */
+/** Closes the tensors of the pool's last eager run. The package does not export this function. */
 export let forgetEager: (pool: GraphPool) => void;
 
 /**
- * Memory for temporaries of captured functions. Each capture gets the same bytes, and graphs of one
- * pool run one at a time, so the content lasts until the pool's next graph runs. A function that
- * runs eagerly has its own memory until its next run.
+ * Allocates memory for temporaries of captured functions. Each capture gets the same bytes. Graphs
+ * of one pool run one at a time, so a tensor's content lasts until the pool's next graph runs. A
+ * function that runs eagerly gets separate memory, which lasts until its next run.
  * @example
  * pipeline.capture((batch, { stream, pool }) => {
  *   const hidden = pool.allocate({ shape: [64, 32] });
@@ -73,7 +77,7 @@ export let forgetEager: (pool: GraphPool) => void;
  */
 export class GraphPool extends Handle {
   readonly device: Device;
-  /** allocations of the last function that ran eagerly */
+  /** tensors that the last eager function allocated */
   #eager: Tensor[] = [];
 
   constructor(device: Device, handle: number, owner: HandleOwner = 'caller') {
@@ -81,7 +85,7 @@ export class GraphPool extends Handle {
     this.device = device;
   }
 
-  /** Bytes of device memory that its graphs share. */
+  /** Bytes of device memory that the pool's graphs share. */
   get bytes(): number {
     return nativePools().graphPoolBytes(this.handle);
   }
@@ -107,7 +111,8 @@ export class GraphPool extends Handle {
     }
     const bytes = checkShape(shape) * dtypes[checkDType('allocate', dtype)].bytes;
     const [handle, offset] = nativePools().poolAllocate(this.handle, bytes);
-    // A part of the pool's block: closing the tensor does nothing, and closing the pool frees it.
+    // The tensor is a range of the pool's block. Closing the tensor does nothing, and closing the
+    // pool frees the block.
     const storage = new MemoryStorage(this.device, handle, offset + bytes, {
       owner: 'device',
       lender: this,
@@ -143,15 +148,15 @@ export class GraphPool extends Handle {
 }
 
 /**
- * Allocations of functions that run eagerly in this thread, by their pool's handle, which all
- * objects of the pool share.
+ * The tensors that functions of this thread allocate while they run eagerly, by their pool's
+ * handle. All GraphPool objects of one pool have the same handle.
  */
 const running = new Map<number, Tensor[]>();
 
 /**
- * Runs `fn` eagerly with the shared capture stream as the device's current stream, and with memory
- * from `pool`. No other thread has the stream meanwhile. Throws ERR_HOTSLOT_STATE_BUSY if another
- * thread keeps it too long, or if this is called inside `fn`.
+ * Runs `fn` eagerly, with memory from `pool`. Meanwhile the shared capture stream is the device's
+ * current stream, and no other thread can use it. Throws ERR_HOTSLOT_STATE_BUSY if another thread
+ * keeps the stream too long, or if `fn` itself calls this function.
  */
 export function onCaptureStream<T>(
   device: Device,
@@ -161,7 +166,11 @@ export function onCaptureStream<T>(
   return entered(device, 0, (stream) => (pool ? eagerly(pool, () => fn(stream)) : fn(stream)));
 }
 
-/** Waits in slices, so that a worker that must end leaves between two of them. */
+/**
+ * Reserves the shared capture stream for this thread, and returns its handle. Throws
+ * ERR_HOTSLOT_STATE_BUSY after WAIT_MS. It waits in slices, so that a worker that is being
+ * terminated can leave between two slices.
+ */
 function enterCapture(device: Device, pool: number): number {
   const deadline = new Deadline(WAIT_MS);
   for (;;) {
@@ -177,7 +186,8 @@ function entered<T>(device: Device, pool: number, fn: (stream: Stream) => T): T 
   const enter = () => belongingStream(device, enterCapture(device, pool));
   let stream = enter();
   try {
-    // An error on a stream is sticky, and only the thread whose work caused it may get it.
+    // Another thread's work may have failed on this stream, and the error is sticky. This thread
+    // must not get that error, so it enters again with a new stream.
     if (dropFailed(stream)) {
       nativeGraphs().leaveCapture(device.handle);
       stream = enter();
@@ -192,8 +202,8 @@ function entered<T>(device: Device, pool: number, fn: (stream: Stream) => T): T 
 }
 
 /**
- * Throws TypeError for a promise, because a function that enqueues device work must have done so
- * when it returns.
+ * Throws TypeError if `result` is a promise. A function that enqueues device work must have
+ * enqueued all of it when it returns.
  */
 export function checkEnqueued(what: string, result: unknown): void {
   if (typeof (result as { then?: unknown } | undefined)?.then !== 'function') return;
@@ -202,16 +212,16 @@ export function checkEnqueued(what: string, result: unknown): void {
 }
 
 export interface Captured<T> {
-  /** ready to replay, on any stream of the device */
+  /** ready to replay on any stream of the device */
   readonly exec: GraphExec;
   readonly nodeCount: number;
-  /** what the function returned */
+  /** return value of the captured function */
   readonly result: T;
 }
 
 /**
  * Captures the work that `fn` enqueues on the shared capture stream. If anything fails, the capture
- * is ended, and the error names `what` and has the first failure as its cause.
+ * is ended, and this function throws an error that names `what`. Its cause is the first failure.
  */
 export function captureGraph<T>(
   device: Device,

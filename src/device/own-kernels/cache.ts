@@ -1,4 +1,7 @@
-/** Compiled images, kept on disk by their content: the same source is compiled once. */
+/**
+ * Stores compiled images on disk, under a hash of their content, so that the same source is
+ * compiled once.
+ */
 import { createHash } from 'node:crypto';
 import { constants } from 'node:fs';
 import { access, mkdir, mkdtemp, rename, rm, stat, writeFile } from 'node:fs/promises';
@@ -15,9 +18,10 @@ export function contentKey(...parts: readonly (string | Uint8Array)[]): string {
 let folder: Promise<string> | undefined;
 
 /**
- * Returns the directory `kernels` in HOTSLOT_CACHE, else in hotslot's directory of the user's
- * cache. Only this user may write there, because its files are executed. If that is impossible, it
- * returns a new directory in the system's temporary directory.
+ * Returns the directory of the cache. It is `kernels` in HOTSLOT_CACHE, or else in hotslot's
+ * directory of the user's cache. It must be writable for this user only, because its files are
+ * executed. If no such directory can be used, returns a new one in the system's temporary
+ * directory.
  */
 function place(): Promise<string> {
   folder ??= (async () => {
@@ -40,8 +44,8 @@ function place(): Promise<string> {
 }
 
 /**
- * Returns the path of the file of this name, which exists already, or which `make` writes at the
- * path it is called with.
+ * Returns the path of the cached file with this name. If the file is missing, calls `make` with the
+ * path at which it must write the file.
  */
 export async function cached(name: string, make: (path: string) => Promise<void>): Promise<string> {
   const path = join(await place(), name);
@@ -50,7 +54,8 @@ export async function cached(name: string, make: (path: string) => Promise<void>
     () => false,
   );
   if (there) return path;
-  // The file appears whole or not at all, because another process may make the same.
+  // Writes to a temporary path and renames it, because another process may write the same file. So
+  // the file at `path` is always complete.
   const temporary = `${path}.${process.pid}.${Math.random().toString(36).slice(2)}`;
   try {
     await make(temporary);
@@ -61,6 +66,6 @@ export async function cached(name: string, make: (path: string) => Promise<void>
   return path;
 }
 
-/** Returns the path of a file with these bytes. */
+/** Stores these bytes in the cache, and returns the path of their file. */
 export const cachedBytes = (bytes: Uint8Array, ending: string): Promise<string> =>
   cached(`${contentKey(bytes)}${ending}`, (path) => writeFile(path, bytes));

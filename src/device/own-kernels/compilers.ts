@@ -1,7 +1,7 @@
 /**
- * The system's compilers, for images that drivers do not compile themselves: a shared library for
- * host devices, PTX, SPIR-V and AMD's code objects. They get the flags of our own images
- * (native/CMakeLists.txt). Results are kept on disk by their content.
+ * Runs the system's compilers, for images that drivers do not compile themselves. These are a
+ * shared library for host devices, PTX, SPIR-V and AMD's code objects. The compilers get the flags
+ * of this package's images (native/CMakeLists.txt). Results are stored on disk by their content.
  */
 import { spawn } from 'node:child_process';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
@@ -12,14 +12,14 @@ import { cached, contentKey } from './cache.ts';
 import { headers, type KernelSource, kernelsIn, nativeFolder } from './source.ts';
 
 interface Ran {
-  /** null if the program does not exist */
+  /** exit status, or null if the program does not exist */
   status: number | null;
   output: string;
 }
 
 function run(program: string, args: readonly string[], cwd: string): Promise<Ran> {
   return new Promise((resolve) => {
-    // hipcc would use nvcc as its compiler if it finds one.
+    // Without HIP_PLATFORM, hipcc would use nvcc as its compiler if it finds one.
     const child = spawn(program, args, {
       cwd,
       env: { ...process.env, LC_ALL: 'C', HIP_PLATFORM: 'amd' },
@@ -46,7 +46,7 @@ function versionOf(program: string): Promise<string | null> {
   return known;
 }
 
-/** Returns the first candidate whose tools all exist. */
+/** Returns the first list of tools that all exist, or null if no list is complete. */
 async function firstOf(
   candidates: readonly (readonly string[])[],
 ): Promise<readonly string[] | null> {
@@ -56,7 +56,10 @@ async function firstOf(
   return null;
 }
 
-/** Version 14 is first, because it makes our own images. */
+/**
+ * Returns the versioned names of the tools, then the plain names. Version 14 is first, because this
+ * package's own images are compiled with it.
+ */
 const numbered = (...names: string[]) =>
   [14, 15, 16, 17, 18, 19, 20, 21]
     .map((version) => names.map((name) => `${name}-${version}`))
@@ -66,14 +69,17 @@ const own = (variable: string) =>
   process.env[variable] ? [[process.env[variable] as string]] : [];
 const rounding = ['-O2', '-ffp-contract=off'];
 
-/** A format of images, and the tools that make it from in.gk next to gk.hpp. */
+/**
+ * A format of images, and the tools that compile it. The source is the file in.gk, in a folder that
+ * also has gk.hpp.
+ */
 interface Format {
   ending: string;
-  /** first choice first */
+  /** returns lists of tools, in order of preference */
   tools(): (readonly string[])[];
   missing: string;
   source(source: KernelSource, kernels: readonly string[]): string;
-  /** programs with their arguments, one after the other, of which the last one writes `out` */
+  /** returns the commands with their arguments, in order. The last one writes `out` */
   steps(tools: readonly string[], out: string): (readonly [program: string, ...args: string[]])[];
 }
 
@@ -168,7 +174,7 @@ export const formats = {
   },
 } as const satisfies Record<string, Format>;
 
-/** An AMD code object, for one kind of GPU such as 'gfx90a'. */
+/** Returns the format of AMD code objects for one kind of GPU, such as 'gfx90a'. */
 export const codeObject = (arch: string): Format => ({
   ending: `.${arch}.hsaco`,
   tools: () => [
@@ -193,14 +199,14 @@ export const codeObject = (arch: string): Format => ({
   ],
 });
 
-/** Returns the tools that are missing for this format, or null. */
+/** Returns the names of the tools that are missing for this format, or null if all tools exist. */
 export async function missingFor(format: Format): Promise<string | null> {
   return (await firstOf(format.tools())) === null ? format.missing : null;
 }
 
 /**
- * Returns the path of the image that the source makes. Throws UNAVAILABLE without the tools,
- * COMPILE with their output.
+ * Compiles the source, and returns the path of the image. Throws ERR_HOTSLOT_UNAVAILABLE if the
+ * tools are missing, or ERR_HOTSLOT_COMPILE with their output.
  */
 export async function compileWith(
   format: Format,

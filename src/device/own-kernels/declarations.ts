@@ -1,21 +1,21 @@
 /**
- * Declarations of kernels that a program supplies: the arguments of each, and how much of its
- * tensors it touches.
+ * Declarations of kernels that a program supplies. They list the arguments of each kernel, and how
+ * much of its tensors it touches.
  */
 import { checkCount, checkKeys, describeValue } from '../../base/checks.ts';
 import { checkDType, type DType, dtypes } from '../../base/dtype.ts';
 import { rangeError, typeError } from '../../base/errors.ts';
 import type { DeviceFamily } from '../facts.ts';
 
-/** The numbers of a launch. */
+/** The numeric arguments of a launch. */
 export interface LaunchNumbers {
   readonly wholes: readonly number[];
   readonly reals: readonly number[];
 }
 
 /**
- * The arguments of a kernel: tensors, then whole numbers (`gk_i64`), then reals (`gk_real`,
- * float32), in this order.
+ * The arguments of a kernel, in this order: tensors, whole numbers (`gk_i64`), reals (`gk_real`,
+ * float32).
  */
 export interface KernelDeclaration {
   /** dtype of each tensor, at most 12 */
@@ -25,31 +25,32 @@ export interface KernelDeclaration {
   /** count of reals, at most 8 */
   reals?: number;
   /**
-   * count of the first tensors that are written, while the others are only read. By default all
-   * count as written
+   * number of tensors that the kernel writes, which must be the first ones. It only reads the
+   * others. By default all tensors count as written
    */
   writes?: number;
   /**
-   * elements of the first tensor that a block makes together, if its threads do not make one each
-   * (GK_EACH_TILE)
+   * elements of the first tensor that a block computes together (GK_EACH_TILE). Omit it if each
+   * thread computes one element
    */
   outputsPerBlock?: number;
   /**
-   * Returns the bytes that such a launch touches of each tensor, from its first element on: a
-   * launch with less throws. It may throw for other wrong numbers. Without `need` lengths are not
-   * checked: a kernel that runs past a tensor's end runs into the memory after it.
+   * Returns, for each tensor, the bytes that a launch with these numbers touches from its first
+   * element on. A launch with a shorter tensor throws. `need` may also throw, for other invalid
+   * numbers. Without `need`, Hotslot does not check lengths. A kernel that runs past a tensor's end
+   * then touches the memory after it.
    */
   need?: (numbers: LaunchNumbers) => readonly number[];
 }
 
 /**
- * A kernel on a device. It can be posted to another thread, which launches it there without its
- * `need`.
+ * A kernel on a device. It can be posted to another thread. Launches from that thread do not check
+ * its `need`.
  */
 export interface LoadedKernel {
   readonly name: string;
   /**
-   * handle of its module, on the device on which that was loaded. `index`: the kernel's number in
+   * handle of the kernel's module, which is loaded on one device. `index` is the kernel's index in
    * the module
    */
   readonly handle: number;
@@ -63,17 +64,17 @@ export interface LoadedKernel {
 /** An image: its bytes, or its path or URL. */
 export type KernelImage = Uint8Array | URL | string;
 
-/** Kernels that a program supplies, by name, and a source or images that hold them. */
+/** Kernels that a program supplies, by name, and a source or images that contain them. */
 export interface KernelsToLoad<K extends string = string> {
   /** name in messages, default 'kernels' */
   name?: string;
   /**
-   * a `.gk` source, or the URL of a file that holds one, compiled if `images` lacks the device's
-   * family
+   * text of a `.gk` source, or the URL of a file that contains it. It is compiled if `images` lacks
+   * the device's family
    */
   source?: string | URL;
   /**
-   * Ready images by family, of which the first that the driver accepts is used. A `host` image is a
+   * ready images by family. The first one that the driver accepts is used. A `host` image is a
    * shared library with the C interface of native/kernels/library.h. A `cuda` image is PTX or a
    * cubin, a `rocm` image a code object, and an `xpu` image SPIR-V.
    */
@@ -88,7 +89,7 @@ export type Declared = Required<Omit<KernelDeclaration, 'need'>> &
 const MAX = { tensors: 12, wholes: 12, reals: 8, kernels: 1024 } as const;
 const KEYS = ['tensors', 'wholes', 'reals', 'writes', 'outputsPerBlock', 'need'];
 
-/** Returns the declarations in their order. Throws for invalid ones. */
+/** Returns the declarations in their order, with defaults. Throws if one is invalid. */
 export function checkDeclarations(
   kernels: Readonly<Record<string, KernelDeclaration>>,
 ): Declared[] {
@@ -165,8 +166,8 @@ export function isLoadedKernel(value: unknown): value is LoadedKernel {
 }
 
 /**
- * Throws unless the tensors have the bytes that the kernel's `need` returns, if this thread has its
- * `need`.
+ * Throws unless the tensors have the bytes that the kernel's `need` returns. Does nothing if this
+ * thread has no `need` of the kernel.
  */
 export function checkNeed(
   kernel: LoadedKernel,

@@ -1,6 +1,6 @@
 /**
- * Loads kernels that a program supplies onto a device: from a ready image, or from a source that is
- * compiled here.
+ * Loads kernels that a program supplies onto a device, from a ready image or from a source that
+ * this machine compiles.
  */
 import { readFile } from 'node:fs/promises';
 import { resolve } from 'node:path';
@@ -25,8 +25,8 @@ import { headers, type KernelSource, readSource } from './source.ts';
 const families = ['host', 'cuda', 'rocm', 'xpu'] as const satisfies readonly DeviceFamily[];
 
 /**
- * Returns the kernels on this device, by name. They are loaded once per device and process, for any
- * number of calls.
+ * Loads the kernels on this device, and returns them by name. A process loads them once per device,
+ * however often this function is called.
  */
 export async function loadKernels<K extends string>(
   device: { readonly handle: number; readonly family: DeviceFamily; readonly name: string },
@@ -69,7 +69,7 @@ export async function loadKernels<K extends string>(
   ];
   if (device.family === 'cuda' || device.family === 'rocm')
     try {
-      return await put([], text); // the driver's own compiler
+      return await put([], text); // the driver compiles the source
     } catch (error) {
       const cannot = (error as CodedError).code === 'ERR_HOTSLOT_UNAVAILABLE';
       if (!cannot || format === null || (await missingFor(format)) !== null) throw error;
@@ -79,7 +79,7 @@ export async function loadKernels<K extends string>(
   return put([{ name: path, image: device.family === 'host' ? path : await readFile(path) }], null);
 }
 
-/** An image that was read. `path`: its file. */
+/** An image that was read. `path` is its file, if it was read from a file. */
 interface Ready {
   name: string;
   bytes: Uint8Array;
@@ -109,7 +109,10 @@ async function read(family: DeviceFamily, image: KernelImage): Promise<Ready> {
   }
 }
 
-/** Returns the kind and the family of an image, as far as its first bytes show. */
+/**
+ * Returns the kind and the family of an image, as its first bytes show them, or null for unknown
+ * bytes.
+ */
 function kindOf(bytes: Uint8Array): { kind: string; family: DeviceFamily } | null {
   // The array is empty, or its buffer was transferred.
   if (bytes.length === 0) return null;
@@ -150,7 +153,8 @@ function checked(family: DeviceFamily, image: Ready): Ready {
 }
 
 /**
- * An image for the native call: a library for the host by its path, every other image by its bytes.
+ * An image for the native call. A library for host devices is passed by its path, and every other
+ * image by its bytes.
  */
 interface Named {
   name: string;

@@ -1,6 +1,6 @@
 /**
- * A `.gk` source: its text, its name in a compiler's messages, and the headers that define its
- * words.
+ * Reads a `.gk` source and the headers that it may include. A source has a text, and a name for a
+ * compiler's messages.
  */
 
 import { readFileSync } from 'node:fs';
@@ -12,21 +12,21 @@ import { packageRoot } from '../../base/package-root.ts';
 
 export interface KernelSource {
   readonly text: string;
-  /** for messages */
+  /** name of the source in a compiler's messages */
   readonly file: string;
 }
 
 /**
- * The package's directory of native sources: gk.hpp, and the sources from which a library for host
- * devices is made.
+ * The package's directory of native sources. It contains gk.hpp, and the headers that a library for
+ * host devices includes.
  */
 export const nativeFolder = `${packageRoot(import.meta.url)}native/`;
 
 let included: { name: string; text: string }[] | undefined;
 
 /**
- * Returns the headers that a source may include. gk.hpp, which defines the words of a source, is
- * put before it. functions.gk has exp, log and similar functions.
+ * Returns the headers that a source may include. gk.hpp defines the language and is included before
+ * the source. functions.gk has exp, log and similar functions.
  */
 export function headers(): readonly { name: string; text: string }[] {
   included ??= ['gk.hpp', 'functions.gk'].map((name) => ({
@@ -36,7 +36,7 @@ export function headers(): readonly { name: string; text: string }[] {
   return included;
 }
 
-/** Reads a source: a string is the source itself, a URL the file that holds it. */
+/** Reads a source. A string is the source itself. A URL names the file that contains the source. */
 export async function readSource(name: string, source: string | URL): Promise<KernelSource> {
   if (typeof source === 'string') return { text: source, file: `${name}.gk` };
   if (!(source instanceof URL) || source.protocol !== 'file:')

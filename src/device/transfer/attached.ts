@@ -1,6 +1,6 @@
 /**
- * A backend's slots in an actor's thread: the same native operations over the same handles, without
- * ownership. The backend uses these operations too.
+ * Operates the slots of a backend in an actor's thread. The actor uses the backend's handles and
+ * does not own the objects. The backend calls the same functions.
  */
 import { answered } from '../../base/addon.ts';
 import type { Device } from '../device.ts';
@@ -10,14 +10,14 @@ import { newSubmitter, type Submitter, TransferMode } from './native.ts';
 
 const State = { none: 0, submitted: 1, copied: 2 } as const;
 
-/** Returns the shared state of slots without a submission. */
+/** Returns the shared state of new slots, which have no submission. */
 export function unarmed(slots: number): ArmedSlots {
   const states = new Int32Array(new SharedArrayBuffer(4 * slots));
   return { states, bytes: new Float64Array(new SharedArrayBuffer(8 * slots)) };
 }
 
-// A slot's arming has one writer at a time, its owner (Slot-1). The state, which is stored last,
-// says that the bytes are there.
+// Only a slot's owner writes the slot's elements of `states` and `bytes` (Slot-1). It stores the
+// state last, so a thread that reads a submitted state also reads the right bytes.
 
 export const isArmed = ({ states }: ArmedSlots, slot: number): boolean =>
   Atomics.load(states, slot) !== State.none;
@@ -39,8 +39,9 @@ export function submitArmed(
 }
 
 /**
- * Returns the host seconds spent on a deferred copy, or 0 if none was made. The first wait makes
- * the copy, and later ones only order the stream after it.
+ * Makes the stream wait for the slot's copy. If the copy is deferred, the first call makes it on
+ * the stream, and later calls only wait. Returns the host seconds spent on a deferred copy, or 0 if
+ * this call made none.
  */
 export function waitArmed(
   submitter: Submitter,

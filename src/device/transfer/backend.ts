@@ -1,7 +1,7 @@
 /**
- * The contract of a transfer backend: how a slot's rows get from shared host memory to the device,
- * and when they are there. Names and meanings follow UniLab's ReplayTransferBackend. The submit and
- * poll actors use it like any caller.
+ * The contract of a transfer backend. It defines how a slot's rows get from shared host memory to
+ * the device, and how a caller learns that they have arrived. Names and meanings follow UniLab's
+ * ReplayTransferBackend. The submit and poll actors use a backend as any caller does.
  */
 
 import type { DType } from '../../base/dtype.ts';
@@ -28,12 +28,12 @@ export interface SubmitH2dOptions {
   dst: Tensor;
   /** bytes of the slot's registered host buffer, from its start */
   src: Uint8Array;
-  /** labels of the span, nothing else */
+  /** labels of the recorded span, without any other effect */
   metadata?: Readonly<Record<string, unknown>>;
   /**
-   * called with the submission at once. With `traceDeviceEvents`, and if the device can measure,
-   * the readyQuery or synchronizeReady that finds the copy done calls it with the copy's own time
-   * ('gpu/replay_pipeline_batch_h2d')
+   * called with the span of the submission at once. With `traceDeviceEvents` it is called again
+   * with the copy's device time ('gpu/replay_pipeline_batch_h2d'), if the device can measure. The
+   * readyQuery or synchronizeReady that finds the copy done makes that call
    */
   traceRecorder?: (span: {
     name: string;
@@ -49,15 +49,15 @@ export interface SubmitH2dOptions {
 export interface BackendOptions {
   ringDepth: number;
   /**
-   * make events that measure each copy, by default if the device can. Untimed events cost less to
+   * whether events measure each copy, by default if the device can. Untimed events cost less to
    * query
    */
   timed?: boolean;
 }
 
 /**
- * Handles and shared flags, but no objects, by which a backend in another thread finds the same
- * slots.
+ * Handles and shared flags of a backend's slots, without any objects. A backend in another thread
+ * uses the same slots by them.
  */
 export interface SharedTransferBackend {
   readonly device: string;
@@ -72,14 +72,11 @@ export interface SharedTransferBackend {
   readonly armed: ArmedSlots;
 }
 
-/** The submissions of each slot, in memory that threads share. */
+/** The submission of each slot, in memory that threads share. */
 export interface ArmedSlots {
-  /** 0 until submitted, then 1, and 2 once a deferred copy was made */
+  /** 0 before a submission, 1 after it, and 2 after a deferred copy was made */
   readonly states: Int32Array;
-  /**
-   * bytes submitted: apart from the states, because 2 GiB and more do not fit into a word of 32
-   * bits
-   */
+  /** bytes submitted. They are not in `states`, because 2 GiB and more do not fit into 32 bits */
   readonly bytes: Float64Array;
 }
 
@@ -88,48 +85,51 @@ export interface ReplayTransferBackend extends Disposable {
   readonly deviceFamily: DeviceFamily;
   readonly h2dSubmitter: H2dSubmitter;
   readonly hostMemoryKind: HostMemoryKind;
-  /** true while host slots are registered and pinned */
+  /** true while the host slots are registered and pinned */
   readonly hostPinned: boolean;
-  /** true while they are pinned in the shared memory itself */
+  /** true while the host slots are pinned in the shared memory itself */
   readonly directPinnedShared: boolean;
   readonly supportsAsyncSubmit: boolean;
   readonly supportsTimingEvents: boolean;
   readonly ringDepth: number;
-  /** texts about requests that failed and were fulfilled in another way */
+  /** texts about requests that failed, and that the backend fulfilled in another way */
   readonly warnings: readonly string[];
-  /** seconds that the last consumer-side copy took, 0 unless copies are deferred */
+  /** host seconds of the last deferred copy, 0 in other modes */
   readonly lastWaitCopyTimeS: number;
-  /** Registers one view per slot, over shared memory, all or none. */
+  /** Registers one view over shared memory per slot. If one fails, no view is registered. */
   registerHostSlots(slots: readonly Uint8Array[]): void;
-  /** Allocates one tensor per slot, which close() frees. */
+  /** Allocates one tensor per slot. close() frees the tensors. */
   allocateDeviceSlots(options: { shape: readonly number[]; dtype: DType }): Tensor[];
   /** Submits a copy, and returns the host seconds spent submitting. */
   submitH2d(options: SubmitH2dOptions): number;
   /**
-   * Does the same without checks, for the submit actor: `bytes` from the start of the slot's host
-   * buffer.
+   * Submits a copy of `bytes` bytes from the start of the slot's host buffer, without checks, for
+   * the submit actor. Returns the host seconds spent submitting.
    */
   submitSlot(slot: number, bytes: number): number;
   /**
-   * Begins the slot's next tick: the slot counts as not submitted, and a deferred copy that was not
-   * waited for is dropped.
+   * Begins the slot's next tick. The slot counts as not submitted, and a deferred copy that no
+   * stream has waited for is dropped.
    */
   clearReady(slot: number): void;
   /**
-   * Returns true if the slot was submitted and its copy is done (deferred: as soon as it was
-   * submitted).
+   * Returns true if the slot was submitted and its copy is done. In modes other than `immediate`
+   * the copy counts as done as soon as it was submitted.
    */
   readyQuery(slot: number): boolean;
   /** Resolves when the slot's copy is done, or at once if nothing was submitted. */
   synchronizeReady(slot: number): Promise<void>;
   /**
-   * Orders `stream` (the current one by default) after the slot's copy, without a wait on the host.
+   * Makes `stream` (default: the current stream) wait for the slot's copy. The host does not wait.
    */
   waitCurrentStreamForReady(slot: number, stream?: Stream): void;
-  /** The slots' `copied` events. */
+  /** Handles of the slots' `copied` events. */
   readonly readyEvents: readonly number[];
   /** Returns the handles and flags for an AttachedTransferBackend in another thread. */
   share(): SharedTransferBackend;
-  /** Waits for copies in flight, then unregisters and frees. It is idempotent. */
+  /**
+   * Waits for running copies, then unregisters the host slots and frees the device slots.
+   * Idempotent.
+   */
   close(): void;
 }

@@ -15,9 +15,9 @@ import { type TransferChoice, TransferMode } from './native.ts';
 /**
  * Creates the transfer backend of a device's family.
  *
- * @param options `device`: a name, 'cpu' means 'host:0'. `ringDepth`: the number of slots.
+ * @param options `device`: a name, where 'cpu' means 'host:0'. `ringDepth`: the number of slots.
  *   `transfer` selects how the CPU device copies: 'immediate' on its copy stream (default),
- *   'deferred' on the consumer's stream, 'direct' and 'auto' without a copy. `timed: false` omits the
+ *   'deferred' on the consumer's stream, 'direct' and 'auto' without a copy. `timed: false` omits
  *   the events that measure copies
  * @throws {RangeError} ERR_HOTSLOT_UNKNOWN_DEVICE for an unknown device
  * @throws {ERR_HOTSLOT_UNAVAILABLE} for a family that this machine cannot use
@@ -57,7 +57,7 @@ export function buildReplayTransferBackend(options: {
   });
 }
 
-/** Throws a TypeError unless `transfer` is a TransferMode or 'auto'. */
+/** Returns `transfer`. Throws a TypeError unless it is a TransferMode or 'auto'. */
 export function checkTransfer(transfer: unknown): TransferChoice {
   if (transfer !== 'auto' && !Object.hasOwn(TransferMode, transfer as string))
     throw typeError(

@@ -1,10 +1,10 @@
-/** Checks of a backend's arguments against its slots, before any side effect. */
+/** Checks a backend's arguments against its slots, before the call has any side effect. */
 import { describeValue } from '../../base/checks.ts';
 import { rangeError, typeError } from '../../base/errors.ts';
 import { isShared } from '../../shm/memory.ts';
 import { Tensor } from '../device.ts';
 
-/** Checks that there is one view per slot, each over shared memory. */
+/** Throws unless there is one view per slot, each over shared memory. */
 export function checkHostSlots(slots: readonly Uint8Array[], depth: number): void {
   if (!Array.isArray(slots))
     throw typeError(`registerHostSlots takes an array of Uint8Array, got ${describeValue(slots)}`);
@@ -19,8 +19,8 @@ export function checkHostSlots(slots: readonly Uint8Array[], depth: number): voi
 }
 
 /**
- * Checks a copy from the start of the slot's host buffer to the start of its device buffer, which
- * fills `dst`.
+ * Throws unless `src` begins at the start of the slot's host buffer and `dst` at the start of its
+ * device buffer. Their numbers of bytes must be equal.
  */
 export function checkCopy(
   { slot, src, dst }: { slot: number; src: Uint8Array; dst: Tensor },

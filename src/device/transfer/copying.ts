@@ -1,6 +1,7 @@
 /**
- * The transfer backend: host slots registered all or none, copies on its own copy stream, an event
- * per slot, and a close() that waits. families.ts has its public names.
+ * The transfer backend. It registers all host slots or none, copies on its own copy stream, and
+ * records an event per slot. Its close() waits for running copies. The public names are in
+ * families.ts.
  */
 
 import { ThreadEnding } from '../../base/addon.ts';
@@ -26,9 +27,9 @@ import type {
 import { checkCopy, checkHostSlots } from './checks.ts';
 import { newSubmitter, type Submitter, TransferMode } from './native.ts';
 
-/** largest depth, because events and slots are made per place in the ring */
+/** Largest ringDepth. Every slot of the ring costs events and memory. */
 const MAX_DEPTH = 1024;
-/** Milliseconds that close() gives copies in flight before it throws. */
+/** Milliseconds that close() waits for running copies before it throws. */
 const DRAIN_MS = 5000;
 
 export class CopyingTransferBackend extends Owner implements ReplayTransferBackend {
@@ -43,11 +44,11 @@ export class CopyingTransferBackend extends Owner implements ReplayTransferBacke
   readonly warnings: string[] = [];
   readonly #stream: Stream;
   #copied: DeviceEvent[] = [];
-  /** recorded before each copy, none if nothing is timed */
+  /** events recorded before each copy, empty if copies are not timed */
   #begins: DeviceEvent[] = [];
-  /** report of a timed copy, called when it is done, per slot */
+  /** by slot, functions that report a timed copy, called when the copy is done */
   readonly #spans = new Map<number, () => void>();
-  /** see submitArmed: shared with every thread that attached */
+  /** state of the slots' submissions, shared with every attached thread (see submitArmed) */
   readonly #armed: ArmedSlots;
   #registered: HostMemory[] = [];
   #hostViews: Uint8Array[] = [];
@@ -104,7 +105,10 @@ export class CopyingTransferBackend extends Owner implements ReplayTransferBacke
   get hostPinned(): boolean {
     return this.#hostKind !== null && this.#hostKind !== 'pageable';
   }
-  /** Slots are registered in place: pinned always means the shared memory itself. */
+  /**
+   * Always equals hostPinned, because slots are registered in place: the shared memory itself is
+   * pinned.
+   */
   get directPinnedShared(): boolean {
     return this.hostPinned;
   }
@@ -142,8 +146,8 @@ export class CopyingTransferBackend extends Owner implements ReplayTransferBacke
       );
     }
     if (this.mode === TransferMode.direct) {
-      // The registered host buffer is the device buffer: on the host device one address serves
-      // both.
+      // On the host device, one address serves as host buffer and device buffer. So the slots are
+      // tensors over the registered host memory.
       if (this.#registered.length === 0)
         throw stateError('BUSY', 'direct mode: register host slots before allocating device slots');
       this.#slots = this.#registered.map((memory) => memory.tensor({ shape, dtype }));
@@ -199,8 +203,8 @@ export class CopyingTransferBackend extends Owner implements ReplayTransferBacke
     traceRecorder({ name: 'replay_pipeline_batch_h2d', seconds, args: { ...more, ...facts } });
     const begin = this.#begins[slot];
     if (traceDeviceEvents && begin) {
-      // The copy stream's own time is known after the copy, and the call that finds it done reports
-      // it.
+      // The copy stream's own time is known only after the copy. The call that finds the copy done
+      // reports it.
       this.#spans.set(slot, () => {
         const ms = (this.#copied[slot] as DeviceEvent).elapsedMs(begin);
         traceRecorder({ name: 'gpu/replay_pipeline_batch_h2d', seconds: ms / 1000, args: facts });
@@ -222,7 +226,7 @@ export class CopyingTransferBackend extends Owner implements ReplayTransferBacke
   readyQuery(slot: number): boolean {
     this.#checkSlot(slot);
     if (!isArmed(this.#armed, slot)) return false;
-    // Other modes have no copy on a stream of ours.
+    // In other modes this backend makes no copy on its own stream.
     if (this.mode !== TransferMode.immediate) return true;
     const done = (this.#copied[slot] as DeviceEvent).query();
     if (done) this.#recordSpan(slot);
@@ -265,7 +269,8 @@ export class CopyingTransferBackend extends Owner implements ReplayTransferBacke
 
   override close(): void {
     if (this.closed) return;
-    // Copies in flight first: never free or unregister under a running copy.
+    // Waits for running copies first, because a running copy uses memory that close() frees or
+    // unregisters.
     if (!this.#drained()) {
       throw stateError(
         'BUSY',
@@ -278,8 +283,9 @@ export class CopyingTransferBackend extends Owner implements ReplayTransferBacke
   }
 
   /**
-   * Waits for each slot's event, which follows its copy. A sticky error counts as drained, because
-   * that stream runs no more work.
+   * Waits for each slot's event, which is recorded after its copy. Returns false if a copy is still
+   * running after DRAIN_MS. A stream with a sticky error counts as drained, because it runs no more
+   * work.
    */
   #drained(): boolean {
     const deadline = new Deadline(DRAIN_MS);
@@ -288,7 +294,8 @@ export class CopyingTransferBackend extends Owner implements ReplayTransferBacke
         return blockOnEvent(this.device, event, deadline.left);
       } catch (error) {
         if (error instanceof ThreadEnding) throw error;
-        // failed, captured or closed by an earlier attempt: no copy that runs
+        // The stream failed, the event was captured, or an earlier close() closed it. No copy is
+        // running in these cases.
         return true;
       }
     });

@@ -1,4 +1,4 @@
-/** UniLab's names of the backend, each for some families of devices. */
+/** UniLab's names of the transfer backend. Each name is for some families of devices. */
 import { checkKeys } from '../../base/checks.ts';
 import { typeError } from '../../base/errors.ts';
 import { checkDevice } from '../checks.ts';
@@ -9,9 +9,9 @@ import { CopyingTransferBackend } from './copying.ts';
 import type { TransferMode } from './native.ts';
 
 /**
- * The backend for NVIDIA's and AMD's GPUs: the driver's copy engine copies out of slots pinned in
- * the shared memory itself. If the driver does not pin them, it copies from pageable memory, and
- * `hostMemoryKind` and a warning say so.
+ * The backend for NVIDIA's and AMD's GPUs. The driver's copy engine copies from slots that are
+ * pinned in the shared memory itself. If the driver cannot pin them, it copies from pageable
+ * memory. `hostMemoryKind` and a warning then report this.
  */
 export class CudaLikeReplayTransferBackend extends CopyingTransferBackend {
   constructor(device: Device, options: BackendOptions) {
@@ -20,7 +20,8 @@ export class CudaLikeReplayTransferBackend extends CopyingTransferBackend {
 }
 
 /**
- * The backend for Intel's GPUs, likewise, out of slots that the driver imports in place if it can.
+ * The backend for Intel's GPUs. It copies from slots that the driver imports in place if it can.
+ * Otherwise `hostMemoryKind` and a warning report this, as for other GPUs.
  */
 export class XpuReplayTransferBackend extends CopyingTransferBackend {
   constructor(device: Device, options: BackendOptions) {
@@ -30,8 +31,8 @@ export class XpuReplayTransferBackend extends CopyingTransferBackend {
 
 /**
  * The portable backend, which copies on the host device's copy stream. Mode `deferred` is for
- * devices to which the consumer's thread must submit. With `direct` pack writes the device buffer
- * itself, which only the host device allows.
+ * devices to which only the consumer's thread can submit. In mode `direct`, pack writes the device
+ * buffer itself, which only the host device allows.
  */
 export class HostCopyReplayTransferBackend extends CopyingTransferBackend {
   constructor(device: Device, options: BackendOptions & { mode?: TransferMode }) {

@@ -1,18 +1,18 @@
 /**
- * The classes of submit.node, poll.node and replay.node, as TypeScript sees them. Backends and
- * actors share them.
+ * The classes of submit.node, poll.node and replay.node, as TypeScript types. Backends and actors
+ * use them.
  */
 import { checkLayout, loadAddon } from '../../base/addon.ts';
 
 export interface Submitter {
   /**
-   * Enqueues the copy of `bytes` and the slot's `copied` event, and returns the host seconds it
-   * took.
+   * Enqueues the copy of the slot's first `bytes` bytes, then records the slot's `copied` event.
+   * Returns the host seconds spent.
    */
   submit(slot: number, bytes: number): number;
   /**
-   * Orders a stream after the slot's copy. With bytes, it makes the deferred copy on that stream
-   * first. Returns the host seconds it took.
+   * Makes a stream wait for the slot's copy. If `bytes` is not 0 in mode `deferred`, the call makes
+   * the copy on that stream instead. Returns the host seconds spent.
    */
   waitReady(stream: number, slot: number, bytes: number): number;
   close(): void;
@@ -20,14 +20,18 @@ export interface Submitter {
 
 export interface Poller {
   /**
-   * Helps the device for at most `ns`, and returns the count of watched events that became done.
+   * Returns the number of watched events that became done. If none did, helps the device for at
+   * most `ns` nanoseconds and checks again.
    */
   check(ns: number): number;
-  /** Sleeps on the thread's bell until an event is done, the bell rang, or `ms` are over. */
+  /**
+   * Sleeps on the thread's bell until a watched event is done, the bell's count differs from
+   * `seen`, or `ms` are over. Returns the number of watched events that became done.
+   */
   wait(seen: number, ms: number): number;
   /**
-   * Declares that the thread sleeps in JavaScript: completions no longer ring it, and the device
-   * does not count on its help.
+   * Declares that the thread will sleep in JavaScript. Completions then do not ring its bell, and
+   * the device does not count on its help.
    */
   away(): void;
   back(): void;
@@ -36,26 +40,30 @@ export interface Poller {
 
 export interface Replayer {
   /**
-   * Launches the graph of a slot. Like every answer here, the result must pass answered() before
-   * the slot is handed on.
+   * Launches the graph of a slot. Pass the result to answered() before you hand the slot on. The
+   * same applies to every method of a Replayer that returns a value.
    */
   launch(slot: number, mailboxOffset: number): true;
-  /** Records `spent` alone, for an update whose graph was launched before its actor died. */
+  /**
+   * Does the same as launch(), without the graph, for an update whose graph was launched before its
+   * replay actor died.
+   */
   mark(slot: number, mailboxOffset: number): true;
   drained(): boolean;
   close(): void;
 }
 
 /** How host bytes reach the device buffer. submit.node numbers the modes in this order. */
-// No device here needs `deferred`, the consumer's copy on its own stream: it is UniLab's. It costs
-// the arming words, a mode of submit.node, and a second event after a manual tick.
+// No device here needs `deferred`, in which the consumer's stream makes the copy. The mode exists
+// because UniLab has it. It costs the state words of ArmedSlots, a mode of submit.node, and a
+// second event after a manual tick.
 export const TransferMode = Object.freeze({
   immediate: 'immediate',
   deferred: 'deferred',
   direct: 'direct',
 } as const);
 export type TransferMode = (typeof TransferMode)[keyof typeof TransferMode];
-/** 'auto': `direct` on the host device, `immediate` on GPUs. */
+/** A transfer mode. 'auto' means `direct` on the host device and `immediate` on GPUs. */
 export type TransferChoice = TransferMode | 'auto';
 
 /** Values of a watch word. JavaScript writes pending, and native code writes done. */
@@ -64,7 +72,7 @@ export const Watch = { idle: 0, pending: 1, done: 2 } as const;
 interface SubmitterOptions {
   stream: number;
   copied: readonly number[];
-  /** one per slot, recorded before its copy, none if nothing is timed */
+  /** events recorded before each slot's copy, empty or omitted if copies are not timed */
   begins?: readonly number[];
   hosts: readonly number[];
   hostOffsets: readonly number[];
@@ -76,16 +84,17 @@ interface PollerOptions {
   device: number;
   events: readonly number[];
   watch: Int32Array;
-  /** when each event was seen done, ms */
+  /** for each event, the time at which it was found done, in ms */
   times: Float64Array;
   /**
-   * Divides the events into rings, one count each. A ring's events are queried in its order, from
-   * its `oldest` on, up to the first that is not done. Without it every event is queried.
+   * the number of events in each ring, in the order of `events`. The events of a ring are queried
+   * in order, from its `oldest` on, up to the first that is not done. Without `counts` every event
+   * is queried
    */
   counts?: readonly number[];
   oldest?: Int32Array;
   bell?: Int32Array;
-  /** longest single sleep, short if completions cannot ring */
+  /** longest single sleep in nanoseconds, short if completions cannot ring the bell */
   sleepNs: number;
   spinNs: number;
 }
@@ -94,9 +103,9 @@ interface ReplayerOptions {
   stream: number;
   spent: readonly number[];
   graphs: readonly number[];
-  /** one per slot, recorded before its graph, none if nothing is timed */
+  /** events recorded before each slot's graph, empty or omitted if launches are not timed */
   begins?: readonly number[];
-  /** begin and end of the last launch, ms */
+  /** begin and end of the last launch() or mark() call, in ms */
   times: Float64Array;
   weights?: number;
   weightsOffset?: number;

@@ -1,4 +1,4 @@
-/** The episodes of a trajectory buffer as columns of a file, lane by lane, oldest first. */
+/** Writes the episodes of a trajectory buffer as columns of a file, lane by lane, oldest first. */
 
 import type { NamedTensors, TensorData } from '../../base/arrays/tensors.ts';
 import { type ArrayOf, arrayOf, type DType } from '../../base/dtype.ts';
@@ -7,7 +7,7 @@ import { checkStill, pause, pieceOf, writeColumns } from '../rows/data-set.ts';
 import type { PlacesRead } from './reader.ts';
 import { finalKey, type StepField, type StepLayout } from './schema.ts';
 
-/** The part of a TrajectoryBuffer that is used here. */
+/** The members of TrajectoryBuffer that dump() uses. */
 export interface Places {
   readonly lanes: number;
   readonly layout: StepLayout;
@@ -16,10 +16,13 @@ export interface Places {
   read(ids: Float64Array): PlacesRead;
 }
 
-/** The places of a lane that are there, counted from the first ever written in it. */
+/**
+ * Returns the range of places that a lane stores, from `from` to before `to`. Places are counted
+ * from the first one ever written in the lane.
+ */
 export type Span = (lane: number) => { from: number; to: number };
 
-/** A field's column with a row for each step, or for each final observation. */
+/** A field's column, with a row for each step or for each final observation. */
 class Rows {
   readonly data: ArrayOf<DType>;
   readonly #field: StepField;
@@ -41,7 +44,7 @@ class Rows {
   }
 }
 
-/** See TrajectoryBuffer.dump(). */
+/** Implements TrajectoryBuffer.dump(). */
 export async function dumpSteps(buffer: Places, span: Span, path: string | URL): Promise<number> {
   let count = 0;
   await writeColumns(path, async () => {
@@ -68,7 +71,8 @@ async function columnsOf(buffer: Places, span: Span, ptr: number): Promise<Named
   const piece = pieceOf(placeBytes);
   for (let l = 0; l < lanes; l++) {
     const { from, to } = spans[l]!;
-    // The first place may be the final observation of an episode whose steps are gone.
+    // A lane's first place may be a final observation whose episode's steps are overwritten. It is
+    // skipped.
     const first = steps;
     for (let at = from; at < to; at += piece) {
       const ids = Float64Array.from(
@@ -111,7 +115,9 @@ async function columnsOf(buffer: Places, span: Span, ptr: number): Promise<Named
   ]);
 }
 
-/** Reads places. If that fails because rows were added meanwhile, throws ERR_HOTSLOT_STATE_BUSY. */
+/**
+ * Reads places. If the read fails because rows were added meanwhile, throws ERR_HOTSLOT_STATE_BUSY.
+ */
 function placesAt(buffer: Places, ids: Float64Array, ptr: number): PlacesRead {
   try {
     return buffer.read(ids);

@@ -1,12 +1,12 @@
 /**
- * The part of rows.node that trajectories call. This directory checks arguments first, and native
- * code checks memory safety.
+ * The functions of rows.node for trajectories. This directory checks the arguments before each
+ * call. Native code checks only what memory safety needs.
  */
 import { addonOf } from '../../base/addon.ts';
 import type { TypedArray } from '../../base/dtype.ts';
 import type { LimiterHandle } from '../rate-limiter.ts';
 
-/** Native objects over shared memory. Each keeps its memory alive. */
+/** Native objects over shared memory. Each keeps a reference to its memory. */
 export type LanesHandle = { readonly handleOf: 'lanes' };
 export type WriterHandle = { readonly handleOf: 'writer' };
 export type ViewHandle = { readonly handleOf: 'view' };
@@ -15,12 +15,13 @@ interface LanesAddon {
   lanesBytes(lanes: number, perLane: number, placeBytes: number): number;
   formatLanes(memory: Float64Array, lanes: number, perLane: number, placeBytes: number): void;
   openLanes(memory: Float64Array): LanesHandle;
-  /** steps ever committed, steps there now */
+  /** Writes two counts to `out`: the steps ever committed, and the steps stored now */
   laneCounts(lanes: LanesHandle, out: Float64Array): void;
   clearLanes(lanes: LanesHandle): void;
   /**
-   * `fields`: for each its offset, bytes, whether it is an observation, and the result of
-   * stepKind(). `finite`: whether rewards must be finite
+   * `fields`: for each field, its offset, bytes, whether it is an observation, and the result of
+   * stepKind(). `resume`: whether unended episodes continue. `finite`: whether rewards must be
+   * finite
    */
   openWriter(
     lanes: LanesHandle,
@@ -31,9 +32,9 @@ interface LanesAddon {
     finite: boolean,
   ): WriterHandle;
   /**
-   * Returns 1, 0 if the limiter says not yet, or −1 if a number is refused. Then `odd` holds the
-   * lane, the index of the field, and the element. With F fields, the index is F larger for a final
-   * observation, and 2F for a reward.
+   * Adds one step per lane. Returns 1, 0 if the limiter has no room yet, or −1 if a value is
+   * rejected. After −1, `nonFinite` has the value's lane, the index of its field, and its element.
+   * With F fields, that index is F larger for a final observation, and 2F for a reward.
    */
   addSteps(
     writer: WriterHandle,
@@ -48,8 +49,8 @@ interface LanesAddon {
     nonFinite: Float64Array,
   ): number;
   /**
-   * Adds rows of packed-rows.ts. Returns their number, 0 if the limiter says not yet, or −1 − the
-   * first row that is wrong. `words[index]` becomes `value` after the last commit.
+   * Adds rows of packed-rows.ts. Returns their number, or 0 if the limiter has no room yet. Returns
+   * −1 − i if row i is the first wrong row. After the last commit, `words[index]` becomes `value`.
    */
   addPackedSteps(
     writer: WriterHandle,
@@ -61,13 +62,14 @@ interface LanesAddon {
     value: number | undefined,
   ): number;
   cutEpisodes(writer: WriterHandle): void;
-  /** of a lane, the places [from, to) that a reader may take now */
+  /** Writes to `out` the places [from, to) of a lane that a reader may copy now */
   laneSpan(lanes: LanesHandle, lane: number, out: Float64Array): void;
-  /** of each lane, the place after its last committed one */
+  /** Writes to `out`, for each lane, the place after its last committed place */
   laneEnds(lanes: LanesHandle, out: Float64Array): void;
   /**
-   * Writes places as rows, from byte `at` of `out` on. `counts` become the rows and the steps among
-   * them. Returns false if the places were overwritten.
+   * Writes places of a lane as rows to `out`, from byte `at` on. `counts` receives the number of
+   * rows, and the number of steps among them. Returns false if a writer overwrote the places
+   * meanwhile.
    */
   packLane(
     lanes: LanesHandle,
@@ -79,8 +81,8 @@ interface LanesAddon {
     counts: Float64Array,
   ): boolean;
   /**
-   * Returns −1, or the index of the first id that is not there. `fields`: for each its offset,
-   * bytes, where it goes in `out`, and whether it is an observation
+   * Returns −1, or the index of the first id whose place is not stored. `fields`: for each field,
+   * its offset, bytes, its column's offset in `out`, and whether it is an observation
    */
   readPlaces(
     lanes: LanesHandle,
@@ -98,11 +100,11 @@ interface LanesAddon {
     columns: Float64Array,
     tree?: Float64Array,
   ): ViewHandle;
-  /** Sets where the view's columns lie from now on. They stay the same columns */
+  /** Sets the columns' offsets for later batches. The view's columns stay the same */
   setColumns(view: ViewHandle, columns: Float64Array): void;
-  /** Counts the drawable steps, and writes as many of their ids as fit */
+  /** Returns the number of drawable steps, and writes as many of their ids as fit into `ids` */
   viewCount(view: ViewHandle, ids?: Float64Array): number;
-  /** Returns how many rows were drawn again, or −1 while no step can be drawn */
+  /** Returns how many rows had to be drawn again, or −1 while no step can be drawn */
   sampleView(
     view: ViewHandle,
     seed: number,
@@ -111,7 +113,7 @@ interface LanesAddon {
     beta: number,
     normalize: number,
   ): number;
-  /** Returns −1, or the first row that is not drawable */
+  /** Returns −1, or the index of the first row whose step is not drawable */
   takeView(
     view: ViewHandle,
     ids: Float64Array,
@@ -135,7 +137,12 @@ interface LanesAddon {
     priorities: Float64Array | Float32Array,
     count: number,
   ): void;
-  /** facts: largest, total, leaves that are not zero, stale, odd, applied */
+  /**
+   * `inspect`: whether to update the list of drawable steps first. `facts` receives the largest
+   * |p|, the sum of the leaves, and the number of leaves that are not zero. Then follow the numbers
+   * of stale updates and of non-finite priorities, and the sequence before which all updates are
+   * applied
+   */
   inspectTree(
     view: ViewHandle,
     inspect: boolean,
@@ -143,7 +150,7 @@ interface LanesAddon {
     facts: Float64Array,
   ): void;
   beginUpdates(memory: Float64Array, sequence: number): void;
-  /** Returns false if every leaf is zero */
+  /** Draws leaves. Returns false if every leaf is zero */
   drawLeaves(
     leaves: Float64Array,
     seed: number,
@@ -164,7 +171,7 @@ export function bytesOf(array: TypedArray): Uint8Array {
   return new Uint8Array(array.buffer, array.byteOffset, array.byteLength);
 }
 
-/** Returns the places of a lane that a reader may take now. */
+/** Returns the places of a lane that a reader may copy now, from `from` to before `to`. */
 export function spanOf(lanes: LanesHandle, lane: number): { from: number; to: number } {
   const span = new Float64Array(2);
   lanesAddon().laneSpan(lanes, lane, span);

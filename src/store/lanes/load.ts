@@ -17,7 +17,7 @@ import type { NonFiniteNumbers } from '../rows/field-roles.ts';
 import { finalKey, nextKey, type StepField, type StepLayout, type Steps } from './schema.ts';
 import type { TrajectoryWriter } from './trajectory-writer.ts';
 
-/** The part of a TrajectoryBuffer that is used here. */
+/** The members of TrajectoryBuffer that load() uses. */
 interface Lanes {
   readonly lanes: number;
   readonly laneCapacity: number;
@@ -27,15 +27,15 @@ interface Lanes {
   writer(options: { firstLane: number; lanes: 1 }): TrajectoryWriter;
 }
 
-/** Steps of one episode in the file: from `from` to before `to`. */
+/** Steps of one episode in the file: the rows from `from` to before `to`. */
 interface Episode {
   from: number;
-  /** after the last step that is added */
+  /** row after the last step that is added */
   to: number;
   ended: 'terminated' | 'truncated' | 'no';
-  /** both flags as the file has them */
+  /** both flags of the episode's last step, as in the file */
   flags: readonly [terminated: number, truncated: number];
-  /** which of the file's ended episodes it is */
+  /** index of the episode among the file's ended episodes */
   end: number;
   lane: number;
 }
@@ -52,21 +52,24 @@ interface Columns {
   readonly truncated: Uint8Array;
   readonly lane: ArrayOf<DType> | undefined;
   readonly episodeStep: ArrayOf<DType> | undefined;
-  /** no final observations: the last step of a truncated episode has to be one */
+  /**
+   * whether the file has no final observations. The observation of a truncated episode's last step
+   * then becomes its final observation
+   */
   readonly cut: boolean;
 }
 
-/** D4RL's names. */
+/** D4RL's column names, by field. */
 const others: Readonly<Record<string, string>> = {
   obs: 'observations',
   nextObs: 'next_observations',
 };
-/** Steps that are taken from columns at once. */
+/** Number of steps that are read from the columns at once. */
 const CHUNK = 1024;
 
 const own = (key: string, dtype: DType) => ({ key, dtype, shape: [] });
 
-/** See TrajectoryBuffer.load(). */
+/** Implements TrajectoryBuffer.load(). */
 export async function loadSteps(
   buffer: Lanes,
   given: unknown,
@@ -102,8 +105,8 @@ export async function loadSteps(
 }
 
 /**
- * Throws, before the first step is added, for a number that a field cannot hold or that a writer
- * would refuse.
+ * Throws before the first step is added, if a field's dtype cannot hold a value or a writer would
+ * reject it.
  */
 function checkColumns(
   buffer: Lanes,
@@ -119,7 +122,8 @@ function checkColumns(
   for (const { field, now, next, final } of fields) {
     const checked = checks && (field.observation || field.key === 'actions');
     now.check(from, to, checked ? always : undefined);
-    // Read only where an episode ends, and stored as 0 if it terminated.
+    // Next observations are read only at the end of an episode. A non-finite one is stored as 0 if
+    // the episode terminated, so it passes this check.
     next?.check(from, to, checked ? (row) => ended[row] === 1 && terminated[row] === 0 : undefined);
     final?.check(
       0,
@@ -153,7 +157,7 @@ function columnsOf(data: DataSet, fields: readonly StepField[]): Columns {
   const whole = (column: Column) => column.take(0, column.rows) as Uint8Array;
   const terminated = whole(data.need(own('terminated', 'bool'), 'terminals'));
   const truncated = data.ask(own('truncated', 'bool'));
-  // D4RL's timeouts are also set at steps that terminated.
+  // D4RL also sets `timeouts` at steps that terminated. These steps do not count as truncated.
   const cut = truncated
     ? whole(truncated)
     : whole(data.need(own('timeouts', 'bool'))).map((out, i) => out & ~terminated[i]! & 1);
@@ -187,8 +191,8 @@ function columnsOf(data: DataSet, fields: readonly StepField[]): Columns {
 }
 
 /**
- * Splits rows into episodes. One begins after the end of the one before, at another lane, or at a
- * step that does not follow the one before.
+ * Splits rows into episodes. A new episode begins after the end of the previous one, at another
+ * lane, or at a step that does not follow the previous step.
  */
 function episodesOf(columns: Columns, { from, to }: { from: number; to: number }): Episode[] {
   const { terminated, truncated, lane, episodeStep, cut } = columns;
@@ -214,12 +218,16 @@ function episodesOf(columns: Columns, { from, to }: { from: number; to: number }
     open = null;
   }
   if (!cut) return episodes;
-  // The last observation of a truncated episode is its final one, and the step with it is dropped.
+  // The observation of a truncated episode's last step becomes its final observation, and that step
+  // is dropped.
   for (const episode of episodes) if (episode.ended === 'truncated') episode.to--;
   return episodes.filter((episode) => episode.to > episode.from);
 }
 
-/** Assigns each episode a lane. Throws if a lane has too few places. */
+/**
+ * Assigns each episode its lane of the file, or else the lane with the fewest places used so far.
+ * Throws if a lane has too few places.
+ */
 function place(buffer: Lanes, { lane }: Columns, episodes: readonly Episode[]): void {
   const used = new Float64Array(buffer.lanes);
   for (const episode of episodes) {
@@ -266,7 +274,8 @@ async function write(
         await pause();
       }
       if (episode.ended !== 'no') continue;
-      // A new writer leaves this episode without an end. So the next one is not taken for its rest.
+      // The episode has no end in the file. A new writer begins another episode with its first
+      // step, so the lane's next steps do not continue this one.
       writers.get(episode.lane)!.close();
       writers.set(episode.lane, buffer.writer({ firstLane: episode.lane, lanes: 1 }));
     }
@@ -277,8 +286,8 @@ async function write(
 }
 
 /**
- * Yields the steps from `from` to before `to` of an episode, one at a time, as a writer of one lane
- * accepts them.
+ * Yields the steps from `from` to before `to` of an episode, one at a time. Their form is that of
+ * add() for a writer with one lane.
  */
 function* stepsOf(columns: Columns, episode: Episode, from: number, to: number): Generator<Steps> {
   const { fields } = columns;
@@ -300,7 +309,7 @@ function* stepsOf(columns: Columns, episode: Episode, from: number, to: number):
   }
 }
 
-/** Returns the observation after an episode's last step `i`. */
+/** Returns the observation after step `i`, which is the last step of its episode. */
 function finalOf(
   { fields, cut }: Columns,
   f: number,
@@ -308,7 +317,8 @@ function finalOf(
   i: number,
 ): ArrayOf<DType> {
   const { now, next, final } = fields[f]!;
-  // No value is bootstrapped after a step that terminated: the observation may be the step's own.
+  // Learners do not bootstrap after a step that terminated, so the final observation may be the
+  // step's own.
   if (cut)
     return ended === 'truncated'
       ? now.take(i + 1, i + 2)

@@ -1,11 +1,12 @@
 /**
- * Outgoing steps of a buffer: each place once, as a row, lane by lane in order.
+ * Takes the steps of a buffer to send them elsewhere. Each place is taken once, as a row. The
+ * places of a lane are taken in order.
  *
- * A writer must not overwrite a place that was not taken yet. The buffer's limiter (gateAdd,
- * samplesPerInsert 1, minSize 1) holds it back, because samples are counted when steps are taken,
- * never before. So at most errorBuffer + 1 steps are under way. All of them may be of one lane,
+ * A writer must not overwrite a place before it is taken. The buffer's limiter (gateAdd,
+ * samplesPerInsert 1, minSize 1) makes writers wait, because a step counts as sampled only when it
+ * is taken. So at most errorBuffer + 1 steps are not taken yet. All of them may be in one lane,
  * each with a final observation. So a lane needs 2 × (errorBuffer + the steps of one add + 1)
- * places. Places that were overwritten nevertheless are detected, and never sent.
+ * places. If a writer overwrites a place nevertheless, take() throws, and never sends that place.
  */
 import { checkCount, describeValue } from '../../base/checks.ts';
 import { rangeError, stateError, typeError } from '../../base/errors.ts';
@@ -13,35 +14,42 @@ import { type LanesHandle, lanesAddon, spanOf } from './lanes-addon.ts';
 import { rowBytesOf } from './packed-rows.ts';
 import { internalsOfTrajectories, type TrajectoryBuffer } from './trajectory-buffer.ts';
 
-/** A row names its lane by 16 bits. */
+/** Largest number of lanes, because a row stores its lane in 16 bits. */
 const MAX_LANES = 2 ** 16;
-/** A step that ends its episode, and the final observation after it, go together. */
+/**
+ * Smallest `most` of take(). A step that ends its episode and the final observation after it are
+ * taken together.
+ */
 const MIN_ROWS = 2;
 
 export interface TakenSteps {
-  /** steps and final observations */
+  /** number of steps and final observations */
   readonly rows: number;
-  /** what the limiter counts */
+  /** number of steps, which the limiter counts */
   readonly steps: number;
 }
 
 export interface StepsOutgoing {
-  /** of a row, as writer.addPacked() of a buffer with the same fields accepts it */
+  /** bytes of a row, as writer.addPacked() of a buffer with the same fields accepts it */
   readonly rowBytes: number;
-  /** Counts the rows that are committed and were not taken yet. */
+  /** Returns the number of rows that are committed and were not taken yet. */
   waiting(): number;
   /**
-   * Writes up to `most` rows (at least two) to `out`, lane by lane in turn, and forgets them.
-   * Returns the same object each time, with the numbers written. Writes fewer rows only if none are
-   * left, or if a step and its final observation do not both fit. Throws RangeError, or permanently
-   * ERR_HOTSLOT_STATE_BUSY once a writer has overwritten a place that was not taken.
+   * Writes up to `most` rows (at least two) to `out`, from each lane in turn. A row that was
+   * written counts as taken. Returns the same object each time, with the counts of this call.
+   * Writes fewer rows only if all are taken, or if a step and its final observation do not both
+   * fit.
+   *
+   * Throws RangeError for wrong arguments. Throws ERR_HOTSLOT_STATE_BUSY in this and every later
+   * call if a writer has overwritten a place before it was taken.
    */
   take(out: Uint8Array, most: number): TakenSteps;
 }
 
 /**
- * Begins at the first step of a buffer. Throws a RangeError if there are more lanes than rows can
- * name, and ERR_HOTSLOT_STATE_BUSY if a lane has already lost its first steps.
+ * Returns an object that takes steps from the first step of a buffer on. Throws a RangeError if
+ * there are more lanes than a row can number, and ERR_HOTSLOT_STATE_BUSY if a lane has already lost
+ * its first steps.
  */
 export function stepsOutgoing(buffer: TrajectoryBuffer): StepsOutgoing {
   return new LanesOutgoing(buffer);
@@ -52,13 +60,16 @@ class LanesOutgoing implements StepsOutgoing {
   readonly #handle: LanesHandle;
   readonly #lanes: number;
   readonly #perLane: number;
-  /** of each lane: the place to be taken next, and the one after the last committed place */
+  /**
+   * for each lane, the next place to take (`#next`), and the place after the last committed one
+   * (`#ends`)
+   */
   readonly #next: Float64Array;
   readonly #ends: Float64Array;
-  /** rows and steps, as native code counts them */
+  /** rows and steps of one packLane() call */
   readonly #counts = new Float64Array(2);
   readonly #taken = { rows: 0, steps: 0 };
-  /** the lane whose turn it is */
+  /** lane from which the next rows are taken */
   #turn = 0;
 
   constructor(buffer: TrajectoryBuffer) {
@@ -103,7 +114,7 @@ class LanesOutgoing implements StepsOutgoing {
     taken.rows = 0;
     taken.steps = 0;
     const share = this.#share(most);
-    // Ends once all lanes in turn had no row that fits.
+    // Ends after one turn of all lanes in which no lane had a row that fits.
     for (let idle = 0; idle < this.#lanes && taken.rows < most; ) {
       const lane = this.#turn;
       this.#turn = lane + 1 === this.#lanes ? 0 : lane + 1;
@@ -117,7 +128,10 @@ class LanesOutgoing implements StepsOutgoing {
     lanesAddon().laneEnds(this.#handle, this.#ends);
   }
 
-  /** Returns how many rows a lane gives at once: the same number for each lane that has some. */
+  /**
+   * Returns how many rows to take from a lane in one turn. The number is the same for all lanes
+   * that have rows.
+   */
   #share(most: number): number {
     let lanes = 0;
     for (let lane = 0; lane < this.#lanes; lane++)
@@ -125,7 +139,7 @@ class LanesOutgoing implements StepsOutgoing {
     return Math.max(MIN_ROWS, Math.floor(most / lanes));
   }
 
-  /** Writes rows of a lane after those already in `out`, and returns how many. */
+  /** Writes rows of a lane after the rows that are already in `out`, and returns their number. */
   #pack(lane: number, most: number, out: Uint8Array): number {
     const from = this.#next[lane]!;
     const count = Math.min(this.#ends[lane]! - from, most);

@@ -1,5 +1,5 @@
 /**
- * Steps as rows, one for each place, by which they go from one buffer to another.
+ * Steps as packed rows, which are sent from one buffer to another. There is one row per place.
  * native/rows/packed_steps.hpp describes a row.
  */
 
@@ -8,13 +8,16 @@ import { notFinite, packedNumber } from '../rows/field-roles.ts';
 import { rowsAddon } from '../rows/rows-addon.ts';
 import { finalKey, type StepLayout } from './schema.ts';
 
-/** The layout of a row's head, which precedes its place, and the kinds of rows. */
+/**
+ * Returns the layout of a row's head, which precedes the bytes of the place, and the numbers of the
+ * kinds of rows.
+ */
 const stepRow = () => rowsAddon().layouts.stepRow;
 
-/** Bytes of a row. */
+/** Returns the bytes of a row. */
 export const rowBytesOf = ({ placeBytes }: StepLayout): number => stepRow().bytes + placeBytes;
 
-/** Counts the steps among valid rows. */
+/** Returns the number of steps among valid rows. */
 export function stepsAmong(bytes: Uint8Array, rowBytes: number): number {
   const { kind, final } = stepRow();
   let steps = 0;
@@ -31,13 +34,13 @@ export function endsEpisode(bytes: Uint8Array, rowBytes: number, row: number): b
   return ((bytes[row * rowBytes + kind] as number) & ended) !== 0;
 }
 
-/** Returns a row's lane, counted from its writer's first one. */
+/** Returns a row's lane, counted from its writer's first lane. */
 export function laneOf(bytes: Uint8Array, rowBytes: number, row: number): number {
   const at = row * rowBytes + stepRow().lane;
   return (bytes[at] as number) | ((bytes[at + 1] as number) << 8);
 }
 
-/** Returns the error of a row that native code refused. The writer has `lanes` lanes. */
+/** Returns the error of a row that native code rejected. The writer has `lanes` lanes. */
 export function packedFault(
   bytes: Uint8Array,
   layout: StepLayout,
@@ -51,7 +54,7 @@ export function packedFault(
 const kindOf = (bytes: Uint8Array, rowBytes: number, row: number): number =>
   new DataView(bytes.buffer, bytes.byteOffset + row * rowBytes).getUint16(stepRow().kind, true);
 
-/** Returns what is wrong with a row's lane or kind, or null. */
+/** Returns a text that says what is wrong with a row's lane or kind, or null if both are valid. */
 function wrongKind(bytes: Uint8Array, rowBytes: number, row: number, lanes: number): string | null {
   const { ended, final, first } = stepRow();
   const lane = laneOf(bytes, rowBytes, row);
@@ -73,7 +76,7 @@ function wrongKind(bytes: Uint8Array, rowBytes: number, row: number, lanes: numb
   return null;
 }
 
-/** Returns the error of a row that has a non-finite number. */
+/** Returns the error of a row that has a non-finite value. */
 function nonFiniteNumber(bytes: Uint8Array, layout: StepLayout, row: number): CodedError {
   const { bytes: head, final: finalKind, reward } = stepRow();
   const from = row * rowBytesOf(layout);

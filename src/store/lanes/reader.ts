@@ -1,6 +1,6 @@
 /**
- * Reads a trajectory buffer for one thread: native views, a sampler's tree, and the arrays that a
- * sample is made of.
+ * Reads a trajectory buffer in one thread. It opens native views, creates the tree of a prioritized
+ * sampler, and allocates the arrays of samples.
  */
 import { checkCount, describeValue } from '../../base/checks.ts';
 import type { TypedArray } from '../../base/dtype.ts';
@@ -41,7 +41,7 @@ interface Source {
   readonly perLane: number;
 }
 
-/** A native view with the columns that it makes now. */
+/** A native view, and the layout of its columns for batches of `rows` rows. */
 interface Open {
   readonly handle: ViewHandle;
   rows: number;
@@ -54,7 +54,9 @@ export class BufferReader {
   readonly #signature: string;
   readonly #views = new WeakMap<View, Open>();
   #sampler: PrioritizedSampler | null = null;
-  /** the sampler's view, whose list its tree follows */
+  /**
+   * the view to which the sampler is bound. The sampler's tree follows its list of drawable steps
+   */
   #drawn: Open | null = null;
 
   constructor(handle: LanesHandle, source: Source) {
@@ -63,7 +65,10 @@ export class BufferReader {
     this.#signature = JSON.stringify([source.layout.fields, source.perLane]);
   }
 
-  /** Adds the signature of the fields and lane capacity for which a view is made. */
+  /**
+   * Adds to a view's options the signature of the fields and lane capacity for which the view is
+   * valid.
+   */
   signed<T extends object>(spec: T): T & { signature: string } {
     return { ...spec, signature: this.#signature };
   }
@@ -75,7 +80,7 @@ export class BufferReader {
   ids(view: View): Float64Array {
     const { handle } = this.#open(view);
     const ids = new Float64Array(lanesAddon().viewCount(handle));
-    // Steps may have come and gone since they were counted.
+    // Steps may have been added and overwritten between the two counts.
     return ids.subarray(0, Math.min(ids.length, lanesAddon().viewCount(handle, ids)));
   }
 
@@ -199,13 +204,13 @@ export class BufferReader {
     lanesAddon().updateTree(this.#drawn.handle, ids, values, ids.length);
   }
 
-  /** The sampler whose tree follows this buffer, or null before one was used. */
+  /** The prioritized sampler that is bound to this buffer, or null before its first use. */
   get sampler(): PrioritizedSampler | null {
     return this.#sampler;
   }
   /**
-   * Binds a sampler to this buffer and a view, unless it is bound. Returns its parts for native
-   * code.
+   * Binds a sampler to this buffer and a view, unless it is bound already. Returns the sampler's
+   * tree and the view's handle, for native code.
    */
   bind(sampler: PrioritizedSampler, view: View): { tree: Float64Array; handle: ViewHandle } {
     this.checkView(view);
@@ -213,7 +218,10 @@ export class BufferReader {
     return { tree: internalsOfSampler(sampler).binding!.tree, handle };
   }
 
-  /** Throws unless `view` is a view of these fields. */
+  /**
+   * Returns the view's options. Throws unless `view` is a view of these fields and this lane
+   * capacity.
+   */
   checkView(view: unknown): ViewSpec {
     if (!(view instanceof View))
       throw typeError(
@@ -285,7 +293,10 @@ export class BufferReader {
       );
   }
 
-  /** Allocates `rows` rows of the view's columns. */
+  /**
+   * Allocates memory for `rows` rows of the view's columns. If the number of rows changed, sets the
+   * columns' new offsets first.
+   */
   #columns(open: Open, view: View, rows: number, weighted: Weighted): ArrayBuffer {
     if (open.rows !== rows) {
       open.layout = placeColumns(columnsOf(this.#source.layout, specOf(view), weighted), rows);
@@ -313,7 +324,7 @@ export class BufferReader {
     return given instanceof Float64Array ? given : Float64Array.from(given as number[]);
   }
 
-  /** Returns, as text, why an id cannot be read or drawn. */
+  /** Returns a text that says why the step of an id cannot be read or drawn. */
   #whyNot(id: number): string {
     const { lanes, perLane } = this.#source;
     const where = `place ${Math.floor(id / lanes)} of lane ${id % lanes}`;
@@ -346,7 +357,7 @@ export class BufferReader {
   }
 }
 
-/** Returns whether two views ask for the same. */
+/** Returns whether two views have equal options. */
 const equal = (one: ViewSpec, other: ViewSpec): boolean =>
   JSON.stringify(one) === JSON.stringify(other);
 
@@ -363,7 +374,7 @@ function checkPriorities(given: unknown, count: number): Float64Array {
     );
   if (given.length !== count)
     throw rangeError(`priorities must be as many as ids, ${count}, got ${given.length}`);
-  // An array whose memory was transferred away has no elements.
+  // The array may be detached, and reading a detached array throws.
   if (count === 0) return new Float64Array();
   const values =
     given instanceof Float64Array ? given : Float64Array.from(given as ArrayLike<number>);

@@ -1,65 +1,72 @@
-/** The types of samples: a typed array for each column. */
+/** The types of samples. A sample has a typed array for each column. */
 import type { ArrayOf, DType } from '../../base/dtype.ts';
 import type { View } from '../views/views.ts';
 import type { DTypeOfStep, Observations, StepFields } from './schema.ts';
 
-/** A column of each field. If the schema is unknown, a sample has any columns. */
+/** A column for each field. If the schema is unknown, a sample may have columns of any name. */
 export type FieldColumns<S extends StepFields> = string extends keyof S
   ? Readonly<Record<string, ArrayOf<DType>>>
   : { readonly [K in keyof S]: ArrayOf<DTypeOfStep<S[K]>> };
 
 /** A type, because TypeScript does not accept an interface as a record of columns. */
 type Weights = {
-  /** count: with a prioritized sampler */
+  /** count: importance weights, with a prioritized sampler */
   readonly weights?: Float64Array;
-  /** count: of each draw, with a prioritized sampler */
+  /** count: probability of each draw, with a prioritized sampler */
   readonly probabilities?: Float64Array;
 };
 
-/** Rows of transitions: `count` in each column. */
+/** Transitions. Each column has `count` rows. */
 export type TransitionSample<S extends StepFields = StepFields> = FieldColumns<S> &
   (string extends keyof S
     ? unknown
     : { readonly [K in Observations<S> as `next${Capitalize<K>}`]: ArrayOf<DTypeOfStep<S[K]>> }) &
   Weights & {
-    /** Σ γ^j r of its steps */
+    /** Σ γ^j r over the transition's steps */
     readonly rewards: Float32Array;
-    /** γ^k, or 0 if its last step terminated */
+    /** γ^k, or 0 if the transition's last step terminated */
     readonly discounts: Float32Array;
-    /** 1 if its last step terminated */
+    /** 1 if the transition's last step terminated */
     readonly terminated: Uint8Array;
-    /** 1 if its last step truncated the episode */
+    /** 1 if the transition's last step truncated the episode */
     readonly truncated: Uint8Array;
-    /** k, up to nStep */
+    /** k: the transition's number of steps, up to nStep */
     readonly steps: Int32Array;
-    /** ids of the rows' first steps */
+    /** ids of the transitions' first steps */
     readonly ids: Float64Array;
-    /** with hindsight goals: 1 if the row has a new goal */
+    /** with hindsight goals: 1 if the transition has a new goal */
     readonly relabelled?: Uint8Array;
-    /** with hindsight goals: count × nStep × elements, the achieved goal of each of its steps */
+    /**
+     * with hindsight goals: count × nStep × elements, the goal achieved after each step of the
+     * transition
+     */
     readonly nextAchieved?: ArrayOf<DType>;
   };
 
-/** Rows of windows of T = burnIn + length steps. Observations have one more. */
+/**
+ * Windows of T = burnIn + length steps. Columns of observations have T + 1 observations per window.
+ */
 export type WindowSample<S extends StepFields = StepFields> = FieldColumns<S> &
   Weights & {
     /** count × T */
     readonly rewards: Float32Array;
-    /** count × T */
+    /** count × T: 1 if the step terminated */
     readonly terminated: Uint8Array;
-    /** count × T */
+    /** count × T: 1 if the step truncated the episode */
     readonly truncated: Uint8Array;
-    /** count × T: 0 where a step is missing */
+    /** count × T: 1 for a step, 0 for padding */
     readonly mask: Float32Array;
-    /** count × T: 0 where a step is missing, and in the burn-in */
+    /** count × T: 1 for a step to learn from, 0 for padding and burn-in */
     readonly learn: Float32Array;
-    /** count: steps that are there */
+    /** count: the window's number of steps, without padding */
     readonly steps: Int32Array;
-    /** count: the window's first step, or for 'anchor' its first step to learn from */
+    /**
+     * count: id of the window's first step, or with edges 'anchor' of its first step to learn from
+     */
     readonly ids: Float64Array;
   };
 
-/** The sample of a view. */
+/** The type of a view's sample. */
 export type SampleOf<S extends StepFields, V> =
   V extends View<StepFields, 'windows'> ? WindowSample<S> : TransitionSample<S>;
 

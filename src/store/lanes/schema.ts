@@ -1,4 +1,4 @@
-/** The fields of a step: where each lies in its place, and the types of their arrays. */
+/** The fields of a step: the offset of each field in a place, and the types of their arrays. */
 
 import { checkFlag, checkKeys, describeValue } from '../../base/checks.ts';
 import { type ArrayOf, type DType, dtypes, elementCount } from '../../base/dtype.ts';
@@ -15,10 +15,10 @@ export interface StepFieldSpec extends FieldSpec {
   readonly observation?: boolean;
 }
 
-/** Fields by name, as `TrajectoryBuffer.create` takes them. */
+/** Fields by name, as `TrajectoryBuffer.create` accepts them. */
 export type StepFields = Readonly<Record<string, StepFieldSpec>>;
 
-/** The dtype of a field, float32 if it names none. */
+/** The dtype of a field, which is float32 by default. */
 export type DTypeOfStep<S extends StepFieldSpec> = S extends {
   readonly dtype: infer D extends DType;
 }
@@ -32,36 +32,39 @@ export type Observations<S extends StepFields> = {
   string;
 
 /**
- * The arrays that add() accepts for a dtype. For floats of two bytes they hold bits, or numbers
- * that are rounded.
+ * The arrays that add() accepts for a dtype. For float16 and bfloat16, a Uint16Array has the bits
+ * of the values, and a Float32Array has values that add() rounds.
  */
 export type GivenOf<D extends DType> = D extends 'float16' | 'bfloat16'
   ? ArrayOf<D> | Float32Array
   : ArrayOf<D>;
 
-/** A byte or a boolean for each lane. */
+/** One flag per lane, as a byte or a boolean. */
 export type Flags = Uint8Array | readonly boolean[];
 
-/** One step of each of a writer's L lanes. */
+/** One step for each of a writer's L lanes. */
 export type Steps<S extends StepFields = StepFields> = string extends keyof S
   ? Readonly<Record<string, unknown>>
   : { readonly [K in keyof S]: GivenOf<DTypeOfStep<S[K]>> } & {
-      /** L: rewards of the actions */
+      /** L: the reward of each lane's step */
       readonly rewards: Float32Array;
-      /** L: the episode ended by itself */
+      /** L: whether the episode ended by itself */
       readonly terminated: Flags;
-      /** L: the episode was cut */
+      /** L: whether the episode was cut */
       readonly truncated: Flags;
-      /** L: lanes that have no step this time, and whose elements are not read */
+      /** L: whether the lane has no step in this call. Its elements are not read then */
       readonly skip?: Flags | undefined;
     } & {
-      /** L × elements: the observation after an episode's last step, read where one ends */
+      /**
+       * L × elements: the observation after an episode's last step, read only for lanes whose
+       * episode ends
+       */
       readonly [K in Observations<S> as `final${Capitalize<K>}`]?:
         | GivenOf<DTypeOfStep<S[K]>>
         | undefined;
     };
 
-/** The place of a field in a packed place of a lane. */
+/** A field of a step, and its offset in a packed place of a lane. */
 export interface StepField {
   readonly key: string;
   readonly dtype: DType;
@@ -76,16 +79,17 @@ export interface StepField {
   readonly elements: number;
 }
 
-/** The places of all fields in a packed place. */
+/** The layout of all fields in a packed place. */
 export interface StepLayout {
-  /** in the order given */
+  /** in the order of the schema */
   readonly fields: readonly StepField[];
   /** bytes of a packed place */
   readonly placeBytes: number;
 }
 
 /**
- * Names that fields cannot have: columns that batches make, and what add() accepts next to fields.
+ * Names that fields cannot have. Batches have columns of these names, or add() accepts arrays of
+ * these names.
  */
 const reserved = [
   'rewards',
@@ -113,8 +117,8 @@ export const nextKey = (name: string): string => `next${capitalised(name)}`;
 export const finalKey = (name: string): string => `final${capitalised(name)}`;
 
 /**
- * Lays out a place with observations first, because a place that holds a final observation is read
- * no further. Throws a TypeError or RangeError that names the invalid field.
+ * Returns the layout of a place. Observations come first, because a place with a final observation
+ * has only these fields. Throws a TypeError or RangeError that names the invalid field.
  */
 export function stepLayout(fields: StepFields): StepLayout {
   if (typeof fields !== 'object' || fields === null || Array.isArray(fields))

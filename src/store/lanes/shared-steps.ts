@@ -1,5 +1,6 @@
 /**
- * The description of a trajectory buffer for another thread, and its checks before it is attached.
+ * Defines the object that describes a trajectory buffer to another thread. Checks that object
+ * before the thread attaches the buffer.
  */
 
 import { typeError } from '../../base/errors.ts';
@@ -22,13 +23,13 @@ export interface SharedTrajectoryBuffer<S extends StepFields = StepFields> {
   readonly layout: StepLayout;
   readonly nonFinite: NonFiniteNumbers;
   readonly limiter: SharedRateLimiter | null;
-  /** known to TypeScript only */
+  /** exists only as a type */
   readonly '~types'?: S;
 }
 
 /**
- * Throws unless the header of the memory, written once before it was first shared, agrees with the
- * description.
+ * Throws unless the header in the shared memory matches the description. The header was written
+ * once, before the memory was first shared.
  */
 export function checkHeader(shared: SharedTrajectoryBuffer): void {
   const { lanes: at } = rowsAddon().layouts;

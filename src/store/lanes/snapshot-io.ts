@@ -1,19 +1,19 @@
 /**
- * The parts of trajectories that a checkpoint needs: their places, and the priorities by which they
- * are drawn.
+ * The parts of a trajectory buffer that a checkpoint saves: its places, and the priorities of its
+ * sampler.
  */
 import { persistenceAddon } from '../rows/persistence-addon.ts';
 import { rowsAddon } from '../rows/rows-addon.ts';
 import type { SnapshotIO } from '../rows/snapshot-io.ts';
 
-/** Returns the snapshot access to each lane's ring (lanes.hpp). */
+/** Returns the SnapshotIO of a buffer's lanes. Each lane is a ring (lanes.hpp). */
 export function lanesSnapshotIO(
   buffer: { lanes: number; laneCapacity: number; layout: { placeBytes: number } },
   memory: Float64Array,
 ): SnapshotIO {
   const { lanes, laneCapacity, layout } = buffer;
   const addon = persistenceAddon();
-  // A place's note is copied out in front of its bytes.
+  // The copy of a place has its note first, then its bytes.
   const { noteBytes, stateNumbers: numbers } = rowsAddon().layouts.kept;
   return {
     lanes,
@@ -33,17 +33,22 @@ export function lanesSnapshotIO(
 }
 
 /**
- * The parts of a priority tree that its leaves and their sums are made of. Arrays are views of its
- * memory.
+ * The parts of a priority tree from which its other parts can be computed. The arrays are views of
+ * the tree's memory.
  */
 export interface TreeParts {
-  /** float64, a leaf for each place: −0 means no leaf, 0 a priority of zero */
+  /**
+   * leaf of each place, float64. −0 means that the place has no leaf, and 0 is a priority of zero
+   */
   readonly leaves: Float64Array;
-  /** of each lane, the place up to which leaves were given */
+  /** for each lane, the place up to which leaves were set */
   readonly known: BigUint64Array;
   /** the largest |p| ever given */
   largest: number;
-  /** updates that came too late, and priorities that were not numbers */
+  /**
+   * number of updates of overwritten steps (`stale`), and of priorities that were invalid
+   * (`nonFinite`)
+   */
   stale: number;
   nonFinite: number;
 }
@@ -59,7 +64,7 @@ export function treeParts(tree: Float64Array, leaves: number, lanes: number): Tr
   };
 }
 
-/** Restores a tree that is not in use yet. */
+/** Writes saved parts into a tree that is not in use yet. */
 export function restoreTree(
   tree: Float64Array,
   leaves: number,
@@ -77,8 +82,8 @@ export function restoreTree(
 }
 
 /**
- * Returns a tree's 64-bit words as integers, and where the words of the header, of the lanes and of
- * the leaves begin.
+ * Returns the tree's 64-bit words as integers, and indices into them. The indices are those of the
+ * header's words, of the first word of `known`, and of the first leaf.
  */
 function treeControl(tree: Float64Array, lanes: number) {
   const { largest, stale, nonFinite, bytes } = rowsAddon().layouts.tree;

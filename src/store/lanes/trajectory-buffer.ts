@@ -1,7 +1,7 @@
 /**
- * Ordered experience in shared memory: the steps of each environment lie in a ring of their own.
- * native/rows/lanes.hpp describes the bytes and who may touch them. This file checks arguments,
- * calls native code and rings the bells.
+ * Ordered experience in shared memory. The steps of each environment are in one ring, its lane.
+ * native/rows/lanes.hpp describes the bytes and which threads may access them. This file checks
+ * arguments, calls native code and rings the bells.
  */
 
 import type { NamedTensors } from '../../base/arrays/tensors.ts';
@@ -34,21 +34,24 @@ import { checkHeader, KIND, type SharedTrajectoryBuffer } from './shared-steps.t
 import { lanesSnapshotIO } from './snapshot-io.ts';
 import { TrajectoryWriter, type WriterSetup } from './trajectory-writer.ts';
 
-/** For the package itself. Not exported from it. */
+/**
+ * Returns parts of a buffer for other modules of the package. The package does not export this
+ * function.
+ */
 export let internalsOfTrajectories: (buffer: TrajectoryBuffer) => {
   /** rung after every commit */
   readonly bells: BellBoard;
-  /** for native code that draws by itself: keep it referenced until that code has ended */
+  /** for native code that draws by itself. Keep a reference to it until that code has ended */
   readonly memory: Float64Array;
   readonly reader: BufferReader;
-  /** for checkpoints */
+  /** access for checkpoints */
   readonly ledger: SnapshotIO;
 };
 
 /**
- * Stores the steps of each environment in order, in a ring of shared memory per environment.
- * Samples are made of views: n-step transitions, windows, stacked frames and hindsight goals. `S`
- * are the fields, which create() infers.
+ * Stores the steps of each environment in order, in a ring of shared memory per environment. A view
+ * defines how samples are built: n-step transitions, windows, stacked frames and hindsight goals.
+ * `S` are the fields, which create() infers.
  * @example
  * const fields = { obs: { shape: [4], observation: true }, actions: { shape: [] } } as const;
  * const buffer = TrajectoryBuffer.create({ capacity: 100_000, lanes: 8, fields });
@@ -57,28 +60,30 @@ export let internalsOfTrajectories: (buffer: TrajectoryBuffer) => {
  * const batch = buffer.sample({ view: buffer.transitions({ nStep: 3 }), seed: 7, count: 256 });
  */
 export class TrajectoryBuffer<S extends StepFields = StepFields> {
-  /** places of all lanes, for steps and final observations */
+  /** number of places in all lanes, for steps and final observations */
   readonly capacity: number;
   /** number of environments */
   readonly lanes: number;
   /** places of one lane: capacity / lanes */
   readonly laneCapacity: number;
-  /** the place of each field */
+  /** layout of the fields in a place */
   readonly layout: StepLayout;
-  /** bounds steps sampled per step inserted, or null if the buffer was created without one */
+  /**
+   * bounds the steps sampled per step inserted, or null if the buffer was created without a limiter
+   */
   readonly limiter: RateLimiter | null;
   readonly #shared: SharedTrajectoryBuffer<S>;
   readonly #memory: Float64Array;
   readonly #bells: BellBoard;
-  /** a count of claims, a line on a word for each lane */
+  /** a counter of claims in its own cache line, then a claim word for each lane */
   readonly #claims: Int32Array;
   readonly #counts = new Float64Array(2);
   readonly #reader: BufferReader;
   #handle: LanesHandle | null;
 
   /**
-   * Returns true only for an object with the private field. A proxy, or an object that inherits
-   * from one, lacks it.
+   * Returns true only for an object with this class's private field. A proxy of a buffer, or an
+   * object that inherits from a buffer, lacks the field.
    */
   static [Symbol.hasInstance](made: unknown): boolean {
     return typeof made === 'object' && made !== null && #shared in made;
@@ -187,17 +192,17 @@ export class TrajectoryBuffer<S extends StepFields = StepFields> {
     return new TrajectoryBuffer<S>(INTERNAL, shared);
   }
 
-  /** Returns a plain object for postMessage or workerData, with the limiter in it. */
+  /** Returns a plain object for postMessage or workerData, which includes the limiter. */
   share(): SharedTrajectoryBuffer<S> {
     this.#open();
     return this.#shared;
   }
 
-  /** Steps ever committed, of all lanes, without final observations. */
+  /** Number of steps ever committed in all lanes, without final observations. */
   get ptr(): number {
     return this.#count(0);
   }
-  /** Steps in the rings now, without final observations. */
+  /** Number of steps stored now, without final observations. */
   get size(): number {
     return this.#count(1);
   }
@@ -264,8 +269,8 @@ export class TrajectoryBuffer<S extends StepFields = StepFields> {
   }
 
   /**
-   * Returns a view of n-step transitions: n steps from each step on, and the observation after
-   * them.
+   * Returns a view of n-step transitions. A transition has the n steps from a drawn step on, and
+   * the observation after them.
    *
    * @param options `nStep` (default 1), `gamma` (default 0.99), `stack`, `pad` and `relabel`
    * @throws {TypeError|RangeError} for an invalid option, and for a view that needs more places
@@ -281,7 +286,8 @@ export class TrajectoryBuffer<S extends StepFields = StepFields> {
     );
   }
   /**
-   * Returns a view of windows: burn-in steps and steps to learn from, all of one episode.
+   * Returns a view of windows. A window has burn-in steps and then steps to learn from, all of one
+   * episode.
    *
    * @param options `length`, `burnIn` (default 0), `edges` (default 'full'), `stack` and `pad`
    * @throws {TypeError|RangeError} for an invalid option, and for a view that needs more places
@@ -319,8 +325,8 @@ export class TrajectoryBuffer<S extends StepFields = StepFields> {
    * draws ordinals, or by a sampler's priorities. The limiter neither gates nor counts the call.
    *
    * @param options `view`. `seed`: as for uniformIndices(). `count`: rows, at least 1. `sampler`:
-   *   the result of prioritized(), which this buffer's first sample binds. `beta`: exponent of the
-   *   importance weights, 0 to 1, default 0.4
+   *   the result of prioritized(), which its first use binds to this buffer and view. `beta`:
+   *   exponent of the importance weights, 0 to 1, default 0.4
    * @returns a dense typed array for each column (docs/reference/trajectory-buffer.md)
    * @throws {TypeError|RangeError} for an invalid option, a view of other fields or lane capacity,
    *   and a sampler of another buffer or view
@@ -346,13 +352,13 @@ export class TrajectoryBuffer<S extends StepFields = StepFields> {
   }
 
   /**
-   * Returns the columns of a view of either kind for steps that you choose.
+   * Returns a view's columns for steps that you choose. The view may be of either kind.
    *
    * @param options `view`. `ids`: drawable steps. `goalIds`, for a view with hindsight goals: the
    *   step whose achieved goal each row gets, or −1 for the row's own goal
    * @returns the columns of sample() without a sampler
    * @throws {TypeError|RangeError} for an invalid option, and for an id that is not drawable. The
-   *   text names the first one
+   *   text names the first such id
    * @throws {ERR_HOTSLOT_MEMORY} if the batch does not fit into memory
    * @example
    * const ids = buffer.drawableIds(view).subarray(0, 32);
@@ -371,10 +377,10 @@ export class TrajectoryBuffer<S extends StepFields = StepFields> {
   /**
    * Returns steps and final observations as they were added.
    *
-   * @param ids of places, whether drawable or not
+   * @param ids ids of places, whether drawable or not
    * @throws {TypeError} for other ids
-   * @throws {RangeError} for an id that was never written, is overwritten, or is cleared. The text
-   *   names the first one
+   * @throws {RangeError} for an id whose place was never written, is overwritten, or is cleared.
+   *   The text names the first such id
    */
   read(ids: Float64Array | readonly number[]): PlacesRead<S> {
     this.#open();
@@ -405,8 +411,8 @@ export class TrajectoryBuffer<S extends StepFields = StepFields> {
   }
 
   /**
-   * Adds the steps of an npz file, or of arrays as readNpz() returns them, with writers of its own.
-   * Columns have the names that dump() writes, or those of D4RL and Minari
+   * Adds the steps of an npz file, or of arrays as readNpz() returns them. It opens the writers
+   * itself. Columns have the names that dump() writes, or those of D4RL and Minari
    * (docs/how-to/offline-data.md).
    *
    * @param from a path, a `file:` URL, or arrays by name
@@ -414,8 +420,8 @@ export class TrajectoryBuffer<S extends StepFields = StepFields> {
    * @returns the number of added steps
    * @throws {TypeError} for a wrong argument, or a dtype that Hotslot lacks. Every TypeError and
    *   RangeError comes before the first step is added
-   * @throws {RangeError} if a column is missing, has another shape, or holds a number that a
-   *   writer, the field's dtype or `actionSpace` refuses. Also if a lane has too few places
+   * @throws {RangeError} if a column is missing, has another shape, or has a value that a writer,
+   *   the field's dtype or `actionSpace` rejects. Also if a lane has too few places
    * @throws {ERR_HOTSLOT_STATE_BUSY} if a lane has a writer, or a gating limiter admits no more
    *   steps now
    * @throws {ERR_HOTSLOT_UNAVAILABLE} if the file cannot be read
@@ -427,7 +433,7 @@ export class TrajectoryBuffer<S extends StepFields = StepFields> {
   }
   /**
    * Writes all steps, lane by lane, and final observations as an npz file that load() reads. The
-   * file replaces `path` as a whole, or not at all.
+   * complete file replaces `path`. If dump() fails, `path` stays as it was.
    *
    * @param path a path or a `file:` URL
    * @returns the number of steps
@@ -444,7 +450,8 @@ export class TrajectoryBuffer<S extends StepFields = StepFields> {
   }
 
   /**
-   * Removes all steps. Ids and `ptr` continue, and so do running episodes, from their next step.
+   * Removes all steps. Ids and `ptr` continue to count. Running episodes continue with their next
+   * step.
    */
   clear(): void {
     lanesAddon().clearLanes(this.#open());

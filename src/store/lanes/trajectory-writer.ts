@@ -1,4 +1,4 @@
-/** The writer of some lanes: the only one that they have while its thread lives. */
+/** The writer of some lanes. A lane has only one writer while that writer's thread lives. */
 
 import { checkInternal, checkKeys, describeValue } from '../../base/checks.ts';
 import { dtypes, type TypedArray } from '../../base/dtype.ts';
@@ -27,7 +27,7 @@ export interface WriterSetup {
   readonly handle: WriterHandle;
   readonly limiter: RateLimiter | null;
   readonly bells: BellBoard;
-  /** the claim of each lane */
+  /** the claim words, the index of each lane's word, and this writer's claim */
   readonly claims: {
     readonly words: Int32Array;
     readonly at: (lane: number) => number;
@@ -44,21 +44,23 @@ export interface WriterSetup {
  * writer.close();
  */
 export class TrajectoryWriter<S extends StepFields = StepFields> {
-  /** the first of its lanes */
+  /** the first lane of this writer */
   readonly firstLane: number;
-  /** number of its lanes */
+  /** number of lanes of this writer */
   readonly lanes: number;
   readonly #setup: WriterSetup;
   readonly #known: readonly string[];
-  /** of the last add(), by field: allocated once, so that add() makes no garbage */
+  /**
+   * arrays of the last add(), by field. They are allocated once, so that add() creates no garbage
+   */
   readonly #sources: TypedArray[] = [];
   readonly #finals: (TypedArray | undefined)[] = [];
-  /** the number that native code refused: lane, field and element */
+  /** location of the value that native code rejected: lane, field and element */
   readonly #nonFinite = new Float64Array(3);
   readonly #limiting: ReturnType<typeof internalsOfLimiter> | null;
   #open = true;
 
-  /** The package's own: see WriterSetup. */
+  /** buffer.writer() calls it, with a WriterSetup. */
   constructor(key: unknown, given: object) {
     checkInternal(key, 'TrajectoryWriter', 'buffer.writer()');
     const setup = given as WriterSetup;
@@ -81,12 +83,12 @@ export class TrajectoryWriter<S extends StepFields = StepFields> {
   }
 
   /**
-   * Adds one step to each lane and commits them. If it throws, it has added no step. If
-   * `terminated` or `truncated` is set for a lane, its episode ends, and the next step begins
-   * another.
+   * Adds one step to each lane and commits all of them. If add() throws, it has added no step. If
+   * `terminated` or `truncated` is set for a lane, its episode ends, and its next step begins
+   * another episode.
    *
    * A non-finite final observation is stored as 0 if the episode terminated. Any other NaN or
-   * infinity throws in observations, in `actions` and in `rewards`. Other fields are stored as they
+   * infinity in observations, in `actions` or in `rewards` throws. Other fields are stored as they
    * are.
    *
    * @param given for each field a typed array, lanes × its elements, one lane after the other.
@@ -96,8 +98,8 @@ export class TrajectoryWriter<S extends StepFields = StepFields> {
    * @returns the number of this writer's lanes, or 0 if a gating limiter admits no steps now. After
    *   0 no step was added: call add() again with the same steps
    * @throws {TypeError} for a missing or unknown field, or an array of another type. The text names
-   *   it
-   * @throws {RangeError} for a wrong length, a non-finite number, and more steps than a gating
+   *   the field
+   * @throws {RangeError} for a wrong length, a non-finite value, and more steps than a gating
    *   limiter could ever admit. The text names lane and field
    * @throws {ERR_HOTSLOT_STATE_CLOSED} after close()
    */
@@ -150,23 +152,24 @@ export class TrajectoryWriter<S extends StepFields = StepFields> {
   }
 
   /**
-   * Adds packed rows in order, each a step or a final observation of one of this writer's lanes.
-   * All are committed when this returns. If there are more rows than a lane has places, the last
-   * rows stay.
+   * Adds packed rows in order. Each row is a step or a final observation of one of this writer's
+   * lanes. All rows are committed when this call returns. If a lane gets more rows than it has
+   * places, its last rows stay.
    *
    * A row is `u16 lane · u16 kind · f32 reward · the place`, little endian, 8 + layout.placeBytes
-   * bytes in all. Lanes count from `firstLane`. Kind 0 is a step, 1 a step that terminated its
-   * episode, 2 a step that truncated it, and 3 both. Each is 8 more if the step is its episode's
-   * first, whatever ran there before. Kind 4 is the final observation. It comes directly after a
-   * step of its lane that ended an episode, and only there.
+   * bytes in all. `lane` counts from `firstLane`. Kind 0 is a step, 1 a step that terminated its
+   * episode, 2 a step that truncated it, and 3 both. The kind is 8 more if the step begins an
+   * episode. An episode that was running in the lane then stays without an end. Kind 4 is a final
+   * observation. It must directly follow the step of its lane that ended the episode.
    *
    * @param bytes `rows` × the bytes of a row
    * @param rows at least 0
-   * @param mark moves in the same native call, after the commit, also with 0 rows
-   * @returns `rows`, or 0 if a gating limiter, which counts steps alone, admits none now. After 0
-   *   no row was added, and the mark did not move. Rows without a step are always admitted
+   * @param mark the word that the same native call sets after the commit, also with 0 rows
+   * @returns `rows`, or 0 if a gating limiter admits no steps now. After 0 no row was added, and
+   *   the mark did not move. The limiter counts only steps, so rows without a step are always
+   *   admitted
    * @throws {TypeError|RangeError} for other bytes, a wrong mark, and as add(). No row is added
-   *   then. If a row is wrong, its number is the error's `row`
+   *   then. If a row is wrong, its index is the error's `row`
    * @throws {ERR_HOTSLOT_STATE_CLOSED} after close()
    */
   addPacked(bytes: Uint8Array, rows: number, mark?: Mark): number {
@@ -193,9 +196,10 @@ export class TrajectoryWriter<S extends StepFields = StepFields> {
   }
 
   /**
-   * Leaves the running episodes without an end: the next step of each lane begins another. Call it
-   * if steps in between are lost. Only a writer that is opened with `resume` after this call, and
-   * before that step, still continues those episodes.
+   * Leaves the running episodes without an end, and makes the next step of each lane begin another
+   * episode. Call it if steps between the last step and the next one are lost. A writer that is
+   * opened with `resume` after this call and before that next step still continues the running
+   * episodes.
    *
    * @throws {ERR_HOTSLOT_STATE_CLOSED} after close()
    */

@@ -1,20 +1,23 @@
 /**
- * Compares the actions of a data set with the learner's action space. A learner does not notice an
- * action outside of it.
+ * Checks that the actions of a data set are in the learner's action space. A learner does not
+ * notice an action outside of it.
  */
 import { outsideBox, outsideIndices } from '../../base/action-space.ts';
 import { checkCount, checkKeys, describeValue } from '../../base/checks.ts';
 import { rangeError, typeError } from '../../base/errors.ts';
 
 /**
- * An action space: `n` discrete actions, or a box whose bounds are one number for all elements or
- * one for each.
+ * An action space: `n` discrete actions, or a box. Each bound of the box is one number for all
+ * elements, or one number per element.
  */
 export type LoadedActions =
   | { readonly n: number }
   | { readonly low: number | ArrayLike<number>; readonly high: number | ArrayLike<number> };
 
-/** Checks some actions, of `size` numbers each. `name` returns a row's name. */
+/**
+ * Checks actions of `size` elements each, and throws for the first one outside the space. `name`
+ * returns a row's name for the error.
+ */
 export type ActionCheck = (
   values: ArrayLike<number | bigint>,
   size: number,
@@ -22,9 +25,9 @@ export type ActionCheck = (
 ) => void;
 
 /**
- * Returns a check that throws a RangeError for the first action outside the space, or undefined
- * without a space. Throws TypeError or RangeError if `space` is neither { n } nor { low, high }, or
- * if the buffer has no field `actions` that it could be compared with.
+ * Returns a check that throws a RangeError for the first action outside the space, or undefined if
+ * `space` is undefined. Throws TypeError or RangeError if `space` is neither { n } nor { low, high
+ * }, or if the buffer has no field `actions`.
  */
 export function actionCheck(
   space: LoadedActions | undefined,
@@ -52,7 +55,10 @@ export function actionCheck(
   };
 }
 
-/** For a box whose ends are one number for all, or a number for each of an action's `size`. */
+/**
+ * Returns a function that creates the check for a box and actions of `size` elements. Each bound of
+ * the box is one number for all elements, or `size` numbers.
+ */
 function sized(ends: {
   readonly low: number | ArrayLike<number>;
   readonly high: number | ArrayLike<number>;

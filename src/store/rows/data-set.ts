@@ -1,6 +1,6 @@
 /**
- * Columns of a data set, of an npz file or in memory: found by name, checked by shape, taken piece
- * by piece in a field's dtype.
+ * Reads columns of a data set from an npz file or from memory. A column is found by its name,
+ * checked by its shape, and converted in pieces to its field's dtype.
  */
 import { setImmediate as turn } from 'node:timers/promises';
 import type { NpzArrays } from '../../base/arrays/npz.ts';
@@ -18,7 +18,8 @@ import { rowsAddon } from './rows-addon.ts';
 /** Options of a buffer's load(). */
 export interface LoadOptions {
   /**
-   * column names in the data set by field: `{ obs: 'observations' }`, default: the fields' names
+   * column names in the data set, by field, such as `{ obs: 'observations' }`. Default: the fields'
+   * names
    */
   readonly columns?: Readonly<Record<string, string>>;
   /**
@@ -33,21 +34,21 @@ export interface LoadOptions {
   readonly actionSpace?: LoadedActions;
 }
 
-/** A field as a column has to have it. */
+/** The dtype and shape that a field requires of its column. */
 export interface Wanted {
   readonly key: string;
   readonly dtype: DType;
-  /** of one row */
+  /** shape of one row's value */
   readonly shape: readonly number[];
 }
 
-/** Bytes that are converted and added at once. */
+/** Bytes of the rows that are converted and added at once, as one piece. */
 const PIECE_BYTES = 1 << 22;
-/** Returns the number of rows in a piece. */
+/** Returns the number of rows in a piece, at least 1. */
 export const pieceOf = (rowBytes: number): number =>
   Math.max(1, Math.floor(PIECE_BYTES / rowBytes));
 
-/** One column, as the field wants it. */
+/** A column of the data set, converted to the dtype of its field. */
 export class Column {
   readonly rows: number;
   readonly name: string;
@@ -59,7 +60,7 @@ export class Column {
     const [rows, ...each] = tensor.shape;
     const elements = elementCount(wanted.shape);
     const plain = (shape: readonly number[]) => shape.filter((d) => d !== 1).join();
-    // [n, 1] and [n] are the same numbers.
+    // [n, 1] and [n] have the same elements, so dimensions of length 1 are ignored.
     if (rows === undefined || plain(each) !== plain(wanted.shape))
       throw rangeError(
         `load: column '${name}' is [${tensor.shape}]; for the field '${wanted.key}' it must be [${['rows', ...wanted.shape].join(', ')}]`,
@@ -72,7 +73,7 @@ export class Column {
   }
 
   /**
-   * Returns rows `from` to before `to` in the field's dtype. Throws for the first number that the
+   * Returns rows `from` to before `to` in the field's dtype. Throws for the first value that the
    * dtype cannot hold.
    */
   take(from: number, to: number): ArrayOf<DType> {
@@ -88,8 +89,8 @@ export class Column {
   }
 
   /**
-   * Throws what take() would throw for any of these rows. Also throws for a NaN or infinite number
-   * in a row for which `finite` returns true.
+   * Throws if take() would throw for one of these rows. Also throws for a NaN or infinity in a row
+   * for which `finite` returns true.
    */
   check(from: number, to: number, finite?: (row: number) => boolean): void {
     const { dtype } = this.#tensor;
@@ -123,7 +124,10 @@ export class Column {
 /** The columns of a data set, by name. */
 export class DataSet {
   readonly #tensors: NamedTensors;
-  /** errors of columns that Hotslot cannot read, thrown when a field asks for one */
+  /**
+   * errors of columns that Hotslot cannot read, by name. find() throws one if a field needs its
+   * column
+   */
   readonly #foreign: ReadonlyMap<string, TypeError>;
   readonly #names: Readonly<Record<string, string>>;
   #first: Column | null = null;
@@ -134,7 +138,7 @@ export class DataSet {
     this.#names = names;
   }
 
-  /** Reads a data set. `known`: names that `columns` may have. */
+  /** Reads a data set. `known`: the keys that `options.columns` may have. */
   static async of(from: unknown, options: LoadOptions, known: readonly string[]): Promise<DataSet> {
     checkKeys('load', options, ['columns', 'rows', 'actionSpace']);
     const { columns = {}, rows = {} } = options;
@@ -154,8 +158,8 @@ export class DataSet {
   }
 
   /**
-   * Finds the column of a field: by the name that was given for it, by the field's own, or by
-   * `other`.
+   * Returns the column of a field, or undefined if it is missing. Looks for the name in `columns`,
+   * then for the field's own name, then for `other`.
    */
   find(wanted: Wanted, other?: string): Column | undefined {
     const name = [this.#names[wanted.key], wanted.key, other].find(
@@ -169,7 +173,7 @@ export class DataSet {
       : new Column(name, this.#tensors[name] as TensorData, wanted);
   }
 
-  /** Does find(), and throws unless the column has as many rows as those before. */
+  /** Does find(), and throws unless the column has as many rows as the columns found before. */
   ask(wanted: Wanted, other?: string): Column | undefined {
     const column = this.find(wanted, other);
     if (column === undefined) return undefined;
@@ -182,7 +186,7 @@ export class DataSet {
     return column;
   }
 
-  /** Does ask(), and throws if there is no such column. */
+  /** Does ask(), and throws if the column is missing. */
   need(wanted: Wanted, other?: string): Column {
     const column = this.ask(wanted, other);
     if (column) return column;
@@ -192,12 +196,12 @@ export class DataSet {
     );
   }
 
-  /** Rows of the columns that were asked for. */
+  /** Number of rows of the columns that ask() has found, 0 before the first. */
   get rows(): number {
     return this.#first?.rows ?? 0;
   }
 
-  /** Returns the rows that the options ask for. */
+  /** Returns the range of rows that the options select. */
   span({ rows = {} }: LoadOptions): { from: number; to: number } {
     const from = checkCount('load: rows.from', rows.from ?? 0, 0, this.rows);
     return { from, to: checkCount('load: rows.to', rows.to ?? this.rows, from, this.rows) };
@@ -213,7 +217,10 @@ const listed = (tensors: NamedTensors): string => {
 
 type Source = Pick<NpzArrays, 'tensors' | 'foreign'>;
 
-/** Imports the code that opens files only for a path: few programs open files. */
+/**
+ * Reads a data set from a path or from arrays. The code that opens files is imported only for a
+ * path, because few programs load files.
+ */
 async function sourceOf(from: unknown): Promise<Source> {
   if (typeof from === 'string' || from instanceof URL) {
     const path = checkPath('load', from);
@@ -239,15 +246,18 @@ export async function writeColumns(
 }
 
 /**
- * Throws unless the limiter accepts `rows` rows now: perhaps no thread samples the rows that it
- * waits for.
+ * Throws unless the limiter admits `rows` rows now. load() does not wait for the limiter, because
+ * perhaps no thread is sampling.
  */
 export function checkAdmitted(limiter: RateLimiter | null, rows: number): void {
   const waits = rows > 0 ? limiter?.addWaitingFor(rows) : null;
   if (waits) throw gated(waits, 'no row was added');
 }
 
-/** Returns the error of a gated add(). `came`: what became of the rows before. */
+/**
+ * Returns the error for rows that a gating limiter does not admit. `arrived`: what happened to the
+ * earlier rows.
+ */
 export const gated = (waits: string, arrived: string) =>
   stateError(
     'BUSY',
@@ -255,10 +265,10 @@ export const gated = (waits: string, arrived: string) =>
       'For offline data make the buffer without a limiter, or its limiter with gateAdd: false',
   );
 
-/** Lets other work of the thread run between two pieces. */
+/** Lets this thread run other work between two pieces. */
 export const pause = (): Promise<void> => turn();
 
-/** Throws if rows were added while a dump read them. */
+/** Throws if rows were added while dump() read the buffer. */
 export function checkStill(before: number, now: number): void {
   if (before !== now)
     throw stateError(

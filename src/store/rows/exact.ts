@@ -1,14 +1,15 @@
-/** Converts elements from one dtype to another in which each is the same number. */
+/** Converts elements to another dtype in which each has the same value. */
 import { type ArrayOf, arrayOf, type DType } from '../../base/dtype.ts';
 import { fromBfloat16, fromFloat16, toBfloat16, toFloat16 } from '../../base/float16.ts';
 
-/** The elements, or the index of the first one that the other dtype cannot hold. */
+/** The converted elements, or the index of the first element that the other dtype cannot hold. */
 export type Exact = { readonly data: ArrayOf<DType> } | { readonly lost: number };
 
 /**
- * Converts elements. float64 is rounded to float32, as is usual for files of float64, and finite
- * numbers have to stay finite. Every other pair of dtypes keeps each number as it is, or reports
- * the first that it cannot keep. For the same dtype the array itself is returned.
+ * Converts elements from one dtype to another. float64 is rounded to float32, as is usual for files
+ * of float64. A finite value must stay finite. For every other pair of dtypes each value stays the
+ * same. Returns the index of the first value for which this is impossible. If the dtypes are equal,
+ * returns the array itself.
  */
 export function exactly(data: ArrayOf<DType>, from: DType, to: DType): Exact {
   if (from === to) return { data };
@@ -27,7 +28,9 @@ const numbersOf = (data: ArrayOf<DType>, dtype: DType): Values =>
       ? fromBfloat16(data as Uint16Array)
       : data;
 
-/** Returns whether both are one number, without rounding either. */
+/**
+ * Returns whether both values are the same number, without rounding. Two NaNs count as the same.
+ */
 function same(one: number, other: number | bigint): boolean {
   if (typeof other === 'bigint') return Number.isInteger(one) && BigInt(one) === other;
   return one === other || (Number.isNaN(one) && Number.isNaN(other));

@@ -1,17 +1,17 @@
 /**
- * The roles of fields, by their names, and which of their numbers must be finite. A loss that meets
- * a NaN makes every weight NaN, so a buffer looks at what learners read before it takes a row
- * (native/rows/finite.hpp). Fields with other names are the user's.
+ * The roles of fields, by name. The role says whether a field's values must be finite. A NaN in a
+ * loss makes every weight NaN. So a buffer checks the fields that learners read before it adds a
+ * row (native/rows/finite.hpp). Fields with other names are the user's, and are not checked.
  */
 import { describeValue } from '../../base/checks.ts';
 import { arrayOf, type DType, dtypes, type TypedArray } from '../../base/dtype.ts';
 import { type CodedError, rangeError, typeError } from '../../base/errors.ts';
 import { fromBfloat16, fromFloat16 } from '../../base/float16.ts';
 
-/** Whether a buffer refuses numbers that are NaN or infinite, or keeps them. */
+/** Whether a buffer rejects values that are NaN or infinite, or stores them. */
 export type NonFiniteNumbers = 'refuse' | 'keep';
 
-/** By number in native/rows/finite.hpp. */
+/** The number of each role, as in native/rows/finite.hpp. */
 const Role = {
   own: 0,
   value: 1,
@@ -49,7 +49,7 @@ const kindOf = ({ dtype }: Field, role: number): number[] => [
   role,
 ];
 
-/** Returns [bytes of an element, kind of floats, role] of a row's field. */
+/** Returns [bytes of an element, kind of floats, role] for a field of a row. */
 export const rowKind = (field: Field, nonFinite: NonFiniteNumbers): number[] =>
   kindOf(
     field,
@@ -58,7 +58,7 @@ export const rowKind = (field: Field, nonFinite: NonFiniteNumbers): number[] =>
       : (roles[field.key] as number),
   );
 
-/** Returns the same for a step's field. */
+/** Returns the same three numbers for a field of a step. */
 export const stepKind = (
   field: Field & { readonly observation: boolean },
   nonFinite: NonFiniteNumbers,
@@ -70,7 +70,7 @@ export const stepKind = (
       : Role.own,
   );
 
-/** Throws a TypeError if `nonFinite` is neither. */
+/** Returns `nonFinite`. Throws a TypeError unless it is 'refuse' or 'keep'. */
 export function checkNonFinite(nonFinite: unknown): NonFiniteNumbers {
   if (nonFinite === 'refuse' || nonFinite === 'keep') return nonFinite;
   throw typeError(`nonFinite must be 'refuse' or 'keep', got ${describeValue(nonFinite)}`);
@@ -85,7 +85,7 @@ export function numberAt(values: TypedArray, dtype: DType, at: number): number {
     : Number(piece[0]);
 }
 
-/** Returns element `element` of a value that lies at `offset` of packed bytes. */
+/** Returns element `element` of the value that begins at byte `offset` of packed bytes. */
 export function packedNumber(
   bytes: Uint8Array,
   offset: number,
@@ -100,8 +100,8 @@ export function packedNumber(
 }
 
 /**
- * Returns the error of a refused value. `which`: its row or lane. `ends`: whether it is in a next
- * observation of an episode that goes on or was cut.
+ * Returns the error of a value that was rejected. `which`: its row or lane. `ends`: whether it is
+ * in a next observation of an episode that did not terminate there.
  */
 export function notFinite(
   key: string,

@@ -7,18 +7,18 @@ import type { ArrayOf, DType } from '../../base/dtype.ts';
  */
 export type Fields = Readonly<Record<string, DType | undefined>>;
 
-/** The dtype of a field that is there. */
+/** The dtype of a field that is present. */
 export type DTypeIn<F extends Fields, K extends keyof F> = Exclude<F[K], undefined>;
 
 /** One field of a general schema. */
 export interface FieldSpec {
-  /** shape of one row's value, [] for one number */
+  /** shape of one row's value, [] for a scalar */
   readonly shape: readonly number[];
-  /** default 'float32' */
+  /** dtype, default 'float32' */
   readonly dtype?: DType;
 }
 
-/** The dtypes of a schema as create() accepts it. A field that names none is float32. */
+/** The dtypes of a schema as create() accepts it. A field without a dtype is float32. */
 export type FieldsOf<S extends Readonly<Record<string, FieldSpec | undefined>>> = {
   readonly [K in keyof S]: DTypeOfSpec<Exclude<S[K], undefined>>;
 };
@@ -30,7 +30,10 @@ type DTypeOfSpec<S> = S extends { readonly dtype: infer D extends DType }
       : Extract<D, DType> | 'float32'
     : 'float32';
 
-/** The fields of an off-policy buffer. `C` is its criticDim, if that is known. */
+/**
+ * The fields of an off-policy buffer. `C` is the type of its criticDim, or `number` if that is
+ * unknown.
+ */
 export type OffPolicyFields<C extends number = 0> = {
   readonly obs: 'float32';
   readonly nextObs: 'float32';
@@ -44,63 +47,66 @@ export type OffPolicyFields<C extends number = 0> = {
     ? { readonly critic?: 'float32'; readonly nextCritic?: 'float32' }
     : { readonly critic: 'float32'; readonly nextCritic: 'float32' });
 
-/** n rows of a general schema: field name → n × its elements, of its dtype. */
+/** n rows of a general schema. Each field has an array of its dtype with n × its elements. */
 export type SchemaRows = Readonly<Record<string, ArrayOf<DType>>>;
 
 /** n flags: 0 or 1, or booleans. */
 export type RowFlags = Float32Array | Uint8Array | readonly boolean[];
 
 /**
- * The fields of n off-policy transitions, without the flags of their ends. Lengths are in elements,
- * with D = obsDim and A = actionDim.
+ * The fields of n off-policy transitions, without the flags that end episodes. Lengths are in
+ * elements, with D = obsDim and A = actionDim.
  */
 interface TransitionRows {
   /** n × D */
   readonly obs: Float32Array;
   /**
-   * n × D: the observation that the environment returned (after an automatic reset the new
-   * episode's first one)
+   * n × D: the observation that the environment returned. After an automatic reset, this is the new
+   * episode's first observation
    */
   readonly nextObs: Float32Array;
   /** n × A */
   readonly actions: Float32Array;
   /** n */
   readonly rewards: Float32Array;
-  /** n: rows that are not zero (or true) take next_obs and next_critic from the terminal fields */
+  /**
+   * n: if an element is not zero (or is true), its row takes nextObs and nextCritic from the
+   * terminal fields
+   */
   readonly terminalMask?:
     | Uint8Array
     | Int8Array
     | Uint8ClampedArray
     | readonly boolean[]
     | undefined;
-  /** n × D, needed with terminalMask. Rows that the mask leaves out are not read */
+  /** n × D, required with terminalMask. Rows whose mask element is zero are not read */
   readonly terminalNextObs?: Float32Array | undefined;
 }
 
 /**
- * n off-policy transitions with the two flags of replay buffers that follow Gym: a row terminated
- * if it is done and not truncated.
+ * n off-policy transitions with the flags `dones` and `truncated`, as in replay buffers that follow
+ * Gym. A row terminated if it is done and not truncated.
  */
 export interface OffPolicyRows extends TransitionRows {
   /**
-   * n: terminated or truncated, as 0 or 1. Not `terminated`: a target of γ · (1 − dones) is wrong
-   * if an episode was cut.
+   * n: 1 if the episode terminated or was truncated, else 0. Do not use it like `terminated`: a
+   * target of γ · (1 − dones) is wrong if an episode was cut.
    */
   readonly dones: Float32Array;
-  /** n: truncated, as 0 or 1 */
+  /** n: 1 if the episode was truncated, else 0 */
   readonly truncated: Float32Array;
-  /** n: if given, dones must be terminated or truncated in each row */
+  /** n: if given, dones must equal terminated or truncated in each row */
   readonly terminated?: RowFlags | undefined;
 }
 
 /**
- * n off-policy transitions with Gymnasium's two flags, from which the buffer makes `dones`. If both
- * are set, the row terminated.
+ * n off-policy transitions with Gymnasium's two flags, from which the buffer computes `dones`. If
+ * both flags of a row are set, the row terminated.
  */
 export interface TerminatedRows extends TransitionRows {
-  /** n: the episode ended by itself, and no step follows */
+  /** n: whether the episode ended by itself, so that no step follows */
   readonly terminated: RowFlags;
-  /** n: the episode was cut, and would have continued */
+  /** n: whether the episode was cut, although it would have continued */
   readonly truncated: RowFlags;
   readonly dones?: undefined;
 }
@@ -111,7 +117,7 @@ export interface CriticRows {
   readonly critic: Float32Array;
   /** n × C */
   readonly nextCritic: Float32Array;
-  /** n × C, needed with terminalMask */
+  /** n × C, required with terminalMask */
   readonly terminalNextCritic?: Float32Array | undefined;
 }
 
@@ -126,14 +132,14 @@ export type TransitionsOf<C extends number> = (OffPolicyRows | TerminatedRows) &
       ? { readonly [K in keyof CriticRows]?: CriticRows[K] | undefined }
       : CriticRows);
 
-/** The arrays that add() accepts, by the fields, or `object` if the fields are unknown. */
+/** The arrays that add() accepts for these fields, or `object` if the fields are unknown. */
 export type RowsOf<F extends Fields> = string extends keyof F
   ? object
   : F extends OffPolicyFields
     ? TransitionsOf<F extends OffPolicyFields<1> ? 1 : 'critic' extends keyof F ? number : 0>
     : SchemaRowsOf<F>;
 
-/** The array that sample() makes: floats if every field is float32, else bytes. */
+/** The array that sample() returns: floats if every field is float32, else bytes. */
 export type PackedRows<F extends Fields> = string extends keyof F
   ? Float32Array | Uint8Array
   : [F[keyof F]] extends ['float32' | undefined]

@@ -1,6 +1,6 @@
 /**
- * Rewards of goals that are reached or not, over windows of steps: the same as the kernel
- * `goal_reward` makes on a device.
+ * Rewards of goals that are either reached or not, over windows of steps. The kernel `goal_reward`
+ * computes the same rewards on a device.
  */
 import { checkCount, checkKeys, describeValue } from '../../base/checks.ts';
 import { rangeError, typeError } from '../../base/errors.ts';
@@ -9,17 +9,17 @@ import { rangeError, typeError } from '../../base/errors.ts';
 export interface GoalRewardOptions {
   /** rows × n × dims: the goal achieved after each step of a window */
   readonly achieved: Float32Array;
-  /** rows × dims */
+  /** rows × dims: the wanted goal */
   readonly goal: Float32Array;
-  /** rows: how many steps of each window count, 0 to n */
+  /** rows: the number of steps in each window that count, 0 to n */
   readonly steps: Int32Array;
-  /** steps that a window has room for */
+  /** largest number of steps in a window */
   readonly n: number;
   /** elements of a goal */
   readonly dims: number;
   /** discount of a step, within [0, 1] */
   readonly gamma: number;
-  /** distance up to which a goal is reached, within [0, 1e18] */
+  /** largest distance at which a goal counts as reached, within [0, 1e18] */
   readonly threshold: number;
 }
 
@@ -31,8 +31,8 @@ const known = ['achieved', 'goal', 'steps', 'n', 'dims', 'gamma', 'threshold'] a
  * `threshold`. It is −1 if the distance is larger or NaN.
  *
  * The arithmetic is float32 from left to right. Squares of the differences are added up and
- * compared with threshold². Powers of gamma are repeated products. The kernel `goal_reward` takes
- * the same steps, so both give the same bits.
+ * compared with threshold². Powers of gamma are repeated products. The kernel `goal_reward` does
+ * the same operations in the same order, so both give the same bits.
  *
  * @returns a new float32 array [rows]
  * @throws {TypeError} for an array of another type, or an option that is not a number
@@ -77,7 +77,10 @@ export function goalReward(options: GoalRewardOptions): Float32Array {
   return rewards;
 }
 
-/** 1, gamma, gamma², … as the kernel has them: each the one before times gamma, rounded. */
+/**
+ * Returns 1, gamma, gamma², … as the kernel computes them. Each power is the previous power times
+ * gamma, rounded to float32.
+ */
 function powersOf(gamma: number, n: number): Float32Array {
   const powers = new Float32Array(n);
   const factor = Math.fround(gamma);

@@ -1,4 +1,4 @@
-/** Loads rows of a replay buffer from a data set, and writes them to a file. */
+/** Loads rows of a data set into a replay buffer, and writes a buffer's rows to a file. */
 
 import type { NamedTensors, TensorData } from '../../base/arrays/tensors.ts';
 import { type ArrayOf, arrayOf, type DType, elementCount } from '../../base/dtype.ts';
@@ -20,7 +20,7 @@ import {
 import type { FieldLayout, PackLayout } from './pack-layout.ts';
 import { endsOf, flagColumns, type RowEnds, type Take, taker } from './row-ends.ts';
 
-/** The part of a ReplayBuffer that is used here. */
+/** The members of ReplayBuffer that load() and dump() use. */
 interface Rows {
   readonly capacity: number;
   readonly layout: PackLayout;
@@ -31,20 +31,20 @@ interface Rows {
   gather(indices: Uint32Array, out: Uint8Array): Uint8Array;
 }
 
-/** The rows to add: each field's elements, and which rows are left out. */
+/** The rows to add: how to read each field's elements, and which rows to leave out. */
 interface Plan {
   readonly fields: Readonly<Record<string, { take: Take; elements: number }>>;
-  /** 1 for each row that is left out, or undefined if none is */
+  /** returns 1 for each row that is left out, else 0. Undefined if every row is added */
   readonly left?: (from: number, to: number) => Uint8Array;
 }
 
-/** D4RL's names, of an off-policy buffer's fields. */
+/** D4RL's column names, by field of an off-policy buffer. */
 const others: Readonly<Record<string, string>> = {
   obs: 'observations',
   nextObs: 'next_observations',
 };
 
-/** See ReplayBuffer.load(). */
+/** Implements ReplayBuffer.load(). */
 export async function loadRows(
   buffer: Rows,
   {
@@ -68,8 +68,8 @@ export async function loadRows(
   const actions = fields.find(({ key }) => key === 'actions');
   const checkActions = actionCheck(options.actionSpace, fields) ?? noteActions(buffer);
   const piece = pieceOf(buffer.rowBytes);
-  // Finds numbers that their field cannot hold, or that are not finite, before the first row is
-  // added.
+  // Checks all rows before the first one is added. Throws for a value that its field cannot hold,
+  // or that is not finite.
   for (let at = from; at < to; at += piece) {
     const rows = taken(plan, at, Math.min(at + piece, to));
     if (rows !== null) {
@@ -105,11 +105,16 @@ const sum = (flags: Uint8Array): number => flags.reduce((all, flag) => all + fla
 interface Taken {
   readonly arrays: object;
   readonly count: number;
-  /** where the n-th of these rows was before others were left out */
+  /**
+   * returns the index that a row had before other rows were left out, counted from the first row
+   * taken
+   */
   placeOf(row: number): number;
 }
 
-/** Returns the rows that are not left out, or null if there are none. */
+/**
+ * Returns the rows from `from` to before `to` without those to leave out, or null if none remain.
+ */
 function taken({ fields, left }: Plan, from: number, to: number): Taken | null {
   const out = left?.(from, to);
   const count = to - from - (out ? sum(out) : 0);
@@ -126,7 +131,7 @@ function taken({ fields, left }: Plan, from: number, to: number): Taken | null {
   return { arrays: Object.fromEntries(arrays), count, placeOf };
 }
 
-/** Returns a copy without the rows that are left out. */
+/** Returns a copy of the elements without the rows whose flag in `left` is 1. */
 function withoutLeftOut(all: ArrayOf<DType>, elements: number, left: Uint8Array): ArrayOf<DType> {
   const rows = all.slice() as Uint8Array;
   let at = 0;
@@ -154,7 +159,7 @@ const taking = (
     ]),
   );
 
-/** Off-policy rows, in this buffer's own names or in D4RL's. */
+/** Plans the rows of an off-policy buffer, from columns with the buffer's own names or D4RL's. */
 function transitions(data: DataSet, fields: readonly FieldLayout[]): Plan {
   const field = (key: string) => fields.find((each) => each.key === key) as FieldLayout;
   const here = fields.filter(({ key }) => !/^(next|dones|truncated)/.test(key));
@@ -181,8 +186,9 @@ function transitions(data: DataSet, fields: readonly FieldLayout[]): Plan {
 }
 
 /**
- * Returns the observations of the next rows. If an episode terminated at a row, no value is
- * bootstrapped, and the row keeps its own observation.
+ * Returns a reader of next observations, which are the observations of the following rows. If an
+ * episode terminated at a row, learners do not bootstrap there, and the row keeps its own
+ * observation.
  */
 function nextObservations(
   column: Column,
@@ -202,8 +208,8 @@ function nextObservations(
 }
 
 /**
- * Marks rows whose next observation is unknown: the last of an episode that was cut, and of a file
- * that ends within one.
+ * Returns a function that marks rows whose next observation is unknown. These are the last row of
+ * each episode that was cut, and the file's last row if its episode did not terminate there.
  */
 const leftOut =
   (rows: number, { terminated, truncated }: RowEnds): NonNullable<Plan['left']> =>
@@ -213,7 +219,7 @@ const leftOut =
     return left;
   };
 
-/** See ReplayBuffer.dump(). */
+/** Implements ReplayBuffer.dump(). */
 export async function dumpRows(buffer: Rows, path: string | URL): Promise<number> {
   let count = 0;
   await writeColumns(path, async () => {

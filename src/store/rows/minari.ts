@@ -1,7 +1,7 @@
 /**
- * Minari's columns as D4RL's, which load() knows: `terminations` and `truncations` become
- * `terminals` and `timeouts`. Minari keeps one observation more than steps for each episode. Those
- * columns are split into the observations of the steps and the next ones.
+ * Converts Minari's columns to D4RL's, which load() knows. `terminations` and `truncations` become
+ * `terminals` and `timeouts`. Minari stores one more observation than steps for each episode. Such
+ * a column is split into the steps' observations and their next observations.
  */
 
 import type { NamedTensors, TensorData } from '../../base/arrays/tensors.ts';
@@ -12,8 +12,8 @@ const renamed = { terminations: 'terminals', truncations: 'timeouts' } as const;
 const OBSERVATIONS = 'observations';
 
 /**
- * Steps that end an episode: 1 each. The last step of the data ends one too: Minari has an
- * observation after it.
+ * Returns 1 for each step that ends an episode, else 0. The last step of the data always ends an
+ * episode, because Minari stores an observation after it.
  */
 function endsOf(flags: readonly TensorData[]): Uint8Array {
   const ends = new Uint8Array(flags[0]?.shape[0] ?? 0);
@@ -24,8 +24,8 @@ function endsOf(flags: readonly TensorData[]): Uint8Array {
 }
 
 /**
- * The name of the next observations of a column, which is what load() looks for. `columns`: names
- * by key, as the caller gave them.
+ * Returns the name under which load() looks for a column's next observations. `columns`: column
+ * names by key, as the caller gave them.
  */
 function nextOf(name: string, columns: Readonly<Record<string, string>>): string {
   if (name === OBSERVATIONS && !Object.values(columns).includes(name)) return 'next_observations';
@@ -34,8 +34,8 @@ function nextOf(name: string, columns: Readonly<Record<string, string>>): string
 }
 
 /**
- * Returns the record itself if it has no column of Minari's, otherwise one with D4RL's columns
- * added.
+ * Returns the record itself if it has no column of Minari's. Otherwise returns a copy to which
+ * D4RL's columns are added.
  */
 export function withMinari(
   tensors: NamedTensors,
@@ -46,7 +46,7 @@ export function withMinari(
   ) as (keyof typeof renamed)[];
   const flags = names.map((name) => tensors[name] as TensorData);
   const steps = flags[0]?.shape[0];
-  // Lengths that differ are named when the columns are compared with each other.
+  // A later comparison of the columns reports lengths that differ.
   if (
     steps === undefined ||
     flags.some(({ shape, data }) => shape[0] !== steps || data.length !== steps)
@@ -73,7 +73,7 @@ export function withMinari(
   return made;
 }
 
-/** Returns a row for each step, `behind` rows after the step's own. */
+/** Returns one row for each step: the row that is `following` rows after the step's own. */
 function rowsOf(
   { dtype, shape, data }: TensorData,
   ends: Uint8Array,
@@ -83,7 +83,7 @@ function rowsOf(
   const elements = rows ? data.length / rows : 0;
   const made = arrayOf(dtype, ends.length * elements);
   const from = data as ArrayOf<DType> & Uint8Array;
-  // Every ended episode before a step has a row more. Steps of one episode lie together.
+  // Each earlier episode has one more row than steps. The rows of one episode are contiguous.
   for (let step = 0, episode = 0; step < ends.length; ) {
     const last = ends.indexOf(1, step) + 1;
     const begin = step + episode + following;

@@ -1,4 +1,7 @@
-/** The place of each field in a packed row. A layout is frozen, so any thread may read it. */
+/**
+ * The layout of packed rows: the offset of each field. A layout is frozen, so any thread may read
+ * it.
+ */
 
 import { checkCount, checkKeys, describeValue } from '../../base/checks.ts';
 import { checkDType, type DType, dtypes, elementCount } from '../../base/dtype.ts';
@@ -6,7 +9,7 @@ import { rangeError, typeError } from '../../base/errors.ts';
 import type { FieldSpec } from './fields.ts';
 import { rowsAddon } from './rows-addon.ts';
 
-/** The place of a field in a packed row. */
+/** A field, and its offset in a packed row. */
 export interface FieldLayout {
   readonly dtype: DType;
   /** shape of one row's value, [] for one scalar per row */
@@ -19,7 +22,7 @@ export interface FieldLayout {
   readonly key: string;
 }
 
-/** The places of all fields in a packed row. */
+/** The layout of all fields in a packed row. */
 export interface PackLayout {
   /** in row order */
   readonly fields: Readonly<Record<string, FieldLayout>>;
@@ -28,13 +31,14 @@ export interface PackLayout {
 }
 
 /**
- * Longest row. A batch of rows must still have a byte count that fits every device's copy calls.
+ * Largest number of bytes of a row. The bytes of a batch of rows must fit every device's copy
+ * calls.
  */
 const MAX_ROW_BYTES = 2 ** 31 - 1;
 
 /**
- * Returns the bytes from one row to the next in memory (native/rows/rows.hpp has the reason). Rows
- * that leave the memory are packed.
+ * Returns the bytes from the start of one row to the next in memory (native/rows/rows.hpp has the
+ * reason). Rows that are copied out of the memory are packed, without these gaps.
  */
 export function rowStride(rowBytes: number): number {
   return rowsAddon().rowStride(rowBytes);
@@ -68,8 +72,8 @@ function place(drafts: readonly Draft[]): PackLayout {
 
 /**
  * Returns the layout in which UniLab packs off-policy transitions: float32 fields one after the
- * other, the critic's last. Throws TypeError or RangeError for dimensions that are not positive
- * whole numbers (criticDim may be 0).
+ * other, with the critic's fields last. Throws TypeError or RangeError for dimensions that are not
+ * positive whole numbers (criticDim may be 0).
  */
 export function offPolicyLayout(dims: {
   obsDim: number;
@@ -99,9 +103,9 @@ export function offPolicyLayout(dims: {
 }
 
 /**
- * Returns a layout of any named fields, in the order given: each aligned to its item size, the row
- * padded to the largest one. Throws TypeError for a missing or malformed schema, and RangeError for
- * dimensions that are not positive whole numbers.
+ * Returns a layout of any named fields, in the order given. Each field is aligned to the size of
+ * its elements, and the row is padded to the largest of these sizes. Throws TypeError for a missing
+ * or malformed schema, and RangeError for dimensions that are not positive whole numbers.
  */
 export function schemaLayout(fields: Readonly<Record<string, FieldSpec>>): PackLayout {
   if (typeof fields !== 'object' || fields === null || Array.isArray(fields)) {
@@ -128,8 +132,8 @@ export function schemaLayout(fields: Readonly<Record<string, FieldSpec>>): PackL
 }
 
 /**
- * Throws unless the fields of a layout from another thread lie as place() lays them, because native
- * code reads and writes there.
+ * Throws unless every field of a layout from another thread is aligned and inside the row. Native
+ * code reads and writes at these offsets.
  */
 export function checkFields(fields: readonly FieldLayout[], rowBytes: number): void {
   if (fields.length === 0) throw typeError('the layout names no fields');

@@ -1,12 +1,12 @@
-/** Rows that were packed elsewhere, and the mark that moves with them. */
+/** Checks rows that were packed elsewhere, and the mark that moves with them. */
 import { checkCount, checkKeys, describeValue } from '../../base/checks.ts';
 import { rangeError, typeError } from '../../base/errors.ts';
 import { isShared } from '../../shm/memory.ts';
 
 /**
- * A word of shared memory that counts how far a sender's rows have come: `words[index]` becomes
- * `value` in the same native call that commits the rows, after the commit. A thread that ends in
- * between leaves both or neither.
+ * A word of shared memory that stores how many rows of a sender have arrived. The native call that
+ * commits the rows sets `words[index]` to `value` after the commit. A thread that is terminated has
+ * done both or neither.
  */
 export interface Mark {
   /** over a SharedArrayBuffer */
@@ -17,8 +17,8 @@ export interface Mark {
 }
 
 /**
- * Throws TypeError or RangeError unless `bytes` hold `rows` rows and `mark` is a place in shared
- * memory.
+ * Throws TypeError or RangeError unless `bytes` are exactly `rows` rows, and `mark` is omitted or a
+ * word of shared memory.
  */
 export function checkPacked(
   bytes: unknown,

@@ -1,15 +1,15 @@
 /**
- * The part of rows.node that copies ranges of rows out of shared memory and back. Callers check the
- * arguments.
+ * The functions of rows.node that copy ranges of rows and places out of shared memory and back, for
+ * checkpoints. Callers check the arguments.
  */
 import { addonOf } from '../../base/addon.ts';
 
 interface PersistenceAddon {
-  /** Returns the lowest row that is whole in `out` */
+  /** Copies rows to `out`, and returns the lowest row whose copy is whole */
   readRows(memory: Float64Array, from: number, count: number, out: Uint8Array): number;
   putRows(memory: Float64Array, from: number, count: number, bytes: Uint8Array): void;
   setRows(memory: Float64Array, committed: number): void;
-  /** Does the same for the places of a lane */
+  /** Copies places of a lane to `out`, and returns the lowest place whose copy is whole */
   readRange(
     memory: Float64Array,
     lane: number,
@@ -24,10 +24,13 @@ interface PersistenceAddon {
     count: number,
     bytes: Uint8Array,
   ): void;
-  /** five numbers a lane: from, to, steps, and the bytes of the last note */
+  /** Writes five numbers per lane: from, to, steps, and the bytes of the last note (two numbers) */
   laneStates(memory: Float64Array, out: Float64Array): void;
   setLaneStates(memory: Float64Array, states: Float64Array): void;
-  /** Rebuilds what is derived from the leaves, after they and what they follow were written */
+  /**
+   * Computes the other parts of a tree. Call it after you have written its leaves, its largest
+   * priority and the places up to which leaves are set
+   */
   adoptTree(tree: Float64Array, leaves: number, lanes: number): void;
   setLimiter(memory: Float64Array, inserts: number, samples: number): void;
 }

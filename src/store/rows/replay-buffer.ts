@@ -1,7 +1,7 @@
 /**
- * Experience in shared memory: packed rows of a fixed stride, any number of writers and readers in
- * any thread. native/rows/rows.hpp describes the bytes and who may touch them. This file checks
- * arguments, calls native code and rings the bells.
+ * Experience in shared memory: packed rows at a fixed distance, which any number of threads write
+ * and read. This file checks arguments, calls native code and rings the bells. The bytes, and which
+ * threads may access them, are described in native/rows/rows.hpp.
  */
 
 import type { NamedTensors } from '../../base/arrays/tensors.ts';
@@ -40,30 +40,33 @@ import {
 import { KIND, type SharedReplayBuffer } from './shared-rows.ts';
 import { rowsSnapshotIO, type SnapshotIO } from './snapshot-io.ts';
 
-/** indices into rows are 32 bits wide */
+/** Largest capacity, because indices of rows have 32 bits. */
 const MAX_CAPACITY = MAX_DRAW_SIZE;
 const offPolicyOptions = ['capacity', 'obsDim', 'actionDim', 'criticDim', 'limiter', 'nonFinite'];
 
 export type { SharedReplayBuffer };
 
-/** For the package itself. Not exported from it. */
+/**
+ * Returns parts of a buffer for other modules of the package. The package does not export this
+ * function.
+ */
 export let internalsOfBuffer: (buffer: ReplayBuffer) => {
   /** rung after every commit */
   readonly bells: BellBoard;
   /**
-   * header and rows, for native code that gathers by itself (rows::open). Keep it referenced until
-   * that code has ended
+   * header and rows, for native code that gathers by itself (rows::open). Keep a reference to it
+   * until that code has ended
    */
   readonly memory: Float64Array;
-  /** where row 0 begins in it */
+  /** bytes from the start of `memory` to row 0 */
   readonly rowsAt: number;
-  /** rows that writers own, and rows that were committed, of all that were ever added */
+  /** number of rows that writers ever reserved, and number of rows ever committed */
   readonly reserved: Int64;
   readonly committed: Int64;
-  /** for checkpoints */
+  /** access for checkpoints */
   readonly ledger: SnapshotIO;
   /**
-   * Sets, for tests, how many rows were ever committed (`ptr`) in a buffer that is not in use yet.
+   * For tests: sets the number of rows ever committed (`ptr`) in a buffer that is not in use yet.
    */
   setCounters(ptr: number): void;
 };
@@ -80,13 +83,15 @@ export let internalsOfBuffer: (buffer: ReplayBuffer) => {
  * buffer.close();
  */
 export class ReplayBuffer<F extends Fields = Fields, R extends object = RowsOf<F>> {
-  /** rows that fit */
+  /** number of rows that fit */
   readonly capacity: number;
-  /** the place of each field in a packed row */
+  /** layout of the fields in a packed row */
   readonly layout: PackLayout;
   /** bytes of one packed row */
   readonly rowBytes: number;
-  /** bounds samples per insert, or null if the buffer was created without one */
+  /**
+   * bounds the rows sampled per row inserted, or null if the buffer was created without a limiter
+   */
   readonly limiter: RateLimiter | null;
   readonly #bells: BellBoard;
   readonly #memory: Float64Array;
@@ -98,8 +103,8 @@ export class ReplayBuffer<F extends Fields = Fields, R extends object = RowsOf<F
   #handle: BufferHandle | null;
 
   /**
-   * Returns true only for an object with the private field. A proxy, or an object that inherits
-   * from one, lacks it.
+   * Returns true only for an object with this class's private field. A proxy of a buffer, or an
+   * object that inherits from a buffer, lacks the field.
    */
   static [Symbol.hasInstance](made: unknown): boolean {
     return typeof made === 'object' && made !== null && #bells in made;
@@ -174,7 +179,7 @@ export class ReplayBuffer<F extends Fields = Fields, R extends object = RowsOf<F
   }
 
   /**
-   * Creates a buffer of off-policy transitions, float32 throughout, in UniLab's field order.
+   * Creates a buffer of off-policy transitions in UniLab's field order. All fields are float32.
    *
    * @param options `capacity`: rows, 1 to 2³² − 1. `obsDim`, `actionDim` and `criticDim` (default
    *   0): elements of one row. `limiter` and `nonFinite`: as for create()
@@ -208,7 +213,7 @@ export class ReplayBuffer<F extends Fields = Fields, R extends object = RowsOf<F
     checkShared(KIND, shared, shared?.memory, 'ReplayBuffer.attach() needs the result of share()');
     const { rows: at } = rowsAddon().layouts;
     checkRoom(shared, at.bytes);
-    // Written once, before the buffer was first shared.
+    // The header was written once, before the buffer was first shared.
     const header = new DataView(shared.memory, shared.offset);
     const [capacity, rowBytes] = [
       header.getUint32(at.capacity, true),
@@ -254,23 +259,23 @@ export class ReplayBuffer<F extends Fields = Fields, R extends object = RowsOf<F
     return new ReplayBuffer(INTERNAL, Object.freeze({ kind: KIND, ...place, ...how }), limiter);
   }
 
-  /** Returns a plain object for postMessage or workerData, with the limiter in it. */
+  /** Returns a plain object for postMessage or workerData, which includes the limiter. */
   share(): SharedReplayBuffer<F, R> {
     return this.#open() && this.#shared;
   }
 
-  /** Rows ever committed, exact beyond 2³². */
+  /** Number of rows ever committed, exact beyond 2³². */
   get ptr(): number {
     return rowsAddon().ptr(this.#open());
   }
 
-  /** Rows to sample from: min(ptr, capacity). */
+  /** Number of rows that can be sampled: min(ptr, capacity). */
   get size(): number {
     return Math.min(this.ptr, this.capacity);
   }
 
   /**
-   * Copies n rows into the buffer and commits them. If it throws, it has added no row.
+   * Copies n rows into the buffer and commits them. If add() throws, it has added no row.
    *
    * Off-policy: if `terminalMask` is not zero for a row, its next_obs and next_critic come from the
    * terminal fields (as in UniLab). A non-finite next observation is stored as 0 if its episode
@@ -279,13 +284,13 @@ export class ReplayBuffer<F extends Fields = Fields, R extends object = RowsOf<F
    * and discounts. Other fields are stored as they are.
    *
    * @param rows a typed array for each field, n × its elements, one row after the other. n follows
-   *   from the lengths. The arrays may lie in any memory, shared or not
+   *   from the lengths. The arrays may be in any memory, shared or not
    * @returns n, or 0 if a gating limiter admits no rows now. After 0 no row was added: call add()
    *   again with the same rows
    * @throws {TypeError} for a missing or unknown field, or an array of another type. The text names
    *   the field
    * @throws {RangeError} for a wrong length, no rows, more rows than the capacity or than a gating
-   *   limiter could ever admit, and a non-finite number. The text names row and field
+   *   limiter could ever admit, and a non-finite value. The text names row and field
    * @example
    * const added = buffer.add({ obs: new Float32Array(2 * 4), action: Int32Array.of(0, 1) }); // 2
    */
@@ -311,11 +316,12 @@ export class ReplayBuffer<F extends Fields = Fields, R extends object = RowsOf<F
    *
    * @param bytes `rows` × rowBytes bytes
    * @param rows 0 to the capacity
-   * @param mark moves in the same native call, after the commit, also with 0 rows
+   * @param mark the word that the same native call sets after the commit, also with 0 rows
    * @returns `rows`, or 0 if a gating limiter admits no rows now. After 0 no row was added, and the
    *   mark did not move
    * @throws {TypeError|RangeError} for other bytes, more rows than add() accepts, or a wrong mark
-   * @throws {RangeError} for a non-finite number, as add(). Its row is the error's `row`
+   * @throws {RangeError} for a non-finite value, as add(). The index of its row is the error's
+   *   `row`
    */
   addPacked(bytes: Uint8Array, rows: number, mark?: Mark): number {
     const handle = this.#open();
@@ -395,15 +401,15 @@ export class ReplayBuffer<F extends Fields = Fields, R extends object = RowsOf<F
   /**
    * Adds the rows of an npz file, or of arrays as readNpz() returns them. Columns are found by
    * `columns`, by the fields' keys or, for off-policy buffers, by the names of D4RL and Minari. If
-   * next observations are missing, they are made from the rows that follow.
+   * next observations are missing, the following rows' observations are used.
    *
    * @param from a path, a `file:` URL, or arrays by name
    * @param options `columns`, `rows` and `actionSpace`. By default all rows are added
    * @returns the number of added rows
    * @throws {TypeError} for a wrong argument, or a dtype that Hotslot lacks. Every TypeError and
    *   RangeError comes before the first row is added
-   * @throws {RangeError} if a column is missing, has another shape, or holds a number that add(),
-   *   the field's dtype or `actionSpace` refuses. Also for more rows than the capacity
+   * @throws {RangeError} if a column is missing, has another shape, or has a value that add(), the
+   *   field's dtype or `actionSpace` rejects. Also for more rows than the capacity
    * @throws {ERR_HOTSLOT_STATE_BUSY} if a gating limiter admits no more rows now. The text has the
    *   number of added rows
    * @throws {ERR_HOTSLOT_UNAVAILABLE} if the file cannot be read
@@ -420,7 +426,7 @@ export class ReplayBuffer<F extends Fields = Fields, R extends object = RowsOf<F
     );
   }
 
-  /** Throws what add() would throw for a non-finite number. */
+  /** Throws the error that add() would throw for a non-finite value. */
   #checkRows = (rows: object, name: (row: number) => string): void => {
     const { rows: count, sources } = this.#input.lineUp(rows);
     if (rowsAddon().lookAtRows(this.#open(), count, ...sources) < 0)
@@ -429,7 +435,7 @@ export class ReplayBuffer<F extends Fields = Fields, R extends object = RowsOf<F
 
   /**
    * Writes the stored rows as an npz file that load() reads: a column for each field's key, oldest
-   * row first. The file replaces `path` as a whole, or not at all.
+   * row first. The complete file replaces `path`. If dump() fails, `path` stays as it was.
    *
    * @param path a path or a `file:` URL
    * @returns the number of rows

@@ -1,4 +1,4 @@
-/** The ends of a data set's rows, from whichever flags it has. */
+/** Finds the rows of a data set that end an episode, from the flags that the data set has. */
 import type { ArrayOf, DType } from '../../base/dtype.ts';
 import { rangeError } from '../../base/errors.ts';
 import type { Column, DataSet, Wanted } from './data-set.ts';
@@ -14,18 +14,19 @@ export interface RowEnds {
   readonly takes: Readonly<Record<'dones' | 'truncated', Take>>;
   readonly terminated: (from: number, to: number) => Uint8Array;
   readonly truncated: (from: number, to: number) => Uint8Array;
-  /** throws if no column says where episodes were cut */
+  /** throws if the data set has no column that says where episodes were cut */
   needBorders(): void;
 }
 
 const flag = (key: string) => ({ key, dtype: 'bool', shape: [] }) as const;
-/** Columns with flags that are not fields of an off-policy buffer. */
+/** Names of columns with flags that are not fields of an off-policy buffer. */
 export const flagColumns = ['terminated', 'terminals', 'timeouts'];
 
 /**
  * Reads `dones` and `truncated`, or Gymnasium's `terminated` and `truncated`, or D4RL's `terminals`
- * and `timeouts`. If both of a pair are set, the row terminated. If `dones`, `terminated` and
- * `truncated` are all there, dones must be terminated or truncated in each row.
+ * and `timeouts`. With `dones`, a row terminated if it is done and not truncated. With the other
+ * two pairs, a row with both flags terminated. If the data set has `dones`, `terminated` and
+ * `truncated`, dones must equal terminated or truncated in each row.
  */
 export function endsOf(data: DataSet, field: (key: string) => Wanted): RowEnds {
   const dones = data.ask(field('dones'));

@@ -1,6 +1,6 @@
 /**
- * Checks the arguments of add() and lines them up for the native call. Each ReplayBuffer object has
- * one, which only its thread uses.
+ * Checks the arguments of add() and prepares them for the native call. Each ReplayBuffer object has
+ * its own RowInput, which only its thread uses.
  */
 import { describeValue } from '../../base/checks.ts';
 import { type DType, dtypes, type TypedArray } from '../../base/dtype.ts';
@@ -14,16 +14,16 @@ interface FieldInput {
   array: abstract new (...args: never[]) => TypedArray;
   /** elements of one row */
   elements: number;
-  /** the key of its terminal rows, or '' */
+  /** key of the field's terminal rows, or '' */
   terminalKey: string;
 }
 
-/** The arguments of the native call: views per field, in row order. */
+/** The arguments of the native call, with one array per field, in row order. */
 interface LinedUp {
   rows: number;
   sources: TypedArray[];
   mask: ArrayBufferView | undefined;
-  /** with a mask: the terminal rows of the fields that have any */
+  /** with a mask: for each field the array of its terminal rows, or undefined */
   terminals: (TypedArray | undefined)[] | undefined;
 }
 
@@ -40,7 +40,7 @@ export class RowInput {
   readonly #offPolicy: boolean;
   readonly #layout: readonly FieldLayout[];
 
-  /** `terminals`: whether terminalMask and its fields are understood (off-policy buffers). */
+  /** `terminals`: whether add() accepts terminalMask and its fields (off-policy buffers). */
   constructor(layout: PackLayout, capacity: number, terminals: boolean) {
     this.#capacity = capacity;
     this.#offPolicy = terminals;
@@ -57,7 +57,10 @@ export class RowInput {
     this.#known = new Set([...this.#fields.map((field) => field.key), ...terminal, ...more]);
   }
 
-  /** Throws a TypeError or RangeError with the field, what it should hold and what it holds. */
+  /**
+   * Returns the arguments of the native call. Throws a TypeError or RangeError with the field, what
+   * it should hold and what it holds.
+   */
   lineUp(given: object): LinedUp {
     if (typeof given !== 'object' || given === null)
       throw typeError(`add() needs an object of fields, got ${describeValue(given)}`);
@@ -76,8 +79,8 @@ export class RowInput {
   }
 
   /**
-   * Returns the error of rows that native code refused, from row, field and element, and from the
-   * rows that add() was given.
+   * Returns the error of rows that native code rejected. The first parameter is the rejected
+   * value's row, field and element. `given`: the rows that add() was given.
    */
   refused(
     [row, field, element]: Float64Array,
@@ -91,7 +94,7 @@ export class RowInput {
     return notFinite(from, element!, value, name(row!), isNext(key));
   }
 
-  /** Returns the same for packed rows. */
+  /** Returns the same error for packed rows. */
   refusedPacked(
     [row, field, element]: Float64Array,
     bytes: Uint8Array,
@@ -141,8 +144,8 @@ export class RowInput {
 }
 
 /**
- * Makes `dones` and `truncated` from `terminated` and `truncated`. If both are set, the row
- * terminated.
+ * Computes `dones` and `truncated` from `terminated` and `truncated`. If both flags of a row are
+ * set, the row terminated.
  */
 function endsOf(
   values: Readonly<Record<string, unknown>>,

@@ -1,29 +1,31 @@
 /**
- * The exports of rows.node. Only src/store calls them: it checks arguments first, and native code
- * checks memory safety.
+ * The exports of rows.node. Only src/store calls them, and checks the arguments before each call.
+ * Native code checks only what memory safety needs.
  */
 import { addonOf } from '../../base/addon.ts';
 import type { TypedArray } from '../../base/dtype.ts';
 
-/** Native objects over shared memory. Each keeps its view alive. */
+/** Native objects over shared memory. Each keeps a reference to its view. */
 export type BufferHandle = { readonly handleOf: 'buffer' };
 export type LimiterHandle = { readonly handleOf: 'limiter' };
 
 type Numbers<K extends string> = Readonly<Record<K, number>>;
 /**
- * The places of numbers in headers of shared memory, in bytes from their start. `bytes` is the size
- * of the header. Native code was compiled with these numbers.
+ * Offsets of words in the headers of shared memory, in bytes from the start of a header. `bytes` is
+ * the size of the header. Native code was compiled with these numbers.
  */
 interface RowsLayouts {
   readonly rows: Numbers<
     'capacity' | 'rowBytes' | 'reserved' | 'committed' | 'bells' | 'bellCount' | 'bytes'
   >;
   readonly lanes: Numbers<'lanes' | 'placeBytes' | 'perLane' | 'bells' | 'bellCount' | 'bytes'>;
-  /** of a lane as checkpoints keep it: bytes of a place's note, numbers of its state */
+  /**
+   * sizes in a checkpoint of lanes: bytes of a place's note, and count of numbers in a lane's state
+   */
   readonly kept: Numbers<'noteBytes' | 'stateNumbers'>;
   /**
-   * the head of a step on its way to another buffer. Kinds: bits of a step that ended, a final
-   * observation, the bit of a first step
+   * the head of a packed step, and its kinds. `ended`: bits of a step that ended its episode.
+   * `final`: a final observation. `first`: bit of an episode's first step
    */
   readonly stepRow: Numbers<'lane' | 'kind' | 'reward' | 'bytes' | 'ended' | 'final' | 'first'>;
   readonly tree: Numbers<'largest' | 'stale' | 'nonFinite' | 'bytes'>;
@@ -34,22 +36,23 @@ interface RowsLayouts {
 
 interface RowsAddon {
   readonly layouts: RowsLayouts;
-  /** bytes that a replay buffer needs */
+  /** Returns the bytes that a replay buffer needs */
   rowsBytes(capacity: number, rowBytes: number): number;
-  /** bytes from one row, or place, to the next in memory */
+  /** Returns the bytes from the start of one row, or place, to the next in memory */
   rowStride(rowBytes: number): number;
   treeLeavesAt(lanes: number): number;
   mirrorBytes(places: number): number;
   formatBuffer(memory: Float64Array, capacity: number, rowBytes: number): void;
   /**
-   * `fields`: for each its offset, bytes and the result of rowKind(). `result`: three numbers that
-   * later calls write
+   * `fields`: for each field, its offset, bytes and the result of rowKind(). `result`: an array of
+   * three numbers, which later calls write
    */
   openBuffer(memory: Float64Array, fields: Uint32Array, result: Float64Array): BufferHandle;
   ptr(buffer: BufferHandle): number;
   /**
-   * Adds rows from views per field, in row order. Returns 0 if the limiter says not yet, and −1 if
-   * a number is refused: the result then has its row, field and element
+   * Adds rows from one array per field, in row order. Returns their number, 0 if the limiter has no
+   * room yet, or −1 if a value is rejected. After −1, the buffer's `result` has the value's row,
+   * field and element
    */
   addRows(
     buffer: BufferHandle,
@@ -59,9 +62,12 @@ interface RowsAddon {
     limiter: LimiterHandle | undefined,
     ...sources: readonly TypedArray[]
   ): number;
-  /** Returns −1 if addRows() would refuse a number, else 0 */
+  /** Returns −1 if addRows() would reject a value, else 0 */
   lookAtRows(buffer: BufferHandle, rows: number, ...sources: readonly TypedArray[]): number;
-  /** `words[index]` becomes `value` after the commit. Returns 0 and −1 as addRows() does */
+  /**
+   * Adds packed rows. After the commit, `words[index]` becomes `value`. Returns the same numbers as
+   * addRows()
+   */
   addPackedRows(
     buffer: BufferHandle,
     bytes: Uint8Array,
@@ -72,8 +78,8 @@ interface RowsAddon {
     value: number | undefined,
   ): number;
   /**
-   * Returns −1, or the position of the first index that is not a row. `alone`: by the calling
-   * thread, without idle cores
+   * Returns −1, or the position of the first index that has no row. `alone`: whether only the
+   * calling thread copies, without idle cores
    */
   gatherRows(
     buffer: BufferHandle,
@@ -83,7 +89,7 @@ interface RowsAddon {
     out: ArrayBufferView,
     alone?: boolean,
   ): number;
-  /** leaves [ptr, size] in the result array that openBuffer was given */
+  /** Writes [ptr, size] to the `result` array of openBuffer() */
   sampleRows(
     buffer: BufferHandle,
     seed: number,
@@ -92,7 +98,7 @@ interface RowsAddon {
     indices?: Uint32Array,
   ): void;
   drawIndices(seed: number, size: number, out: Uint32Array): void;
-  /** its parameters: samplesPerInsert, minSize, errorBuffer, gateAdd */
+  /** Writes a new limiter with these options: samplesPerInsert, minSize, errorBuffer, gateAdd */
   formatLimiter(
     memory: Float64Array,
     ratio: number,
@@ -102,11 +108,14 @@ interface RowsAddon {
   ): void;
   openLimiter(memory: Float64Array): LimiterHandle;
   maySample(limiter: LimiterHandle, rows: number): boolean;
-  /** Takes samples, and stores `value` in `word[0]` in the same call */
+  /**
+   * If the samples are admitted, counts them and stores `value` in `word[0]` in the same call.
+   * Returns whether they were admitted
+   */
   takeSamples(limiter: LimiterHandle, rows: number, word?: Int32Array, value?: number): boolean;
   countSamples(limiter: LimiterHandle, rows: number, word?: Int32Array, value?: number): void;
   mayInsert(limiter: LimiterHandle, rows: number): boolean;
-  /** admitted, inserts, samples */
+  /** Writes the counts of admitted, inserted and sampled rows to `out` */
   limiterCounts(limiter: LimiterHandle, out: Float64Array): void;
   mailboxBegin(control: Int32Array): number;
   mailboxPublish(control: Int32Array, version: number): boolean;

@@ -1,6 +1,6 @@
 /**
- * Drawing rows: the options of a draw, and uniform indices, bit-equal to torch's CPU generator.
- * Pure, so any thread may call it.
+ * Checks the options of a draw, and draws uniform indices that equal those of torch's CPU generator
+ * bit by bit. All functions are pure, so any thread may call them.
  */
 import { checkCount, checkKeys } from '../../base/checks.ts';
 import { arrayOf, type TypedArray } from '../../base/dtype.ts';
@@ -23,14 +23,14 @@ export interface Sample<T extends TypedArray = TypedArray> {
   rows: T;
   /** rows ever committed when the rows were sampled */
   ptr: number;
-  /** rows sampled from */
+  /** number of rows from which the rows were sampled */
   size: number;
 }
 
-/** Largest number of rows to draw from. From 2³² on torch uses another draw. */
+/** Largest number of rows to draw from. From 2³² rows on, torch draws in another way. */
 export const MAX_DRAW_SIZE = 2 ** 32 - 1;
 
-/** Throws unless `out` holds `count` rows of `rowBytes` bytes. */
+/** Throws unless `out` has room for `count` rows of `rowBytes` bytes. */
 export function checkOut(out: unknown, count: number, rowBytes: number): void {
   const least = count * rowBytes;
   if (!ArrayBuffer.isView(out) || out instanceof DataView)
@@ -42,7 +42,7 @@ export function checkOut(out: unknown, count: number, rowBytes: number): void {
 }
 
 /**
- * Returns the part of a seed that torch's generator uses: its low 32 bits. Throws a TypeError
+ * Returns the low 32 bits of a seed, which are all that torch's generator uses. Throws a TypeError
  * unless `seed` is a number or bigint. Throws a RangeError unless it is whole, not negative, and
  * (as a bigint) below 2⁶⁴ or (as a number) a safe integer.
  */

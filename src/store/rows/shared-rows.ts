@@ -1,5 +1,6 @@
 /**
- * Replay rows as threads send them to each other: one piece of shared memory, and what lies in it.
+ * The object that describes a replay buffer to another thread: its shared memory, and the layout of
+ * that memory.
  */
 
 import type { SharedRateLimiter } from '../rate-limiter.ts';
@@ -19,6 +20,6 @@ export interface SharedReplayBuffer<F extends Fields = Fields, R extends object 
   readonly offPolicy: boolean;
   readonly nonFinite: NonFiniteNumbers;
   readonly limiter: SharedRateLimiter | null;
-  /** known to TypeScript only */
+  /** exists only as a type */
   readonly '~types'?: [F, R];
 }

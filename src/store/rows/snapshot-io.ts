@@ -1,39 +1,43 @@
 /**
- * The parts of any buffer that a checkpoint needs: rings of places, which do not change between
- * their commit and their overwriting. A buffer of rows is one ring.
+ * Access to any buffer for checkpoints. A buffer consists of rings of places. A place does not
+ * change from its commit until it is overwritten. A replay buffer is one ring of rows.
  */
 
 import { persistenceAddon } from './persistence-addon.ts';
 
 /**
- * By lane, `numbers` numbers in all: the whole places [from, to), and the rest of the lane's state.
+ * The states of all lanes, `numbers` numbers per lane. The first two are the range [from, to) of
+ * whole places, and the others are the rest of the lane's state.
  */
 export type LaneStates = Float64Array;
 
 export interface SnapshotIO {
   readonly lanes: number;
-  /** places of each */
+  /** places of each lane */
   readonly perLane: number;
   /** bytes of a place as read() copies it */
   readonly placeBytes: number;
-  /** of a lane's state, of which `from` and `to` are the first two */
+  /** count of numbers in a lane's state, of which `from` and `to` are the first two */
   readonly numbers: number;
-  /** a full ring has no gaps: places dropped at its old end are made up for at the new one */
+  /**
+   * whether a saved ring must have no gaps. For each place that writers overtake at the ring's old
+   * end, a save then adds one at its new end
+   */
   readonly full: boolean;
   states(): LaneStates;
   /**
-   * Copies places to `out`. Returns the lowest that is whole: those before it in `out` were
+   * Copies places to `out`. Returns the lowest place whose copy is whole. The places before it were
    * overwritten meanwhile.
    */
   read(lane: number, from: number, count: number, out: Uint8Array): number;
-  /** Copies places into a buffer that is not in use yet. They count only after restore(). */
+  /** Copies places into a buffer that is not in use yet. They become readable after restore(). */
   put(lane: number, from: number, count: number, bytes: Uint8Array): void;
   restore(states: LaneStates): void;
 }
 
 /**
- * Returns the access to one ring of rows. Reading it shows which rows a writer may have begun on
- * (Rows-4 of native/rows/rows.hpp).
+ * Returns the SnapshotIO of a replay buffer, which is one ring of rows. Its read() finds out which
+ * rows a writer may have begun to overwrite (Rows-4 of native/rows/rows.hpp).
  */
 export function rowsSnapshotIO(
   buffer: { capacity: number; rowBytes: number; ptr: number },

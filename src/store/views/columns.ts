@@ -1,12 +1,13 @@
 /**
- * The columns of a view's batch: where each lies, and the numbers by which native code knows them.
+ * The columns of a view's batch: the offset of each column, and the numbers that describe it to
+ * native code.
  */
 import { type DType, dtypes, elementCount, type TypedArray } from '../../base/dtype.ts';
 import { roundUp } from '../../shm/memory.ts';
 import { nextKey, type StepField, type StepLayout } from '../lanes/schema.ts';
 import type { ViewSpec } from './views.ts';
 
-/** By number in native/rows/view.hpp. */
+/** The number of each kind of column, as in native/rows/view.hpp. */
 const Kind = {
   now: 0,
   next: 1,
@@ -27,22 +28,22 @@ const Kind = {
   goals: 16,
 } as const;
 
-/** One column of a batch: `rows` values of this shape, dense. */
+/** One column of a batch: a dense array with a value of this shape per row. */
 export interface Column {
   readonly key: string;
   readonly dtype: DType;
-  /** of one row */
+  /** shape of one row's value */
   readonly shape: readonly number[];
   readonly kind: number;
-  /** the field from which it is taken, if any */
+  /** field from which the column is copied, or null for a computed column */
   readonly field: StepField | null;
   readonly frames: number;
   readonly zero: boolean;
-  /** the achieved goal that takes its place in relabeled rows */
+  /** for a goal: the field of achieved goals that replaces it in relabeled rows, or null */
   readonly goal: StepField | null;
 }
 
-/** A column in a batch of a certain size. */
+/** A column, and its offset in a batch with a certain number of rows. */
 export interface PlacedColumn extends Column {
   /** bytes from the start of the batch */
   readonly at: number;
@@ -53,7 +54,10 @@ export interface BatchLayout {
   readonly bytes: number;
 }
 
-/** Alignment of columns, in bytes: devices copy it fastest, and kernels read it by vectors. */
+/**
+ * Alignment of columns in bytes. Devices copy aligned columns fastest, and kernels read them by
+ * vectors.
+ */
 export const COLUMN_ALIGNMENT = 256;
 
 const derived = (
@@ -72,16 +76,19 @@ const derived = (
   goal: null,
 });
 
-/** The list by which a device finds the goals of relabeled rows. Batches have no such column. */
+/**
+ * The column of indices at which a device finds the goals of relabeled rows. A program's batch does
+ * not have this column.
+ */
 export const goalsColumn = derived('goals', Kind.goals, 'int32');
 
 /**
- * The weights of a batch: none, the host's (float64, with probabilities), or a device's (float32,
- * with priorities).
+ * The weights of a batch: none ('no'), float64 with probabilities ('host'), or float32 with
+ * priorities ('device').
  */
 export type Weighted = 'no' | 'host' | 'device';
 
-/** Returns the columns of a view, in the order in which they are listed and lie. */
+/** Returns the columns of a view, in the order in which a batch lists and stores them. */
 export function columnsOf(layout: StepLayout, spec: ViewSpec, weighted: Weighted): Column[] {
   const windows = spec.kind === 'windows';
   const steps = windows ? [spec.burnIn + spec.length] : [];
@@ -139,7 +146,7 @@ export function columnsOf(layout: StepLayout, spec: ViewSpec, weighted: Weighted
 export const columnBytes = ({ dtype, shape }: Column): number =>
   elementCount(shape) * dtypes[dtype].bytes;
 
-/** Places columns one after the other. */
+/** Places columns one after the other, and returns their offsets in a batch of `rows` rows. */
 export function placeColumns(columns: readonly Column[], rows: number): BatchLayout {
   let end = 0;
   const placed = columns.map((column) => {
@@ -150,7 +157,10 @@ export function placeColumns(columns: readonly Column[], rows: number): BatchLay
   return { columns: placed, bytes: end };
 }
 
-/** Returns the rule and the columns as native code reads them (native/rows/view_arguments.hpp). */
+/**
+ * Returns the rule of a view and its columns as numbers for native code
+ * (native/rows/view_arguments.hpp).
+ */
 export function viewNumbers(
   spec: ViewSpec,
   layout: BatchLayout,
@@ -185,7 +195,7 @@ export function viewNumbers(
   return { rule, columns: Float64Array.from(columns) };
 }
 
-/** Returns the columns of a batch in one piece of memory, as typed arrays by name. */
+/** Returns the columns of a batch in `memory`, as typed arrays by name. */
 export function arraysOf(
   layout: BatchLayout,
   memory: ArrayBuffer,

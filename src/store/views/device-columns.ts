@@ -1,8 +1,9 @@
 /**
- * Batches of a view whose steps a device keeps. Pack makes the columns that follow from the notes
- * alone, and lists for every field where the device finds it, place by place. The device gathers by
- * these lists. Steps that it does not hold yet travel after the lists, once. Rules Mirror-1 to
- * Mirror-4 stand in native/rows/mirror.hpp.
+ * The layout of batches if a device stores the view's steps. Pack computes the columns that follow
+ * from the steps' notes alone. For each field, pack writes a list of the places that the batch
+ * needs, as indices on the device. The device gathers the field by this list. A step that the
+ * device does not have yet is sent once, after the lists. native/rows/mirror.hpp has the rules
+ * Mirror-1 to Mirror-4.
  */
 import { roundUp } from '../../shm/memory.ts';
 import type { StepField } from '../lanes/schema.ts';
@@ -17,43 +18,44 @@ import {
 } from './columns.ts';
 import type { ViewSpec } from './views.ts';
 
-/** A column that the device gathers: `places` pieces a row. */
+/** A column that the device gathers. Each row has the field's values from `places` places. */
 export interface GatheredColumn {
   readonly field: StepField;
   readonly places: number;
   /** bytes from the start of the gathered batch */
   readonly at: number;
-  /** place of its list (int32 [rows × places]) in what travels, in bytes from the start */
+  /** offset of its list (int32 [rows × places]) in the bytes that are sent */
   readonly list: number;
   /**
-   * for a goal that hindsight changes: the field that takes its place in some rows, and the place
-   * of that field's list
+   * for a goal that hindsight changes: the field that replaces it in some rows, and the offset of
+   * that field's list
    */
   readonly instead: { readonly field: StepField; readonly list: number } | null;
 }
 
 export interface DeviceBatchLayout {
   /**
-   * columns that travel: those that are not fields lie there, and a field has the place of its list
+   * columns that are sent to the device. For a field, `at` is the offset of its list. Every other
+   * column is sent itself
    */
   readonly made: BatchLayout;
-  /** a field's columns, by name */
+  /** the gathered columns of fields, by name */
   readonly gathered: ReadonlyMap<string, GatheredColumn>;
-  /** bytes that they take on the device */
+  /** bytes of the gathered columns on the device */
   readonly gatheredBytes: number;
-  /** where the steps that travel with a batch lie, and the most that fit */
+  /** `freshAt`: offset of the steps that are sent with a batch. `most`: the most steps that fit */
   readonly freshAt: number;
   readonly most: number;
 }
 
-/** Returns the most distinct places that one row of a view asks for. */
+/** Returns the largest number of distinct places that one row of a view needs. */
 function placesOfRow({ kind, nStep, length, burnIn, stack, relabel }: ViewSpec): number {
   const frames = Math.max(1, ...Object.values(stack));
   if (kind === 'windows') return frames + burnIn + length;
   return relabel === null ? frames + Math.min(nStep, frames) : frames + nStep + 1;
 }
 
-/** Lays out the columns of batches of `rows` rows, of a buffer of `places` places. */
+/** Returns the layout of batches of `rows` rows, for a buffer of `places` places. */
 export function deviceBatchLayout(
   columns: readonly Column[],
   spec: ViewSpec,
@@ -70,7 +72,7 @@ export function deviceBatchLayout(
   const piecesOf = (column: Column) => columnBytes(column) / (column.field as StepField).bytes;
   const travels = (column: Column): PlacedColumn => {
     if (column.field === null) return { ...column, at: take(rows * columnBytes(column)) };
-    // Columns that are made of the same places have one list.
+    // Columns that are copied from the same places share one list.
     const by = JSON.stringify([column.kind, column.frames, piecesOf(column)]);
     const at = lists.get(by) ?? take(4 * rows * piecesOf(column));
     lists.set(by, at);
@@ -97,9 +99,12 @@ export function deviceBatchLayout(
   };
 }
 
-/** Returns the bytes of pack's record of the places (native/rows/mirror.hpp). */
+/**
+ * Returns the bytes of the record in which pack notes what the device stores
+ * (native/rows/mirror.hpp).
+ */
 export const mirrorBytes = (places: number): number => rowsAddon().mirrorBytes(places);
-/** Returns how many places ever traveled. */
+/** Returns the number of places that were ever sent to the device. */
 export function broughtTo(mirror: Float64Array): number {
   const { brought } = rowsAddon().layouts.mirror;
   return Number(Atomics.load(new BigUint64Array(mirror.buffer, mirror.byteOffset + brought, 1), 0));

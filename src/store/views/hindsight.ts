@@ -8,9 +8,9 @@ import { nextKey, type StepLayout } from '../lanes/schema.ts';
 
 /** Options of hindsight(). */
 export interface HindsightOptions {
-  /** name of the observation that holds the wanted goal */
+  /** name of the observation that is the wanted goal */
   goal: string;
-  /** name of the observation that holds the achieved goal, of the same dtype and shape */
+  /** name of the observation that is the achieved goal, of the same dtype and shape */
   achieved: string;
   /**
    * steps that may provide the new goal, default 'future'. These are the row's own and later steps
@@ -41,10 +41,10 @@ export class Hindsight {
 const strategies = ['future', 'final', 'episode'] as const;
 
 /**
- * Creates hindsight goals for a view (Andrychowicz et al., 2017). `ratio` of a batch's rows get a
- * goal that the episode achieved. The new goal is in the goal's column and in its next column, and
- * `relabelled` marks these rows. Compute rewards from the batch's `nextAchieved` by goalReward(),
- * the kernel `goal_reward` or your own.
+ * Creates hindsight goals for a view (Andrychowicz et al., 2017). A share `ratio` of a batch's rows
+ * gets a goal that the episode achieved. The new goal is in the goal's column and in its next
+ * column, and `relabelled` marks these rows. Compute rewards from the batch's `nextAchieved` by
+ * goalReward(), the kernel `goal_reward` or your own code.
  *
  * @param options `goal`, `achieved`, `strategy` (default 'future') and `ratio` (default 0.8)
  * @throws {TypeError|RangeError} for an invalid option. The text names it
@@ -68,7 +68,10 @@ export function hindsight(options: HindsightOptions): Hindsight {
   return new Hindsight(INTERNAL, { goal, achieved, strategy, ratio });
 }
 
-/** Throws unless both are observations of one kind, and unstacked. */
+/**
+ * Throws unless the goal and the achieved goal are observations of the same dtype and shape, and
+ * neither is stacked.
+ */
 export function checkHindsight(
   relabel: unknown,
   layout: StepLayout,

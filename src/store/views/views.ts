@@ -1,10 +1,13 @@
-/** Views: descriptions of a sample. They are checked once, frozen, and valid for one schema. */
+/**
+ * Views: descriptions of how to build a batch. A view is checked once, frozen, and valid for one
+ * schema.
+ */
 import { checkCount, checkInternal, checkKeys, describeValue } from '../../base/checks.ts';
 import { rangeError, typeError } from '../../base/errors.ts';
 import type { StepFields, StepLayout } from '../lanes/schema.ts';
 import { checkHindsight, type Hindsight } from './hindsight.ts';
 
-/** Frames of each stacked observation, by name. */
+/** Number of frames of each stacked observation, by name. */
 export type Stack = Readonly<Record<string, number>>;
 
 /** Options of a TrajectoryBuffer's transitions(). */
@@ -18,7 +21,10 @@ export interface TransitionsOptions {
    * `{ obs: 4 }`, default: none
    */
   stack?: Stack;
-  /** fill before an episode's first frame: that frame or zeros, default 'repeat' */
+  /**
+   * padding before an episode's first frame: copies of that frame ('repeat') or zeros ('zero'),
+   * default 'repeat'
+   */
   pad?: 'repeat' | 'zero';
   /** hindsight goals, the result of hindsight(), default: none */
   relabel?: Hindsight;
@@ -28,11 +34,11 @@ export interface TransitionsOptions {
 export interface WindowsOptions {
   /** steps of a window that the learner learns from, at least 1 */
   length: number;
-  /** steps before them that only warm up the recurrent state, default 0 */
+  /** steps before the `length` steps, which only warm up the recurrent state, default 0 */
   burnIn?: number;
   /**
    * parts of a window that may be padding, default 'full'. 'full': no part. 'tail': steps after the
-   * episode's end. 'anchor': those, and burn-in before the episode's start
+   * episode's end. 'anchor': these, and burn-in steps before the episode's start
    */
   edges?: 'full' | 'tail' | 'anchor';
   /** as in TransitionsOptions */
@@ -52,18 +58,18 @@ export interface ViewSpec {
   readonly stack: Stack;
   readonly pad: 'repeat' | 'zero';
   readonly relabel: Hindsight | null;
-  /** of the fields that it was made for */
+  /** signature of the fields and lane capacity for which the view was created */
   readonly signature: string;
 }
-/** Before it is signed. */
+/** The options of a view without its signature. */
 type Unsigned = Omit<ViewSpec, 'signature'>;
 
-/** For the package itself. Not exported from it. */
+/** Returns the options of a view. The package does not export this function. */
 export let specOf: (view: View) => ViewSpec;
 
 /**
- * Describes the batches that are made of stored steps. buffer.transitions() and buffer.windows()
- * create it. A buffer of the same fields and lane capacity accepts it in any thread.
+ * Describes how a batch is built from stored steps. buffer.transitions() and buffer.windows()
+ * create a view. Any buffer with the same fields and lane capacity accepts the view, in any thread.
  * @example
  * const view = buffer.transitions({ nStep: 3, gamma: 0.99 });
  * const batch = buffer.sample({ view, seed: 7, count: 256 });
@@ -74,12 +80,12 @@ export class View<
 > {
   readonly kind: K;
   readonly #spec: ViewSpec;
-  /** known to TypeScript only */
+  /** exists only as a type */
   declare readonly '~fields'?: S;
 
   /**
-   * Returns true only for an object with the private field. A proxy, or an object that inherits
-   * from one, lacks it.
+   * Returns true only for an object with this class's private field. A proxy of a view, or an
+   * object that inherits from a view, lacks the field.
    */
   static [Symbol.hasInstance](made: unknown): boolean {
     return typeof made === 'object' && made !== null && #spec in made;
@@ -89,7 +95,7 @@ export class View<
     specOf = (view) => view.#spec;
   }
 
-  /** The package's own: takes a ViewSpec. */
+  /** buffer.transitions() and buffer.windows() call it, with a ViewSpec. */
   constructor(key: unknown, given: { kind: K }) {
     checkInternal(key, 'View', 'buffer.transitions() or buffer.windows()');
     const spec = given as ViewSpec & { kind: K };
@@ -165,7 +171,8 @@ function checkPad(pad: unknown = 'repeat'): 'repeat' | 'zero' {
 }
 
 function checkStack(stack: unknown, layout: StepLayout): Stack {
-  // A field may have any name, even one that every object inherits.
+  // The object has no prototype, because a field may have any name, even one that every object
+  // inherits.
   const frames: Record<string, number> = Object.create(null);
   if (stack === undefined) return Object.freeze(frames);
   if (typeof stack !== 'object' || stack === null)
@@ -184,8 +191,8 @@ function checkStack(stack: unknown, layout: StepLayout): Stack {
 }
 
 /**
- * Throws unless the steps, the frames before them and the observation after them fit in a lane's
- * ring.
+ * Throws unless a lane's ring has room for the steps, the frames before them and the observation
+ * after them.
  */
 function checkFits(what: string, steps: number, stack: Stack, perLane: number): void {
   const before = Math.max(1, ...Object.values(stack)) - 1;

@@ -1,6 +1,7 @@
 /**
- * Versioned weights from the learner to its collectors: three buffers in shared memory, one writer,
- * any number of readers, no lock, never torn. The writer's side for actors is weight-versions.ts.
+ * Passes versions of weights from the learner to its collectors. A mailbox has three buffers in
+ * shared memory, one writer and any number of readers. No call takes a lock, and no reader gets
+ * torn weights. weight-versions.ts is the writer's side for actors.
  */
 import { checkCount, checkFlag, checkInternal, checkKeys, INTERNAL } from '../../base/checks.ts';
 import { rangeError, typeError } from '../../base/errors.ts';
@@ -18,7 +19,10 @@ export interface SharedWeightMailbox {
   readonly length: number;
 }
 
-/** For code that writes versions piece by piece. Not exported from the package. */
+/**
+ * Returns a mailbox's versions, for code that writes them piece by piece. The package does not
+ * export this function.
+ */
 export let versionsOf: (mailbox: WeightMailbox) => WeightVersions;
 
 /**
@@ -31,14 +35,14 @@ export let versionsOf: (mailbox: WeightMailbox) => WeightVersions;
  * const version = mailbox.read(mine); // 1
  */
 export class WeightMailbox {
-  /** float32 weights of one version */
+  /** number of float32 weights in a version */
   readonly length: number;
   readonly #shared: SharedWeightMailbox;
   readonly #versions: WeightVersions;
 
   /**
-   * Returns true only for an object with the private field. A proxy, or an object that inherits
-   * from one, lacks it.
+   * Returns true only for an object with this class's private field. A proxy of a mailbox, or an
+   * object that inherits from a mailbox, lacks the field.
    */
   static [Symbol.hasInstance](made: unknown): boolean {
     return typeof made === 'object' && made !== null && #shared in made;
@@ -56,7 +60,7 @@ export class WeightMailbox {
   }
 
   /**
-   * Creates a mailbox in shared memory of its own, which holds three versions.
+   * Creates a mailbox in new shared memory, with room for three versions.
    *
    * @param options `length`: float32 weights of a version, 1 to 2²⁹
    * @throws {TypeError|RangeError} for another length
@@ -94,7 +98,9 @@ export class WeightMailbox {
     return this.#shared;
   }
 
-  /** The newest whole version, or 0 before the first. Versions are consecutive and start at 1. */
+  /**
+   * The newest published version, or 0 before the first. Versions are consecutive and start at 1.
+   */
   get published(): number {
     return this.#versions.published;
   }
@@ -108,8 +114,9 @@ export class WeightMailbox {
    * Publishes weights of host memory as the next version. Only one writer at a time may call it.
    *
    * @param weights float32 [length]
-   * @param options `nonFinite` (default false): publishes NaN and infinities too
-   * @returns the version, or 0 if two versions are being written already. Call it again later
+   * @param options `nonFinite` (default false): whether to publish NaN and infinities
+   * @returns the version, or 0 if two versions are being written already. After 0, call write()
+   *   again later
    * @throws {TypeError} for another array or length
    * @throws {RangeError} for a NaN or infinite weight, and after version 2³¹ − 1
    */
@@ -135,7 +142,8 @@ export class WeightMailbox {
    *
    * @param into float32 [length]
    * @param newerThan the version that the caller has, default 0
-   * @returns the version, or 0 if none newer could be copied. `into` may then have any content
+   * @returns the version, or 0 if no newer version could be copied. After 0, `into` may have any
+   *   content
    * @throws {TypeError} for another array or length
    * @throws {TypeError|RangeError} for a wrong `newerThan`
    * @example

@@ -1,7 +1,7 @@
 /**
- * A mailbox's versions and the places of their bytes: its writer's side, for the actors. There is
- * one writer at a time. The invariants (Mailbox-1 to Mailbox-4) stand next to the words they
- * govern, in native/rows/mailbox.hpp.
+ * The versions of a mailbox and the offsets of their bytes: the writer's side, for the actors. A
+ * mailbox has one writer at a time. native/rows/mailbox.hpp has the rules Mailbox-1 to Mailbox-4,
+ * next to the words that they govern.
  */
 import { answered } from '../../base/addon.ts';
 import { checkCount } from '../../base/checks.ts';
@@ -12,8 +12,8 @@ import { rowsAddon } from '../rows/rows-addon.ts';
 
 const BELLS = 16;
 /**
- * The bells and then whole pages follow the words of native/rows/mailbox.hpp, which the writer
- * alone writes.
+ * Returns the offsets of a mailbox's parts. The words of native/rows/mailbox.hpp come first, and
+ * only the writer stores them. Then come the bells, and then whole pages with the versions' bytes.
  */
 function placesOf(length: number) {
   const { bytes: bellsAt } = rowsAddon().layouts.mailbox;
@@ -21,40 +21,37 @@ function placesOf(length: number) {
   return { bellsAt, dataAt, dataBytes: roundUp(3 * roundUp(length * 4, STRIDE), PAGE) };
 }
 
-/** versions are Int32 */
+/** The last version, because versions are Int32. */
 const LAST_VERSION = 2 ** 31 - 1;
 
-/** Returns the bytes of a mailbox whose versions have `length` float32. */
+/** Returns the bytes of a mailbox whose versions have `length` float32 weights. */
 export function mailboxBytes(length: number): number {
   const { dataAt, dataBytes } = placesOf(length);
   return dataAt + dataBytes;
 }
 
-/** The place of a version's bytes. */
+/** The location of a version's bytes. */
 export interface VersionPlace {
   version: number;
-  /** version mod 3 */
+  /** index of the version's buffer: version mod 3 */
   buffer: number;
   /** bytes from the start of `view` */
   byteOffset: number;
 }
 
 export class WeightVersions {
-  /**
-   * the three buffers: whole pages, page-aligned, without other data, for registration with a
-   * driver
-   */
+  /** the three buffers, on whole pages without other data, so that a driver can register them */
   readonly view: Uint8Array;
-  /** bytes between two buffers */
+  /** bytes from the start of one buffer to the next */
   readonly stride: number;
   /** rung after every publish */
   readonly bells: BellBoard;
-  /** Int32, a cache line each */
+  /** the words of native/rows/mailbox.hpp, Int32, each in its own cache line */
   readonly control: Int32Array;
   readonly #begun: number;
   readonly #published: number;
   readonly #refused: number;
-  /** float32 weights of a version */
+  /** number of float32 weights in a version */
   readonly length: number;
 
   constructor({ memory, offset, length }: Place & { length: number }) {
@@ -68,7 +65,7 @@ export class WeightVersions {
     this.view = new Uint8Array(memory, offset + dataAt, dataBytes);
   }
 
-  /** The newest whole version, or 0 before the first. */
+  /** The newest published version, or 0 before the first. */
   get published(): number {
     return Atomics.load(this.control, this.#published);
   }
@@ -79,7 +76,8 @@ export class WeightVersions {
   }
 
   /**
-   * Begins the next version: from now until publish() its bytes may be written. Null means not yet.
+   * Begins the next version, and returns the location of its bytes, which may be written until
+   * publish(). Returns null while two versions are unpublished.
    */
   begin(): VersionPlace | null {
     const version = answered(rowsAddon().mailboxBegin(this.control));
@@ -87,9 +85,10 @@ export class WeightVersions {
   }
 
   /**
-   * Returns versions begun but not published, oldest first. A writer that takes over from a dead
-   * one, or after one whose weights were refused, writes them again in their places and publishes
-   * them. `begun` never moves back, because readers rely on it (Mailbox-3).
+   * Returns the versions that were begun and not published, oldest first. A writer that succeeds a
+   * dead writer, or whose predecessor's weights were refused, writes these versions again. It uses
+   * the same buffers and then publishes them. `begun` never falls, because readers rely on it
+   * (Mailbox-3).
    */
   unpublished(): VersionPlace[] {
     const { published } = this;
@@ -99,9 +98,9 @@ export class WeightVersions {
   }
 
   /**
-   * Makes a begun version, whose bytes are all written, the one that readers get, and rings. In
-   * order only: throws ERR_HOTSLOT_STATE_BUSY for a version that is not the next, or was never
-   * begun. May be another thread than begin()'s.
+   * Publishes a version whose bytes are all written, and rings the bells. Versions must be
+   * published in order. Throws ERR_HOTSLOT_STATE_BUSY for a version that is not the next one, or
+   * that was never begun. The calling thread may be another than begin()'s.
    */
   publish(version: number): void {
     checkCount('version', version, 1, LAST_VERSION);
@@ -115,8 +114,8 @@ export class WeightVersions {
   }
 
   /**
-   * Returns the index of the first NaN or infinite weight of a version, or −1. The version is
-   * wholly written and not yet published.
+   * Returns the index of the first NaN or infinite weight of a version, or −1 if all are finite.
+   * The version must be completely written and not yet published.
    */
   notFinite(version: number): number {
     return answered(
@@ -124,31 +123,32 @@ export class WeightVersions {
     );
   }
 
-  /** Returns a version's bytes, and where they begin in `view`. */
+  /** Returns a version's bytes, and their offset in `view`. */
   bytesOf(version: number): { bytes: Uint8Array; byteOffset: number } {
     const { byteOffset } = this.#placement(version);
     return { bytes: this.view.subarray(byteOffset, byteOffset + 4 * this.length), byteOffset };
   }
 
   /**
-   * Records that a wholly written version will not be published (Mailbox-4). Only the thread that
-   * would have published it calls this. The first of two may be written again and refused again:
-   * the highest stays, or the second would keep its owner forever.
+   * Records that a completely written version will not be published (Mailbox-4). Only the thread
+   * that would have published it calls this. The older of two refused versions may be written and
+   * refused again. `refused` stays at the higher version then, because otherwise that version would
+   * have an owner forever.
    */
   refuse(version: number): void {
     if (version > this.refused) Atomics.store(this.control, this.#refused, version);
   }
   /**
-   * Refuses the versions that a closing pipeline began and did not publish (Mailbox-4). Call it
-   * after the copies that it ordered are over.
+   * Refuses the versions that a pipeline began and did not publish, when it closes (Mailbox-4).
+   * Call it after the copies that the pipeline enqueued are done.
    */
   abandon(): void {
     const { begun } = this;
     if (begun > this.published) this.refuse(begun);
   }
   /**
-   * Puts the newest version of an earlier run into a mailbox that has had none. The next version is
-   * counted from there.
+   * Stores the newest version of an earlier run in a mailbox that has no version yet. The next
+   * version is `version` + 1.
    */
   restore(version: number, weights: Float32Array): void {
     const { bytes } = this.bytesOf(version);
@@ -162,7 +162,7 @@ export class WeightVersions {
     return Atomics.load(this.control, this.#refused);
   }
 
-  /** Returns null, or throws if versions have ended. */
+  /** Returns null. Throws a RangeError if the last possible version was begun. */
   notYet(): null {
     if (this.begun === LAST_VERSION)
       throw rangeError(`versions end at ${LAST_VERSION}; make a new mailbox`);
