@@ -1,6 +1,6 @@
 /**
- * Adam and AdamW over one flat vector, all of their state in device memory: a captured graph
- * advances the step count itself.
+ * Adam and AdamW for one flat vector. All state is in device memory, so a captured graph can
+ * advance the step count.
  */
 
 import { checkFlag, checkKeys } from '../base/checks.ts';
@@ -18,15 +18,16 @@ export interface AdamOptions {
   beta2?: number;
   /** number added to the denominator, 0 to 1, default 1e-8 */
   epsilon?: number;
-  /** factor of the parameters in each step's pull towards 0, default 0: see `decoupled` */
+  /** weight decay, a factor of the parameters, default 0. `decoupled` says how a step uses it */
   weightDecay?: number;
   /**
-   * true: each step subtracts rate · weightDecay · parameters, as AdamW does. Default false:
-   * weightDecay · parameters is added to the gradient
+   * whether each step subtracts rate · weightDecay · parameters from the parameters, as AdamW does.
+   * Default false: each step adds weightDecay · parameters to the gradient
    */
   decoupled?: boolean;
   /**
-   * limit of the gradient's global norm, to which a larger gradient is scaled, default: no clipping
+   * largest global norm of the gradient, default: no clipping. A step scales a larger gradient down
+   * to this norm
    */
   maxGradNorm?: number;
 }
@@ -41,30 +42,38 @@ export const adamKeys = [
   'maxGradNorm',
 ] as readonly (keyof AdamOptions)[];
 
-/** The default of the optimizers of an actor, of critics and of a temperature. */
+/** Default learning rate of the optimizers of an actor, of critics and of a temperature. */
 export const ACTOR_CRITIC_RATE = { learningRate: 3e-4 } as const;
 
-/** Returns those of a learner's options that belong to its optimizer. */
+/** Returns a learner's options that are Adam's options. */
 export const adamOptions = (options: AdamOptions): AdamOptions =>
   Object.fromEntries(
     adamKeys.filter((key) => options[key] !== undefined).map((key) => [key, options[key]]),
   );
 
-/** The options with defaults in place. Without clipping maxGradNorm is Infinity. */
+/** Adam's options with defaults filled in. `maxGradNorm` is Infinity if the option is omitted. */
 type Resolved = Required<AdamOptions>;
 
-/** Places of the options in a state. */
+/** Names of the options in the order in which a saved state stores their values. */
 const resolvedKeys = adamKeys as readonly (keyof Resolved)[];
 
-/** Returns the options as a state has them: float64, in the order of `adamKeys`. */
+/**
+ * Returns the values of the options as float64, in the order of `adamKeys`. A learner's state
+ * contains these values.
+ */
 export let optionsOf: (adam: Adam) => Float64Array<ArrayBuffer>;
 /**
- * Resumes the options in a learner's loadState(), after the tensors. `saved` is the result of
- * optionsOf(), or undefined for older states, and `rate` is the saved learning rate. If the
- * constructor was given a rate that the saved run was not given, this rate replaces the saved one.
- * If both were given the same rate, the saved one remains, because setLearningRate() may have
- * changed it meanwhile. All other options stay the constructor's, because captured steps contain
- * them. Returns a text for each option that differs.
+ * Applies saved options in a learner's loadState(), after the saved tensors were written.
+ *
+ * - `saved` is the result of optionsOf() in the saved run, or undefined if an older version saved
+ *   it.
+ * - `rate` is the learning rate in the saved state.
+ *
+ * The constructor's learning rate replaces the saved one if the saved run was given another rate.
+ * If both runs were given the same rate, the saved one remains, because setLearningRate() may have
+ * changed it. A constructor without a rate never replaces the saved one. All other options stay as
+ * the constructor set them, because captured steps contain them. Returns a text for each saved
+ * value that the constructor's value replaces.
  */
 export let resumeOptions: (
   adam: Adam,
@@ -73,13 +82,16 @@ export let resumeOptions: (
   stream: Stream,
 ) => string[];
 
-/** Places in the factors, which adam_advance and clip_scale write and adam reads. */
+/**
+ * Offsets in the factors. The kernels adam_advance and clip_scale write the factors, and adam reads
+ * them.
+ */
 const clipFactor = 2;
 const normPlace = 3;
 const normLanes = 256;
 
 /**
- * Updates one flat vector by Adam or AdamW, with all of its state in device memory. A captured step
+ * Updates one flat vector by Adam or AdamW. All of its state is in device memory. A captured step
  * advances the step count at each launch.
  * @example
  * const adam = new Adam(device, parameters, { learningRate: 1e-3, maxGradNorm: 10 });
@@ -87,33 +99,37 @@ const normLanes = 256;
  * adam.setLearningRate(5e-4);
  */
 export class Adam extends Owner {
-  /** the vector that step() updates, which close() does not close */
+  /** the vector that step() updates. close() does not close it */
   readonly parameters: Tensor<'float32'>;
-  /** int32 [1]: updates done so far */
+  /** int32 [1]: number of steps done, including the steps before a resume */
   readonly steps: Tensor<'int32'>;
   /**
-   * float32: the running means of the gradient and of its square, before their bias is taken out
+   * float32: running mean of the gradient, before bias correction. `spread` is that of the
+   * gradient's square
    */
   readonly mean: Tensor<'float32'>;
   readonly spread: Tensor<'float32'>;
   readonly #device: Device;
   readonly #factors: Tensor<'float32'>;
   readonly #partial: Tensor<'float32'>;
-  /** factors that no step reads */
+  /** factors that norm() writes. No step reads them */
   readonly #watchedNorm: Tensor<'float32'>;
   /**
-   * float32 [1]: the rate of later steps. setLearningRate() writes it, also between launches of a
-   * captured step
+   * float32 [1]: learning rate of later steps. setLearningRate() may change it between launches of
+   * a captured step
    */
   readonly learningRate: Tensor<'float32'>;
   /**
-   * 1 − beta1 and 1 − beta2, which the kernels take because a float holds them exactly enough if
-   * beta is close to 1
+   * 1 − beta1 and 1 − beta2. If a beta is close to 1, float32 stores 1 − beta more exactly than
+   * beta, so the kernels take these
    */
   readonly #rests: readonly [number, number];
   readonly #reals: readonly [epsilon: number, decay: number, pull: number];
   readonly #maxGradNorm: number | undefined;
-  /** `learningRate` is the rate that the training began with, over all its runs */
+  /**
+   * options with defaults. After a resume without the option `learningRate`, the rate is the one
+   * that the saved run began with
+   */
   #options: Resolved;
   /** whether the constructor was given a learning rate */
   readonly #rated: boolean;
@@ -124,11 +140,11 @@ export class Adam extends Owner {
   }
 
   /**
-   * Allocates the state. The initial values are written in order of device.currentStream. Wait for
-   * them before you capture a step.
+   * Allocates the state. The initial values are written on device.currentStream. Wait for them
+   * before you capture a step.
    *
    * @param parameters contiguous float32 tensor
-   * @param defaults learning rate if `options` have none, default 1e-3
+   * @param defaults learning rate that applies if `options` have none, default 1e-3
    * @throws {TypeError|RangeError} for a wrong option or tensor
    * @throws {ERR_HOTSLOT_MEMORY} if the device has too little memory
    */
@@ -186,17 +202,24 @@ export class Adam extends Owner {
     construction.done();
   }
 
-  /** Returns a view, float32 [1]: the gradient's global norm before clipping, if steps clip. */
+  /**
+   * Returns a view, float32 [1], of the gradient's global norm before clipping. Steps write it only
+   * if they clip.
+   */
   get gradientNorm(): Tensor<'float32'> {
     return this.#factors.view({ shape: [1], offset: normPlace });
   }
-  /** Returns a view, float32 [1]: the factor that clipped the gradient, 1 without clipping. */
+  /**
+   * Returns a view, float32 [1], of the factor by which the last step scaled the gradient. It is 1
+   * without clipping.
+   */
   get clip(): Tensor<'float32'> {
     return this.#factors.view({ shape: [1], offset: clipFactor });
   }
 
   /**
-   * Enqueues the gradient's global norm into `out`, also if steps do not clip.
+   * Enqueues the computation of the gradient's global norm into `out`. It works with and without
+   * the option `maxGradNorm`.
    *
    * @param gradient contiguous float32, as long as the parameters
    * @param out contiguous float32 of one element
@@ -224,7 +247,7 @@ export class Adam extends Owner {
   }
 
   /**
-   * Enqueues one step on the parameters. It only launches, so it may be captured.
+   * Enqueues one step on the parameters. It only launches kernels, so a graph can capture it.
    *
    * @param gradient contiguous float32, as long as the parameters
    * @throws {TypeError|RangeError} for another tensor
@@ -252,7 +275,8 @@ export class Adam extends Owner {
   }
 
   /**
-   * Sets the learning rate of later steps on `stream`, and of later launches of a captured step.
+   * Sets the learning rate of steps enqueued on `stream` after this call, and of later launches of
+   * a captured step.
    *
    * @param rate 0 to 1e6
    * @param stream default: the device's current stream

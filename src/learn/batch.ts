@@ -1,5 +1,5 @@
 /**
- * The columns of a batch that an update reads and writes: checked when called, then cut into
+ * Columns of a batch that an update reads and writes. update() checks them and then cuts them into
  * minibatches.
  */
 import { describeValue } from '../base/checks.ts';
@@ -9,8 +9,8 @@ import { checkColumn, checkMatrix, checkRows, rowsOf } from './checks.ts';
 import { ops } from './ops/index.ts';
 
 /**
- * Rows of one step with a flag that is 1 if the episode terminated. The learner's `gamma` discounts
- * the bootstrap of the other rows.
+ * Rows of one step with a flag that is 1 if the episode terminated. The update multiplies the
+ * bootstrap of all other rows by the learner's `gamma`.
  */
 interface Terminated {
   /** [rows] or [rows, 1], of any dtype */
@@ -18,18 +18,19 @@ interface Terminated {
 }
 
 /**
- * Rows of one step with two flags, as in Gym and in replay buffers modeled on it. A row terminated
- * if it is done and not truncated.
+ * Rows of one step with two flags, as in Gym and in replay buffers modeled on it. The episode
+ * terminated in a row if the row is done and not truncated.
  */
 interface Ends {
-  /** 1 if the episode ended, terminated or truncated */
+  /** 1 if the episode ended, by termination or by truncation */
   dones: Tensor<'float32'>;
-  /** 1 if a time limit ended it: such rows still bootstrap */
+  /** 1 if a time limit ended the episode. The update bootstraps from such rows */
   truncated: Tensor<'float32'>;
 }
 
 /**
- * Rows of any number of steps k, each with the factor of its bootstrap: gamma^k · (1 − terminated).
+ * Rows of any number of steps k. A row's discount is `gamma^k · (1 − terminated)`, the factor of
+ * its bootstrap.
  */
 interface Discounts {
   discounts: Tensor<'float32'>;
@@ -39,40 +40,44 @@ interface Given {
   /** [rows] or [rows, 1] */
   rewards: Tensor<'float32'>;
   /**
-   * importance weights, float32 [rows]: factors of each row's loss and gradient. The mean still
-   * divides by the number of rows
+   * importance weights, float32 [rows]: factors of each row's loss and gradient. The mean over the
+   * rows divides by the number of rows, not by the sum of the weights
    */
   weights?: Tensor<'float32'> | undefined;
   /**
-   * output, float32 [rows]: each row's absolute TD error, or its cross-entropy if values are
-   * distributions
+   * output, float32 [rows]: each row's absolute TD error, or its cross-entropy with a categorical
+   * head or critic
    */
   priorities?: Tensor<'float32'> | undefined;
 }
 
 /**
- * Columns that every learner needs of a batch of K × batchSize rows, as strided views of packed
- * rows or as separate tensors. The bootstrap's factors come from the first of these that is
- * present, and the others are ignored: `discounts`, `terminated`, `dones` with `truncated`.
+ * Columns of K × batchSize rows that every learner needs. They are strided views of packed rows, or
+ * separate tensors. The factors of the bootstrap come from the first that is present of
+ * `discounts`, `terminated`, and `dones` with `truncated`. The update ignores the others.
  */
 export type Rows = Given & (Ends | Terminated | Discounts);
 
-/** Checked columns by name. Columns of one number a row are [rows, 1]. */
+/** Checked columns by name. A column with one value per row has the shape [rows, 1]. */
 export type Columns = Readonly<Record<string, Tensor<'float32'>>>;
 
-/** The width of each field, or 'index' for one number a row of any dtype. */
+/** Width of each field, or 'index' for a field with one value per row, of any dtype. */
 export type ColumnWidths = Readonly<Record<string, number | 'index'>>;
 
-/** A pipeline's batch throws for a field that it does not have. */
+/**
+ * Returns a field of the batch, or undefined if the batch does not have the field. Reading a
+ * missing field of a pipeline's batch throws, so this function first checks that the field exists.
+ */
 function given(batch: unknown, key: string): unknown {
   const own = typeof batch === 'object' && batch !== null && Object.hasOwn(batch, key);
   return own ? (batch as Record<string, unknown>)[key] : undefined;
 }
 
 /**
- * Returns the batch's columns: `fields`, rewards, ends or discounts, and weights and priorities if
- * they are given. Throws TypeError for a field that is missing or of another dtype. Throws
- * RangeError for other shapes, and unless the rows are a multiple of `batchSize`.
+ * Returns the batch's columns: `fields`, the rewards, the flags or discounts, and the weights and
+ * priorities if the batch has them. Throws TypeError for a field that is missing or has a wrong
+ * dtype. Throws RangeError for a wrong shape, or if the number of rows is not a multiple of
+ * `batchSize`.
  */
 export function columnsOf(
   what: string,
@@ -114,21 +119,22 @@ export function columnsOf(
   return { columns: columns as Columns, rows };
 }
 
-/** Returns the names of the fields that give the bootstrap's factors. */
+/** Returns the names of the fields from which the factors of the bootstrap are computed. */
 function endsOf(batch: unknown): readonly string[] {
   for (const key of ['discounts', 'terminated']) if (given(batch, key)) return [key];
   return ['dones', 'truncated'];
 }
 
-/** Returns rows [start, start + rows) of all columns. */
+/** Returns views of the rows [start, start + rows) of all columns. */
 export function sliced(columns: Columns, start: number, rows: number): Columns {
   const parts = Object.entries(columns).map(([key, column]) => [key, rowsOf(column, start, rows)]);
   return Object.fromEntries(parts) as Columns;
 }
 
 /**
- * Returns the factor of each row's bootstrap: the batch's discounts, or `gamma` for rows that did
- * not terminate, computed in `into`.
+ * Returns the factor of each row's bootstrap. If the batch has discounts, returns these. Otherwise
+ * writes the factors to `into` and returns it: `gamma` for rows in which the episode did not
+ * terminate, else 0.
  */
 export function discountsOf(
   stream: Stream,

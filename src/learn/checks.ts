@@ -1,6 +1,6 @@
 /**
- * Checks of a learner's arguments: float32 tensors as the kernels take them (rows with a stride),
- * and numbers.
+ * Checks of a learner's arguments: numbers, and float32 tensors whose rows may have a stride, as
+ * kernels take them.
  */
 
 import { checkCount, describeValue } from '../base/checks.ts';
@@ -8,15 +8,18 @@ import type { DType } from '../base/dtype.ts';
 import { type CodedError, rangeError, stateError, typeError } from '../base/errors.ts';
 import { Tensor } from '../device/device.ts';
 
-/** Returns the elements between row starts of a [rows, columns] tensor with adjacent columns. */
+/**
+ * Returns the number of elements from one row to the next, for a [rows, columns] tensor with
+ * adjacent columns.
+ */
 export function rowStride(tensor: Tensor<'float32'>): number {
   const columns = tensor.shape[1] ?? 1;
   return (tensor.shape[0] as number) > 1 ? (tensor.strides[0] as number) : columns;
 }
 
 /**
- * Throws unless `tensor` is float32 [rows, columns] with adjacent columns. If `rows` is undefined,
- * any number is accepted.
+ * Throws unless `tensor` is float32 [rows, columns] with adjacent columns. Any number of rows is
+ * valid if `rows` is undefined.
  */
 export function checkMatrix(
   name: string,
@@ -52,7 +55,9 @@ export function checkColumn(
   return checkRows(name, tensor, rows);
 }
 
-/** Does the same for a tensor of any dtype. */
+/**
+ * Throws unless `tensor` is [rows] or [rows, 1], of any dtype. Returns a view of shape [rows, 1].
+ */
 export function checkRows<D extends DType>(
   name: string,
   tensor: Tensor<D>,
@@ -73,7 +78,7 @@ export function checkRows<D extends DType>(
   return tensor.view({ shape: [rows, 1], strides: [Math.max(stride, 1), 1] });
 }
 
-/** Returns rows [start, start + rows) of a checked matrix, as a view. */
+/** Returns a view of the rows [start, start + rows) of a checked matrix. */
 export function rowsOf<D extends DType>(tensor: Tensor<D>, start: number, rows: number): Tensor<D> {
   const stride = tensor.strides[0] as number;
   return tensor.view({
@@ -83,7 +88,7 @@ export function rowsOf<D extends DType>(tensor: Tensor<D>, start: number, rows: 
   });
 }
 
-/** Throws unless `tensor` is a contiguous float32 vector of `length`. */
+/** Throws unless `tensor` is float32, contiguous and has `length` elements. */
 export function checkVector(
   name: string,
   tensor: Tensor<'float32'>,
@@ -112,7 +117,7 @@ export function checkFloats(name: string, tensor: Tensor<'float32'>): void {
   tensor.checkOpen();
 }
 
-/** Throws unless `value` is a number within [low, high]. */
+/** Throws unless `value` is a number from `low` to `high`, both included. */
 export function checkWithin(name: string, value: number, low: number, high: number): number {
   if (typeof value !== 'number')
     throw typeError(`${name} must be a number, got ${typeof value} (${describeValue(value)})`);
@@ -122,8 +127,8 @@ export function checkWithin(name: string, value: number, low: number, high: numb
 }
 
 /**
- * Throws unless `obs` is n or more whole rows of `inputs` float32, and the first n have no NaN. The
- * policy itself would act on any numbers.
+ * Throws unless `obs` contains n or more whole rows of `inputs` floats, and no NaN in the first n
+ * rows. Without this check, a policy would choose an action for NaN.
  */
 export function checkObservations(obs: Float32Array, n: number, inputs: number): void {
   checkCount('n', n, 0);
@@ -140,7 +145,7 @@ export function checkObservations(obs: Float32Array, n: number, inputs: number):
       );
 }
 
-/** Returns the error for a policy that acts, or is exported, before it has weights. */
+/** Returns the error of a call that needs weights, for a policy that has none. */
 export const unloaded = (call: string): CodedError =>
   stateError(
     'EMPTY',

@@ -1,4 +1,7 @@
-/** Stored elements as float32, inside a graph: the kernel `convert` on strided tensors. */
+/**
+ * Converts elements of any dtype to float32 on the device, by the kernel `convert` on strided
+ * tensors.
+ */
 import { checkKeys, describeValue } from '../base/checks.ts';
 import { dtypes, elementCount } from '../base/dtype.ts';
 import { rangeError, typeError } from '../base/errors.ts';
@@ -9,25 +12,25 @@ import { rowMajor } from '../device/strides.ts';
 export interface ConvertOptions {
   /** factor, finite in float32, default 1 */
   scale?: number;
-  /** summand after the factor, finite in float32, default 0 */
+  /** summand, added after the multiplication by `scale`, finite in float32, default 0 */
   shift?: number;
 }
 
 /**
- * Enqueues to = scale · from + shift, elementwise in float32, without fused operations. It only
- * launches, so it may be captured. With scale 1 and shift 0 it computes nothing, and every number
- * that float32 has stays unchanged.
+ * Enqueues to = scale · from + shift, element by element in float32, without fused multiply-add. It
+ * only launches a kernel, so a graph can capture it. With scale 1 and shift 0 it only converts, so
+ * every element that float32 can represent stays unchanged.
  *
- * Both tensors have the same number of elements. They have the same first dimension and contiguous
- * rows, as in a batch's fields, or both are contiguous, of any shapes.
+ * Both tensors have the same number of elements. Either both are contiguous, of any shapes, or both
+ * have the same first dimension and contiguous rows, as the fields of a batch have.
  *
  * @param to float32
- * @param from any dtype. Whole numbers and float64 are first rounded to the nearest float, and a
- *   bool is 0 or 1
+ * @param from any dtype. Integers and float64 are first rounded to the nearest float, and a bool is
+ *   0 or 1
  * @param options `scale` (default 1) and `shift` (default 0)
  * @throws {TypeError} if `to` is not float32, or for other strides
- * @throws {RangeError} for shapes that do not fit, numbers that are not finite, and tensors that
- *   share elements in other places
+ * @throws {RangeError} for shapes that do not fit, a `scale` or `shift` that is not finite, and
+ *   tensors that share elements at different indices
  * @example
  * convert(stream, pixels, batch.obs, { scale: 1 / 255 });
  */
@@ -69,7 +72,10 @@ export function convert(
 
 const sizes = (tensor: Tensor): string => tensor.shape.join('×') || 'a scalar';
 
-/** Returns the elements from row to row. */
+/**
+ * Returns the number of elements from one row to the next. Throws unless the elements of each row
+ * are contiguous.
+ */
 function distance({ dtype, shape, strides }: Tensor, columns: number): number {
   const inner = shape.slice(1);
   const dense = rowMajor(inner);

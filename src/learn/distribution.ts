@@ -1,9 +1,12 @@
-/** How to ask for a network's output of a value: one number, or a distribution over atoms. */
+/**
+ * Checks of the options that choose what a network computes for a value: one number, or a
+ * distribution over atoms.
+ */
 import { checkCount, checkKeys, describeValue } from '../base/checks.ts';
 import { rangeError, typeError } from '../base/errors.ts';
 import { checkWithin } from './checks.ts';
 
-/** Values evenly spaced from min to max. */
+/** The atoms of a distribution: `atoms` values, evenly spaced from `min` to `max`. */
 export interface Atoms {
   atoms: number;
   min: number;
@@ -21,8 +24,9 @@ export function checkAtoms(name: string, { atoms, min, max }: Atoms): Atoms {
 }
 
 /**
- * Returns the atoms of `{ kind: 'categorical' }`, by default `atoms` of them, or null for `{ kind:
- * 'scalar' }`. `more`: further keys that the categorical kind may have.
+ * Returns the atoms of the option `{ kind: 'categorical' }`, or null for `{ kind: 'scalar' }`.
+ * `atoms` is the default number of atoms. `more` names further keys that the categorical kind may
+ * have.
  */
 export function checkKind(
   name: string,

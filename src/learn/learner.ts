@@ -1,4 +1,7 @@
-/** The common part of learners: minibatches, numbers drawn or given, records, state. */
+/**
+ * Base class of learners. It splits batches into minibatches, draws random numbers, records events,
+ * and saves and loads the learner's state.
+ */
 
 import { checkCount, checkKeys } from '../base/checks.ts';
 import { rangeError, stateError, typeError } from '../base/errors.ts';
@@ -30,45 +33,55 @@ import { look, Watch, type Watched } from './watch.ts';
 
 type Floats = Tensor<'float32'>;
 
-/** Context of a step on one minibatch, in addition to its columns. */
+/** Input of a step on one minibatch, in addition to the minibatch's columns. */
 export interface StepContext {
-  /** number of this step, by which the learner decides what periodic work is due */
+  /** number of this gradient step, which decides whether a periodic update is due */
   readonly phase: number;
-  /** the numbers of that name for this minibatch */
+  /** returns the random numbers that `name` identifies, for this minibatch */
   draw(name: string): Floats;
-  /** writes the requested records of an event, and calls `made` only if there are any */
+  /**
+   * writes the outputs that the caller of update() requested for an event. Calls `made` only if an
+   * output was requested
+   */
   record(event: string, made: () => LossRecord): void;
 }
 
-/** Values of an event that can be recorded. */
+/**
+ * Tensors of an event from which records are written, and the optimizer that computes the norm of
+ * the gradient.
+ */
 export interface LossRecord {
   loss: Floats;
   gradient: Floats;
   optimizer: Adam;
 }
 
-/** The work of a learner on a minibatch, and its state. */
+/** Methods and values that each learner defines for the base class. */
 export interface LearnerHooks {
-  /** networks that watch() checks */
+  /** returns the networks that watch() checks */
   watched(): readonly Watched[];
-  /** events that a step may record, each with the length of its gradient */
+  /** length of the gradient of each event that a step may record, by the event's name */
   readonly events: Readonly<Record<string, number>>;
-  /** one gradient step on one minibatch */
+  /** enqueues one gradient step on one minibatch */
   step(stream: Stream, columns: Columns, context: StepContext): void;
   /**
-   * adds the step's numbers times `share` to the scalars, which the first step of an update writes
+   * adds `share` times the step's scalars to `scalars`. If `first` is true, it overwrites `scalars`
+   * instead
    */
   report(stream: Stream, scalars: Floats, share: number, first: boolean): void;
-  /** parts of `state()`, in addition to the generator and the count of updates */
+  /** returns the parts of `state()` except the generator and the number of updates */
   parts(): [string, Part][];
-  /** recomputes whatever is derived from the state */
+  /** recomputes all values that derive from the loaded state */
   restored?(stream: Stream): void;
 }
 
-/** Ends a learner's constructor, after everything was enqueued on the device's current stream. */
+/**
+ * Installs a learner's hooks at the end of its constructor. All initial values must have been
+ * enqueued on the device's current stream.
+ */
 export let installHooks: (learner: Learner, work: LearnerHooks) => void;
 
-/** A learner's settings with defaults filled in: numbers and texts, as JSON has them. */
+/** A learner's settings with defaults filled in, as JSON values. */
 export type LearnerSettings = { readonly [name: string]: Setting };
 type Setting = string | number | boolean | null | readonly Setting[] | LearnerSettings;
 
@@ -82,20 +95,26 @@ type Setting = string | number | boolean | null | readonly Setting[] | LearnerSe
  */
 export abstract class Learner extends Owner {
   readonly device: Device;
-  /** the algorithm's name, also if a bundler renames its class */
+  /** name of the algorithm. It stays the same if a bundler renames the class */
   readonly kind: string;
-  /** settings that a resumed run must share, without seeds and optimizers, whose state is saved */
+  /**
+   * settings that a resumed run must share. Seeds and optimizer options are excluded, because the
+   * state contains them
+   */
   readonly settings: LearnerSettings;
   /** rows of one minibatch */
   readonly batchSize: number;
-  /** names of the numbers that an update writes to `out`, in order: means over its minibatches */
+  /**
+   * names of the scalars that an update writes to `out`, in order. Each is a mean over the update's
+   * minibatches
+   */
   abstract readonly scalars: readonly string[];
-  /** resolves when the initial values are in place, so await it before you capture an update */
+  /** resolves after the initial values were written. Await it before you capture an update */
   readonly ready: Promise<void>;
-  /** random numbers of a minibatch, in the order in which they are used */
+  /** random tensors of a minibatch, in the order in which the update draws them */
   readonly draws: readonly Draw[];
   readonly #written: DeviceEvent;
-  /** present if the learner draws numbers */
+  /** generator of random numbers, undefined if the learner draws none */
   readonly #generator: DeviceGenerator | undefined;
   readonly #drawn = new Map<string, Floats>();
   readonly #cycle: readonly number[];
@@ -124,12 +143,14 @@ export abstract class Learner extends Owner {
       batchSize: number;
       fields: ColumnWidths;
       /**
-       * explains why number `j` of an action lies outside of the learner's action space, or returns
-       * undefined if it lies within
+       * returns why element `j` of an action lies outside the learner's action space, or undefined
+       * if it lies within
        */
       explainOutside: (value: number, j: number) => string | undefined;
       draws?: readonly Draw[];
-      /** periods in steps: a captured update must hold whole cycles of each */
+      /**
+       * periods in steps. The number of minibatches of a captured update must be a multiple of each
+       */
       every?: readonly number[];
       firstUpdate?: number;
       gamma: number | undefined;
@@ -167,24 +188,25 @@ export abstract class Learner extends Owner {
       .then(() => {
         this.#settled = true;
       });
-    // Awaiting `ready` throws a failure, and so does the first update.
+    // An await of `ready` and the first update both throw this failure. This handler prevents an
+    // unhandled rejection if the program does not await `ready`.
     this.ready.catch(() => {});
   }
 
   /**
-   * Enqueues K = rows / batchSize steps on consecutive minibatches, and writes their scalars. It
-   * only launches and allocates nothing, so it may be captured after `ready` has resolved. Emits
-   * one `LearnerWarning` if the batch's buffer was loaded with an action outside of this learner's
-   * space.
+   * Enqueues K = rows / batchSize steps on consecutive minibatches, and writes the means of their
+   * scalars. It only launches kernels and allocates nothing, so it may be captured after `ready`
+   * has resolved. Emits one `LearnerWarning` if the batch's buffer was loaded with an action
+   * outside of this learner's action space.
    *
-   * @param batch tensors by name, such as a pipeline's batch: see Rows
+   * @param batch tensors by name, such as a pipeline's batch. See Rows
    * @param out contiguous float32 that receives the means over the K steps, at least as long as
    *   `scalars`
    * @param options `weights`, `priorities`, `draws` and `record`, each optional
    * @throws {TypeError} for a field that is missing or of another dtype, or for `discounts` if the
    *   learner was given `gamma`
-   * @throws {RangeError} for other shapes, or if a captured update holds no whole cycles of
-   *   actorEvery and targetEvery
+   * @throws {RangeError} for other shapes, or if the number of minibatches of a captured update is
+   *   not a multiple of actorEvery and of targetEvery
    * @throws {ERR_HOTSLOT_STATE_CAPTURE} inside a capture if `ready` has not resolved
    * @throws {ERR_HOTSLOT_STATE_CLOSED} after close()
    */
@@ -230,9 +252,9 @@ export abstract class Learner extends Owner {
   }
 
   /**
-   * Checks the passes and gradients of later steps on the device for NaN and infinity. Graphs
-   * captured before the call are not checked. The watch closes with the learner. Another call
-   * starts a new watch.
+   * Checks the passes and gradients of later steps on the device for NaN and infinity. The watch
+   * does not check graphs that were captured before this call. The learner's close() also closes
+   * the watch. A second call replaces the watch with a new one.
    *
    * @param options `every`: gradient steps from one check to the next, default 1
    * @returns the watch, whose first() returns the first finding with update, network and layer
@@ -261,7 +283,8 @@ export abstract class Learner extends Owner {
   }
 
   /**
-   * Reads back everything that later updates depend on, after all work on the current stream.
+   * Reads back from the device all values on which later updates depend, after all work on the
+   * current stream.
    *
    * @returns arrays by name, with torch's names and layouts of parameters
    * @throws {DeviceError} if the stream has failed
@@ -275,12 +298,14 @@ export abstract class Learner extends Owner {
   }
 
   /**
-   * Resumes from a state, in order of the current stream. Emits a `LearnerWarning` for options of
-   * optimizers that differ. docs/reference/checkpoint.md says which of them apply.
+   * Writes a saved state to the learner, in order of the current stream. Emits a `LearnerWarning`
+   * if optimizer options differ from the saved ones. docs/reference/checkpoint.md says which
+   * options apply.
    *
    * @param record a result of state()
-   * @throws {TypeError} if a dtype differs, or for anything but a state, before it changes anything
-   * @throws {RangeError} if a name, shape or value differs, before it changes anything
+   * @throws {TypeError} if a dtype differs, or if `record` is not a state. The learner is then
+   *   unchanged
+   * @throws {RangeError} if a name, shape or value differs. The learner is then unchanged
    * @throws {ERR_HOTSLOT_STATE_CLOSED} after close()
    * @example
    * second.loadState(await first.state());
@@ -318,8 +343,8 @@ export abstract class Learner extends Owner {
   }
 
   /**
-   * Orders the first updates after the initial values, on whichever stream those were written. A
-   * capture can neither query nor wait.
+   * Makes `stream` wait for the writes of the initial values, which may be on another stream.
+   * Throws inside a capture, because a capture can neither query an event nor wait.
    */
   #settle(stream: Stream): void {
     if (this.#settled) return;

@@ -1,6 +1,6 @@
 /**
- * The multilayer perceptron (MLP), the network of most learners, defined by the sizes of its
- * layers.
+ * The multilayer perceptron (MLP), defined by the sizes of its layers. Most learners train such
+ * networks.
  */
 import { checkCount, checkKeys, describeValue } from '../base/checks.ts';
 import { rangeError, typeError } from '../base/errors.ts';
@@ -23,7 +23,7 @@ export const layerOf: Record<Activation, () => Layer[]> = {
   tanh: () => [tanh()],
 };
 
-/** Returns linear layers from each size to the next, each followed by the activation. */
+/** Returns a linear layer from each size to the next, and the activation after each of them. */
 export const hiddenLayers = (sizes: readonly number[], activation: Activation): Layer[] =>
   sizes
     .slice(1)

@@ -1,6 +1,6 @@
 /**
- * Finds the first operation of an update that wrote NaN or infinity, by reading back the float
- * tensors of every launch.
+ * Finds the first operation of an update that wrote NaN or infinity. To do so, it copies the float
+ * tensors of every launch back from the device.
  */
 
 import { stateError, typeError } from '../base/errors.ts';
@@ -11,18 +11,18 @@ import { type LooseArguments, type Named, touched } from '../device/launch.ts';
 import type { LoadedKernel } from '../device/own-kernels/declarations.ts';
 import { OpenedStream } from '../device/stream.ts';
 
-/** The first operation that wrote NaN or an infinity. */
+/** First operation that wrote NaN or infinity. */
 export interface NonFinite {
-  /** operations enqueued before it */
+  /** number of operations that were enqueued before this one */
   operation: number;
-  /** the kernel's name, one of yours too, or 'copy' or 'fill' */
+  /** name of the kernel, which may be one of your own, or 'copy' or 'fill' */
   kernel: KernelName | 'copy' | 'fill' | (string & {});
-  /** the tensor's name, as docs/reference/kernels.md has it for the kernel */
+  /** name of the tensor as docs/reference/kernels.md lists it for the kernel */
   tensor: string;
-  /** the element, row-major among those that it wrote, and what it became */
+  /** row-major index in the tensor of the first such element, whose new value is `value` */
   index: number;
   value: number;
-  /** names of the tensors from which it read NaN or infinity */
+  /** names of the tensors that already contained NaN or infinity when the operation read them */
   before: string[];
   /** the fields above as a sentence */
   text: string;
@@ -30,9 +30,9 @@ export interface NonFinite {
 
 /**
  * Runs `fn` once on the device's current stream, and checks the floats that each operation writes.
- * Each operation runs once, eagerly. Work of other streams and of replayed graphs is not checked.
- * Each check copies the tensors that the operation reads and writes, so use it to find an error,
- * not to train.
+ * Each operation runs once, and no graph is captured or replayed. The function does not check work
+ * on other streams or in replayed graphs. Each check copies the tensors that the operation reads
+ * and writes, so use it to find an error, not to train.
  *
  * @param fn enqueues its work on the given stream before it returns
  * @returns the first operation that wrote NaN or infinity, or null if all numbers were finite
@@ -70,7 +70,7 @@ export async function firstNonFinite(
   }
 }
 
-/** The values of a tensor at some point of the stream, with the tensor's name there. */
+/** Name of a tensor, and a promise of its values at one point of the stream. */
 type Check = readonly [name: string, values: Promise<ArrayLike<unknown>>];
 
 interface Operation {
@@ -79,7 +79,7 @@ interface Operation {
   after: Check[];
 }
 
-/** A second object for a stream, which checks the work enqueued through it. */
+/** Wraps a stream, and checks the operations that are enqueued through the wrapper. */
 class WatchedStream extends OpenedStream {
   readonly #operations: Operation[] = [];
 
@@ -121,8 +121,8 @@ class WatchedStream extends OpenedStream {
     );
     return floats.map(([name, tensor]) => {
       const values = tensor.toArray(this);
-      // Code that awaits these values gets their failure. The other failures must not be unhandled
-      // rejections.
+      // first() awaits these values and throws their failure. This handler prevents an unhandled
+      // rejection of values that first() does not reach.
       values.catch(() => {});
       return [name, values];
     });
@@ -146,7 +146,7 @@ class WatchedStream extends OpenedStream {
     return null;
   }
 
-  /** Waits until all reads have ended, failed or not. */
+  /** Waits until all reads have ended, whether they succeeded or failed. */
   async over(): Promise<void> {
     const checks = this.#operations.flatMap(({ before, after }) => [...before, ...after]);
     await Promise.allSettled(checks.map(([, values]) => values));

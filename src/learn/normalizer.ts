@@ -1,6 +1,6 @@
 /**
- * Running normalization of observations on the device: statistics of all rows seen, in launches
- * that can be captured.
+ * Running normalization of observations on the device. All work consists of launches that can be
+ * captured.
  */
 import { checkCount, checkFlag, checkKeys, describeValue } from '../base/checks.ts';
 import { rangeError, typeError } from '../base/errors.ts';
@@ -14,30 +14,36 @@ type Floats = Tensor<'float32'>;
 
 export interface NormalizerOptions {
   /**
-   * formula, default 'variance': (x − mean) / √(variance + epsilon), with statistics by Chan et
-   * al., as Stable-Baselines3's RunningMeanStd. With 'deviation': (x − mean) / (√variance +
-   * epsilon), with the variance of rsl_rl's and FastTD3's EmpiricalNormalization, which takes the
-   * mean's distance after it moved
+   * formula, default 'variance'
+   *
+   * - 'variance': (x − mean) / √(variance + epsilon). The statistics are by Chan et al., as in
+   *   Stable-Baselines3's RunningMeanStd.
+   * - 'deviation': (x − mean) / (√variance + epsilon). The variance is that of rsl_rl's and
+   *   FastTD3's EmpiricalNormalization. It uses the distance of the batch's mean from the updated
+   *   mean
    */
   form?: 'variance' | 'deviation';
-  /** summand in the divisor, 1e-30 to 1, default 1e-8, with 'deviation' 1e-2 */
+  /** summand in the divisor, 1e-30 to 1, default 1e-8, or 1e-2 for 'deviation' */
   epsilon?: number;
-  /** limit of normalized numbers to ±clip, default: no limit */
+  /** largest absolute value of a normalized element, default: no limit */
   clip?: number;
 }
 
 /**
- * Normalizes observations on the device by statistics of all rows that update() was given. It only
- * launches, so it may be captured.
+ * Normalizes observations on the device, with statistics of all rows that were passed to update().
+ * It only launches kernels, so a graph can capture it.
  * @example
  * const normalizer = new Normalizer(device, { size: 17, rows: 256 }, { clip: 5 });
  * normalizer.update(stream, obs);
  * normalizer.apply(stream, normalized, obs);
  */
 export class Normalizer extends Owner {
-  /** numbers of a row */
+  /** number of elements in a row */
   readonly size: number;
-  /** float32 [2 · size]: means, then the factors of (element − mean), as policies take them */
+  /**
+   * float32 [2 · size]: the means, followed by the factors of (element − mean). Policies take the
+   * vector in this form
+   */
   readonly published: Floats;
   /** float32 [size], a view of `published` */
   readonly mean: Floats;
@@ -47,14 +53,14 @@ export class Normalizer extends Owner {
   readonly variance: Floats;
   /** int64 [1]: rows in the statistics */
   readonly count: Tensor<'int64'>;
-  /** limit of normalized numbers, Infinity without a limit */
+  /** largest absolute value of a normalized element, Infinity without a limit */
   readonly clip: number;
   readonly #after: 0 | 1;
   readonly #outside: 0 | 1;
   readonly #epsilon: number;
   /**
-   * rows that count as seen before the first one: 1e-4 as in Stable-Baselines3, or 0 with
-   * 'deviation'
+   * number of imaginary rows in the statistics before the first real row. It is 1e-4 as in
+   * Stable-Baselines3, or 0 for 'deviation'
    */
   readonly #start: number;
   readonly #batch: Floats;
@@ -62,10 +68,11 @@ export class Normalizer extends Owner {
   readonly #rows: number;
 
   /**
-   * Allocates the statistics. Mean 0 and variance 1 are written in order of device.currentStream.
+   * Allocates the statistics. Mean 0 and variance 1 are written on device.currentStream.
    *
-   * @param how `size`: numbers of a row. `rows`: most rows of an update. `published`: contiguous
-   *   float32 [2 · size] for means and factors, which the caller closes. Default: own memory
+   * @param how `size`: number of elements in a row. `rows`: largest number of rows of an update.
+   *   `published`: contiguous float32 [2 · size] for means and factors, which the caller must
+   *   close. Default: the normalizer allocates it
    * @throws {TypeError|RangeError} for a wrong option or tensor
    * @throws {ERR_HOTSLOT_MEMORY} if the device has too little memory
    */
@@ -108,7 +115,7 @@ export class Normalizer extends Owner {
   }
 
   /**
-   * Enqueues the addition of rows to the statistics.
+   * Enqueues an update of the statistics with the rows of `x`.
    *
    * @param x float32 [rows, size] with adjacent columns
    * @throws {TypeError} for another dtype or other strides
@@ -152,7 +159,7 @@ export class Normalizer extends Owner {
   }
 }
 
-/** Returns the options with defaults, and throws for an invalid one. */
+/** Returns the options with defaults filled in. Throws for an invalid option. */
 export function normalizerOptions(options: NormalizerOptions): Required<NormalizerOptions> {
   checkKeys('normalizer', options, ['form', 'epsilon', 'clip']);
   const { form = 'variance' } = options;
@@ -166,7 +173,10 @@ export function normalizerOptions(options: NormalizerOptions): Required<Normaliz
   return { form, epsilon, clip };
 }
 
-/** Returns the options of a learner's choice: false, true for the defaults, or options. */
+/**
+ * Returns the options that a learner's option `normalizer` stands for. `true` stands for the
+ * defaults, and the result for `false` is undefined.
+ */
 export function normalizerOption(
   option: boolean | NormalizerOptions,
 ): NormalizerOptions | undefined {
@@ -176,9 +186,9 @@ export function normalizerOption(
   return option;
 }
 
-/** @deprecated `NormalizerOptions`, until 0.5 */
+/** @deprecated Use `NormalizerOptions`. This name is removed in 0.5. */
 export type NormaliserOptions = NormalizerOptions;
-/** @deprecated `Normalizer`, until 0.5 */
+/** @deprecated Use `Normalizer`. This name is removed in 0.5. */
 export type Normaliser = Normalizer;
-/** @deprecated `Normalizer`, until 0.5 */
+/** @deprecated Use `Normalizer`. This name is removed in 0.5. */
 export const Normaliser = Normalizer;

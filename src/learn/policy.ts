@@ -1,6 +1,6 @@
 /**
- * The acting side of a learner's network: greedy actions on the calling thread from a flat weight
- * vector, without a device.
+ * Policies that act greedily with a learner's network, from a flat weight vector. They run on the
+ * calling thread and need no device.
  */
 import { describeValue } from '../base/checks.ts';
 import { arrayOf } from '../base/dtype.ts';
@@ -15,7 +15,7 @@ import { Network } from './network/network.ts';
 export let weightsOf: (policy: MlpPolicy, call: string) => Float32Array;
 
 /**
- * Acts greedily by the outputs of a network, on the calling thread and without a device.
+ * Acts greedily on the outputs of a network. It runs on the calling thread and needs no device.
  * @example
  * const policy = new MlpPolicy({ sizes: [4, 32, 2] });
  * policy.load(await learner.parameters.toArray());
@@ -23,7 +23,7 @@ export let weightsOf: (policy: MlpPolicy, call: string) => Float32Array;
  */
 export class MlpPolicy {
   readonly network: Network;
-  /** the flat vector that act and values read, into which load() copies new weights */
+  /** flat weight vector that act() and values() read. load() copies new weights into it */
   readonly parameters: Float32Array;
   readonly #run: (x: Float32Array, rows: number) => Float32Array;
   #loaded = false;
@@ -31,7 +31,7 @@ export class MlpPolicy {
 
   static {
     weightsOf = (policy, call) => {
-      // Weights may also have been written into `parameters`.
+      // The caller may have written weights directly into `parameters`, without load().
       policy.#loaded ||= policy.parameters.some((weight) => weight !== 0);
       if (!policy.#loaded) throw unloaded(call);
       return policy.parameters;
@@ -41,8 +41,8 @@ export class MlpPolicy {
   /**
    * Creates a policy from a Network or from an Mlp's options.
    *
-   * @param parameters flat vector of the network's parameterCount, which is copied. Default: none,
-   *   until load()
+   * @param parameters flat vector of parameterCount weights, which the constructor copies. Default:
+   *   the policy has no weights until load()
    * @throws {TypeError|RangeError} for wrong options, another array, or another length
    * @throws {TypeError} if a layer of the network has no run()
    */
@@ -77,11 +77,12 @@ export class MlpPolicy {
   /**
    * Returns the network's outputs [n, outputs] for n observations.
    *
-   * @param obs float32 [n, inputs] or more rows, row-major
-   * @param n rows to use, 0 or more
-   * @returns an array of the policy, valid until the next call
+   * @param obs float32 [n, inputs], row-major. It may contain more than `n` rows
+   * @param n number of rows to use, 0 or more
+   * @returns an array that belongs to the policy and is valid until the next call
    * @throws {TypeError} for anything but a Float32Array and a number
-   * @throws {RangeError} if `obs` has fewer rows or a part of a row, or NaN in the first n
+   * @throws {RangeError} if `obs` has fewer than `n` rows, an incomplete row, or NaN in the first
+   *   `n` rows
    * @throws {ERR_HOTSLOT_STATE_EMPTY} if the policy has no weights
    */
   values(obs: Float32Array, n: number): Float32Array {
@@ -91,11 +92,12 @@ export class MlpPolicy {
   }
 
   /**
-   * Returns the greedy action of each of `n` observations: the first output of the largest value.
+   * Returns the greedy action of each of `n` observations: the index of the largest output, or of
+   * the first of several.
    *
-   * @param obs float32 [n, inputs] or more rows, row-major
-   * @param n rows to use, 0 or more
-   * @returns int32 [n], an array of the policy, valid until the next call
+   * @param obs float32 [n, inputs], row-major. It may contain more than `n` rows
+   * @param n number of rows to use, 0 or more
+   * @returns int32 [n], an array that belongs to the policy and is valid until the next call
    * @throws as values()
    */
   act(obs: Float32Array, n: number): Int32Array {

@@ -1,4 +1,7 @@
-/** The state on which updates depend, by name: read from the device, and written back. */
+/**
+ * A learner's state: the tensors and values on which later updates depend, by name. These functions
+ * read it from the device and write it back.
+ */
 
 import type { NamedTensors, TensorData } from '../base/arrays/tensors.ts';
 import { describeValue } from '../base/checks.ts';
@@ -10,39 +13,45 @@ import type { DeviceGenerator } from '../device/graph/generator.ts';
 import { type Adam, optionsOf, resumeOptions } from './adam.ts';
 import type { Network } from './network/network.ts';
 
-/** One entry of a learner's state. */
+/** Saved data of one entry of a learner's state. */
 export type Saved = TensorData;
 
-/** A learner's state by name. */
+/** Saved data of a learner's state, by the names of its entries. */
 export type LearnerState = NamedTensors;
 
-/** Device memory, or a number in CPU memory, that is part of the state. */
+/**
+ * An entry of a learner's state: device memory, or values in CPU memory. States are read from it
+ * and written to it.
+ */
 export type Part =
   | { readonly tensor: Tensor }
   | {
       readonly dtype: DType;
-      /** elements */
+      /** number of elements */
       readonly size: number;
-      /** throws for invalid values */
+      /** throws if the saved values are invalid */
       check(data: ArrayOf<DType>): void;
       read(stream: Stream): Promise<ArrayOf<DType>>;
       write(data: ArrayOf<DType>, stream: Stream): void;
     }
   | Addition;
 
-/** A part that states of earlier versions lack. */
+/** A part that is missing in the states of earlier versions. */
 interface Addition {
   readonly dtype: DType;
   readonly size: number;
   read(stream: Stream): Promise<ArrayOf<DType>>;
   /**
-   * called after the parts before it were written, with undefined for a state without it, and
-   * returns texts that the user reads
+   * applies the saved values after the parts before this one were written. `data` is undefined if
+   * the state lacks the part. Returns texts for a warning
    */
   resume(data: ArrayOf<DType> | undefined, record: LearnerState, stream: Stream): string[];
 }
 
-/** Returns a network's parameters under `name`, as torch's state_dict has them. */
+/**
+ * Returns a network's parameters as parts. Their names are `name` and the names in torch's
+ * state_dict.
+ */
 export function networkParts(
   name: string,
   network: Network,
@@ -55,7 +64,7 @@ export function networkParts(
   ]);
 }
 
-/** Returns tensors under `name`. */
+/** Returns tensors as parts, with `name` as the prefix of their names. */
 export const tensorParts = (
   name: string,
   tensors: Readonly<Record<string, Tensor>>,
@@ -63,8 +72,8 @@ export const tensorParts = (
   Object.entries(tensors).map(([key, tensor]) => [`${name}.${key}`, { tensor }]);
 
 /**
- * Returns moments, steps and learning rate, and the options with which the optimizer was made.
- * resumeOptions() decides which of them apply.
+ * Returns an optimizer's moments, step count, learning rate and options as parts. On loading,
+ * resumeOptions() decides which of the saved options apply.
  */
 export function adamParts(member: string, adam: Adam): [string, Part][] {
   const name = savedName(member);
@@ -98,16 +107,16 @@ export async function readState(
     const data = await part.read(stream);
     return [name, { dtype: part.dtype, shape: [data.length], data }] as const;
   });
-  // If one read fails, the others end first: a caller that then closes the learner closes no memory
-  // that a read still uses.
+  // If one read fails, wait for the others before throwing. The caller may then close the learner,
+  // and a read must not use closed memory.
   await Promise.allSettled(saved);
   return Object.fromEntries(await Promise.all(saved));
 }
 
 /**
- * Writes a state to its parts. Throws before the first write if a name, a dtype, a shape or a value
- * does not fit, naming it. One process warning names the learner's options that differ from the
- * saved ones.
+ * Writes a state to its parts. Throws before the first write if a name, dtype, shape or value does
+ * not fit. The error names it. Emits one process warning that names the options of this learner
+ * that replace saved ones.
  */
 export function writeState(
   what: string,
@@ -145,7 +154,7 @@ export function writeState(
       return [];
     };
   });
-  // An optimizer's parts are in order: its tensors, then its options.
+  // Run in order, because an optimizer's options must be resumed after its tensors were written.
   const differing = writes.flatMap((write) => write());
   if (differing.length > 0)
     learnerWarning(
@@ -155,7 +164,7 @@ export function writeState(
 
 export const learnerWarning = (text: string): void => process.emitWarning(text, 'LearnerWarning');
 
-/** Returns the part for a generator's seed and offset. */
+/** Returns the part that saves the seed and offset of a generator. */
 export const generatorPart = (generator: DeviceGenerator): Part => ({
   dtype: 'uint64',
   size: 2,

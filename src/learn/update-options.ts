@@ -1,4 +1,4 @@
-/** Options of an update, and their checks. update() runs them before it enqueues anything. */
+/** Options of update() and their checks. update() checks all options before it enqueues work. */
 import { checkKeys, describeValue } from '../base/checks.ts';
 import { rangeError, typeError } from '../base/errors.ts';
 import { Tensor } from '../device/device.ts';
@@ -6,37 +6,43 @@ import { checkVector } from './checks.ts';
 
 type Floats = Tensor<'float32'>;
 
-/** Random numbers of one minibatch: standard normal, [rows, numbers]. */
+/** Standard normal random numbers of one minibatch, as a tensor of shape [rows, numbers]. */
 export interface Draw {
   readonly name: string;
   readonly shape: readonly [rows: number, numbers: number];
 }
 
-/** Tensors to which an update writes an event. Each is optional, and costs nothing if omitted. */
+/**
+ * Tensors to which an update writes the results of one event. The update computes only those that
+ * are given.
+ */
 export interface EventRecord {
-  /** the event's loss, float32 [1] */
+  /** loss of the event, float32 [1] */
   loss?: Floats;
   /** global norm of the gradient before clipping, float32 [1] */
   norm?: Floats;
-  /** the gradient before clipping, contiguous float32 of the flat vector's length */
+  /** gradient before clipping, contiguous float32, as long as the flat vector of parameters */
   gradient?: Floats;
 }
 
 export interface UpdateOptions {
-  /** importance weights, float32 [rows], as the batch's field of that name */
+  /** importance weights, float32 [rows]. They replace the batch's field `weights` */
   weights?: Floats;
-  /** output, float32 [rows], as the batch's field of that name */
+  /** output, float32 [rows]. It replaces the batch's field `priorities` */
   priorities?: Floats;
   /**
-   * standard normal numbers in place of the learner's own, by the names of `draws`: contiguous
-   * float32 for all rows of the batch
+   * standard normal numbers that replace the learner's own, by the names in `draws`. Each tensor is
+   * contiguous float32 and covers all rows of the batch
    */
   draws?: Readonly<Record<string, Floats>>;
-  /** outputs by event, such as 'q' or 'actor.0', of an update's last minibatch, default none */
+  /**
+   * tensors that receive the results of an event such as 'q' or 'actor.0', by the event's name. The
+   * update records its last minibatch. Default none
+   */
   record?: Readonly<Record<string, EventRecord>>;
 }
 
-/** Returns the floats of `out` that an update writes. */
+/** Returns the elements of `out` that an update writes. Throws if `out` is too short. */
 export function scalarsOf(out: Floats, names: readonly string[]): Floats {
   if (!(out instanceof Tensor))
     throw typeError(`out must be a float32 tensor, got ${describeValue(out)}`);
@@ -50,8 +56,8 @@ export function scalarsOf(out: Floats, names: readonly string[]): Floats {
 }
 
 /**
- * Checks the draws that an update was given. `sizeOf`: the count of numbers that an update draws by
- * a name.
+ * Checks the option `draws` of an update. `sizeOf` returns the number of elements that the tensor
+ * of a name must have.
  */
 export function checkDraws(
   draws: UpdateOptions['draws'] & object,
@@ -64,8 +70,7 @@ export function checkDraws(
 }
 
 /**
- * Checks the records that an update was given. `events`: each event's name, with the length of its
- * gradient.
+ * Checks the option `record` of an update. `events` contains the length of each event's gradient.
  */
 export function checkRecords(
   record: UpdateOptions['record'] & object,

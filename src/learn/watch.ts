@@ -1,6 +1,6 @@
 /**
- * Finds the update that first made NaN or infinity: such numbers are counted on the device, by
- * network and layer.
+ * Finds the first update that produced NaN or infinity. Kernels count such elements on the device,
+ * for each network and layer.
  */
 import type { Device, Stream, Tensor } from '../device/device.ts';
 import { guardConstruction, Owner, own } from '../device/owner.ts';
@@ -9,32 +9,34 @@ import { passParts } from './network/network.ts';
 
 type Floats = Tensor<'float32'>;
 
-/** A network whose last pass and gradient are checked at an update's event. */
+/** A network whose last pass and gradient a watch checks at an event of the update. */
 export interface Watched {
-  /** the event that is recorded after both: 'q', 'actor.0', … */
+  /** event after which the pass and the gradient are complete: 'q', 'actor.0', … */
   readonly event: string;
-  /** 'critics.0', 'actor', 'online' */
+  /** name of the network: 'critics.0', 'actor', 'online' */
   readonly name: string;
   readonly network: Network;
   readonly pass: NetworkWorkspace;
-  /** the network's flat vector */
+  /** gradient, in the layout of the network's flat vector */
   readonly gradient: Floats;
-  /** its optimizer's steps so far */
+  /** number of steps that the network's optimizer has done */
   readonly steps: Tensor<'int32'>;
 }
 
-/** The first NaN or infinity. */
+/** Report of the first NaN or infinity. */
 export interface NonFiniteReport {
-  /** the optimizer's step, from 0 */
+  /** number of the optimizer's step, counted from 0 */
   readonly update: number;
-  /** which update() that was, if each had as many minibatches as the last */
+  /**
+   * number of the update() call. It assumes that each call had as many minibatches as the last one
+   */
   readonly tick: number;
   readonly network: string;
-  /** by number and name: '2: linear(64, 1)' */
+  /** layer by index and name: '2: linear(64, 1)' */
   readonly layer: string;
-  /** 'output', 'gradient at the output', 'gradient of weight' */
+  /** tensor that contains it: 'output', 'gradient at the output', 'gradient of weight', … */
   readonly what: string;
-  /** count of such numbers, in all updates that were checked */
+  /** number of NaN and infinite elements in this tensor, over all checked updates */
   readonly count: number;
   /** the fields above as a sentence */
   readonly text: string;
@@ -47,27 +49,27 @@ interface Vector {
   readonly event: string;
   readonly x: Floats;
   readonly steps: Tensor<'int32'>;
-  /** `rank`: their order in an update */
+  /** parts of `x`. `rank` is the position of a part in the order of the computation */
   readonly parts: readonly { network: string; layer: string; what: string; rank: number }[];
   readonly ends: Tensor<'int32'>;
   readonly found: Tensor<'int32'>;
 }
 
 /**
- * Counts NaN and infinities at an event. Learners call it after a pass and its gradient, before the
- * optimizer steps.
+ * Enqueues a count of NaN and infinities at an event. Learners call it after a pass and its
+ * gradient, before the optimizer's step.
  */
 export let look: (watch: Watch, stream: Stream, event: string) => void;
 
 /**
- * Counts NaN and infinities of a learner's steps on the device. `learner.watch()` creates it.
+ * Counts NaN and infinities in a learner's steps on the device. `learner.watch()` creates it.
  * @example
  * const watch = learner.watch({ every: 10 });
  * await pipeline.run({ ticks: 1000 });
  * console.log((await watch.first())?.text ?? 'all is finite');
  */
 export class Watch extends Owner {
-  /** gradient steps from one check to the next */
+  /** number of gradient steps from one check to the next */
   readonly every: number;
   readonly #vectors: readonly Vector[];
   readonly #minibatches: () => number;
@@ -99,7 +101,8 @@ export class Watch extends Owner {
       all: readonly { layer: number; what: string; end: number }[],
     ): Vector => {
       const { event, name, network, steps } = of;
-      // Outputs rank forwards, then gradients backwards.
+      // Ranks follow the order of the computation. Outputs come first, from the first layer to the
+      // last. Gradients follow, from the last layer to the first.
       const parts = all.map(({ layer, what }) => ({
         network: name,
         layer: `${layer}: ${network.layers[layer]?.name}`,
@@ -109,7 +112,8 @@ export class Watch extends Owner {
       const ends = words(all.length).write(Int32Array.from(all, ({ end }) => end));
       return { event, x, steps, parts, ends, found: words(all.length, 2) };
     };
-    // Forward before backward: the origin comes first.
+    // If two parts have the same rank, first() reports the earlier vector's. So a gradient at an
+    // output comes before the gradients of parameters that derive from it.
     this.#vectors = watched.flatMap((of) => {
       const { memory, parts } = passParts(of.pass);
       const ends = of.network.parameters.map(({ name, shape, offset }) => ({
@@ -123,9 +127,9 @@ export class Watch extends Owner {
   }
 
   /**
-   * Reads the counts back after all work on the device's current stream.
+   * Reads the counts back from the device, after all work on its current stream.
    *
-   * @returns the first NaN or infinity, or null if all numbers were finite
+   * @returns a report of the first NaN or infinity, or null if all elements were finite
    * @throws {DeviceError} if the stream has failed
    */
   async first(): Promise<NonFiniteReport | null> {
@@ -136,7 +140,8 @@ export class Watch extends Owner {
         const [count, when] = [words[2 * i] as number, words[2 * i + 1] as number];
         if (when === 0) continue;
         const [update, tick] = [when - 1, Math.floor((when - 1) / this.#minibatches())];
-        // Within one update the networks are in the order of their work.
+        // In one update, #vectors lists the networks in the order in which the update computes
+        // them.
         const later =
           first &&
           (update > first.update ||

@@ -1,6 +1,6 @@
 /**
- * The common part of learners with an actor and critics: inputs, targets, critics' steps, and their
- * order.
+ * Base class of learners with an actor and critics. It builds the critics' inputs and targets,
+ * steps the critics, and calls the actor's step.
  */
 
 import { outsideBox } from '../../base/action-space.ts';
@@ -31,31 +31,32 @@ import { boxOf } from './squashed-gaussian.ts';
 type Floats = Tensor<'float32'>;
 
 /**
- * Columns of K × batchSize rows, float32, as strided views of packed rows or as separate tensors.
+ * Columns of K × batchSize rows, all float32. They are strided views of packed rows, or separate
+ * tensors.
  */
 export type ActorCriticBatch = Rows & {
   /** [rows, obsDim] */
   obs: Floats;
   /** [rows, obsDim] */
   nextObs: Floats;
-  /** [rows, actionDim], within the box */
+  /** [rows, actionDim], inside the box of actions */
   actions: Floats;
-  /** [rows, criticObsDim], needed if the learner has the option criticObsDim */
+  /** [rows, criticObsDim], required if the learner has the option criticObsDim */
   criticObs?: Floats;
-  /** [rows, criticObsDim], likewise */
+  /** [rows, criticObsDim], required if the learner has the option criticObsDim */
   nextCriticObs?: Floats;
 };
 
-/** The hooks in which each of these learners does its own work. */
+/** Hooks in which each algorithm that extends ActorCritic does its own work. */
 export interface ActorHooks {
   /**
-   * events that a step may record in addition to the critics' 'q': of the actor, or of a
-   * temperature
+   * events of the actor or of a temperature that a step may record. The critics' event 'q' is added
+   * to them
    */
   readonly events: readonly (`actor.${number}` | `alpha.${number}`)[];
   /**
-   * writes the actions after nextObs, and returns the cost that is subtracted from their value, a
-   * column
+   * writes the actions for nextObs to `into`. Returns a column of costs that are subtracted from
+   * the next values, or undefined for no cost
    */
   nextActions(
     stream: Stream,
@@ -63,37 +64,40 @@ export interface ActorHooks {
     into: Floats,
     context: StepContext,
   ): Floats | undefined;
-  /** after the critics' step */
+  /** enqueues work that runs after each step of the critics */
   criticsStepped?(stream: Stream, context: StepContext): void;
   actorStep(stream: Stream, obs: Floats, context: StepContext): void;
-  /** moves further targets, after the critics' targets */
+  /** updates further target networks after the critics' targets */
   follow?(stream: Stream, tau: number): void;
   parts?(): [string, Part][];
   restored?(stream: Stream): void;
 }
 
-/** The tensors and networks on which the hooks work. */
+/** Tensors and networks that the hooks use. */
 export interface CriticCore {
   readonly critics: Critics;
-  /** float32: the numbers that `scalars` names */
+  /** float32: the scalars of the last step, in the order of `scalars` */
   readonly numbers: Floats;
   readonly online: readonly Floats[][];
   readonly gradient: Floats;
   readonly slopes: readonly Floats[][];
   readonly pass: NetworkWorkspace;
   readonly nextPass: NetworkWorkspace;
-  /** [rows, 1]: scratch */
+  /** [rows, 1]: scratch memory */
   readonly column: Floats;
-  /** [rows, actionDim]: the actions in the critics' input */
+  /** [rows, actionDim]: view of the actions in the critics' input */
   readonly actions: Floats;
   /**
-   * returns the gradient at those actions of their negated mean value, and writes their values to
-   * critics.value
+   * writes the values of `actions` to critics.value. Returns the gradient of their negated mean at
+   * `actions`
    */
   pull(stream: Stream): Floats;
 }
 
-/** Both are for the learners that extend ActorCritic. */
+/**
+ * criticCoreOf() returns the tensors and networks of a learner, and installActorHooks() installs
+ * its hooks. Only classes that extend ActorCritic call them.
+ */
 export let criticCoreOf: (learner: ActorCritic) => CriticCore;
 export let installActorHooks: (learner: ActorCritic, hooks: ActorHooks) => void;
 
@@ -102,16 +106,16 @@ export abstract class ActorCritic extends Learner {
   /** description of the actor's network */
   readonly actor: Network;
   /**
-   * contiguous vector for collectors: the actor's parameters and, with a normalizer, means and
-   * factors after them
+   * contiguous vector for collectors: the actor's parameters. With a normalizer, its means and
+   * factors follow
    */
   readonly published: Floats;
-  /** the actor's flat vector, the first part of `published` */
+  /** flat vector of the actor's parameters, a view of the beginning of `published` */
   readonly parameters: Floats;
   readonly actorOptimizer: Adam;
-  /** optimizer of all critics together */
+  /** optimizer of the parameters of all critics */
   readonly criticOptimizer: Adam;
-  /** normalizer of obs and nextObs, undefined without the option */
+  /** normalizer of obs and nextObs, or undefined without the option `normalizer` */
   readonly normalizer: Normalizer | undefined;
   readonly #common: CriticCore;
   #hooks!: ActorHooks;
@@ -152,7 +156,7 @@ export abstract class ActorCritic extends Learner {
   /**
    * Returns `actorOptimizer`.
    *
-   * @deprecated `actorOptimizer`, until 0.5
+   * @deprecated Use `actorOptimizer`. This name is removed in 0.5.
    */
   get actorOptimiser(): Adam {
     return this.actorOptimizer;
@@ -161,7 +165,7 @@ export abstract class ActorCritic extends Learner {
   /**
    * Returns `criticOptimizer`.
    *
-   * @deprecated `criticOptimizer`, until 0.5
+   * @deprecated Use `criticOptimizer`. This name is removed in 0.5.
    */
   get criticOptimiser(): Adam {
     return this.criticOptimizer;
@@ -170,7 +174,7 @@ export abstract class ActorCritic extends Learner {
   /**
    * Returns `normalizer`.
    *
-   * @deprecated `normalizer`, until 0.5
+   * @deprecated Use `normalizer`. This name is removed in 0.5.
    */
   get normaliser(): Normalizer | undefined {
     return this.normalizer;
@@ -188,9 +192,9 @@ export abstract class ActorCritic extends Learner {
       targetEvery: number;
       actorEvery: number;
       draws: readonly Draw[];
-      /** count of the numbers that `scalars` names */
+      /** number of scalars */
       numbers: number;
-      /** from the algorithm's own options */
+      /** settings from the algorithm's own options */
       settings: LearnerSettings;
     },
   ) {
@@ -323,9 +327,9 @@ export abstract class ActorCritic extends Learner {
    * Enqueues K = rows / batchSize steps on consecutive minibatches, as Learner.update() does. A
    * step updates the normalizer and the critics, then the actor and the targets if they are due.
    *
-   * @param batch K × batchSize rows: see ActorCriticBatch
-   * @param out contiguous float32, at least as long as `scalars`, for their means over the K steps.
-   *   A scalar that a step does not compute has its last value
+   * @param batch K × batchSize rows. See ActorCriticBatch
+   * @param out contiguous float32, at least as long as `scalars`. It receives the means over the K
+   *   steps. If a step does not compute a scalar, its previous value counts
    * @throws as Learner.update()
    */
   override update(

@@ -1,6 +1,6 @@
 /**
- * Critics of one shape over one flat vector: targets, losses, one optimizer for all, and the
- * gradient for an actor.
+ * Critics of equal shape whose parameters are in one flat vector. They share one optimizer, and
+ * compute targets, losses and the gradient for an actor.
  */
 
 import { arrayOf } from '../../base/dtype.ts';
@@ -15,22 +15,26 @@ import type { Aim, Head } from './heads.ts';
 
 type Floats = Tensor<'float32'>;
 
-/** The value that an actor maximizes: of the first critic, or the least or mean of all critics. */
+/**
+ * Value that an actor maximizes: that of the first critic, or the minimum or mean over all critics.
+ */
 export type ActorValue = 'first' | 'min' | 'mean';
 
 export class Critics extends Owner {
   readonly network: Network;
   readonly count: number;
-  /** the critics' flat vectors, one after another, and their targets' */
+  /**
+   * flat vectors of all critics, one after another. `targets` contains those of the target critics
+   */
   readonly parameters: Floats;
   readonly targets: Floats;
   readonly gradient: Floats;
   readonly optimizer: Adam;
   /**
-   * float32 [2], of the last minibatch: the sum of the critics' losses, the mean of their values
+   * float32 [2] of the last minibatch: the sum of the critics' losses, and the mean of their values
    */
   readonly numbers: Floats;
-  /** float32 [rows, 1]: the values of the last pull() */
+  /** float32 [rows, 1]: values that the last pull() computed */
   readonly value: Floats;
   readonly #rows: number;
   readonly #head: Head;
@@ -58,7 +62,7 @@ export class Critics extends Owner {
       critics: number;
       rows: number;
       actorValue: ActorValue;
-      /** float32 [2], owned by the caller */
+      /** float32 [2], which the caller must close */
       numbers: Floats;
       seed: number;
     },
@@ -110,7 +114,10 @@ export class Critics extends Owner {
     return of.view({ shape: [this.#rows, 1], offset: j, strides: [this.count, 1] });
   }
 
-  /** Computes the critics' targets for the rows that lead to `next` [rows, inputs]. */
+  /**
+   * Enqueues the computation of the critics' targets. `next` [rows, inputs] contains the next
+   * observations and actions.
+   */
   aim(stream: Stream, next: Floats, aim: Aim): void {
     this.#head.aim(
       stream,
@@ -120,8 +127,9 @@ export class Critics extends Owner {
   }
 
   /**
-   * Computes the gradient of Σ over critics of mean over rows, from `input` [rows, inputs] and the
-   * targets of aim().
+   * Enqueues the gradient of the sum of all critics' mean losses. `input` is [rows, inputs], and
+   * the targets are those of the last aim(). Also writes `numbers`, and `priorities` unless it is
+   * undefined.
    */
   measure(
     stream: Stream,
@@ -157,8 +165,8 @@ export class Critics extends Owner {
   }
 
   /**
-   * Writes the value of `input` to this.value, and returns the gradient [rows, inputs] of its
-   * negated mean, by which an actor steps.
+   * Enqueues the value of `input` into this.value. Returns the gradient [rows, inputs] of the
+   * negated mean value at `input`. An actor's step descends this gradient.
    */
   pull(stream: Stream, input: Floats): Floats {
     const { network, count } = this;
@@ -172,7 +180,7 @@ export class Critics extends Owner {
       );
     if (given > 1) ops[this.#actorValue as 'min' | 'mean'](stream, this.value, this.#values);
     const least = given > 1 && this.#actorValue === 'min';
-    // If several critics share the least value, the gradient of each counts.
+    // If several critics have the smallest value of a row, the gradients of all of them are added.
     if (least) ops.eq(stream, this.#pulls, this.#values, this.value);
     if (least) ops.mul(stream, this.#pulls, this.#pulls, this.#up);
     for (let j = 0; j < given; j++) {
@@ -192,7 +200,7 @@ export class Critics extends Owner {
     return this.#dInput;
   }
 
-  /** target ← tau · critic + (1 − tau) · target. */
+  /** Enqueues target ← tau · critic + (1 − tau) · target for all critics. */
   follow(stream: Stream, tau: number): void {
     const { targets, parameters } = this;
     stream.launch('axpby', {

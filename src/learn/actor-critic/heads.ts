@@ -1,6 +1,6 @@
 /**
- * Heads of critics, which make one number of a row or a distribution over atoms: values, targets,
- * losses and their gradients.
+ * Heads of critics: they compute values, targets, losses and gradients from a critic's output. For
+ * each row this output is one number or a distribution over atoms.
  */
 import type { Device, Stream, Tensor } from '../../device/device.ts';
 import { guardConstruction, Owner, own } from '../../device/owner.ts';
@@ -10,24 +10,24 @@ import { ops } from '../ops/index.ts';
 
 type Floats = Tensor<'float32'>;
 
-/** Output of a critic for a row: one number, or a distribution over atoms. */
+/** A critic's output for each row: one number, or a distribution over atoms. */
 export type CriticKind =
   | { kind: 'scalar' }
   | {
       kind: 'categorical';
-      /** count of a distribution's values, evenly spaced from min to max, default 101 */
+      /** number of values of a distribution, evenly spaced from `min` to `max`, default 101 */
       atoms?: number;
-      /** least value of a distribution */
+      /** smallest value of a distribution */
       min: number;
-      /** greatest value of a distribution */
+      /** largest value of a distribution */
       max: number;
       /**
-       * lower limit of logarithms of probabilities in the loss, default −30 for SAC, none for TD3
+       * lower limit of the log-probabilities in the loss. Default: −30 for SAC, no limit for TD3
        */
       logFloor?: number;
     };
 
-/** A target's parts, each [rows, 1]: reward + discount · (next − cost). */
+/** Terms of a target, each [rows, 1]. The target is reward + discount · (next value − cost). */
 export interface Aim {
   rewards: Floats;
   discounts: Floats;
@@ -35,16 +35,16 @@ export interface Aim {
 }
 
 export interface Head extends Owner {
-  /** numbers that a critic makes for a row */
+  /** number of outputs of a critic for each row */
   readonly width: number;
   /**
-   * computes the targets of all critics, from the j-th target critic's output for the next rows,
-   * which is requested one by one
+   * computes the targets of all critics. `next` enqueues the pass of target critic j over the next
+   * rows and returns its output. It is called once for each j, in order
    */
   aim(stream: Stream, next: (j: number) => Floats, aim: Aim): void;
   /**
-   * writes for critic j the gradient at its output, rows of (loss, value), and each row's absolute
-   * TD error or cross-entropy
+   * writes the gradient at critic j's output, rows of (loss, value), and each row's absolute TD
+   * error or cross-entropy
    */
   miss(
     stream: Stream,
@@ -52,11 +52,11 @@ export interface Head extends Owner {
     output: Floats,
     into: { dOutput: Floats; terms: Floats; off: Floats; weights: Floats },
   ): void;
-  /** writes each row's value, by a critic's output, to a column */
+  /** writes each row's value, computed from a critic's output, to a column */
   value(stream: Stream, output: Floats, into: Floats): void;
   /**
-   * writes the gradient at the output from the gradient at the value: columns, or one number for
-   * all rows
+   * writes the gradient at the output, computed from the gradient at the value. `dValue` is a
+   * column, or one number for all rows
    */
   pull(stream: Stream, output: Floats, dOutput: Floats, value: Floats, dValue: Floats): void;
 }
@@ -77,10 +77,13 @@ class ScalarHead extends Owner implements Head {
   readonly width = 1;
   readonly #rows: number;
   readonly #goals: readonly Floats[];
-  /** values of the next rows, less their cost */
+  /** values of the next rows. aim() subtracts the cost from them */
   readonly #values: readonly Floats[];
   readonly #critics: number;
-  /** the index of a row's only action, and the factor by which a number is repeated */
+  /**
+   * the action index of every row, 0, because a critic has one output. #one repeats a number over
+   * rows by a multiplication
+   */
   readonly #nought: Floats;
   readonly #one: Floats;
 

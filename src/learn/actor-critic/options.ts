@@ -1,4 +1,4 @@
-/** Options of learners with an actor and critics, and the networks made from them. */
+/** Options of learners with an actor and critics, and functions that build the networks. */
 import { checkCount, checkFlag, checkKeys, describeValue } from '../../base/checks.ts';
 import { rangeError, typeError } from '../../base/errors.ts';
 import type { AdamOptions } from '../adam.ts';
@@ -13,85 +13,93 @@ import { boxOf } from './squashed-gaussian.ts';
 
 const between = { relu, tanh, silu, gelu, elu } as const;
 
-/** Options that describe an actor, for a learner and for policies in other threads. */
+/** Options that describe an actor. A learner takes them, and so do policies in other threads. */
 export interface ActorOptions {
-  /** floats of an observation */
+  /** number of floats of an observation */
   obsDim: number;
-  /** floats of an action */
+  /** number of floats of an action */
   actionDim: number;
   /**
-   * lower end of the box of actions: one number for all, or one for each, default −1. Rounded up to
-   * float32
+   * lower end of the box of actions, one number or one for each element of an action, default −1.
+   * It is rounded up to float32
    */
   actionLow?: number | readonly number[];
-  /** upper end of the box of actions, likewise, default 1. Rounded down to float32 */
+  /**
+   * upper end of the box of actions, in the same form as actionLow, default 1. It is rounded down
+   * to float32
+   */
   actionHigh?: number | readonly number[];
-  /** neurons of the actor's hidden layers, default [256, 256] */
+  /** number of neurons of each hidden layer of the actor, default [256, 256] */
   actorHidden?: readonly number[];
-  /** true: layer norm between hidden linear layers and activations. Default false */
+  /** whether a layer norm follows each hidden linear layer, before the activation. Default false */
   layerNorm?: boolean;
   /** activation of the hidden layers, default 'relu' */
   activation?: keyof typeof between;
   /**
-   * running normalization of observations, with statistics that are published after the actor's
-   * parameters. Critics with their own observations (criticObsDim) see those unchanged. Default
-   * false
+   * running normalization of observations, default false. Its statistics are published after the
+   * actor's parameters. It does not change the critics' own observations, which criticObsDim
+   * defines
    */
   normalizer?: boolean | NormalizerOptions;
-  /** @deprecated `normalizer`, until 0.5 */
+  /** @deprecated Use `normalizer`. This name is removed in 0.5. */
   normaliser?: boolean | NormalizerOptions;
 }
 
 export interface ActorCriticOptions extends ActorOptions {
-  /** rows of one minibatch. An update of K × batchSize rows makes K steps */
+  /** number of rows of one minibatch. An update of K × batchSize rows does K gradient steps */
   batchSize: number;
   /**
-   * floats of the critics' observations, the batch's criticObs and nextCriticObs. Default: critics
-   * take obs and nextObs
+   * number of floats of criticObs and nextCriticObs in the batch. Default: the critics use obs and
+   * nextObs
    */
   criticObsDim?: number;
-  /** neurons of the critics' hidden layers, default [256, 256] */
+  /** number of neurons of each hidden layer of the critics, default [256, 256] */
   criticHidden?: readonly number[];
-  /** count of critics, 1 to 1,024, default 2 */
+  /** number of critics, 1 to 1,024, default 2 */
   critics?: number;
-  /** output of a critic for a row, default { kind: 'scalar' } */
+  /** output of a critic for each row, default { kind: 'scalar' } */
   critic?: CriticKind;
   /**
-   * true: all critics learn the least of their targets (Fujimoto et al., 2018), false: each learns
-   * its own. Default: true for scalar critics
+   * whether all critics learn the smallest of their targets (Fujimoto et al., 2018). If false, each
+   * critic learns its own target. Default: true for scalar critics, false for categorical critics
    */
   clippedDouble?: boolean;
   /**
-   * value of the critics that an actor maximizes. Default: 'first' for TD3 with scalar critics,
-   * else 'min' with clippedDouble and 'mean' without it
+   * which value of the critics the actor maximizes. Default: 'first' for TD3 with scalar critics.
+   * Otherwise the default is 'min' with clippedDouble and 'mean' without it
    */
   actorValue?: ActorValue;
-  /** discount of one step, 0 to 1, for batches without `discounts`, default 0.99 */
+  /** discount of one step, 0 to 1, default 0.99. Only for batches without `discounts` */
   gamma?: number;
-  /** share of the critic in target ← tau · online + (1 − tau) · target, 0 to 1, default 0.005 */
+  /** share of the critic in target ← tau · critic + (1 − tau) · target, 0 to 1, default 0.005 */
   tau?: number;
   /**
-   * gradient steps from one update of the targets to the next. Default: actorEvery for TD3 with a
-   * target actor, else 1
+   * number of gradient steps from one update of the targets to the next. Default: actorEvery for
+   * TD3 with a target actor, otherwise 1
    */
   targetEvery?: number;
-  /** gradient steps from one update of the actor to the next, default 1 for SAC, 2 for TD3 */
+  /**
+   * number of gradient steps from one update of the actor to the next, default 1 for SAC, 2 for TD3
+   */
   actorEvery?: number;
-  /** number of the first gradient step, from which targetEvery and actorEvery count, default 0 */
+  /**
+   * number of the first gradient step, default 0. Targets and the actor are updated in steps whose
+   * number is a multiple of targetEvery or actorEvery
+   */
   firstUpdate?: number;
-  /** factor of the batch's rewards, default 1 */
+  /** factor by which the learner multiplies the batch's rewards, default 1 */
   rewardScale?: number;
   /** Adam's options for the actor, default learningRate 3e-4 */
   actorOptimizer?: AdamOptions;
   /** Adam's options for the critics, default learningRate 3e-4 */
   criticOptimizer?: AdamOptions;
-  /** @deprecated `actorOptimizer`, until 0.5 */
+  /** @deprecated Use `actorOptimizer`. This name is removed in 0.5. */
   actorOptimiser?: AdamOptions;
-  /** @deprecated `criticOptimizer`, until 0.5 */
+  /** @deprecated Use `criticOptimizer`. This name is removed in 0.5. */
   criticOptimiser?: AdamOptions;
   /**
-   * largest norm of the actor's gradient, and of all critics' gradients together, default: no
-   * clipping. Not together with maxGradNorm of an optimizer
+   * largest norm of the actor's gradient, and of the gradient of all critics together. Default: no
+   * clipping. Do not combine it with an optimizer's maxGradNorm
    */
   maxGradNorm?: number;
   /** seed of the initial weights and of the random numbers, default 0 */
@@ -129,7 +137,7 @@ export const actorCriticKeys = [
   'seed',
 ] as const;
 
-/** Returns the options that `keys` name, such as a policy's. */
+/** Returns the options whose names are in `keys`, such as those of a policy. */
 export function actorOf<O extends ActorOptions>(options: O, keys: readonly string[]): O {
   return Object.fromEntries(Object.entries(options).filter(([key]) => keys.includes(key))) as O;
 }
@@ -158,7 +166,7 @@ function hidden(
   return { layers, last };
 }
 
-/** Returns the settings of an actor that its weights do not show. */
+/** Returns the settings of an actor that its weights do not determine. */
 export function actorSettings(options: ActorOptions): LearnerSettings {
   const { activation = 'relu', layerNorm: norm = false, actionDim } = options;
   const { low, high } = boxOf(actionDim, options);
@@ -167,7 +175,10 @@ export function actorSettings(options: ActorOptions): LearnerSettings {
   return { activation, layerNorm: norm, actionLow: low, actionHigh: high, normalizer: how };
 }
 
-/** Returns a network from observations to `outputs` numbers, followed by the layers `after`. */
+/**
+ * Returns a network from observations to `outputs(actionDim)` outputs, followed by the layers
+ * `after`.
+ */
 export function actorNetwork(
   options: ActorOptions,
   outputs: (actionDim: number) => number,
@@ -187,14 +198,17 @@ export function actorNetwork(
   ]);
 }
 
-/** Returns a network from observations and actions, side by side, to `outputs` numbers. */
+/** Returns a network from rows of observation and action to `outputs` outputs. */
 export function criticNetwork(options: ActorCriticOptions, outputs: number): Network {
   const { obsDim, actionDim, criticObsDim = obsDim, criticHidden = [256, 256] } = options;
   const { layers, last } = hidden('criticHidden', criticObsDim + actionDim, criticHidden, options);
   return new Network([...layers, linear(last, outputs)]);
 }
 
-/** Returns the options with the defaults that learners share. Throws for invalid options. */
+/**
+ * Returns the options that all actor-critic learners share, with defaults filled in. Throws for
+ * invalid options.
+ */
 export function actorCriticOptions(
   what: string,
   options: ActorCriticOptions,
@@ -243,12 +257,18 @@ export function actorCriticOptions(
   };
 }
 
-/** Checks a period in steps. */
+/**
+ * Returns the option `name`, a period in gradient steps. Throws if it is not an integer from 1 to
+ * 2³¹ − 1.
+ */
 export function everyOf(name: string, value: number): number {
   return checkCount(name, value, 1, 2 ** 31 - 1);
 }
 
-/** Returns an optimizer's options: those given, and the learner's maxGradNorm. */
+/**
+ * Returns an optimizer's options, with the learner's maxGradNorm added. Throws if both have a
+ * maxGradNorm.
+ */
 export function optimizerOf(
   name: string,
   given: AdamOptions | undefined,

@@ -1,4 +1,7 @@
-/** Policies that act with published weights, on the calling thread and without a device. */
+/**
+ * Policies that act with weights that a learner published. They run on the calling thread and need
+ * no device.
+ */
 
 import { checkCount, checkFlag, checkKeys, describeValue } from '../../base/checks.ts';
 import { arrayOf } from '../../base/dtype.ts';
@@ -12,45 +15,51 @@ import { normalizerOption, normalizerOptions } from '../normalizer.ts';
 import { type ActorOptions, actorKeys, actorNetwork } from './options.ts';
 import { boxOf, type GaussianOptions, gaussianKeys, gaussianOptions } from './squashed-gaussian.ts';
 
-/** Inputs of the actions in addition to the network's outputs: the box, and random numbers. */
+/**
+ * Values that a Fill needs in addition to the network's outputs: the box of actions, and a
+ * generator of random numbers.
+ */
 type Making = ReturnType<typeof boxOf> & { n: number; actionDim: number; random: Random };
-/** Makes actions from the network's outputs for n rows. */
+/** Computes the actions of n rows from the network's outputs, and writes them to `actions`. */
 type Fill = (outputs: Float32Array, actions: Float32Array, making: Making) => void;
 
 /**
- * A policy that draws nothing: outputs are limited to ±meanClamp, squashed unless the network does
- * so, scaled to the box, and cut off at its ends.
+ * Describes a policy without its random numbers. The policy limits the network's outputs to
+ * ±meanClamp and squashes them by tanh, unless the network itself ends with tanh. It then scales
+ * them to the box and clamps them to the box's ends.
  */
 export interface GreedyActor {
-  /** the published vector, as it was loaded */
+  /** the published vector that was loaded */
   readonly vector: Float32Array;
-  /** limit of normalized observations, or undefined if they are not normalized */
+  /**
+   * largest absolute value of a normalized observation, or undefined if the policy does not
+   * normalize
+   */
   readonly clip: number | undefined;
-  /** half widths and middles of the box, and its ends */
+  /** half widths, middles and ends of the box of actions */
   readonly box: ReturnType<typeof boxOf>;
   /**
-   * limit of means before they are squashed by tanh, or undefined if the network squashes them and
-   * the box cuts off
+   * largest absolute value of a mean before tanh, or undefined if the network itself ends with tanh
    */
   readonly meanClamp: number | undefined;
 }
 
 /**
- * Returns the greedy actor of a policy, for exports to other formats. The package does not export
- * this function.
+ * Returns the greedy actor of a policy, for exports to other formats. Throws if the policy has no
+ * weights.
  */
 export let greedyActor: (policy: ActorPolicy) => GreedyActor;
 
 /**
- * Acts with a vector that a learner published, on the calling thread and without a device.
+ * Acts with a vector that a learner published. It runs on the calling thread and needs no device.
  * SacPolicy and Td3Policy extend it.
  */
 export abstract class ActorPolicy {
   readonly network: Network;
-  /** floats of an action */
+  /** number of floats of an action */
   readonly actionDim: number;
   /**
-   * floats of a published vector: the network's parameters and, with a normalizer, its means and
+   * number of floats of a published vector: the network's parameters, and a normalizer's means and
    * factors
    */
   readonly length: number;
@@ -119,11 +128,13 @@ export abstract class ActorPolicy {
   /**
    * Returns actions [n, actionDim] within the box for n observations.
    *
-   * @param obs float32 [n, obsDim] or more rows, row-major, before normalization
-   * @param n rows to use, 0 or more
-   * @returns an array of the policy, valid until the next call
+   * @param obs float32 [n, obsDim], row-major, before normalization. It may contain more than `n`
+   *   rows
+   * @param n number of rows to use, 0 or more
+   * @returns an array that belongs to the policy and is valid until the next call
    * @throws {TypeError} for anything but a Float32Array and a number
-   * @throws {RangeError} if `obs` has fewer rows or a part of a row, or NaN in the first n
+   * @throws {RangeError} if `obs` has fewer than `n` rows, an incomplete row, or NaN in the first
+   *   `n` rows
    * @throws {ERR_HOTSLOT_STATE_EMPTY} before load()
    */
   act(obs: Float32Array, n: number): Float32Array {
@@ -155,7 +166,7 @@ export abstract class ActorPolicy {
 }
 
 export interface SacPolicyOptions {
-  /** true: the mean's action instead of a sampled one. Default false */
+  /** whether the policy uses the mean instead of a sampled action. Default false */
   greedy?: boolean;
   /** seed of the random numbers, 0 to 2⁵³ − 1, default 0 */
   seed?: number;
@@ -164,7 +175,8 @@ export interface SacPolicyOptions {
 export const sacPolicyKeys: readonly string[] = [...actorKeys, ...gaussianKeys];
 
 /**
- * Acts as the stochastic actor of a SacLearner, or greedily.
+ * Acts with the actor of a SacLearner. It samples actions, or acts greedily with the option
+ * `greedy`.
  * @example
  * const policy = new SacPolicy({ obsDim: 17, actionDim: 6 }, { seed: 3 });
  * const weights = new Float32Array(policy.length);
@@ -208,7 +220,10 @@ export class SacPolicy extends ActorPolicy {
 }
 
 export interface Td3PolicyOptions {
-  /** standard deviation of the noise on actions, in half widths of the box, default 0: greedy */
+  /**
+   * standard deviation of the noise on actions, in half widths of the box, default 0, which is
+   * greedy
+   */
   noise?: number;
   /** seed of the random numbers, 0 to 2⁵³ − 1, default 0 */
   seed?: number;

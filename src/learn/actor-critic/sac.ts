@@ -1,6 +1,4 @@
-/**
- * Soft actor-critic (Haarnoja et al., 2018) as device work, with scalar or distributional critics.
- */
+/** Soft actor-critic (Haarnoja et al., 2018) on a device, with scalar or distributional critics. */
 
 import { checkCount, describeValue } from '../../base/checks.ts';
 import { typeError } from '../../base/errors.ts';
@@ -34,23 +32,30 @@ type Floats = Tensor<'float32'>;
 export interface SacOptions
   extends ActorCriticOptions,
     Omit<GaussianOptions, 'actionLow' | 'actionHigh'> {
-  /** steps of the actor each time it is due, 1 to 1,024, default 1 */
+  /** number of the actor's steps each time its update is due, 1 to 1,024, default 1 */
   policyRepeats?: number;
-  /** 'auto' for a learned temperature, or a constant number above 0, default 'auto' */
+  /** 'auto' for a learned temperature, or a constant above 0. Default 'auto' */
   temperature?: 'auto' | number;
   /** initial value of a learned temperature, default 1 */
   initialTemperature?: number;
   /**
-   * log-probabilities from which the temperature learns. 'actor': new ones after each step of the
-   * actor (CleanRL). 'next': those of the critics' targets, after each step of the critics
-   * (FastSAC). Default: 'actor' for scalar critics, 'next' for categorical critics
+   * log-probabilities from which the temperature learns
+   *
+   * - 'actor': new ones after each step of the actor (CleanRL). This is the default for scalar
+   *   critics.
+   * - 'next': those in the critics' targets, after each step of the critics (FastSAC). This is the
+   *   default for categorical critics
    */
   temperatureFrom?: 'actor' | 'next';
-  /** Adam's options for the temperature, default: those of the critics without weight decay */
+  /**
+   * Adam's options for the temperature. Default: the critics' options without their weight decay
+   */
   temperatureOptimizer?: AdamOptions;
-  /** @deprecated `temperatureOptimizer`, until 0.5 */
+  /** @deprecated Use `temperatureOptimizer`. This name is removed in 0.5. */
   temperatureOptimiser?: AdamOptions;
-  /** entropy that the temperature aims at, in nats, default −actionDim */
+  /**
+   * target of the policy's entropy in nats, default −actionDim. The temperature learns to reach it
+   */
   targetEntropy?: number;
 }
 
@@ -86,7 +91,7 @@ export class SacLearner extends ActorCritic {
   ] as const;
   /** float32 [1]: the temperature */
   readonly alpha: Floats;
-  /** optimizer of the temperature, undefined if it is constant */
+  /** optimizer of the temperature, or undefined for a constant temperature */
   readonly temperatureOptimizer: Adam | undefined;
   readonly #temperature: Temperature;
   readonly #common: CriticCore;
@@ -95,7 +100,8 @@ export class SacLearner extends ActorCritic {
   readonly #repeats: number;
   readonly #from: 'actor' | 'next' | 'nobody';
   /**
-   * 1 for log-probabilities that are not NaN, present if the temperature learns from the next rows
+   * mask that is 1 for log-probabilities other than NaN. Undefined unless the temperature learns
+   * from 'next'
    */
   readonly #known: Floats | undefined;
   readonly #nextLogProb: Floats;
@@ -104,15 +110,15 @@ export class SacLearner extends ActorCritic {
   /**
    * Returns `temperatureOptimizer`.
    *
-   * @deprecated `temperatureOptimizer`, until 0.5
+   * @deprecated Use `temperatureOptimizer`. This name is removed in 0.5.
    */
   get temperatureOptimiser(): Adam | undefined {
     return this.temperatureOptimizer;
   }
 
   /**
-   * Allocates everything on `device`. Initial values are written in order of device.currentStream,
-   * and `ready` resolves when they are in place.
+   * Allocates all memory on `device`. Initial values are written on device.currentStream, and
+   * `ready` resolves after that.
    *
    * @throws {TypeError|RangeError} for a wrong option
    * @throws {ERR_HOTSLOT_MEMORY} if the device has too little memory
@@ -220,7 +226,7 @@ export class SacLearner extends ActorCritic {
     temperature.step(stream);
   }
 
-  /** Steps the actor down the gradient of mean(alpha · log-probability − value). */
+  /** Enqueues gradient steps of the actor that minimize mean(alpha · log-probability − value). */
   #actorStep(stream: Stream, obs: Floats, context: StepContext): void {
     const { actor, alpha, actorOptimizer: optimizer } = this;
     const { critics, numbers, online, gradient, slopes, pass, column, actions, pull } =
@@ -260,7 +266,8 @@ export class SacLearner extends ActorCritic {
   }
 
   /**
-   * Returns a policy for `published` vectors, on the calling thread and without a device.
+   * Returns a policy that loads `published` vectors. It runs on the calling thread and needs no
+   * device.
    *
    * @param options `greedy` (default false) and `seed` (default 0)
    * @throws {TypeError|RangeError} for a wrong option

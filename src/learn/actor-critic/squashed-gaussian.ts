@@ -1,6 +1,6 @@
 /**
- * Actions of a stochastic actor: a Gaussian squashed by tanh into a box, with log-probability and
- * both gradients.
+ * Distribution of a stochastic actor's actions: a Gaussian that tanh squashes into a box. It
+ * computes log-probabilities and the gradients of actions and log-probabilities.
  */
 
 import { checkCount, checkKeys, describeValue } from '../../base/checks.ts';
@@ -14,27 +14,35 @@ import { ops } from '../ops/index.ts';
 
 type Floats = Tensor<'float32'>;
 
-/** Forms and corrections by their number in native/kernels/squashed_gaussian.gk. */
+/**
+ * Forms of the log deviation and corrections, with their numbers in
+ * native/kernels/squashed_gaussian.gk.
+ */
 export const logStdForms = { clamp: 0, tanh: 1 } as const;
 export const corrections = { scaled: 0, unscaled: 1, split: 2, exact: 3 } as const;
 
 export interface GaussianOptions {
-  /** lower end of the box: one number for all, or one for each, default −1 */
+  /** lower end of the box, one number or one for each element of an action, default −1 */
   actionLow?: number | readonly number[];
-  /** upper end of the box, likewise, default 1 */
+  /** upper end of the box, in the same form as actionLow, default 1 */
   actionHigh?: number | readonly number[];
   /**
-   * limits of a log deviation, and how it is limited: 'clamp' cuts it off (Haarnoja et al.,
-   * Stable-Baselines3), 'tanh' bends it (CleanRL). Default { form: 'tanh', min: -5, max: 2 }
+   * limits of the log deviation, default { form: 'tanh', min: -5, max: 2 }
+   *
+   * - 'clamp' cuts it off at the limits (Haarnoja et al., Stable-Baselines3).
+   * - 'tanh' maps it smoothly into the limits (CleanRL)
    */
   logStd?: { form?: 'tanh' | 'clamp'; min?: number; max?: number };
-  /** limit of means to ±meanClamp before squashing, default: no limit */
+  /** largest absolute value of a mean before squashing, default: no limit */
   meanClamp?: number;
   /**
-   * term subtracted from the log-probability for squashing, with s half the box's width and y the
-   * tanh. With 'scaled', the default: ln(s (1 − y²) + 1e-6) (CleanRL). With 'unscaled': ln(1 − y² +
-   * 1e-6) (Stable-Baselines3). With 'split': that and ln(s + 1e-6) (UniLab). With 'exact': ln(1 −
-   * y²) + ln s
+   * term that is subtracted from the log-probability to account for squashing. Here s is half the
+   * box's width, and y the tanh. Default 'scaled'
+   *
+   * - 'scaled': ln(s (1 − y²) + 1e-6) (CleanRL).
+   * - 'unscaled': ln(1 − y² + 1e-6) (Stable-Baselines3).
+   * - 'split': ln(1 − y² + 1e-6) + ln(s + 1e-6) (UniLab).
+   * - 'exact': ln(1 − y²) + ln s
    */
   correction?: 'scaled' | 'unscaled' | 'split' | 'exact';
 }
@@ -47,16 +55,19 @@ export const gaussianKeys = [
   'correction',
 ] as const;
 
-/** Largest count of an action's numbers. */
+/** Largest number of elements of an action. */
 const MAX_ACTIONS = 2 ** 20;
 
-/** Returns the ends, half widths and middles of a box. */
+/**
+ * Returns the ends of a box as `low` and `high`, its half widths as `scale` and its middles as
+ * `bias`.
+ */
 export function boxOf(
   actionDim: number,
   options: Pick<GaussianOptions, 'actionLow' | 'actionHigh'>,
 ) {
-  // Each number has its own bounds in CPU memory, and the engine ends the process if a list of them
-  // does not fit.
+  // The bounds are JavaScript arrays with one entry per element. Without this limit, V8 would end
+  // the process if it cannot allocate them.
   checkCount('actionDim', actionDim, 1, MAX_ACTIONS);
   const ends = (['actionLow', 'actionHigh'] as const).map((name, i) => {
     const given = options[name] ?? 2 * i - 1;
@@ -65,7 +76,8 @@ export function boxOf(
       throw typeError(`${name} must be a number or an array of them, got ${describeValue(given)}`);
     if (list.length !== actionDim)
       throw rangeError(`${name} must be ${actionDim} numbers, got ${list.length}`);
-    // Actors are clamped to ends within the given ones, after rounding to float32.
+    // Rounds each end to float32 towards the inside of the box, so that clamped actions lie inside
+    // the given ends.
     const inwards = i === 0 ? lowEnd : highEnd;
     return list.map((end: number, j) => inwards(checkWithin(`${name}[${j}]`, end, -1e30, 1e30)));
   }) as [number[], number[]];
@@ -79,7 +91,7 @@ export function boxOf(
   return { low, high, scale, bias };
 }
 
-/** Returns the options with defaults. Throws for invalid options. */
+/** Returns the options with defaults filled in. Throws for invalid options. */
 export function gaussianOptions(options: GaussianOptions) {
   const { logStd = {}, correction = 'scaled', meanClamp = 1e30 } = options;
   checkKeys('logStd', logStd, ['form', 'min', 'max']);
@@ -99,16 +111,17 @@ function checkOneOf(name: string, value: unknown, known: object): void {
 }
 
 /**
- * Samples actions from Gaussians that tanh squashes into a box, with log-probability and gradients.
+ * Samples actions from Gaussians that tanh squashes into a box. It also computes log-probabilities
+ * and gradients.
  * @example
  * const gaussian = new SquashedGaussian(device, { actionDim: 6, rows: 256 });
  * gaussian.sample(stream, out, noise, action, logProb);
  * gaussian.backward(stream, dOut, out, noise, dAction, dLogProb);
  */
 export class SquashedGaussian extends Owner {
-  /** floats of an action */
+  /** number of floats of an action */
   readonly actionDim: number;
-  /** most rows of a call */
+  /** largest number of rows of a call */
   readonly rows: number;
   readonly #box: Floats;
   readonly #terms: Floats;
@@ -118,7 +131,7 @@ export class SquashedGaussian extends Owner {
   /**
    * Allocates memory for the box and the rows' log-probabilities.
    *
-   * @param how `actionDim`: floats of an action. `rows`: most rows of a call
+   * @param how `actionDim`: number of floats of an action. `rows`: largest number of rows of a call
    * @throws {TypeError|RangeError} for a wrong option
    * @throws {ERR_HOTSLOT_MEMORY} if the device has too little memory
    */
@@ -147,9 +160,11 @@ export class SquashedGaussian extends Owner {
   }
 
   /**
-   * Enqueues actions and their log-probabilities. It only launches, so it may be captured.
+   * Enqueues the sampling of actions and their log-probabilities. It only launches kernels, so a
+   * graph can capture it.
    *
-   * @param out float32 [rows, 2 · actionDim]: means, then raw log deviations
+   * @param out float32 [rows, 2 · actionDim], an actor's output: means, followed by log deviations
+   *   before they are limited
    * @param noise contiguous float32 [rows, actionDim], standard normal
    * @param action output, float32 [rows, actionDim]
    * @param logProb output, contiguous float32 [rows], in nats
@@ -172,13 +187,15 @@ export class SquashedGaussian extends Owner {
   }
 
   /**
-   * Enqueues the gradient at `out` from those at the actions and at their log-probabilities.
+   * Enqueues the gradient at `out`, computed from the gradients at the actions and at their
+   * log-probabilities.
    *
    * @param dOut output, float32 [rows, 2 · actionDim]
-   * @param out as in sample()
-   * @param noise as in sample()
+   * @param out `out` of the sample() call
+   * @param noise `noise` of the sample() call
    * @param dAction float32 [rows, actionDim]: the gradient at the actions
-   * @param dLogProb float32 [rows], or [1] for all rows: the gradient at the log-probabilities
+   * @param dLogProb the gradient at the log-probabilities, float32 [rows], or [1] if it is equal
+   *   for all rows
    * @param scale factor of `dLogProb`, default 1
    * @throws {TypeError|RangeError} for other tensors or numbers
    */

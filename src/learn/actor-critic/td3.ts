@@ -1,5 +1,5 @@
 /**
- * Twin delayed deterministic policy gradient (Fujimoto et al., 2018) as device work, with scalar or
+ * Twin delayed deterministic policy gradient (Fujimoto et al., 2018) on a device, with scalar or
  * distributional critics.
  */
 
@@ -26,35 +26,37 @@ import { boxOf } from './squashed-gaussian.ts';
 type Floats = Tensor<'float32'>;
 
 export interface Td3Options extends ActorCriticOptions {
-  /** standard deviation of the next actions' noise, in half widths of the box, default 0.2 */
+  /** standard deviation of the noise on next actions, in half widths of the box, default 0.2 */
   policyNoise?: number;
-  /** limit of that noise to ±noiseClip, in half widths of the box, default 0.5 */
+  /** largest absolute value of that noise, in half widths of the box, default 0.5 */
   noiseClip?: number;
   /**
-   * true: a target actor, which follows the actor, chooses the next actions. false: the actor does
-   * (FastTD3). Default true
+   * whether a target actor, which follows the actor slowly, chooses the next actions. If false, the
+   * actor chooses them (FastTD3). Default true
    */
   targetActor?: boolean;
   /**
-   * options of TD3+BC (Fujimoto and Gu, 2021) for fixed data, default: off. The actor's loss is
-   * mean((π(s) − a)²) − λ · mean(Q(s, π(s))). Here λ = alpha / mean(|Q(s, π(s))|) of the minibatch,
-   * or 0 if all of these values are 0. No gradient goes through λ. Actions have the units of the
-   * batch. `alpha` is 2.5 by default, and with 0 the actor only clones
+   * options of TD3+BC (Fujimoto and Gu, 2021) for learning from a fixed data set, default: off
+   *
+   * The actor's loss is `mean((π(s) − a)²) − λ · mean(Q(s, π(s)))`. Here λ is
+   * `alpha / mean(|Q(s, π(s))|)` of the minibatch, or 0 if all of these values are 0. No gradient
+   * flows through λ. Actions have the units of the batch. `alpha` is 2.5 by default. With 0, the
+   * actor only imitates the batch's actions
    */
   behaviorCloning?: { alpha?: number };
-  /** @deprecated `behaviorCloning`, until 0.5 */
+  /** @deprecated Use `behaviorCloning`. This name is removed in 0.5. */
   behaviourCloning?: { alpha?: number };
 }
 
 const keys = [...actorCriticKeys, 'policyNoise', 'noiseClip', 'targetActor', 'behaviorCloning'];
 
-/** Tensors of behavior cloning, on the device. */
+/** Device tensors that behavior cloning uses. */
 interface Cloning {
-  /** [rows, actionDim]: the actor's actions less the batch's */
+  /** [rows, actionDim]: the actor's actions minus the batch's actions */
   readonly apart: Floats;
   /** [rows, actionDim]: the gradient at the actor's actions */
   readonly pull: Floats;
-  /** [1] each: alpha, mean(|Q|), λ, the mean square of `apart` */
+  /** [1] each: alpha, mean(|Q|), λ, and the mean square of `apart` */
   readonly alpha: Floats;
   readonly size: Floats;
   readonly factor: Floats;
@@ -83,14 +85,14 @@ export class Td3Learner extends ActorCritic {
   readonly #common: CriticCore;
   readonly #noise: { deviation: number; clip: number };
   readonly #target: { parameters: Floats; layers: readonly Floats[][] } | undefined;
-  /** [4, actionDim]: half widths, middles, lows, highs */
+  /** [4, actionDim]: half widths, middles, lower ends and upper ends of the box */
   readonly #box: readonly [scale: Floats, bias: Floats, low: Floats, high: Floats];
   readonly #smooth: Floats;
   readonly #cloning: Cloning | undefined;
 
   /**
-   * Allocates everything on `device`. Initial values are written in order of device.currentStream,
-   * and `ready` resolves when they are in place.
+   * Allocates all memory on `device`. Initial values are written on device.currentStream, and
+   * `ready` resolves after that.
    *
    * @throws {TypeError|RangeError} for a wrong option
    * @throws {ERR_HOTSLOT_MEMORY} if the device has too little memory
@@ -183,8 +185,8 @@ export class Td3Learner extends ActorCritic {
   }
 
   /**
-   * Steps the actor up the gradient of the mean value of its actions, and with behavior cloning
-   * also towards the batch's actions.
+   * Enqueues one gradient step of the actor, which increases the mean value of its actions. With
+   * behavior cloning, the step also moves them towards the batch's actions.
    */
   #actorStep(stream: Stream, obs: Floats, { record }: StepContext): void {
     const { actor, actorOptimizer: optimizer } = this;
@@ -193,7 +195,8 @@ export class Td3Learner extends ActorCritic {
     const cloning = this.#cloning;
     const loss = numbers.view({ shape: [1], offset: 2 });
     const y = actor.forward(stream, online, obs, pass);
-    // These are the batch's actions, until the actor's overwrite them.
+    // `actions` contains the batch's actions here, and the next ops overwrite them with the
+    // actor's.
     if (cloning) ops.convert(stream, cloning.apart, actions);
     ops.mul(stream, actions, y, scale);
     ops.add(stream, actions, actions, bias);
@@ -213,7 +216,9 @@ export class Td3Learner extends ActorCritic {
   }
 
   /**
-   * Adds the pull of the batch's actions to that of the value, and makes `loss` the loss of both.
+   * Adds the gradients of both terms of TD3+BC's loss, and returns the gradient at the actor's
+   * actions. `pulled` is the gradient of the value without λ. Replaces `loss` by the loss of
+   * TD3+BC.
    */
   #clone(
     stream: Stream,
@@ -225,7 +230,7 @@ export class Td3Learner extends ActorCritic {
     ops.abs(stream, column, critics.value);
     ops.mean(stream, size, column.view({ shape: [this.batchSize] }));
     ops.div(stream, factor, alpha, size);
-    // If all values are 0, λ is 0, not Infinity.
+    // If all values are 0, alpha / size is infinite, so this op sets λ to `size`, which is 0.
     ops.where(stream, factor, size, factor, size);
     ops.mul(stream, loss, loss, factor);
     ops.square(stream, pull, apart);
@@ -248,7 +253,8 @@ export class Td3Learner extends ActorCritic {
   }
 
   /**
-   * Returns a policy for `published` vectors, on the calling thread and without a device.
+   * Returns a policy that loads `published` vectors. It runs on the calling thread and needs no
+   * device.
    *
    * @param options `noise` (default 0) and `seed` (default 0)
    * @throws {TypeError|RangeError} for a wrong option

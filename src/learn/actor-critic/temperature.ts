@@ -1,4 +1,7 @@
-/** SAC's temperature: learned, so that entropy stays near a target, or constant. */
+/**
+ * SAC's temperature alpha. It is constant, or it is learned so that the entropy stays close to a
+ * target.
+ */
 import type { Device, Stream, Tensor } from '../../device/device.ts';
 import { guardConstruction, Owner, own } from '../../device/owner.ts';
 import { ACTOR_CRITIC_RATE, Adam, type AdamOptions } from '../adam.ts';
@@ -7,12 +10,12 @@ import { ops } from '../ops/index.ts';
 type Floats = Tensor<'float32'>;
 
 export class Temperature extends Owner {
-  /** float32 [1] each: ln alpha, which is learned, and alpha */
+  /** float32 [1] each. `log` is ln alpha, which the optimizer changes, and `alpha` is e^log */
   readonly log: Floats;
   readonly alpha: Floats;
   /**
-   * float32 [1]: the loss of the last step, −alpha · mean(logProb + target), which is its gradient
-   * at ln alpha too
+   * float32 [1]: loss of the last step, −alpha · mean(logProb + target). The gradient of this loss
+   * at ln alpha has the same value
    */
   readonly loss: Floats;
   readonly optimizer: Adam | undefined;
@@ -20,8 +23,8 @@ export class Temperature extends Owner {
   readonly #even: Floats;
 
   /**
-   * Begins with `first`, and stays there without `target`. `words`, float32 [2], holds loss and
-   * alpha, and belongs to the caller.
+   * Sets alpha to `first`. Without `target`, alpha is constant. `words` is float32 [2] for loss and
+   * alpha, and the caller must close it.
    */
   constructor(
     device: Device,
@@ -48,15 +51,15 @@ export class Temperature extends Owner {
   }
 
   /**
-   * Replaces each NaN of log-probabilities [rows], of a row without a next observation, by −target,
-   * which adds 0 to the loss. `known`, of the same shape, is overwritten.
+   * Replaces NaN in the log-probabilities [rows] by −target, which adds 0 to the loss. Rows without
+   * a next observation have NaN. `known` has the same shape, and the ops overwrite it.
    */
   skipNaN(stream: Stream, logProb: Floats, known: Floats): void {
     ops.eq(stream, known, logProb, logProb);
     ops.where(stream, logProb, known, logProb, this.#even);
   }
 
-  /** Computes the loss for log-probabilities [rows]. */
+  /** Enqueues the computation of the loss from log-probabilities [rows]. */
   measure(stream: Stream, logProb: Floats): void {
     const { loss } = this;
     ops.mean(stream, loss, logProb);
@@ -65,13 +68,13 @@ export class Temperature extends Owner {
     ops.neg(stream, loss, loss);
   }
 
-  /** Takes one step by the loss last measured. */
+  /** Enqueues one gradient step with the loss of the last measure(). */
   step(stream: Stream): void {
     this.optimizer?.step(stream, this.loss);
     this.derive(stream);
   }
 
-  /** Sets alpha = e^(ln alpha) if the temperature is learned. */
+  /** Enqueues alpha = e^(ln alpha), unless the temperature is constant. */
   derive(stream: Stream): void {
     if (this.optimizer) ops.exp(stream, this.alpha, this.log);
   }

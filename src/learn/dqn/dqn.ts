@@ -1,6 +1,6 @@
 /**
- * DQN (double by default) as device work: minibatch updates made of kernel launches only, so they
- * can be captured once.
+ * DQN (double by default) on a device. An update on minibatches consists of kernel launches only,
+ * so a graph can capture it.
  */
 import { outsideIndices } from '../../base/action-space.ts';
 import { checkCount, checkFlag, checkKeys } from '../../base/checks.ts';
@@ -22,26 +22,29 @@ import { type QNetworkOptions, qNetwork, qNetworkKeys } from './policy.ts';
 type Floats = Tensor<'float32'>;
 
 export interface DqnOptions extends AdamOptions, QNetworkOptions {
-  /** rows of one minibatch. An update of K × batchSize rows makes K steps */
+  /** number of rows of one minibatch. An update of K × batchSize rows does K gradient steps */
   batchSize: number;
-  /** discount of one step, 0 to 1, for batches without `discounts`, default 0.99 */
+  /** discount of one step, 0 to 1, default 0.99. Only for batches without `discounts` */
   gamma?: number;
   /**
-   * true: the online network chooses the next action, and the target network values it (double
-   * DQN). Default true
+   * whether the online network chooses the next action while the target network computes its value
+   * (double DQN). Default true. If false, the target network does both
    */
   double?: boolean;
   /**
-   * Huber threshold of the TD error, default 1. With 0 the loss is the mean squared error. Ignored
-   * with a categorical head
+   * Huber threshold of the TD error, default 1. With 0 the loss is the mean squared error. A
+   * categorical head ignores this option
    */
   huberDelta?: number;
   /**
-   * share of the online network in target ← tau · online + (1 − tau) · target after every step, 0
-   * to 1, default 0.005. Not together with targetEvery
+   * share tau in `target ← tau · online + (1 − tau) · target`, which the learner computes after
+   * every gradient step. 0 to 1, default 0.005. Do not combine it with targetEvery
    */
   tau?: number;
-  /** gradient steps from one copy target ← online to the next, instead of tau, default: tau */
+  /**
+   * number of gradient steps from one copy target ← online to the next. Default: the learner uses
+   * tau. Do not combine it with tau
+   */
   targetEvery?: number;
   /** seed of the initial weights, default 0 */
   seed?: number;
@@ -59,7 +62,7 @@ const known = [
   ...adamKeys,
 ];
 
-/** Columns of K × batchSize rows, as strided views of packed rows or as separate tensors. */
+/** Columns of K × batchSize rows. They are strided views of packed rows, or separate tensors. */
 export type DqnBatch = Rows & {
   /** [rows, obsDim] */
   obs: Floats;
@@ -81,47 +84,48 @@ export type DqnBatch = Rows & {
  */
 export class DqnLearner extends Learner {
   readonly scalars = ['loss', 'meanQ'] as const;
-  /** description of the network from observations to the head's input */
+  /** description of the network that computes the head's input from observations */
   readonly network: Network;
-  /** the online network's flat vector, which is published to collectors */
+  /** flat vector of the online network's parameters, which is published to collectors */
   readonly parameters: Floats;
-  /** the target network's flat vector */
+  /** flat vector of the target network's parameters */
   readonly target: Floats;
   readonly optimizer: Adam;
   readonly #options: DqnOptions;
   readonly #head: Q;
-  /** the network from observations to values of actions */
+  /** network that computes the actions' values from observations */
   readonly #values: Network;
   readonly #gradient: Floats;
   readonly #online: readonly Floats[][];
   readonly #targetLayers: readonly Floats[][];
   readonly #slopes: readonly Floats[][];
   /**
-   * passes over obs with backward, over nextObs by the target, over nextObs by the online network
+   * workspace of the online network's pass over obs, with memory for backward. The next two are for
+   * passes over nextObs, #targetPass by the target network and #choicePass by the online network
    */
   readonly #pass: NetworkWorkspace;
   readonly #targetPass: NetworkWorkspace;
   readonly #choicePass: NetworkWorkspace | undefined;
   readonly #terms: Floats;
-  /** the loss of one minibatch, if it is recorded */
+  /** loss of one minibatch, for an update that records it */
   readonly #loss: Floats;
-  /** indices of actions as floats, if they are stored in another dtype */
+  /** indices of actions as float32, for batches that store them in another dtype */
   readonly #actions: Floats;
 
   /**
    * Returns `optimizer`.
    *
-   * @deprecated `optimizer`, until 0.5
+   * @deprecated Use `optimizer`. This name is removed in 0.5.
    */
   get optimiser(): Adam {
     return this.optimizer;
   }
 
   /**
-   * Allocates everything on `device`. The initial weights are written in order of
-   * device.currentStream, and `ready` resolves when they are in place.
+   * Allocates all memory on `device`. The initial weights are written on device.currentStream, and
+   * `ready` resolves after that.
    *
-   * @throws {TypeError|RangeError} for a wrong option, or tau together with targetEvery
+   * @throws {TypeError|RangeError} for a wrong option, or for tau and targetEvery together
    * @throws {ERR_HOTSLOT_MEMORY} if the device has too little memory
    */
   constructor(device: Device, options: DqnOptions) {
@@ -199,9 +203,9 @@ export class DqnLearner extends Learner {
   /**
    * Enqueues K = rows / batchSize steps on consecutive minibatches, as Learner.update() does.
    *
-   * @param batch K × batchSize rows: see DqnBatch
-   * @param out contiguous float32 [2] or more, for the means of loss and value over all rows.
-   *   Losses are weighted if the batch has weights
+   * @param batch K × batchSize rows. See DqnBatch
+   * @param out contiguous float32 [2] or more. It receives the means of loss and value over all
+   *   rows. If the batch has weights, they multiply the losses
    * @throws as Learner.update()
    */
   override update(stream: Stream, batch: DqnBatch, out: Floats, options?: UpdateOptions): void {
@@ -246,7 +250,7 @@ export class DqnLearner extends Learner {
     });
   }
 
-  /** Moves the target network after a step. */
+  /** Updates the target network after a gradient step, by tau or targetEvery. */
   #follow(stream: Stream): void {
     const { tau = 0.005, targetEvery } = this.#options;
     const { size } = this.parameters;
@@ -263,8 +267,8 @@ export class DqnLearner extends Learner {
   }
 
   /**
-   * Returns a greedy policy with this network, on the calling thread and without a device. It has
-   * no weights until load().
+   * Returns a greedy policy with this network. It runs on the calling thread, needs no device, and
+   * has no weights until load().
    *
    * @throws {TypeError} if a layer of `body` has no run()
    * @example
@@ -289,7 +293,7 @@ function settingsOf(options: DqnOptions): LearnerSettings {
   return { double, huberDelta, dueling, head: { ...head }, activation, ...follows };
 }
 
-/** Throws for renamed and removed options, with their replacement. */
+/** Throws for an option that was renamed or removed. The error names what replaces it. */
 function refuse(options: object): void {
   if (typeof options !== 'object' || options === null) return;
   if ('nStep' in options)

@@ -1,6 +1,6 @@
 /**
- * Heads of a Q network, which makes one number of an action or a distribution over atoms: targets,
- * losses and their gradients.
+ * Heads of a Q network: they compute targets, losses and gradients from the network's output. For
+ * each action this output is one number or a distribution over atoms.
  */
 import type { Device, Stream, Tensor } from '../../device/device.ts';
 import { guardConstruction, Owner, own } from '../../device/owner.ts';
@@ -13,28 +13,31 @@ import { ops } from '../ops/index.ts';
 
 type Floats = Tensor<'float32'>;
 
-/** Output of a Q network for an action: one number, or a distribution over atoms. */
+/** A Q network's output for each action: one number, or a distribution over atoms. */
 export type QHead =
   | { kind: 'scalar' }
   | {
       kind: 'categorical';
-      /** count of a distribution's values, evenly spaced from min to max, default 51 */
+      /** number of values of a distribution, evenly spaced from `min` to `max`, default 51 */
       atoms?: number;
-      /** least value of a distribution */
+      /** smallest value of a distribution */
       min: number;
-      /** greatest value of a distribution */
+      /** largest value of a distribution */
       max: number;
     };
 
 export interface Q extends Owner {
-  /** numbers that the network makes for an action */
+  /** number of outputs of the network for each action */
   readonly width: number;
   /**
-   * computes each row's target from the target network's output, for the action that is best in
-   * `choice`
+   * computes each row's target from the target network's output. It uses the action with the
+   * largest value in `choice`
    */
   aim(stream: Stream, target: Floats, choice: Floats, columns: Columns): void;
-  /** writes the gradient at the output, and rows of (loss, value of the action taken) */
+  /**
+   * writes the gradient at the network's output to `dOutput`, and rows of (loss, value of the
+   * action taken) to `terms`
+   */
   miss(stream: Stream, output: Floats, dOutput: Floats, terms: Floats, columns: Columns): void;
 }
 
@@ -54,11 +57,11 @@ class ScalarQ extends Owner implements Q {
   readonly width = 1;
   readonly #how: QOptions;
   readonly #goal: Floats;
-  /** for batches with `terminated` */
+  /** discounts of a batch that has `terminated` instead of `discounts` */
   readonly #discounts: Floats;
   /**
-   * the weight of all rows of a batch without weights, and memory for the priorities of a batch
-   * without them
+   * 1, the weight of every row if the batch has no weights. `#unread` receives priorities that the
+   * batch does not request
    */
   readonly #one: Floats;
   readonly #unread: Floats;
@@ -113,7 +116,7 @@ class ScalarQ extends Owner implements Q {
 
 class CategoricalQ extends Owner implements Q {
   readonly width: number;
-  /** from the network's output to a value of each action */
+  /** layer that computes each action's value from the network's output */
   readonly #expectation: Layer;
   readonly #how: QOptions;
   readonly #min: number;
@@ -150,7 +153,8 @@ class CategoricalQ extends Owner implements Q {
     this.#picked = allocate(rows, atoms);
     this.#dPicked = allocate(rows, atoms);
     this.#goal = allocate(rows, atoms);
-    // The actions' numbers, followed by 0: the cost of rows, and the gradient of actions not taken.
+    // The indices of the actions, followed by 0. The 0 serves as the cost of every row, and as the
+    // gradient of actions that were not taken.
     this.#numbers = allocate(actions + 1).write(
       Float32Array.from({ length: actions + 1 }, (_, a) => (a < actions ? a : 0)),
     );
@@ -167,7 +171,7 @@ class CategoricalQ extends Owner implements Q {
     return this.#numbers.view({ shape: [1, 1], offset: action });
   }
 
-  /** Copies the atoms of each row's action, or NaN for an invalid action. */
+  /** Copies the atoms of each row's action to #picked. A row with an invalid action gets NaN. */
   #pick(stream: Stream, x: Floats, action: Floats): void {
     stream.fill(this.#picked, Number.NaN);
     for (let a = 0; a < this.#how.actions; a++) {

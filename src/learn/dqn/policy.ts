@@ -1,6 +1,6 @@
 /**
- * The network of a DQN, made from its options, and a policy that acts with it on the calling
- * thread, without a device.
+ * Builds the network of a DQN from its options, and a policy that acts with it. The policy runs on
+ * the calling thread and needs no device.
  */
 import { checkCount, checkFlag, checkKeys, describeValue } from '../../base/checks.ts';
 import { rangeError, typeError } from '../../base/errors.ts';
@@ -14,36 +14,36 @@ import { Network } from '../network/network.ts';
 import { MlpPolicy } from '../policy.ts';
 import type { QHead } from './heads.ts';
 
-/** The options of a DqnLearner that define its network. */
+/** Options of a DqnLearner that define its network. */
 export interface QNetworkOptions {
-  /** floats of an observation */
+  /** number of floats of an observation */
   obsDim: number;
   /** number of actions, which a batch stores as indices */
   actions: number;
-  /** neurons of the hidden layers, such as [120, 84]. Needed without `body` */
+  /** number of neurons of each hidden layer, such as [120, 84]. Required unless `body` is given */
   hidden?: readonly number[];
   /** activation after each hidden layer, default 'relu' */
   activation?: Activation;
   /**
-   * convolutions over `image` before the hidden layers, each followed by the activation, default
-   * none. Mnih et al. (2015) have three
+   * convolutions over `image` before the hidden layers, default none. The activation follows each
+   * of them. Mnih et al. (2015) use three
    */
   convolutions?: readonly (Conv2dOptions & { filters: number })[];
-  /** shape of an observation for the convolutions, whose product is obsDim */
+  /** shape of an observation for the convolutions. The product of its sizes must be obsDim */
   image?: ImageShape;
   /**
-   * layers from an observation to the input of a last linear layer, such as convolutions, instead
-   * of `hidden` and `activation`
+   * layers that replace `hidden`, `activation` and convolutions, from an observation to the input
+   * of a last linear layer
    */
   body?: readonly Layer[];
   /**
-   * true: the last layer computes a state's value and each action's advantage (Wang et al., 2016).
-   * Default false
+   * whether the last layer combines a state's value with each action's advantage (Wang et al.,
+   * 2016). Default false
    */
   dueling?: boolean;
   /**
-   * output for an action: one number, or a distribution over atoms (Bellemare et al., 2017),
-   * default { kind: 'scalar' }
+   * output of the network for each action: one number, or a distribution over atoms (Bellemare et
+   * al., 2017). Default { kind: 'scalar' }
    */
   head?: QHead;
 }
@@ -61,8 +61,8 @@ export const qNetworkKeys = [
 ] as const;
 
 /**
- * Returns the network from observations to the head's input, and `values`, the network to each
- * action's value.
+ * Returns two networks. `network` computes the head's input from observations. `values` computes
+ * each action's value from observations.
  */
 export function qNetwork(options: QNetworkOptions): { network: Network; values: Network } {
   const { actions, dueling = false, head = { kind: 'scalar' } } = options;
@@ -79,7 +79,7 @@ export function qNetwork(options: QNetworkOptions): { network: Network; values: 
   return { network, values };
 }
 
-/** Returns the layers before the last linear one, and the count of numbers that they make. */
+/** Returns the layers before the last linear layer, and the number of outputs of these layers. */
 function bodyOf(options: QNetworkOptions): { layers: readonly Layer[]; outputs: number } {
   const { obsDim, hidden, activation, body } = options;
   if (body === undefined) {
@@ -104,9 +104,7 @@ function bodyOf(options: QNetworkOptions): { layers: readonly Layer[]; outputs: 
   return { layers: body, outputs };
 }
 
-/**
- * Returns the convolutions and the count of numbers that they make, or null without convolutions.
- */
+/** Returns the convolutions and the number of their outputs, or null if the options have none. */
 function imageLayers(
   { obsDim, convolutions, image }: QNetworkOptions,
   activation: Activation,
@@ -130,18 +128,18 @@ function imageLayers(
   return { layers: [...layers, flatten()], outputs: shape[0] * shape[1] * shape[2] };
 }
 
-/** Options of a DqnPolicy: plain data, which can be posted to a thread. */
+/** Options of a DqnPolicy. They are plain data, so they can be posted to another thread. */
 export interface DqnPolicyOptions extends QNetworkOptions {
   /**
-   * factor of an observation's numbers, applied first, in float32, default 1. Use 1/255 if the
-   * learner scales the bytes of images by it
+   * factor of an observation's elements, default 1. The policy multiplies in float32 before the
+   * network runs. Use 1/255 if the learner scales the bytes of images by 1/255
    */
   scale?: number;
 }
 
 /**
- * Acts greedily with the weights that a DqnLearner publishes, in a collector's thread without a
- * learner.
+ * Acts greedily with the weights that a DqnLearner publishes. A collector's thread can use it,
+ * because it needs no learner.
  * @example
  * const policy = new DqnPolicy({ obsDim: 4, actions: 2, hidden: [64] });
  * const weights = new Float32Array(mailbox.length);
@@ -149,14 +147,14 @@ export interface DqnPolicyOptions extends QNetworkOptions {
  * const actions = policy.load(weights).act(obs, 8);
  */
 export class DqnPolicy extends MlpPolicy {
-  /** factor of an observation's numbers, a float32 */
+  /** factor of an observation's elements, rounded to float32 */
   readonly scale: number;
   #scaledObs = new Float32Array(0);
 
   /**
    * Creates a policy without weights.
    *
-   * @param options the learner's network options, and `scale`
+   * @param options the learner's options that define its network, and `scale`
    * @throws {TypeError|RangeError} for a wrong option
    */
   constructor(options: DqnPolicyOptions) {
@@ -175,14 +173,16 @@ export class DqnPolicy extends MlpPolicy {
   }
 
   /**
-   * Returns the actions' values [n, actions] for n observations times `scale`.
+   * Returns the actions' values [n, actions] for n observations. It multiplies the observations by
+   * `scale` first.
    *
    * @throws as MlpPolicy.values()
    */
   override values(obs: Float32Array, n: number): Float32Array {
     if (this.scale === 1 || !(obs instanceof Float32Array)) return super.values(obs, n);
     if (this.#scaledObs.length !== obs.length) this.#scaledObs = new Float32Array(obs.length);
-    // One product of two float32, as in the learner's `convert` and in ONNX's Mul.
+    // One float32 product per element gives the same result as the learner's `convert` and ONNX's
+    // Mul.
     const end = Math.min(obs.length, n * this.network.inputs);
     for (let at = 0; at < end; at++) this.#scaledObs[at] = (obs[at] as number) * this.scale;
     return super.values(this.#scaledObs, n);

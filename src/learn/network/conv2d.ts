@@ -1,4 +1,7 @@
-/** Convolutions over images: patches as columns, and one product for all rows and places. */
+/**
+ * Convolutions on images. A kernel copies the patches of all images into the columns of one matrix.
+ * One matrix product then computes all filters at all positions.
+ */
 import { checkCount, checkKeys, describeValue } from '../../base/checks.ts';
 import { rangeError, typeError } from '../../base/errors.ts';
 import type { Tensor } from '../../device/device.ts';
@@ -12,33 +15,40 @@ import { type Layer, relu, tanh } from './layers.ts';
 type Floats = Tensor<'float32'>;
 
 /**
- * Channels, height and width: a row of a layer holds them in this order, as torch's NCHW has them.
+ * Shape of an image. A row of a layer contains the image in this order of dimensions, as in torch's
+ * NCHW.
  */
 export type ImageShape = readonly [channels: number, height: number, width: number];
 
 export interface Conv2dOptions {
-  /** sides of the kernel in pixels: one number, or height and width */
+  /** height and width of the kernel in pixels: one number for both, or two */
   kernel: number | readonly [height: number, width: number];
-  /** pixels from one place to the next in both directions, default 1 */
+  /**
+   * distance in pixels between neighboring positions of the kernel, in both directions, default 1
+   */
   stride?: number;
-  /** pixels of zeros around an image, less than both sides of the kernel, default 0 */
+  /**
+   * width in pixels of the border of zeros around an image, less than both sides of the kernel,
+   * default 0
+   */
   padding?: number;
 }
 
-/** A convolution with the shape of its output. */
+/** A convolution that also gives the shape of its output. */
 export interface Conv2d extends Layer {
-  /** shape of an output image, which the next convolution takes */
+  /** shape of an output image, which is the input shape of the next convolution */
   readonly shape: ImageShape;
 }
 
 /**
- * Returns a convolution as torch.nn.Conv2d without dilation and groups. Its parameters are weight
- * [filters, channels, kernel, kernel] and bias [filters], at first within ±1/√(channels · kernel²).
- * Between forward and backward it stores its patches, channels · kernel² floats for each place.
+ * Returns a convolution, as torch.nn.Conv2d without dilation and groups. Its parameters are weight
+ * [filters, channels, kernel, kernel] and bias [filters]. Initial values are uniform within
+ * ±1/√(channels · kernel²). Between forward and backward it stores its patches. They take
+ * `channels · kernel²` floats for each position of the kernel.
  *
  * @param image shape of an input row: channels, height, width
- * @param filters channels of the output
- * @returns a layer for a Network, whose `shape` is the next convolution's `image`
+ * @param filters number of channels of the output
+ * @returns a layer for a Network. Pass its `shape` to the next convolution as `image`
  * @throws {TypeError|RangeError} for wrong sizes, or a kernel larger than the padded image
  * @example
  * const first = conv2d([4, 84, 84], 32, { kernel: 8, stride: 4 });
@@ -88,7 +98,10 @@ export function conv2d(image: ImageShape, filters: number, options: Conv2dOption
   return ofKind({ kind: 'conv2d', sizes }, { ...made(sizes, 'none'), shape });
 }
 
-/** Returns the convolution with the activation `act` after it, which a kernel includes. */
+/**
+ * Returns the convolution followed by the activation `act`. The kernel that adds the bias also
+ * computes the activation.
+ */
 function made(sizes: Sizes, act: Activation): Layer {
   const {
     channels,
@@ -114,8 +127,8 @@ function made(sizes: Sizes, act: Activation): Layer {
   ];
   const flat = (weight: Floats) => weight.view({ shape: [filters, k] });
   /**
-   * memory that forward keeps: the patches, followed by the product by channels, which backward
-   * overwrites with its gradient
+   * Splits the memory that forward keeps: the patches, followed by the product [filters, rows ·
+   * positions]. In backward, the gradient at the product overwrites the product.
    */
   const parts = (kept: Floats, rows: number) => ({
     patches: kept.view({ shape: [k, rows * places] }),
@@ -173,8 +186,8 @@ function made(sizes: Sizes, act: Activation): Layer {
 }
 
 /**
- * Convolves on the calling thread. A place's patch is gathered once for all filters, and sums run
- * in double.
+ * Convolves on the calling thread. It gathers the patch at a position once for all filters, and
+ * computes sums in float64.
  */
 function convolved(
   x: Float32Array,

@@ -1,5 +1,6 @@
 /**
- * Layers at the end of a Q network: a state's value and actions' advantages, a distribution's mean.
+ * Last layers of a Q network: dueling() and expectation(). The first combines a state's value with
+ * the actions' advantages, and the second computes means of distributions.
  */
 import { checkCount, checkKeys } from '../../base/checks.ts';
 import type { Stream, Tensor } from '../../device/device.ts';
@@ -11,11 +12,11 @@ import type { Layer } from './layers.ts';
 type Floats = Tensor<'float32'>;
 
 /**
- * Returns a layer that computes the actions' values from a state's value and their advantages. A
- * row has 1 + actions numbers, the value first. An action's value is value + advantage − the mean
- * of the advantages (Wang et al., 2016).
+ * Returns a layer that computes the actions' values from a state's value and the actions'
+ * advantages. An input row has 1 + actions numbers, the state's value first. An action's value is
+ * the state's value plus the action's advantage minus the mean advantage (Wang et al., 2016).
  *
- * @param options `atoms`: numbers of each value and advantage, default 1
+ * @param options `atoms`: how many numbers each value and each advantage consists of, default 1
  * @throws {TypeError|RangeError} for a wrong count
  * @example
  * const net = new Network([linear(4, 64), relu(), linear(64, 1 + 2), dueling(2)]);
@@ -28,7 +29,7 @@ export function dueling(actions: number, options: { atoms?: number } = {}): Laye
     const [rows] = x.shape as [number];
     return x.view({ shape: [rows, atoms], offset: i * atoms, strides: x.strides });
   };
-  /** out = the mean of `n` parts of x from the `first` on. */
+  /** Computes out = the mean of `actions` parts of x, of which `first` is the first. */
   const mean = (stream: Stream, out: Floats, x: Floats, first: number) => {
     ops.convert(stream, out, of(x, first));
     for (let a = 1; a < actions; a++) ops.add(stream, out, out, of(x, first + a));
@@ -68,15 +69,16 @@ export function dueling(actions: number, options: { atoms?: number } = {}): Laye
   return ofKind({ kind: 'dueling', actions, atoms }, layer);
 }
 
-/** Returns a contiguous tensor as rows of `columns` elements. */
+/** Returns a contiguous tensor as a matrix with rows of `columns` elements. */
 const rowsOf = (x: Floats, columns: number): Floats =>
   x.view({ shape: [x.size / columns, columns] });
 
 /**
  * Returns a layer that computes the means of `count` distributions from count · atoms logits.
  *
- * @param count distributions of a row
- * @param options `atoms`: values of a distribution, at least 2, evenly spaced from `min` to `max`
+ * @param count number of distributions in a row
+ * @param options `atoms`: number of values of a distribution, at least 2. The values are evenly
+ *   spaced from `min` to `max`
  * @throws {TypeError|RangeError} for a wrong number, or if `min` is not below `max`
  */
 export function expectation(

@@ -4,7 +4,10 @@
  */
 import type { ActivationName } from './host.ts';
 
-/** The computation of a layer, without its parameters. Sizes are in numbers of a row, or pixels. */
+/**
+ * Describes what a layer computes, without its parameters. Sizes count elements of a row, or
+ * pixels.
+ */
 export type LayerKind =
   | { readonly kind: 'linear' | 'flatten' }
   | { readonly kind: 'activation'; readonly name: ActivationName }
@@ -28,7 +31,7 @@ export interface Conv2dSizes {
   readonly stride: number;
   readonly padding: number;
   readonly filters: number;
-  /** places of an output image */
+  /** height of an output image in pixels. `wide` is its width */
   readonly high: number;
   readonly wide: number;
 }

@@ -1,4 +1,7 @@
-/** The last forward of a workspace, by which a backward that does not belong to it is rejected. */
+/**
+ * Remembers the last forward pass of a workspace, so that a backward pass that does not match it is
+ * rejected.
+ */
 
 import { stateError } from '../../base/errors.ts';
 import type { Tensor } from '../../device/device.ts';
@@ -7,28 +10,35 @@ type Floats = Tensor<'float32'>;
 type Parameters = readonly (readonly Floats[])[];
 
 /**
- * Two forwards in one workspace are valid, so only backward checks. It compares places in memory,
- * because views are new objects each time.
+ * Stores the input and parameters of the last forward pass. A second forward() in the same
+ * workspace is valid, so only backward() checks. It compares handles and offsets in memory, because
+ * the caller may pass new view objects.
  */
 export class LastPass {
   #pass: { readonly input: Floats; readonly parameters: Parameters } | null = null;
-  /** backward has overwritten outputGradient, which has not been read since */
+  /** whether backward() has overwritten outputGradient since the property was last read */
   #spent = false;
 
-  /** Forgets the last pass before a forward, which may fail half way. */
+  /**
+   * Forgets the last pass. Called before a forward pass, which may throw after a part of its
+   * launches.
+   */
   forget(): void {
     this.#pass = null;
   }
-  /** Records a pass after its forward. */
+  /** Remembers a pass after its launches. */
   forward(input: Floats, parameters: Parameters): void {
     this.#pass = { input, parameters };
     this.#spent = false;
   }
-  /** Allows another backward, because the caller may write to outputGradient. */
+  /**
+   * Allows another backward pass. The caller has read outputGradient, and may write a new gradient
+   * to it.
+   */
   renew(): void {
     this.#spent = false;
   }
-  /** Throws ERR_HOTSLOT_STATE_EMPTY unless a backward may go through this pass now. */
+  /** Throws ERR_HOTSLOT_STATE_EMPTY unless a backward pass with these arguments is valid now. */
   backward(input: Floats, parameters: Parameters): void {
     const pass = this.#pass;
     if (pass === null)

@@ -1,4 +1,7 @@
-/** Layers: the forward and backward pass of each, as launches over memory that exists. */
+/**
+ * Layers of a network. Each layer enqueues its forward and its backward pass as launches on memory
+ * that the workspace allocated.
+ */
 import { checkCount, checkKeys } from '../../base/checks.ts';
 import type { Stream, Tensor } from '../../device/device.ts';
 import { type Activation, activations } from '../activation.ts';
@@ -10,7 +13,10 @@ import { kindOf, ofKind } from './kinds.ts';
 
 type Floats = Tensor<'float32'>;
 
-/** A layer's parameter and its initial values: uniform within ±bound, or one number. */
+/**
+ * Shape of a layer's parameter and its initial values: uniform within ±bound, or all equal to
+ * `value`.
+ */
 export interface ParameterShape {
   /** torch's name: 'weight', 'bias' */
   readonly name: string;
@@ -18,7 +24,7 @@ export interface ParameterShape {
   readonly initial: { readonly bound: number } | { readonly value: number };
 }
 
-/** The tensors of a pass through a layer, all float32. */
+/** Tensors of a layer's forward pass, all float32. */
 export interface LayerPass {
   /** the layer's parameters, in the order of Layer.parameters() */
   readonly parameters: readonly Floats[];
@@ -26,53 +32,56 @@ export interface LayerPass {
   readonly x: Floats;
   /** [rows, outputs] */
   readonly y: Floats;
-  /** [rows, keeps]: numbers that forward leaves for backward */
+  /** [rows, keeps]: values that forward stores for backward */
   readonly kept: Floats | undefined;
 }
 
-/** The tensors of a backward pass, all float32. */
+/** Tensors of a layer's backward pass, all float32. */
 export interface LayerReturn extends LayerPass {
-  /** [rows, outputs]: the gradient at the output, which backward may overwrite */
+  /** [rows, outputs]: gradient at the output. backward may overwrite it */
   readonly dy: Floats;
-  /** [rows, inputs]: output, the gradient at the input, undefined if not requested */
+  /** output, [rows, inputs]: gradient at the input, or undefined if the caller does not need it */
   readonly dx: Floats | undefined;
-  /** outputs, the parameters' gradients, undefined if not requested */
+  /** outputs: gradients of the parameters, or undefined if the caller does not need them */
   readonly gradients: readonly Floats[] | undefined;
-  /** [rows, scratch]: memory of backward with any content */
+  /** [rows, scratch]: scratch memory for backward, with arbitrary content */
   readonly scratch: Floats | undefined;
 }
 
 /**
- * A layer of a Network. You may write your own. Its passes may only launch, so that they can be
- * captured.
+ * A layer of a Network. You can write your own layers. Both passes may only launch kernels, because
+ * graphs capture them.
  */
 export interface Layer {
-  /** its name in errors: 'linear(17, 256)' */
+  /** name of the layer in errors: 'linear(17, 256)' */
   readonly name: string;
-  /** numbers of an input row, undefined for any */
+  /** number of elements of an input row, or undefined if any number is valid */
   readonly inputs?: number;
-  /** numbers of an output row, for `inputs` numbers of an input row */
+  /** returns the number of elements of an output row, for input rows of `inputs` elements */
   outputs(inputs: number): number;
-  /** parameters with their initial values, for `inputs` numbers of an input row */
+  /** returns the parameters with their initial values, for input rows of `inputs` elements */
   parameters(inputs: number): readonly ParameterShape[];
-  /** floats of a row that forward leaves for backward */
+  /** returns the number of floats per row that forward stores for backward */
   keeps?(inputs: number): number;
-  /** floats of a row that backward needs in addition */
+  /** returns the number of floats per row that backward needs as scratch memory */
   scratch?(inputs: number): number;
-  /** enqueues y from x */
+  /** enqueues the computation of y from x */
   forward(stream: Stream, pass: LayerPass): void;
-  /** enqueues dx and gradients, if they are present, from dy */
+  /** enqueues the computation of dx and gradients from dy, except those that are undefined */
   backward(stream: Stream, pass: LayerReturn): void;
-  /** true if its output is its input: the layer has a number, and passes skip it */
+  /**
+   * true if the output is the unchanged input. Passes skip such a layer, but it has an index, which
+   * names of parameters contain
+   */
   readonly passes?: true;
   /**
-   * returns this layer and the next one as one layer, or undefined if that is not faster. Its
-   * parameters are this layer's, then the next one's
+   * returns one layer that computes this layer and then `next`, or undefined if that would not be
+   * faster. Its parameters are this layer's, followed by those of `next`
    */
   fuse?(next: Layer): Layer | undefined;
   /**
-   * computes y [rows, outputs] from x [rows, inputs] on the calling thread, row-major, without a
-   * change of x. Both may be longer. Policies need it
+   * computes y [rows, outputs] from x [rows, inputs], both row-major, on the calling thread. It
+   * does not change x. Both arrays may be longer. Policies need this method
    */
   run?(
     x: Float32Array,
@@ -85,10 +94,10 @@ export interface Layer {
 
 /**
  * Returns a layer that computes y = x · weightᵀ + bias, as torch.nn.Linear. Its parameters are
- * weight [outputs, inputs] and bias [outputs], at first within ±1/√inputs.
+ * weight [outputs, inputs] and bias [outputs]. Initial values are uniform within ±1/√inputs.
  *
- * @param inputs numbers of an input row
- * @param outputs numbers of an output row
+ * @param inputs number of elements of an input row
+ * @param outputs number of elements of an output row
  * @throws {TypeError|RangeError} for a wrong count
  */
 export function linear(inputs: number, outputs: number): Layer {
@@ -97,7 +106,10 @@ export function linear(inputs: number, outputs: number): Layer {
   return dense(inputs, outputs, 'none');
 }
 
-/** Returns a linear layer with the activation `act` after it, which a kernel includes. */
+/**
+ * Returns a linear layer followed by the activation `act`. One kernel adds the bias and computes
+ * the activation.
+ */
 function dense(inputs: number, outputs: number, act: Activation): Layer {
   const initial = { bound: 1 / Math.sqrt(inputs) };
   const shapes = [
@@ -143,8 +155,9 @@ function dense(inputs: number, outputs: number, act: Activation): Layer {
 }
 
 /**
- * Linear, layer normalization and an activation: bias, normalization and activation are one kernel,
- * which keeps the product.
+ * Returns a linear layer, layer normalization and the activation `act` as one layer. If `act` is
+ * null, the layer has no activation. After the matrix product, one kernel adds the bias, normalizes
+ * and applies the activation. The layer keeps the matrix product for backward.
  */
 function denseNorm(linear: Layer, epsilon: number, act: ActivationName | null): Layer {
   const n = linear.outputs(0);
@@ -202,10 +215,11 @@ function denseNorm(linear: Layer, epsilon: number, act: ActivationName | null): 
 }
 
 /**
- * Returns a layer that normalizes each row of `n` numbers, as torch.nn.LayerNorm. It computes y =
- * (x − mean) / √(variance + epsilon) · weight + bias. Initial weights are 1 and biases 0.
+ * Returns a layer that normalizes each row of `n` elements, as torch.nn.LayerNorm. It computes
+ * `y = (x − mean) / √(variance + epsilon) · weight + bias`. Initial weights are 1 and initial
+ * biases 0.
  *
- * @param n numbers of a row
+ * @param n number of elements of a row
  * @param options `epsilon`, above 0 and at most 1, default 1e-5
  * @throws {TypeError|RangeError} for a wrong number
  */
@@ -290,8 +304,9 @@ const asItIs: Layer = ofKind(
 );
 
 /**
- * Returns a layer without effect, because images are rows of numbers already. It stands for
- * torch.nn.Flatten, so that names of parameters agree.
+ * Returns a layer that does nothing. Images need no flattening, because each is already one row of
+ * numbers. The layer takes the index of torch.nn.Flatten, so that names of parameters match
+ * torch's.
  */
 export const flatten = (): Layer => asItIs;
 
@@ -303,9 +318,9 @@ export const tanh = activation('tanh');
 export const sigmoid = activation('sigmoid');
 /** Returns the activation x · sigmoid(x). */
 export const silu = activation('silu');
-/** Returns the activation gelu with the error function, as torch.nn.GELU. */
+/** Returns the activation GELU, computed with the error function, as torch.nn.GELU. */
 export const gelu = activation('gelu');
-/** Returns gelu's approximation by tanh, as torch.nn.GELU with `approximate='tanh'`. */
+/** Returns the approximation of GELU by tanh, as torch.nn.GELU with `approximate='tanh'`. */
 export const geluTanh = activation('geluTanh');
-/** Returns the activation elu with alpha 1: x above 0, else eˣ − 1. */
+/** Returns the activation ELU with alpha 1: x if x > 0, else eˣ − 1. */
 export const elu = activation('elu');

@@ -1,6 +1,6 @@
 /**
- * Layers in a row over one flat float32 vector: description, initial values, and passes on a
- * device.
+ * A network: a sequence of layers whose parameters are in one flat float32 vector. It creates
+ * initial values and enqueues passes on a device.
  */
 import { checkCount, checkFlag, checkKeys, describeValue } from '../../base/checks.ts';
 import { arrayOf, elementCount } from '../../base/dtype.ts';
@@ -14,18 +14,18 @@ import type { Layer, ParameterShape } from './layers.ts';
 
 type Floats = Tensor<'float32'>;
 
-/** A parameter's place in the flat vector. */
+/** Shape of a parameter and its offset in the flat vector. */
 export interface NetworkParameter {
-  /** layer and name, as torch.nn.Sequential's state_dict has it: '0.weight' */
+  /** layer's index and parameter's name, as in the state_dict of torch.nn.Sequential: '0.weight' */
   readonly name: string;
   readonly shape: readonly number[];
-  /** floats from the start of the vector */
+  /** offset from the start of the vector, in floats */
   readonly offset: number;
 }
 
-/** A layer, or a layer with the layers after it fused into it. */
+/** One layer, or several layers that fuse() made one. */
 interface Stage {
-  /** the layer's number, or the first one's of several */
+  /** index of the layer, or of the first of several fused layers */
   readonly index: number;
   readonly layer: Layer;
   readonly inputs: number;
@@ -37,7 +37,8 @@ interface Stage {
 }
 
 /**
- * Describes a sequence of layers over one flat float32 vector of parameters. It owns no memory.
+ * Describes a sequence of layers with one flat float32 vector of parameters. It owns no device
+ * memory.
  * @example
  * const net = new Network([linear(3, 64), layerNorm(64), silu(), linear(64, 1)]);
  * const weights = device.allocate({ shape: [net.parameterCount] }).write(net.initialize(1));
@@ -46,22 +47,24 @@ interface Stage {
  */
 export class Network {
   readonly layers: readonly Layer[];
-  /** numbers of an input row */
+  /** number of elements of an input row */
   readonly inputs: number;
-  /** numbers of an output row */
+  /** number of elements of an output row */
   readonly outputs: number;
-  /** floats in the flat vector: the parameters in order, without gaps */
+  /**
+   * number of floats in the flat vector, which contains the parameters in order and without gaps
+   */
   readonly parameterCount: number;
   readonly parameters: readonly NetworkParameter[];
   readonly #stages: readonly Stage[];
 
   /**
-   * Checks that the layers fit, and fuses those that run as one kernel.
+   * Checks that each layer fits the one before it, and fuses layers that can run as one kernel.
    *
-   * @param layers in order. At least one of them has `inputs`
+   * @param layers layers in the order of the forward pass. At least one of them must have `inputs`
    * @throws {TypeError} for anything but layers
-   * @throws {RangeError} naming both layers if a layer's inputs differ from the outputs before it,
-   *   or if no layer has `inputs`
+   * @throws {RangeError} if a layer's inputs differ from the outputs of the layer before it, naming
+   *   both, or if no layer has `inputs`
    */
   constructor(layers: readonly Layer[]) {
     if (!Array.isArray(layers))
@@ -114,10 +117,10 @@ export class Network {
   }
 
   /**
-   * Returns initial values as each layer specifies. Those of linear layers are uniform within
-   * ±1/√inputs, which is torch's distribution.
+   * Returns the initial parameters that the layers specify. Those of linear layers are uniform
+   * within ±1/√inputs, as in torch.
    *
-   * @param seed whole number from 0 to 2⁵³ − 1
+   * @param seed integer from 0 to 2⁵³ − 1
    * @returns float32 [parameterCount]
    * @throws {TypeError|RangeError} for another seed
    */
@@ -134,16 +137,17 @@ export class Network {
   /**
    * Returns initialize(seed).
    *
-   * @deprecated `initialize`, until 0.5
+   * @deprecated Use `initialize`. This name is removed in 0.5.
    */
   initialise(seed: number): Float32Array {
     return this.initialize(seed);
   }
 
   /**
-   * Returns the layers' parameters as views of a vector, for forward() and backward().
+   * Returns the layers' parameters as views of a vector. Pass the result to forward() and
+   * backward().
    *
-   * @param flat contiguous float32 of parameterCount elements: weights, or their gradient
+   * @param flat contiguous float32 of parameterCount elements, which are weights or their gradient
    * @throws {TypeError|RangeError} for another tensor
    */
   over(flat: Floats): Floats[][] {
@@ -154,9 +158,9 @@ export class Network {
   }
 
   /**
-   * Allocates memory for passes of `rows` rows. The caller closes it.
+   * Allocates the memory of a pass over `rows` rows. The caller must close it.
    *
-   * @param options `backward`: with memory for gradients, default false
+   * @param options `backward`: whether to allocate memory for gradients, default false
    * @throws {TypeError|RangeError} for a wrong device, count or option
    * @throws {ERR_HOTSLOT_MEMORY} if the device has too little memory
    */
@@ -174,13 +178,13 @@ export class Network {
   }
 
   /**
-   * Enqueues the network's pass over `input` in the workspace. It only launches, so it may be
-   * captured.
+   * Enqueues a forward pass over `input` in the workspace. It only launches kernels, so a graph can
+   * capture it.
    *
    * @param parameters a result of over()
    * @param input float32 [rows, inputs] with adjacent columns
-   * @param workspace a result of workspace(), with as many rows
-   * @returns the output [rows, outputs], a part of the workspace
+   * @param workspace a result of workspace() with as many rows as `input`
+   * @returns the output [rows, outputs], a view of the workspace's memory
    * @throws {TypeError|RangeError} for other tensors, parameters or workspaces
    */
   forward(
@@ -208,19 +212,19 @@ export class Network {
   }
 
   /**
-   * Enqueues the gradients of the last pass in `workspace`, from workspace.outputGradient. It
-   * overwrites outputGradient, `gradient` and `inputGradient`.
+   * Enqueues the gradients of the workspace's last forward pass, starting from
+   * workspace.outputGradient. It overwrites outputGradient, `gradient` and `inputGradient`.
    *
-   * @param parameters those of the last forward()
-   * @param input that of the last forward()
-   * @param workspace one with `backward: true`
-   * @param gradient output, a result of over(), or null if only the input's gradient is wanted
-   * @param inputGradient output, float32 [rows, inputs], default: not computed
+   * @param parameters the parameters of the last forward()
+   * @param input the input of the last forward()
+   * @param workspace a workspace that was created with `backward: true`
+   * @param gradient output, a result of over(), or null if you only need the input's gradient
+   * @param inputGradient output, float32 [rows, inputs]. Default: backward() does not compute it
    * @throws {TypeError|RangeError} for other tensors, parameters or workspaces
    * @throws {ERR_HOTSLOT_STATE_EMPTY} if the workspace's last pass had another input or other
    *   parameters, or for a workspace without `backward: true`
-   * @throws {ERR_HOTSLOT_STATE_EMPTY} for a second call, unless forward() was called or
-   *   outputGradient was read since the first one
+   * @throws {ERR_HOTSLOT_STATE_EMPTY} for a second backward() after one forward(), unless you read
+   *   outputGradient between the two calls
    */
   backward(
     stream: Stream,
@@ -258,11 +262,12 @@ export class Network {
   }
 
   /**
-   * Returns the forward pass on the calling thread, as a function of rows.
+   * Returns a function that runs the forward pass on the calling thread.
    *
-   * @param flat parameterCount weights, which the function reads at every call
-   * @returns a function from x [rows, inputs] to [rows, outputs], whose array is valid until the
-   *   next call
+   * @param flat parameterCount weights. The function reads them at each call, so you may change
+   *   them
+   * @returns a function from x [rows, inputs] to outputs [rows, outputs]. Its array is valid until
+   *   the next call
    * @throws {RangeError} for another array or length
    * @throws {TypeError} if a layer has no run()
    * @example
@@ -307,24 +312,28 @@ export class Network {
 
 let lastPass: (workspace: NetworkWorkspace) => LastPass;
 
-/** Returns a pass's memory, and where each layer's output and the gradient at it end there. */
+/**
+ * Returns the memory of a workspace, and its parts: each layer's output and the gradient at that
+ * output. `end` is the offset at which a part ends, in floats.
+ */
 export let passParts: (pass: NetworkWorkspace) => {
   memory: Tensor<'float32'>;
   parts: readonly { layer: number; what: string; end: number }[];
 };
 
 /**
- * The memory of one pass: each layer's output and kept numbers, and for backward the gradient at
- * each output. A linear layer and the `relu` or `tanh` after it have one output.
+ * Memory of one pass. It contains each layer's output and the values that the layer keeps. With
+ * `backward` it also contains the gradient at each output. A linear layer and the `relu` or `tanh`
+ * after it share one output.
  */
 export class NetworkWorkspace implements Disposable {
   readonly network: Network;
   readonly rows: number;
   /** [rows, outputs] of each layer */
   readonly outputs: readonly Floats[];
-  /** the gradients at these outputs, empty without `backward` */
+  /** gradients at `outputs`, in the same order. Empty without `backward` */
   readonly gradients: readonly Floats[];
-  /** [rows, keeps] of each layer, undefined for a layer that stores nothing for backward */
+  /** [rows, keeps] of each layer, or undefined for a layer that keeps no values for backward */
   readonly kept: readonly (Floats | undefined)[];
   readonly scratch: Floats | undefined;
   readonly #memory: Floats;
@@ -350,7 +359,7 @@ export class NetworkWorkspace implements Disposable {
     const most = backward
       ? Math.max(0, ...stages.map(({ layer, inputs }) => layer.scratch?.(inputs) ?? 0))
       : 0;
-    // Each tensor starts on its own cache line of 16 floats.
+    // Each tensor begins at a multiple of 16 floats, which is one cache line.
     let at = 0;
     const places = [...widths, ...(backward ? widths : []), ...keeps, most].map((width) => {
       const place = { width, offset: at };
@@ -362,7 +371,7 @@ export class NetworkWorkspace implements Disposable {
       width === 0 ? undefined : this.#memory.view({ shape: [rows, width], offset }),
     );
     const n = widths.length;
-    // Tensors are padded to whole lines, and the padding stays 0.
+    // A part may include the padding between tensors, because the padding stays 0.
     this.#parts = places.slice(0, backward ? 2 * n : n).map(({ width, offset }, i) => ({
       layer: (stages[i % n] as Stage).index,
       what: i < n ? 'output' : 'gradient at the output',
@@ -379,8 +388,8 @@ export class NetworkWorkspace implements Disposable {
     return this.outputs.at(-1) as Floats;
   }
   /**
-   * Returns the tensor for the loss's gradient at the output, [rows, outputs]. Each backward
-   * overwrites it. Read this property again before the next backward.
+   * Returns the tensor to which you write the loss's gradient at the output, [rows, outputs]. Each
+   * backward() overwrites it. Read this property again before the next backward().
    *
    * @throws {ERR_HOTSLOT_STATE_EMPTY} for a workspace without `backward: true`
    */

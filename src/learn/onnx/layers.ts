@@ -1,4 +1,4 @@
-/** The layers of a network as nodes of ONNX. */
+/** Converts the layers of a network to ONNX nodes. */
 import { typeError } from '../../base/errors.ts';
 import type { ActivationName } from '../network/host.ts';
 import { type Conv2dSizes, kindOf, type LayerKind } from '../network/kinds.ts';
@@ -6,7 +6,7 @@ import type { Network } from '../network/network.ts';
 import type { OnnxGraph } from './model.ts';
 
 /**
- * A value between layers: [n, width], or the same numbers as images [n, channels, height, width].
+ * Output of a layer: rows [n, width], or the same elements as images [n, channels, height, width].
  */
 interface Value {
   name: string;
@@ -14,7 +14,7 @@ interface Value {
   image: string | null;
 }
 
-/** Throws a TypeError naming the first layer that has no ONNX nodes. */
+/** Throws a TypeError that names the first layer without ONNX nodes. */
 export function checkLayers(network: Network): void {
   for (const [i, layer] of network.layers.entries())
     if (kindOf(layer) === undefined)
@@ -24,8 +24,8 @@ export function checkLayers(network: Network): void {
 }
 
 /**
- * Adds the nodes of all layers. Returns the name of the network's output [n, outputs].
- * `parameters`: the network's flat vector.
+ * Adds the nodes of all layers to the graph. Returns the name of the network's output [n, outputs].
+ * `parameters` is the network's flat vector.
  */
 export function addLayers(
   graph: OnnxGraph,
@@ -36,7 +36,7 @@ export function addLayers(
   const named = new Map(network.parameters.map((parameter) => [parameter.name, parameter]));
   let value: Value = { name: input, width: network.inputs, image: null };
   for (const [i, layer] of network.layers.entries()) {
-    /** The layer's parameters as constants, by their names in a state_dict. */
+    /** Names of the constants that contain the layer's parameters. */
     const constants = layer.parameters(value.width).map(({ name }) => {
       const called = `${i}.${name}`;
       const { shape, offset } = named.get(called) as { shape: readonly number[]; offset: number };
@@ -63,7 +63,7 @@ function addLayer(
   i: number,
   width: number,
 ): Value {
-  // Activations are elementwise, so images stay images.
+  // Activations are elementwise, so they accept images as well as rows.
   if (kind.kind === 'activation')
     return { ...value, name: activation(graph, kind.name, value.name) };
   if (kind.kind === 'conv2d') return convolution(graph, kind.sizes, value, constants, i);
@@ -128,7 +128,7 @@ function convolution(
     wide,
   } = sizes;
   const [from, to] = [`${[channels, height, width]}`, `${[filters, high, wide]}`];
-  // Images of the previous convolution are used directly if they have this one's input shape.
+  // If the value is already an image of this convolution's input shape, no Reshape is needed.
   const images =
     value.image === from
       ? value.name
@@ -144,7 +144,7 @@ function convolution(
   return { name, width: filters * high * wide, image: to };
 }
 
-/** Returns a value as rows of numbers. */
+/** Returns a value as rows. Adds a Flatten node if the value is images. */
 function flat(graph: OnnxGraph, value: Value): Value {
   if (value.image === null) return value;
   return { ...value, name: graph.node('Flatten', [value.name], { axis: { int: 1 } }), image: null };
@@ -162,7 +162,7 @@ function activation(graph: OnnxGraph, name: ActivationName, x: string): string {
     const share = graph.node('Erf', [times(x, number('root', Math.SQRT1_2))]);
     return times(times(x, number('half', 0.5)), graph.node('Add', [share, number('one', 1)]));
   }
-  // 0.5 · (1 + tanh z) is the sigmoid of 2 z.
+  // 0.5 · (1 + tanh z) equals the sigmoid of 2 z.
   const twice = 2 * Math.sqrt(2 / Math.PI);
   const square = times(times(x, x), number('cubic', twice * 0.044715));
   const bent = times(x, graph.node('Add', [square, number('linear', twice)]));

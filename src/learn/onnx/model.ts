@@ -1,24 +1,27 @@
 /**
- * An ONNX model as Protocol Buffers: nodes and constants in the order in which they are added, one
- * input, some outputs. Field numbers are those of onnx.proto3, IR version 8, and operators those of
- * opset 17.
+ * Encodes an ONNX model with Protocol Buffers. The model has one input and several outputs. Nodes
+ * and constants keep the order in which they are added. Field numbers are those of onnx.proto3, IR
+ * version 8. Operators are those of opset 17.
  */
 import { Message } from '../../base/protobuf.ts';
 
 const IR_VERSION = 8;
 const OPSET = 17;
 
-/** TensorProto.DataType */
+/** Numbers of the element types in TensorProto.DataType. */
 const dataTypes = { float32: 1, int64: 7 } as const;
 export type OnnxDType = keyof typeof dataTypes;
 
-/** An attribute of a node: a float, an integer, or integers. */
+/** Value of a node's attribute: a float, an integer, or a list of integers. */
 export type Attribute =
   | { readonly float: number }
   | { readonly int: number }
   | { readonly ints: readonly number[] };
 
-/** AttributeProto: f = 2, i = 3, ints = 8, and type = 20: FLOAT 1, INT 2, INTS 7. */
+/**
+ * Returns an AttributeProto. Its fields are f = 2, i = 3, ints = 8 and type = 20. The types are
+ * FLOAT 1, INT 2, INTS 7.
+ */
 function attribute(name: string, value: Attribute): Message {
   const message = new Message().text(1, name);
   if ('float' in value) return message.float(2, value.float).int(20, 1);
@@ -27,7 +30,10 @@ function attribute(name: string, value: Attribute): Message {
   return message.int(20, 7);
 }
 
-/** TensorProto: dims = 1, data_type = 2, name = 8, raw_data = 9, little-endian. */
+/**
+ * Returns a TensorProto. Its fields are dims = 1, data_type = 2, name = 8 and raw_data = 9, which
+ * is little-endian.
+ */
 function tensor(
   name: string,
   dtype: OnnxDType,
@@ -40,8 +46,10 @@ function tensor(
 }
 
 /**
- * ValueInfoProto: name = 1, type = 2. In the type: tensor_type = 1, in which elem_type = 1, shape =
- * 2. In the shape: dim = 1, in which dim_value = 1, dim_param = 2.
+ * Returns a ValueInfoProto, with name = 1 and type = 2.
+ *
+ * - The type has tensor_type = 1, in which elem_type = 1 and shape = 2.
+ * - The shape has dim = 1, in which dim_value = 1 and dim_param = 2.
  */
 function valueInfo(name: string, dtype: OnnxDType, shape: readonly (number | string)[]): Message {
   const dims = new Message();
@@ -57,9 +65,12 @@ function valueInfo(name: string, dtype: OnnxDType, shape: readonly (number | str
 const bytesOf = ({ buffer, byteOffset, byteLength }: Float32Array | BigInt64Array): Uint8Array =>
   new Uint8Array(buffer, byteOffset, byteLength);
 
-/** A graph under construction. Every value has a name. Batches have `n` rows, for any n. */
+/**
+ * Builds a graph. Every value in it has a name. The first dimension of inputs and outputs is the
+ * symbol `n`, which stands for any number of rows.
+ */
 export class OnnxGraph {
-  // GraphProto: node = 1, name = 2, initializer = 5, input = 11, output = 12.
+  // Fields of GraphProto: node = 1, name = 2, initializer = 5, input = 11, output = 12.
   readonly #graph = new Message().text(2, 'policy');
   #count = 0;
 
@@ -67,14 +78,14 @@ export class OnnxGraph {
     this.#graph.message(11, valueInfo(name, 'float32', ['n', width]));
     return name;
   }
-  /** Declares the value of this name as an output, [n] or [n, width]. */
+  /** Declares the value `name` as an output of shape [n], or [n, width] if `width` is given. */
   output(name: string, dtype: OnnxDType, width?: number): void {
     this.#graph.message(12, valueInfo(name, dtype, width === undefined ? ['n'] : ['n', width]));
   }
 
   /**
-   * Adds a float32 constant and returns its name. Without a shape it is a vector, with [] one
-   * number.
+   * Adds a float32 constant and returns its name. The default shape is a vector, and the shape []
+   * is a scalar.
    */
   floats(
     name: string,
@@ -85,7 +96,7 @@ export class OnnxGraph {
     this.#graph.message(5, tensor(name, 'float32', shape, bytesOf(data)));
     return name;
   }
-  /** Adds a constant vector of int64 and returns its name. */
+  /** Adds an int64 vector as a constant and returns its name. */
   wholes(name: string, values: readonly number[]): string {
     this.#graph.message(
       5,
@@ -95,8 +106,8 @@ export class OnnxGraph {
   }
 
   /**
-   * Adds a node and returns the name of its output, or of the first of `outputs`. NodeProto: input
-   * = 1, output = 2, name = 3, op_type = 4, attribute = 5.
+   * Adds a node. Returns the name of its output, or the first name of `outputs`. The fields of
+   * NodeProto are input = 1, output = 2, name = 3, op_type = 4, attribute = 5.
    */
   node(
     op: string,
@@ -115,8 +126,10 @@ export class OnnxGraph {
   }
 
   /**
-   * Returns the bytes of the model. ModelProto: ir_version = 1, producer_name = 2, graph = 7,
-   * opset_import = 8, of which version = 2.
+   * Returns the bytes of the model.
+   *
+   * - Fields of ModelProto: ir_version = 1, producer_name = 2, graph = 7, opset_import = 8.
+   * - Fields of opset_import: domain = 1, version = 2.
    */
   encode(): Uint8Array {
     const model = new Message().int(1, IR_VERSION).text(2, 'hotslot').message(7, this.#graph);

@@ -1,6 +1,6 @@
 /**
- * Policies and networks as ONNX models, which runtimes of other languages, browsers and robots
- * read.
+ * Exports policies and networks as ONNX models. Runtimes for other languages, browsers and robots
+ * read these models.
  */
 import { checkKeys, describeValue } from '../../base/checks.ts';
 import { rangeError, typeError } from '../../base/errors.ts';
@@ -12,28 +12,31 @@ import { addLayers, checkLayers } from './layers.ts';
 import { OnnxGraph } from './model.ts';
 
 export interface OnnxOptions {
-  /** flat vector of a Network's weights, parameterCount floats. Only for a Network */
+  /** flat vector of parameterCount weights, which only a Network needs */
   parameters?: Float32Array;
 }
 
-/** A Protocol Buffers message is at most 2 GiB, of which all but the weights is small. */
+/**
+ * Largest number of weights of a model. A Protocol Buffers message is at most 2 GiB, and all fields
+ * except the weights are small.
+ */
 const MAX_FLOATS = 2 ** 29 - 2 ** 20;
 
 /**
- * Returns the bytes of an .onnx file with the present weights of a policy or a network. It has IR
- * version 8, opset 17, and the input `obs` float32 [n, obsDim] for any n. Its outputs are:
+ * Returns the bytes of an .onnx file with the current weights of a policy or a network. It has IR
+ * version 8, opset 17, and the input `obs` float32 [n, obsDim] for any n. The outputs depend on the
+ * model:
  *
- * - of an MlpPolicy or a DqnPolicy: `action` int64 [n], the greedy one, and `values` float32 [n,
- *   actions].
- * - of a SacPolicy or a Td3Policy: `action` float32 [n, actionDim] in the box of actions, without
- *   noise, also of a policy that explores. Observations are normalized first if the policy does
- *   that.
- * - of a Network: `values` float32 [n, outputs].
+ * - MlpPolicy or DqnPolicy: `action` int64 [n], which is greedy, and `values` float32 [n, actions].
+ * - SacPolicy or Td3Policy: `action` float32 [n, actionDim], inside the box of actions. It has no
+ *   noise, even if the policy explores. The model normalizes observations if the policy does.
+ * - Network: `values` float32 [n, outputs].
  *
  * @param options `parameters`: the weights of a Network
- * @throws {TypeError} for another model, for a Network without `parameters`, or naming the first
- *   layer that is not of hotslot/learner
- * @throws {RangeError} for `parameters` of another length or of a policy, or weights beyond 2 GiB
+ * @throws {TypeError} for another model, for a Network without `parameters`, or for a layer that
+ *   does not come from hotslot/learner. The error names the first such layer
+ * @throws {RangeError} for `parameters` of a wrong length, for `parameters` of a policy, or for
+ *   more than 2 GiB of weights
  * @throws {ERR_HOTSLOT_STATE_EMPTY} for a policy without weights
  * @example
  * const policy = learner.policy().load(await learner.parameters.toArray());
@@ -72,7 +75,7 @@ export function encodeOnnx(
     const seen =
       scale === 1 ? obs : graph.node('Mul', [obs, graph.floats('obs.scale', [scale], [])]);
     const values = addValues(graph, network, weightsOf(model, 'encodeOnnx'), seen);
-    // The first of equals, as in act().
+    // select_last_index 0 chooses the first of equal values, as act() does.
     const first = { axis: { int: 1 }, keepdims: { int: 0 }, select_last_index: { int: 0 } };
     graph.node('ArgMax', [values], first, ['action']);
     graph.output('action', 'int64');
@@ -80,7 +83,7 @@ export function encodeOnnx(
   return graph.encode();
 }
 
-/** Returns the parameters that were given for a Network. */
+/** Returns the option `parameters` after checking it for a Network. */
 function parametersOf(network: Network, { parameters }: OnnxOptions): Float32Array {
   if (!(parameters instanceof Float32Array))
     throw typeError(
@@ -104,7 +107,7 @@ function addValues(
   return 'values';
 }
 
-/** Adds the nodes of ActorPolicy.act() without noise. */
+/** Adds the nodes that compute ActorPolicy.act() without noise. */
 function addActor(graph: OnnxGraph, policy: ActorPolicy, obs: string): void {
   const { network, actionDim } = policy;
   const { vector, clip, box, meanClamp } = greedyActor(policy);
@@ -123,7 +126,7 @@ function addActor(graph: OnnxGraph, policy: ActorPolicy, obs: string): void {
   }
   let x = addLayers(graph, network, vector.subarray(0, network.parameterCount), seen);
   if (meanClamp !== undefined) {
-    // Means are followed by log deviations, which a greedy action does not need.
+    // The outputs are means, followed by log deviations. A greedy action only needs the means.
     const [from, to, axis] = [
       graph.wholes('means.from', [0]),
       graph.wholes('means.to', [actionDim]),

@@ -1,4 +1,4 @@
-/** Elementwise ops: one, two or three numbers make one. */
+/** Elementwise ops, which compute one output element from one, two or three input elements. */
 import type { Stream, Tensor } from '../../device/device.ts';
 import { checkFloats, checkWithin } from '../checks.ts';
 import type { Steps } from './launches.ts';
@@ -6,7 +6,7 @@ import { operands, strideOf } from './operands.ts';
 
 type Floats = Tensor<'float32'>;
 
-/** Unary ops by name, and by number in native/kernels/unary.gk. */
+/** Unary ops by name, with their numbers in native/kernels/unary.gk. */
 export const unaries = {
   abs: 0,
   neg: 1,
@@ -27,7 +27,7 @@ export const unaries = {
   elu: 16,
 } as const;
 
-/** Binary ops by name, and by number in native/kernels/binary.gk. */
+/** Binary ops by name, with their numbers in native/kernels/binary.gk. */
 const binaries = {
   add: 0,
   sub: 1,
@@ -43,7 +43,10 @@ const binaries = {
   ge: 11,
 } as const;
 
-/** A tensor, or a number that stands for a tensor filled with it, rounded to float32. */
+/**
+ * A tensor, or a number that stands for a tensor whose elements all have that value, rounded to
+ * float32.
+ */
 export type Operand = Floats | number;
 type Unary = (stream: Stream, out: Floats, x: Floats) => void;
 type Slope = (stream: Stream, out: Floats, dy: Floats, x: Floats) => void;
@@ -57,14 +60,14 @@ function each<Name extends string, Op>(
   return Object.fromEntries(made) as Record<Name, Op>;
 }
 
-/** Returns the launches of an op whose inputs all have out's shape. */
+/** Returns the launches of an op whose inputs all have the shape of `out`. */
 function alike(op: string, stream: Stream, out: Floats, inputs: Readonly<Record<string, Floats>>) {
   for (const [name, tensor] of Object.entries(inputs)) checkFloats(`${op}: ${name}`, tensor);
   const launches = operands(op, stream, out, inputs, { repeats: false });
   return { ...launches, strides: launches.steps.map((of) => strideOf(of, launches.columns)) };
 }
 
-/** out = f(x), for each unary op f. */
+/** Unary ops: each enqueues out = f(x). */
 export const unary: Readonly<Record<keyof typeof unaries, Unary>> = each(
   unaries,
   (name, op) => (stream, out, x) => {
@@ -75,7 +78,7 @@ export const unary: Readonly<Record<keyof typeof unaries, Unary>> = each(
   },
 );
 
-/** out = dy · f′(x), for each unary op f. */
+/** Backward passes of the unary ops: each enqueues out = dy · f′(x). */
 export const backward: Readonly<Record<keyof typeof unaries, Slope>> = each(
   unaries,
   (name, op) => (stream, out, dy, x) => {
@@ -88,7 +91,7 @@ export const backward: Readonly<Record<keyof typeof unaries, Slope>> = each(
   },
 );
 
-/** out = f(a, b), for each binary op f. */
+/** Binary ops: each enqueues out = f(a, b). */
 export const binary: Readonly<Record<keyof typeof binaries, Binary>> = each(
   binaries,
   (name, op) => (stream, out, a, b) => {
@@ -102,13 +105,13 @@ export const binary: Readonly<Record<keyof typeof binaries, Binary>> = each(
 );
 
 /**
- * Enqueues out = a where the condition is not 0, else b.
+ * Enqueues out = a for the elements whose condition is not 0, else out = b.
  *
- * @param out float32, which may be an input with the same layout
- * @param condition tensor or number that broadcasts to the shape of `out`, as `a` and `b`
+ * @param out float32. It may be one of the inputs if that input has the same layout
+ * @param condition tensor or number that broadcasts to the shape of `out`. So do `a` and `b`
  * @throws {TypeError} for other dtypes
- * @throws {RangeError} for shapes that do not broadcast, or inputs that share elements with `out`
- *   in other places
+ * @throws {RangeError} for shapes that do not broadcast, or an input that shares elements with
+ *   `out` at different indices
  */
 export function where(
   stream: Stream,
@@ -133,9 +136,9 @@ export function where(
 }
 
 /**
- * Enqueues out = x limited to [low, high]. NaN stays NaN.
+ * Enqueues out = x, limited to the range from `low` to `high`. NaN stays NaN.
  *
- * @param out float32 of x's shape, which may be `x`
+ * @param out float32 of the shape of `x`. It may be `x`
  * @param low lower limit, may be −Infinity
  * @param high upper limit, at least `low`, may be Infinity
  * @throws {TypeError|RangeError} for other dtypes, shapes or limits

@@ -1,4 +1,4 @@
-/** Ops: calls that check shapes, read strides from the tensors, and launch. */
+/** Ops on tensors. Each op checks shapes, reads the tensors' strides, and launches kernels. */
 import type { Stream, Tensor } from '../../device/device.ts';
 import { convert } from '../convert.ts';
 import { backward, binary, clamp, type Operand, unary, where } from './elementwise.ts';
@@ -6,7 +6,10 @@ import { concat, gather, logSoftmax, matmul, reduce, scatterAdd, softmax } from 
 
 type Floats = Tensor<'float32'>;
 
-/** The minimum or maximum of two operands element by element, or of each row of one tensor. */
+/**
+ * Signature of min and max. With two operands they compare element by element, and with one tensor
+ * they reduce each row.
+ */
 interface Extreme {
   (stream: Stream, out: Floats, x: Floats): void;
   (stream: Stream, out: Floats, a: Operand, b: Operand): void;
@@ -20,13 +23,14 @@ const extreme =
   };
 
 /**
- * Enqueues an operation on float32 tensors: `ops.name(stream, out, …)`. It only launches, so it may
- * be captured. Shapes broadcast as in numpy, and a number may replace an operand that broadcasts.
- * `out` may be an input with the same layout, except in matmul and concat.
+ * Enqueues an operation on float32 tensors: `ops.name(stream, out, …)`. It only launches kernels,
+ * so a graph can capture it. Shapes broadcast as in numpy, and a number may replace an operand that
+ * broadcasts. `out` may be an input with the same layout, except in matmul and concat.
  * docs/reference/networks-and-ops.md lists the ops with their shapes.
  *
- * An op checks before it launches. It throws TypeError for dtypes, and RangeError for shapes that
- * do not fit, naming both. It throws RangeError also if it would need more than 4,096 launches.
+ * An op checks its arguments before it launches. It throws TypeError for other dtypes, and
+ * RangeError for shapes that do not fit. The error names both shapes. An op also throws RangeError
+ * if it would need more than 4,096 launches.
  * @example
  * ops.mul(stream, y, x, row);
  * ops.tanh(stream, y, y);
@@ -35,7 +39,10 @@ const extreme =
  */
 export const ops = Object.freeze({
   ...unary,
-  /** for each unary op f: out = dy · f′(x), as `ops.backward.silu(stream, out, dy, x)` */
+  /**
+   * backward pass of each unary op f: out = dy · f′(x), such as
+   * `ops.backward.silu(stream, out, dy, x)`
+   */
   backward: Object.freeze(backward),
   ...binary,
   min: extreme('min'),

@@ -1,6 +1,6 @@
 /**
- * Splits an op over any number of dimensions into launches, for kernels that go through rows and
- * columns.
+ * Splits an op on tensors with any number of dimensions into launches of kernels that process rows
+ * and columns.
  */
 
 import { rangeError } from '../../base/errors.ts';
@@ -10,49 +10,61 @@ import { OpenedStream } from '../../device/stream.ts';
 type Floats = Tensor<'float32'>;
 
 /**
- * Elements from row to row and from column to column of one launch. A step of 0 reads the same
- * number again.
+ * Distances in elements from one row to the next and from one column to the next, in one launch.
+ * With a distance of 0, the kernel reads the same element for each row or column.
  */
 export type Steps = readonly [row: number, column: 0 | 1];
 
 /**
- * A tensor or a number of an op, with its name in errors and its strides over the op's dimensions.
+ * A tensor or a number that an op reads or writes. It has a name for errors, and strides for the
+ * dimensions of the op.
  */
 export interface Operand {
   readonly name: string;
   readonly tensor: Floats | number;
   readonly strides: readonly number[];
-  /** elements side by side at each index, such as a row that is summed, default 1 */
+  /**
+   * number of adjacent elements that belong to each index, such as the length of a row that is
+   * summed, default 1
+   */
   readonly width?: number;
 }
 
 export interface Launches {
   readonly rows: number;
   readonly columns: number;
-  /** per operand */
+  /** steps of each operand */
   readonly steps: readonly Steps[];
   /**
-   * Calls `launch` for each launch with the operands' parts, as rows × columns, or as the one row
-   * or column that is repeated.
+   * Calls `launch` once for each launch, with a view of each operand. A view has rows × columns, or
+   * a single row or column that the kernel repeats.
    */
   each(stream: Stream, launch: (views: readonly Floats[]) => void): void;
 }
 
-/** More launches would take longer on the CPU than any kernel saves. */
+/**
+ * Largest number of launches of one op. Enqueuing more of them would cost the CPU more time than
+ * the kernels save.
+ */
 const MAX_LAUNCHES = 4096;
 
 interface Dimensions {
   lengths: number[];
-  /** per operand */
+  /** strides of each operand */
   strides: number[][];
 }
 
 /**
- * Returns the fewest launches that go through `shape`. The first operand is the output. `repeats`:
- * the kernel accepts steps of 0. `columns`: the operands' widths are the columns of every launch,
- * else a dimension may become them. `dense`: the kernel writes rows without gaps. Throws RangeError
- * for an output that has two indices in one element, and for more than 4096 launches. Throws it
- * also for an input that a launch would read after an earlier one has overwritten it.
+ * Returns the smallest number of launches that cover `shape`. The first operand is the output.
+ *
+ * - `repeats`: whether the kernel accepts steps of 0.
+ * - `columns`: number of columns of every launch, which are then the operands' widths. If it is
+ *   omitted, a dimension may become the columns.
+ * - `dense`: whether the kernel writes rows without gaps.
+ *
+ * Throws RangeError if two indices of the output refer to one element, or if the op needs more than
+ * 4,096 launches. It also throws if a launch would read an input that an earlier launch has
+ * overwritten.
  */
 export function launchesOf(
   op: string,
@@ -131,9 +143,9 @@ export function launchesOf(
 }
 
 /**
- * Returns the operands as tensors. A number gets memory that is filled in stream order. In a
- * capture the fill is one of the graph's operations, and the graph keeps the memory that is closed
- * here.
+ * Returns the operands as tensors. For a number it allocates memory, which the stream fills. The
+ * caller closes that memory by disposing of the result. In a capture the fill becomes an operation
+ * of the graph, and the graph keeps the closed memory alive.
  */
 function tensorsOf(
   stream: Stream,
@@ -149,8 +161,8 @@ function tensorsOf(
       // Zeroed memory cannot be allocated inside a capture.
       const cell = stream.device.allocate({ shape: [1], zeroed: false });
       cells.push(cell);
-      // Not stream.fill(): firstNonFinite() would name the fill with an infinite number, not the
-      // op.
+      // Calls fill() of the base class on purpose. If firstNonFinite() watches this stream, its
+      // fill() would report the fill with an infinite number, not the op that uses it.
       OpenedStream.prototype.fill.call(stream, cell, tensor);
       return cell;
     });
@@ -164,16 +176,16 @@ function tensorsOf(
 const layout = (tensor: Tensor): string => `[${tensor.shape}] with strides [${tensor.strides}]`;
 
 interface Columns {
-  /** the dimension, or −1 */
+  /** index of the dimension that becomes the columns, or −1 */
   at: number;
   columns: number;
-  /** per operand the elements of a row */
+  /** number of elements of a row, for each operand */
   widths: readonly number[];
 }
 
 /**
- * Returns the dimension that may be the columns, if there is one: the output has at most one stride
- * of 1.
+ * Returns the dimension that can become the columns, as an array of one element, or an empty array.
+ * Only one dimension is a candidate, because the output has at most one stride of 1.
  */
 function columnsOf({ lengths, strides }: Dimensions, repeats: boolean): Columns[] {
   const at = strides[0]!.indexOf(1);
@@ -185,8 +197,8 @@ function columnsOf({ lengths, strides }: Dimensions, repeats: boolean): Columns[
 }
 
 /**
- * Returns the dimensions without lengths of 1, in the order of the output's strides. Dimensions
- * that all operands go through at one distance are joined.
+ * Returns the dimensions in descending order of the output's strides, without those of length 1.
+ * Two dimensions are joined into one if every operand steps through both at one constant distance.
  */
 function joined(shape: readonly number[], all: readonly (readonly number[])[]): Dimensions {
   const [first] = all as [readonly number[]];
@@ -209,8 +221,8 @@ function joined(shape: readonly number[], all: readonly (readonly number[])[]): 
 }
 
 /**
- * Throws if two indices of the output may be one element, because launches and threads write in any
- * order.
+ * Throws if two indices of the output may refer to the same element. Launches and threads write in
+ * any order, so that element's value would be undefined.
  */
 function checkApart(
   op: string,
@@ -228,8 +240,8 @@ function checkApart(
 }
 
 /**
- * Throws if a launch would read elements that an earlier launch has written. A single launch is
- * checked when it is launched.
+ * Throws if a launch would read elements that an earlier launch of the same op has written. If
+ * there is only one launch, stream.launch() checks it.
  */
 function checkOrder(op: string, operands: readonly Operand[], shape: readonly number[]): void {
   const [out, ...inputs] = operands as [Operand, ...Operand[]];
@@ -249,7 +261,7 @@ function alike(a: Operand, b: Operand, shape: readonly number[]): boolean {
   return same && shape.every((length, d) => length === 1 || a.strides[d] === b.strides[d]);
 }
 
-/** step · k for every whole number k from low to high */
+/** the values step · k for all integers k from low to high */
 interface Term {
   step: number;
   low: number;
@@ -257,14 +269,14 @@ interface Term {
 }
 
 /**
- * Tries after which two operands count as sharing: their strides are not those of any array
- * library.
+ * Limit of tries in shareElements(). After more tries, it assumes that the operands share an
+ * element. Strides that need as many tries are not those of any array library.
  */
 const MAX_TRIES = 100_000;
 
 /**
- * Returns whether an element of `a`, which goes through `from`, is one of `b`, which goes through
- * `to`.
+ * Returns whether `a` and `b` have an element in common. `from` is the shape over which `a` is
+ * indexed, and `to` that of `b`.
  */
 export function shareElements(
   a: Operand,
@@ -289,7 +301,7 @@ export function shareElements(
   add(1, 0, (a.width ?? 1) - 1);
   add(1, 1 - (b.width ?? 1), 0);
   const sorted = [...terms.values()].sort((one, other) => other.step - one.step);
-  // The lowest and the highest sum of the terms after each one.
+  // For each term, the smallest and the largest sum of the terms after it.
   const rests = sorted.map((_, i) => {
     const after = sorted.slice(i + 1);
     return [

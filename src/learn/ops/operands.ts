@@ -1,4 +1,4 @@
-/** Operands of ops: shapes that broadcast as in numpy, and plain numbers in place of tensors. */
+/** Operands of elementwise ops: tensors whose shapes broadcast as in numpy, and plain numbers. */
 
 import { rangeError } from '../../base/errors.ts';
 import { checkStream } from '../../device/checks.ts';
@@ -11,9 +11,10 @@ type Floats = Tensor<'float32'>;
 export const sizes = (shape: readonly number[]): string => shape.join('×') || 'a scalar';
 
 /**
- * Returns the launches of an elementwise op. Inputs broadcast to out's shape if `repeats` says that
- * the kernel accepts steps of 0, else they have that shape. Throws TypeError for dtypes, RangeError
- * for shapes, naming the two that do not fit, and for a number that float32 does not hold.
+ * Returns the launches of an elementwise op. `repeats` says whether the kernel accepts steps of 0.
+ * If it does, inputs broadcast to the shape of `out`. Otherwise all inputs must have as many
+ * elements as `out`. Throws TypeError for other dtypes. Throws RangeError for shapes that do not
+ * fit, and for a number that overflows float32.
  */
 export function operands(
   op: string,
@@ -41,8 +42,9 @@ const shapeOf = (tensor: Floats | number): readonly number[] =>
   typeof tensor === 'number' ? [] : tensor.shape;
 
 /**
- * Throws unless shapes broadcast as in numpy: from the last dimension on, lengths are equal or one
- * of them is 1. `out` has the resulting shape, or a shape to which it broadcasts.
+ * Throws unless the shapes broadcast as in numpy. Counted from the last dimension, two lengths must
+ * be equal, or one of them 1. `out` must have the resulting shape, or a shape to which it
+ * broadcasts.
  */
 function checkShapes(
   op: string,
@@ -76,7 +78,10 @@ function checkShapes(
   }
 }
 
-/** Returns the strides of an operand over a shape to which it broadcasts. */
+/**
+ * Returns the strides with which an operand is read over `shape`. A dimension that broadcasts has
+ * stride 0.
+ */
 function spread(tensor: Floats | number, shape: readonly number[]): number[] {
   if (typeof tensor === 'number') return shape.map(() => 0);
   const missing = shape.length - tensor.shape.length;
@@ -85,7 +90,7 @@ function spread(tensor: Floats | number, shape: readonly number[]): number[] {
   );
 }
 
-/** Throws for a finite number that overflows float32. NaN and infinities are valid. */
+/** Throws for a finite number that overflows float32. NaN and infinity are valid. */
 function checkNumber(name: string, value: number): void {
   if (Number.isFinite(value) && !Number.isFinite(Math.fround(value)))
     throw rangeError(
@@ -93,10 +98,13 @@ function checkNumber(name: string, value: number): void {
     );
 }
 
-/** Returns the distance of rows of an op without repeats, or `columns` if there is one row. */
+/**
+ * Returns the distance in elements between rows, or `columns` if there is only one row. It is for
+ * kernels that do not accept steps of 0.
+ */
 export const strideOf = ([row]: Steps, columns: number): number => (row === 0 ? columns : row);
 
-/** Throws unless the input has out's shape. */
+/** Throws unless the input has as many elements as `out`. */
 function checkSame(op: string, name: string, tensor: Tensor, out: Tensor): void {
   if (tensor.size !== out.size)
     throw rangeError(

@@ -1,4 +1,4 @@
-/** Ops over whole rows: reductions, softmax, single elements by index, products, concatenation. */
+/** Ops on whole rows: reductions, softmax, gather, scatter, matrix products and concatenation. */
 import { checkFlag, checkKeys, describeValue } from '../../base/checks.ts';
 import { rangeError, typeError } from '../../base/errors.ts';
 import { checkStream } from '../../device/checks.ts';
@@ -10,10 +10,10 @@ import { sizes, strideOf } from './operands.ts';
 type Floats = Tensor<'float32'>;
 type Reduction = (stream: Stream, out: Floats, x: Floats) => void;
 
-/** Reductions by their number in native/kernels/reduce_rows.gk. */
+/** Reductions by name, with their numbers in native/kernels/reduce_rows.gk. */
 const reductions = { sum: 0, max: 1, min: 2, logSumExp: 3, argmax: 4 } as const;
 
-/** Returns a tensor as rows. A vector is one row. */
+/** Returns a view of a tensor as a matrix. A vector becomes a matrix of one row. */
 function rowsIn(name: string, tensor: Floats): Floats {
   checkFloats(name, tensor);
   if (tensor.shape.length === 1) {
@@ -31,7 +31,8 @@ function rowsIn(name: string, tensor: Floats): Floats {
 }
 
 /**
- * Returns a tensor as rows, which are its last dimension: `places` are the dimensions before it.
+ * Returns a tensor as an operand whose rows are the tensor's last dimension. `places` contains the
+ * lengths of the other dimensions, and `width` is the length of a row.
  */
 function lines(
   op: string,
@@ -48,13 +49,13 @@ function lines(
 }
 
 /**
- * Returns a tensor with one number for each row of another: of shape `places`, or with a dimension
- * of 1 after them.
+ * Returns, as an operand, a tensor with one element for each row of another tensor. Its shape must
+ * be `places`, or `places` followed by 1.
  */
 function ones(op: string, name: string, tensor: Floats, places: readonly number[]): Operand {
   checkFloats(`${op}: ${name}`, tensor);
   const { shape, strides } = tensor;
-  // A single vector may also have [1] and [1, 1].
+  // If the other tensor is a single vector, the shapes [], [1] and [1, 1] are valid.
   const fits = [places, [...places, 1], ...(places.length === 0 ? [[1, 1]] : [])].some(
     (of) => of.length === shape.length && of.every((n, d) => n === shape[d]),
   );
@@ -87,14 +88,17 @@ function reduction(name: string, op: number, mean = false): Reduction {
   };
 }
 
-/** out […] of x […, columns]. */
+/** Reductions: each enqueues out […] from the rows of x […, columns]. */
 export const reduce = {
   sum: reduction('sum', reductions.sum),
   mean: reduction('mean', reductions.sum, true),
   max: reduction('max', reductions.max),
   min: reduction('min', reductions.min),
   logSumExp: reduction('logSumExp', reductions.logSumExp),
-  /** the first of equals, as a float, which gather() and scatterAdd() accept */
+  /**
+   * index of the largest element, or the first of several, as a float. gather() and scatterAdd()
+   * accept it
+   */
   argmax: reduction('argmax', reductions.argmax),
 } as const;
 
@@ -103,7 +107,7 @@ const soft =
   (stream: Stream, out: Floats, x: Floats): void => {
     checkStream(name, stream);
     const [to, from] = [lines(name, 'out', out), lines(name, 'x', x)];
-    // A vector is one row, with or without leading dimensions of 1.
+    // If both tensors have only one row, they may differ in the number of leading dimensions of 1.
     const single =
       [to, from].every(({ tensor, width }) => tensor.size === width) && to.width === from.width;
     if (sizes(out.shape) !== sizes(x.shape) && !single)
@@ -120,9 +124,12 @@ const soft =
     );
   };
 
-/** Enqueues the softmax of each row of x, the last dimension. `out` may be x. */
+/** Enqueues the softmax of each row of x. Rows are the last dimension, and `out` may be x. */
 export const softmax = soft('softmax', 0);
-/** Enqueues the logarithm of the softmax of each row, computed without the softmax. */
+/**
+ * Enqueues the logarithm of the softmax of each row of x. The kernel does not compute the softmax
+ * itself.
+ */
 export const logSoftmax = soft('logSoftmax', 1);
 
 /**
@@ -184,24 +191,25 @@ export function scatterAdd(stream: Stream, out: Floats, x: Floats, index: Floats
 }
 
 export interface MatmulOptions {
-  /** true if a is stored as [k, m], default false */
+  /** whether `a` is stored as [k, m], default false */
   transA?: boolean;
-  /** true if b is stored as [n, k], default false */
+  /** whether `b` is stored as [n, k], default false */
   transB?: boolean;
   /** factor of the product, finite, default 1 */
   alpha?: number;
-  /** factor of the previous `out`, finite, default 0: `out` is not read */
+  /** factor of the previous values of `out`, finite, default 0. With 0, `out` is not read */
   beta?: number;
 }
 
 /**
  * Enqueues out = alpha · a · b + beta · out, for out [m, n], a [m, k] and b [k, n].
  *
- * @param out float32 with adjacent columns. A vector is one row
- * @param a float32, likewise. It may not share elements with `out`
- * @param b float32, likewise. It may not share elements with `out`
+ * @param out float32 with adjacent columns. A vector counts as one row
+ * @param a float32 with adjacent columns, or a vector, which counts as one row. It may not share
+ *   elements with `out`
+ * @param b float32, as `a`. It may not share elements with `out`
  * @throws {TypeError} for other dtypes, strides or options
- * @throws {RangeError} for shapes that do not fit, naming them, or shared elements
+ * @throws {RangeError} for shapes that do not fit, which the error names, or for shared elements
  */
 export function matmul(
   stream: Stream,
@@ -256,11 +264,11 @@ const turned = ({ shape }: Floats, trans: boolean): [number, number] => {
 };
 
 /**
- * Enqueues out [rows, n₁ + n₂ + …] = the columns of the parts in order.
+ * Enqueues the concatenation of the parts' columns, in order: out is [rows, n₁ + n₂ + …].
  *
  * @param parts float32 [rows, nᵢ] with adjacent columns
- * @throws {TypeError|RangeError} for other dtypes, strides or shapes, or parts that share elements
- *   with `out` in other places
+ * @throws {TypeError|RangeError} for other dtypes, strides or shapes, or a part that shares
+ *   elements with `out` at different indices
  */
 export function concat(stream: Stream, out: Floats, parts: readonly Floats[]): void {
   checkStream('concat', stream);
@@ -293,7 +301,7 @@ export function concat(stream: Stream, out: Floats, parts: readonly Floats[]): v
     const inPlace =
       part.byteOffset === places[i]!.byteOffset &&
       (rows === 1 || rowStride(part) === rowStride(to));
-    // A launch would read elements that the launch of another part has written.
+    // Otherwise the copy of one part could overwrite elements of another part before they are read.
     if (!inPlace && shareElements(whole, lies, [rows], [rows]))
       throw rangeError(`concat: out and parts[${i}] share elements: write to a tensor of its own`);
   });

@@ -1,7 +1,8 @@
 /**
- * A run that can be stopped at any moment and resumed. The state of its parts between two ticks is
- * kept in a folder, which holds the last whole checkpoint even if a later save fails. The reference
- * is docs/reference/checkpoint.md, and the reasons are in docs/contributing/design/run.md.
+ * Saves a run, so that it can be stopped at any moment and resumed. A save stores the state of the
+ * run's parts between two ticks in a folder. The folder contains the last complete checkpoint even
+ * if a later save fails. docs/reference/checkpoint.md is the reference, and
+ * docs/contributing/design/run.md gives the reasons.
  */
 import { randomBytes } from 'node:crypto';
 import { EventEmitter } from 'eventemitter3';
@@ -29,17 +30,18 @@ import { type Snapshot, takeSnapshot } from './snapshot.ts';
 import { writeTaken } from './write.ts';
 
 /**
- * A save that was requested by a call, or by `every` alone. The latter is patient: it waits for a
- * hot tick's end until close().
+ * A save that waits for its turn. `patient` is true if only the interval `every` requested the
+ * save. If a tick is hot, a patient save waits for the tick's end or for close(). Other saves
+ * throw.
  */
 interface Pending {
   patient: boolean;
 }
 
 /**
- * Saves a run to a folder between two ticks, so that it can be stopped at any moment and resumed.
- * The folder has the last whole checkpoint even if a later save fails. Events are those of
- * CheckpointEvents.
+ * Saves a run to a folder between two ticks, so that the run can be stopped at any moment and
+ * resumed. The folder contains the last complete checkpoint even if a later save fails. The object
+ * emits the events of CheckpointEvents.
  * @example
  * const restored = await Checkpoint.restore('runs/first', { buffer, learner, pipeline });
  * const parts = { buffer, learner, pipeline };
@@ -48,39 +50,39 @@ interface Pending {
  * await checkpoint.save();
  */
 export class Checkpoint extends EventEmitter<CheckpointEvents> implements AsyncDisposable {
-  /** absolute path */
+  /** absolute path of the folder */
   readonly folder: string;
   readonly #known: KnownParts;
   readonly #folder: Folder;
   readonly #run: string;
   #lineage: Lineage | null;
   /**
-   * files of earlier manifests, while it is unknown whether the newest manifest's name is on the
-   * disk
+   * files of earlier manifests. clean() keeps them until a flush confirms that the newest
+   * manifest's name is on the disk
    */
   #doubted: ReadonlySet<string> = new Set();
   #saves: number;
   #saving: Promise<SavedCheckpoint> | null = null;
   #next: (Pending & { promise: Promise<SavedCheckpoint> }) | null = null;
-  /** aborted by close() */
+  /** ends the waits of automatic saves. close() aborts it */
   readonly #ending = new AbortController();
   #timer: NodeJS.Timeout | undefined;
   readonly #closing = new Closing();
 
   /**
-   * Opens a folder to save these parts into, and creates the folder if it is missing. It writes
-   * only the folder's lock and, if the folder is empty, a mark. One checkpoint at a time owns a
-   * folder, over all processes.
+   * Opens a folder to save these parts into, and creates it if it does not exist. open() writes
+   * only the folder's lock and, if the folder has no checkpoint yet, a mark. Only one checkpoint at
+   * a time can have a folder open, over all processes.
    *
    * @param folder a path or a `file:` URL
-   * @param options the parts to save, at least one, and `every`, such as '60 s' (default: no
-   *   automatic saves)
-   * @throws {TypeError|RangeError} for wrong parts, for a folder that holds something else, and for
+   * @param options the parts to save, at least one. `every` is the interval of automatic saves,
+   *   such as '60 s' (default: no automatic saves)
+   * @throws {TypeError|RangeError} for wrong parts, for a folder that contains other files, and for
    *   an unreadable checkpoint
-   * @throws {ERR_HOTSLOT_STATE_BUSY} while another checkpoint owns the folder, and for the
-   *   checkpoint of another run: restore() it first, or name another folder
-   * @throws {ERR_HOTSLOT_STATE_RUNNING} if a pipeline samples by the buffer's priorities and is not
-   *   among the parts
+   * @throws {ERR_HOTSLOT_STATE_BUSY} while another checkpoint has the folder open. Also if the
+   *   folder contains the checkpoint of another run: restore() it first, or name another folder
+   * @throws {ERR_HOTSLOT_STATE_RUNNING} if a pipeline samples by the buffer's priorities, but is
+   *   not among the parts
    * @throws {ERR_HOTSLOT_UNAVAILABLE} if the system refuses the folder
    * @example
    * const parts = { buffer, learner, pipeline, mailbox };
@@ -111,21 +113,23 @@ export class Checkpoint extends EventEmitter<CheckpointEvents> implements AsyncD
   }
 
   /**
-   * Restores a folder's checkpoint into these parts. The parts must be new, and made like the saved
-   * ones. Their device may be of another family. If it throws, the parts can still be restored
-   * into.
+   * Restores a folder's checkpoint into these parts. The parts must be new, and have the same
+   * options as the saved parts. Their device may be of another family. If restore() throws, you can
+   * restore into the same parts again.
    *
    * @param folder a path or a `file:` URL
    * @param parts the parts that were saved. `every` is ignored. A pool or remote collectors cannot
-   *   be among them: open them afterwards with `resume`
-   * @returns `save`, `tick` and `time` of the checkpoint, and its `collectors` and `extra`. Null,
-   *   without any change, if the folder is missing or holds no checkpoint yet
-   * @throws {RangeError} for parts that do not fit, with the differences. Also for a checkpoint
-   *   that is damaged, incomplete or of a newer format, and for a folder that holds something else
-   * @throws {TypeError} for wrong parts, and for `collectors` or `extra` of a newer Node.js
-   * @throws {ERR_HOTSLOT_STATE_BUSY} for parts that were used already, and while a checkpoint owns
-   *   the folder
-   * @throws {ERR_HOTSLOT_STATE_RUNNING} as open()
+   *   be among the parts: open them afterwards with `resume`
+   * @returns `save`, `tick` and `time` of the checkpoint, and its values `collectors` and `extra`.
+   *   Null if the folder does not exist or has no checkpoint yet. The parts are then unchanged
+   * @throws {RangeError} for parts that differ from the saved ones. The error lists the
+   *   differences. Also for a checkpoint that is damaged, incomplete or of a newer format, and for
+   *   a folder that contains other files
+   * @throws {TypeError} for wrong parts, and if a newer Node.js saved `collectors` or `extra`
+   * @throws {ERR_HOTSLOT_STATE_BUSY} for parts that were used already, and while a checkpoint has
+   *   the folder open
+   * @throws {ERR_HOTSLOT_STATE_RUNNING} if a pipeline samples by the buffer's priorities, but is
+   *   not among the parts
    * @throws {ERR_HOTSLOT_UNAVAILABLE} if the system refuses a file
    * @throws the error of a part's loadState()
    * @example
@@ -155,13 +159,13 @@ export class Checkpoint extends EventEmitter<CheckpointEvents> implements AsyncD
   }
 
   /**
-   * Returns the contents of a folder's checkpoint in numbers, without a lock.
+   * Returns the facts of a folder's checkpoint, without a lock: its parts, counts and files.
    *
    * @param folder a path or a `file:` URL
-   * @returns null if the folder is missing or holds no checkpoint yet
-   * @throws {RangeError} for a folder that holds something else, and for a manifest that is damaged
+   * @returns the facts, or null if the folder does not exist or has no checkpoint yet
+   * @throws {RangeError} for a folder that contains other files, and for a manifest that is damaged
    *   or of a newer format
-   * @throws {TypeError} for another path
+   * @throws {TypeError} if `folder` is neither a path nor a `file:` URL
    * @throws {ERR_HOTSLOT_UNAVAILABLE} if the system refuses the folder or its manifest
    */
   static async inspect(folder: string | URL): Promise<CheckpointContents | null> {
@@ -185,14 +189,14 @@ export class Checkpoint extends EventEmitter<CheckpointEvents> implements AsyncD
   }
 
   /**
-   * Saves the parts. The pipeline finishes the ticks that it has begun. Then the pipeline and a
-   * pool's collectors stand still while the state of the parts is taken. Rows are copied and
-   * written while the run continues. A call during another save saves once more after it. With
-   * manual ticks call it between afterTick() and the next sample.
+   * Saves the parts. The pipeline first finishes the ticks that it has begun. Then the pipeline and
+   * a pool's collectors stand still while the state of the parts is taken. They resume before the
+   * rows are copied and written. If you call save() during a save, another save follows that one.
+   * With manual ticks, call save() between afterTick() and the next sample.
    *
    * @returns the counts of the save, after the checkpoint is on the disk
-   * @throws {ERR_HOTSLOT_UNAVAILABLE} if the disk refuses, or a collector cannot return its state.
-   *   The text says what the folder then holds
+   * @throws {ERR_HOTSLOT_UNAVAILABLE} if a file cannot be written, or a collector cannot return its
+   *   state. The text says which checkpoint the folder contains then
    * @throws {ERR_HOTSLOT_STATE_TICK} while a manual tick is hot
    * @throws {ERR_HOTSLOT_STATE_BUSY} while another checkpoint pauses the same collectors
    * @throws {ERR_HOTSLOT_STATE_CLOSED} after close()
@@ -204,14 +208,15 @@ export class Checkpoint extends EventEmitter<CheckpointEvents> implements AsyncD
   async save(): Promise<SavedCheckpoint> {
     this.#checkOpen();
     const { pipeline } = this.#known;
-    // Checked at once: the save before this one may wait for this caller's afterTick().
+    // Throws before the save is queued. Otherwise this caller would wait for a save under way,
+    // which may wait for this caller's afterTick().
     if (pipeline) internalsOf(pipeline).control.checkCold();
     return this.#queue({ patient: false });
   }
 
   /**
-   * Ends automatic saves, waits for a save under way, and unlocks the folder. It saves nothing, and
-   * drops a save by `every` that waits for the end of a hot tick. Idempotent.
+   * Ends automatic saves, waits for a save under way, and unlocks the folder. close() itself saves
+   * nothing. It cancels an automatic save that waits for the end of a hot tick. Idempotent.
    */
   close(): Promise<void> {
     return this.#closing.once(async () => {
@@ -234,7 +239,7 @@ export class Checkpoint extends EventEmitter<CheckpointEvents> implements AsyncD
 
   #keepSaving(everyMs: number): void {
     const turn = async () => {
-      // The error of a requested save goes to its caller.
+      // The caller that requested the queued save gets its error.
       if (this.#next) await this.#next.promise.catch(() => {});
       else
         await this.#queue({ patient: true }).catch((error: unknown) =>
@@ -254,8 +259,8 @@ export class Checkpoint extends EventEmitter<CheckpointEvents> implements AsyncD
   }
 
   /**
-   * Returns whether anybody listens. An exception of a listener becomes an uncaught one, and
-   * changes nothing here: the save is on the disk all the same.
+   * Emits an event, and returns whether it has a listener. If a listener throws, its error becomes
+   * an uncaught exception. The save still succeeds, because it is already on the disk.
    */
   #emit<E extends keyof CheckpointEvents>(event: E, ...args: CheckpointEvents[E]): boolean {
     try {
@@ -273,20 +278,21 @@ export class Checkpoint extends EventEmitter<CheckpointEvents> implements AsyncD
 
   #queue(requested: Pending): Promise<SavedCheckpoint> {
     if (this.#next) {
-      // A requested save must happen, even if the queued one was patient.
+      // If a caller requests the queued save too, the save is not patient any more, and close()
+      // does not cancel it.
       this.#next.patient &&= requested.patient;
       return this.#next.promise;
     }
     const before = this.#saving;
     const { pipeline } = this.#known;
-    // Asks before this function returns: after the call, a run makes no more requests. A save that
-    // is queued lets the run continue until its turn.
+    // Asks the run for a pause before this function returns, so that the run requests no tick after
+    // the call. If another save is under way, the run continues until this save's turn.
     const release = pipeline && !before ? internalsOf(pipeline).control.ask() : () => {};
     const mine: Promise<SavedCheckpoint> = (before ?? Promise.resolve<unknown>(null))
       .catch(() => {})
       .then(() => {
         this.#saving = mine;
-        // Another save may already be queued after this one.
+        // `#next` may already be another save, which was queued after this one.
         if (this.#next === next) this.#next = null;
         if (next.patient) this.#checkOpen();
         return this.#save(next.patient, release);
@@ -343,16 +349,16 @@ export class Checkpoint extends EventEmitter<CheckpointEvents> implements AsyncD
     } finally {
       this.#saves = save;
       for (const held of (taken as Snapshot | null)?.held ?? []) await held.drop();
-      // Removes the files of a save that failed. After a save that succeeded, removes files that
-      // only the previous one needed.
+      // Removes the files that no checkpoint needs: those of a failed save, or those that only the
+      // previous checkpoint needed.
       const keep = new Set([...filesOf(this.#lineage?.manifest), ...this.#doubted]);
       await this.#folder.clean(keep).catch(() => {});
     }
   }
 
   /**
-   * Stops the collectors first, then the pipeline, so that nothing moves while the state of the
-   * parts is taken. Exception: if a tick waits for their rows, it goes first.
+   * Takes a snapshot while the collectors and the pipeline stand still. The collectors stop first.
+   * If a tick waits for their rows, they stop after that tick has its rows.
    */
   async #still(save: number, patient: boolean): Promise<{ taken: Snapshot; stillSeconds: number }> {
     const { collectors, pipeline } = this.#known;

@@ -1,4 +1,4 @@
-/** Intervals as text: '60 s'. */
+/** Parses intervals such as '60 s'. */
 import { describeValue } from '../../base/checks.ts';
 import { rangeError, typeError } from '../../base/errors.ts';
 
@@ -6,7 +6,10 @@ const units: Readonly<Record<string, number>> = { ms: 1, s: 1000, min: 60_000, h
 const MIN_MS = 10;
 const MAX_MS = 2 ** 31 - 1;
 
-/** Parses a number with a unit to milliseconds, or throws: '500 ms', '60 s', '5min', '1 h'. */
+/**
+ * Converts a number with a unit, such as '500 ms', '60 s', '5min' or '1 h', to milliseconds. Throws
+ * if the text has another form or the interval is out of range.
+ */
 export function parseEvery(every: unknown): number {
   if (typeof every !== 'string')
     throw typeError(`every must be a text such as '60 s', got ${describeValue(every)}`);

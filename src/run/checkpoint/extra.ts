@@ -1,11 +1,11 @@
-/** Reads `extra` alone, for a run that needs it to make its parts. */
+/** Reads only the saved `extra`, for a run that needs it to create its parts. */
 import { Folder } from './folder.ts';
 import { readManifest } from './manifest.ts';
 import { plainOf } from './restore.ts';
 
 /**
- * Resolves with undefined if the folder holds no checkpoint yet. Throws as Checkpoint.restore()
- * does.
+ * Returns the saved `extra`, or undefined if the folder has no checkpoint yet. Throws as
+ * Checkpoint.restore() does.
  */
 export async function extraOf(folder: string | URL): Promise<unknown> {
   const place = new Folder('Checkpoint.restore', folder);

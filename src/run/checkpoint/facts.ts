@@ -1,6 +1,6 @@
 /**
- * Facts of parts that must be equal when they are restored, as texts and numbers that a person can
- * compare.
+ * Describes parts by texts and numbers that a person can compare. A restore requires that the facts
+ * are equal.
  */
 
 import type { NamedTensors } from '../../base/arrays/tensors.ts';
@@ -34,8 +34,8 @@ export function samplerFacts(sampler: PrioritizedSampler): PlainRecord {
 }
 
 /**
- * Returns the facts of a learner. Bundlers change class names, so a learner may give a fixed
- * `kind`.
+ * Returns the facts of a learner. Its `kind` is its class's name by default. Bundlers change class
+ * names, so a learner may define a fixed `kind`.
  */
 export function learnerFacts(learner: CheckpointLearner, state: NamedTensors): PlainRecord {
   const entries = Object.entries(state).map(([name, { dtype, shape }]) => [
@@ -49,7 +49,10 @@ export function learnerFacts(learner: CheckpointLearner, state: NamedTensors): P
   return { kind, ...shared, state: Object.fromEntries(entries) as PlainRecord };
 }
 
-/** Returns the facts of all parts except the learner, whose facts include its state. */
+/**
+ * Returns the facts of all parts except the learner. learnerFacts() returns the learner's facts,
+ * because it needs the learner's state.
+ */
 export function factsOf({
   buffer,
   limiter,

@@ -1,6 +1,6 @@
 /**
- * The folder of a checkpoint: its lock, its files with their checksums, and files that no manifest
- * names any more.
+ * Manages the folder of a checkpoint: locks it, reads and writes its files with checksums, and
+ * removes files that no manifest names any more.
  */
 import { readdir, unlink } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -26,8 +26,9 @@ export interface FileFacts {
 }
 
 /**
- * A file that is written, but neither flushed nor named yet. Call one of the two. drop() does
- * nothing after place().
+ * A file that is written, but not flushed, and that still has a temporary name. Call place() or
+ * drop(). place() flushes the file and gives it its name. drop() removes the file, and does nothing
+ * after place().
  */
 export interface HeldFile {
   place(): Promise<FileFacts>;
@@ -36,14 +37,14 @@ export interface HeldFile {
 
 export const MANIFEST = 'checkpoint.json';
 /**
- * The mark of a folder without a manifest: its other files are of a save that was cut off, and may
- * be removed.
+ * Name of an empty file that marks a folder whose first save is not complete. Such a folder has no
+ * manifest. Its other files are those of an interrupted save, and may be removed.
  */
 export const INCOMPLETE = 'begun';
 const LOCK = 'lock';
 /** Names of files that only this package writes and removes. */
 const ours = /^(segment|learner|run|priorities|plain)-\d+(\.\d+)?\.(rows|safetensors|v8)$/;
-/** The ending of a temporary file, which a write that was cut off leaves. */
+/** The ending of a temporary file. An interrupted write leaves such a file. */
 const sibling = /\.[0-9a-f]{12}\.tmp$/;
 
 const isOurs = (name: string) => {
@@ -51,7 +52,7 @@ const isOurs = (name: string) => {
   return ours.test(whole) || whole === INCOMPLETE || (whole === MANIFEST && whole !== name);
 };
 
-/** Bytes that are read at once, also of the beginning of a file. */
+/** Most bytes of one read. */
 const PIECE = 1 << 20;
 
 export class Folder {
@@ -63,7 +64,10 @@ export class Folder {
     else throw typeError(`${what} takes a folder's path`);
   }
 
-  /** Returns the names in the folder, or null if it is missing. Throws unless it is a folder. */
+  /**
+   * Returns the names of the folder's files, or null if the folder does not exist. Throws if the
+   * path is not a folder that can be read.
+   */
   async names(): Promise<string[] | null> {
     try {
       return await readdir(this.path);
@@ -78,7 +82,10 @@ export class Folder {
     }
   }
 
-  /** Returns whether the folder holds a checkpoint. Throws if it holds something else. */
+  /**
+   * Returns whether the folder contains a checkpoint. Throws if it contains files that are not a
+   * checkpoint's.
+   */
   async hasCheckpoint(): Promise<boolean> {
     const names = (await this.names()) ?? [];
     if (names.includes(MANIFEST)) return true;
@@ -87,7 +94,8 @@ export class Folder {
       throw rangeError(
         `'${this.path}' is not a checkpoint: it holds '${other}'; name an empty folder, or a new one`,
       );
-    // Without the mark the files may be a user's, or of a checkpoint whose manifest is lost.
+    // Without the mark, these files may be a user's, or those of a checkpoint whose manifest was
+    // lost.
     const lone = names.find((name) => ours.test(name));
     if (lone !== undefined && !names.includes(INCOMPLETE))
       throw rangeError(
@@ -107,15 +115,15 @@ export class Folder {
     }
   }
 
-  /** Marks a folder without a checkpoint as one that gets its first. */
+  /** Writes the mark of a folder that has no checkpoint yet. */
   begin(): Promise<void> {
     const path = join(this.path, INCOMPLETE);
     return writeWhole(`'${path}'`, path, async () => {});
   }
 
   /**
-   * Locks the folder, so that only this checkpoint saves there until unlock(). With `reads`, others
-   * may read too, and a read-only folder needs no lock.
+   * Locks the folder, so that only this checkpoint saves into it until unlock(). With `reads`,
+   * several readers may lock the folder at once, and a read-only folder is read without a lock.
    */
   lock({ reads = false } = {}): void {
     const lock = systemFiles().lockFile(join(this.path, LOCK), new Uint8Array(1), reads);
@@ -133,16 +141,17 @@ export class Folder {
   }
 
   /**
-   * Writes a whole file. Each part is summed at once and written after the part before it. The
-   * bytes are on the disk when this resolves. The name is on the disk once a later manifest has
-   * been written, and the manifest's name when flush() resolves.
+   * Writes and flushes a file. `put` adds the bytes to the checksum at once, and writes them after
+   * the bytes of the call before. When write() resolves, the bytes are on the disk. The file's name
+   * is on the disk after the next manifest was written, and the manifest's own name after the next
+   * flush().
    */
   async write(file: string, fill: (put: Put) => Promise<void>): Promise<FileFacts> {
     if (file === MANIFEST) await this.flush();
     return (await this.writeHeld(file, fill)).place();
   }
 
-  /** Writes as write() does, but leaves the file to be flushed. */
+  /** Writes a file as write() does. Only place() of the result flushes and names the file. */
   async writeHeld(file: string, fill: (put: Put) => Promise<void>): Promise<HeldFile> {
     let [bytes, sum] = [0, 0];
     let last = Promise.resolve();
@@ -150,9 +159,9 @@ export class Folder {
       fill((part) => {
         bytes += part.length;
         sum = crc32(part, sum);
-        // Keeps the order, even if the caller puts the next part before the last is written.
+        // Keeps the order if the caller calls put() again before the last call has resolved.
         last = last.then(() => put(part));
-        last.catch(() => {}); // the awaiting caller gets the error
+        last.catch(() => {}); // the caller that awaits put() gets the error
         return last;
       });
     const path = join(this.path, file);
@@ -173,8 +182,8 @@ export class Folder {
   }
 
   /**
-   * Throws unless the file is as it was written. If the length is right, `use` gets the bytes in
-   * order, before the checksum is compared.
+   * Passes the bytes of a file to `use`, in order. Throws if the file is not as it was written. The
+   * length is checked before the first call of `use`, and the checksum after the last one.
    */
   async read(
     { file, bytes, crc32: expected }: FileFacts,
@@ -189,10 +198,10 @@ export class Folder {
       const begin = (at: number) => {
         const part = pieces[(at / PIECE) % 2]!.subarray(0, Math.max(0, size - at));
         const done = read(part, at);
-        done.catch(() => {}); // thrown when it is awaited
+        done.catch(() => {}); // `await done` throws it
         return { part, done };
       };
-      // The system reads the next piece while this one is summed and used.
+      // The system reads the next piece while this one is checked and used.
       let next = begin(0);
       for (let at = 0; at < size; at += PIECE) {
         const { part, done } = next;
@@ -207,8 +216,8 @@ export class Folder {
   }
 
   /**
-   * Removes this package's files that are not in `keep`. A file that cannot be removed stays until
-   * the next call.
+   * Removes this package's files that are not in `keep`. If a file cannot be removed, the next call
+   * tries again.
    */
   async clean(keep: ReadonlySet<string>): Promise<void> {
     for (const name of (await this.names()) ?? [])

@@ -1,25 +1,31 @@
-/** The contents of a checkpoint, for a person or a program to read: its manifest in other words. */
+/** Returns the contents of a checkpoint for a person or a program to read, from its manifest. */
 import { join } from 'node:path';
 import type { Folder } from './folder.ts';
 import type { Manifest, PartName, Plain } from './manifest.ts';
 
 /** The result of Checkpoint.inspect(). */
 export interface CheckpointContents {
-  /** absolute path */
+  /** absolute path of the folder */
   folder: string;
   /** number of the save, counted from 1 */
   save: number;
-  /** the last tick, −1 before the first and without a pipeline */
+  /** the last tick requested, −1 before the first tick and without a pipeline */
   tick: number;
-  /** when it was taken, ISO 8601 */
+  /** time of the save, ISO 8601 */
   time: string;
-  /** size of all files */
+  /** size of all files in bytes */
   bytes: number;
-  /** each part by name: the facts that must be equal to restore it (`is`), and its counts */
+  /**
+   * each part by name. `is` has the facts that must be equal to restore the part. The other entries
+   * are its counts
+   */
   parts: Partial<Record<PartName, Readonly<Record<string, Plain>>>>;
-  /** `learner.state()` as safetensors, which torch reads, null without a learner */
+  /**
+   * absolute path of the safetensors file with the result of `learner.state()`, which torch can
+   * read. Null without a learner
+   */
   learnerFile: string | null;
-  /** absolute path and size of each file */
+  /** absolute path of each file, and its size in bytes */
   files: { path: string; bytes: number }[];
 }
 

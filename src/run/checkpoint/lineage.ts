@@ -1,6 +1,6 @@
 /**
- * Records which folders' files hold the state of these parts. A save reuses such files only if the
- * parts were restored from that folder or saved into it.
+ * Records which checkpoints these parts were restored from or saved into. A save into the same
+ * folder reuses the folder's files only if they are recorded here.
  */
 import { resolve } from 'node:path';
 import { internalsOfTrajectories } from '../../store/lanes/trajectory-buffer.ts';
@@ -10,20 +10,20 @@ import type { Manifest } from './manifest.ts';
 import type { KnownParts } from './parts.ts';
 import type { Segment } from './segments.ts';
 
-/** The contents of a folder that these parts were restored from or saved into. */
+/** The checkpoint of a folder that these parts were restored from or saved into. */
 export interface Lineage {
   readonly manifest: Manifest;
   readonly segments: readonly Segment[];
 }
 /**
- * By the lasting object of the parts, the buffer's memory or another part, then by folder. Each
- * folder keeps its latest.
+ * The latest lineage of each folder, for each set of parts. The keys are the anchors of the parts
+ * (see anchorOf()), then the folders' paths.
  */
 const lineages = new WeakMap<object, Map<string, Lineage>>();
 
 /**
- * Returns the lineage of exactly this save, or null. A copy of the folder that went on elsewhere is
- * another lineage.
+ * Returns the lineage with exactly this manifest, or null. If another run has saved into a copy of
+ * the folder, the copy's manifest differs.
  */
 export function lineageOf(known: KnownParts, manifest: Manifest): Lineage | null {
   const text = JSON.stringify(manifest);
@@ -37,8 +37,8 @@ export function remember(known: KnownParts, folder: Folder, lineage: Lineage): v
 }
 
 /**
- * Returns the manifest's own name and the files that it names. Without a manifest, returns its name
- * and the mark.
+ * Returns the manifest's own name and the names of its files. Without a manifest, returns the
+ * manifest's name and the mark's name.
  */
 export function filesOf(manifest: Manifest | undefined): ReadonlySet<string> {
   if (manifest === undefined) return new Set([MANIFEST, INCOMPLETE]);
@@ -46,7 +46,8 @@ export function filesOf(manifest: Manifest | undefined): ReadonlySet<string> {
 }
 
 /**
- * Returns the object by which these parts are known. All threads' objects of one buffer share it.
+ * Returns the object that identifies these parts in `lineages`. If a buffer is among the parts, it
+ * is the buffer's shared memory, which the objects of all threads have in common.
  */
 function anchorOf({
   buffer,
@@ -68,5 +69,5 @@ function anchorOf({
     extra;
   return typeof other === 'object' && other !== null ? other : onlyExtra;
 }
-/** Stands for the parts of a checkpoint whose only part is `extra`, a text or a function. */
+/** Identifies a checkpoint whose only part is an `extra` that is not an object. */
 const onlyExtra = {};

@@ -1,6 +1,6 @@
 /**
- * The manifest, which describes a checkpoint: written last, to a temporary file, which then
- * replaces the previous manifest.
+ * Reads and writes the manifest, which describes a checkpoint. A save writes it last, to a
+ * temporary file that then replaces the previous manifest.
  */
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -9,7 +9,7 @@ import { describeValue } from '../../base/checks.ts';
 import { rangeError, unavailableError } from '../../base/errors.ts';
 import { type FileFacts, type Folder, MANIFEST } from './folder.ts';
 
-/** Numbers and texts, as in JSON. */
+/** A value that JSON can represent. */
 export type Plain =
   | string
   | number
@@ -17,16 +17,19 @@ export type Plain =
   | null
   | readonly Plain[]
   | { readonly [key: string]: Plain };
-/** A record of such values. */
+/** An object whose values JSON can represent. */
 export type PlainRecord = { readonly [key: string]: Plain };
 
-/** Facts of a part: `is` must be equal when it is restored. */
+/**
+ * Facts of a saved part. A part can be restored only if its own facts are equal to `is`. The other
+ * entries are values of the saved part.
+ */
 export interface PartFacts {
   readonly is: PlainRecord;
   readonly [value: string]: Plain;
 }
 
-/** Numbers that the manifest holds of each part, in addition to `is`. */
+/** Names of the values that the manifest contains for each part, in addition to `is`. */
 const numbersOfPart = {
   buffer: ['largest', 'stale', 'odd'],
   limiter: ['inserts', 'samples'],
@@ -41,13 +44,13 @@ export type PartName = keyof typeof numbersOfPart;
 export const parts = Object.keys(numbersOfPart) as PartName[];
 
 export interface Manifest {
-  /** id shared by all saves that resume each other */
+  /** id of the run, shared by all saves that resume each other */
   readonly run: string;
-  /** counted from 1 */
+  /** number of the save, counted from 1 */
   readonly save: number;
-  /** the last tick that was requested, −1 before the first and without a pipeline */
+  /** number of the last tick requested, −1 before the first tick and without a pipeline */
   readonly tick: number;
-  /** when it was taken, ISO 8601 */
+  /** time of the save, ISO 8601 */
   readonly time: string;
   readonly parts: Readonly<Partial<Record<PartName, PartFacts>>>;
   readonly files: readonly FileFacts[];
@@ -61,7 +64,8 @@ const VERSION = 1;
 const sumOf = (body: unknown) => crc32(Buffer.from(JSON.stringify(body)));
 
 export function writeManifest(folder: Folder, manifest: Manifest): Promise<FileFacts> {
-  // Goes through text and back, so that the checksum is of what will be read.
+  // Converts the manifest to text and back, so that the checksum is that of the values that a
+  // reader parses.
   const body: unknown = JSON.parse(JSON.stringify(manifest));
   const text = JSON.stringify(
     { format: FORMAT, version: VERSION, checksum: sumOf(body), body },
@@ -72,8 +76,8 @@ export function writeManifest(folder: Folder, manifest: Manifest): Promise<FileF
 }
 
 /**
- * Throws, with one message, if the file is not a manifest, is damaged or newer, or has a part that
- * this version does not know.
+ * Returns the manifest. Throws an error if the file cannot be read, is not a manifest, is damaged,
+ * or was written by a newer version of Hotslot.
  */
 export async function readManifest(folder: Folder): Promise<Manifest> {
   const path = join(folder.path, MANIFEST);
@@ -105,7 +109,7 @@ export async function readManifest(folder: Folder): Promise<Manifest> {
   const { body } = whole;
   if (body === undefined || sumOf(body) !== whole.checksum)
     throw rangeError(`'${path}' is damaged: its checksum is not the one that was written`);
-  // An unknown entry may change the meaning of the rest.
+  // An entry that this version does not know may change the meaning of the other entries.
   const refuse = (what: string, unknown: readonly string[]) => {
     if (unknown.length > 0)
       throw rangeError(
@@ -128,7 +132,10 @@ const unknownOf = (name: PartName, facts: PartFacts | undefined): string[] =>
     (key) => key !== 'is' && !(numbersOfPart[name] as readonly string[]).includes(key),
   );
 
-/** Returns a text for each place at which two descriptions differ. */
+/**
+ * Returns a text for each difference between two descriptions. `here` describes the given part,
+ * `there` the saved part, and `at` is its name in the texts.
+ */
 export function differences(
   here: Plain | undefined,
   there: Plain | undefined,

@@ -4,37 +4,43 @@ import type { CheckpointParts } from './parts.ts';
 /** Options of Checkpoint.open() and Checkpoint.restore(): the parts, and `every`. */
 export interface CheckpointOptions extends CheckpointParts {
   /**
-   * interval of automatic saves, such as '60 s': a number of ms, s, min or h, at least 10 ms and at
-   * most 24 days. Default: none
+   * interval between automatic saves, such as '60 s': a number with the unit ms, s, min or h. From
+   * 10 ms to 24 days. Default: no automatic saves
    */
   every?: string;
 }
 
-/** A save that is on the disk. */
+/** The counts of a save that is on the disk. */
 export interface SavedCheckpoint {
-  /** counted from 1, over all runs that resume each other */
+  /** number of the save, counted from 1 over all runs that resume each other */
   save: number;
-  /** the last tick that it holds, −1 before the first and without a pipeline */
+  /** the last tick in the checkpoint, −1 before the first tick and without a pipeline */
   tick: number;
-  /** bytes written for it */
+  /** bytes that this save wrote */
   bytes: number;
-  /** seconds from the call to the disk */
+  /** seconds from the call until the checkpoint was on the disk */
   seconds: number;
-  /** seconds of those in which nothing moved */
+  /**
+   * seconds in which the state of the parts was taken, while the pipeline and a pool's collectors
+   * stood still
+   */
   stillSeconds: number;
 }
 
-/** The result of Checkpoint.restore(): values that were not given to the parts. */
+/**
+ * The result of Checkpoint.restore(): facts of the checkpoint, and values that the caller passes
+ * on.
+ */
 export interface RestoredCheckpoint {
   /** number of the save, counted from 1 */
   save: number;
-  /** the last tick that it holds, −1 before the first and without a pipeline */
+  /** the last tick in the checkpoint, −1 before the first tick and without a pipeline */
   tick: number;
-  /** when it was taken, ISO 8601 */
+  /** time of the save, ISO 8601 */
   time: string;
   /**
-   * of a pool or of remote collectors: the value for open({ resume }). Otherwise the clone of the
-   * result of their state()
+   * for a pool or remote collectors, the value for open({ resume }). For your own collectors, a
+   * clone of the result of their state()
    */
   collectors: unknown;
   /** a clone of the saved `extra`, or of its result if it was a function */
@@ -46,13 +52,13 @@ export interface CheckpointEvents {
   /** a save is on the disk */
   saved: [saved: SavedCheckpoint];
   /**
-   * a save by `every` failed. The previous checkpoint is unchanged, and the next save is tried on
-   * time. Without a listener it is a process warning
+   * an automatic save failed. The previous checkpoint is unchanged, and the next automatic save
+   * follows after `every`. Without a listener, the error becomes a process warning
    */
   error: [error: Error];
   /**
-   * collectors did not return from collect() in time, so that their state is missing. Without a
-   * listener it is a process warning
+   * collectors did not return from collect() within 5 s, so the checkpoint lacks their states.
+   * Without a listener, the text becomes a process warning
    */
   warning: [message: string];
 }

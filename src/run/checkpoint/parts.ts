@@ -1,4 +1,4 @@
-/** The parts of a checkpoint, which a caller names, and their checks. */
+/** The parts that a caller gives to a checkpoint, and their checks. */
 
 import type { NamedTensors } from '../../base/arrays/tensors.ts';
 import { checkKeys, describeValue } from '../../base/checks.ts';
@@ -18,12 +18,13 @@ import { pausables, type RunningCollectors } from '../collectors/pool-pause.ts';
  */
 export interface CheckpointLearner {
   /**
-   * name of the algorithm, which must be equal when it is restored. Default: the name of its class,
-   * which bundlers change
+   * name of the algorithm, which must be equal at a restore. Default: the name of the learner's
+   * class, which bundlers change
    */
   readonly kind?: string;
   /**
-   * values that must be equal too, such as its discount: anything that JSON takes, default: none
+   * settings that must be equal at a restore, such as the discount. Any value that JSON can
+   * represent. Default: none
    */
   readonly settings?: object;
   /** Returns everything that later updates depend on. */
@@ -33,44 +34,44 @@ export interface CheckpointLearner {
 }
 
 /**
- * Your own stepper of environments, which runs in your thread and returns its state: anything that
- * structured cloning takes.
+ * Your own collectors, which step environments in your thread. Their state can be any value that
+ * structured cloning supports.
  */
 export interface CheckpointCollectors {
-  /** Returns everything needed to resume. */
+  /** Returns everything that the collectors need to resume. */
   state(): unknown;
   /** Restores the result of state(). */
   loadState(state: unknown): void | Promise<void>;
 }
 
-/** Parts that a checkpoint saves and restores, each optional. */
+/** Parts that a checkpoint saves and restores. Each part is optional. */
 export interface CheckpointParts {
   /** rows or trajectories, with their priorities */
   buffer?: ReplayBuffer | TrajectoryBuffer;
-  /** weights, moments, generators, counts */
+  /** weights, moments of the optimizer, generators and counts */
   learner?: CheckpointLearner;
   /**
-   * ticks, sequences, priorities that are not in the tree yet, and a batch that waits for its
-   * caller
+   * tick numbers, priorities that are not in the tree yet, and a batch that its caller has not
+   * sampled yet
    */
   pipeline?: ReplayPipeline;
-  /** a limiter's counts, default: the buffer's limiter */
+  /** counts of a rate limiter, default: of the buffer's limiter */
   limiter?: RateLimiter;
-  /** its newest version of the weights */
+  /** newest version of the mailbox's weights */
   mailbox?: WeightMailbox;
   /**
-   * collectors, and the states that they return. A pool or remote collectors are only saved. Open
-   * them again with `resume` from the result of restore().
+   * collectors with their states. A pool or remote collectors are only saved. To resume them, open
+   * new ones with the option `resume: restored.collectors`
    */
   collectors?: RunningCollectors | CheckpointCollectors;
   /**
-   * any other state of the run, or a function that returns it, called between two ticks: anything
-   * that structured cloning takes
+   * any other state of the run that structured cloning supports. If it is a function, a save calls
+   * it between two ticks and stores its result
    */
   extra?: unknown;
 }
 
-/** Checked parts, with what follows from them. */
+/** Checked parts, and access to the buffer's places (`ledger`). */
 export interface KnownParts {
   readonly buffer: CheckpointParts['buffer'] | undefined;
   readonly learner: CheckpointLearner | undefined;
@@ -82,7 +83,7 @@ export interface KnownParts {
   readonly ledger: SnapshotIO | null;
 }
 
-/** Returns the sampler by whose priorities the buffer's steps are drawn, or null without one. */
+/** Returns the prioritized sampler of the buffer, or null if the buffer has none. */
 export function samplerOf(
   buffer: CheckpointParts['buffer'] | undefined,
 ): PrioritizedSampler | null {

@@ -1,5 +1,6 @@
 /**
- * Restores a checkpoint into fresh parts. Everything is read and checked before anything changes.
+ * Restores a checkpoint into new parts. It reads and checks every file before it changes the state
+ * of a part.
  */
 
 import { join } from 'node:path';
@@ -22,7 +23,7 @@ import { loadSegments } from './segment-reader.ts';
 import type { Segment } from './segments.ts';
 
 /**
- * Throws an error that names up to 12 of the differences between these parts and the checkpoint's.
+ * Throws if these parts differ from the checkpoint's. The error names up to 12 of the differences.
  */
 export async function checkFit(
   known: KnownParts,
@@ -54,13 +55,14 @@ export async function checkFit(
 }
 
 /**
- * An entry of our learners' states that checkpoints of earlier versions lack. loadState() does not
- * need it.
+ * Matches entries of this package's learners' states that checkpoints of earlier versions lack.
+ * loadState() does not need these entries.
  */
 const added = /ptimiser\.options$/;
 
 /**
- * Returns the facts of the learner. Settings are left out if the checkpoint is too old to have any.
+ * Returns the facts of the learner, without settings and entries that the checkpoint is too old to
+ * have.
  */
 async function ofLearner({ learner }: KnownParts, there: PlainRecord): Promise<PlainRecord> {
   const { settings, state, ...facts } = learnerFacts(learner!, await learner!.state()) as Record<
@@ -96,11 +98,11 @@ export function checkFresh({ buffer, limiter, mailbox, pipeline, collectors }: K
     );
 }
 
-/** The values for the caller of restore(). */
+/** The results of restore(). */
 export interface Restored {
   readonly collectors: unknown;
   readonly extra: unknown;
-  /** segments from which a later save continues */
+  /** segments that a later save into this folder reuses */
   readonly segments: readonly Segment[];
 }
 
@@ -118,11 +120,12 @@ export async function restore(
   const lanes = arrays.lanes?.data as LaneStates | undefined;
   const segments =
     ledger && lanes ? await loadSegments(folder, manifest.segments, ledger, lanes) : [];
-  // Only the learner and the collectors may refuse, and after that the parts can still be restored
-  // into. No later step can refuse.
+  // Only loadState() of the learner and of the collectors may throw. If one of them throws, the
+  // caller can still restore into the same parts. No later step throws.
   if (learner && learned) {
     await learner.loadState(learned);
-    // The read waits for the enqueued work, whatever stream the first update is on.
+    // state() waits for the work that loadState() has enqueued. So the first update may use any
+    // stream.
     await learner.state();
   }
   if (collectors && parts.collectors)

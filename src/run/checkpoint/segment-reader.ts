@@ -1,6 +1,7 @@
 /**
- * Reads a buffer's segments back. Their contents are trusted once their checksums are right, and a
- * piece may end in the middle of a place.
+ * Reads a buffer's segments from their files. Places are copied into the buffer before the checksum
+ * of their file is checked. They count only after SnapshotIO.restore(), so a damaged file leaves
+ * the buffer empty.
  */
 
 import { rangeError } from '../../base/errors.ts';
@@ -9,8 +10,8 @@ import type { FileFacts, Folder } from './folder.ts';
 import type { Segment } from './segments.ts';
 
 /**
- * Puts the places of files into a buffer that is not used yet, and returns the segments from which
- * a later save continues.
+ * Copies the places of files into a buffer that is not used yet. Returns the segments, which a
+ * later save reuses. Throws if a place of `states` is in none of the files.
  */
 export async function loadSegments(
   folder: Folder,
@@ -40,8 +41,8 @@ export async function loadSegments(
 }
 
 /**
- * Takes a file's bytes as they come: the ranges first, then places, each of which a piece may cut
- * anywhere.
+ * Reads one file into the buffer. take() receives the file's bytes in order: first the ranges, then
+ * the places. A piece may end in the middle of a range or of a place.
  */
 class SegmentReader {
   readonly #ledger: SnapshotIO;
@@ -71,7 +72,7 @@ class SegmentReader {
       rest = rest.subarray(some.length);
       if (this.#headed === this.#head.length) this.#begin();
     }
-    // The end of a place that began in the previous piece.
+    // Completes a place that began in the previous piece.
     if (this.#pending > 0 && rest.length > 0) {
       const some = rest.subarray(0, this.#cut.length - this.#pending);
       this.#cut.set(some, this.#pending);
@@ -99,8 +100,8 @@ class SegmentReader {
   }
 
   /**
-   * Checks the ranges against the file's size, because only the checksum at the end shows whether
-   * they are as written.
+   * Reads the ranges and checks them against the file's size. The checksum cannot show an error
+   * here, because it is complete only at the end of the file.
    */
   #begin(): void {
     const { lanes, placeBytes } = this.#ledger;

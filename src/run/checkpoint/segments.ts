@@ -1,9 +1,11 @@
 /**
- * A buffer's places as files that never change. Each holds a range of every lane, by absolute
- * number, and a save writes only the places added since the last. Places that writers overtake
- * meanwhile are dropped from the old end.
+ * Stores a buffer's places in segments: files that never change. A place contains a row, or a step
+ * of a lane. A segment contains a range of places of each lane, by absolute number. A save writes
+ * only the places added since the last save. If writers overwrite places before the save has copied
+ * them, the saved range begins after these places.
  *
- * A file: float64 `from` of each lane, float64 `to` of each lane, then the places, lane by lane.
+ * A file contains float64 `from` of each lane, float64 `to` of each lane, then the places, lane by
+ * lane.
  */
 import { setTimeout } from 'node:timers/promises';
 import type { Put } from '../../base/arrays/files.ts';
@@ -14,15 +16,18 @@ import { Sweeper } from './sweep.ts';
 
 /** most bytes of a file, unless one place has more */
 const MAX_SEGMENT_BYTES = 1 << 26;
-/** bytes that are copied and written at once */
+/** bytes that a save copies and writes at once */
 const PIECE = 1 << 20;
-/** laps of the ring that a save writes before it gives up, because writers overtook it each time */
+/** laps of the ring that a save writes before it throws, because writers overtook it in each lap */
 const MAX_LAPS = 16;
-/** the same for copies in one go */
+/** sweeps that a save tries before it throws */
 const MAX_TRIES = 1000;
-/** small files above which they are written again as one */
+/** if more segments than this are small, the next save writes them again as one */
 const SMALL_ONES = 64;
-/** a file is small below this size, and below this share of all bytes */
+/**
+ * a segment is small if it has fewer bytes than `SMALL`, or than the share `SMALL_SHARE` of all
+ * segments' bytes
+ */
 const SMALL = 1 << 20;
 const SMALL_SHARE = 1 / 1024;
 
@@ -32,21 +37,21 @@ interface Ranges {
 }
 export interface Segment extends Ranges, FileFacts {}
 
-/** Files that a save wrote, to be kept when its manifest is in place. */
+/** The result of a save. Its manifest names the segments. */
 export interface Written {
   readonly segments: readonly Segment[];
-  /** states of the lanes as these files hold them */
+  /** states of the lanes that match the segments */
   readonly states: LaneStates;
-  /** bytes of new files */
+  /** bytes of the new files */
   readonly bytes: number;
-  /** places that came after `states` was taken and were written too */
+  /** places written that are newer than the states given to save() */
   readonly beyond: number;
 }
 
 export class Segments {
   readonly #ledger: SnapshotIO;
   readonly #segments: readonly Segment[];
-  /** one is filled while the other is written */
+  /** two pieces: the save fills one while the disk writes the other */
   readonly #pieces: readonly [Uint8Array, Uint8Array];
 
   constructor(ledger: SnapshotIO, segments: readonly Segment[] = []) {
@@ -57,7 +62,10 @@ export class Segments {
     this.#pieces = [piece(), piece()];
   }
 
-  /** Writes those places of the lanes' states that are not on the disk yet. */
+  /**
+   * Writes the places in `taken` that no segment contains yet. If writers overwrite some of them
+   * during the save, a full ring gets the same number of newer places instead.
+   */
   async save(folder: Folder, save: number, taken: LaneStates): Promise<Written> {
     const { lanes, numbers, perLane, full } = this.#ledger;
     const states = taken.slice();
@@ -69,7 +77,7 @@ export class Segments {
       begin[lane] = Math.max(from[lane] as number, last.to[lane] as number);
     const files: Promise<Segment>[] = [];
     let written = 0;
-    // The disk writes a file while the next is filled.
+    // Fills the next file while the disk writes the previous one.
     const write = async (ranges: Ranges) => {
       for (const planned of this.#parts(ranges)) {
         const part = this.#left(planned, from);
@@ -86,8 +94,8 @@ export class Segments {
         await files.at(-2);
       }
     };
-    // Places that fit in memory are copied in one go, so that fast writers cannot overtake the save
-    // piece by piece.
+    // Places that fit in memory are copied in one sweep. Fast writers cannot overtake a sweep, but
+    // they could overtake a copy in pieces.
     const sweeper = new Sweeper(this.#ledger);
     let tries = 0;
     const sweepOnce = async () => {
@@ -103,13 +111,13 @@ export class Segments {
         swept.parts,
       );
       files.push(file);
-      await file; // the next sweep uses the same memory
+      await file; // the next sweep overwrites the parts
     };
     const end = to[0] as number;
     try {
       await write({ from: begin, to });
-      // A full ring stays full: each place overtaken at the old end is replaced by a newer one at
-      // the new end.
+      // The saved ring must be full. For each place that writers overtook at the old end, the save
+      // adds a newer place at the new end.
       while (full && (from[0] as number) > Math.max(0, (to[0] as number) - perLane)) {
         const target = (from[0] as number) + perLane;
         if (written > MAX_LAPS * perLane) throw tooFast();
@@ -123,7 +131,7 @@ export class Segments {
         await write(beyond);
       }
     } finally {
-      await Promise.allSettled(files); // a failed save leaves no write running
+      await Promise.allSettled(files); // no write continues after a failed save
     }
     const fresh = await Promise.all(files);
     for (let lane = 0; lane < lanes; lane++) {
@@ -139,8 +147,8 @@ export class Segments {
   }
 
   /**
-   * Returns the segments that still hold places. If there are more than `SMALL_ONES` small ones,
-   * they are left out and written anew.
+   * Returns the segments that contain places at or after `from`. If more than `SMALL_ONES` small
+   * segments are at the end of the list, it leaves them out, and save() writes their places again.
    */
   #committed(from: Float64Array): Segment[] {
     const kept = this.#segments.filter((segment) => holdsSome(segment, from));
@@ -152,8 +160,8 @@ export class Segments {
   }
 
   /**
-   * Splits a range into parts of a file each. Each part has the same share of every lane, so that
-   * the oldest places come first.
+   * Splits a range into one part for each file. Each part has the same share of every lane, so that
+   * the oldest places are written first.
    */
   #parts({ from, to }: Ranges): Ranges[] {
     const { lanes, placeBytes } = this.#ledger;
@@ -174,8 +182,8 @@ export class Segments {
   }
 
   /**
-   * Returns the range without places that writers have already overwritten, and raises `lowest`
-   * accordingly. Returns null if nothing is left.
+   * Returns the range without the places that writers have already overwritten. Raises `lowest` to
+   * the first place that was not overwritten. Returns null if no place is left.
    */
   #left({ from, to }: Ranges, lowest: Float64Array): Ranges | null {
     const left = from.map((begin, lane) => {
@@ -188,8 +196,9 @@ export class Segments {
   }
 
   /**
-   * Raises `lowest` to the first whole place where writers overtook. When the file is filled,
-   * `lowest` is final and the pieces are free.
+   * Writes one file. If writers overtake a place, it raises `lowest` to the first place that was
+   * copied whole. After `filled` resolves, `lowest` is final and the pieces are free. `flushed`
+   * resolves with the segment when the file is on the disk.
    */
   #write(
     folder: Folder,
@@ -256,7 +265,7 @@ function column(states: LaneStates, numbers: number, which: number): Float64Arra
     (_, lane) => states[lane * numbers + which] as number,
   );
 }
-/** Returns whether the segment reaches beyond these places in any lane. */
+/** Returns whether the segment contains places at or after `from` in any lane. */
 const holdsSome = ({ to }: { to: Float64Array }, from: Float64Array): boolean =>
   to.some((end, lane) => end > (from[lane] as number));
 const bytesOf = (numbers: Float64Array): Uint8Array =>

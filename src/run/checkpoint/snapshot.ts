@@ -1,6 +1,6 @@
 /**
- * Takes the state of the parts while nothing moves: everything but the buffer's places, which can
- * be copied afterwards.
+ * Takes the state of the parts while the collectors and the pipeline stand still. The buffer's
+ * places are copied later, while the run continues.
  */
 import { serialize } from 'node:v8';
 import { fillSafetensors } from '../../base/arrays/safetensors.ts';
@@ -21,17 +21,20 @@ export interface Snapshot {
   readonly tick: number;
   /** states of the buffer's lanes, null without a buffer */
   readonly lanes: LaneStates | null;
-  /** small arrays, by names that restore() knows */
+  /** small arrays, by the names that restore() reads */
   readonly arrays: NamedTensors;
-  /** the result of learner.state() */
+  /** the result of learner.state(), null without a learner */
   readonly learner: NamedTensors | null;
-  /** states of collectors and of the caller, serialized */
+  /** serialized states of `collectors` and `extra`, null without both */
   readonly plain: Uint8Array | null;
-  /** files that had to be written while nothing moved, and can be flushed later */
+  /** files that had to be written during the pause. They are flushed after it */
   readonly held: readonly HeldFile[];
 }
 
-/** Takes a snapshot. `pool`: the states of a pool's collectors, which stand still too. */
+/**
+ * Takes a snapshot. `pool` contains the states of a pool's collectors, which stand still during the
+ * snapshot. It is undefined without a pool.
+ */
 export async function takeSnapshot(
   known: KnownParts,
   folder: Folder,
@@ -42,13 +45,17 @@ export async function takeSnapshot(
   try {
     return await snapshotOf(known, folder, save, pool, begun);
   } catch (error) {
-    // Waits in any case, so that nothing moves while a learner is still being read.
+    // Waits although the save fails. The caller resumes the collectors and the pipeline after this,
+    // and a learner's state may still be being read.
     await Promise.allSettled(begun);
     throw error;
   }
 }
 
-/** Takes a snapshot. `begun`: gets the promises that continue on their own once begun. */
+/**
+ * Takes a snapshot. It adds promises to `begun` that the caller must await if this function
+ * rejects.
+ */
 async function snapshotOf(
   known: KnownParts,
   folder: Folder,
@@ -61,10 +68,10 @@ async function snapshotOf(
   const parts: Partial<Record<PartName, PartFacts>> = {};
   const arrays: Record<string, TensorData> = {};
   const held: HeldFile[] = [];
-  // All of this runs in one turn of the caller's thread, which may continue with something else at
-  // the first await.
+  // The code up to the first await runs in one turn of the caller's thread. At an await, the
+  // caller's code may run and change the parts.
   const state = learner?.state();
-  if (state instanceof Promise) state.catch(() => {}); // thrown when it is awaited
+  if (state instanceof Promise) state.catch(() => {}); // `await state` throws it
   begun.push(state);
   let tick = -1;
   const position = pipeline && internalsOf(pipeline).positions.take();
@@ -108,7 +115,7 @@ async function snapshotOf(
     kept.push(['extra', typeof extra === 'function' ? extra() : extra]);
   }
   const plain = serialised(kept);
-  plain.catch(() => {}); // thrown when it is awaited
+  plain.catch(() => {}); // `await plain` throws it
   if (buffer) {
     const sampler = samplerOf(buffer);
     const binding = sampler && internalsOfSampler(sampler).binding;
@@ -121,8 +128,9 @@ async function snapshotOf(
         nonFinite: odd,
       } = treeParts(binding.tree, binding.leaves, buffer.lanes);
       parts.buffer = { is: facts.buffer!, largest, stale, odd };
-      // With a pipeline, which stands still, a copy would only double the memory. Without one,
-      // priorities may change while they are written.
+      // A pipeline stands still now, so the priorities are written without a copy, which would
+      // double their memory. Without a pipeline they may change during the write, so they are
+      // copied.
       const [kept, upTo] = pipeline ? [leaves, reached] : [leaves.slice(), reached.slice()];
       const tree = { leaves: tensor('float64', kept), known: tensor('uint64', upTo) };
       held.push(
@@ -147,8 +155,8 @@ const tensor = (dtype: DType, data: TensorData['data']): TensorData => ({
 });
 
 /**
- * Copies the tensors. They are written while the learner goes on, and may be the arrays that it
- * works on.
+ * Copies the tensors. A save writes them to disk while the learner continues, and the arrays may be
+ * the learner's own.
  */
 const copied = (tensors: NamedTensors): NamedTensors =>
   Object.fromEntries(
@@ -156,8 +164,8 @@ const copied = (tensors: NamedTensors): NamedTensors =>
   );
 
 /**
- * Serializes the values. A value that is not a promise is read at once: its arrays may belong to
- * the caller, which continues.
+ * Serializes the values. A value that is not a promise is serialized before this function returns.
+ * The caller may change the value's arrays after that.
  */
 async function serialised(
   kept: readonly (readonly [string, unknown])[],

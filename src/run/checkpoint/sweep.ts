@@ -1,25 +1,25 @@
 /**
- * Copies the newest places of a full ring in one go. A save uses it if writers go round the ring
- * faster than files are written, and would overtake a copy in pieces.
+ * Copies the newest lap of a full ring to memory in one step, called a sweep. A save sweeps if
+ * writers would overtake a copy in pieces.
  */
 
 import { nowMs } from '../../base/clock.ts';
 import type { SnapshotIO } from '../../store/rows/snapshot-io.ts';
 
 /**
- * Most milliseconds until places that writers had begun are complete, unless the writers were
- * stopped.
+ * Milliseconds that a sweep waits for writers to complete the places that they have begun. Only
+ * writers whose threads are not running take longer.
  */
 const SOON_MS = 2;
 /**
- * Most bytes of either half of a sweep: places that are complete at the start, and places that are
- * waited for.
+ * Most bytes of each half of a sweep. The first half is the places that are complete at the start.
+ * The second half is the places that the sweep waits for.
  */
 const MAX_HALF = 28 << 20;
 
 /**
- * Places [from, to) in two parts. If `lowest` is less than `from`, earlier files hold [lowest,
- * from). The next sweep reuses the parts' memory.
+ * Places [from, to) in two parts, as a sweep copied them. If `lowest` is less than `from`, earlier
+ * files contain [lowest, from). The next sweep overwrites the parts.
  */
 export interface Swept {
   readonly lowest: number;
@@ -30,7 +30,7 @@ export interface Swept {
 
 export class Sweeper {
   readonly #ledger: Pick<SnapshotIO, 'perLane' | 'placeBytes' | 'states' | 'read'>;
-  /** places of a half */
+  /** most places of one half */
   readonly #most: number;
   #halves: readonly [Uint8Array, Uint8Array] | null = null;
 
@@ -40,17 +40,18 @@ export class Sweeper {
   }
 
   /**
-   * Returns whether the places that a sweep up to `target` copies at once fit in memory, as far as
-   * writers have come by now.
+   * Returns whether the places from `reached` to `target` fit in one half of a sweep. If writers
+   * are already past `target`, the places up to the newest one must fit.
    */
   fits(reached: number, target: number): boolean {
     return Math.min(Math.max(target, this.#newest()) - reached, this.#ledger.perLane) <= this.#most;
   }
 
   /**
-   * Copies places from `reached` on, or from the oldest complete one, up to the number that fills
-   * the ring without those overtaken meanwhile. Returns null if writers were too fast even for
-   * this. Another try may succeed.
+   * Copies the places from `reached`, or from the oldest complete place if writers have overwritten
+   * `reached`. With earlier files, the copied places are one full lap of the ring. Returns null if
+   * there are too many places, or if writers overtook the copy or took too long. The caller may
+   * retry.
    */
   sweep(reached: number): Swept | null {
     const { perLane, placeBytes } = this.#ledger;
@@ -61,7 +62,8 @@ export class Sweeper {
     this.#halves ??= [half(), half()];
     const early = this.#halves[0].subarray(0, (first - from) * placeBytes);
     const lowest = this.#ledger.read(0, from, first - from, early);
-    // Writers that overtook a number of places have begun on as many newer ones.
+    // For each place that writers overwrote during the copy, they have begun one newer place. So
+    // the sweep ends one lap after `lowest`.
     const to = Math.max(lowest + perLane, first);
     if (to - first > this.#most) return null;
     for (const end = nowMs() + SOON_MS; this.#newest() < to; ) if (nowMs() > end) return null;

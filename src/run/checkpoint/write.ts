@@ -1,4 +1,7 @@
-/** Writes a snapshot: rows first, while writers overtake them, and the manifest last. */
+/**
+ * Writes a snapshot to its folder. The rows are written first, before writers of the buffer
+ * overwrite them. The manifest is written last.
+ */
 import { fillSafetensors } from '../../base/arrays/safetensors.ts';
 import type { FileFacts, Folder } from './folder.ts';
 import type { Lineage } from './lineage.ts';
@@ -7,12 +10,15 @@ import type { KnownParts } from './parts.ts';
 import { type Segment, Segments } from './segments.ts';
 import type { Snapshot } from './snapshot.ts';
 
-/** A checkpoint in its folder, and the bytes that were written for it. */
+/** A checkpoint that is written to its folder, and the bytes that this save wrote. */
 export interface WrittenCheckpoint extends Lineage {
   readonly bytes: number;
 }
 
-/** Writes a checkpoint, and reuses the segments of `before`. The caller must flush the folder. */
+/**
+ * Writes a checkpoint. It reuses segments of `before`, the previous checkpoint of the folder. The
+ * caller must flush the folder afterwards.
+ */
 export async function writeTaken(
   folder: Folder,
   { ledger }: KnownParts,

@@ -1,8 +1,8 @@
 /**
- * Environment workers that add to a buffer and act by the mailbox's weights: one long task per
- * piscina thread. The opener and its collectors meet in shared memory only. They are stopped like
- * everything else: stop word, bells, acknowledgement. A thread is terminated only if it does not
- * answer.
+ * Runs collectors in worker threads, which add to a buffer and act by the mailbox's weights. Each
+ * thread runs one long task of piscina. The opener and the collectors share control words and
+ * counts in memory. To stop the collectors, the opener sets the stop word, rings their bells, and
+ * waits. It terminates a thread only if the thread does not answer.
  */
 
 import {
@@ -39,11 +39,14 @@ const THREAD = new URL('./collector-thread.js', import.meta.url);
 /** Milliseconds of a collect() after which a warning names its collector. */
 const PATIENCE_MS = 10_000;
 
-/** The threads of its workers, for tests that end them. The package does not export it. */
+/**
+ * Returns the threads of a pool's workers, for tests that end them. The package does not export it.
+ */
 export let threadsOf: (pool: CollectorPool) => readonly NonNullable<TaskThread['thread']>[];
 
 /**
- * Runs environments in worker threads, which add to a buffer and act by the weights of a mailbox.
+ * Runs environments in worker threads. The threads add to a buffer and act by the weights of a
+ * mailbox.
  * @example
  * const entry = new URL('./collector.mjs', import.meta.url);
  * await using pool = await CollectorPool.open({ entry, buffer, mailbox, workers: 4 });
@@ -52,20 +55,21 @@ export let threadsOf: (pool: CollectorPool) => readonly NonNullable<TaskThread['
  */
 export class CollectorPool implements AsyncDisposable {
   /**
-   * Resolves when every collector has stopped. Rejects with the first failure, which stops the
-   * others too: ERR_HOTSLOT_THREAD_LOST, with the collector's error as `cause`. Handling it is
-   * optional: an unhandled failure ends the process like any unhandled rejection.
+   * Resolves when every collector has stopped. Rejects with the first failure,
+   * ERR_HOTSLOT_THREAD_LOST, with the collector's error as `cause`. A failure stops the other
+   * collectors. If you do not handle the rejection, it ends the process like any unhandled
+   * rejection.
    */
   readonly done: Promise<void>;
-  /** collector threads */
+  /** number of collector threads */
   readonly workers: number;
   readonly #threads: readonly TaskThread[];
   readonly #statistics: StatisticsPages;
   readonly #hold: PoolPause;
   readonly #control: Int32Array;
   /**
-   * on the limiter's board, one per worker: the opener claims and releases them, so that a lost
-   * thread leaks none
+   * one bell per worker, on the limiter's board. The opener claims and releases the bells, so that
+   * a lost thread leaks none
    */
   readonly #bells: Bell[] = [];
   readonly #release: () => void;
@@ -73,10 +77,10 @@ export class CollectorPool implements AsyncDisposable {
   readonly #settled: Promise<unknown>;
   #failure: Error | null = null;
   #opened = false;
-  /** module that users know: the collector's, or that of train()'s environment */
+  /** module that errors name: the collector's, or that of train()'s environment */
   readonly #module: URL;
   #restartsLeft: number;
-  /** of each worker, the start of the collect() that was last warned of */
+  /** for each worker, the start of the collect() for which a warning was last emitted */
   readonly #reported: number[] = [];
   readonly #watch: NodeJS.Timeout;
   readonly #closing = new Closing();
@@ -86,15 +90,15 @@ export class CollectorPool implements AsyncDisposable {
   }
 
   /**
-   * Starts the workers, and resolves when every collector is made.
+   * Starts the workers. Resolves when every collector is created.
    *
-   * @param options `entry` and `buffer`, and the rest with defaults
+   * @param options `entry` and `buffer`. The other options have defaults
    * @throws {TypeError|RangeError} for an invalid option, and for more workers than the buffer has
    *   lanes
    * @throws {ERR_HOTSLOT_THREAD_LOST} if a module cannot be loaded, or its factory throws. The
    *   error is the `cause`
-   * @throws {ERR_HOTSLOT_STATE_BUSY} if a gating limiter, which has 16 wake-up counters, has none
-   *   left for a worker
+   * @throws {ERR_HOTSLOT_STATE_BUSY} if a limiter that gates add() has no wake-up counter left for
+   *   a worker. It has 16 counters
    * @throws {ERR_HOTSLOT_STATE_CLOSED} if the buffer is closed
    * @throws the signal's reason
    * @example
@@ -162,7 +166,8 @@ export class CollectorPool implements AsyncDisposable {
     const place = allocateShared('collector control words', CONTROL_WORDS * 4, 64);
     this.#control = new Int32Array(place.memory, place.offset, CONTROL_WORDS);
     this.#opener = new Bell(this.#control.subarray(OPENER_BELL));
-    // share() throws if the buffer is closed. So it is called before the pool claims bells.
+    // share() throws if the buffer is closed. The pool calls it before it claims bells, so that no
+    // bell leaks.
     const sharedBuffer = buffer.share();
     const sharedMailbox = mailbox?.share() ?? null;
     const board = buffer.limiter?.gateAdd ? internalsOfLimiter(buffer.limiter).bells : null;
@@ -196,8 +201,8 @@ export class CollectorPool implements AsyncDisposable {
     };
     const pages = this.#statistics;
     this.#hold = new PoolPause({ control: this.#control, workers, ring, pages });
-    // For checkpoints: collectors report their state, and those with a state() stand still until
-    // release().
+    // Lets a checkpoint pause the collectors: they report their state, and those with state() stand
+    // still until release().
     pausables.set(this, () => this.#hold.take());
     const workersNow = () => this.#statistics.each();
     watchedCollectors.set(this, {
@@ -216,8 +221,8 @@ export class CollectorPool implements AsyncDisposable {
     );
     this.#settled = Promise.allSettled(tasks);
     this.#watch = setInterval(() => this.#nameStuck(), 1000).unref();
-    // A failure rejects open() until that has resolved, and `done` from then on: always exactly one
-    // of them.
+    // Until open() has resolved, a failure rejects open(). After that, a failure rejects `done`. A
+    // failure never rejects both.
     this.done = new Promise((resolve, reject) => {
       Promise.all(tasks).then(
         () => resolve(),
@@ -235,7 +240,8 @@ export class CollectorPool implements AsyncDisposable {
 
   /**
    * Iterates over the episodes that collectors report, from the first read until the pool closes. A
-   * slower reader finds the last 256 episodes of each worker, and `missed` counts the others.
+   * slow reader gets the last 256 episodes of each worker, and `missed` counts the overwritten
+   * ones.
    *
    * @param options `signal` ends the iteration
    * @throws the signal's reason, and the failure of a collector
@@ -257,13 +263,13 @@ export class CollectorPool implements AsyncDisposable {
   }
 
   /**
-   * Stops every collector and ends its thread within seconds, also during a collect(). Failures
-   * reject `done` only. Idempotent.
+   * Stops every collector and ends its thread within seconds, even during a collect(). A failure of
+   * a collector rejects only `done`. Idempotent.
    */
   close(): Promise<void> {
     return this.#closing.once(async () => {
       this.#stop();
-      // Failures reject `done`. close() itself always succeeds.
+      // A failure rejects `done`, so that close() always resolves.
       await Promise.all(this.#threads.map(stopped));
       clearInterval(this.#watch);
       this.#release();
@@ -274,8 +280,8 @@ export class CollectorPool implements AsyncDisposable {
   }
 
   /**
-   * Sets the stop word first and rings the bells after it, so that a collector that read its bell
-   * before the stop word cannot sleep through it.
+   * Sets the stop word first and rings the bells after it. A collector reads its bell before the
+   * stop word, so it cannot miss the stop and sleep.
    */
   #stop(): void {
     Atomics.store(this.#control, STOP, 1);
@@ -288,7 +294,7 @@ export class CollectorPool implements AsyncDisposable {
     const { port, gone: closed } = this.#hold.connect(setup.worker);
     try {
       const running = this.#threads[setup.worker]!.run({ ...setup, port }, [port]);
-      // A thread that ended within a collect() has not cleared that call's start time.
+      // Clears the start time, which is still set if the thread ended during a collect().
       await running.finally(() => this.#statistics.writer(setup.worker).collected());
     } catch (error) {
       const cause = causeOf(error);
@@ -308,7 +314,7 @@ export class CollectorPool implements AsyncDisposable {
     }
   }
 
-  /** Warns, once each, of a collect() that does not return. */
+  /** Emits one warning for each collect() that does not return. */
   #nameStuck(): void {
     for (const [worker, since] of this.#statistics.since().entries()) {
       if (since === 0 || since === this.#reported[worker] || nowMs() - since < PATIENCE_MS)
@@ -329,15 +335,15 @@ export class CollectorPool implements AsyncDisposable {
   }
 }
 
-/** Returns the value that the collector threw, or why its thread was lost. */
+/** Returns the value that the collector threw, or the error by which its thread was lost. */
 const causeOf = (error: unknown): unknown =>
   typeof error === 'object' && error !== null && 'thrown' in error
     ? fromPlain((error as CollectorThrew).thrown)
     : error;
 
 /**
- * Warns of a failure after a collector's end, such as that of a leftover timer or socket. It ends
- * nothing.
+ * Warns of a failure after a collector's end, such as that of a timer or socket that it did not
+ * close. The failure does not end the pool.
  */
 function warnOfLate(error: unknown): void {
   const message = (error as Error)?.message ?? String(error);

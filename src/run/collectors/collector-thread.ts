@@ -1,6 +1,6 @@
 /**
- * A worker's one long task: makes the collector, then collects, adds and reads weights until the
- * stop word is set.
+ * The one long task of a worker's thread. It creates the collector. Then it collects, adds and
+ * reads weights until the stop word is set.
  */
 import { setTimeout } from 'node:timers/promises';
 import type { MessagePort } from 'node:worker_threads';
@@ -26,7 +26,7 @@ import type {
 import { HOLD, OPENER_BELL, READY, STOP } from './control-block.ts';
 import { StatisticsPages, type StatisticsShare, type StatisticsWriter } from './statistics.ts';
 
-/** Milliseconds that a thread has to be gone after it was ended. */
+/** Most milliseconds that a restarted collector waits for the lanes of its previous thread. */
 const FREED_MS = 2000;
 
 export interface CollectorSetup {
@@ -41,43 +41,48 @@ export interface CollectorSetup {
   bell: number;
   control: Int32Array;
   statistics: StatisticsShare;
-  /** how often the collector was made anew (its previous thread may still be ending) */
+  /** number of times that the collector was recreated. Its previous thread may still be ending */
   restarts: number;
-  /** state from an earlier run, null for a new collector */
+  /** state of the collector in an earlier run, null for a new collector */
   resume: SavedCollector | null;
-  /** to the opener: the result of state() */
+  /** port to the opener, for the result of state() */
   port: MessagePort;
 }
 
-/** The state of a collector between two collect(), as its thread reports it. */
+/** The state of a collector between two calls of collect(), as its thread reports it. */
 export interface SavedCollector {
   /** the result of state() */
   readonly state: unknown;
   /** rows collected but not yet added */
   readonly rows: Collected;
 }
-/** A thread's answer to a request to stand still. */
+/**
+ * A thread's answer to the request to stand still. `hold` is the hold word that it answers.
+ * `refused` is the reason why the collector cannot return its state.
+ */
 export type HoldAnswer = { readonly hold: number } & (
   | { readonly saved: SavedCollector | null }
   | { readonly refused: string }
 );
 
 /**
- * The collector's exception as plain data, because structured cloning would drop code and class.
+ * The collector's exception as plain data. Structured cloning would drop the exception's code and
+ * class.
  */
 export interface CollectorThrew {
   readonly thrown: unknown;
 }
 
 /**
- * Resolves when the stop word was seen. Rejects with an object that holds the exception of the
- * user's module.
+ * Runs a collector. Resolves after the thread has seen the stop word. Rejects with an object that
+ * contains the exception of the user's module.
  */
 export default async function collectUntilStopped(setup: CollectorSetup): Promise<void> {
   try {
     await collect(setup);
   } catch (error) {
-    // Wrapped in an object, because the thread pool takes a thrown null or undefined for a result.
+    // Wraps the exception in an object, because the thread pool treats a thrown null or undefined
+    // as a result.
     throw { thrown: toPlain(error) } satisfies CollectorThrew;
   }
 }
@@ -114,26 +119,29 @@ async function collect(setup: CollectorSetup): Promise<void> {
     try {
       await loop(collector, { ...setup, limiter, add }, report);
     } finally {
-      // The collect() is over even if it threw.
+      // Clears the start time of the last collect(), which may have thrown.
       report.collected();
       await collector.close?.();
     }
   } finally {
-    // Frees the lanes for the collector that is made anew. If the thread ends, its lanes are taken
-    // back.
+    // Releases the lanes for a recreated collector. If the thread ends before this line, its end
+    // releases them.
     writer?.close();
   }
 }
 
 /**
- * The destination of collect()'s result: rows go to the buffer itself, steps through a writer of
- * this worker's lanes.
+ * The destination of collect()'s results. Rows are added to the buffer. Steps are added by a writer
+ * of this worker's lanes.
  */
 interface Sink {
   limiter: RateLimiter | null;
   writer: TrajectoryWriter | null;
   fields: CollectorContext['fields'];
-  /** returns how many were taken, 0 if the limiter does not allow any yet */
+  /**
+   * adds rows or steps, and returns the number added. Returns 0 if the limiter does not allow any
+   * yet
+   */
   add: (collected: object) => number;
 }
 
@@ -150,7 +158,7 @@ async function attached({
     return { limiter: buffer.limiter, writer: null, fields, add: (rows) => buffer.add(rows) };
   }
   const buffer = TrajectoryBuffer.attach(shared);
-  // A resumed collector continues its episodes.
+  // With `resume`, the writer continues the lanes' unfinished episodes.
   const lanes = { ...lanesOf(buffer.lanes, worker, workers), resume: resume !== null };
   const writer = restarts > 0 ? await freed(() => buffer.writer(lanes)) : buffer.writer(lanes);
   const fields = byKey(buffer.layout.fields);
@@ -161,8 +169,8 @@ const byKey = (fields: readonly (BufferField & { key: string })[]): CollectorCon
   Object.fromEntries(fields.map(({ key, dtype, shape }) => [key, { dtype, shape }]));
 
 /**
- * Claims the lanes once their previous owner is gone. A thread that ends gives them back, but
- * slightly after the pool learns of its end.
+ * Claims the lanes after their previous thread has released them. A thread that ends releases its
+ * lanes slightly after the pool learns of its end.
  */
 async function freed(claim: () => TrajectoryWriter): Promise<TrajectoryWriter> {
   for (const end = nowMs() + FREED_MS; ; await setTimeout(1)) {
@@ -175,7 +183,9 @@ async function freed(claim: () => TrajectoryWriter): Promise<TrajectoryWriter> {
   }
 }
 
-/** Returns a worker's part of the lanes: in order, and as even as possible. */
+/**
+ * Returns the lanes of a worker. The workers divide the lanes in order and as evenly as possible.
+ */
 function lanesOf(
   all: number,
   worker: number,
@@ -186,8 +196,8 @@ function lanesOf(
 }
 
 /**
- * Runs the collector. It awaits only the promises of collect(), and posts and allocates nothing of
- * its own.
+ * Collects, adds and reads weights until the stop word is set. Outside of checkpoints it awaits
+ * nothing unless collect() returns promises. It posts no messages and allocates no memory.
  */
 async function loop(
   collector: Collector,
@@ -204,8 +214,8 @@ async function loop(
   let reported = 0;
   let stop: StopWord | null = null;
   for (;;) {
-    // Reads the bell before the stop word and the offer: either those reads see the change, or the
-    // park returns at once.
+    // Reads the bell before the stop word and the limiter. If one of them changes after it was
+    // read, the bell has changed too, and the park returns at once.
     const seen = bell?.read() ?? 0;
     if (Atomics.load(control, STOP) !== 0) return;
     const hold = Atomics.load(control, HOLD);
@@ -226,7 +236,7 @@ async function loop(
       report.collects();
       const given = collector.collect();
       if (isPromise(given)) {
-        // The opener can also stop a collect() that waits indefinitely.
+        // The stop word also ends the wait for a promise that never settles.
         stop ??= new StopWord(control);
         const first = await stop.or(given);
         if (first === 'stopped') return;
@@ -238,14 +248,17 @@ async function loop(
     if (add(rows) > 0) rows = null;
     else {
       report.waited();
-      // Environments with promises need the event loop, which must turn.
+      // If collect() returns promises, the thread must not block, because they need its event loop.
       if (stop) await bell?.parkAsync(seen, MAX_PARK_MS);
       else bell?.park(seen, MAX_PARK_MS);
     }
   }
 }
 
-/** Reports the collector's state, and continues when the opener releases it. */
+/**
+ * Posts the collector's state to the opener, and waits until the opener releases the collector.
+ * Without state() it posts an answer and returns.
+ */
 async function standStill(
   collector: Collector,
   rows: Collected,
@@ -273,12 +286,12 @@ async function standStill(
 const isPromise = (given: Collected | Promise<Collected>): given is Promise<Collected> =>
   typeof (given as { then?: unknown } | null)?.then === 'function';
 
-/** Ends a collector's wait when the opener has set the stop word. */
+/** Ends the wait for a promise of collect() when the opener sets the stop word. */
 class StopWord {
   #stopped = false;
   /**
-   * resolves the current promise, because a race with one lasting promise would keep some memory of
-   * every collect()
+   * resolves the promise that the latest or() returned. A race with one lasting promise would
+   * retain memory of every collect()
    */
   #end = () => {};
 

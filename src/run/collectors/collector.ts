@@ -1,6 +1,6 @@
 /**
- * The interface of a user's module: a factory, and the collector that it makes. Both are plain
- * objects, and the pool decides the thread.
+ * The interface of a user's collector module: a factory, and the collector that it creates. Both
+ * are plain objects. The pool decides in which thread they run.
  */
 import { describeValue } from '../../base/checks.ts';
 import type { DType } from '../../base/dtype.ts';
@@ -10,46 +10,47 @@ import type { TrajectoryWriter } from '../../store/lanes/trajectory-writer.ts';
 
 /**
  * The result of one collect(): rows to add, or for a TrajectoryBuffer one step of each lane of the
- * writer. Null if it collected nothing, or has added the rows itself.
+ * writer. Null if collect() produced no rows, or has added them itself.
  */
 export type Collected<R extends object = object> = R | null;
 
 /** Steps environments, and returns the rows or steps that they produced. */
 export interface Collector<R extends object = object> {
   /**
-   * Steps every environment once and returns the rows to add. It may return a promise of them, for
-   * environments in a child process, in a browser or at the other end of a socket. The arrays stay
-   * the collector's own. They are read until the buffer has taken them, and only then is collect()
-   * called again.
+   * Steps every environment once and returns the rows to add. It may return a promise of the rows,
+   * for environments in a child process, in a browser or at the other end of a socket. The arrays
+   * belong to the collector. The pool reads them until the buffer has accepted the rows, and only
+   * then calls collect() again.
    *
-   * @returns rows as the buffer's add() accepts them, or steps as the writer's add() does. Null
-   *   without rows, or if the collector has added them itself
+   * @returns rows as the buffer's add() accepts them, or steps as the writer's add() does. Null if
+   *   it collected no rows, or if the collector has added them itself
    */
   collect(): Collected<R> | Promise<Collected<R>>;
   /**
-   * Returns everything needed to resume, such as environments and generators. The result is
-   * anything that structured cloning takes, or a promise of it. It is called between two collect()
-   * when a checkpoint is taken. A resumed run passes the state to the factory as `context.state`.
-   * Without state() a resumed collector begins other episodes.
+   * Returns everything that the collector needs to resume, such as the states of its environments
+   * and generators. The result is any value that structured cloning supports, or a promise of one.
+   * The pool calls state() between two calls of collect() when a checkpoint is taken. A resumed run
+   * passes the state to the factory as `context.state`. Without state() a resumed collector begins
+   * new episodes.
    */
   state?(): unknown;
   /**
    * Receives a newer version of the learner's weights, before the next collect().
    *
-   * @param weights float32, reused for later versions: copy what must last
-   * @param version from 1
+   * @param weights float32. The array is reused for later versions, so copy values that you keep
+   * @param version the version of the weights, from 1
    */
   load?(weights: Float32Array, version: number): void;
   /**
-   * Closes the environments. It is called once, when the pool stops, even while a promise of
-   * collect() is still pending. The writer still writes then.
+   * Closes the environments. The pool calls it once, when the pool stops, even while a promise of
+   * collect() is pending. The writer can still write at that time.
    */
   close?(): void | Promise<void>;
 }
 
 /**
  * The arguments of a factory. `O` is the type of its options. `W` is the type of its writer, if the
- * pool's buffer is known.
+ * type of the pool's buffer is known.
  */
 export interface CollectorContext<
   O = unknown,
@@ -59,25 +60,25 @@ export interface CollectorContext<
   readonly worker: number;
   /** number of workers of the pool */
   readonly workers: number;
-  /** the pool's seed, from which a collector derives its own with `worker` */
+  /** the pool's seed. A collector derives its own seed from it and from `worker` */
   readonly seed: number;
   /** number of times that the pool's `restart` has recreated this worker's collector */
   readonly restarts: number;
-  /** environment steps that this worker had reported before the collector was made */
+  /** environment steps that this worker had reported before this collector was created */
   readonly stepsBefore: number;
-  /** the result of this worker's state() when the run was saved, undefined in a new one */
+  /** the result of this worker's state() when the run was saved, undefined in a new run */
   readonly state?: unknown;
-  /** the pool's `options`, cloned */
+  /** a clone of the pool's `options` */
   readonly options: O;
   /**
-   * for a TrajectoryBuffer: the writer of this collector's lanes, `writer.lanes` of them from
-   * `writer.firstLane` on. The pool adds the result of collect() through it, and closes it. Null
-   * for a ReplayBuffer
+   * for a TrajectoryBuffer, the writer of this collector's lanes: `writer.lanes` lanes from
+   * `writer.firstLane` on. The pool adds the result of collect() by this writer, and closes it.
+   * Null for a ReplayBuffer
    */
   readonly writer: W;
-  /** the fields of the pool's buffer, by the names of collect()'s columns */
+  /** the fields of the pool's buffer, by the names of the columns that collect() returns */
   readonly fields: Readonly<Record<string, BufferField>>;
-  /** counts that the pool reads */
+  /** object to which the collector reports its counts */
   readonly report: CollectorReport;
 }
 
@@ -88,7 +89,10 @@ export interface BufferField {
   readonly shape: readonly number[];
 }
 
-/** Counts of a collector, in shared memory. The opener reads them without a message. */
+/**
+ * Receives the counts of a collector. They are in shared memory, so that the opener reads them
+ * without a message.
+ */
 export interface CollectorReport {
   /** Adds environment steps to the count. */
   steps(count: number): void;
@@ -102,8 +106,8 @@ export interface CollectorReport {
 }
 
 /**
- * Makes a collector: the type of the default export of a collector's module. A promise is awaited
- * before the first collect().
+ * Creates a collector. A collector's module has such a function as its default export. If it
+ * returns a promise, the pool awaits the promise before the first collect().
  */
 export type CollectorFactory<
   O = unknown,
@@ -111,19 +115,19 @@ export type CollectorFactory<
   W extends TrajectoryWriter | null = TrajectoryWriter | null,
 > = (context: CollectorContext<O, W>) => Collector<R> | Promise<Collector<R>>;
 
-/** A factory whose row type is inferred from its result. */
+/** Returns a factory unchanged, and infers its row type from its result. */
 type DefineRows<O> = <R extends object>(factory: CollectorFactory<O, R>) => CollectorFactory<O, R>;
-/** A factory that must return steps of these fields. */
+/** Returns a factory unchanged, which must return steps of these fields. */
 type DefineSteps<O, S extends StepFields> = (
   factory: CollectorFactory<O, Steps<S>, TrajectoryWriter<S>>,
 ) => CollectorFactory<O, Steps<S>, TrajectoryWriter<S>>;
 
 /**
- * Types a collector's factory for TypeScript: `context.options` and the rows. It returns the
+ * Gives a collector's factory its TypeScript types, `context.options` and the rows. It returns the
  * factory unchanged. `CollectorPool.open<typeof collector>()` then requires these options, and a
- * buffer that takes such rows.
+ * buffer that accepts such rows.
  *
- * @throws {TypeError} if the returned function is given anything but a function
+ * @throws {TypeError} if the returned function is called with anything but a function
  * @example
  * export default defineCollector<{ environments: number }>()(({ options, report }) =>
  *   makeCollector(options.environments, report),
@@ -145,6 +149,6 @@ export function defineCollector(): <F>(factory: F) => F {
   };
 }
 
-/** A factory of any type. */
+/** A collector factory of any type. */
 // biome-ignore lint/suspicious/noExplicitAny: options and rows of any type
 export type AnyCollector = CollectorFactory<any, any, any>;

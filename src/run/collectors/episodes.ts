@@ -1,5 +1,6 @@
 /**
- * An iterator over the episodes of a pool's collectors, read from shared memory every `LOOK_MS`.
+ * Iterates over the episodes of a pool's collectors. It reads them from shared memory every
+ * `LOOK_MS`.
  */
 import type { Episode, StatisticsPages } from './statistics.ts';
 
@@ -9,7 +10,7 @@ const LOOK_MS = 50;
 interface Source {
   pages: StatisticsPages;
   workers: number;
-  /** resolves after the last episode, or rejects with the reason, which only the reader gets */
+  /** resolves after the last episode, or rejects with the error that only the reader receives */
   over: () => Promise<unknown>;
   signal: AbortSignal | undefined;
 }
@@ -39,7 +40,8 @@ export async function* episodesOf({
   if (signal?.aborted) abort();
   try {
     for (;;) {
-      // Checks for the end first and reads afterwards, so that the last episodes are read as well.
+      // Reads `ended` before the episodes, so that it also reads episodes that were reported just
+      // before the end.
       const last: typeof ended = ended;
       if (last && signal?.aborted) throw signal.reason;
       for (const [worker, reader] of readers.entries()) {

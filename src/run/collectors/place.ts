@@ -1,18 +1,21 @@
-/** The origin of a collector's error: a line of the user's, never one of this package. */
+/**
+ * Finds the source line at which a collector's error was thrown. It skips the lines of this
+ * package, so that the error names a line of the user's code.
+ */
 
 import { basename } from 'node:path';
 import { packageRoot } from '../../base/package-root.ts';
 
 const root = packageRoot(import.meta.url);
-/** This package's folders, as they are run and as source maps show them. */
+/** This package's folders of compiled files, and of the sources that source maps name. */
 const ours = ['dist/src/', 'dist/actors/', 'src/', 'actors/'].map((folder) => root + folder);
-/** Frames of thread pools and of Node are not the user's either. */
+/** Parts of the paths that are not the user's: those of this package, of piscina and of Node. */
 const foreign = [...ours, '/node_modules/piscina/', 'node:'];
 
 /**
- * Returns ' (file:line:column)' of the frame in `module`, or else of the first frame outside this
- * package. If an environment rejects with a value that has no such frame, returns ' (file)', the
- * module that rejected.
+ * Returns ' (file:line:column)' of the error's frame in `module`, or else of the first frame
+ * outside this package. If the error has no such frame, returns ' (file)' with the name of
+ * `module`. Returns '' if the error has no stack.
  */
 export function placeOf(error: unknown, module: URL): string {
   const stack = (error as Error | null)?.stack;
@@ -26,8 +29,8 @@ export function placeOf(error: unknown, module: URL): string {
 }
 
 /**
- * Returns the module that users know: train()'s collectors are this package's, but their
- * environments are the user's.
+ * Returns the module that errors name. train() has a collector's module of its own, so errors name
+ * the environment's module instead.
  */
 export function moduleOf(entry: URL, options: unknown): URL {
   const { environment } = (options ?? {}) as { environment?: unknown };

@@ -7,7 +7,7 @@ import type { AnyCollector, Collector, CollectorFactory } from './collector.ts';
 
 /**
  * Options of CollectorPool.open(). `C` is the type of the default export of the collectors' module,
- * if it is known.
+ * if that type is known.
  */
 export type CollectorPoolOptions<C extends AnyCollector = CollectorFactory> = PoolOptions<
   BufferFor<RowsFrom<C>, Parameters<C>[0]['writer']>
@@ -18,31 +18,38 @@ interface PoolOptions<B> {
   /** URL of a module whose default export is a CollectorFactory */
   entry: URL;
   /**
-   * destination of the rows, or of the steps of lanes, which the workers divide among them in order
+   * buffer that receives the rows or the steps. The workers divide the lanes of a TrajectoryBuffer
+   * among them in order
    */
   buffer: B;
-  /** source of the learner's weights, default: none */
+  /** mailbox with the learner's weights, default: none */
   mailbox?: WeightMailbox;
   /** threads, 1 to 64, and for a TrajectoryBuffer at most its lanes, default 1 */
   workers?: number;
   /** seed that every factory receives, a whole number of at least 0, default 0 */
   seed?: number;
-  /** number of failed collectors that are recreated before the pool fails, default 0 */
+  /** number of times that failed collectors are recreated before the pool fails, default 0 */
   restart?: number;
-  /** the `collectors` of Checkpoint.restore(), from which the same number of workers resume */
+  /**
+   * the `collectors` of Checkpoint.restore(), from which the workers resume. The number of workers
+   * must be that of the saved pool
+   */
   resume?: unknown;
   /** signal that ends opening: open() rejects with its reason, default: none */
   signal?: AbortSignal;
 }
 
 /**
- * The value passed to every collector. It must survive structured cloning, and is optional if
- * collectors do not need it.
+ * Type of the value that every collector receives. Structured cloning must support the value. It is
+ * optional if the collectors do not need it.
  */
 type OptionsFor<O> = undefined extends O ? { options?: O } : { options: O };
 type RowsFrom<C extends AnyCollector> =
   Awaited<ReturnType<C>> extends Collector<infer R> ? R : object;
-/** A buffer that takes these rows or steps. Only the latter if the collectors require a writer. */
+/**
+ * A buffer that accepts these rows or steps. If the collectors require a writer, only a
+ * TrajectoryBuffer does.
+ */
 type BufferFor<R extends object, W> =
   | (null extends W ? RowsBufferFor<R> : never)
   | StepsBufferFor<R>;

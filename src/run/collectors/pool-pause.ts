@@ -1,6 +1,7 @@
 /**
- * A pool whose collectors stand still between two collect() while a checkpoint is taken: each posts
- * its state in a message, and waits. Those without a state() answer, but do not wait.
+ * Pauses a pool's collectors between two calls of collect(), while a checkpoint is taken. Each
+ * collector posts its state in a message and waits. A collector without state() answers, but does
+ * not wait.
  */
 import { MessageChannel, type MessagePort } from 'node:worker_threads';
 import { describeValue } from '../../base/checks.ts';
@@ -9,16 +10,19 @@ import type { HoldAnswer, SavedCollector } from './collector-thread.ts';
 import { HOLD } from './control-block.ts';
 import type { CollectorStatistics, SavedPage, StatisticsPages } from './statistics.ts';
 
-/** Milliseconds of a collect() after which its collector is left out. */
+/**
+ * Milliseconds that a checkpoint waits for the collectors' answers. It leaves out the state of a
+ * collector that has not returned from collect() by then.
+ */
 const PATIENCE_MS = 5000;
 const KIND = 'hotslot.CollectorPool.state';
 
 interface SavedWorker {
-  /** null if it has no state(), or did not return in time */
+  /** null if the collector has no state(), or did not answer within `PATIENCE_MS` */
   readonly collector: SavedCollector | null;
   readonly statistics: SavedPage;
 }
-/** The state of a pool when it is saved. It goes through structured cloning. */
+/** The saved state of a pool. Structured cloning must support it. */
 interface SavedPool {
   readonly kind: typeof KIND;
   readonly workers: readonly SavedWorker[];
@@ -26,14 +30,14 @@ interface SavedPool {
 
 export interface PausedPool {
   readonly state: unknown;
-  /** collectors that did not return in time */
+  /** numbers of the collectors that did not answer within `PATIENCE_MS` */
   readonly late: readonly number[];
   release(): void;
 }
 
 /** Running collectors on any machine: a CollectorPool, or RemoteCollectors. */
 export interface RunningCollectors {
-  /** rejects with the error that ended them */
+  /** resolves when the collectors have stopped, and rejects with the error that stopped them */
   readonly done: Promise<void>;
   /** Returns sums over all workers. */
   statistics(): CollectorStatistics;
@@ -42,8 +46,8 @@ export interface RunningCollectors {
 }
 
 /**
- * Functions that make collectors stand still for a checkpoint. Each kind of collectors enters
- * itself when it is opened.
+ * Functions that pause collectors for a checkpoint. Collector pools and remote collectors add
+ * their functions when they are opened.
  */
 export const pausables = new WeakMap<object, () => Promise<PausedPool>>();
 
@@ -54,7 +58,10 @@ export class PoolPause {
   readonly #pages: StatisticsPages;
   readonly #ports = new Map<number, MessagePort>();
   #held = false;
-  /** gets the answers of the current hold, by worker */
+  /**
+   * receives each worker's answer to the current hold, or null if the worker's thread is over. Null
+   * between holds
+   */
   #acknowledged: ((worker: number, answer: HoldAnswer | null) => void) | null = null;
 
   constructor(given: {
@@ -69,13 +76,16 @@ export class PoolPause {
     this.#pages = given.pages;
   }
 
-  /** Returns a worker's end of a new channel. */
+  /**
+   * Creates a channel to a worker. Returns the worker's port, and `gone`, which the caller calls
+   * when the thread's task is over.
+   */
   connect(worker: number): { port: MessagePort; gone: () => void } {
     const { port1, port2 } = new MessageChannel();
     port1.on('message', (answer: HoldAnswer) => this.#acknowledged?.(worker, answer));
     port1.unref();
     this.#ports.set(worker, port1);
-    /** Called when the thread's task is over. A successor may have connected already. */
+    /** Closes the channel. A restarted worker may already have another channel. */
     const closed = () => {
       port1.close();
       if (this.#ports.get(worker) !== port1) return;
@@ -86,8 +96,8 @@ export class PoolPause {
   }
 
   /**
-   * Makes the collectors stand still, for one checkpoint at a time. Rejects if a collector's
-   * state() throws, or returns a value that cannot be cloned.
+   * Pauses the collectors, and resolves with their states. Only one checkpoint at a time can pause
+   * them. Rejects if a collector's state() throws, or returns a value that cannot be cloned.
    */
   async take(): Promise<PausedPool> {
     if (this.#held) throw stateError('BUSY', 'these collectors are paused for another checkpoint');
@@ -116,8 +126,8 @@ export class PoolPause {
   }
 
   /**
-   * Ends every hold after the stop word was set. The hold word must change, or a collector that
-   * read the stop word before it was set would sleep.
+   * Ends every hold. The stop word must be set before. The hold word must change too, because a
+   * collector may have read the stop word before it was set and would then sleep.
    */
   stop(): void {
     this.#change(2);
@@ -145,7 +155,7 @@ export class PoolPause {
         saved.set(worker, answer?.saved ?? null);
         if (saved.size >= this.#workers) end();
       };
-      // Collectors whose thread is over answer no more.
+      // A collector whose thread is over cannot answer.
       for (let worker = 0; worker < this.#workers; worker++)
         if (!this.#ports.has(worker)) this.#acknowledged(worker, null);
       this.#ring();
@@ -153,7 +163,7 @@ export class PoolPause {
   }
 }
 
-/** Returns the saved state of each worker, or an empty array if `resume` is undefined. */
+/** Returns the saved state of each worker, or an empty array without `resume`. */
 export function checkResume(resume: unknown, workers: number): readonly SavedWorker[] {
   if (resume === undefined || resume === null) return [];
   const { kind, workers: saved } = resume as SavedPool;

@@ -1,6 +1,6 @@
-/** A learner's report on its collector hosts: on each one, and on all of them at one moment. */
+/** The report of a learner about its collector hosts: the status of each host, and their sums. */
 
-/** The median and the 99th percentile of measurements, null without any. */
+/** The median and the 99th percentile of measurements. Both are null without measurements. */
 export interface RemoteSpread {
   readonly p50: number | null;
   readonly p99: number | null;
@@ -8,7 +8,7 @@ export interface RemoteSpread {
 
 /**
  * The state of a collector host. A silent host has sent no message for a while. An ended host has
- * left the run. A refused host was rejected by its learner.
+ * left the run. A refused host was rejected by its learner. A failed host has reported an error.
  */
 export type RemoteHostState = 'live' | 'silent' | 'ended' | 'refused' | 'failed';
 
@@ -17,30 +17,30 @@ export interface RemoteHostStatus {
   readonly session: number;
   readonly host: string;
   readonly pid: number;
-  /** when its first message came, ms since 1970 by the learner's clock */
+  /** when the learner received the host's first message, ms since 1970 by the learner's clock */
   readonly since: number;
-  /** collector threads */
+  /** number of collector threads */
   readonly workers: number;
-  /** environment steps */
+  /** environment steps of the host */
   readonly steps: number;
-  /** episodes that have ended */
+  /** number of the host's episodes that have ended */
   readonly episodes: number;
-  /** mean return of its latest episodes, null before the first has ended */
+  /** mean return of the host's latest episodes, null before the first has ended */
   readonly meanReturn: number | null;
-  /** version of the weights that acted in its newest rows */
+  /** version of the weights that chose the actions in the host's newest rows */
   readonly version: number;
-  /** its rows that are in the buffer */
+  /** number of the host's rows that are in the buffer */
   readonly rows: number;
-  /** rows that it has collected but not sent yet */
+  /** number of rows that the host has collected but not sent yet */
   readonly waiting: number;
-  /** ms since its last message */
+  /** ms since the host's last message */
   readonly silentMs: number;
   readonly state: RemoteHostState;
-  /** reason why it was refused or failed, '' otherwise */
+  /** reason why the host was refused or failed, '' otherwise */
   readonly why: string;
 }
 
-/** The state of a run's collection at one moment. */
+/** The state of all collector hosts of a run at one moment. */
 export interface RemoteStatus {
   /** ms since 1970, by the learner's clock */
   readonly time: number;
@@ -49,27 +49,29 @@ export interface RemoteStatus {
   readonly rows: number;
   readonly rowsPerSecond: number;
   readonly bytesPerSecond: number;
-  /** messages that came again and added nothing */
+  /** messages that arrived again and added no rows */
   readonly duplicates: number;
-  /** messages that lacked rows before them */
+  /** messages that arrived although rows before them are missing */
   readonly gaps: number;
-  /** rows dropped because the weights that acted in them are too old */
+  /** rows dropped because the weights that chose their actions are too old */
   readonly stale: number;
   /** messages that belong to another run */
   readonly refused: number;
-  /** rows that no host has any more, including final observations of steps, which travel as rows */
+  /**
+   * rows that no host can send any more. Final observations count, because they are sent as rows
+   */
   readonly lost: number;
-  /** ms from sending to the buffer */
+  /** ms from the sending of rows until they are in the buffer */
   readonly lag: RemoteSpread;
-  /** share of the time that the learner's limiter held rows back, 0 to 1 */
+  /** share of the time during which the learner's limiter held rows back, 0 to 1 */
   readonly gated: number;
-  /** share of the time that hosts had a full window, 0 to 1 */
+  /** share of the time during which hosts had a full window, 0 to 1 */
   readonly windowFull: number;
-  /** number of versions by which the rows' weights are old */
+  /** number of versions by which the weights of rows are older than the newest weights */
   readonly versionLag: RemoteSpread;
   /**
-   * bytes that hosts have sent and that are not acknowledged: on the server, or waiting for the
-   * limiter
+   * bytes that hosts have sent and the learner has not acknowledged. They are on the server, or
+   * wait for the limiter
    */
   readonly streamBytes: number;
   readonly hosts: readonly RemoteHostStatus[];

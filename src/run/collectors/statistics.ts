@@ -1,6 +1,6 @@
 /**
- * Counts of collectors, a page of shared memory per worker. Each worker writes only its own page.
- * Readers get numbers for people, which may be slightly old.
+ * Counts of collectors in shared memory, with one page for each worker. Each worker writes only its
+ * own page. Readers may get slightly old counts.
  */
 import { nowMs } from '../../base/clock.ts';
 import { rangeError } from '../../base/errors.ts';
@@ -8,19 +8,21 @@ import { BroadcastRing } from '../../shm/broadcast.ts';
 import { allocateShared, LINE, type Place } from '../../shm/memory.ts';
 import type { CollectorReport } from './collector.ts';
 
-/** most returns in the mean, per worker */
+/** most episodes of a worker in the mean return */
 const REMEMBERED = 100;
-/** episodes kept per worker for readers of single episodes, a power of two */
+/** episodes of a worker that its page keeps for readers of single episodes, a power of two */
 const KEPT = 256;
-/** Float64 places of a page, here: environment steps */
+/** index in a page of float64 elements: environment steps */
 const STEPS = 0;
-/** times it parked because the limiter did not allow an add yet */
+/** index: number of times that the worker parked because the limiter did not allow an add yet */
 const WAITS = 2;
-/** version of the weights it acts by */
+/** index: version of the weights that the worker acts by */
 const VERSION = 3;
-/** start of the current collect() by nowMs(), 0 between two */
+/** index: start of the current collect() by nowMs(), 0 between two calls */
 const SINCE = 4;
-/** from here on KEPT episodes: return, length (NaN if not reported), version */
+/**
+ * index of the first of KEPT episodes. Each has return, length (NaN if not reported) and version
+ */
 const EPISODES = 8;
 const FIELDS = 3;
 const PAGE = EPISODES + KEPT * FIELDS;
@@ -30,19 +32,21 @@ export interface StatisticsShare {
   readonly workers: number;
 }
 
-/** Counts of all workers together. */
+/** Counts over all workers. */
 export interface CollectorStatistics {
   /** environment steps */
   steps: number;
   /** episodes that have ended */
   episodes: number;
-  /** mean return of the last episodes, at most 100 of each worker, NaN before the first */
+  /**
+   * mean return of the latest episodes, at most 100 of each worker, NaN before the first one ends
+   */
   meanReturn: number;
-  /** episodes in that mean */
+  /** number of episodes in `meanReturn` */
   recent: number;
   /** number of times that a collector waited for the limiter */
   waits: number;
-  /** the oldest version of the weights that a collector acts by, 0 before the first */
+  /** the oldest version of the weights that a collector acts by, 0 before the first version */
   version: number;
 }
 
@@ -50,17 +54,20 @@ export interface CollectorStatistics {
 export interface Episode {
   /** number of the worker, from 0 */
   worker: number;
-  /** sum of its rewards, as reported */
+  /** sum of the episode's rewards, as the collector reported it */
   return: number;
-  /** its environment steps, null if the collector did not report them */
+  /** environment steps of the episode, null if the collector did not report them */
   length: number | null;
-  /** version of the weights that the worker used when the episode ended, 0 before the first */
+  /** version of the weights that the worker used at the end of the episode, 0 before the first */
   version: number;
-  /** this worker's episodes directly before this one that were overwritten before they were read */
+  /**
+   * number of the worker's episodes directly before this one that were overwritten before they were
+   * read
+   */
   missed: number;
 }
 
-/** A worker's page, and how many of its episodes have ended. */
+/** A copy of a worker's page, and the number of its episodes that have ended. */
 export interface SavedPage {
   readonly page: Float64Array;
   readonly ended: number;
@@ -72,7 +79,7 @@ export interface WorkerStatistics {
   episodes: number;
   waits: number;
   version: number;
-  /** milliseconds that the current collect() has taken, 0 between two */
+  /** milliseconds that the current collect() has taken, 0 between two calls */
   busyMs: number;
 }
 
@@ -106,19 +113,23 @@ export class StatisticsPages {
     return this.#share;
   }
 
-  /** Returns the writer of one worker, for its thread only, until that has ended. */
+  /**
+   * Returns the writer of a worker's page. Only the worker's thread may use it until that thread
+   * has ended.
+   */
   writer(worker: number): StatisticsWriter {
     return this.#writers[worker] as StatisticsWriter;
   }
 
-  /** Returns how many episodes of a worker have ended. */
+  /** Returns the number of a worker's episodes that have ended. */
   ended(worker: number): number {
     return this.writer(worker).episodes.head;
   }
 
   /**
-   * Returns a worker's episodes from number `from` on, oldest first, the number of the next one,
-   * and how many were missed since the last one.
+   * Returns a worker's episodes from number `from` on, oldest first. `next` is the `from` of the
+   * next call. `missed` is the number of episodes missed after the last returned one, and the next
+   * call gets it as `before`.
    */
   episodes(
     worker: number,
@@ -138,7 +149,10 @@ export class StatisticsPages {
   saved(worker: number): SavedPage {
     return { page: this.writer(worker).page.slice(), ended: this.ended(worker) };
   }
-  /** Restores a worker's page, before its thread is started. */
+  /**
+   * Restores a worker's page. Call it before the worker's thread starts. Throws if another version
+   * of Hotslot wrote the page.
+   */
   restore(worker: number, { page, ended }: SavedPage): void {
     const into = this.writer(worker);
     if (!(page instanceof Float64Array) || page.length !== PAGE)
@@ -148,7 +162,7 @@ export class StatisticsPages {
     into.episodes.restore(ended);
   }
 
-  /** Returns for each worker the start of its current collect(), 0 between two. */
+  /** Returns the start of each worker's current collect() by nowMs(), 0 between two calls. */
   since(): number[] {
     return this.#writers.map(({ page }) => page[SINCE] as number);
   }
@@ -192,7 +206,7 @@ export class StatisticsPages {
 
 export class StatisticsWriter implements CollectorReport {
   readonly page: Float64Array;
-  /** in the page, except for their number, which has its own cache line after all pages */
+  /** ring of episodes in the page. Its counter has its own cache line after all pages */
   readonly episodes: Episodes;
 
   constructor({ place: { memory, offset }, workers }: StatisticsShare, worker: number) {
@@ -202,7 +216,7 @@ export class StatisticsWriter implements CollectorReport {
     this.episodes = new Episodes({ memory, offset: ended }, KEPT, FIELDS, at + EPISODES * 8);
   }
 
-  /** of this worker, including those of earlier writers of its page */
+  /** environment steps of this worker, including those that earlier writers of its page counted */
   get stepsSoFar(): number {
     return this.page[STEPS] as number;
   }

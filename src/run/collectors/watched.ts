@@ -1,24 +1,26 @@
 /**
- * The monitor's view of running collectors, here or on other machines. Each kind enters itself when
- * it is opened.
+ * The interface by which the monitor reads running collectors, in this process or on other
+ * machines. Collectors add themselves to `watchedCollectors` when they are opened.
  */
 import type { RemoteStatus } from './remote-status.ts';
 import type { WorkerStatistics } from './statistics.ts';
 
 /** State of collectors on other machines. */
 export interface RemoteWatched extends RemoteStatus {
-  /** whether the server is connected */
+  /** whether the learner is connected to the server */
   readonly connected: boolean;
-  /** reason why no rows come, as text */
+  /** reason why no rows arrive, as text */
   readonly waitingFor: string | null;
 }
 
 export interface WatchedCollectors {
-  /** the error that ended them, null while they run */
+  /** Returns the error that ended the collectors, null while they run. */
   failure(): Error | null;
-  /** threads of this process, empty if they are on other machines */
+  /**
+   * Returns the counts of this process's collector threads, [] for collectors on other machines.
+   */
   workers(): WorkerStatistics[];
-  /** null if they are threads of this process */
+  /** Returns the state of collectors on other machines, null for threads of this process. */
   remote(): RemoteWatched | null;
 }
 

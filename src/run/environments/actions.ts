@@ -1,4 +1,4 @@
-/** Actions on their way to environments, checked against the space. */
+/** Checks actions against the action space before environments receive them. */
 
 import { describeValue } from '../../base/checks.ts';
 import { rangeError } from '../../base/errors.ts';
@@ -6,7 +6,8 @@ import { nextFloat32 } from '../../base/float32.ts';
 import type { Spaces } from './spaces.ts';
 
 /**
- * Copies the actions of `count` environments. Throws RangeError for an action outside the space.
+ * Copies the actions of `count` environments to `into`. Throws a RangeError for an action outside
+ * the space.
  */
 export function takeActions(
   actions: ArrayLike<number>,
@@ -35,7 +36,8 @@ export function takeActions(
   for (let i = 0, j = 0; i < length; i++) {
     let value = Math.fround(actions[i] as number);
     const [least, most] = [low[j] as number, high[j] as number];
-    // A bound as it was given may be the float32 neighbor just outside the box.
+    // The space's bounds were rounded inwards to float32. An action at the user's own bound may be
+    // the next float32 outside of them, so it is moved to the bound.
     if (value < least && value >= nextFloat32(least, -1)) value = least;
     if (value > most && value <= nextFloat32(most, 1)) value = most;
     if (!(value >= least && value <= most))

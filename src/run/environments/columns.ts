@@ -1,4 +1,4 @@
-/** The results of a step of environments, as the columns of a buffer. */
+/** Provides the results of a step of environments as the columns of a buffer. */
 import { describeValue } from '../../base/checks.ts';
 import { type DType, dtypes, elementCount, type TypedArray } from '../../base/dtype.ts';
 import { rangeError, typeError } from '../../base/errors.ts';
@@ -9,10 +9,13 @@ import { Narrowing } from './narrow.ts';
 import { described, type Spaces } from './spaces.ts';
 
 type Fill = () => TypedArray;
-/** Columns by name. Each call makes its column anew. */
+/** A function for each column. Each call returns the column of the latest step. */
 export type Columns = Readonly<Record<string, Fill>>;
 
-/** The observations before a step, the actions, and the set with the step's results. */
+/**
+ * The sources of columns: the observations before a step, the actions, and the set with the step's
+ * results.
+ */
 export interface Stepped {
   readonly vector: SteppedSet;
   readonly obs: TypedArray;
@@ -20,7 +23,7 @@ export interface Stepped {
 }
 
 /**
- * Returns the columns that a ReplayBuffer's rows have. Throws for a field that environments do not
+ * Returns the columns of a ReplayBuffer's rows. Throws for a field that environments do not
  * provide.
  */
 export function rowColumns(
@@ -60,8 +63,8 @@ export function rowColumns(
 }
 
 /**
- * Returns only the rows that are not skipped, in an array of their own. A column reads arrays of
- * the environment set, and another column may read the same ones later. Only the set writes them.
+ * Returns a column with only the rows that are not skipped, in a separate array. The set's own
+ * array stays unchanged, because another column may read it.
  */
 function keeping(fill: Fill, skipped: Uint8Array): Fill {
   let kept: TypedArray | undefined;
@@ -77,7 +80,7 @@ function keeping(fill: Fill, skipped: Uint8Array): Fill {
   };
 }
 
-/** Returns the columns of a step for a TrajectoryBuffer's writer. */
+/** Returns the columns of a TrajectoryBuffer's steps. */
 export function stepColumns(
   fields: Readonly<Record<string, BufferField>>,
   stepped: Stepped,
@@ -107,7 +110,10 @@ export function stepColumns(
 const flag = { size: 1, dtype: 'uint8' } as const;
 const isFloat = (dtype: DType): boolean => dtype.includes('float');
 
-/** Returns values of the form `from` in an array of the field's dtype. */
+/**
+ * Returns a column that converts the values of `read` from the form `from` to the field's dtype.
+ * Throws if the field cannot hold them.
+ */
 function column(
   name: string,
   field: BufferField,
@@ -134,7 +140,7 @@ function column(
         floats.set(values as never);
       }
       const bits = round(values instanceof Float32Array ? values : (floats as Float32Array));
-      // The buffer accepts or rejects non-finite numbers.
+      // Rejects finite numbers that overflow. The buffer checks non-finite numbers itself.
       const over = bits.findIndex(
         (one, i) => (one & 0x7fff) === infinity && Number.isFinite(values[i]),
       );

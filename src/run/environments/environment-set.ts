@@ -1,40 +1,49 @@
 /**
- * Environments that are stepped together: their interface for collectors and evaluations, whoever
- * steps them.
+ * The interface of environments that are stepped together. Collectors and evaluations use it for
+ * environments in JavaScript and in Python.
  */
 import type { TypedArray } from '../../base/dtype.ts';
 import type { Spaces } from './spaces.ts';
 
-/** Callbacks of the player of episodes. */
+/** Callbacks from a set to the code that plays its episodes. */
 export interface EpisodeHooks {
   /**
-   * Returns the seed of an environment's next episode, also of its first, or null if it has none
-   * and rests.
+   * Returns the seed of an environment's next episode, including the first one. Null means that the
+   * environment plays no more episodes.
    */
   nextSeed(environment: number): number | null;
-  /** Receives the return and the number of steps of an episode that is over. */
+  /** Receives the return and the number of steps of an episode that has ended. */
   ended?(environment: number, episodeReturn: number, length: number): void;
   /** returns an environment's name for errors, default: 'environment' and its number */
   name?: (environment: number) => string;
 }
 
-/** Episodes of `count` environments. Their observations lie in one array, one after the other. */
+/**
+ * Episodes of `count` environments. Each array contains the values of one environment after the
+ * other.
+ */
 export interface SteppedSet {
   /** number of environments */
   readonly count: number;
   /** spaces of each environment */
   readonly spaces: Spaces;
-  /** each one's current observation, which after the end of an episode is the first of the next */
+  /**
+   * each environment's current observation. After the end of an episode this is the first
+   * observation of the next episode. If `skipped` is not null, it becomes that one call later
+   */
   readonly obs: TypedArray;
-  /** each one's observation after its last action, also if the episode ended with it */
+  /** each environment's observation after its last action, even if that ended the episode */
   readonly nextObs: TypedArray;
-  /** reward of each last step */
+  /** reward of each environment's last step */
   readonly rewards: Float32Array;
-  /** 1 if the last step terminated the episode */
+  /** 1 for each environment whose last step terminated the episode */
   readonly terminated: Uint8Array;
-  /** 1 if the last step truncated the episode without terminating it */
+  /** 1 for each environment whose last step truncated the episode without terminating it */
   readonly truncated: Uint8Array;
-  /** 1 if the last call only began an episode, without a step, null if every call is a step */
+  /**
+   * 1 for each environment for which the last call of step() only began an episode. Null if every
+   * call is a step
+   */
   readonly skipped: Uint8Array | null;
   /** number of environments that have an episode under way */
   readonly going: number;
@@ -46,36 +55,38 @@ export interface SteppedSet {
    * Steps each environment that has an episode under way. Returns a promise if an environment
    * returns one.
    *
-   * @param actions count × size numbers, one environment after the other
-   * @throws {RangeError} for another length, and for an action outside the space
+   * @param actions count × size values, one environment after the other
+   * @throws {RangeError} for another number of values, and for an action outside the space
    */
   step(actions: ArrayLike<number>): void | Promise<void>;
 }
 
 /**
- * Environments that are one thing, such as a process that steps them. `gymnasium()` opens such a
- * set.
+ * Environments that are opened and closed together, such as those of one Python process.
+ * `gymnasium()` opens such a set.
  */
 export interface EnvironmentSet {
   /** number of environments */
   readonly count: number;
   /** spaces of each environment */
   readonly spaces: Spaces;
-  /** Begins to play episodes of all environments. Those of an earlier call are over. */
+  /**
+   * Returns an object that plays episodes of all environments. The episodes of an earlier call end.
+   */
   play(hooks: EpisodeHooks): SteppedSet;
   /** Closes all environments. */
   close(): void | Promise<void>;
 }
 
 /**
- * Opens sets of environments, in place of a function that makes one environment. gymnasium()
- * returns such an object.
+ * Opens sets of environments. It takes the place of a function that makes one environment.
+ * gymnasium() returns such an object.
  */
 export interface EnvironmentSets {
   /**
-   * Opens a set. It rejects with what the user can do.
+   * Opens a set. If it rejects, the error text says what the user can do.
    *
-   * @param wanted `count` of environments, and `options` of the pool or of train()
+   * @param wanted number of environments (`count`), and `options` of the pool or of train()
    */
   open(wanted: { readonly count: number; readonly options: unknown }): Promise<EnvironmentSet>;
 }

@@ -1,21 +1,22 @@
-/** The interface of a user's environment, with Gymnasium's names. */
+/** The interface of a user's environment. It uses Gymnasium's names. */
 import type { Box, Discrete } from './spaces.ts';
 
 /**
- * One observation: the numbers of the observation space, in one flat array. It is copied at once.
+ * One observation: the values of the observation space in one flat array. Hotslot copies the array
+ * at once.
  */
 export type Observation = ArrayLike<number>;
 
 /** The result of a step. */
 export interface Step {
-  /** observation after the action, also after an episode's last step */
+  /** observation after the action, also after the last step of an episode */
   readonly obs: Observation;
-  /** reward of the action, finite in float32 */
+  /** reward of the action, which must be finite in float32 */
   readonly reward: number;
-  /** whether the task itself ended, so that the learner does not bootstrap */
+  /** whether the task itself is over. The learner then does not bootstrap */
   readonly terminated: boolean;
   /**
-   * whether the episode was cut, for example by a time limit, default false. The learner then
+   * whether the episode was cut off, for example by a time limit, default false. The learner then
    * bootstraps from `obs`.
    */
   readonly truncated?: boolean;
@@ -24,8 +25,8 @@ export interface Step {
 type Soon<T> = T | Promise<T>;
 
 /**
- * An environment with an observation space, an action space, reset() and step(). `A` is number for
- * Discrete actions, and Float32Array for boxes.
+ * An environment with an observation space, an action space, reset() and step(). `A` is the type of
+ * its actions: number for Discrete, and Float32Array for Box.
  * @example
  * export default class Target implements Environment<Float32Array> {
  *   readonly observationSpace = { shape: [1] };
@@ -37,21 +38,22 @@ type Soon<T> = T | Promise<T>;
 export interface Environment<A = never> {
   readonly observationSpace: Box;
   readonly actionSpace: Box | Discrete;
-  /** steps after which an episode is truncated, at least 1, default: no limit */
+  /** number of steps after which an episode is truncated, at least 1, default: no limit */
   readonly maxEpisodeSteps?: number;
   /**
    * Begins an episode and returns its first observation.
    *
-   * @param seed another one for each episode. Equal seeds must give equal episodes
+   * @param seed seed of the episode, different for each episode. Equal seeds must give equal
+   *   episodes
    */
   reset(seed: number): Soon<Observation | { readonly obs: Observation }>;
   /**
-   * Takes a step. An episode that has ended is reset before the next step.
+   * Takes a step. After the last step of an episode, reset() is called before the next step().
    *
-   * @param action a number from 0, or for a box an array that is valid until the step is over
+   * @param action a number from 0 on, or for a box an array that is valid until the step is over
    */
   step(action: A): Soon<Step>;
-  /** Closes the environment, when its collector ends. */
+  /** Closes the environment when its collector ends. */
   close?(): Soon<void>;
 }
 
@@ -60,7 +62,10 @@ export type AnyEnvironment = Environment<never>;
 
 /** The arguments of a function that makes an environment. */
 export interface EnvironmentContext<O = unknown> {
-  /** 0 … : number among all environments of a collector pool, continued for evaluations */
+  /**
+   * number of the environment among all those of a collector pool, from 0. Environments of
+   * evaluations continue the numbers
+   */
   readonly index: number;
   /** the options of the pool or of train() */
   readonly options: O;

@@ -1,14 +1,20 @@
-/** Actions of a policy, or random ones while it explores or has no weights yet. */
+/**
+ * Chooses actions of a policy, or random actions while it explores or the policy has no weights
+ * yet.
+ */
 import { checkCount, checkKeys, describeValue } from '../../base/checks.ts';
 import { rangeError, typeError } from '../../base/errors.ts';
 import type { Random } from '../../base/random.ts';
 import type { Spaces } from './spaces.ts';
 
-/** Acts for many environments at once: MlpPolicy, DqnPolicy, SacPolicy, Td3Policy, or your own. */
+/**
+ * Chooses actions for many environments at once: MlpPolicy, DqnPolicy, SacPolicy, Td3Policy, or
+ * your own.
+ */
 export interface Policy {
   /**
-   * Takes newer weights, as the learner publishes them: copy what must last. Actions are random
-   * until the first weights.
+   * Receives newer weights after the learner has published them. The array is reused, so copy
+   * values that you keep. Actions are random before the first call.
    */
   load?(weights: Float32Array): unknown;
   /**
@@ -16,21 +22,24 @@ export interface Policy {
    *
    * @param obs float32 [n × stack × size], one environment after the other
    * @param n number of environments
-   * @returns n indices, or n × size numbers of a box. They are read before the next call
+   * @returns n indices, or n × size values of a box. The array is read before the next call
    */
   act(obs: Float32Array, n: number): ArrayLike<number>;
 }
 
 /**
- * Options of exploration. Steps are those of all workers together, estimated as a worker's steps
- * times the number of workers.
+ * Options of exploration. Their steps are those of all workers together. Each worker estimates them
+ * as its own steps times the number of workers.
  */
 export interface Explore {
-  /** environment steps at the beginning with random actions, default 0, in train() `warmUp` */
+  /**
+   * number of environment steps at the beginning that have random actions, default 0, in train()
+   * `warmUp`
+   */
   randomSteps?: number;
   /**
-   * steps for which a random action is kept, default 1. More steps explore further in environments
-   * that react slowly.
+   * number of steps for which a random action is repeated, default 1. A larger number explores
+   * further in environments that react slowly.
    */
   hold?: number;
   /**
@@ -58,7 +67,7 @@ export function checkExplore(explore: Explore, spaces: Spaces): void {
     throw typeError('explore.epsilon needs discrete actions; for a box the policy adds noise');
 }
 
-/** Chooses actions of `count` environments. Random actions always use the same array. */
+/** Chooses the actions of `count` environments. Random actions are always in the same array. */
 export class Explorer {
   readonly #spaces: Spaces;
   readonly #policy: Policy | null;
@@ -67,11 +76,12 @@ export class Explorer {
   readonly #actions: Float32Array;
   readonly #workers: number;
   /**
-   * the last random action of each environment, and the number of steps for which it is still kept
+   * the last random action of each environment, and the number of steps for which it is still
+   * repeated
    */
   readonly #held: Float32Array;
   readonly #left: Int32Array;
-  /** steps of this worker */
+  /** environment steps of this worker */
   #steps: number;
   #acts: boolean;
 
@@ -105,7 +115,7 @@ export class Explorer {
     this.#acts = this.#policy !== null;
   }
 
-  /** Returns actions for the observations of `n` environments. */
+  /** Returns the actions of `n` environments for their observations. */
   act(obs: Float32Array, n: number): ArrayLike<number> {
     const { randomSteps = 0, epsilon } = this.#explore;
     const steps = this.#steps * this.#workers;
@@ -122,7 +132,8 @@ export class Explorer {
     if (chosen.length !== n) return chosen;
     const { hold = 1 } = this.#explore;
     for (let i = 0; i < n; i++) {
-      // A held action counts as one draw, so that the share of random steps stays as requested.
+      // Each draw leads to `hold` random steps. So the probability of a draw is less than `share`,
+      // and the share of random steps is `share`.
       if (this.#left[i] !== 0 || this.#random.next() < share / (share + hold * (1 - share)))
         this.#draw(i);
       else this.#actions[i] = chosen[i] as number;
@@ -131,7 +142,8 @@ export class Explorer {
   }
 
   /**
-   * Writes a random action of environment i, uniform over the space, or the one that is still kept.
+   * Writes a random action of environment i. It repeats the last one for `hold` steps, and then
+   * draws a new one uniformly from the space.
    */
   #draw(i: number): void {
     const { action } = this.#spaces;

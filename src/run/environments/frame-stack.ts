@@ -1,7 +1,7 @@
 /**
- * The observations for a policy: the last ones of each environment, as floats. A policy may write
- * into them, for example to scale them in place. Frames that are shown again are therefore kept
- * elsewhere.
+ * Provides the observations for a policy: the latest ones of each environment, as float32. A policy
+ * may write into them, for example to scale them in place. So frames that are shown again are
+ * stored in another array.
  */
 import type { TypedArray } from '../../base/dtype.ts';
 import type { SteppedSet } from './environment-set.ts';
@@ -9,17 +9,18 @@ import { Narrowing } from './narrow.ts';
 
 export class FrameStack {
   /**
-   * [count, stack, size], oldest first, or the environments' own array if the stack is one float32
-   * observation
+   * observations for the policy, [count, stack, size], oldest first. If the stack is one float32
+   * observation, it is the environments' own array
    */
   readonly obs: Float32Array;
   readonly #set: SteppedSet;
   readonly #stack: number;
-  /** [count, stack, size], empty if the stack is one */
+  /** frames of the current stacks, [count, stack, size], empty if the stack is one */
   readonly #frames: Float32Array;
   readonly #narrowing = new Narrowing('an observation');
   /**
-   * the newest observations as float32, if the stack is more than one and they have another dtype
+   * the newest observations as float32, null if the stack is one or the environments' dtype is
+   * float32
    */
   readonly #floats: Float32Array | null;
 
@@ -33,23 +34,24 @@ export class FrameStack {
     this.#floats = stack === 1 || obs instanceof Float32Array ? null : new Float32Array(obs.length);
   }
 
-  /** Call after begin(). */
+  /** Begins all stacks. Call it after begin() of the set. */
   begin(): void {
     this.#push(() => true);
   }
 
-  /** Call after a step. */
+  /** Adds the newest observations to the stacks. Call it after each step of the set. */
   push(): void {
     const { skipped, terminated, truncated } = this.#set;
-    // An episode begins with the step that ended the previous one, or with a skipped step.
+    // An observation is the first of an episode if the step ended the previous episode, or if the
+    // step was skipped.
     this.#push(
       skipped ? (i) => skipped[i] === 1 : (i) => terminated[i] === 1 || truncated[i] === 1,
     );
   }
 
   /**
-   * Fills the frames before an episode's first observation with that observation, as a view of a
-   * TrajectoryBuffer does.
+   * Adds the newest observations to the stacks. The first observation of an episode fills its whole
+   * stack, as in a view of a TrajectoryBuffer.
    */
   #push(isFirst: (environment: number) => boolean): void {
     const { count } = this.#set;

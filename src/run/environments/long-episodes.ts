@@ -1,18 +1,19 @@
 /**
- * Warns of an episode that does not end, because an evaluation waits for the ends of its episodes.
+ * Warns of an episode that has not ended after `LONG_STEPS` steps. An evaluation waits for the ends
+ * of its episodes.
  */
 const LONG_STEPS = 100_000;
 
 /**
- * Counts the steps that environments take together, and calls `warn` once, with the first
- * environment whose episode is long.
+ * Counts the steps that environments take together. Calls `warn` once, with the first environment
+ * whose episode has `LONG_STEPS` steps.
  */
 export class LongEpisodes {
   readonly #warn: (environment: number) => void;
-  /** step before which each environment's episode began, Infinity without an episode */
+  /** number of steps before each environment's episode began, Infinity without an episode */
   readonly #begun: Float64Array;
   #steps = 0;
-  /** the step at which an episode may be long */
+  /** value of `#steps` at which step() looks for a long episode */
   #due = LONG_STEPS;
 
   constructor(environments: number, warn: (environment: number) => void) {
@@ -27,7 +28,7 @@ export class LongEpisodes {
     this.#begun[environment] = Number.POSITIVE_INFINITY;
   }
 
-  /** Call after each step of all environments. */
+  /** Counts a step. Call it after each step of all environments. */
   step(): void {
     if (++this.#steps < this.#due) return;
     const oldest = this.#begun.reduce((least, at) => Math.min(least, at));
@@ -38,7 +39,7 @@ export class LongEpisodes {
   }
 }
 
-/** Returns the warning. `environment`: how to name it. */
+/** Returns the text of the warning. `environment` is the environment's name in it. */
 export const longEpisode = (environment: string): string =>
   `${environment} has taken ${LONG_STEPS.toLocaleString('en-US')} steps in one episode, which has not ended: ` +
   'set maxEpisodeSteps of the environment, so that its episodes are truncated';

@@ -1,10 +1,11 @@
 /**
- * Observations of another dtype as float32. Overflow is rejected, and rounding is warned of once.
+ * Converts observations of other dtypes to float32. Throws if a value overflows, and warns once if
+ * a value is rounded.
  */
 import type { TypedArray } from '../../base/dtype.ts';
 import { rangeError } from '../../base/errors.ts';
 
-/** Whole numbers up to here are exact in float32. */
+/** Greatest absolute value up to which all whole numbers are exact in float32. */
 const EXACT = 2 ** 24;
 
 export class Narrowing {
@@ -12,16 +13,17 @@ export class Narrowing {
   readonly #name: (environment: number) => string;
   #warned = false;
 
-  /** `what`: the field that is converted, for errors. `name`: how errors name the environments. */
+  /**
+   * `what` is the converted field in error texts. `name` returns an environment's name for them.
+   */
   constructor(what: string, name = (environment: number) => `environment ${environment}`) {
     this.#what = what;
     this.#name = name;
   }
 
   /**
-   * Copies observations of `size` numbers each. Throws a RangeError for a finite number that
-   * overflows float32. Emits one process warning, ObservationWarning, for whole numbers that it
-   * rounds.
+   * Copies observations of `size` values each. Throws a RangeError if a finite value overflows
+   * float32. Emits one process warning, ObservationWarning, if whole numbers are rounded.
    */
   copy(from: TypedArray, to: Float32Array, size: number): void {
     to.set(from as never);

@@ -1,6 +1,6 @@
 /**
- * The spaces of observations and actions: a box of numbers, or one of n actions. They are
- * Gymnasium's `Box` and `Discrete`, as plain objects.
+ * The spaces of observations and actions: a box of numbers, or one of n actions. They correspond to
+ * Gymnasium's `Box` and `Discrete`, but are plain objects.
  */
 
 import { checkCount, checkKeys, describeValue } from '../../base/checks.ts';
@@ -8,19 +8,25 @@ import { arrayOf, type DType, elementCount, type TypedArray } from '../../base/d
 import { rangeError, typeError } from '../../base/errors.ts';
 import { highEnd, lowEnd, OPEN } from '../../base/float32.ts';
 
-/** Arrays of numbers of one shape. */
+/** A space of arrays of one shape, with bounds. */
 export interface Box {
-  /** shape of one array, [] for one number */
+  /** shape of an array, [] for a single number */
   readonly shape: readonly number[];
-  /** lower bound, one number for all or one for each, default −Infinity. Actions need one */
+  /**
+   * lower bound, one number for all values or one for each value, default −Infinity. An action
+   * space needs one
+   */
   readonly low?: number | ArrayLike<number>;
-  /** upper bound, one number for all or one for each, default Infinity. Actions need one */
+  /**
+   * upper bound, one number for all values or one for each value, default Infinity. An action space
+   * needs one
+   */
   readonly high?: number | ArrayLike<number>;
-  /** dtype of observations, default 'float32'. Actions are float32 */
+  /** dtype of observations, default 'float32'. Actions are always float32 */
   readonly dtype?: ObservationDType;
 }
 
-/** Numbers that a JavaScript array holds exactly. */
+/** Dtypes of observations: those whose values JavaScript numbers represent exactly. */
 export type ObservationDType =
   | 'float32'
   | 'float64'
@@ -31,39 +37,39 @@ export type ObservationDType =
   | 'int32'
   | 'uint32';
 
-/** One of the actions 0 … n − 1. */
+/** A space of n actions with the numbers 0 … n − 1. */
 export interface Discrete {
   /** number of actions, 1 to 2²⁴ */
   readonly n: number;
 }
 
-/** An environment's spaces, checked and with defaults in place. */
+/** The checked spaces of an environment, with defaults. */
 export interface Spaces {
   readonly observation: {
     readonly shape: readonly number[];
-    /** numbers of one observation */
+    /** number of values of one observation */
     readonly size: number;
     readonly dtype: ObservationDType;
   };
   readonly action: DiscreteActions | BoxActions;
 }
-/** Discrete actions, checked. */
+/** A checked space of discrete actions. */
 export interface DiscreteActions {
   readonly kind: 'discrete';
   /** number of actions */
   readonly n: number;
-  /** number of numbers in a stored action */
+  /** number of values of a stored action */
   readonly size: 1;
 }
-/** Actions of a box, checked, with bounds in float32. */
+/** A checked box of actions, with bounds in float32. */
 export interface BoxActions {
   readonly kind: 'box';
   readonly shape: readonly number[];
-  /** numbers of one action */
+  /** number of values of one action */
   readonly size: number;
-  /** lower bound of each number */
+  /** lower bound of each value */
   readonly low: readonly number[];
-  /** upper bound of each number */
+  /** upper bound of each value */
   readonly high: readonly number[];
 }
 
@@ -77,12 +83,13 @@ const stored: readonly DType[] = [
   'int32',
   'uint32',
 ];
-/** Each number of an action has its own bounds in memory. */
+/** Most values of an action. Each value has its own bounds in memory. */
 const MAX_ACTION_NUMBERS = 2 ** 24;
 const isDiscrete = (space: object): space is Discrete => 'n' in space;
 
 /**
- * Returns checked spaces. Throws a TypeError or RangeError that names the space and the problem.
+ * Checks the spaces of an environment, and returns them with defaults. Throws a TypeError or
+ * RangeError that names the space and the problem.
  */
 export function spacesOf(environment: { observationSpace: unknown; actionSpace: unknown }): Spaces {
   if (typeof environment !== 'object' || environment === null)
@@ -124,7 +131,8 @@ function actionsOf(space: unknown): Spaces['action'] {
       throw rangeError(
         `actionSpace needs low and high, numbers that are finite in float32; got ${low[i]} and ${high[i]}: an actor scales its actions to a box`,
       );
-  // Actions are float32. An action that is clamped to these bounds lies within the given ones.
+  // Rounds the bounds inwards to float32, the dtype of actions. So an action that is clamped to
+  // them is also within the bounds as given.
   const [least, most] = [low.map(lowEnd), high.map(highEnd)];
   const empty = least.findIndex((end, i) => !(end < (most[i] as number)));
   if (empty >= 0)
@@ -147,7 +155,7 @@ function boxed(name: string, space: unknown, also = ''): Box {
   return space as Box;
 }
 
-/** Returns the bounds of each number. */
+/** Returns the lower and the upper bound of each value. */
 function ends(name: string, box: Box, size: number): { low: number[]; high: number[] } {
   const { low, high } = checkEnds(name, box, size);
   const each = (end: End): number[] =>
@@ -158,8 +166,8 @@ function ends(name: string, box: Box, size: number): { low: number[]; high: numb
 type End = number | ArrayLike<number>;
 
 /**
- * Checks bounds without making arrays: an observation may have millions of numbers, and its bounds
- * are only read.
+ * Checks the bounds of a box and returns them as given. It allocates no arrays, because an
+ * observation may have millions of values.
  */
 function checkEnds(name: string, box: Box, size: number): { low: End; high: End } {
   const checked = (end: 'low' | 'high', otherwise: number): End => {
@@ -184,7 +192,7 @@ function checkEnds(name: string, box: Box, size: number): { low: End; high: End 
   return { low, high };
 }
 
-/** Throws if two environments of one set have different spaces. */
+/** Throws if the spaces of two environments of a set differ. */
 export function checkSameSpaces(one: Spaces, other: Spaces, which: string): void {
   if (JSON.stringify(one) === JSON.stringify(other)) return;
   throw rangeError(
@@ -200,7 +208,7 @@ export function described({ observation, action }: Spaces): string {
   return `observations ${sizes(observation.shape)} ${observation.dtype}, ${acts}`;
 }
 
-/** Returns zeros for `count` observations. */
+/** Returns an array of zeros with room for `count` observations. */
 export const observationArray = (
   { observation: { dtype, size } }: Spaces,
   count: number,

@@ -1,6 +1,7 @@
 /**
- * A collector of environments, in a CollectorPool's thread. It makes them, acts for all at once,
- * resets finished episodes, and returns their steps as the columns that the pool's buffer has.
+ * A collector of environments, in a thread of a CollectorPool. It makes the environments, chooses
+ * actions for all of them at once, and resets finished episodes. It returns their steps as the
+ * columns of the pool's buffer.
  */
 import { checkCount, checkKeys, describeValue } from '../../base/checks.ts';
 import { rangeError, typeError } from '../../base/errors.ts';
@@ -25,7 +26,7 @@ export interface PolicyContext<O = unknown> {
   readonly spaces: Spaces;
   /** the pool's `options`, cloned */
   readonly options: O;
-  /** seed of random numbers, different in each worker */
+  /** seed of the policy's random numbers, different in each worker */
   readonly seed: number;
   /** number of this worker, from 0 */
   readonly worker: number;
@@ -38,36 +39,35 @@ export interface VectorCollectorOptions<O = unknown> {
     | ((context: EnvironmentContext<O>) => AnyEnvironment | Promise<AnyEnvironment>)
     | EnvironmentSets;
   /**
-   * environments per worker, 1 to 65,536, default 1. For a TrajectoryBuffer each of the worker's
-   * lanes has one.
+   * number of environments of a worker, 1 to 65,536, default 1. With a TrajectoryBuffer, each of
+   * the worker's lanes has one environment.
    */
   environments?: number;
   /**
-   * number of observations of each environment that the policy receives, 1 to 65,536, default 1.
-   * They are [environments, stack, …], oldest first.
+   * number of observations of each environment that the policy receives at once, 1 to 65,536,
+   * default 1. The array is [environments, stack, …], oldest first.
    */
   stack?: number;
-  /** Makes the policy. Default: random actions. */
+  /** Makes the policy. Default: all actions are random. */
   policy?(context: PolicyContext<O>): Policy | Promise<Policy>;
-  /** exploration, default: the actions of the policy */
+  /** exploration, default: only actions of the policy */
   explore?: Explore;
 }
 
-/** Streams of a seed: environments take the even ones, workers the odd ones. */
+/** Streams of a seed's random numbers. Environments use the even streams, workers the odd ones. */
 const seedsOf = (seed: number, environment: number) => new Random(seed, 2 * environment);
 const actionsOf = (seed: number, worker: number) => new Random(seed, 2 * worker + 1);
-/** Streams from here on are for collectors that are made anew. */
+/** First stream for the seeds of recreated collectors. */
 const RESTARTS = 2 ** 21;
-/** Seeds of episodes: whole numbers that fit everywhere. */
+/** Seeds of episodes are whole numbers below this, which fit every environment. */
 const SEEDS = 2 ** 31;
 
 /**
  * Makes the default export of a collector's module, from a function that makes one environment. The
- * collector acts for all environments of a worker at once, resets finished episodes, and returns
- * the columns that the pool's buffer has. For a ReplayBuffer these are
- * `obs nextObs actions rewards dones truncated terminated`. For a TrajectoryBuffer they are steps
- * of `obs` and `actions`. The results of environments are checked, and errors name the environment
- * and the step.
+ * collector chooses actions for all environments of a worker at once, resets finished episodes, and
+ * returns the columns of the pool's buffer. For a ReplayBuffer these are `obs nextObs actions
+ * rewards dones truncated terminated`. For a TrajectoryBuffer they are steps of `obs` and
+ * `actions`. The results of environments are checked, and errors name the environment and the step.
  *
  * @param options `make`, `environments` (default 1), `stack` (default 1), `policy` (default: random
  *   actions) and `explore`, which is checked when the collector is made
@@ -100,7 +100,7 @@ async function open<O>(
   context: CollectorContext<O>,
 ): Promise<Collector> {
   const { worker, workers, restarts, stepsBefore, options, writer, fields, report } = context;
-  // A collector that is made anew does not repeat its episodes.
+  // A recreated collector has another seed, so that it does not repeat episodes.
   const seed =
     restarts === 0 ? context.seed : new Random(context.seed, RESTARTS + restarts).below(SEEDS);
   if (writer !== null && environments !== undefined && environments !== writer.lanes)
@@ -146,7 +146,7 @@ async function open<O>(
     const observed = new FrameStack(vector, stack);
     await vector.begin();
     observed.begin();
-    // The first worker warns for all of them.
+    // Only the first worker warns of long episodes, so that the workers do not repeat the warning.
     const stepping = worker === 0 ? () => long.step() : () => {};
     return collectorOf(stepped, columns, observed, explorer, report, {
       stepping,
@@ -158,7 +158,7 @@ async function open<O>(
   }
 }
 
-/** Returns a worker's environments, made one by one unless `make` opens them all. */
+/** Returns a worker's environments. They are made one by one, unless `make` opens all at once. */
 async function setOf<O>(
   make: VectorCollectorOptions<O>['make'],
   { first, count, options }: { first: number; count: number; options: O },

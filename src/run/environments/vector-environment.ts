@@ -1,7 +1,8 @@
 /**
- * Several environments of one kind, stepped together. Their observations lie in one array, one
- * after the other. A finished episode is reset at once, and its last observation is kept in
- * `nextObs`. An environment's results are checked as they are copied.
+ * Several environments of one kind that are stepped together. Their observations are in one array,
+ * one environment after the other. When an episode has ended, its environment is reset at once, and
+ * `nextObs` still contains the last observation. The results of environments are checked while they
+ * are copied.
  */
 import { checkCount, describeValue } from '../../base/checks.ts';
 import type { TypedArray } from '../../base/dtype.ts';
@@ -29,13 +30,13 @@ class VectorEnvironment implements SteppedSet {
   readonly #returns: Float64Array;
   readonly #lengths: Float64Array;
   readonly #rests: Uint8Array;
-  /** actions of all environments, and each environment's part of them */
+  /** actions of all environments, and a view of each environment's own actions */
   readonly #actions: Float32Array;
   readonly #parts: readonly Float32Array[];
   readonly #isFloat: boolean;
   #closed = false;
 
-  /** Resets no environment yet. */
+  /** Creates the set. begin() resets the environments for the first time. */
   constructor(
     environments: readonly AnyEnvironment[],
     spaces: Spaces,
@@ -89,19 +90,22 @@ class VectorEnvironment implements SteppedSet {
         if (promised) late.push(promised);
       }
     } catch (error) {
-      // Rejections of the promises made meanwhile are ignored.
+      // This error is thrown. Rejections of the other environments' promises are ignored.
       for (const promised of late) promised.catch(() => {});
       throw error;
     }
     if (late.length > 0) return Promise.all(late).then(() => {});
   }
 
-  /** Closes the set: results that come later are ignored. */
+  /** Closes the set. Results of steps that arrive later are ignored. */
   close(): void {
     this.#closed = true;
   }
 
-  /** Takes the results of a step. Returns a promise if the next episode's reset() returns one. */
+  /**
+   * Checks and copies the results of a step. Returns a promise if the next episode's reset()
+   * returns one.
+   */
   #arrive(i: number, step: Step): void | Promise<void> {
     if (this.#closed) return;
     if (typeof step !== 'object' || step === null)
@@ -145,8 +149,8 @@ class VectorEnvironment implements SteppedSet {
   }
 
   /**
-   * Copies an observation. `last`: of a terminated step, whose observation may be non-finite: the
-   * buffer stores 0 for it, because the learner does not use it.
+   * Copies an observation. `last` is true for a terminated step. Its observation may be non-finite:
+   * the learner does not use it, and the buffer stores 0.
    */
   #copy(i: number, obs: ArrayLike<number>, to: TypedArray, by: string, last = false): void {
     const { size, shape } = this.spaces.observation;
@@ -171,8 +175,8 @@ class VectorEnvironment implements SteppedSet {
         to.fill(0 as never, start, start + size);
         return;
       }
-      // Rejects NaN and infinities, numbers that overflow this precision, and values of other
-      // types.
+      // Rejects NaN and infinities, numbers that overflow this precision, and values that are not
+      // numbers.
       if (typeof value !== 'number' || !(Math.abs(to[start + j] as number) <= Number.MAX_VALUE))
         throw typeError(
           `${this.#name(i)}: ${by} returned ${describeValue(value)} as number ${j} of an observation${this.#when(i)}`,
@@ -195,7 +199,7 @@ class VectorEnvironment implements SteppedSet {
   }
 }
 
-/** Closes every environment, even if one of them throws. Throws the first error afterwards. */
+/** Closes every environment, even if one of them throws. Then rejects with the first error. */
 export async function closeAll(environments: readonly AnyEnvironment[]): Promise<void> {
   const ends = await Promise.allSettled(
     environments.map(async (environment) => environment.close?.()),
@@ -204,7 +208,7 @@ export async function closeAll(environments: readonly AnyEnvironment[]): Promise
   if (failed) throw failed.reason;
 }
 
-/** Environments that were made one by one and are closed together. */
+/** A set of environments that were made one by one. It closes them together. */
 export class EnvironmentList implements EnvironmentSet {
   readonly count: number;
   readonly spaces: Spaces;
@@ -212,7 +216,10 @@ export class EnvironmentList implements EnvironmentSet {
   readonly #limits: Float64Array;
   #playing: VectorEnvironment | null = null;
 
-  /** Throws TypeError or RangeError for a wrong environment, and if their spaces differ. */
+  /**
+   * Throws a TypeError or RangeError for an invalid environment, and if the environments' spaces
+   * differ.
+   */
   constructor(environments: readonly AnyEnvironment[], name = (i: number) => `environment ${i}`) {
     this.#environments = environments;
     this.count = environments.length;
@@ -246,7 +253,7 @@ function checkedSpaces(environment: AnyEnvironment): Spaces {
   return spaces;
 }
 
-/** Returns the observation from reset(), without the object that may be around it. */
+/** Returns the observation from a result of reset(), which may be an object with `obs`. */
 const bare = (first: Observation | { readonly obs: Observation }): Observation =>
   typeof first === 'object' && first !== null && 'obs' in first ? first.obs : first;
 

@@ -1,6 +1,6 @@
 /**
- * The learners of train(), each made from its options and the environment's spaces, and the
- * policies that act by them in threads.
+ * The learners of train(), and the policies that act by their weights in threads. A learner is made
+ * from its options and the environment's spaces.
  */
 import { describeValue } from '../../base/checks.ts';
 import { rangeError, typeError } from '../../base/errors.ts';
@@ -14,8 +14,8 @@ import { DqnPolicy, type QNetworkOptions, qNetworkKeys } from '../../learn/dqn/p
 import { described, type Spaces } from '../environments/spaces.ts';
 
 /**
- * Options of learners that follow from the environment, belong to train() itself, or are not
- * supported here.
+ * Options of learners that `learner` of train() must not contain. They follow from the environment,
+ * are options of train() itself, or are not supported here.
  */
 const elsewhere = [
   'obsDim',
@@ -34,7 +34,7 @@ type Given<O> = Omit<O, (typeof elsewhere)[number] | 'batchSize'> & {
   batchSize?: number;
 };
 
-/** A learner by its name, with its options. Sizes follow from the environment. */
+/** The name of an algorithm and the options of its learner. Sizes follow from the environment. */
 export type LearnerChoice =
   | ({ algorithm: 'dqn' } & Given<DqnOptions>)
   | ({ algorithm: 'td3' } & Given<Td3Options>)
@@ -45,29 +45,31 @@ export type AnyLearner = DqnLearner | Td3Learner | SacLearner;
 /** Plain data from which a thread makes a policy. */
 export interface PolicyPlan {
   readonly algorithm: LearnerChoice['algorithm'];
-  /** factor by which an observation's numbers are multiplied first */
+  /** factor by which the policy multiplies the values of observations before the network */
   readonly scale: number;
   readonly network: object;
 }
 
 export interface LearnerPlan {
   readonly policy: PolicyPlan;
-  /** numbers of all observations that it sees at once */
+  /** number of values of all observations that the learner receives at once */
   readonly obsDim: number;
   readonly batchSize: number;
-  /** the number of minibatches of a tick is a multiple of this */
+  /**
+   * number of minibatches after which the pattern of updates repeats. A tick has a multiple of it
+   */
   readonly cycle: number;
   make(device: Device): AnyLearner;
 }
 
 const algorithms = ['dqn', 'td3', 'sac'] as const;
 
-/** Scales bytes of images to 0 … 1. */
+/** Factor that scales the bytes of images to 0 … 1. */
 const BYTE = 1 / 255;
 
 /**
- * Returns a learner's plan. Throws if the environment's spaces do not fit the learner. `stack`:
- * observations that it sees at once.
+ * Returns the plan of a learner. Throws if the environment's spaces do not fit the learner. `stack`
+ * is the number of observations that the learner receives at once.
  */
 export function planOf(
   choice: LearnerChoice,
@@ -140,9 +142,9 @@ export function planOf(
 }
 
 /**
- * Returns the shape of stacked images, which lie one after the other, as channels. Throws for bytes
- * that look like [height, width, channels], as in Gymnasium's renderings: convolutions over them
- * would learn, but with rows of a picture as its channels.
+ * Returns the shape of a stack of images, whose channels are concatenated. Throws for bytes that
+ * look like [height, width, channels], the form of Gymnasium's renderings. Otherwise the learner
+ * would train without an error, but with rows of a picture as its channels.
  */
 function imageOf(
   { shape, dtype }: Spaces['observation'],
@@ -166,7 +168,7 @@ const lcm = (a: number, b: number): number => (a > 0 && b > 0 ? (a * b) / gcd(a,
 /** The policy of a trained learner, by its algorithm. */
 export type TrainedPolicy = DqnPolicy | SacPolicy | Td3Policy;
 
-/** Returns the policy for the learner's published vector. `noise` is TD3's. */
+/** Returns the policy for the weights that the learner publishes. Only TD3 uses `noise`. */
 export function policyOf(
   { algorithm, network, scale }: PolicyPlan,
   { greedy, seed, noise }: { greedy: boolean; seed: number; noise: number },
@@ -176,6 +178,6 @@ export function policyOf(
   return new Td3Policy(network as never, { noise: greedy ? 0 : noise, seed });
 }
 
-/** Returns the vector that collectors need from the learner. */
+/** Returns the vector of weights that the learner publishes to the collectors. */
 export const publishedOf = (learner: AnyLearner) =>
   learner instanceof DqnLearner ? learner.parameters : learner.published;

@@ -1,5 +1,6 @@
 /**
- * The collectors of train(): environments of the user's module, and a policy of the learner's kind.
+ * Makes the collectors of train(), with environments of the user's module and a policy of the
+ * learner's algorithm.
  */
 import type { CollectorContext } from '../collectors/collector.ts';
 import { isEnvironmentProvider } from '../environments/environment-set.ts';
@@ -11,7 +12,7 @@ import { type PolicyPlan, policyOf } from './algorithms.ts';
 export interface TrainCollectorOptions {
   environment: string;
   environmentOptions: unknown;
-  /** number for a ReplayBuffer (otherwise each lane has one) */
+  /** number of environments with a ReplayBuffer. With a TrajectoryBuffer, each lane has one */
   environments: number;
   stack: number;
   policy: PolicyPlan;

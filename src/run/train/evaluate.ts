@@ -1,4 +1,4 @@
-/** Evaluations: whole episodes of a fixed policy, apart from collecting and learning. */
+/** Evaluates a fixed policy in whole episodes, independently of collecting and learning. */
 import { setImmediate as turn } from 'node:timers/promises';
 import { checkCount, checkKeys, describeValue } from '../../base/checks.ts';
 import { typeError } from '../../base/errors.ts';
@@ -11,25 +11,28 @@ import { FrameStack } from '../environments/frame-stack.ts';
 import { LongEpisodes, longEpisode } from '../environments/long-episodes.ts';
 import { EnvironmentList } from '../environments/vector-environment.ts';
 
-/** The result has a return and a length for each. */
+/** Most episodes of an evaluation. Its result has a return and a length for each of them. */
 const MAX_EPISODES = 2 ** 24;
 
 /** Options of evaluate(). */
 export interface EvaluateOptions {
   /**
-   * environments that are stepped together and stay open, or the set that an opener such as
+   * environments that are stepped together and stay open, or a set that an opener such as
    * gymnasium() has opened
    */
   environments: readonly AnyEnvironment[] | EnvironmentSet;
   /** policy that acts for all environments at once */
   policy: Policy;
-  /** observations of each environment that the policy receives at once, oldest first, default 1 */
+  /**
+   * number of observations of each environment that the policy receives at once, oldest first,
+   * default 1
+   */
   stack?: number;
   /** number of episodes, each with its own seed, at most 2²⁴, default 10 */
   episodes?: number;
-  /** seed from which those of the episodes are drawn, a whole number of at least 0, default 0 */
+  /** seed from which the episodes' seeds are drawn, a whole number of at least 0, default 0 */
   seed?: number;
-  /** signal that ends it: evaluate() rejects with its reason, default: none */
+  /** signal that ends the evaluation: evaluate() rejects with its reason, default: none */
   signal?: AbortSignal;
 }
 
@@ -45,20 +48,20 @@ export interface Evaluation {
   readonly lengths: Float64Array;
 }
 
-/** A stream of the seed that collectors do not use, because theirs count from 0. */
+/** Stream of the seed for the episodes' seeds. Collectors use other streams, which count from 0. */
 const STREAM = 2 ** 20;
 const SEEDS = 2 ** 31;
-/** Milliseconds after which other work of the thread gets its turn. */
+/** Milliseconds after which an evaluation lets other work of the thread run. */
 const SLICE_MS = 8;
 /**
- * Environments that have been warned of. A training evaluates the same ones repeatedly, and warns
- * once.
+ * Environments for which a warning was emitted. A training evaluates the same environments
+ * repeatedly, and warns only once.
  */
 const warned = new WeakSet<object>();
 
 /**
  * Plays episodes to their ends with a fixed policy. The seed of episode k does not depend on the
- * number of environments. Other work of the thread runs in between. Emits one process warning,
+ * number of environments. Every 8 ms, other work of the thread can run. Emits one process warning,
  * EvaluationWarning, if an episode has not ended after 100,000 steps.
  *
  * @param options `environments`, `policy`, `stack` (default 1), `episodes` (default 10), `seed`
@@ -115,7 +118,9 @@ export async function evaluate(options: EvaluateOptions): Promise<Evaluation> {
   return { meanReturn, deviation: Math.sqrt(spread), returns, lengths };
 }
 
-/** Returns at most one environment per episode. */
+/**
+ * Returns the environments as a set. Of an array, it uses at most one environment for each episode.
+ */
 function setOf(
   environments: EvaluateOptions['environments'],
   episodes: number,
@@ -141,7 +146,7 @@ async function play(
   let since = performance.now();
   while (vector.going > 0) {
     const promised = vector.step(policy.act(observed.obs, vector.count));
-    // A step that never resolves does not prevent the abort.
+    // The signal also ends the wait for a step that never resolves.
     if (promised) await orAborted(Promise.resolve(promised), signal);
     observed.push();
     long.step();

@@ -1,6 +1,6 @@
 /**
- * Evaluations of a training: greedy episodes with the newest weights that it has published, in
- * other environments than its collectors'.
+ * Evaluates a training: plays greedy episodes with the newest published weights, in other
+ * environments than those of the collectors.
  */
 
 import { Random } from '../../base/random.ts';
@@ -14,7 +14,7 @@ import { type Evaluation, evaluate } from './evaluate.ts';
 import type { TrainOptions } from './options.ts';
 import type { TrainPlan } from './plan.ts';
 
-/** A stream of the seed that is neither a collector's nor an evaluation's. */
+/** Stream of the seed for the seeds of evaluations. Collectors and evaluate() use other streams. */
 const STREAM = 2 ** 20 + 1;
 const SEEDS = 2 ** 31;
 
@@ -24,7 +24,7 @@ export class Evaluator {
   readonly #mailbox: WeightMailbox;
   readonly #environments: EnvironmentSet;
   readonly #stack: number;
-  /** each evaluation has another seed */
+  /** draws another seed for each evaluation */
   readonly #random: Random;
   #version = 0;
 
@@ -41,7 +41,10 @@ export class Evaluator {
     this.#random = new Random(seed, STREAM);
   }
 
-  /** Takes the newest weights, if they are new, or `weights` instead. */
+  /**
+   * Loads `weights` into the policy. Without `weights`, loads the newest published weights if they
+   * are new.
+   */
   take(weights?: Float32Array): void {
     if (weights) this.weights.set(weights);
     else if (this.#mailbox.published === this.#version) return;
@@ -53,8 +56,8 @@ export class Evaluator {
   }
 
   /**
-   * Evaluates the newest weights, or once more the previous ones. Resolves with null before the
-   * first weights, and if the signal ended it.
+   * Evaluates the newest weights, or the previous ones again if `newest` is false. Resolves with
+   * null if no weights were published, and if the signal ended the evaluation.
    */
   async evaluate(
     episodes: number,
@@ -81,7 +84,7 @@ export class Evaluator {
   }
 }
 
-/** Most environments that are stepped together. */
+/** Most environments that an evaluation steps together. */
 const MAX_ENVIRONMENTS = 10;
 
 /** Opens the environments that an evaluator steps. */
@@ -95,8 +98,8 @@ export async function openEvaluated(
   if (isEnvironmentProvider(make)) return make.open({ count, options });
   const made: AnyEnvironment[] = [];
   try {
-    // The indices of collectors' environments begin at 0. At least one environment is made, for the
-    // spaces.
+    // Indices of collectors' environments begin at 0, and these continue them. At least one
+    // environment is made, because its spaces are needed.
     while (made.length === 0 || (made.length < count && !signal?.aborted))
       made.push(await make({ index: workers * environments + made.length, options }));
     return new EnvironmentList(made, (i) => `environment ${i} of those that evaluate`);

@@ -1,15 +1,17 @@
 /**
- * The display of progress. A terminal's lines are redrawn. A pipe, a file or a terminal without a
- * width gets permanent lines, or none.
+ * Displays progress. On a terminal, lines are redrawn in place. A pipe, a file or a terminal of
+ * unknown width gets permanent lines, or no lines.
  */
 import { checkKeys, describeValue } from '../../base/checks.ts';
 import { typeError } from '../../base/errors.ts';
 
-/** The lines of showProgress(). */
+/** Functions that return the lines of showProgress(). */
 export interface Display {
-  /** function that returns the lines on a terminal, each cut to fit, default: none */
+  /**
+   * function that returns the lines for a terminal. Each line is cut to its width. Default: none
+   */
   live?: () => readonly string[];
-  /** function that returns a line for a pipe, called once a second, default: none */
+  /** function that returns a line for a pipe or a file, called once a second, default: none */
   line?: () => string;
 }
 
@@ -17,8 +19,8 @@ const LIVE_MS = 150;
 const LINE_MS = 1000;
 
 /**
- * Cuts a line. A line that reaches the last column would wrap, and so would the ^C that a terminal
- * writes after it.
+ * Cuts a line so that it does not reach the terminal's last column, where it would wrap. It leaves
+ * two more columns for the ^C that a terminal writes after the line.
  */
 export function cut(line: string, columns: number): string {
   const most = columns - 3;
@@ -26,13 +28,12 @@ export function cut(line: string, columns: number): string {
 }
 
 /**
- * Shows progress until the work ends, then removes the live lines, so that later output stands
- * alone. If `live` or `line` throws, the display ends with a process warning, and the work
- * continues.
+ * Shows progress until the work ends, then removes the live lines. If `live` or `line` throws, the
+ * display ends with a process warning, and the work continues.
  *
- * @param work the promise whose result is returned, and whose rejection is passed on
+ * @param work promise to wait for. showProgress() returns its result, or rejects with its error
  * @param display functions that return the lines
- * @param out default: standard output
+ * @param out stream to write to, default: standard output
  * @throws {TypeError} for a display or a stream of a wrong type
  * @example
  * const line = () => `${limiter.inserts} rows`;
@@ -57,8 +58,8 @@ export async function showProgress<T>(
     out.write(`${readback()}${drawn}`);
     height = lines.length;
   };
-  // Some terminals do not know their width (a container's, a CI's), so nothing can be redrawn
-  // there.
+  // The terminals of some containers and CI systems do not know their width. Lines cannot be
+  // redrawn on such terminals.
   const terminal = live !== undefined && out.isTTY === true && out.columns > 0;
   const show = terminal ? () => redraw(live()) : line && (() => out.write(`${line()}\n`));
   const tick = () => {

@@ -1,6 +1,6 @@
 /**
- * Converts a batch's observations for the learner: stacks and bytes become rows of floats, on the
- * device.
+ * Converts a batch's observations for the learner, on the device. Stacks of observations and bytes
+ * become rows of floats.
  */
 import type { Device, Stream, Tensor } from '../../device/device.ts';
 import { convert } from '../../learn/convert.ts';
@@ -10,7 +10,7 @@ type Batch = Readonly<Record<string, unknown>>;
 
 export class ObservationRows {
   readonly #scale: number;
-  /** [rows, stack × size], null if the batch already has this form */
+  /** converted observations, [rows, stack × size], null if the batch already has this form */
   readonly #rows: Readonly<Record<'obs' | 'nextObs', Tensor<'float32'>>> | null;
 
   constructor(device: Device, { converted, sampleCount, learner }: TrainPlan) {
@@ -21,7 +21,10 @@ export class ObservationRows {
       : null;
   }
 
-  /** Enqueues the conversion: launches only. */
+  /**
+   * Enqueues the conversion, and returns the batch with converted observations. It only launches
+   * kernels, because it runs during a capture.
+   */
   of<B extends Batch>(batch: B, stream: Stream): B {
     const rows = this.#rows;
     if (!rows) return batch;

@@ -1,4 +1,4 @@
-/** The options of train(), checked on entry. */
+/** Checks the options of train(). */
 
 import { accessSync, constants } from 'node:fs';
 import { dirname } from 'node:path';
@@ -14,10 +14,13 @@ import type { CurvePoint, TrainParts } from './progress.ts';
 export interface TrainOptions {
   /**
    * URL of a module that each thread loads. Its default export is the environment's class, a
-   * function that makes one, or gymnasium().
+   * function that makes one environment, or the result of gymnasium().
    */
   environment: URL;
-  /** `options` of the environment's class or function, cloned for each thread, default: none */
+  /**
+   * `options` that the environment's class or function receives, cloned for each thread, default:
+   * none
+   */
   environmentOptions?: unknown;
   /** algorithm and options of the learner, `{ algorithm: 'dqn' | 'td3' | 'sac', … }` */
   learner: LearnerChoice;
@@ -30,37 +33,38 @@ export interface TrainOptions {
   seed?: number;
   /** collector threads, 1 to 16, default 1 */
   workers?: number;
-  /** environments of each thread, 1 to 65,536, default 1 */
+  /** number of environments of each thread, 1 to 65,536, default 1 */
   environments?: number;
   /**
    * environment steps of the whole training, over all runs that resume each other, default 100,000
    */
   steps?: number;
   /**
-   * seconds of the whole training, over all its runs, default: no limit. The last evaluation may
-   * take a tenth more.
+   * seconds of the whole training, over all runs that resume each other, default: no limit. The
+   * last evaluation may take a tenth more.
    */
   seconds?: number;
   /**
    * mean return at which the training is solved and ends, default: none. A resumed training that
-   * has reached it ends at once.
+   * has already reached it ends at once.
    */
   goal?: number;
   /** gradient steps per environment step, more than 0, default 1 */
   updatesPerStep?: number;
   /**
    * gradient steps of a tick, a multiple of the learner's cycle. Default: that cycle, which is 1
-   * unless the learner updates parts less often (TD3: 2)
+   * unless the learner updates some of its networks less often (TD3: 2)
    */
   minibatches?: number;
-  /** environment steps that the buffer holds, default: `steps`, at most 1,000,000 */
+  /** number of environment steps in the buffer, default: `steps`, at most 1,000,000 */
   capacity?: number;
   /**
-   * environment steps before the first update, default 1,000. They are random, unless `explore`
-   * says otherwise. For trajectories of many environments the default is larger.
+   * environment steps before the first update, default 1,000. Their actions are random, unless
+   * `explore` says otherwise. The default is larger if a TrajectoryBuffer for many environments
+   * needs more steps.
    */
   warmUp?: number;
-  /** environment steps whose rewards one row sums, 1 to 65,536, default 1 */
+  /** number of environment steps whose rewards one row sums, 1 to 65,536, default 1 */
   nStep?: number;
   /**
    * number of observations that the learner receives at once, 1 to 65,536, default 1. They are
@@ -70,13 +74,13 @@ export interface TrainOptions {
   /** whether rows with a large TD error are sampled more often, default false */
   prioritized?: boolean;
   /**
-   * exploration, default: random in the warm-up, and for dqn epsilon from 1 to 0.05 over 10,000
-   * steps
+   * exploration. Default: random actions in the warm-up, and for dqn an epsilon that falls from 1
+   * to 0.05 over 10,000 steps
    */
   explore?: Explore;
   /**
-   * standard deviation of td3's noise on actions, in half widths of the box, at least 0, default
-   * 0.1
+   * standard deviation of the noise on td3's actions, in half widths of the action box, at least 0,
+   * default 0.1
    */
   noise?: number;
   /** evaluations of the newest weights */
@@ -86,36 +90,39 @@ export interface TrainOptions {
     /** greedy episodes of an evaluation, default 10 */
     episodes?: number;
     /**
-     * episodes of the last evaluation, and of the one that confirms the goal with other seeds,
-     * default 100
+     * episodes of the last evaluation, default 100. The evaluation with other seeds that confirms
+     * the goal has the same number
      */
     confirm?: number;
   };
   /**
-   * folder to save into at the end and every `every`, default '60 s'. If the folder holds a
-   * checkpoint of such a training, train() resumes it. Its environments begin other episodes.
-   * Default: none
+   * folder to save into at the end and at the interval `every`, default '60 s'. If the folder
+   * contains a checkpoint of the same training, train() resumes it. The environments then begin new
+   * episodes. Default: no checkpoint
    */
   checkpoint?: { folder: string | URL; every?: string };
   /**
-   * npz file for the buffer's contents at the end, as its dump() writes it, default: none. It is
-   * not written if `signal` ended the training.
+   * npz file for the buffer's contents at the end, in the format of the buffer's dump(), default:
+   * none. The file is not written if `signal` ended the training.
    */
   dump?: string | URL;
   /** signal that ends the training with its results so far, default: none */
   signal?: AbortSignal;
   /** whether progress is shown on the terminal, default false */
   display?: boolean;
-  /** function that is called after each evaluation */
+  /** function that receives each evaluation, as a point of the curve */
   onPoint?: (point: CurvePoint) => void;
   /**
-   * function that is called with the parts before they run, and awaited, for example to serve a
-   * live page of them
+   * function that receives the parts before they run, for example to serve a live page. train()
+   * awaits its result
    */
   onOpen?: (parts: TrainParts) => unknown;
 }
 
-/** Least and most of each count. Every collector waits at one limiter, which has room for 16. */
+/**
+ * Minimum and maximum of each count. At most 16 workers are allowed, because each of them waits at
+ * one limiter, which has 16 wake-up counters.
+ */
 const counts = {
   seed: [0],
   workers: [1, 16],
@@ -147,7 +154,7 @@ const others = [
   'onOpen',
 ];
 
-/** Returns the options without undefined ones, which count as omitted. */
+/** Returns the options without those that are undefined. train() treats these as omitted. */
 function defined<T extends object>(options: T): T {
   return Object.fromEntries(
     Object.entries(options).filter(([, value]) => value !== undefined),
@@ -155,8 +162,8 @@ function defined<T extends object>(options: T): T {
 }
 
 /**
- * Returns the options without undefined ones, also inside of them. Throws for errors that are
- * visible before the environment is known.
+ * Checks the options, and returns them without undefined ones, also in nested options. Throws for
+ * errors that it can find before the environment is loaded.
  */
 export function checkedTrain(given: TrainOptions): TrainOptions {
   checkKeys('train', given, [...Object.keys(counts), ...others]);
@@ -217,7 +224,7 @@ export function checkedTrain(given: TrainOptions): TrainOptions {
   return options;
 }
 
-/** Checks before the training that the file can be written. */
+/** Returns the path of the file. Throws if its folder cannot be written. */
 function writablePath(path: string | URL): string {
   const to = checkPath('dump', path);
   try {

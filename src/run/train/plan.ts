@@ -1,6 +1,6 @@
 /**
- * The plan of a training, from its options and the environment's spaces, and the parts that are
- * opened by it.
+ * Computes the plan of a training from its options and the environment's spaces. Creates the
+ * limiter, the buffer and the options of collectors from the plan.
  */
 import { rangeError } from '../../base/errors.ts';
 import { TrajectoryBuffer } from '../../store/lanes/trajectory-buffer.ts';
@@ -24,22 +24,25 @@ export interface TrainPlan
   dump?: string | URL;
   learner: LearnerPlan;
   algorithm: LearnerChoice['algorithm'];
-  /** discount of one step */
+  /** discount factor of one step */
   gamma: number;
   explore: Explore;
   evaluation: { every: number; episodes: number; confirm: number };
   spaces: Spaces;
-  /** rows of a tick */
+  /** number of rows that a tick samples */
   sampleCount: number;
-  /** ticks of the whole training */
+  /** number of ticks of the whole training */
   ticks: number;
-  /** the buffer keeps each environment's steps in order */
+  /** true if the buffer is a TrajectoryBuffer, which stores each environment's steps in order */
   ordered: boolean;
-  /** the learner takes observations in another form than the batch's */
+  /** true if the learner takes observations in another form than that of the batch */
   converted: boolean;
 }
 
-/** Returns the plan, with defaults in place. Throws if the environment's spaces do not fit. */
+/**
+ * Returns the plan of a training, with defaults. Throws if the options do not fit each other or the
+ * environment's spaces.
+ */
 export function trainPlan(options: TrainOptions, spaces: Spaces): TrainPlan {
   const {
     seed = 0,
@@ -54,7 +57,8 @@ export function trainPlan(options: TrainOptions, spaces: Spaces): TrainPlan {
   const bytes = spaces.observation.dtype === 'uint8';
   const ordered = nStep > 1 || prioritized || stack > 1 || bytes;
   const all = workers * environments;
-  // A lane has its first row when it holds a window and the step after it.
+  // The first row of a lane can be sampled when the lane contains a window and the step after the
+  // window.
   const least = ordered ? all * (nStep + stack + 1) : 2 * all;
   const lanes = ordered
     ? `, for ${all} environments with windows of ${nStep + stack - 1}`
@@ -62,7 +66,8 @@ export function trainPlan(options: TrainOptions, spaces: Spaces): TrainPlan {
   const { warmUp = Math.max(1000, ordered ? least : 0) } = options;
   if (ordered && warmUp < least)
     throw rangeError(`warmUp must be at least ${least}${lanes}; got ${warmUp}`);
-  // Rows of several steps have their own discounts. A learner takes those, or its own discount.
+  // Rows of a TrajectoryBuffer have their own discounts. A learner uses either the rows' discounts
+  // or its own `gamma`, so `gamma` is left out for such rows.
   const { gamma = 0.99, ...others } = choice ?? {};
   const learner = planOf((ordered ? others : choice) as LearnerChoice, spaces, { seed, stack });
   const { minibatches = learner.cycle } = options;
@@ -107,7 +112,7 @@ export function trainPlan(options: TrainOptions, spaces: Spaces): TrainPlan {
     gamma,
     environmentOptions: options.environmentOptions,
     checkpoint: options.checkpoint ?? null,
-    // All lanes have the same length.
+    // Rounds the capacity up, because all lanes have the same length.
     capacity: ordered ? Math.ceil(capacity / all) * all : capacity,
     evaluation: { every: Math.ceil(steps / 20), episodes: 10, confirm: 100, ...evaluation },
     learner,
@@ -133,7 +138,8 @@ export function limiterOf({
     samplesPerInsert,
     minSize: warmUp,
     gateAdd: true,
-    // At least a batch and an add. Twice that lets both sides work ahead instead of in turns.
+    // The error buffer must be at least one batch plus one add. Twice that size lets the learner
+    // and the collectors work ahead instead of in turns.
     errorBuffer: 2 * (sampleCount + samplesPerInsert * environments * workers),
   });
 }

@@ -1,6 +1,4 @@
-/**
- * The reports of train(), while it runs and at its end, and their form on a terminal and in a file.
- */
+/** The progress and the result of train(), and their form on a terminal and in a file. */
 
 import type { ReplayPipeline } from '../../engine/pipeline/replay-pipeline.ts';
 import type { Checkpoint } from '../checkpoint/checkpoint.ts';
@@ -29,16 +27,19 @@ export interface TrainProgress {
   readonly updates: number;
   readonly seconds: number;
   readonly episodes: number;
-  /** mean return of the last episodes of each collector, which explore, NaN before the first */
+  /**
+   * mean return of the latest episodes of each collector, NaN before the first. Their actions
+   * include exploration
+   */
   readonly meanReturn: number;
   /** the learner's scalars, smoothed over about fifty ticks */
   readonly scalars: Readonly<Record<string, number>>;
-  /** the last evaluation */
+  /** the last evaluation, null before the first */
   readonly point: CurvePoint | null;
   readonly waitingFor: string;
 }
 
-/** The parts of a training, for watchers. They are closed with the training. */
+/** The parts of a training that `onOpen` receives. They are closed at the end of the training. */
 export interface TrainParts {
   readonly pipeline: ReplayPipeline;
   readonly collectors: CollectorPool;
@@ -51,29 +52,31 @@ export interface TrainResult {
   /** whether the goal was reached, and confirmed by other episodes */
   readonly solved: boolean;
   /**
-   * mean return of the last evaluation that ended, null without any. It has `evaluation.confirm`
-   * greedy episodes, or `evaluation.episodes` if the signal or `seconds` ended the last one.
+   * mean return of the last evaluation that ended, null if none ended. It is over
+   * `evaluation.confirm` greedy episodes, or over `evaluation.episodes` if the signal or `seconds`
+   * ended the last evaluation.
    */
   readonly meanReturn: number | null;
   /** environment steps of all runs that resume each other */
   readonly steps: number;
   /** gradient steps of all runs */
   readonly updates: number;
-  /** seconds of all runs, as the option counts them */
+  /** seconds of all runs, as the option `seconds` counts them */
   readonly seconds: number;
   /** whether the caller's signal ended the training */
   readonly interrupted: boolean;
   /**
-   * evaluations by steps. A later evaluation at the same number of steps replaces the previous one.
+   * evaluations in the order of their environment steps. A later evaluation at the same number of
+   * steps replaces the previous one.
    */
   readonly curve: readonly CurvePoint[];
-  /** the learner's published vector that was last evaluated */
+  /** the published weights of the learner that were last evaluated */
   readonly weights: Float32Array;
-  /** policy that acts greedily by `weights`, accepted by encodeOnnx() */
+  /** policy that acts greedily by `weights`. encodeOnnx() accepts it */
   readonly policy: TrainedPolicy;
 }
 
-/** Targets with which progress is compared. */
+/** Targets with which the progress is compared. */
 interface Aims {
   readonly algorithm: string;
   readonly steps: number;
@@ -81,7 +84,7 @@ interface Aims {
 }
 
 const whole = (value: number): string => Math.round(value).toLocaleString('en-US');
-/** Formats a number with three significant digits. */
+/** Formats a number with one decimal from 100 on, and with three significant digits below 100. */
 const short = (value: number): string =>
   Math.abs(value) >= 100 || value === 0 ? value.toFixed(1) : String(Number(value.toPrecision(3)));
 

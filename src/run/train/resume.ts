@@ -1,10 +1,10 @@
 /**
- * A training that is saved and resumed: its options, its parts, and the counts of train() itself.
+ * Saves and resumes a training: its options, its parts, and the counts of train() itself.
  *
- * Options of a resumed training: a given option replaces the saved one, with a warning if they
- * differ. An omitted option stays as saved. A new option of train() belongs in `savedOptions()`,
- * unless it says where the training runs or who watches it. Checkpoint.restore() refuses changes
- * that the saved state does not allow.
+ * If a training is resumed, an option that the caller gives replaces the saved one, with a warning
+ * if they differ. An omitted option keeps its saved value. Add a new option of train() to
+ * `savedOptions()`, unless it says where the training runs or who watches it. Checkpoint.restore()
+ * throws for changes that the saved state does not allow.
  */
 
 import { describeValue } from '../../base/checks.ts';
@@ -23,20 +23,20 @@ import type { TrainPlan } from './plan.ts';
 import type { CurvePoint } from './progress.ts';
 
 /**
- * A mean return that was confirmed to reach the goal, and its weights: ticks under way have made
- * newer ones.
+ * A mean return that was confirmed to reach the goal, and the weights that reached it. The learner
+ * may have newer weights, because ticks continued during the evaluation.
  */
 export interface Solved {
   readonly meanReturn: number;
   readonly weights: Float32Array;
 }
 
-/** Counts from the beginning of the first run. */
+/** Counts of a training since the beginning of its first run. */
 export interface TrainCounts {
   readonly ticks: number;
   readonly seconds: number;
   readonly curve: readonly CurvePoint[];
-  /** missing in checkpoints of earlier versions */
+  /** the result that reached the goal, if any. Checkpoints of earlier versions do not have it */
   readonly solved?: Solved | null;
 }
 
@@ -50,14 +50,17 @@ interface TrainParts {
 export class TrainCheckpoint implements AsyncDisposable {
   /** counts of the run that this one resumes, null in a first run */
   readonly before: TrainCounts | null;
-  /** for the pool */
+  /** saved states of the collectors, for `resume` of their pool */
   readonly collectors: unknown;
   readonly #where: NonNullable<TrainPlan['checkpoint']> | null;
   readonly #options: SavedOptions;
   readonly #parts: CheckpointParts;
   #checkpoint: Checkpoint | null = null;
 
-  /** Restores the folder's checkpoint, if any, into the parts. Without a folder nothing is kept. */
+  /**
+   * Restores the folder's checkpoint into the parts, if there is one. Without the option
+   * `checkpoint` nothing is restored or saved.
+   */
   static async of(
     plan: TrainPlan,
     parts: TrainParts,
@@ -90,7 +93,7 @@ export class TrainCheckpoint implements AsyncDisposable {
     this.before = restored && counted ? { ...counted, ticks: restored.tick + 1 } : null;
   }
 
-  /** Begins to save. Resolves with null without a folder. */
+  /** Begins to save. Resolves with null without the option `checkpoint`. */
   async begin(
     collectors: CollectorPool,
     counts: () => Omit<TrainCounts, 'ticks'>,
@@ -102,7 +105,7 @@ export class TrainCheckpoint implements AsyncDisposable {
     return this.#checkpoint;
   }
 
-  /** Saves once more, while the collectors still exist. */
+  /** Saves at the end of the training. The collectors must still be open. */
   async last(): Promise<void> {
     await this.#checkpoint?.save();
   }
@@ -115,7 +118,7 @@ export class TrainCheckpoint implements AsyncDisposable {
 type Options = Readonly<Record<string, unknown>>;
 const plain = (options: object) => options as Options;
 
-/** The options that a checkpoint keeps, with defaults in place. */
+/** The options that a checkpoint contains, with defaults. */
 export type SavedOptions = Omit<
   TrainOptions,
   | 'environment'
@@ -130,19 +133,22 @@ export type SavedOptions = Omit<
 >;
 
 export interface Resumption {
-  /** the call's options, and the saved ones that the call omits */
+  /** the call's options, and the saved options that the call omits */
   readonly options: TrainOptions;
   /**
-   * Emits one process warning if the call's options differ from the saved ones. For a checkpoint
-   * that was restored.
+   * Emits one process warning if the call's options differ from the saved ones. Call it after the
+   * checkpoint was restored.
    */
   warn(): void;
 }
 
-/** Options whose own entries may be given one by one. */
+/**
+ * Options that are objects. A call may replace some of their entries, and the other entries stay as
+ * saved.
+ */
 const nested = ['learner', 'explore', 'evaluation', 'epsilon'];
 const optimizers = ['actorOptimizer', 'criticOptimizer', 'temperatureOptimizer'];
-/** Options of learners that affect only the first gradient step, and their defaults. */
+/** Options of learners that affect only the first gradient step, with their defaults. */
 const initial: Options = { initialTemperature: 1, firstUpdate: 0 };
 
 export function savedOptions(plan: TrainPlan, { learner, capacity }: TrainOptions): SavedOptions {
@@ -162,21 +168,22 @@ export function savedOptions(plan: TrainPlan, { learner, capacity }: TrainOption
     prioritized: plan.prioritized,
     explore: plan.explore,
     evaluation: plan.evaluation,
-    // The plan rounds the capacity up to lanes of one length.
+    // `plan.capacity` is rounded up, so that all lanes have the same length. The given capacity is
+    // saved instead, if there is one.
     capacity: capacity ?? plan.capacity,
     ...(plan.algorithm === 'td3' ? { noise: plan.noise } : {}),
   };
 }
 
-/** Reads the options that the folder of `given.checkpoint` keeps. */
+/** Merges the options with those that the folder of `options.checkpoint` contains. */
 export async function resumptionOf(options: TrainOptions): Promise<Resumption> {
   const given = { ...options, learner: withPresentNames('train: learner', options.learner) };
   const { checkpoint } = given;
   const extra =
     checkpoint && ((await extraOf(checkpoint.folder)) as { options?: SavedOptions } | undefined);
   const saved = extra?.options;
-  // For another algorithm the options do not fit, and Checkpoint.restore() throws an error that
-  // says so.
+  // If the algorithms differ, the saved options do not fit. Checkpoint.restore() then throws an
+  // error that says so.
   if (!checkpoint || !saved || saved.learner?.algorithm !== given.learner?.algorithm)
     return { options: given, warn() {} };
   const learner = plain(given.learner);
@@ -209,7 +216,7 @@ function merged(saved: Options, given: Options): Options {
 const isNested = (key: string, value: unknown): value is Options =>
   (nested.includes(key) || optimizers.includes(key)) && typeof value === 'object' && value !== null;
 
-/** Returns the saved options of a learner without those that exclude a given one. */
+/** Returns the saved options of a learner without those that a given option excludes. */
 function withoutRivals(given: Options, saved: Options): Options {
   const left: Record<string, unknown> = { ...saved };
   if (given.algorithm === 'dqn' && given.targetEvery !== undefined) delete left.tau;
@@ -225,8 +232,8 @@ function withoutRivals(given: Options, saved: Options): Options {
 }
 
 /**
- * Returns a text for each entry that both have and that differs. The learner names its own when it
- * loads its state.
+ * Returns a text for each option that is in both and differs. It leaves out `learner`, because the
+ * learner names its own differences when it loads its state.
  */
 function differences(given: Options, saved: Options, at = ''): string[] {
   return Object.entries(given).flatMap(([key, value]) => {

@@ -1,6 +1,6 @@
 /**
- * A training from an environment's module to a curve. It opens buffer, learner, pipeline and
- * collectors, runs them in parallel, evaluates, and closes them. examples/cartpole-dqn shows a
+ * Trains from an environment's module to a curve of evaluations. It opens buffer, learner, pipeline
+ * and collectors, runs them in parallel, evaluates, and closes them. examples/cartpole-dqn shows a
  * longer training loop in full.
  */
 import { setTimeout as wait } from 'node:timers/promises';
@@ -47,24 +47,27 @@ import {
 const COLLECTOR = new URL('./collector.js', import.meta.url);
 /** Milliseconds between two reads of the progress. */
 const LOOK_MS = 20;
-/** A stream of the seed for sampling rows, which has no other use. */
+/** Stream of the seed for the sampling of rows. It has no other use. */
 const STREAM = 2 ** 20 + 2;
-/** Part of `seconds` that the last evaluation may take in addition. */
+/** Share of `seconds` that the last evaluation may take in addition. */
 const LAST_LOOK = 0.1;
 /** Weight of a new tick in the smoothed scalars. */
 const SMOOTHING = 0.02;
-/** The first beta, which grows to 1 during the training: importance weights count more and more. */
+/**
+ * The first beta. It grows to 1 during the training, so that importance weights count more and
+ * more.
+ */
 const FIRST_BETA = 0.4;
 
 /**
  * Trains a learner on an environment until the goal is reached, `steps` or `seconds` are over, or
- * the signal aborts. It opens buffer, learner, pipeline and collectors, evaluates the newest
- * weights regularly, and closes everything at the end, also after a failure. An evaluation under
- * way ends with the training and adds no point to the curve. The last evaluation may take a tenth
- * of `seconds` more.
+ * the signal aborts. It opens buffer, learner, pipeline and collectors, and evaluates the newest
+ * weights regularly. At the end it closes everything, also after a failure. If an evaluation is
+ * under way at the end, it is stopped and adds no point to the curve. The last evaluation may take
+ * a tenth of `seconds` more.
  *
- * @param options `environment` and `learner`, and the rest with defaults
- * @returns the results so far if the signal aborted
+ * @param options `environment` and `learner`. The other options have defaults
+ * @returns the results, or the results so far if the signal aborted
  * @throws {TypeError|RangeError} for an invalid option, and for a learner or a checkpoint that does
  *   not fit the environment or the options
  * @throws {ERR_HOTSLOT_UNAVAILABLE} if this machine cannot drive the device, or the folder of
@@ -109,9 +112,9 @@ class Training {
   readonly #scalars: Record<string, number> = {};
   #ticks = 0;
   #begin = performance.now();
-  /** seconds at the end of the run, without the last evaluation */
+  /** seconds at the end of the run, without the last evaluation, null during the run */
   #seconds: number | null = null;
-  /** solved in this run or in an earlier one */
+  /** result that reached the goal in this run or in an earlier one, null without such a result */
   #solved: Solved | null = null;
   #collected: () => { steps: number; episodes: number; meanReturn: number } = () => ({
     steps: 0,
@@ -163,7 +166,8 @@ class Training {
       curve: [...this.#curve],
       solved: this.#solved,
     }));
-    // All three limits are of the whole training, over all its runs.
+    // The limits apply to the whole training, so the ticks, seconds and result of earlier runs
+    // count.
     const ticks = plan.ticks - this.#ticks;
     const seconds = plan.seconds - (kept.before?.seconds ?? 0);
     const reached = this.#solved && this.#solved.meanReturn >= plan.goal ? this.#solved : null;
@@ -192,8 +196,8 @@ class Training {
       stop.abort();
     });
     const running = pipeline.run({ ticks, signal, publishEvery: 1 });
-    // The end of the run, or a failed collector, ends the current evaluation and the wait for the
-    // next one.
+    // If the run ends or a collector fails, the current evaluation and the wait for the next one
+    // end.
     const over = new AbortController();
     const ended = Promise.race([running.then(() => {}), pool.done]).finally(() => over.abort());
     ended.catch(() => {});
@@ -207,7 +211,8 @@ class Training {
       stop.abort();
       await ended;
       this.#ticks = (kept.before?.ticks ?? 0) + (await running).ticks;
-      // A timer may be slightly early. The next run must find that no time is left.
+      // The timer may fire slightly early. Raises the seconds to the limit, so that a resumed run
+      // finds that no time is left.
       this.#seconds = Math.max(this.progress().seconds, late ? plan.seconds : 0);
       // A confirmed result is not evaluated again.
       const last =
@@ -225,7 +230,7 @@ class Training {
     }
   }
 
-  /** Continues the counts of an earlier run. */
+  /** Continues the counts, the time and the curve of an earlier run. */
   #goOn(before: TrainCounts | null): void {
     this.#begin = performance.now() - (before?.seconds ?? 0) * 1000;
     this.#ticks = before?.ticks ?? 0;
@@ -233,7 +238,7 @@ class Training {
     this.#solved = before?.solved ?? null;
   }
 
-  /** Resolves with null if the signal came before they were made. */
+  /** Opens the collectors. Resolves with null if the signal aborts before they are created. */
   async #collectors(
     buffer: ReplayBuffer | TrajectoryBuffer,
     mailbox: WeightMailbox,
@@ -259,8 +264,9 @@ class Training {
   }
 
   /**
-   * Evaluates at the end. Resolves with null without weights, and if it was ended, so that an
-   * episode that never ends does not keep the training.
+   * Evaluates the newest weights at the end. Resolves with null if no weights were published, or if
+   * the signal or a time limit ended the evaluation. The limit is needed because an episode may
+   * never end.
    */
   async #lastEvaluation(evaluator: Evaluator, deadline: Deadline): Promise<CurvePoint | null> {
     const { evaluation, seconds, signal } = this.plan;
@@ -277,7 +283,8 @@ class Training {
   }
 
   /**
-   * `solved`: the confirmed mean return. `last`: the last evaluation, unless it was ended early.
+   * Returns the result. `solved` is the confirmed mean return. `last` is the last evaluation, null
+   * if it was ended early.
    */
   #result(
     { weights, policy }: Evaluator,
@@ -302,8 +309,8 @@ class Training {
   }
 
   /**
-   * Evaluates every `evaluation.every` steps until the signal aborts. Returns the confirmed mean
-   * return, or null.
+   * Evaluates every `evaluation.every` steps until the goal is confirmed or the signal aborts.
+   * Returns the confirmed mean return, or null if the signal aborted.
    */
   async #watch(
     evaluator: Evaluator,
@@ -312,7 +319,7 @@ class Training {
   ): Promise<number | null> {
     const { evaluation, goal, steps: all } = this.plan;
     const next = (steps: number) => (Math.floor(steps / evaluation.every) + 1) * evaluation.every;
-    // A resumed training does not repeat earlier evaluations.
+    // A resumed training does not repeat the evaluations of earlier runs.
     let due = next(this.#collected().steps);
     while (!signal.aborted) {
       const { steps } = this.#collected();
@@ -320,7 +327,8 @@ class Training {
       if (steps >= due) {
         due = next(steps);
         const point = await this.#evaluate(evaluator, evaluation.episodes, this.progress(), signal);
-        // Frequent evaluations must not flatter the result: other episodes have to confirm it.
+        // One of many evaluations may reach the goal by chance. So other episodes have to confirm
+        // it.
         if (point !== null && point.meanReturn >= goal) {
           const confirmed = await this.#evaluate(
             evaluator,
@@ -338,9 +346,10 @@ class Training {
   }
 
   /**
-   * Evaluates, and adds a point to the curve. Returns null without weights, or if it was ended.
-   * `again`: evaluates the same weights as that point. A later evaluation at the same number of
-   * steps replaces the previous one, because collectors may have waited for the learner in between.
+   * Evaluates, and adds a point to the curve. Returns null if no weights were published, or if the
+   * signal ended the evaluation. With `again`, it evaluates the weights of that point once more. A
+   * point at the same number of steps replaces the previous one. The collectors may have waited for
+   * the learner between the two evaluations.
    */
   async #evaluate(
     evaluator: Evaluator,

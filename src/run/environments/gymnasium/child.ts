@@ -1,7 +1,7 @@
 /**
- * The Python process that steps environments. It gets requests and answers over two pipes. A thread
- * that waits for it wakes every 50 ms, so that it can be ended. If the process died or does not
- * answer in time, the error contains its last output.
+ * Runs the Python process that steps environments. Requests and answers go through two pipes. A
+ * thread that waits for the process wakes every 50 ms, so that the thread can be ended. If the
+ * process ends or does not answer in time, the error contains its last output.
  */
 
 import { type ChildProcess, spawn } from 'node:child_process';
@@ -27,12 +27,15 @@ import type { Greeting } from './frames.ts';
 import type { GymnasiumPlan } from './options.ts';
 
 const SCRIPT = `${packageRoot(import.meta.url)}src/run/environments/gymnasium/hotslot_gymnasium.py`;
-/** Milliseconds after which a wait is interrupted. */
+/** Most milliseconds of one wait for the pipes. */
 const SLICE_MS = 50;
-/** Milliseconds for closing its environments, and for reporting its position after a timeout. */
+/**
+ * Milliseconds that the process has to close its environments, and to print its stack after a
+ * timeout.
+ */
 const ENDING_MS = 5000;
 const EXIT_OUTPUT_MS = 2000;
-/** Bytes of its output: those in an error, and those that are kept. */
+/** Most bytes of the process's output: in an error, and in the file. */
 const MAX_QUOTED_BYTES = 4096;
 const MAX_KEPT_BYTES = 2 ** 20;
 const LOOK_EVERY = 4096;
@@ -48,7 +51,7 @@ export class Child {
   readonly #process: ChildProcess;
   readonly #handle: ChildHandle;
   readonly #plan: GymnasiumPlan;
-  /** file without a name for its output, null if that goes to our own standard error */
+  /** unnamed file for the process's output, null if the output goes to our own standard error */
   readonly #printed: number | null;
   readonly #exit: Promise<number | null>;
   #exited = false;
@@ -62,7 +65,8 @@ export class Child {
     this.#handle = systemProcesses().openChild(PIPE_BYTES, ends);
     this.#printed = plan.output === 'shown' ? null : unnamedFile();
     const prints = this.#printed ?? 2;
-    // Its standard input ends with this thread, however the thread ends.
+    // The process's standard input ends with this thread, however the thread ends. Then the process
+    // exits.
     this.#process = spawn(plan.python, [SCRIPT], {
       stdio: ['pipe', prints, prints, ends[0]!, ends[1]!],
     });
@@ -75,12 +79,12 @@ export class Child {
       () => this.#onExit(),
     );
     systemProcesses().childStarted(this.#handle, this.#process.pid ?? 0);
-    // A process that forgets to close this child can still end.
+    // Lets this process end, even if a caller never closes the child.
     this.#process.unref();
     (this.#process.stdin as unknown as { unref(): void } | null)?.unref();
   }
 
-  /** Starts a process. Rejects with what the user can do. */
+  /** Starts a process. If it rejects, the error text says what the user can do. */
   static async start(plan: GymnasiumPlan, environments: number, kwargs: unknown): Promise<Started> {
     const child = new Child(plan);
     const { id, entry, vectorization, path } = plan;
@@ -89,7 +93,7 @@ export class Child {
       const given = new TextEncoder().encode(
         JSON.stringify({ id, entry, vectorization, path, kwargs, environments }),
       );
-      // Sent through the pipe, because an argument of a process holds only 128 KiB.
+      // Sends the options through the pipe, because an argument of a process has at most 128 KiB.
       await child.#send(new Uint8Array(Uint32Array.of(given.length).buffer), end);
       await child.#send(given, end);
       const [text, more] = new Uint32Array((await child.#receive(8, end)).buffer);
@@ -110,7 +114,7 @@ export class Child {
     }
   }
 
-  /** Sends bytes. If the process does not read them, its answer says why. */
+  /** Sends bytes. It ignores a closed pipe, because the following #receive() throws the reason. */
   async #send(bytes: Uint8Array, end: number): Promise<void> {
     await this.#moved(bytes, systemProcesses().writeChild, end);
   }
@@ -121,7 +125,10 @@ export class Child {
     return bytes;
   }
 
-  /** Moves bytes without blocking this thread. Resolves with false if the other end is closed. */
+  /**
+   * Sends or receives bytes without blocking this thread. Resolves with false if the process has
+   * closed its end.
+   */
   async #moved(
     bytes: Uint8Array,
     move: ReturnType<typeof systemProcesses>['readChild'],
@@ -155,7 +162,8 @@ export class Child {
   }
 
   /**
-   * Sends a frame and waits for its answer. Throws if the process is gone, or silent for too long.
+   * Sends a request and waits for its answer. Throws if the process has ended, or does not answer
+   * within the timeout.
    */
   exchange(request: Uint8Array, answer: Uint8Array): void {
     const addon = systemProcesses();
@@ -165,7 +173,7 @@ export class Child {
     if (++this.#exchanges % LOOK_EVERY === 0) this.#truncateOutput();
   }
 
-  /** Reads the text of `length` bytes that follows an answer. */
+  /** Returns the text of `length` bytes that follows an answer. */
   text(length: number): string {
     const bytes = new Uint8Array(length);
     this.#move(bytes, systemProcesses().readChild, nowMs() + this.#plan.timeoutMs);
@@ -193,8 +201,8 @@ export class Child {
   }
 
   /**
-   * Ends the process. It closes its environments, and is killed if it does not end in time. Rejects
-   * if closing them failed.
+   * Ends the process. The process closes its environments first, and is killed if this takes too
+   * long. Rejects if closing the environments failed.
    */
   async close(): Promise<void> {
     if (!this.#open) return;
@@ -217,9 +225,9 @@ export class Child {
   }
 
   /**
-   * Resolves with the exit code, or with undefined if the process is still running after that time.
-   * Rejects if it could not be started. The timer keeps this process alive, because the child does
-   * not.
+   * Resolves with the exit code, or with undefined if the process still runs after `milliseconds`.
+   * Rejects if the process could not be started. The timer keeps Node.js running meanwhile, because
+   * the child does not.
    */
   async #ended(milliseconds: number): Promise<number | null | undefined> {
     const stop = new AbortController();
@@ -237,8 +245,8 @@ export class Child {
   }
 
   /**
-   * Returns whether the process ended, even if this thread's event loop does not turn. An ended
-   * child stays a zombie until it turns.
+   * Returns whether the process has ended. This thread's event loop may not have run since then, so
+   * that the process is a zombie.
    */
   #isDead(): boolean {
     if (this.#exited) return true;
@@ -256,7 +264,10 @@ export class Child {
     );
   }
 
-  /** Asks for its position, and ends it. */
+  /**
+   * Makes the process print its stack, ends it, and returns the error. `doing` is the work that
+   * took too long.
+   */
   #silent(doing: string): Error {
     const { pid } = this.#process;
     const { name, timeoutMs } = this.#plan;
@@ -270,7 +281,7 @@ export class Child {
     );
   }
 
-  /** Returns the end of its output. */
+  /** Returns the end of the process's output. */
   #outputEnd(): string {
     if (this.#printed === null) return '';
     const { size } = fstatSync(this.#printed);
@@ -288,7 +299,7 @@ export class Child {
 const reported = (printed: string): string =>
   printed === '' ? '' : `; its last output:\n${printed}`;
 
-/** Opens a file that only its descriptor refers to. */
+/** Opens a file without a name, which only its descriptor refers to. */
 function unnamedFile(): number {
   const folder = mkdtempSync(join(tmpdir(), 'hotslot-'));
   try {

@@ -1,6 +1,7 @@
 /**
- * The frames between a collector and its Python, as hotslot_gymnasium.py describes them. Requests
- * have one size and answers another, and each part begins at a multiple of 8 bytes.
+ * The frames that a collector and its Python exchange, as hotslot_gymnasium.py describes them. All
+ * requests have one size, and all answers have another. Each part of a frame begins at a multiple
+ * of 8 bytes.
  */
 import { arrayOf, type DType, dtypes, type TypedArray } from '../../../base/dtype.ts';
 import type { Spaces } from '../spaces.ts';
@@ -8,13 +9,13 @@ import type { Spaces } from '../spaces.ts';
 export const RESET = 1;
 export const STEP = 2;
 
-/** The first thing that the process writes. */
+/** The first message of the process. It describes the environments. */
 export interface Greeting {
   readonly count: number;
   readonly observation: { readonly shape: number[]; readonly dtype: string };
   /**
-   * low and high: null means unbounded on that side. Without them, each number's bounds follow in
-   * bytes.
+   * `low` and `high` apply to all values, and null means unbounded on that side. If they are
+   * missing, the bounds of each value follow the greeting as bytes.
    */
   readonly action: { n: number } | { shape: number[]; low?: number | null; high?: number | null };
   readonly autoreset: 'disabled' | 'same-step' | 'next-step';
@@ -23,13 +24,13 @@ export interface Greeting {
 /** A value that environments returned and that their spaces do not contain. */
 export interface Fault {
   readonly gave: string;
-  /** null if it concerns all of them */
+  /** number of the environment, null if the value concerns all of them */
   readonly environment: number | null;
 }
 
 /**
- * Returns the greeting's spaces in an environment's form, for spacesOf() to check. `ends`: float64,
- * all lower bounds, then all upper bounds.
+ * Returns the greeting's spaces in the form of an environment's spaces, which spacesOf() checks.
+ * `ends` contains all lower bounds as float64, then all upper bounds.
  */
 export function spacesIn(
   greeting: Greeting,
@@ -90,12 +91,12 @@ export class Request extends Frame {
 }
 
 export class Answer extends Frame {
-  /** length of the Fault that follows as JSON, 0 without one */
+  /** length of the Fault that follows the answer as JSON, 0 without a fault */
   readonly fault: Uint32Array;
   readonly obs: TypedArray;
   /**
-   * last observations of episodes that ended in a step which began the next one, null in other
-   * modes
+   * last observations of episodes that ended, in same-step mode, where the same step begins the
+   * next episode. Null in other modes
    */
   readonly finals: TypedArray | null;
   readonly rewards: Float64Array;

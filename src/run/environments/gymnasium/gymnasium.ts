@@ -1,4 +1,4 @@
-/** Environments of Gymnasium, stepped by a Python process. */
+/** Opens environments of Gymnasium, which a Python process steps. */
 import type { EnvironmentSet, EnvironmentSets } from '../environment-set.ts';
 import { type Spaces, spacesOf } from '../spaces.ts';
 import { Child } from './child.ts';
@@ -10,8 +10,8 @@ import { GymnasiumSteps } from './steps.ts';
 /**
  * Returns an opener of Gymnasium environments, which a Python process steps. Pass it as
  * `vectorCollector({ make })`, or as the default export of a module for train(). Each collector
- * thread starts a process that makes its environments and steps them together. It needs a Python
- * with numpy, and Gymnasium for environments named by id. Errors contain Python's output.
+ * thread starts a process that makes the thread's environments and steps them together. The Python
+ * needs numpy, and Gymnasium for environments named by id. Errors contain Python's output.
  *
  * @param options `id` or `entry`, `kwargs`, `vectorization`, `path`, `python` (default 'python3'),
  *   `timeout` in seconds (default 60) and `output` (default 'kept')

@@ -1,17 +1,21 @@
-"""Steps Gymnasium environments for Hotslot: it starts `python3 hotslot_gymnasium.py`, and gymnasium.ts and frames.ts are the other side.
+"""Steps Gymnasium environments for Hotslot. child.ts starts this script, and frames.ts has the same frames.
 
-File descriptor 3 is what it reads from, 4 what it writes to, in the machine's byte order. It first reads which environments to make, a
-uint32 and as many bytes of JSON, and writes what they show and take: two uint32, as many bytes of JSON, and as many bytes of the
-ends of actions. Then it answers each request, a frame of one size, by a frame of one size:
+The script reads from file descriptor 3 and writes to 4, in the machine's byte order. It first reads
+which environments to make: a uint32, then that number of bytes of JSON. It answers with a greeting that
+describes their spaces: two uint32, then the first number of bytes of JSON, then the second number of
+bytes, which are bounds of actions. Then it reads requests and answers each of them. All requests have
+one size, and all answers have another:
 
     request   operation uint32 (1 reset, 2 step) | seeds uint32 × n | mask uint8 × n, and zeros up to a multiple of 8
               | actions: int32 × n, or float32 × n × size
     answer    fault uint32 | observations n × size | final observations n × size, with autoreset "same-step" only
               | rewards float64 × n | terminated uint8 × n | truncated uint8 × n
 
-each part from a multiple of 8 on. A fault that is not 0 is the length of the JSON that follows the answer: what the environments
-returned and their spaces do not have. A reset is of the environments that the mask marks. At the end of file it closes the
-environments and ends. It needs numpy, and Gymnasium for environments that are named by id. What they print goes to standard error.
+Each part begins at a multiple of 8 bytes. If `fault` is not 0, it is the length of the JSON that
+follows the answer. This JSON describes a value that the environments returned and that their spaces do
+not contain. A reset resets the environments that the mask marks. At the end of its input the script
+closes the environments and ends. It needs numpy, and Gymnasium for environments that are named by id.
+child.ts decides where the output of the environments goes.
 """
 
 import base64
@@ -31,7 +35,7 @@ RESET, STEP = 1, 2
 
 
 def read(into):
-    """False at the end."""
+    """Fills `into`. Returns False at the end of the input."""
     done = 0
     while done < len(into):
         some = os.readv(READS, [into[done:]])
@@ -63,7 +67,7 @@ except ImportError:
 
 
 class OneByOne:
-    """Environments of one kind, stepped in turn and reset when Hotslot says."""
+    """Environments of one kind that are stepped in turn. Hotslot requests each reset."""
 
     autoreset = "disabled"
 
@@ -71,7 +75,7 @@ class OneByOne:
         self.made, self.count = made, len(made)
 
     def examine(self):
-        """Raises Refused. Environments that are refused are closed as others are."""
+        """Checks the environments. If it raises Refused, the caller closes them as it closes others."""
         made = self.made
         for environment in made:
             needs(environment, "observation_space action_space reset step", "gymnasium.Env")
@@ -106,7 +110,7 @@ class OneByOne:
 
 
 class Together:
-    """A vector environment of the user's, in any of the three autoreset modes."""
+    """A vector environment, in any of the three autoreset modes."""
 
     def __init__(self, made):
         self.made = made
@@ -119,7 +123,7 @@ class Together:
 
     def reset(self, seeds, mask, answer):
         options = {"reset_mask": mask.astype(bool)} if self.autoreset == "disabled" else None
-        # One seed is for all of them.
+        # A vector environment receives one seed for all of its environments.
         shows, _ = pair(self.made.reset(seed=int(seeds[np.argmax(mask)]), options=options))
         self.observations.copy(shows, answer.observations)
 
@@ -133,7 +137,7 @@ class Together:
             self.final_observations(answer, info)
 
     def final_observations(self, answer, info):
-        """Of environments that began an episode in the same step."""
+        """Copies the final observations of environments that began the next episode in the same step."""
         answer.finals[...] = answer.observations
         over = np.flatnonzero(answer.terminated | answer.truncated)
         if len(over) == 0:
@@ -150,7 +154,7 @@ class Together:
 
 
 def value_of(sent):
-    """The value of a keyword argument, as keywords.ts writes it."""
+    """Decodes the value of a keyword argument, which keywords.ts has encoded."""
     if not isinstance(sent, list):
         return sent
     kind, *rest = sent
@@ -166,11 +170,11 @@ def value_of(sent):
 
 
 def maker(asked):
-    """What makes the environments: of a registered id, or a function of the user's."""
+    """Makes the environments, from a registered id or by a user's function. Raises Refused if it cannot."""
     count = asked["environments"]
 
     def kwargs():
-        # Each environment may keep its arguments, and write into them.
+        # A new copy for each environment, which may keep its arguments and write into them.
         return value_of(asked["kwargs"])
 
     if asked["entry"]:
@@ -200,7 +204,7 @@ def maker(asked):
 
 
 class Frame:
-    """Arrays that lie one after the other, each from a multiple of 8 on."""
+    """Arrays in one buffer, one after the other. Each begins at a multiple of 8 bytes."""
 
     def __init__(self, *parts):
         offsets, end = [], 0
@@ -262,15 +266,15 @@ def asked():
 
 
 def end_with_parent():
-    """Standard input ends when the process that would end this one has ended."""
+    """Ends this process when its standard input ends, because the process that started it has then ended."""
     while os.read(0, 1):
         pass
     os._exit(0)
 
 
 def main():
-    faulthandler.enable()  # SIGABRT prints where it was
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the learner's
+    faulthandler.enable()  # on SIGABRT, prints the stack
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # only the learner's process handles Ctrl-C
     threading.Thread(target=end_with_parent, daemon=True).start()
     environments = None
     try:

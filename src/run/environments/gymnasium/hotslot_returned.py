@@ -1,11 +1,12 @@
-"""Checks of what environments return besides observations. numpy would stretch one number to all environments: shapes must be equal."""
+"""Checks the results of environments, except observations. Shapes must be equal, because numpy would
+broadcast one number to all environments."""
 
 import numpy as np
 from hotslot_spaces import Fault, Refused, array, shown, sizes
 
 
 def needs(thing, names, form):
-    """What an object of the user's has to have."""
+    """Raises Refused if a user's object lacks one of the names."""
     lacks = [name for name in names.split() if not hasattr(thing, name)]
     if lacks:
         raise Refused(f"{type(thing).__name__} has no {', '.join(lacks)}: it must be in the form of {form}")
@@ -32,7 +33,7 @@ def of_all(what, given, into):
 
 
 def flags(name, given, into):
-    """Copies a flag of each environment."""
+    """Checks and copies the flag `name` of all environments."""
     given = of_all(name, given, into)
     if given.dtype.kind != "b":
         wrong = (given != 0) & (given != 1) if given.dtype.kind in "iuf" else np.ones(given.shape, bool)
@@ -43,7 +44,7 @@ def flags(name, given, into):
 
 
 def numbers(given, into):
-    """Copies a reward of each environment."""
+    """Checks and copies the rewards of all environments."""
     given = of_all("rewards", given, into)
     if given.dtype.kind not in "biuf":
         raise Fault(f"rewards of {given.dtype}, which must be numbers")
@@ -51,7 +52,10 @@ def numbers(given, into):
 
 
 def one(what, value, kind, environment):
-    """The only number of it: an array of one number has no second meaning, as a custom environment returns it."""
+    """
+    Returns the single number in `value`. It may be an array of one number, which custom environments
+    return, because the meaning of such an array is clear.
+    """
     given = array(value, what)
     if given.size != 1 or given.dtype.kind not in "biuf":
         raise Fault(f"{shown(value)} as {what}, which must be a {kind}", environment)

@@ -1,12 +1,16 @@
-"""Which of Gymnasium's spaces Hotslot takes, and how their values travel. Spaces are recognised by the names of their classes, so those
-of the old `gym` count too, and subclasses: a space that merely has an `n` or a `low` is no Discrete and no Box."""
+"""Checks Gymnasium's spaces, and converts their values for Hotslot and back.
+
+Spaces are recognized by the names of their classes and base classes. So spaces of the old `gym` and
+subclasses are accepted. A space that merely has an `n` or a `low` does not pass for a Discrete or a Box.
+"""
 
 import numpy as np
 
-# The dtype that values of a space travel as. int8, not uint8, for bool: train() takes uint8 for the bytes of images and divides by 255.
+# The dtype in which values of each dtype are sent. bool is sent as int8, because train() takes
+# uint8 for the bytes of images and divides it by 255.
 TRAVELS = {name: name for name in "float32 float64 int8 uint8 int16 uint16 int32 uint32".split()}
 TRAVELS |= {"float16": "float32", "bool": "int8", "int64": "int32", "uint64": "uint32"}
-# Spaces that FlattenObservation makes a Box of.
+# Spaces that the wrapper FlattenObservation converts to a Box.
 FLATTENED = {"Discrete", "MultiBinary", "MultiDiscrete", "Text", "Dict", "Tuple", "OneOf"}
 MAX_BYTES = 2**31
 
@@ -16,7 +20,7 @@ class Refused(Exception):
 
 
 class Fault(Exception):
-    """Environments returned what their spaces do not have. `environment` is None if it concerns all of them."""
+    """Environments returned a value that their spaces do not contain. `environment` is None if it concerns all of them."""
 
     def __init__(self, gave, environment=None):
         super().__init__(gave)
@@ -28,7 +32,7 @@ def kinds(space):
 
 
 def shown(value):
-    """In a line, at most 100 characters."""
+    """Returns the value as one line of at most 100 characters."""
     text = " ".join(str(value).split())
     return {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}.get(text, text if len(text) <= 100 else text[:100] + "…")
 
@@ -51,7 +55,8 @@ def autoreset(environments):
 def array(given, what):
     try:
         made = np.asarray(given)
-        # Final observations come in arrays of objects: numpy finds the dtype of the numbers in them.
+        # Final observations may be in an array of objects. tolist() lets numpy find the dtype of
+        # the numbers in it.
         made = np.array(made.tolist()) if made.dtype.kind == "O" else made
     except (TypeError, ValueError) as error:
         raise Fault(f"{what} that numpy makes no array of: {shown(error)}") from error
@@ -59,7 +64,7 @@ def array(given, what):
 
 
 class Observations:
-    """Observations of a space, on their way to Hotslot."""
+    """Converts observations of a space for Hotslot."""
 
     def __init__(self, space):
         if "Box" not in kinds(space):
@@ -81,7 +86,10 @@ class Observations:
         return {"shape": list(self.shape), "dtype": self.travels.name}
 
     def copy(self, given, into, first=None):
-        """Copies one observation of environment `first`, or those of all. numpy would stretch and wrap: a Fault says what does not fit."""
+        """
+        Copies one observation of environment `first`, or the observations of all environments. Raises a
+        Fault that says what does not fit. numpy alone would broadcast shapes and wrap numbers.
+        """
         given = array(given, "an observation")
         if given.shape != into.shape:
             if first is None:
@@ -97,7 +105,8 @@ class Observations:
         if of_bool:
             wrong = (given != 0) & (given != 1)
         elif self.travels.kind == "f":
-            # Hotslot looks for NaN and infinities that were given: it knows which episodes are over.
+            # Only overflow is wrong here. Hotslot checks NaN and infinities that environments
+            # returned, because it knows which episodes are over.
             wrong = np.isinf(into)
             if wrong.any():
                 wrong &= np.isfinite(given)
@@ -116,7 +125,7 @@ class Observations:
 
 
 class Actions:
-    """Actions of a space, on their way to environments: in its own dtype and shape."""
+    """Converts actions for environments, to the dtype and shape of their space."""
 
     def __init__(self, space):
         self.is_discrete = "Discrete" in kinds(space)
@@ -142,7 +151,10 @@ class Actions:
         return ("int32", (count,)) if self.is_discrete else ("float32", (count, *self.shape))
 
     def greeting(self):
-        """With what follows it in bytes: ends of many numbers that differ, low and then high."""
+        """
+        Returns the action space for the greeting, and the bytes that follow the greeting. If the bounds
+        of the values differ, the bytes are all lower bounds, then all upper bounds.
+        """
         if self.is_discrete:
             return {"n": self.n}, b""
         if all(end.min() == end.max() for end in (self.low, self.high)):
@@ -151,19 +163,21 @@ class Actions:
 
     def of(self, numbers):
         """
-        A new array for the environment, or a scalar of Discrete. Who keeps and who writes: from here on it is the environment's,
-        which may keep it and write into it: nothing reads it here again. What an environment returns is copied before any
-        other one is called, so it may return one array each time, and change it later.
+        Returns a new array for the environment, or a scalar for Discrete. The environment may keep the
+        array and write into it, because this script never reads it again. The results of an environment
+        are copied before the next environment is called. So an environment may return the same array
+        each time, and change it later.
         """
         if self.is_discrete and np.ndim(numbers) == 0:
             return self.dtype.type(int(numbers) + self.start)
         if self.is_discrete:
             return (numbers.astype(np.int64) + self.start).astype(self.dtype)
-        # TypeScript rounded the ends inwards to float32, so the numbers lie in the box that the space has.
+        # TypeScript rounded the bounds inwards to float32, so the numbers are inside the box of the
+        # space.
         return np.array(numbers, self.dtype)
 
 
 def one_end(end):
-    """JSON has no infinities: null stands for an end that is none."""
+    """Returns the bound that all values share, or None if it is infinite, because JSON has no infinities."""
     value = float(end.flat[0])
     return value if np.isfinite(value) else None

@@ -1,7 +1,7 @@
 /**
- * Keyword arguments on their way to Python. JSON would silently lose some values (NaN, undefined,
- * Maps), so each value is sent with its kind. A value without an equivalent in Python throws an
- * error with its name. hotslot_gymnasium.py reads them in value_of().
+ * Encodes keyword arguments for Python. JSON would silently lose some values (NaN, undefined,
+ * Maps), so such a value is sent with its kind. A value without an equivalent in Python causes an
+ * error that names it. value_of() in hotslot_gymnasium.py decodes the arguments.
  */
 import { describeValue } from '../../../base/checks.ts';
 import { dtypeOf, type TypedArray } from '../../../base/dtype.ts';
@@ -10,8 +10,8 @@ import { typeError } from '../../../base/errors.ts';
 type Sent = string | number | boolean | null | readonly Sent[];
 
 /**
- * Returns all arguments in the form that Python reads. The last of two with the same name wins.
- * Throws a TypeError that names the argument if it cannot be sent.
+ * Returns all arguments in their encoded form. If both objects have an argument of the same name,
+ * that of `more` is sent. Throws a TypeError that names an argument that cannot be sent.
  */
 export function keywords(kwargs: unknown, more?: unknown): Sent {
   const all = new Map<string, Sent>();
@@ -29,7 +29,8 @@ export function keywords(kwargs: unknown, more?: unknown): Sent {
 function isPlain(value: unknown): value is object {
   if (typeof value !== 'object' || value === null) return false;
   const prototype = Object.getPrototypeOf(value);
-  // In another realm, such as a worker's vm, Object is another object.
+  // In another realm, such as a worker's vm, plain objects have another Object.prototype. It has no
+  // prototype either.
   return prototype === null || Object.getPrototypeOf(prototype) === null;
 }
 

@@ -1,41 +1,45 @@
-/** The options of gymnasium(), checked. */
+/** Checks the options of gymnasium(). */
 import { resolve } from 'node:path';
 import { checkCount, checkKeys, checkPath, describeValue } from '../../../base/checks.ts';
 import { rangeError, typeError } from '../../../base/errors.ts';
 import { keywords } from './keywords.ts';
 
-/** Options of gymnasium(): `id` or `entry`, and the rest. */
+/**
+ * Options of gymnasium(). Either `id` or `entry` is needed, and the other options have defaults.
+ */
 export interface GymnasiumOptions {
   /**
-   * name of a registered environment, such as 'HalfCheetah-v5' ('ale_py:ALE/Pong-v5' imports a
-   * module first)
+   * name of a registered environment, such as 'HalfCheetah-v5'. 'ale_py:ALE/Pong-v5' imports the
+   * module ale_py first
    */
   id?: string;
   /**
-   * function of a module, 'module:function', instead of `id`. It makes one environment or, if it
-   * has a parameter `num_envs`, a vector environment in any of Gymnasium's three autoreset modes.
+   * function of a Python module, 'module:function', instead of `id`. The function makes one
+   * environment. If it has a parameter `num_envs`, it makes a vector environment in any of
+   * Gymnasium's three autoreset modes.
    */
   entry?: string;
   /**
-   * keyword arguments, default {}. Values are numbers, bigints, booleans, strings, null, typed
-   * arrays (as numpy arrays), arrays, plain objects and Maps (as dicts). `environmentOptions` of
-   * train() and the options of the pool replace those of the same name.
+   * keyword arguments for the environments, default {}. Values are numbers, bigints, booleans,
+   * strings, null, typed arrays (as numpy arrays), arrays, plain objects and Maps (as dicts).
+   * `environmentOptions` of train() and the `options` of the pool replace arguments of the same
+   * name.
    */
   kwargs?: Readonly<Record<string, unknown>>;
   /**
-   * argument of `gymnasium.make_vec`, with `id` only. Default: environments are stepped in turn,
-   * each episode with its own seed
+   * `vectorization_mode` of `gymnasium.make_vec`, with `id` only. Default: environments are stepped
+   * in turn, and each episode has its own seed
    */
   vectorization?: 'sync' | 'async' | 'vector_entry_point';
-  /** folder of the module, default '.' */
+  /** folder of the module of `entry`, default '.' */
   path?: string | URL;
-  /** Python to run, looked up in PATH if it has no slash, default 'python3' */
+  /** Python program, default 'python3'. A name without a slash is looked up in PATH */
   python?: string;
-  /** seconds within which a step or the start must end, more than 0, default 60 */
+  /** seconds within which the start and each step must end, more than 0, default 60 */
   timeout?: number;
   /**
-   * destination of Python's output, default 'kept': errors contain its end. 'shown' prints it on
-   * standard error.
+   * destination of Python's output. 'kept' (default) keeps it, and errors contain its end. 'shown'
+   * prints it on standard error.
    */
   output?: 'kept' | 'shown';
 }
@@ -49,13 +53,16 @@ export interface GymnasiumPlan {
   python: string;
   timeoutMs: number;
   output: 'kept' | 'shown';
-  /** its name in errors */
+  /** name of the environments in errors */
   name: string;
 }
 
 const modes = ['sync', 'async', 'vector_entry_point'];
 
-/** Throws a TypeError or RangeError that names the option. */
+/**
+ * Returns the checked options with defaults. Throws a TypeError or RangeError that names the
+ * option.
+ */
 export function checkedGymnasium(options: GymnasiumOptions): GymnasiumPlan {
   checkKeys('gymnasium', options, [
     'id',
@@ -100,7 +107,7 @@ export function checkedGymnasium(options: GymnasiumOptions): GymnasiumPlan {
   if (output !== 'kept' && output !== 'shown')
     throw rangeError(`output must be 'kept' or 'shown', got ${describeValue(output)}`);
   const folder = checkPath('gymnasium: path', path === '' ? '.' : path);
-  // A name without a slash is looked up in PATH.
+  // The system looks up a name without a slash in PATH.
   const program = python.includes('/') ? resolve(python) : python;
   const timeoutMs = timeout * 1000;
   return {
@@ -116,6 +123,6 @@ export function checkedGymnasium(options: GymnasiumOptions): GymnasiumPlan {
   };
 }
 
-/** Checks the number of environments that one process steps. */
+/** Checks the number of environments of one process, and returns it. */
 export const checkEnvironments = (count: number): number =>
   checkCount('environments', count, 1, 2 ** 16);

@@ -1,4 +1,4 @@
-/** Episodes of environments that Python steps, in each of Gymnasium's three autoreset modes. */
+/** Plays episodes of environments that Python steps, in Gymnasium's three autoreset modes. */
 import { describeValue } from '../../../base/checks.ts';
 import type { TypedArray } from '../../../base/dtype.ts';
 import { rangeError, typeError } from '../../../base/errors.ts';
@@ -12,11 +12,11 @@ interface StepsSetup {
   count: number;
   request: Request;
   answer: Answer;
-  /** sends the request, waits for the answer, and returns its fault or null */
+  /** sends the request and waits for the answer. Returns the answer's fault, or null without one */
   ask: (operation: number) => Fault | null;
   autoreset: Greeting['autoreset'];
   hooks: EpisodeHooks;
-  /** name of all environments, in errors */
+  /** name of the whole set, in errors */
   name: string;
 }
 
@@ -34,7 +34,7 @@ export class GymnasiumSteps implements SteppedSet {
   readonly #returns: Float64Array;
   readonly #lengths: Float64Array;
   readonly #rests: Uint8Array;
-  /** in next-step mode: the episode is over, and the next step begins another one */
+  /** 1 in next-step mode if the episode is over and the next step only begins another one */
   readonly #over: Uint8Array;
 
   constructor(setup: StepsSetup) {
@@ -79,7 +79,7 @@ export class GymnasiumSteps implements SteppedSet {
     }
   }
 
-  /** Takes the results of environment i's step. Returns whether the episode ended. */
+  /** Checks the results of environment i's step. Returns whether the episode ended. */
   #arrive(i: number): boolean {
     const { answer, hooks, request } = this.#setup;
     const { skipped } = this;
@@ -112,8 +112,8 @@ export class GymnasiumSteps implements SteppedSet {
   }
 
   /**
-   * Begins an episode. An environment that rests is still stepped with the others, but its results
-   * are ignored.
+   * Requests the next episode of environment i. Without a seed the environment rests: it is still
+   * stepped with the others, but its results are ignored.
    */
   #nextEpisode(i: number): void {
     const { request, hooks } = this.#setup;
@@ -142,8 +142,8 @@ export class GymnasiumSteps implements SteppedSet {
   }
 
   /**
-   * Replaces non-finite numbers by 0 for the policy. In next-step mode it acts once more for an
-   * episode that is over, and its action is ignored.
+   * Replaces non-finite values by 0 in the last observations of episodes. In next-step mode the
+   * policy receives these observations, and its actions are ignored.
    */
   #clean(): void {
     const { size, dtype } = this.spaces.observation;
@@ -154,8 +154,8 @@ export class GymnasiumSteps implements SteppedSet {
   }
 
   /**
-   * Copies observations. Throws for NaN and infinities. `last`: they are allowed in the observation
-   * of a terminated step, for which the buffer stores 0.
+   * Copies observations. Throws for NaN and infinities. With `last`, the observation of a
+   * terminated step may contain them, because the buffer stores 0 for it.
    */
   #copy(from: TypedArray, to: TypedArray, by: string, last = false): void {
     const { size, dtype } = this.spaces.observation;
