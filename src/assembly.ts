@@ -1,6 +1,6 @@
 /**
- * Gives pipelines their actors. Every module by which a program may open a pipeline imports this
- * one.
+ * Registers the functions and the worker file that create a pipeline's actors. Every entry point
+ * from which a program can open a pipeline imports this module.
  */
 import { makeActors } from '../actors/make.ts';
 import { actorsBy } from './engine/pipeline/actors.ts';

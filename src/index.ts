@@ -1,8 +1,8 @@
 /**
- * `hotslot`: the replay path. Buffers, collectors, the pipeline, devices and weights. Every other
- * subject has its own entry point: `hotslot/collect`, `learner`, `graph`, `memory`, `linop`,
- * `halo`, `ranks`, `remote`, `formats`, `monitor` and `transfer`. Modules outside of the entry
- * points cannot be imported.
+ * `hotslot`: everything on the replay path, which is buffers, collectors, the pipeline, devices and
+ * weights. Every other subject has its own entry point: `hotslot/collect`, `learner`, `graph`,
+ * `memory`, `linop`, `halo`, `ranks`, `remote`, `formats`, `monitor` and `transfer`. Programs can
+ * import only these entry points.
  */
 
 import './assembly.ts';

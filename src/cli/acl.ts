@@ -1,6 +1,6 @@
 /**
- * `hotslot acl`: prints the two users that a run needs on its server, with new passwords, ready to
- * be piped into redis-cli.
+ * `hotslot acl`: prints the two users that a run needs on its server, with new passwords, as
+ * commands for redis-cli.
  */
 import { aclUsers, newPassword } from '../net/remote/acl.ts';
 
@@ -10,9 +10,7 @@ interface Arguments {
   print(text: string): void;
 }
 
-/**
- * Prints the commands to stdout and the notes to stderr, so that a pipe gets the commands alone.
- */
+/** Prints the commands to stdout and the notes to stderr, so that a pipe gets only the commands. */
 export function acl({ run, json, print }: Arguments): 0 {
   const users = aclUsers(run).map(({ name, role, rules }) => {
     const password = newPassword();

@@ -1,6 +1,6 @@
 /**
- * `hotslot build`: compiles the addons inside the installed package, if no prebuilt one fits the
- * machine.
+ * `hotslot build`: compiles the addons of the installed package, for machines without matching
+ * prebuilt addons.
  */
 
 import { spawnSync } from 'node:child_process';
@@ -27,7 +27,8 @@ const tools = [
 ] as const;
 
 /**
- * Returns the path of npm's node-gyp, or null. If npm runs this command, a variable names the path.
+ * Returns the path of npm's node-gyp, or null if it is not found. If npm runs this command, npm has
+ * set an environment variable to the path.
  */
 function nodeGyp(): string | null {
   const sibling = join(
@@ -46,7 +47,7 @@ function fail(sentence: string): 1 {
   return 1;
 }
 
-/** Exit code 0 when the addons were built and put in place. */
+/** Returns exit code 0 if the addons were built and copied into the package, else 1. */
 export function build({ print }: { print(text: string): void }): 0 | 1 {
   const never = cannotRunHere();
   if (never) return fail(never);
@@ -64,15 +65,15 @@ export function build({ print }: { print(text: string): void }): 0 | 1 {
     existsSync,
   );
   if (description === undefined) return fail(`${root} holds no binding.gyp: install hotslot again`);
-  // The build has its own folder, because it leaves many files. Only the last step writes to the
-  // package's folder, which may be read-only.
+  // Builds in a temporary folder, because a build leaves many files. Only the last step writes to
+  // the package's folder, which may be read-only.
   const folder = mkdtempSync(join(tmpdir(), 'hotslot-build-'));
   try {
     cpSync(join(root, 'native'), join(folder, 'native'), { recursive: true });
     copyFileSync(description, join(folder, 'binding.gyp'));
     print('building the native code of hotslot, which takes a minute …\n');
-    // A Node unpacked from its archive has its own headers. Otherwise node-gyp finds or downloads
-    // them.
+    // If Node was unpacked from its archive, its headers are in the archive's folder. Otherwise
+    // node-gyp finds or downloads the headers.
     const prefix = dirname(dirname(process.execPath));
     const own =
       existsSync(join(prefix, 'include/node/node_api.h')) && !process.env.npm_config_nodedir;

@@ -1,4 +1,4 @@
-/** `hotslot collect`: runs this machine's collectors for a learner on another one, until Ctrl-C. */
+/** `hotslot collect`: runs collectors here for a learner on another machine, until Ctrl-C. */
 import { statSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
@@ -11,30 +11,34 @@ import { showProgress } from '../run/train/live-display.ts';
 interface Arguments {
   url: string;
   run: string;
-  /** the collector's module, from the current folder */
+  /** path of the collector's module, relative to the current folder */
   entry: string;
   workers?: number;
   lanes?: number;
-  /** bytes of rows that may wait to be sent */
+  /** maximum bytes of rows that may wait to be sent */
   outbox?: number;
-  /** '' for the machine's */
+  /** name of this host, '' for the machine's name and the process id */
   name: string;
   insecure: boolean;
-  /** a file of certificates, '' for the system's */
+  /** path of a file of CA certificates, '' for the system's certificates */
   ca: string;
   json: boolean;
   print(text: string): void;
 }
 
-/** Rates cover at least this time. A wait is printed if it lasts from one look to the next. */
+/**
+ * Interval in ms at which the progress is checked, and minimum time that a rate covers. A wait is
+ * printed if two checks in a row find it.
+ */
 const LOOK_MS = 1000;
-/** Looks between two lines if the terminal does not redraw them. */
+/** Checks between two progress lines on an output that does not redraw lines. */
 const LINE_LOOKS = 10;
 const INTERRUPTED = 130;
 
 /**
- * Returns exit code 0 if SIGTERM ended it, as services do, and 130 if Ctrl-C did. Rejects with one
- * sentence if the learner or the server refuses it, and with the collector's error if one failed.
+ * Collects until a signal. Resolves with exit code 0 after SIGTERM, and with 130 after Ctrl-C.
+ * Rejects with one sentence if the learner or the server refuses this host. Rejects with a
+ * collector's error if that collector fails.
  */
 export async function collect(requested: Arguments): Promise<number> {
   const { url, run, workers, lanes, insecure, json, print } = requested;
@@ -47,7 +51,7 @@ export async function collect(requested: Arguments): Promise<number> {
     if (signal === 'SIGINT') code = INTERRUPTED;
     stop.abort();
   };
-  // The second signal ends the process at once.
+  // Handles only the first signal. The second one ends the process at once.
   for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, ending);
   const say = (event: string, words: string, facts: object) =>
     print(json ? `${JSON.stringify({ event, ...facts })}\n` : `${words}\n`);
@@ -92,7 +96,10 @@ function moduleOf(entry: string): URL {
   throw rangeError(`--entry must be a collector's module; this file does not exist: ${path}`);
 }
 
-/** Prints progress until the signal comes. When it resolves, the remaining rows have been sent. */
+/**
+ * Prints the progress until `signal` aborts or the host ends. After an abort, closes the host,
+ * which sends the remaining rows.
+ */
 async function until(
   host: CollectorHost,
   signal: AbortSignal,
@@ -123,8 +130,9 @@ function progressPrinter(host: CollectorHost) {
   let at = begin;
   let rate = 0;
   let checks = 0;
-  /** what it waited for at the last look, and what was printed last */
+  /** what the host waited for at the last check */
   let before: string | null = null;
+  /** what the host waited for at the last printed line */
   let printed: string | null = null;
   const facts = () => {
     const time = performance.now();
@@ -145,7 +153,10 @@ function progressPrinter(host: CollectorHost) {
     facts,
     line: () => lines(facts()).join(between),
     live: () => lines(facts()).map((line, at) => (at === 0 ? line : indent + line)),
-    /** True every ten seconds, and at once if it waits for something else at two looks in a row. */
+    /**
+     * Returns whether to print a line now. This is true every ten seconds, and if two checks in a
+     * row find a reason to wait that is not printed yet.
+     */
     isDue(): boolean {
       const { waitingFor } = facts();
       const changed = waitingFor === before && waitingFor !== printed;
@@ -160,7 +171,7 @@ function progressPrinter(host: CollectorHost) {
 
 const whole = (value: number) => Math.round(value).toLocaleString('en-US');
 
-/** Three lines for a terminal. */
+/** Formats the progress as three lines for a terminal. */
 function lines(
   facts: CollectorHostStatistics & { readonly seconds: number; readonly rowsPerSecond: number },
 ) {

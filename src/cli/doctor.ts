@@ -1,6 +1,6 @@
 /**
- * `hotslot doctor`: prints what works here, what is missing and what to do about it, one finding
- * after the other.
+ * `hotslot doctor`: prints findings about this machine: what works, what is missing, and what to do
+ * about it.
  */
 import { createRequire } from 'node:module';
 import { availableParallelism, cpus, freemem, totalmem } from 'node:os';
@@ -21,7 +21,7 @@ interface CommandContext {
 const addons = ['system', 'device', 'rows', 'pack', 'submit', 'poll', 'replay', 'ranks'] as const;
 const gigabytes = (bytes: number) => `${(bytes / 2 ** 30).toFixed(1)} GiB`;
 
-/** Returns exit code 0 if the host device works, 1 if it does not. */
+/** Prints all findings. Resolves with exit code 0 if the CPU device works, else 1. */
 export async function doctor({ version, json, print }: CommandContext): Promise<0 | 1> {
   const report = (finding: Finding) => print(json ? asJson(finding) : asText(finding));
   for (const finding of machine(version)) report(finding);
@@ -88,12 +88,14 @@ function machine(version: string): Finding[] {
   ];
 }
 
-/** Loads an addon and reports where it came from. */
+/**
+ * Loads an addon, and returns a finding with its path, or with the reason why it cannot be loaded.
+ */
 function addon(name: string): Finding {
   const check = `addon ${name}`;
   try {
     loadAddon(name);
-    // The cache lists every loaded native module under its path.
+    // The keys of the cache are the paths of all loaded native modules.
     const path = Object.keys(createRequire(import.meta.url).cache).find((file) =>
       file.endsWith(`/${name}.node`),
     );
@@ -131,7 +133,7 @@ function blas(): Finding {
     text: own
       ? `the host device multiplies matrices by itself${set && `, with ${set}`}${why && ` (${why})`}`
       : provider,
-    // If the CPU lacks the vectors that the built-in loops use, a library is faster.
+    // If the CPU lacks the vector instructions of the built-in kernels, OpenBLAS is faster.
     ...(own && !set
       ? { advice: 'for a faster learner on the host device: apt-get install libopenblas0-pthread' }
       : {}),

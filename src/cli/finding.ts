@@ -1,14 +1,16 @@
-/** The form of a doctor's finding: one or more lines for people, one object a line for programs. */
+/**
+ * Formats the findings of `hotslot doctor`, as text for people or as a line of JSON for programs.
+ */
 
 export interface Finding {
-  /** the check's name */
+  /** name of the check */
   readonly check: string;
   readonly ok: boolean;
-  /** for people, one line or more */
+  /** result for people, one or more lines */
   readonly text: string;
-  /** what to do if it is not ok, or could be better */
+  /** what the user can do to fix or improve the result */
   readonly advice?: string;
-  /** for programs */
+  /** further members of the JSON object, for programs */
   readonly facts?: object;
 }
 

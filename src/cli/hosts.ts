@@ -1,5 +1,6 @@
 /**
- * `hotslot hosts`: lists the collector hosts of a run and their state, as reported by its learner.
+ * `hotslot hosts`: lists the collector hosts of a run and their state, as the run's learner
+ * reported it.
  */
 
 import { unavailableError } from '../base/errors.ts';
@@ -13,26 +14,29 @@ import type {
   RemoteStatus,
 } from '../run/collectors/remote-status.ts';
 
-/** Bytes of the status of thousands of hosts. */
+/** Expected maximum bytes of a learner's status, enough for thousands of hosts. */
 const EXPECTED_BYTES = 2 ** 20;
 
 interface Arguments {
   url: string;
   run: string;
   insecure: boolean;
-  /** a file of certificates, '' for the system's */
+  /** path of a file of CA certificates, '' for the system's certificates */
   ca: string;
   json: boolean;
   print(text: string): void;
 }
 
-/** Rejects with one sentence if no learner has the run, or if the server cannot be asked. */
+/**
+ * Prints the hosts, and resolves with exit code 0. Rejects with one sentence if the run has no
+ * learner, or if the server does not answer.
+ */
 export async function hosts({ url, run, insecure, ca, json, print }: Arguments): Promise<0> {
   const { status, learner } = keysOf(run);
   await using admin = await openAdminConnection({
     address: checkAddress({ url, insecure, ca: ca || undefined }),
   });
-  // The status of a learner that has ended is ignored.
+  // Ignores the status of a learner that has ended.
   if ((await admin.call('GET', learner)) === null)
     throw unavailableError(`the run ${run} has no learner`);
   const reported = await admin.bytes(EXPECTED_BYTES, 'GET', status);
@@ -59,7 +63,8 @@ const columns: readonly [title: string, width: number, (host: RemoteHostStatus) 
 ];
 
 /**
- * Formats at most 80 columns: a line for each host, the newest first, then totals, then reasons.
+ * Formats a status as lines of at most 80 columns. The hosts are first, one line each, the newest
+ * first. Totals follow, then the reasons that hosts gave for their state.
  */
 export function table(status: RemoteStatus): string {
   const newest = [...status.hosts].sort((a, b) => b.since - a.since || b.session - a.session);
@@ -102,7 +107,7 @@ const spread = ({ p50, p99 }: RemoteSpread, unit = '') =>
 const percent = (share: number) => `${Math.round(share * 100)} %`;
 const bytes = (number: number) => `${count(number)}B`;
 
-/** Formats a number in at most five letters: 999, 1.2k, 34k, 5.6M. */
+/** Formats a number in at most five characters, such as 999, 1.2k, 34k or 5.6M. */
 function count(number: number): string {
   let rest = number;
   for (const unit of ['', 'k', 'M', 'G', 'T', 'P']) {
@@ -126,7 +131,7 @@ function duration(ms: number): string {
     : `${Math.min(Math.floor(seconds / 3600), 999)}h`;
 }
 
-/** Shortens a name in its middle, because neighbors' names often differ only at the end. */
+/** Removes the middle of a long name, because names of hosts often differ only at the end. */
 function shortened(text: string, most: number): string {
   if (text.length <= most) return text;
   const head = Math.floor((most - 1) / 2);

@@ -1,4 +1,4 @@
-/** `hotslot inspect`: prints what a checkpoint holds. It reads only the manifest. */
+/** `hotslot inspect`: prints the contents of a checkpoint. It reads only the manifest. */
 import { Checkpoint } from '../run/checkpoint/checkpoint.ts';
 import type { CheckpointContents } from '../run/checkpoint/inspect.ts';
 import type { Plain, PlainRecord } from '../run/checkpoint/manifest.ts';
@@ -7,7 +7,7 @@ const MEGABYTE = 1e6;
 const size = (bytes: number) =>
   bytes < MEGABYTE ? `${(bytes / 1000).toFixed(1)} kB` : `${(bytes / MEGABYTE).toFixed(1)} MB`;
 
-/** Returns exit code 0, or 1 if the folder holds no readable checkpoint. */
+/** Returns exit code 0, or 1 if the folder has no readable checkpoint. */
 export async function inspect(how: {
   folder: string;
   json: boolean;
@@ -52,7 +52,8 @@ function asText({
 }
 
 /**
- * Formats a number a line. A nested record, such as fields or a learner's state, follows its name.
+ * Formats a record with one value per line. Indents a nested record, such as fields or a learner's
+ * state, below its name.
  */
 function indented(record: PlainRecord, depth = 1): string[] {
   const pad = '  '.repeat(depth);

@@ -1,4 +1,7 @@
-/** `hotslot kernels`: makes the images of a `.gk` source for which this machine has compilers. */
+/**
+ * `hotslot kernels`: compiles a `.gk` source to an image for each device family for which this
+ * machine has a compiler.
+ */
 import { copyFile, mkdir, readFile } from 'node:fs/promises';
 import { basename, dirname, extname, join } from 'node:path';
 import type { CodedError } from '../base/errors.ts';
@@ -7,16 +10,16 @@ import { kernelsIn } from '../device/own-kernels/source.ts';
 
 interface Arguments {
   file: string;
-  /** folder of the images, default: the folder of the source */
+  /** folder of the images (default: the folder of the source) */
   out: string | undefined;
-  /** name of AMD's GPU, such as gfx90a */
+  /** name of the AMD GPU for a rocm image, such as gfx90a (default: no rocm image) */
   arch: string | undefined;
   print(text: string): void;
 }
 
 /**
- * Returns exit code 0 if at least one image was made. Returns 1 if none was, or if the source does
- * not compile.
+ * Resolves with exit code 0 if at least one image was made. Resolves with 1 if no compiler was
+ * found, if the source does not compile, or if a file cannot be read or written.
  */
 export async function kernels({ file, out, arch, print }: Arguments): Promise<0 | 1> {
   const fail = (sentence: string): 1 => {

@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-/** The `hotslot` command: prints what was asked for, or one sentence why it cannot. */
+/** The `hotslot` command. Prints the result, or one sentence with the reason why it failed. */
 
 import { readFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
@@ -56,14 +56,17 @@ const USAGE = 2;
 interface Arguments {
   /** the argument after the command, for commands that take one */
   word: string;
-  /** options, '' for omitted ones */
+  /** values of text options, '' for omitted options */
   text: Readonly<Record<'url' | 'run' | 'ca' | 'out' | 'arch' | 'entry' | 'name', string>>;
-  /** the given ones, whole numbers */
+  /** values of number options, without omitted options */
   count: { readonly workers?: number; readonly lanes?: number; readonly outbox?: number };
   json: boolean;
   insecure: boolean;
 }
-/** Each loads its own module, so that a command starts even if another's imports fail. */
+/**
+ * The commands. Each imports its own module, so that a command works even if the imports of another
+ * one fail.
+ */
 const commands = {
   doctor: async ({ text: { url, ca }, insecure, json }: Arguments) =>
     url === ''
@@ -97,12 +100,12 @@ const commands = {
     }),
 };
 type Command = keyof typeof commands;
-/** Commands that take an argument, and what it is. */
+/** Commands that take an argument, with the argument's description for errors. */
 const taking = {
   kernels: 'the file of a .gk source',
   inspect: 'the folder of a checkpoint',
 } as const;
-/** Options that a command requires. */
+/** Options that each command requires. */
 const needing: Readonly<Partial<Record<Command, readonly (keyof typeof options)[]>>> = {
   acl: ['run'],
   hosts: ['url', 'run'],
@@ -114,8 +117,8 @@ function version(): string {
 }
 
 /**
- * Every option with the commands that accept it. An empty list means that the option replaces the
- * command.
+ * All options. `for` lists the commands that accept an option. An option with an empty list is used
+ * instead of a command.
  */
 const options = {
   json: { type: 'boolean', for: ['doctor', 'inspect', 'acl', 'hosts', 'collect'] },
@@ -222,8 +225,8 @@ function print(text: string): 0 {
 }
 
 /**
- * Prints one sentence for errors that the library throws and for those of a server, because neither
- * is a fault of this program. Rethrows any other error, which then shows its stack.
+ * Prints one sentence for an error of the library or of the server, and returns exit code 1.
+ * Rethrows any other error. Node then prints its stack, because it is a fault of this program.
  */
 function refused(error: Error & { code?: string }, fromServer: boolean): 1 {
   if (!fromServer && !error.code?.startsWith('ERR_HOTSLOT_')) throw error;
@@ -241,7 +244,8 @@ function misuse(sentence: string): typeof USAGE {
   return USAGE;
 }
 
-// The command finishes even if the reader of its lines has ended, as after `| head`.
+// Ignores EPIPE, so that the command finishes even if the reader of its output has ended (`|
+// head`).
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {
   if (error.code !== 'EPIPE') throw error;
 });

@@ -1,6 +1,6 @@
 /**
- * A small run of the real parts on one device: bytes there and back, then one tick through the
- * actors, checked row by row.
+ * Tests one device. Copies values to the device and back, then runs one tick through the actors,
+ * and checks every row.
  */
 
 import '../assembly.ts';
@@ -13,7 +13,7 @@ const STORED = 64;
 const ROWS = 16;
 const WAIT_MS = 10_000;
 
-/** Resolves with the milliseconds taken. Rejects with a message that says what went wrong. */
+/** Resolves with the milliseconds of both steps. Rejects with the reason if a step fails. */
 export async function selfTest(name: string): Promise<{ copyMs: number; tickMs: number }> {
   const begin = performance.now();
   await copies(name);

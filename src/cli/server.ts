@@ -1,4 +1,4 @@
-/** `hotslot doctor --url`: checks the server that is to carry rows between machines. */
+/** `hotslot doctor --url`: checks the Redis or Valkey server that carries rows between machines. */
 
 import { checkAddress } from '../net/remote/address.ts';
 import { inspectServer } from '../net/remote/doctor.ts';
@@ -8,15 +8,15 @@ import { asJson, asText } from './finding.ts';
 interface Arguments {
   url: string;
   insecure: boolean;
-  /** a file of certificates, '' for the system's */
+  /** path of a file of CA certificates, '' for the system's certificates */
   ca: string;
   json: boolean;
   print(text: string): void;
 }
 
 /**
- * Returns exit code 0, or 1 if something must be mended. Rejects with one sentence if no server
- * answers.
+ * Prints all findings. Resolves with exit code 0 if all are ok, else 1. Rejects with one sentence
+ * if no server answers.
  */
 export async function doctorOfServer({
   url,

@@ -1,6 +1,6 @@
-// Makes a checkout ready: installs missing packages, builds stale parts, and prints a line for each
-// step. Uses only Node's own modules, because it runs before packages are installed. `npm start`,
-// `npm test` and `npm ci` all run this file.
+// Prepares a checkout: installs missing packages, rebuilds outdated outputs, and prints a line for
+// each step. Uses only Node's own modules, because it runs before packages are installed. `npm
+// start`, `npm test` and `npm ci` run this file.
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import {
@@ -24,7 +24,7 @@ function fail(sentence) {
   process.exit(1);
 }
 
-/** Returns one hash of the contents of files and folders. */
+/** Returns one hash over the names and contents of all files in `paths`. */
 function hash(paths) {
   const sum = createHash('sha256');
   const visit = (path) => {
@@ -58,7 +58,10 @@ function run(what, command, args, env = {}) {
   fail(`${what} failed (see above); the command was: ${command} ${args.join(' ')}`);
 }
 
-/** Runs a step unless its stamp shows that it already ran on these inputs. */
+/**
+ * Runs a step unless its outputs exist and its stamp file has the hash of the present inputs.
+ * Writes the stamp file afterwards.
+ */
 async function step(name, inputs, outputs, work) {
   const stamp = join(root, 'node_modules', '.hotslot', name);
   const wanted = hash(inputs);
@@ -76,8 +79,8 @@ if (major < 20 || (major === 20 && minor < 19)) {
 if (process.platform !== 'linux')
   fail(`${process.platform} is not supported yet: Hotslot builds on Linux.`);
 
-// npm runs postprepare after an install in a checkout, as it does prepare. npm counts a package
-// with a prepare script among those with install scripts, and warns its users.
+// npm runs the scripts prepare and postprepare after an install in a checkout. Hotslot uses
+// postprepare, because npm warns users of a package that has a prepare script.
 const inInstall = process.env.npm_lifecycle_event === 'postprepare';
 const npm = process.env.npm_execpath;
 const viaNpm = (...args) => (npm ? [process.execPath, [npm, ...args]] : ['npm', args]);
@@ -87,7 +90,7 @@ await step(
   ['package.json', 'package-lock.json'],
   ['node_modules/typescript', 'node_modules/mocha'],
   () => {
-    // Under npm install and npm ci the packages are already in place.
+    // npm install and npm ci have already installed the packages.
     if (!inInstall)
       run('installing packages', ...viaNpm('ci', '--ignore-scripts', '--no-audit', '--no-fund'));
   },
@@ -110,8 +113,8 @@ await step(
         );
       }
     }
-    // A Node unpacked from its archive has its own headers. Otherwise node-gyp finds or downloads
-    // them.
+    // If Node was unpacked from its archive, its headers are in the archive's folder. Otherwise
+    // node-gyp finds or downloads the headers.
     const prefix = dirname(dirname(process.execPath));
     const own =
       existsSync(join(prefix, 'include/node/node_api.h')) && !process.env.npm_config_nodedir;
@@ -128,13 +131,13 @@ await step(
   ['src', 'actors', 'examples', 'bench', 'test', 'tsconfig.json'],
   ['dist/src/index.js'],
   () => {
-    // Otherwise the package would contain compiled files whose sources are gone.
+    // Deletes old outputs first, so that the package has no compiled files of deleted sources.
     rmSync(join(root, 'dist'), { recursive: true, force: true });
     run('compiling TypeScript', ...viaNpm('run', '-s', 'build:ts'));
   },
 );
 
-// For the package: users load the prebuilt binaries and need no compiler.
+// Builds the addons for the package, so that its users need no compiler.
 if (process.argv.includes('--stage')) {
   const { architectures, hasCompiler, prebuild } = await import(
     '../../native/prebuild/prebuild.mjs'

@@ -1,4 +1,4 @@
-/** `hotslot/collect`: your environment in a collector pool. */
+/** `hotslot/collect`: train(), evaluate(), and collectors that step your environments. */
 
 import '../assembly.ts';
 

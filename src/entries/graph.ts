@@ -1,6 +1,6 @@
 /**
- * `hotslot/graph`: whole iterations as one captured graph, over static buffers, with random numbers
- * inside.
+ * `hotslot/graph`: whole training iterations as one captured graph over static buffers, which can
+ * generate random numbers.
  */
 
 export { DeviceGenerator, type GeneratorState } from '../device/graph/generator.ts';

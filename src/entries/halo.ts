@@ -1,4 +1,4 @@
-/** `hotslot/halo`: parts of many arrays packed into one buffer and exchanged between threads. */
+/** `hotslot/halo`: exchange of halos, which are parts of many arrays, between threads. */
 export type { CacheCounts } from '../device/facts.ts';
 export { type Edge, type EdgeSlicesOptions, edgeSlices, edges } from '../extras/halo/edges.ts';
 export type { HaloQuantities, HaloQuantity } from '../extras/halo/quantity.ts';

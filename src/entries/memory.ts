@@ -1,4 +1,6 @@
-/** `hotslot/memory`: one address for the CPU and the devices, between which its pages move. */
+/**
+ * `hotslot/memory`: managed memory, whose pages move between the CPU and the devices of a family.
+ */
 export { UnifiedMemoryCompileTimeoutError, UnifiedMemoryUnsupportedError } from '../base/errors.ts';
 export {
   CompilationState,

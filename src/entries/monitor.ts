@@ -1,4 +1,6 @@
-/** `hotslot/monitor`: a training, watched from outside. */
+/**
+ * `hotslot/monitor`: the monitor server and TensorBoard files, which show a training's progress.
+ */
 export type { ListenOptions } from '../net/monitor/listening.ts';
 export type {
   MonitorOptions,

@@ -1,6 +1,6 @@
 /**
- * `hotslot/ranks`: several learners, and several processes that an MPI launcher started, on one
- * machine or many.
+ * `hotslot/ranks`: groups of learners in several threads, or in several processes that an MPI
+ * launcher started on one or more machines.
  */
 export { type GroupProcess, type JoinOptions, LearnerGroup } from '../engine/group/group.ts';
 export {

@@ -1,6 +1,6 @@
 /**
- * `hotslot/transfer`: the replay transfer backends by themselves, for programs that drive slots
- * without the actors.
+ * `hotslot/transfer`: the replay transfer backends, for programs that move slots without the
+ * actors.
  */
 export type {
   ArmedSlots,

@@ -1,6 +1,6 @@
 /**
- * The state that a FullGraphWrapper keeps between iterations: static buffers and a graph for each
- * stage and shape of the data.
+ * Keeps the state of a FullGraphWrapper between iterations. Each stage has static buffers and a
+ * graph for each shape of its data.
  */
 
 import { rangeError } from '../../base/errors.ts';
@@ -12,10 +12,10 @@ import { type Stage, StaticBufferLoader, settleKeys, stages } from './static-buf
 
 export type PerStage<T> = Record<Stage, T>;
 
-/** Buffers and graph of one stage and shape. */
+/** Owns the static buffers and the graph for one stage and one shape of the data. */
 export class CapturedIteration extends Owner {
   readonly shape: IterationShape;
-  /** one per model, null if the model reads nothing */
+  /** one loader per model, null for a model that reads no data */
   readonly loaders: readonly (StaticBufferLoader | null)[];
   pool: GraphPool | null = null;
   exec: GraphExec | null = null;
@@ -32,13 +32,16 @@ export class CapturedIteration extends Owner {
     construction.done();
   }
 
-  /** Records that a graph was captured: every iteration must supply the tensors that it reads. */
+  /**
+   * Records that a graph was captured. Every later iteration must supply all tensors that the graph
+   * reads.
+   */
   settle(stage: Stage, data: IterationData): void {
     this.shape.settle(data);
     for (const loader of this.loaders) if (loader) settleKeys(loader, stage);
   }
 
-  /** Forgets the graph and keeps the buffers. */
+  /** Closes the graph and its pool. The buffers stay open. */
   reset(): void {
     this.exec?.close();
     this.pool?.close();
@@ -48,9 +51,9 @@ export class CapturedIteration extends Owner {
 
 export class CapturedIterations extends Owner {
   readonly #iterations: PerStage<CapturedIteration[]> = { training: [], validation: [] };
-  /** iterations out of use: one whose close() threw is closed again with the next one */
+  /** iterations to close. If close() of one throws, the next #sweep() closes it again */
   readonly #retired: CapturedIteration[] = [];
-  /** most captured iterations per stage */
+  /** maximum number of captured iterations per stage */
   readonly #mostGraphs: number;
 
   constructor(mostGraphs: number) {
@@ -69,8 +72,8 @@ export class CapturedIterations extends Owner {
   }
 
   /**
-   * Throws RangeError if the stage already has the maximum number of graphs. `why` names the change
-   * in the data.
+   * Throws RangeError if the stage already has the maximum number of graphs. The error text
+   * contains `why`, which describes the change in the data.
    */
   checkRoom(stage: Stage, why: string): void {
     const captured = this.#iterations[stage].filter(({ exec }) => exec).length;
@@ -83,8 +86,8 @@ export class CapturedIterations extends Owner {
   }
 
   /**
-   * Keeps `fresh`. A shape that was not captured is replaced by it, because a stage has one such
-   * shape at a time.
+   * Adds `fresh` to the stage, and closes the stage's iteration that has no graph. A stage has at
+   * most one iteration without a graph at a time.
    */
   keep(stage: Stage, fresh: CapturedIteration): void {
     for (const old of this.#iterations[stage].splice(0))

@@ -1,7 +1,8 @@
 /**
- * A whole training or validation iteration as one captured graph, with any forward and backward.
- * The first iterations run eagerly, one captures, and every later one is a single replay over the
- * same buffers. Megatron's FullCudaGraphWrapper, with graphs, results and counters per instance.
+ * Captures a whole training or validation iteration as one graph, with any forward and backward.
+ * The first iterations run eagerly, and the next one captures the graph. Every later iteration
+ * launches the graph over the same buffers. This is the counterpart of Megatron's
+ * FullCudaGraphWrapper, but each instance has its own graphs, results and counters.
  */
 
 import { checkCount, checkFlag, checkKeys, describeValue } from '../../base/checks.ts';
@@ -38,19 +39,20 @@ import {
 import { type Stage, type StaticBufferLoader, stages, unwrapped } from './static-buffer-loader.ts';
 import { structureOf, type TensorStruct } from './struct.ts';
 
-/** Second argument of the function, after the iteration's arguments. */
+/** The second argument of an IterationFunction. */
 export interface IterationContext {
   device: Device;
-  /** the stream to enqueue on, which is the device's current stream while the function runs */
+  /** stream for the function's work, which is the device's current stream while it runs */
   stream: Stream;
-  /** pool for memory that lives only inside the iteration */
+  /** pool for temporaries of the iteration */
   pool: GraphPool;
 }
 
 /**
- * Forward, or forward and backward. It enqueues device work only, the same in every call, and
- * returns the result for the callers of run() (the same object after every replay). `dataIterator`
- * yields the static buffers, in the form that run() received.
+ * Runs forward, or forward and backward. The function may only enqueue device work, and must
+ * enqueue the same work in every call. The method run() returns the function's result. It is the
+ * same object for every launch of a graph. `args.dataIterator` is one iterator or an array, as in
+ * the call of run(), and yields the static buffers.
  */
 export type IterationFunction<Model = unknown, Result = unknown> = (
   args: IterationOptions<Model>,
@@ -58,25 +60,25 @@ export type IterationFunction<Model = unknown, Result = unknown> = (
 ) => Result;
 
 export interface FullGraphOptions {
-  /** iterations that run eagerly before one captures, per stage (default: 1) */
+  /** number of eager iterations before the iteration that captures, per stage (default: 1) */
   warmupSteps?: number;
   /**
-   * every graph's temporaries in the device's shared pool, so results kept there last only until
-   * the next replay (default: false)
+   * whether all graphs allocate temporaries from the device's shared pool (default: false). A
+   * result in that pool lasts only until the pool's next graph runs
    */
   useSingleMempool?: boolean;
   /**
-   * graphs kept per stage, one per shape of the data (default: 1, so run() throws for a second
-   * shape)
+   * maximum number of graphs per stage, one for each shape of the data (default: 1). run() throws
+   * for a further shape
    */
   maxGraphs?: number;
-  /** default: the device of the model's first parameter, else 'auto' */
+  /** device of all iterations (default: that of the model's first parameter, else 'auto') */
   device?: Device | string;
 }
 
 /**
- * Captures a whole training or validation iteration once, and launches it with one call from then
- * on: Megatron's full-iteration graphs.
+ * Captures a whole training or validation iteration once, then launches it with one call per
+ * iteration. Megatron calls this full-iteration graphs.
  * @example
  * const step = ({ dataIterator }, { stream }) => enqueue(dataIterator.next().value, stream);
  * const wrapper = new FullGraphWrapper(step);
@@ -84,14 +86,15 @@ export interface FullGraphOptions {
  * wrapper.close();
  */
 export class FullGraphWrapper<Model = unknown, Result = unknown> extends Owner {
-  /** the graph that ran last, null while iterations run eagerly */
+  /** the graph that the stage's last iteration launched, null if that iteration ran eagerly */
   readonly graph: PerStage<GraphExec | null> = { training: null, validation: null };
-  /** last return value of the function, the same object after a replay */
+  /** what the stage's last run() returned, which is the same object for every launch of a graph */
   readonly result: PerStage<Result | null> = { training: null, validation: null };
-  /** the static buffers of the last iteration, per model and microbatch */
+  /** static buffers that the stage's last iteration read, per model and microbatch */
   readonly dataRead: PerStage<IterationData | null> = { training: null, validation: null };
   /**
-   * why a stage is not captured and runs eagerly until it is reset, null if capture did not fail
+   * error of the stage's failed capture, after which the stage runs eagerly until resetGraph().
+   * Null if no capture failed
    */
   readonly reason: PerStage<Error | null> = { training: null, validation: null };
   readonly #counts: PerStage<number> = { training: 0, validation: 0 };
@@ -101,13 +104,11 @@ export class FullGraphWrapper<Model = unknown, Result = unknown> extends Owner {
   readonly #captured: CapturedIterations;
   readonly #wanted: Device | string | undefined;
   #device: Device | null = null;
-  /**
-   * recorded after the last iteration, and (`start`) between the caller's stream and the capture
-   * stream
-   */
+  /** event that is recorded after each iteration */
   #end: DeviceEvent | null = null;
+  /** event with which the capture stream waits for the caller's stream */
   #start: DeviceEvent | null = null;
-  /** handle of the stream on which `end` was recorded last */
+  /** handle of the stream on which `#end` was recorded last, 0 before the first iteration */
   #on = 0;
   #running = false;
 
@@ -130,7 +131,7 @@ export class FullGraphWrapper<Model = unknown, Result = unknown> extends Owner {
     this.#wanted = device;
   }
 
-  /** Iterations finished since the last reset. */
+  /** Number of iterations finished since the last reset, per stage. */
   get currIteration(): Readonly<PerStage<number>> {
     return Object.freeze({ ...this.#counts });
   }
@@ -138,21 +139,21 @@ export class FullGraphWrapper<Model = unknown, Result = unknown> extends Owner {
   currIter(stage: Stage): number {
     return this.#counts[checkStage(stage)];
   }
-  /** Counts one more iteration, as run() does after one that succeeded. */
+  /** Adds one to a stage's number of iterations, as run() does after a successful iteration. */
   nextIter(stage: Stage): void {
     this.#counts[checkStage(stage)]++;
   }
 
   /**
-   * Runs one iteration: exactly one update, whether eager, captured or launched. It runs after all
-   * work already enqueued on the current stream, and work enqueued there later waits for it. Only a
-   * successful iteration is counted.
+   * Runs one iteration, eagerly or as a graph. Each call makes exactly one update, even the call
+   * that captures. The iteration runs after all work that is already on the current stream. Work
+   * enqueued there later runs after the iteration. run() counts only successful iterations.
    *
    * @returns the function's result. After the capture it is the same object every time, with new
-   *   numbers in its tensors
-   * @throws {RangeError} before anything has run, for data that do not fit the captured graph or
-   *   end early
-   * @throws {ERR_HOTSLOT_STATE_RUNNING} inside an iteration of this wrapper
+   *   values in its tensors
+   * @throws {RangeError} before anything has run, if the data does not fit the captured graph or an
+   *   iterator ends early
+   * @throws {ERR_HOTSLOT_STATE_RUNNING} if an iteration of this wrapper calls run()
    */
   run(...args: [options: IterationOptions<Model>]): Result {
     const iteration = checkIteration(args) as IterationOptions<Model>;
@@ -164,7 +165,8 @@ export class FullGraphWrapper<Model = unknown, Result = unknown> extends Owner {
       const stage: Stage = iteration.forwardOnly ? 'validation' : 'training';
       const iterators = iteratorsOf(iteration);
       const device = this.#open(iteration.model);
-      // Order only: a failure of the last iteration is reported on the stream that it ran for.
+      // With `orderOnly`, a failure of the last iteration does not reach this stream. The stream
+      // that was current for that iteration reports it.
       this.#follow(device.currentStream, { orderOnly: true });
       const { captured, buffers } = this.#read(stage, iteration, iterators, device);
       this.dataRead[stage] = structureOf(buffers);
@@ -183,9 +185,9 @@ export class FullGraphWrapper<Model = unknown, Result = unknown> extends Owner {
   }
 
   /**
-   * Drops graph, result and counter of a stage, or of both, and keeps the static buffers.
+   * Drops the graphs, result, reason and counter of a stage. The static buffers stay.
    *
-   * @param stage default: both
+   * @param stage default: both stages
    */
   resetGraph(stage?: Stage): void {
     if (this.#running)
@@ -221,8 +223,8 @@ export class FullGraphWrapper<Model = unknown, Result = unknown> extends Owner {
   }
 
   /**
-   * Reads the iteration's data into the static buffers of its shape. Each microbatch is loaded
-   * before the next is read, because an iterator may reuse its memory.
+   * Copies the iteration's data into the static buffers of its shape. Loads each microbatch before
+   * it reads the next one, because an iterator may reuse its memory.
    */
   #read(
     stage: Stage,
@@ -235,8 +237,8 @@ export class FullGraphWrapper<Model = unknown, Result = unknown> extends Owner {
       why = difference ?? why;
       return difference === null;
     };
-    // The shape that reads the most tensors comes first: a graph does not see keys that came after
-    // its capture.
+    // The shape that reads the most tensors is first. The graph of a shape with fewer tensors would
+    // ignore the additional keys of the data.
     let fitting = this.#captured
       .of(stage)
       .filter(({ shape }) => fits(shape.differs(iteration, iterators)))
@@ -261,8 +263,8 @@ export class FullGraphWrapper<Model = unknown, Result = unknown> extends Owner {
           fitting = fitting.filter(({ shape }) => fits(shape.misfit(i, microbatch, given)));
           if (this.#captured.of(stage).includes(kept) && !fitting.includes(kept)) {
             kept = fitting[0] ?? fresh();
-            // The microbatches read so far are copied over from the buffers, because the iterator's
-            // memory may hold other data by now.
+            // Copies the earlier microbatches from the buffers of the shape that no longer fits.
+            // The iterator may have reused its memory since.
             for (const [j, before] of buffers.entries())
               before?.forEach((each, n) => void load(j, n, each));
           }
@@ -277,7 +279,7 @@ export class FullGraphWrapper<Model = unknown, Result = unknown> extends Owner {
     return { captured: kept, buffers };
   }
 
-  /** Makes `stream` wait for the last iteration if that ran on another stream. */
+  /** Makes `stream` wait for the last iteration if that iteration ran on another stream. */
   #follow(stream: Stream, options?: { orderOnly: boolean }): void {
     if (this.#on !== 0 && this.#on !== stream.handle)
       stream.wait(this.#end as DeviceEvent, options);
@@ -302,13 +304,13 @@ export class FullGraphWrapper<Model = unknown, Result = unknown> extends Owner {
     const pool = this.#poolOf(kept);
     try {
       return onCaptureStream(device, pool, (capture) => {
-        // Order only: an earlier failure on the caller's stream must not reach other users of the
-        // capture stream.
+        // With `orderOnly`, an earlier failure on the caller's stream does not reach other users of
+        // the capture stream.
         capture.wait(this.#start as DeviceEvent, { orderOnly: true });
         try {
           return this.#call(iteration(), { device, stream: capture, pool });
         } finally {
-          // Also after the work that a function enqueued before it threw.
+          // Records `#end` even if the function threw, because it may have enqueued work before.
           if (!failed(capture)) this.#record(capture);
         }
       });
@@ -318,7 +320,8 @@ export class FullGraphWrapper<Model = unknown, Result = unknown> extends Owner {
   }
 
   /**
-   * Captures the iteration. If the capture fails, stores the reason, and the stage runs eagerly.
+   * Captures the iteration. If the capture fails, stores the error as the stage's reason, and the
+   * stage runs eagerly from then on.
    */
   #capture(
     kept: CapturedIteration,

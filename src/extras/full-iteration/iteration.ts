@@ -1,5 +1,5 @@
 /**
- * One iteration's arguments for FullGraphWrapper, checked by name, and the properties that a
+ * Checks the arguments of FullGraphWrapper.run(), and records the properties of an iteration that a
  * captured graph depends on.
  */
 
@@ -9,18 +9,18 @@ import { Tensor } from '../../device/device.ts';
 import { hasParameters } from '../../device/parameters.ts';
 import { describe, structureOf, type TensorStruct, tensorsIn } from './struct.ts';
 
-/** Yields one microbatch after the other: objects of named tensors, on the device or the cpu. */
+/** Yields the microbatches in order: objects of named tensors, on the device or on the CPU. */
 export type DataIterator = Iterator<TensorStruct> | Iterable<TensorStruct>;
 
 export interface IterationOptions<Model = unknown> {
-  /** passed to the function unchanged, an array for several models */
+  /** the model or an array of models, which the function receives unchanged */
   model: Model;
-  /** for several models an array of the same length, null if a model reads nothing */
+  /** one iterator, or an array with one per model. Null for a model that reads no data */
   dataIterator: DataIterator | null | readonly (DataIterator | null)[];
-  /** microbatches read from each iterator */
+  /** number of microbatches that run() reads from each iterator */
   numMicrobatches: number;
   seqLength: number;
-  /** true: validation, with graph, counter and buffers of its own */
+  /** true for validation, which has its own graphs, counter and buffers. False for training */
   forwardOnly: boolean;
 }
 
@@ -49,7 +49,7 @@ export function checkIteration(args: readonly unknown[]): IterationOptions {
   return options as IterationOptions;
 }
 
-/** Returns each model's iterator, or null if the model reads nothing. */
+/** Returns one iterator per model, null for a model that reads no data. */
 export function iteratorsOf({
   model,
   dataIterator,
@@ -75,7 +75,7 @@ export function iteratorsOf({
   });
 }
 
-/** Returns the next microbatch of an iterator. */
+/** Returns the next microbatch of an iterator. Throws RangeError if the iterator has ended. */
 export function nextOf(
   iterator: Iterator<TensorStruct>,
   where: { i: number; microbatch: number; of: number; stage: string },
@@ -93,14 +93,14 @@ export function nextOf(
 }
 
 /**
- * The counts, models and tensors that the buffers and the graph of one kind of iteration were made
- * for.
+ * The shape of an iteration: its counts, its models, and the tensors of its microbatches. Static
+ * buffers and a graph are valid for one such shape.
  */
 export class IterationShape {
   readonly #counts: string;
   readonly #models: readonly unknown[];
   readonly #nulls: string;
-  /** per iterator and microbatch, each tensor's dtype and shape by its path */
+  /** dtype and shape of each tensor by its path, for each `<iterator> <microbatch>` */
   readonly #tensors = new Map<string, ReadonlyMap<string, string>>();
 
   constructor(options: IterationOptions, iterators: readonly unknown[]) {
@@ -109,14 +109,14 @@ export class IterationShape {
     this.#nulls = nullsIn(iterators);
   }
 
-  /** Number of tensors that an iteration must supply, over all microbatches. */
+  /** Number of tensors that an iteration of this shape must supply, over all microbatches. */
   get tensors(): number {
     return [...this.#tensors.values()].reduce((sum, each) => sum + each.size, 0);
   }
 
   /**
-   * Returns null if this is an iteration of the same kind, as far as that is known before its data
-   * is read. Otherwise returns the difference.
+   * Compares what is known of an iteration before its data is read. Returns null if its counts,
+   * models and null iterators are those of this shape. Otherwise returns the difference as text.
    */
   differs(options: IterationOptions, iterators: readonly unknown[]): string | null {
     const [counts, models, nulls] = [countsOf(options), modelsOf(options), nullsIn(iterators)];
@@ -130,9 +130,9 @@ export class IterationShape {
   }
 
   /**
-   * Returns null if the microbatch fits, or if none at its position was seen before. Otherwise
-   * returns the difference. A microbatch may bring more tensors, but must have all that a graph
-   * reads.
+   * Compares a microbatch with the recorded tensors of its position. Returns null if all of them
+   * match or none are recorded. Otherwise returns the difference as text. The microbatch may have
+   * additional tensors.
    */
   misfit(i: number, microbatch: number, given: TensorStruct): string | null {
     const known = this.#tensors.get(`${i} ${microbatch}`);
@@ -147,7 +147,8 @@ export class IterationShape {
   }
 
   /**
-   * Records the tensors of the first microbatch at this position: later ones must have them too.
+   * Records the tensors of the first microbatch at this position. Every later microbatch at the
+   * position must have the same tensors.
    */
   see(i: number, microbatch: number, given: TensorStruct): void {
     const at = `${i} ${microbatch}`;
@@ -155,8 +156,8 @@ export class IterationShape {
   }
 
   /**
-   * Records that a graph reads these buffers from now on, including keys that came later: every
-   * iteration must supply all of them.
+   * Records all tensors of the buffers, because a captured graph reads them. Every later iteration
+   * must supply all of them, even those that the first iteration did not have.
    */
   settle(data: IterationData): void {
     for (const [i, microbatches] of data.entries())
@@ -174,7 +175,10 @@ const countsOf = ({ numMicrobatches, seqLength }: IterationOptions) =>
 const modelsOf = ({ model }: IterationOptions): readonly unknown[] =>
   Array.isArray(model) ? model : [model];
 
-/** Whether two models have different parameters. Models without named parameters count as equal. */
+/**
+ * Returns whether two models have different parameters. If one of them has no named parameters,
+ * they count as equal.
+ */
 function others(model: unknown, known: unknown): boolean {
   if (model === known) return false;
   const [own, wanted] = [parametersOf(model), parametersOf(known)];
@@ -190,13 +194,13 @@ function parametersOf(model: unknown): string | null {
 const nullsIn = (iterators: readonly unknown[]) =>
   `data iterators ${iterators.map((each) => (each === null ? 'null' : 'given')).join(', ')}`;
 
-/** The microbatches of each iterator, or null if the model reads nothing. */
+/** The microbatches of each model's iterator, null for a model that reads no data. */
 export type IterationData = readonly (readonly Record<string, unknown>[] | null)[];
 
 /**
- * Returns iterators over the buffers, in the form the caller has: alone, or one per model. Each
- * call gets new ones, because it uses them up, with a copy of the structures: the function may
- * delete and swap keys there.
+ * Returns new iterators over the buffers: one, or an array if the caller gave an array. Each call
+ * of the IterationFunction gets its own iterators, because it exhausts them. They yield copies of
+ * the structures, in which the function may delete and swap keys.
  */
 export function iteratorsOver(
   { dataIterator }: IterationOptions,

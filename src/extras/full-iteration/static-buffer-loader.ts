@@ -1,7 +1,7 @@
 /**
- * Buffers at fixed addresses, so that a captured graph can read them. Each microbatch of each stage
- * has its own, and new data is copied in on a stream of the loader's own. Megatron's
- * StaticBufferLoader.
+ * Keeps buffers at fixed addresses, so that a captured graph can read them. Each microbatch of each
+ * stage has its own buffers. The loader copies new data into them on its own stream. This is the
+ * counterpart of Megatron's StaticBufferLoader.
  */
 
 import { checkCount, describeValue } from '../../base/checks.ts';
@@ -27,22 +27,22 @@ export type Stage = (typeof stages)[number];
 type Buffers = Record<string, unknown>;
 
 /**
- * Records that a graph was captured that reads the buffers of a stage: every key in them stays, and
- * every load must supply it. For the package itself, which does not export it.
+ * Records that a captured graph reads the buffers of a stage. From then on every key of the buffers
+ * stays, and every load must supply every key. The package does not export this function.
  */
 export let settleKeys: (loader: StaticBufferLoader, stage: Stage) => void;
 
 /**
- * Static device buffers of the microbatches of an iteration.
+ * Owns the static device buffers for the microbatches of an iteration.
  * @example
  * const loader = new StaticBufferLoader(device);
  * const { x } = loader.load({ x: new Float32Array(4) }, 'training', 0);
  */
 export class StaticBufferLoader extends Owner {
   readonly device: Device;
-  /** never handed out: a graph reads the tensors that these structures name */
+  /** structures whose tensors a graph reads. Callers get copies, so they cannot replace a tensor */
   readonly #buffers: Record<Stage, Buffers[]> = { training: [], validation: [] };
-  /** keys that came later and that no graph reads, which a later load may omit */
+  /** keys that were added after the first load and that no graph reads. A load may omit them */
   readonly #added = new WeakMap<Buffers, Set<string>>();
   #stream: Stream;
   readonly #before: DeviceEvent;
@@ -56,26 +56,27 @@ export class StaticBufferLoader extends Owner {
     this.#after = own(this, device.createEvent());
     this.#stream = device.createStream();
     own(this, { close: () => this.#stream.close() });
-    // Graphs that read the buffers keep their memory.
+    // A graph that reads the buffers keeps their memory allocated after this.
     own(this, { close: () => closeTensorsIn(this.#buffers) });
     construction.done();
   }
 
   /**
-   * The buffers of each microbatch, per stage: tensors on the device, in structures that the caller
-   * owns.
+   * The device tensors of each microbatch, per stage. The returned structures are copies, which the
+   * caller may change.
    */
   get staticBuffers(): Record<Stage, Buffers[]> {
     return structureOf(this.#buffers);
   }
 
   /**
-   * Copies `inputs` into the buffers of this microbatch and returns those: always the same tensors,
-   * in a structure that the caller may change. The first load creates them, and later ones may
-   * bring new keys. A missing key, another shape or another dtype throws with its path before
-   * anything is copied. The copies run after all work already enqueued on the current stream, and
-   * work enqueued there later waits for them. The calling thread never waits. An array of one
-   * object is treated as the object. Microbatches come in order.
+   * Copies `inputs` into the buffers of this microbatch, and returns the buffers. The first load
+   * creates them, and later loads may add keys. Every load returns the same tensors, in a new
+   * structure that the caller may change. Throws with the tensor's path, before it copies anything,
+   * if a key is missing or a shape or dtype differs. The copies run after all work that is already
+   * on the current stream. Work enqueued there later runs after the copies. The calling thread
+   * never waits. `inputs` may be an array of one object. The first load of microbatch n must follow
+   * that of microbatch n − 1.
    */
   load(inputs: TensorStruct, stage: Stage, microbatch: number): Buffers {
     checkOpen(this);
@@ -95,7 +96,7 @@ export class StaticBufferLoader extends Owner {
     current.record(this.#before);
     if (dropFailed(this.#stream)) this.#stream = this.device.createStream();
     const stream = this.#stream;
-    // Order only: a failure on the current stream stays there.
+    // With `orderOnly`, a failure on the current stream does not reach the loader's stream.
     stream.wait(this.#before, { orderOnly: true });
     const added = copyTensorsInStruct(fresh, this.device, stream) as Buffers;
     if (known) {
@@ -113,7 +114,7 @@ export class StaticBufferLoader extends Owner {
       );
       for (const [key, each] of Object.entries(added)) {
         later.add(key);
-        // Not by assignment: `__proto__` is a key like any other.
+        // An assignment to the key `__proto__` would set the prototype.
         Object.defineProperty(known, key, {
           value: each,
           configurable: true,
@@ -137,8 +138,8 @@ export class StaticBufferLoader extends Owner {
   }
 
   /**
-   * Returns the new keys of `given`, and changes nothing. A key that came later may be missing.
-   * Throws if another key is missing.
+   * Returns the entries of `given` that have new keys. Throws if a tensor does not fit its buffer,
+   * or if a key is missing. Only the keys in `#added` may be missing.
    */
   #check(known: Buffers, given: Buffers, where: string): Buffers {
     const added = this.#added.get(known) as Set<string>;

@@ -1,7 +1,7 @@
 /**
- * Tensors in nested objects and arrays: found by path, copied to a device, overwritten in place.
- * The names are those of Megatron's copy_tensors_in_struct (new tensors) and
- * clone_tensors_in_struct (overwrites).
+ * Finds tensors in nested objects and arrays, copies them to a device, and overwrites them in
+ * place. Two names are Megatron's: copy_tensors_in_struct creates tensors, and
+ * clone_tensors_in_struct overwrites tensors.
  */
 
 import { describeValue } from '../../base/checks.ts';
@@ -12,9 +12,9 @@ import { CpuTensor } from '../../device/cpu-tensor.ts';
 import { type Device, type Stream, Tensor } from '../../device/device.ts';
 import { allOrNothing } from '../../device/owner.ts';
 
-/** Values that count as tensors in a structure. A typed array has one dimension. */
+/** Values that count as tensors in a structure. A typed array is a tensor of one dimension. */
 export type TensorLike = Tensor | CpuTensor | TypedArray;
-/** Nested arrays and plain objects. Other values in them are kept as they are. */
+/** Nested arrays and plain objects. Values that are not tensors are copied unchanged. */
 export type TensorStruct = { readonly [key: string]: unknown } | readonly unknown[];
 
 function isTensorLike(value: unknown): value is TensorLike {
@@ -42,15 +42,15 @@ export function* tensorsIn(
     for (const [key, each] of entries(value)) yield* tensorsIn(each, join(path, key, value));
 }
 
-/** 'float32 4×3' */
+/** Returns dtype and shape as text, such as 'float32 4×3'. */
 export function describe(tensor: TensorLike): string {
   const { dtype, shape } = ArrayBuffer.isView(tensor) ? new CpuTensor(tensor) : tensor;
   return `${dtype} ${shape.join('×') || 'scalar'}`;
 }
 
 /**
- * Copies the tensors in `src` to new ones on `device`, enqueued on `stream`. Throws TypeError
- * unless `src` is an array or a plain object.
+ * Returns a copy of `src` with new tensors on `device`. Enqueues the copies on `stream` (default:
+ * the device's current stream). Throws TypeError unless `src` is an array or a plain object.
  */
 export function copyTensorsInStruct<T extends TensorStruct>(
   src: T,
@@ -64,9 +64,9 @@ export function copyTensorsInStruct<T extends TensorStruct>(
 }
 
 /**
- * Overwrites the tensors in `target` with those in `src`, enqueued on `stream` (default: the
- * current one of the target's device). Other values are assigned. Throws, with the path, for
- * another shape or dtype, and for a frozen target.
+ * Overwrites the tensors in `target` with those in `src`, and assigns the other values. Enqueues
+ * the copies on `stream` (default: the current stream of the target tensor's device). Throws with
+ * the path if a shape or dtype differs, or if an object of the target is frozen.
  */
 export function cloneTensorsInStruct(
   target: TensorStruct,
@@ -89,8 +89,8 @@ function entries(struct: TensorStruct): [string, unknown][] {
 }
 
 /**
- * Joins a path. A key with other characters than those of words is quoted, so every place has its
- * own path.
+ * Appends a key to a path. Quotes a key that has other characters than letters, digits, `_`, `$`
+ * and `-`, so that two tensors never have the same path.
  */
 function join(path: string, key: string, within: TensorStruct): string {
   if (Array.isArray(within)) return `${path}[${key}]`;
@@ -98,7 +98,7 @@ function join(path: string, key: string, within: TensorStruct): string {
   return path ? `${path}.${key}` : key;
 }
 
-/** Reads an own property only: an inherited `toString` is never found. */
+/** Returns an own property, or undefined. Ignores inherited properties, such as `toString`. */
 const at = (struct: TensorStruct, key: string): unknown =>
   Object.hasOwn(struct, key) ? (struct as Record<string, unknown>)[key] : undefined;
 
@@ -110,8 +110,8 @@ function checkStruct(what: string, value: unknown): void {
 }
 
 /**
- * Copies arrays and plain objects, with the same tensors in them, so that the caller may delete and
- * swap keys.
+ * Copies the arrays and plain objects, but not the tensors in them. The caller may delete and swap
+ * keys in the copy.
  */
 export function structureOf<T>(value: T): T {
   if (isTensorLike(value) || !isStruct(value)) return value;
@@ -133,7 +133,7 @@ function copyOf(
   }
   if (!isStruct(value)) return value;
   const copied = (each: unknown) => copyOf(each, device, stream, own);
-  // map() keeps holes where they are.
+  // map() preserves the holes of a sparse array.
   if (Array.isArray(value)) return value.map(copied);
   return Object.fromEntries(entries(value).map(([key, each]) => [key, copied(each)]));
 }
@@ -154,7 +154,7 @@ function checkSource(from: Tensor, device: Device, path: string): void {
     throw typeError(`${path} has strides [${from.strides}]: only contiguous tensors are copied`);
 }
 
-/** Throws, before anything is overwritten, if one of the tensors cannot be. */
+/** Throws, before anything is overwritten, if `src` does not fit `target`. */
 export function checkFits(target: TensorStruct, src: TensorStruct, path = ''): void {
   if (Object.isFrozen(target))
     throw typeError(`${path || 'the target'} is frozen; clone into an array or object that is not`);
@@ -195,9 +195,9 @@ function overwrite(target: TensorStruct, src: TensorStruct, stream: Stream | und
 }
 
 /**
- * Enqueues the copy of one tensor. A tensor of another device is read after the work on that
- * device's current stream. Work enqueued there later, such as the next microbatch into the same
- * memory, runs after the copy.
+ * Enqueues the copy of one tensor. If `from` is on another device, the copy runs after the work on
+ * that device's current stream. Work enqueued there later runs after the copy. An example is work
+ * that writes the next microbatch to the same memory.
  */
 function put(to: Tensor, from: TensorLike, stream: Stream): void {
   if (!(from instanceof Tensor)) {
@@ -216,6 +216,6 @@ function put(to: Tensor, from: TensorLike, stream: Stream): void {
   stream.copy(to, from);
   using read = to.device.createEvent();
   stream.record(read);
-  // Order only: a failed copy is reported on its own stream.
+  // With `orderOnly`, a failed copy does not reach `source`. `stream` reports the failure.
   source.wait(read, { orderOnly: true });
 }

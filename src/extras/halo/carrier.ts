@@ -1,6 +1,6 @@
 /**
- * Moves a rank's arrays into its neighbors' buffers and out of its own: synchronously in process
- * memory, or by a device.
+ * Packs a rank's arrays into its neighbors' buffers, and unpacks its own buffers into its arrays.
+ * HostHaloCarrier does this synchronously in process memory, and DeviceHaloCarrier on a device.
  */
 
 import type { TypedArray } from '../../base/dtype.ts';
@@ -14,7 +14,10 @@ import {
 } from './shared-exchange.ts';
 import { HaloDataTransformerHost } from './transformer.ts';
 
-/** One rank's route to one neighbor. Buffers are named by their index in the exchange's list. */
+/**
+ * One rank's route to one neighbor. `outgoing` and `incoming` are indices of the exchange's
+ * buffers.
+ */
 export interface HaloRoute {
   readonly sender: number;
   readonly outgoing: number;
@@ -22,29 +25,37 @@ export interface HaloRoute {
 }
 
 /**
- * Moves data only. Its caller handles states and bells, and decides when a half may be written or
- * read.
+ * Moves the data of one rank. The carrier's caller handles states and bells, and decides when a
+ * half may be written or read.
  */
 export interface HaloCarrier {
   readonly deviceName: string;
   /**
-   * Packs the outgoing data into the outgoing half of every route, or begins to. Throws before it
-   * begins if the quantities do not fit.
+   * Packs the outgoing data into the outgoing half of every route. On a device, enqueues this work
+   * and returns. If a quantity does not match its specification, throws before it packs anything.
    */
   pack(exchange: number, x: HaloQuantities, y: HaloQuantities | null): void;
-  /** Whether the last pack() and every unpack() before it are done. Throws the error of either. */
+  /**
+   * Returns whether the last pack() and every unpack() before it are done. Throws the error of a
+   * failed pack() or unpack().
+   */
   packed(): boolean;
-  /** Waits until packed() may be true, at most `ms`, and ignores errors. For workers only. */
+  /**
+   * Blocks the thread until packed() may return true, or for `ms` milliseconds. Ignores errors.
+   * Call this in workers only.
+   */
   awaitPackedSync(ms: number): void;
   awaitPacked(ms: number): Promise<void>;
   /**
-   * Returns the stream of the arrays' own work, or null if nothing is enqueued. Throws while it
+   * Returns the device's current stream, or null for arrays in process memory. Throws if the stream
    * captures.
    */
   caller(): Stream | null;
-  /** Throws while the stream that caller() returned captures. */
+  /** Throws if `caller`, a result of caller(), captures. */
   check(caller: Stream | null): void;
-  /** Unpacks the route's incoming half into the arrays, or begins to. */
+  /**
+   * Unpacks the route's incoming half into the arrays. On a device, enqueues this work and returns.
+   */
   unpack(
     route: number,
     exchange: number,
@@ -52,11 +63,11 @@ export interface HaloCarrier {
     y: HaloQuantities | null,
     caller: Stream | null,
   ): void;
-  /** Orders the caller's next work after all unpacking. */
+  /** Makes the later work on `caller` wait for all unpacking. */
   finish(caller: Stream | null): void;
   /**
    * Closes the carrier. `isOpen` returns whether a rank is still in the exchange, and so may write
-   * into this one's buffers. It is called now, and later from this thread.
+   * into this carrier's buffers. The carrier may call `isOpen` later, in this thread.
    */
   close(isOpen: (rank: number) => boolean): void;
 }
@@ -67,7 +78,7 @@ interface Way {
   readonly incoming: readonly TypedArray[];
 }
 
-/** Carrier of typed arrays: packs directly into shared memory, and unpacks directly from it. */
+/** Packs typed arrays directly into shared memory, and unpacks them directly from it. */
 export class HostHaloCarrier implements HaloCarrier {
   readonly deviceName = 'cpu';
   readonly #routes: readonly Way[];

@@ -1,22 +1,22 @@
 /**
- * Cache of typed arrays that were given back, one per thread, because `cpu` has no device that
- * could cache them.
+ * Caches the buffers of finalized transformers for 'cpu', which has no device that could cache
+ * them. Each thread has its own cache.
  */
 
 import { arrayOf, type DType, dtypes, type TypedArray } from '../../base/dtype.ts';
 import { rangeError } from '../../base/errors.ts';
 import type { CacheCounts } from '../../device/facts.ts';
 
-/** Most bytes kept. Beyond it, the longest unused arrays are dropped first. */
+/** Maximum bytes in the cache. Above it, the cache drops the arrays that were returned first. */
 const MAX_BYTES = 256 << 20;
 
-/** In the order in which they were given back. */
+/** Cached arrays, in the order in which they were returned. */
 const kept: TypedArray[] = [];
 const counts: CacheCounts = { hits: 0, misses: 0, bytes: 0 };
 
 /**
- * Returns an array of `length` elements with unspecified contents. Throws ERR_HOTSLOT_MEMORY if it
- * cannot be allocated.
+ * Returns an array of `length` elements with unspecified contents, from the cache if possible.
+ * Throws ERR_HOTSLOT_MEMORY if the array cannot be allocated.
  */
 export function takeBuffer(dtype: DType, length: number): TypedArray {
   const { array, bytes } = dtypes[dtype];

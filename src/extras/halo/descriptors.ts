@@ -1,17 +1,19 @@
-/** Descriptors of a transformer: one per quantity, in the buffer's order. */
+/** Creates the descriptors of a transformer: one per quantity, in the order of the buffer. */
 
 import { describeValue } from '../../base/checks.ts';
 import { rangeError, typeError } from '../../base/errors.ts';
 import { HaloExchangeSpec, quarterTurns } from './spec.ts';
 
-/** A descriptor's arrays: one, or the two components of a vector. */
+/** A descriptor: the specification of a scalar's array, or of the two arrays of a vector. */
 export type Components =
   | readonly [HaloExchangeSpec]
   | readonly [HaloExchangeSpec, HaloExchangeSpec];
 
 /**
- * Throws TypeError for anything but specifications and for mixed dtypes, RangeError for lists that
- * are empty or unequal.
+ * Returns the descriptors of the quantities, which are vectors if `y` is given. Throws TypeError
+ * for elements that are not HaloExchangeSpecs, for mixed dtypes, and for vectors of integers.
+ * Throws RangeError for an empty list, for lists of different length, and for components with
+ * different rotation.
  */
 export function components(
   x: readonly HaloExchangeSpec[],

@@ -1,6 +1,6 @@
 /**
- * Halo buffers of arrays on a device: host memory lent to it, and copies on a stream of the rank's
- * own.
+ * Carries the halos of arrays on a device. The halo buffers are host memory that is lent to the
+ * device. The rank has its own stream, which copies to and from the buffers.
  */
 
 import type { TypedArray } from '../../base/dtype.ts';
@@ -31,9 +31,10 @@ interface Way {
 }
 
 /**
- * Every copy to and from the buffers is on one stream, in the order of the exchanges. `#left` is
- * recorded after the copies of exchange n+1 to the neighbors. When it is done, so are the copies
- * of exchange n out of this rank's buffers, and their halves may be emptied (Exchange-1).
+ * Enqueues every copy to and from the buffers on one stream, in the order of the exchanges. `#left`
+ * is recorded after the copies of exchange n+1 to the neighbors' buffers. If `#left` is done, the
+ * earlier copies of exchange n out of this rank's buffers are done. Their halves may then be
+ * emptied (Exchange-1).
  */
 export class DeviceHaloCarrier implements HaloCarrier {
   readonly deviceName: string;
@@ -41,11 +42,11 @@ export class DeviceHaloCarrier implements HaloCarrier {
   readonly #made = new OwnedParts();
   readonly #stream: Stream;
   readonly #left: DeviceEvent;
-  /** recorded on the caller's stream when data has arrived */
+  /** event on the caller's stream, for which `#stream` waits before it unpacks */
   readonly #before: DeviceEvent;
   readonly #routes: readonly Way[];
   #awaited: Promise<unknown> | null = null;
-  /** whether a rank may still write into our buffers */
+  /** returns whether a rank may still write into this rank's buffers, set by close() */
   #isOpen: (rank: number) => boolean = () => false;
 
   constructor(
@@ -83,8 +84,8 @@ export class DeviceHaloCarrier implements HaloCarrier {
         transformer,
         outgoing: halves(outgoing, (view) => made.own(device.registerHost(view, { pin: false }))),
         incoming: halves(incoming, (view) => {
-          // Only the reader pins it, which serves its writer's copies as well: drivers reject
-          // pinning memory twice.
+          // Only the reader pins a buffer, because drivers reject memory that is already pinned.
+          // The writer's copies use the same pinned memory.
           const [memory] = lendHost(device, 'halo buffers are', [view], warn) as [HostMemory];
           made.own({ close: () => void kept.push({ memory, inUse: () => this.#isOpen(sender) }) });
           return memory;
@@ -94,7 +95,10 @@ export class DeviceHaloCarrier implements HaloCarrier {
     construction.done();
   }
 
-  /** Packs and copies. The caller's stream waits for the packing, but not for the copies. */
+  /**
+   * Enqueues the packing, and the copies to the neighbors' buffers. The caller's stream waits for
+   * the packing, but not for the copies.
+   */
   pack(exchange: number, x: HaloQuantities, y: HaloQuantities | null): void {
     const stream = this.#stream;
     this.caller();
@@ -116,7 +120,7 @@ export class DeviceHaloCarrier implements HaloCarrier {
     try {
       waitEventSync(this.#device, this.#left, Math.min(ms, MAX_PARK_MS));
     } catch {
-      // packed() throws it
+      // packed() throws this error.
     }
   }
   async awaitPacked(ms: number): Promise<void> {
@@ -127,7 +131,10 @@ export class DeviceHaloCarrier implements HaloCarrier {
     await (nativeGraphs().threadCaptures() ? over : Promise.race([this.#packing(), over]));
     clearTimeout(timer);
   }
-  /** Waits in one thread of Node's pool, however often it is called. packed() throws the error. */
+  /**
+   * Resolves after `#left` is done or has failed. Concurrent calls share one wait, which occupies
+   * one thread of Node's thread pool. packed() throws the error of a failed `#left`.
+   */
   #packing(): Promise<unknown> {
     const done = () => {
       this.#awaited = null;
@@ -171,10 +178,10 @@ export class DeviceHaloCarrier implements HaloCarrier {
     });
   }
   /**
-   * Closes the carrier. Copies under way complete, because the device keeps the memory that they
-   * use. A neighbor that is still open may begin another copy into a buffer, so the buffer stays
-   * pinned until that neighbor has left. It is unpinned when this thread next makes or closes a
-   * HaloUpdater, or ends.
+   * Closes the carrier. Copies under way complete, because the device keeps their memory allocated.
+   * A neighbor that has not left the exchange may start another copy into a buffer, so that buffer
+   * stays pinned. This thread unpins the buffer when it next creates or closes a HaloUpdater after
+   * the neighbor has left, or when the thread ends.
    */
   close(isOpen: (rank: number) => boolean): void {
     this.#isOpen = isOpen;
@@ -182,7 +189,7 @@ export class DeviceHaloCarrier implements HaloCarrier {
   }
 }
 
-/** Memory that closed ranks of this thread left pinned. */
+/** Buffers of closed ranks of this thread that are still pinned. */
 const kept: { memory: HostMemory; inUse: () => boolean }[] = [];
 
 function sweep(): void {

@@ -1,12 +1,13 @@
-/** Ranges of an array that leave and arrive over each of its edges and corners. */
+/**
+ * Computes the ranges of an array that are sent and received over each of its edges and corners.
+ */
 
 import { checkCount, checkKeys, describeValue } from '../../base/checks.ts';
 import { rangeError, typeError } from '../../base/errors.ts';
 import { type HaloRange, QuantityHaloSpec } from './spec.ts';
 
 /**
- * The four edges, then the four corners, each with the [x, y] step that crosses it: E is +i, N is
- * +j.
+ * The [x, y] step that crosses each of the four edges, then corners. E is toward +i, N toward +j.
  */
 export const edgeSteps = Object.freeze({
   N: [0, 1],
@@ -23,22 +24,22 @@ export const edges = Object.freeze(Object.keys(edgeSteps) as Edge[]);
 
 export interface EdgeSlicesOptions {
   /**
-   * true for the points of the compute domain that leave, false for the halo points at which others
-   * arrive
+   * true for the points of the compute domain that are sent, false for the halo points that
+   * received data overwrites
    */
   interior: boolean;
-  /** number of halo points, counted from the compute domain (default: all of them) */
+  /** number of halo points, counted from the compute domain (default: all halo points) */
   points?: number;
 }
 
 /**
- * Returns a range per dimension, for HaloExchangeSpec: `packSlices` with `interior: true`,
- * `unpackSlices` with `interior: false`. Dimensions that the edge does not cross take the whole
- * compute domain. Both neighbors hold the points of an interface dimension on their common edge,
- * so the outgoing range starts one point further inside.
+ * Returns a range per dimension for HaloExchangeSpec: `packSlices` with `interior: true`,
+ * `unpackSlices` with `interior: false`. In dimensions that the edge does not cross, the range is
+ * the whole compute domain. In an interface dimension, both neighbors have the points on their
+ * common edge. The outgoing range therefore starts one point further inside.
  *
- * Throws TypeError for an unknown edge. Throws RangeError for more points than the halo has, more
- * than the compute domain can give, or a halo that does not fit into the array.
+ * Throws TypeError for an unknown edge. Throws RangeError if the halo or the compute domain has
+ * fewer points than requested, or if the halo does not fit into the array.
  */
 export function edgeSlices(
   spec: QuantityHaloSpec,

@@ -1,6 +1,6 @@
 /**
- * The moves of one direction as kernel launches: as few as the number of arrays per kernel allows,
- * each with its table in device memory.
+ * Turns the moves of one direction into as few kernel launches as possible. A kernel takes a
+ * limited number of arrays. The table of a launch's moves is in device memory.
  */
 
 import { dtypes } from '../../base/dtype.ts';
@@ -12,21 +12,21 @@ import { guardConstruction, Owner, own } from '../../device/owner.ts';
 import { count, encode, encodeWritten, type Move } from './moves.ts';
 import type { HaloExchangeSpec } from './spec.ts';
 
-/** Most elements that one halo kernel moves. */
+/** Maximum number of elements that one halo kernel moves. */
 const MAX_ELEMENTS = 2 ** 32 - 1;
 
 interface Launch {
   /**
-   * handle, byte offset and bytes of the buffer's part, the table, and each array. Each call fills
-   * in those of the arrays
+   * handle, byte offset and number of bytes of the buffer's part, then of the table, then of each
+   * array. run() sets the handles and offsets of the arrays
    */
   readonly spans: Float64Array;
   /**
-   * moves, elements, and the elements of each array, and for moves into arrays the result of
-   * encodeWritten()
+   * number of moves, number of elements, and the number of elements of each array. If the moves
+   * write into arrays, the result of encodeWritten() follows
    */
   readonly wholes: Float64Array;
-  /** indices of the arrays */
+  /** index of each array in the list that run() gets */
   readonly arrays: readonly number[];
 }
 
@@ -35,8 +35,8 @@ export class HaloLaunches extends Owner {
   readonly #launches: Launch[] = [];
 
   /**
-   * `specs` are those of all arrays, in the moves' numbering. The device owns the tables and keeps
-   * equal ones once.
+   * `specs` has the specification of each array, at the array's index in the moves. The device owns
+   * the tables, and stores equal tables once.
    */
   constructor(
     device: Device,
@@ -70,8 +70,8 @@ export class HaloLaunches extends Owner {
   }
 
   /**
-   * Enqueues the launches on `stream`, after all work already enqueued on `behind`. `mark` is an
-   * event of the caller's.
+   * Enqueues the launches on `stream`, after all work that is already on `following`. If
+   * `following` is null, the launches do not wait. `mark` is the event for that wait.
    */
   run(
     stream: Stream,
@@ -101,7 +101,7 @@ export class HaloLaunches extends Owner {
   ): Launch {
     const arrays = moves.map(({ array }) => array);
     const elements = arrays.map((array) => (specs[array] as HaloExchangeSpec).specification.span);
-    // Numbered by their places among the kernel's arguments.
+    // Here `array` is the array's position among the kernel's arguments.
     const numbered = moves.map((move, i) => ({ ...move, array: i }));
     const table = encode(numbered, direction);
     const { handle } = own(this, new Handle(nativeShared().deviceTable(device.handle, table)));

@@ -1,7 +1,7 @@
 /**
- * A transformer's work as strided copies between arrays and its dense buffer. A rotation is free:
- * it turns the order in which the array is walked, so it is folded into signed steps. The buffer is
- * filled in row-major order of the rotated part.
+ * Describes a transformer's work as strided copies between arrays and its dense buffer. The buffer
+ * has the rotated part in row-major order. A rotation costs nothing, because it only changes the
+ * order and the signs of the steps through the array.
  */
 
 import { rangeError } from '../../base/errors.ts';
@@ -14,27 +14,25 @@ import {
   quarterTurns,
 } from './spec.ts';
 
-/** One array's part of the buffer. */
+/** A strided copy between a part of one array and a range of the buffer. */
 export interface Move {
-  /** index of the array: all x in order, or x and y of each descriptor in turn */
+  /** index of the array. Arrays are numbered in descriptor order, x before y in each descriptor */
   readonly array: number;
-  /** elements from the buffer's start */
+  /** offset of the range in the buffer, in elements */
   readonly buffer: number;
-  /** elements from the array's start to the part's first one */
+  /** offset of the part's first element in the array, in elements */
   readonly base: number;
-  /**
-   * elements along each dimension of the part, and the signed distance between neighbors in the
-   * array
-   */
+  /** number of elements along each dimension of the part */
   readonly extents: readonly number[];
+  /** signed distance in the array between neighbors along each dimension, in elements */
   readonly steps: readonly number[];
-  /** whether every element is negated on its way into the buffer */
+  /** whether packing negates every element */
   readonly negate: boolean;
 }
 
 /**
- * Returns the moves arrays → buffer: each descriptor's x part, then its y part. An odd turn of a
- * vector puts y's elements in x's place.
+ * Returns the moves from the arrays to the buffer: each descriptor's x part, then its y part. An
+ * odd number of quarter turns swaps the components x and y of a vector.
  */
 export function packMoves(descriptors: readonly Components[]): Move[] {
   return listed(descriptors, (components, first) => {
@@ -50,8 +48,8 @@ export function packMoves(descriptors: readonly Components[]): Move[] {
 }
 
 /**
- * Returns the moves buffer → arrays, without rotation. Throws RangeError for a part with two
- * elements in one place, because either could remain.
+ * Returns the moves from the buffer to the arrays, without rotation. Throws RangeError if two
+ * elements of a part have the same address, because the result would depend on the order of writes.
  */
 export function unpackMoves(descriptors: readonly Components[]): Move[] {
   const moves = listed(descriptors, (components, first) =>
@@ -93,8 +91,9 @@ function listed(
 }
 
 /**
- * Describes a part of an array in the order in which it lies in the buffer: turned, and with
- * dimensions that form one run merged.
+ * Returns how a copy steps through a part of an array, in the order of the elements in the buffer.
+ * Turns the part by `turns` clockwise quarter turns. Merges adjacent dimensions if one step size
+ * covers both. Throws RangeError if more dimensions remain than a move can have.
  */
 function walk(
   { dims, strides, xDim, yDim }: QuantityHaloSpec,
@@ -137,8 +136,8 @@ export function count({ extents }: Pick<Move, 'extents'>): number {
 }
 
 /**
- * Encodes the moves for native code and kernels: a HaloMove of native/kernels/halo.hpp each. Places
- * in the buffer count from that of the first move.
+ * Encodes each move as a HaloMove of native/kernels/halo.hpp, for native code and kernels. Offsets
+ * in the buffer are relative to that of the first move.
  */
 export function encode(moves: readonly Move[], direction: 'pack' | 'unpack'): BigInt64Array {
   const { words, unpacks, negates } = nativeHalos().layout;
@@ -164,10 +163,11 @@ export function encode(moves: readonly Move[], direction: 'pack' | 'unpack'): Bi
 }
 
 /**
- * Extends the table for a launch whose moves write into arrays by three words for each move, as
- * native/device/addon/halo.cpp reads them. These are the first element of the array that it writes,
- * one more than its last, and a bit for each other move. A bit is set if that move writes one of
- * the same elements when both get the same memory.
+ * Returns the table with three words added for each move, for a launch that writes into arrays.
+ * native/device/addon/halo.cpp reads these words. The first two are the index of the first element
+ * that the move writes, and one more than the index of the last. The third has a bit for each other
+ * move. If both moves' arrays had the same memory, a set bit means that both would write a common
+ * element.
  */
 export function encodeWritten(table: BigInt64Array, moves: readonly Move[]): BigInt64Array {
   const written = moves.flatMap((move, m) => {

@@ -1,4 +1,4 @@
-/** Arrays of a transformer, and their checks against its specifications. */
+/** Checks the arrays that a transformer gets against its specifications. */
 
 import { describeValue } from '../../base/checks.ts';
 import { dtypes, type TypedArray } from '../../base/dtype.ts';
@@ -8,14 +8,13 @@ import type { Components } from './descriptors.ts';
 import type { QuantityHaloSpec } from './spec.ts';
 
 /**
- * An array of a specification's shape, strides and dtype, which need not own its memory: `data`
- * begins with its first element. Fields that are given must equal those of the specification.
- * Omitted fields are taken from it.
+ * An array with a specification's shape, strides and dtype. `data` is memory that starts with the
+ * array's first element. The other fields are optional, and must equal those of the specification.
  */
 export interface HaloQuantity {
   data: TypedArray | Tensor;
   shape?: readonly number[];
-  /** in elements */
+  /** distances in elements */
   strides?: readonly number[];
   dims?: readonly string[];
 }
@@ -24,8 +23,9 @@ export interface HaloQuantity {
 export type HaloQuantities = readonly HaloQuantity[];
 
 /**
- * Returns the data of all quantities in the moves' order: one quantity per descriptor, or two for
- * the components of a vector. Throws as checkQuantity does, and for lists of another length.
+ * Returns the data of all quantities in descriptor order: one array per scalar, or two arrays for
+ * the components of a vector. Throws like checkQuantity(). Also throws if a list is missing or has
+ * another length.
  */
 export function checkQuantities(
   what: string,
@@ -63,9 +63,9 @@ function checkList(what: string, name: string, given: unknown, length: number): 
 }
 
 /**
- * Returns the quantity's data. Throws TypeError for a quantity of another kind, dtype or device,
- * RangeError for another shape or too few elements. The text names the quantity. Every call runs
- * this check.
+ * Returns the quantity's data. Throws TypeError if its type, dtype or device is wrong. Throws
+ * RangeError if its shape, strides or dims differ from the specification, or if it has too few
+ * elements. The text names the quantity.
  */
 function checkQuantity(
   list: 'x' | 'y',
@@ -89,8 +89,9 @@ function checkQuantity(
       throw wrongData(list, index, data, spec, device);
     if (data.closed) throw closedError(`${list}[${index}]: its data`);
     elements = data.spanBytes / spec.itemsize;
-    // A tensor with dimensions of its own is the array, unless shape and strides describe one in
-    // its memory.
+    // A contiguous tensor is only the memory of the array if it has one dimension, or if `shape`
+    // and `strides` are given. Every other tensor must have the shape and strides of the
+    // specification.
     const memory =
       data.contiguous && (data.shape.length <= 1 || (shape !== undefined && strides !== undefined));
     if (!memory && !same(data.shape, spec.shape))
@@ -111,7 +112,10 @@ function checkQuantity(
   return data;
 }
 
-/** Whether two lists are equal. The stride of a dimension of one element is ignored. */
+/**
+ * Returns whether two lists are equal. If `shape` is given, ignores entries of dimensions of size
+ * 1.
+ */
 function same<T>(got: readonly T[], wanted: readonly T[], shape?: readonly number[]): boolean {
   if (got?.length !== wanted.length) return false;
   for (let d = 0; d < wanted.length; d++)

@@ -1,6 +1,6 @@
 /**
- * One rank of a halo exchange: it packs, sends, receives and leaves. It never waits, which is the
- * work of its HaloUpdater. The rules are in exchange-control.ts.
+ * Packs, sends, receives and leaves, for one rank of a halo exchange. A HaloRank never waits. Its
+ * HaloUpdater does. The rules Exchange-1 to Exchange-6 are in exchange-control.ts.
  */
 import { closedError, DeviceError, stateError } from '../../base/errors.ts';
 import type { Device, Stream } from '../../device/device.ts';
@@ -26,39 +26,39 @@ const texts: ExchangeTexts = {
 interface UnderWay {
   readonly x: HaloQuantities;
   readonly y: HaloQuantities | null;
-  /** our own halves are filled */
+  /** true if this rank has filled its halves of the neighbors' buffers */
   sent: boolean;
-  /** routes over which data has yet to arrive */
+  /** indices of the routes whose data has not arrived */
   readonly missing: number[];
 }
 
-/** This thread's ranks, until they are closed. */
+/** Open ranks of this thread. */
 const here = new Set<HaloRank>();
 /**
- * This thread's ranks whose part is not sent yet. A waiter sends for all of them, because otherwise
- * two could wait for each other.
+ * Ranks of this thread that have packed but not sent their data. A rank that waits also sends the
+ * data of all these ranks. Otherwise two ranks of one thread could wait for each other.
  */
 const unsent = new Set<HaloRank>();
 
-/** Returns one of this thread's ranks whose part is not sent yet. */
+/** Returns a rank of this thread that has not sent its packed data yet, or undefined. */
 export function packingRank(): HaloRank | undefined {
   const [rank] = unsent;
   return rank;
 }
 
-/** The methods of HaloUpdater with the same names document results and errors. */
+/** Does the work of a HaloUpdater, whose methods of the same names document results and errors. */
 export class HaloRank extends ExchangeMember {
   readonly #neighbors: readonly HaloNeighbor[];
   readonly #routes: readonly HaloRoute[];
   readonly #id: string;
-  /** this rank's own, to be read before each look() */
+  /** this rank's bell. Read its count before each advance() */
   readonly bell: Bell;
-  /** those of the neighbors, each once */
+  /** bells of the neighbors, without duplicates */
   readonly #bells: readonly Bell[];
   readonly carrier: HaloCarrier;
   #exchange = 0;
   #underWay: UnderWay | null = null;
-  /** whether fail() was called for it */
+  /** whether fail() was called for this rank */
   #hasLeft = false;
   #closed = false;
 
@@ -84,7 +84,7 @@ export class HaloRank extends ExchangeMember {
         ? new HostHaloCarrier(shared, rank, this.#routes)
         : new DeviceHaloCarrier(device, shared, rank, this.#routes);
     try {
-      // Last, so that a rank whose carrier cannot be made can be claimed again.
+      // Claims the rank last. If creating the carrier throws, the rank can be claimed again.
       checkFree(rank, this.words.claim(rank));
     } catch (error) {
       this.carrier.close(() => false);
@@ -93,11 +93,11 @@ export class HaloRank extends ExchangeMember {
     here.add(this);
   }
 
-  /** Number of the latest exchange that was started. */
+  /** Number of the last exchange that this rank started, 0 before the first. */
   override get exchange(): number {
     return this.#exchange;
   }
-  /** true if its part is sent, or if no exchange is under way */
+  /** Whether this rank's data is sent, or no exchange is under way. */
   get sent(): boolean {
     return this.#underWay?.sent ?? true;
   }
@@ -111,7 +111,7 @@ export class HaloRank extends ExchangeMember {
         `${this.where()} is under way; wait() for it before the next start()`,
       );
     for (const [k, { outgoing }] of this.#routes.entries()) {
-      // Exchange-2
+      // Exchange-2: the half must be empty.
       if (this.words.isEmpty(outgoing, exchange)) continue;
       const { rank, edgeThere } = this.#neighbors[k] as HaloNeighbor;
       throw stateError(
@@ -120,7 +120,7 @@ export class HaloRank extends ExchangeMember {
           'something else has written into the shared memory',
       );
     }
-    // The transformers reject values other than lists.
+    // Copies the lists. The carrier's transformers reject values that are not lists.
     const given = { x: Array.isArray(x) ? [...x] : x, y: Array.isArray(y) ? [...y] : y };
     try {
       this.carrier.pack(exchange, given.x, given.y);
@@ -151,20 +151,23 @@ export class HaloRank extends ExchangeMember {
       try {
         if (this.#underWay?.sent === false) this.failing(() => this.#send());
       } catch {
-        // fail() has informed all ranks
+        // failing() has reported this error to all ranks.
       }
       this.#closed = true;
       this.#underWay = null;
       for (const set of [here, unsent]) set.delete(this);
-      // Exchange-3, Exchange-5: after the data that was sent. This rings this rank's own waiter
-      // too.
+      // Exchange-3, Exchange-5: leaves after it has sent its data. leave() rings all bells, which
+      // also wakes this rank's own wait().
       this.words.leave(this.rank, RankState.closed);
     }
-    // Runs on every close(), in case something was not given back the first time.
+    // Runs in every close(), because an earlier call may have thrown before it closed everything.
     this.carrier.close((other) => this.words.state(other) <= RankState.open);
   }
 
-  /** Fills the neighbors' halves, once they are packed. */
+  /**
+   * Marks the neighbors' halves as filled, and rings their bells. Returns false, and does nothing,
+   * if the carrier has not finished packing.
+   */
   #send(): boolean {
     const underWay = this.#underWay as UnderWay;
     if (!this.carrier.packed()) return false;
@@ -175,8 +178,8 @@ export class HaloRank extends ExchangeMember {
   }
 
   /**
-   * Exchange-4, Exchange-5: looks once, after the bell was read. Returns true when all data has
-   * arrived.
+   * Sends and receives what is possible now. Returns true if all data has arrived. The caller must
+   * have read the bell before (Exchange-4, Exchange-5).
    */
   advance(caller: Stream | null): boolean {
     const failed = this.words.failed;
@@ -187,7 +190,10 @@ export class HaloRank extends ExchangeMember {
     return whole;
   }
 
-  /** Sends and receives as far as possible. Returns true when all data has arrived. */
+  /**
+   * Sends what is packed, for all unsent ranks of this thread, and unpacks what has arrived.
+   * Returns true if all data of this rank has arrived.
+   */
   #take(caller: Stream | null): boolean {
     for (const other of unsent) if (other !== this) other.#sendIfCan();
     const { x, y, sent, missing } = this.#underWay as UnderWay;
@@ -196,7 +202,7 @@ export class HaloRank extends ExchangeMember {
     for (let i = missing.length; i-- > 0; ) {
       const route = missing[i] as number;
       const { sender, incoming } = this.#routes[route] as HaloRoute;
-      // Exchange-5: the state first.
+      // Exchange-5: reads the sender's state before its word.
       const state = this.words.state(sender);
       if (this.words.holds(incoming, exchange)) {
         this.carrier.unpack(route, exchange, x, y, caller);
@@ -213,19 +219,21 @@ export class HaloRank extends ExchangeMember {
     try {
       this.failing(() => this.#send());
     } catch {
-      // fail() has informed all ranks of its exchange, and it throws at its own next call.
+      // failing() has reported this error to all ranks of that exchange. That rank itself throws at
+      // its next call.
     }
   }
 
   #checkOpen(): void {
     if (this.#closed) throw closedError(`this HaloUpdater of rank ${this.rank}`);
-    // The reason may have been lost with the thread that was writing it.
+    // This rank has failed, but no failure is recorded. The thread that was writing the exchange's
+    // first failure has ended before it finished.
     if (this.#hasLeft && !this.words.failed)
       throw stateError('CLOSED', `rank ${this.rank} has failed; close it`);
   }
   /**
-   * Throws if a wait would never end, because it waits for a rank of this thread that has not
-   * started.
+   * Throws ERR_HOTSLOT_STATE_EMPTY if data is missing from a rank of this thread that has not
+   * started the exchange. A blocking wait would then never end.
    */
   checkStarted(): void {
     const { missing } = this.#underWay as UnderWay;

@@ -1,7 +1,7 @@
 /**
- * The part of a halo exchange that its ranks share: which rank sends which data to which, and the
- * shared memory for it. The code that starts the threads makes it once. It is plain data, so it
- * passes through postMessage unchanged.
+ * Describes what the ranks of a halo exchange share: who sends which data to whom, and the shared
+ * memory for the data. The code that starts the threads creates the description once. It is plain
+ * data, so postMessage does not change it.
  */
 import { randomUUID } from 'node:crypto';
 import { checkCount, checkKeys, describeValue } from '../../base/checks.ts';
@@ -29,32 +29,36 @@ const KIND = 'hotslot.HaloExchange';
 
 export interface HaloExchangeOptions {
   /**
-   * result of periodicTopology() or cubedSphereTopology(), or one of your own in which neighbors
-   * are mutual
+   * result of periodicTopology() or cubedSphereTopology(), or your own topology. Neighbors must be
+   * mutual
    */
   topology: Pick<HaloTopology, 'ranks' | 'neighbors'> | Pick<HaloTopology, 'ranks' | 'neighbours'>;
-  /** one per quantity, the same for the arrays of every rank */
+  /** one specification per quantity, which applies to the arrays of every rank */
   x: readonly QuantityHaloOptions[];
-  /** second components of vectors */
+  /** specifications of the second components of vectors */
   y?: readonly QuantityHaloOptions[];
-  /** halo points to exchange, counted from the compute domain (default: all of each quantity) */
+  /**
+   * number of halo points to exchange, counted from the compute domain (default: all points of each
+   * quantity)
+   */
   points?: number;
 }
 
-/** Buffer of the data that arrives at one rank over one edge: two halves in shared memory. */
+/** The buffer for the data that one rank receives over one edge: two halves in shared memory. */
 export interface HaloBuffer {
   readonly rank: number;
   readonly edge: Edge;
-  /** elements of a half */
+  /** number of elements of a half */
   readonly length: number;
-  /** bytes from the data's start to the first half, and from there to the second one */
+  /** offset in bytes of the first half in the exchange's `data` */
   readonly byteOffset: number;
+  /** distance in bytes from the first half to the second half */
   readonly stride: number;
 }
 
 export interface SharedHaloExchange {
   readonly kind: typeof KIND;
-  /** identifies the exchange, also after postMessage */
+  /** UUID of the exchange, equal in all threads */
   readonly id: string;
   readonly ranks: number;
   readonly neighbors: readonly (readonly HaloNeighbor[])[];
@@ -65,21 +69,24 @@ export interface SharedHaloExchange {
   readonly points: number | null;
   readonly dtype: DType;
   readonly buffers: readonly HaloBuffer[];
-  /** separate from the data, because a thread that took a rank keeps the words until it ends */
+  /**
+   * control words, in memory that is separate from `data`. A thread that claims a rank keeps the
+   * control words allocated until the thread ends
+   */
   readonly words: Place;
   readonly data: Place;
-  /** null if all ranks are in this process */
+  /** location of ranks in other processes, null if all ranks are in this process */
   readonly elsewhere: RanksElsewhere | null;
 }
 
 /**
  * Lays out a halo exchange between threads of this process. Post the result to the threads, and
- * create a HaloUpdater in each.
+ * create a HaloUpdater for each rank.
  *
  * @param options `topology`, the quantities `x` and, for vectors, `y`, and `points` (default: all
  *   halo points)
- * @throws {TypeError|RangeError} for quantities that cannot be exchanged together, and neighbors or
- *   edges that do not match. The text names ranks and edges
+ * @throws {TypeError|RangeError} for quantities that cannot be exchanged together, and for
+ *   neighbors or edges that do not match. The text names ranks and edges
  * @throws {ERR_HOTSLOT_MEMORY} if the buffers cannot be allocated
  * @example
  * const topology = periodicTopology({ layout: [2, 1] });
@@ -91,8 +98,8 @@ export function shareHaloExchange(options: HaloExchangeOptions): SharedHaloExcha
 }
 
 /**
- * Does what shareHaloExchange() does. `place` gets the number of ranks and returns which of them
- * are elsewhere.
+ * Does what shareHaloExchange() does, and supports ranks in other processes. `place` gets the
+ * number of ranks. It returns the location of the ranks, or null if all ranks are in this process.
  */
 export function layOutExchange(
   options: HaloExchangeOptions,
@@ -130,7 +137,7 @@ export function layOutExchange(
         );
       const stride = roundUp(length * dtypes[dtype].bytes, STRIDE);
       buffers.push(Object.freeze({ rank, edge: neighbor.edge, length, byteOffset: bytes, stride }));
-      // Each buffer has whole pages of its own, because drivers pin no less than a page.
+      // Buffers do not share pages, because drivers pin whole pages.
       bytes += roundUp(2 * stride, PAGE);
     }
   }
@@ -154,8 +161,8 @@ export function layOutExchange(
 }
 
 /**
- * Throws RangeError if an array lacks the dimension that an edge crosses, because the whole compute
- * domain would arrive, not a halo.
+ * Throws RangeError if an array lacks the dimension that an edge crosses. Otherwise the rank would
+ * receive a whole compute domain over this edge, instead of a halo.
  */
 function checkCrossed(rank: number, edge: Edge, [x, y]: ReturnType<typeof exchangeSpecs>): void {
   const [alongX, alongY] = edgeSteps[edge];
@@ -171,7 +178,7 @@ function checkCrossed(rank: number, edge: Edge, [x, y]: ReturnType<typeof exchan
     }
 }
 
-/** Throws a TypeError unless shareHaloExchange() made it, in this thread or another. */
+/** Throws TypeError unless `shared` is a result of shareHaloExchange(), from any thread. */
 export function checkExchange(what: string, shared: SharedHaloExchange): void {
   for (const place of [shared?.data, shared?.words])
     checkShared(KIND, shared, place?.memory, `${what} takes the result of shareHaloExchange()`);
@@ -187,10 +194,10 @@ export function wordsOf({
 }
 
 /**
- * Fails the exchange for a rank that never started: every rank that waits or calls throws. For the
- * code that started the threads. A rank itself calls fail() of its updater.
- *
- * @param error the cause that the ranks' errors have
+ * Fails the exchange on behalf of a rank that never started. Every rank then throws at its next
+ * call, or if it is waiting for missing data. Call this function in the code that started the
+ * threads. A rank that started calls fail() of its HaloUpdater instead.
+ * @param error `cause` of the errors that the ranks throw
  */
 export function failHaloExchange(shared: SharedHaloExchange, error: unknown): void {
   checkExchange('failHaloExchange', shared);
@@ -199,7 +206,7 @@ export function failHaloExchange(shared: SharedHaloExchange, error: unknown): vo
   words.ringAll();
 }
 
-/** Returns both halves of a buffer, for registration with a driver. */
+/** Returns a typed array over both halves of a buffer. */
 export function bufferView(
   { data, dtype }: SharedHaloExchange,
   { byteOffset, stride }: HaloBuffer,
@@ -213,8 +220,8 @@ export function bufferView(
 }
 
 /**
- * Returns the specifications of a rank's transformer for one neighbor, with the ranges that leave
- * and arrive over the edge.
+ * Returns the specifications for a rank's transformer that serves one neighbor. They have the
+ * outgoing and incoming ranges of the edge to that neighbor.
  */
 export function exchangeSpecs(
   { x, y, points }: Pick<SharedHaloExchange, 'x' | 'y' | 'points'>,
@@ -235,8 +242,8 @@ export function exchangeSpecs(
 }
 
 /**
- * Copies the options alone: after postMessage the other fields of a QuantityHaloSpec would be
- * unknown options.
+ * Returns the specifications as plain options. A QuantityHaloSpec has further fields. After
+ * postMessage, its constructor would reject these as unknown options.
  */
 function plainSpecs(
   name: string,
@@ -291,8 +298,8 @@ function checkTopology(
 }
 
 /**
- * Returns the neighbor's own view of this edge. Exchange-2 depends on it. Throws RangeError if the
- * neighbors are not mutual.
+ * Returns the entry for this edge in the neighbor's list. Throws RangeError if the neighbors are
+ * not mutual, because Exchange-2 relies on that.
  */
 function mirror(
   all: readonly (readonly HaloNeighbor[])[],
@@ -312,8 +319,9 @@ function mirror(
 }
 
 /**
- * Throws RangeError unless the outgoing part there has the shape of the incoming part here, array
- * by array. Equal sums of elements would not be enough, because they could mix quantities up.
+ * Throws RangeError unless each array's outgoing part at the neighbor has the shape of its incoming
+ * part here. Equal totals of elements would not suffice, because elements of one quantity could
+ * arrive in another one.
  */
 function checkFit(
   which: string,
@@ -323,7 +331,7 @@ function checkFit(
   arriving.forEach((into, d) => {
     const from = leaving[d] as Components;
     into.forEach((spec, place) => {
-      // An odd turn puts y's elements in x's place.
+      // An odd number of quarter turns swaps the components x and y of a vector.
       const turned = spec.packClockwiseRotation % 2 !== 0;
       const source = from[turned && from.length === 2 ? 1 - place : place] as HaloExchangeSpec;
       const sent = extents(source.packSlices);

@@ -1,6 +1,6 @@
 /**
- * Specifications of an exchange: an array with its layout in memory, and the parts of it that leave
- * and arrive.
+ * Specifies a halo exchange of an array: the array's layout in memory, its part that is sent, and
+ * its part that is overwritten by received data.
  */
 
 import { checkCount, checkKeys, describeValue } from '../../base/checks.ts';
@@ -8,33 +8,33 @@ import { checkDType, type DType, dtypes, elementCount } from '../../base/dtype.t
 import { rangeError, typeError } from '../../base/errors.ts';
 import { rowMajor } from '../../device/strides.ts';
 
-/** Names of the two horizontal dimensions, which rotations turn. */
+/** Names of the two horizontal dimensions. Rotations turn these two dimensions. */
 const X_DIMS: readonly string[] = ['i', 'i_interface'];
 const Y_DIMS: readonly string[] = ['j', 'j_interface'];
 
 export interface QuantityHaloOptions {
-  /** halo points on each side of the horizontal dimensions */
+  /** number of halo points on each side of the horizontal dimensions */
   nPoints: number;
   shape: readonly number[];
-  /** elements between neighbors of each dimension (default: row-major) */
+  /** distance in elements between neighbors along each dimension (default: row-major) */
   strides?: readonly number[];
-  /** bytes of an element, which must be the dtype's */
+  /** bytes of an element, which must equal those of the dtype */
   itemsize?: number;
-  /** first element of the compute domain, per dimension */
+  /** index of the compute domain's first element, per dimension */
   origin: readonly number[];
-  /** elements of the compute domain, per dimension */
+  /** number of elements of the compute domain, per dimension */
   extent: readonly number[];
   /**
-   * a name per dimension: 'i' and 'j' (or 'i_interface', 'j_interface') are horizontal, the others
-   * are free
+   * a name per dimension. 'i' and 'j' (or 'i_interface' and 'j_interface') are the horizontal
+   * dimensions. All other names are free
    */
   dims: readonly string[];
   dtype: DType;
 }
 
 /**
- * An n-dimensional array with its compute domain: NDSL's QuantityHaloSpec. Strides count elements
- * here, and bytes in NDSL.
+ * Describes an n-dimensional array and its compute domain. This is the counterpart of NDSL's
+ * QuantityHaloSpec, but its strides are in elements, and NDSL's are in bytes.
  * @example
  * const specification = new QuantityHaloSpec({
  *   nPoints: 1,
@@ -54,18 +54,16 @@ export class QuantityHaloSpec {
   readonly extent: readonly number[];
   readonly dims: readonly string[];
   readonly dtype: DType;
-  /**
-   * Index of 'i' or 'i_interface' among the dimensions, or −1. `yDim` is that of 'j' or
-   * 'j_interface'.
-   */
+  /** Index of the dimension 'i' or 'i_interface', or −1. */
   readonly xDim: number;
+  /** Index of the dimension 'j' or 'j_interface', or −1. */
   readonly yDim: number;
-  /** Distance in elements from the first to the last, both included. */
+  /** Number of elements from the array's first to its last address, including both. */
   readonly span: number;
 
   /**
-   * Throws TypeError and RangeError, naming the dimension and the values, for options that do not
-   * fit together.
+   * Throws TypeError or RangeError for options that do not fit together. The text names the
+   * dimension and the values.
    */
   constructor(options: QuantityHaloOptions) {
     checkKeys('QuantityHaloSpec', options, [
@@ -141,28 +139,27 @@ export class QuantityHaloSpec {
 }
 
 /**
- * Elements from `start` up to, not including, `stop` along one dimension. A negative number counts
- * from the end.
+ * The elements from `start` to `stop` along one dimension, without `stop`. Negative values count
+ * from the dimension's end.
  */
 export type HaloRange = readonly [start: number, stop: number];
 
 export interface HaloExchangeSpecOptions {
   specification: QuantityHaloSpec;
-  /** a range per dimension of the part that leaves */
+  /** the part that is sent, as a range per dimension */
   packSlices: readonly HaloRange[];
   /**
-   * clockwise quarter turns that take the sender's axes to the receiver's, with i to the right and
-   * j upwards: any integer, taken modulo 4. The data turns the other way
+   * number of clockwise quarter turns from the sender's axes to the receiver's, with i to the right
+   * and j upward. Any integer, taken modulo 4. The data turns counterclockwise
    */
   packClockwiseRotation: number;
-  /**
-   * a range per dimension of the part that is overwritten by the arriving data, without rotation
-   */
+  /** the part that received data overwrites, as a range per dimension, without rotation */
   unpackSlices: readonly HaloRange[];
 }
 
 /**
- * The outgoing and incoming parts of one array: NDSL's HaloExchangeSpec.
+ * Describes the outgoing and incoming parts of one array. This is the counterpart of NDSL's
+ * HaloExchangeSpec.
  * @example
  * const east = new HaloExchangeSpec({
  *   specification,
@@ -172,15 +169,18 @@ export interface HaloExchangeSpecOptions {
  */
 export class HaloExchangeSpec {
   readonly specification: QuantityHaloSpec;
-  /** with both ends counted from the start */
+  /** the part that is sent, with negative values replaced */
   readonly packSlices: readonly HaloRange[];
   readonly packClockwiseRotation: number;
   readonly unpackSlices: readonly HaloRange[];
-  /** Number of elements that leave, and that arrive (`unpackSize`). */
+  /** Number of elements of the part that is sent. */
   readonly packSize: number;
+  /** Number of elements of the part that received data overwrites. */
   readonly unpackSize: number;
 
-  /** Throws RangeError naming the dimension and the values for a range outside the array. */
+  /**
+   * Throws RangeError for a range outside the array. The text names the dimension and the values.
+   */
   constructor(options: HaloExchangeSpecOptions) {
     checkKeys('HaloExchangeSpec', options, [
       'specification',
@@ -234,7 +234,7 @@ function ranges(
   );
 }
 
-/** Returns how often the data is turned: n = −rotation mod 4. */
+/** Returns the number of clockwise quarter turns of the data: −rotation mod 4. */
 export function quarterTurns(rotation: number): 0 | 1 | 2 | 3 {
   return (((-rotation % 4) + 4) % 4) as 0 | 1 | 2 | 3;
 }

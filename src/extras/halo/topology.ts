@@ -1,23 +1,23 @@
-/** Neighbors of ranks on a periodic plane and on the six faces of a cube, split over ranks. */
+/** Computes each rank's neighbors. The ranks share a periodic plane, or the six faces of a cube. */
 
 import { checkCount, checkKeys, describeValue } from '../../base/checks.ts';
 import { rangeError, typeError } from '../../base/errors.ts';
 import { type Edge, edgeSteps, edges } from './edges.ts';
 
 export interface HaloNeighbor {
-  /** this rank's edge, over which data leaves for this neighbor and arrives from it */
+  /** this rank's edge, over which it sends to and receives from the neighbor */
   readonly edge: Edge;
   readonly rank: number;
-  /** the neighbor's edge, at which this rank's data arrives and over which the neighbor sends */
+  /** the neighbor's edge, over which the neighbor sends to and receives from this rank */
   readonly edgeThere: Edge;
-  /** packClockwiseRotation of the data that this rank sends, 0 to 3 */
+  /** packClockwiseRotation for the data that this rank sends to the neighbor, 0 to 3 */
   readonly clockwiseRotation: number;
 }
 
 /** @deprecated `HaloNeighbor`, until 0.5 */
 export type HaloNeighbour = HaloNeighbor;
 
-/** The position of a rank's part: columns count along x, rows along y. */
+/** The position of a rank's part of the domain. Columns count along x, and rows along y. */
 export interface HaloPlace {
   readonly face: number;
   readonly column: number;
@@ -25,8 +25,8 @@ export interface HaloPlace {
 }
 
 /**
- * Plain frozen data that can be posted to other threads. A rank's number is column + columns × (row
- * + rows × face).
+ * The ranks of an exchange and their neighbors, as frozen plain data that can be posted to other
+ * threads. A rank's number is column + columns × (row + rows × face).
  */
 export interface HaloTopology {
   readonly ranks: number;
@@ -34,8 +34,8 @@ export interface HaloTopology {
   readonly layout: readonly [columns: number, rows: number];
   readonly places: readonly HaloPlace[];
   /**
-   * neighbors of each rank, edges before corners. A rank can occur more than once, and can be its
-   * own neighbor
+   * neighbors of each rank, over edges first and then over corners. A list can contain a rank more
+   * than once, and even the rank itself
    */
   readonly neighbors: readonly (readonly HaloNeighbor[])[];
   /** @deprecated `neighbors`, until 0.5: the same lists */
@@ -43,16 +43,19 @@ export interface HaloTopology {
 }
 
 export interface PeriodicTopologyOptions {
-  /** one number is a ring along i, for arrays without j, with neighbors over E and W alone */
+  /**
+   * columns and rows of ranks. [columns] alone is a ring along i, for arrays without j, which has
+   * neighbors over E and W only
+   */
   layout: readonly [columns: number, rows: number] | readonly [columns: number];
-  /** with diagonal neighbors (default: true) */
+  /** whether ranks have diagonal neighbors (default: true) */
   corners?: boolean;
 }
 
 /**
- * Returns a doubly periodic plane, or a ring. Ranks of a row have equally many rows of cells, and
- * ranks of a column equally many columns.
- *
+ * Returns the topology of a plane that is periodic in both dimensions, or of a ring. All ranks of a
+ * row must have the same number of rows of cells. All ranks of a column must have the same number
+ * of columns of cells.
  * @param options `layout`: [columns, rows], or [columns] for a ring. `corners` (default true) adds
  *   diagonal neighbors
  * @throws {TypeError|RangeError} for a wrong layout, or more than 2²⁰ ranks
@@ -80,13 +83,12 @@ export interface CubedSphereTopologyOptions {
 }
 
 /**
- * Returns six faces, arranged as in `cubeFaces`. Neighbors across an edge between faces may be
- * turned relative to each other. At the cube's eight corners, where three faces meet, ranks have no
- * diagonal neighbor. Every rank has as many cells along x as along y, and all ranks have equally
- * many. The reason is that columns of one rank are adjacent to rows of the other where the axes
- * turn. For the same reason a scalar has both interface dimensions or neither, and the y component
- * of a vector has the interface dimension that x lacks.
- *
+ * Returns the topology of a cube's six faces, arranged as in `cubeFaces`. Neighbors on different
+ * faces may be turned relative to each other. Ranks have no diagonal neighbor at the cube's eight
+ * corners, where three faces meet. If two neighbors are turned, columns of one are adjacent to rows
+ * of the other. All ranks must therefore have the same number of cells, with as many along x as
+ * along y. For the same reason, a scalar must have both interface dimensions or neither. The y
+ * component of a vector must have the interface dimension that its x component lacks.
  * Throws RangeError for a layout that is not square.
  */
 export function cubedSphereTopology(options: CubedSphereTopologyOptions = {}): HaloTopology {
@@ -104,7 +106,7 @@ export function cubedSphereTopology(options: CubedSphereTopologyOptions = {}): H
 type Vector = readonly [number, number, number];
 
 /**
- * A cube's face in space, seen from outside: its outward normal, and the directions in which i and
+ * A face of a cube in space. `normal` points outward. `x` and `y` are the directions in which i and
  * j grow.
  */
 export interface CubeFace {
@@ -114,8 +116,8 @@ export interface CubeFace {
 }
 
 /**
- * The six faces form a staircase: the next face is over E from an even one and over N from an odd
- * one, and neither is turned.
+ * The six faces, which form a staircase. The next face is across edge E of a face with an even
+ * index, and across edge N of a face with an odd index. The next face is not turned relative to it.
  */
 export const cubeFaces: readonly CubeFace[] = staircase();
 
@@ -138,8 +140,8 @@ function staircase(): readonly CubeFace[] {
 
 type Step = readonly [x: number, y: number];
 /**
- * The part one step away. Its axes are `turns` counter-clockwise quarter turns from those of the
- * first part.
+ * The part that is one step away, or null if none is. `turns` clockwise quarter turns take the
+ * first part's axes to the axes of this part.
  */
 type NeighborOf = { place: HaloPlace; turns: number } | null;
 
@@ -155,14 +157,15 @@ function overCube({ face, column, row }: HaloPlace, [stepX, stepY]: Step, n: num
   const out = outX === 0 ? times(outY, y) : times(outX, x);
   const faceThere = cubeFaces.findIndex((each) => dot(each.normal, out) === 1);
   const there = cubeFaces[faceThere]!;
-  // Folded over the edge, a direction along the edge stays, and the direction out of the face
-  // becomes the one into the cube.
+  // The direction of this face's x axis after it is folded over the edge onto the other face. If
+  // the axis is along the edge, it stays. If it points out of this face, it then points into the
+  // cube.
   const folded = outX === 0 ? x : times(-outX, normal);
   const turns = [there.x, there.y, times(-1, there.x), times(-1, there.y)].findIndex(
     (axis) => dot(axis, folded) === 1,
   );
-  // Unfolded into this face's plane, the other face's center is a whole face away. The unit is half
-  // a part, so that all numbers are integers.
+  // The other part's position relative to the other face's center, in this face's axes. The other
+  // face is unfolded into this face's plane. The unit is half a part, so all values are integers.
   const fromCentre = [
     2 * toColumn + 1 - n - 2 * n * outX,
     2 * toRow + 1 - n - 2 * n * outY,
@@ -222,7 +225,7 @@ function crossedEdges(corners: boolean | undefined): readonly Edge[] {
   return corners === false ? edges.filter((edge) => edge.length === 1) : edges;
 }
 
-/** Bounds the memory of a topology, which has a place and a list of neighbors for each rank. */
+/** Maximum number of ranks. It bounds a topology's memory, which grows with each rank. */
 const MAX_RANKS = 2 ** 20;
 
 function checkLayout(layout: readonly [number, number]): readonly [number, number] {
@@ -248,7 +251,7 @@ function edgeOf([x, y]: Step): Edge {
 }
 
 function times(factor: number, [a, b, c]: Vector): Vector {
-  return [factor * a + 0, factor * b + 0, factor * c + 0]; // + 0: no -0 in what others may compare
+  return [factor * a + 0, factor * b + 0, factor * c + 0]; // + 0 turns −0 into 0
 }
 
 function dot([a, b, c]: Vector, [d, e, f]: Vector): number {

@@ -1,7 +1,7 @@
 /**
- * Packs parts of many arrays into one buffer, which a rank sends to one neighbor, and unpacks
- * another buffer, which it gets from that neighbor, into them. NDSL's HaloDataTransformer, whose
- * CPU and GPU classes are `…Host` and `…Device`.
+ * Packs parts of many arrays into one buffer, which a rank sends to a neighbor. Unpacks the buffer
+ * that the rank receives from that neighbor into the arrays. This is the counterpart of NDSL's
+ * HaloDataTransformer. NDSL's CPU and GPU classes are named `…Host` and `…Device` here.
  */
 import { answered } from '../../base/addon.ts';
 import { describeValue } from '../../base/checks.ts';
@@ -25,41 +25,42 @@ import type { HaloExchangeSpec } from './spec.ts';
 type Specs = readonly HaloExchangeSpec[];
 
 /**
- * Caches for the next transformer. The device keeps them until no thread has it open, and on cpu
- * the thread keeps them.
+ * Counts of the caches that later transformers reuse. A device's caches exist until no thread has
+ * the device open. For 'cpu', each thread has its own caches.
  */
 export interface HaloStats {
-  /** memory that is reused, also by another transformer */
+  /** cache of freed buffers */
   readonly buffers: CacheCounts;
   readonly streams: CacheCounts;
   /**
-   * tables of copies, keyed by their content: dimensions, strides, ranges, rotation and direction
+   * cache of tables of moves. Transformers share a table if dimensions, strides, ranges, rotation
+   * and direction are equal
    */
   readonly descriptors: CacheCounts;
 }
 
 /**
- * Packs parts of arrays into a buffer, and unpacks another buffer into them: NDSL's
- * HaloDataTransformer. get() creates the transformer of a device.
+ * Packs parts of arrays into one buffer, and unpacks another buffer into parts of the same arrays.
+ * get() creates the transformer for a device.
  * @example
  * const transformer = HaloDataTransformer.get('cpu', [east]);
  * transformer.asyncPack([{ data: new Float64Array(36) }]);
  * transformer.finalize();
  */
 export abstract class HaloDataTransformer implements Disposable {
-  /** 'cpu', 'host:0', … */
+  /** Name of the arrays' device, such as 'host:0', or 'cpu'. */
   readonly deviceName: string;
   readonly dtype: DType;
-  /** Elements in each of the two buffers. */
+  /** Number of elements in each of the two buffers. */
   readonly length: number;
   protected readonly descriptors: readonly Components[];
   #finalized = false;
 
   /**
-   * Creates a transformer for arrays on `device`, one quantity per HaloExchangeSpec in this order.
-   * With `y` it is for vectors, whose components are adjacent in the buffer.
+   * Creates a transformer for arrays on `device`, with one quantity per HaloExchangeSpec. With `y`,
+   * the quantities are vectors, and the two components of a vector are adjacent in the buffer.
    *
-   * @param device 'cpu' for arrays in process memory
+   * @param device the arrays' device, or 'cpu' for arrays in process memory
    * @throws {TypeError} for mixed dtypes, and for anything but HaloExchangeSpecs
    * @throws {RangeError} for an empty list, for x and y of different length, and if the numbers of
    *   outgoing and incoming elements differ
@@ -87,47 +88,49 @@ export abstract class HaloDataTransformer implements Disposable {
   }
 
   /**
-   * Packs `x` and `y` into the pack buffer, one quantity per HaloExchangeSpec. On a device it
-   * enqueues and returns.
+   * Packs `x` and `y` into the pack buffer. Each list has one quantity per HaloExchangeSpec. On a
+   * device, enqueues the work and returns at once.
    */
   abstract asyncPack(x: HaloQuantities, y?: HaloQuantities | null): void;
-  /** Unpacks the unpack buffer into `x` and `y`. On a device it enqueues and returns. */
+  /**
+   * Unpacks the unpack buffer into `x` and `y`. On a device, enqueues the work and returns at once.
+   */
   abstract asyncUnpack(x: HaloQuantities, y?: HaloQuantities | null): void;
   /**
-   * Resolves when all packing and unpacking so far is done. It does not cover replays of a graph,
-   * which run on the stream that replays.
+   * Resolves after all packing and unpacking so far is done. This excludes packing and unpacking in
+   * a captured graph, which runs on the stream that launches the graph.
    */
   abstract synchronize(): Promise<void>;
   /**
-   * Does what synchronize() does and blocks. On a device it throws ERR_HOTSLOT_STATE_MAIN_THREAD on
-   * the main thread.
+   * Blocks the thread until all packing and unpacking so far is done, like synchronize(). For
+   * arrays on a device, throws ERR_HOTSLOT_STATE_MAIN_THREAD on the main thread.
    */
   abstract synchronizeSync(): void;
   /**
-   * On a device, lets the current stream wait for all packing and unpacking so far. The host never
-   * waits.
+   * Makes the device's current stream wait for all packing and unpacking so far. The calling thread
+   * never waits. Does nothing on 'cpu'.
    */
   abstract join(): void;
   /**
-   * Returns the buffer of `length` elements that holds the packed data. On a device it joins, so
-   * that toArray() and copies on the current stream read that data.
+   * Returns the buffer with the packed data, `length` elements. Calls join(), so that toArray() and
+   * copies on the current stream read that data.
    */
   abstract getPackBuffer(): TypedArray | Tensor;
   /**
-   * Returns the buffer to fill before asyncUnpack, which runs after all work already enqueued on
-   * the current stream.
+   * Returns the buffer to fill before asyncUnpack(), `length` elements. On a device, asyncUnpack()
+   * runs after all work that is already on the current stream.
    */
   abstract getUnpackBuffer(): TypedArray | Tensor;
-  /** Returns counts of calls, elements and launches. */
+  /** Returns the counts of the caches. */
   abstract stats(): HaloStats;
-  /** Frees the resources. It may be called again, after it threw and after it succeeded. */
+  /** Frees the resources. Every finalize() calls this, so it may run again after it succeeded. */
   protected abstract release(): void;
 
-  /** False after finalize(). */
+  /** Returns true before finalize(), and false after it. */
   ready(): boolean {
     return !this.#finalized;
   }
-  /** Returns the buffers to the pool. Work under way completes. Idempotent. */
+  /** Returns the buffers to their cache. Work that is already enqueued completes. Idempotent. */
   finalize(): void {
     this.#finalized = true;
     this.release();
@@ -141,7 +144,7 @@ export abstract class HaloDataTransformer implements Disposable {
       throw stateError('CLOSED', `${what} was called after finalize(); get another transformer`);
   }
 
-  /** Returns all arrays in the moves' order, each checked against its specification. */
+  /** Checks all quantities against their specifications, and returns their arrays in move order. */
   protected arrays(
     what: string,
     x: HaloQuantities,
@@ -153,8 +156,8 @@ export abstract class HaloDataTransformer implements Disposable {
 }
 
 /**
- * Transformer of arrays in process memory. A call returns when its work is done, and uses idle
- * cores for large arrays.
+ * Packs and unpacks arrays in process memory. A call returns after its work is done. For large
+ * arrays, it uses idle CPU cores.
  */
 export class HaloDataTransformerHost extends HaloDataTransformer {
   readonly #pack: BigInt64Array;
@@ -176,8 +179,8 @@ export class HaloDataTransformerHost extends HaloDataTransformer {
     this.#move('asyncUnpack', this.#unpack, this.#own('asyncUnpack').unpack, x, y);
   }
   /**
-   * Packs as asyncPack does, into a buffer of the caller's: `length` elements of the dtype, also in
-   * shared memory, that do not overlap the quantities.
+   * Packs like asyncPack(), but into the caller's buffer. The buffer has `length` elements of the
+   * dtype, and must not overlap the quantities. It may be in shared memory.
    */
   packInto(buffer: TypedArray, x: HaloQuantities, y?: HaloQuantities | null): void {
     this.#move('packInto', this.#pack, buffer, x, y);
@@ -235,18 +238,22 @@ export class HaloDataTransformerHost extends HaloDataTransformer {
 }
 
 /**
- * Transformer of arrays on a device. Kernels run on a pooled stream, after all work already
- * enqueued on the caller's current stream. While the current stream captures, they run on it, so
- * that the graph contains them and a replay is in its stream's order. Create the transformer before
- * the capture.
+ * Packs and unpacks arrays on a device. The kernels run on a stream from the device's stream pool,
+ * after all work that is already on the caller's current stream. While the current stream captures,
+ * the transformer enqueues the kernels on the current stream instead. The graph then contains them,
+ * and they run in order on the stream that launches the graph. Create the transformer before the
+ * capture.
  */
 export class HaloDataTransformerDevice extends HaloDataTransformer {
   readonly #device: Device;
   readonly #made = new OwnedParts();
   readonly #stream: LentStream;
-  /** orders this stream and the caller's, in either direction: a wait is for the latest record */
+  /**
+   * event for waits between `#stream` and the caller's stream, in both directions. One event is
+   * enough, because a wait refers to the event's latest record
+   */
   readonly #mark: DeviceEvent;
-  /** whether work was enqueued that no stream of the caller's waits for */
+  /** whether `#stream` has work for which no stream of the caller waits yet */
   #loose = false;
   readonly #buffers: { pack: Tensor; unpack: Tensor };
   readonly #pack: HaloLaunches;
@@ -313,8 +320,9 @@ export class HaloDataTransformerDevice extends HaloDataTransformer {
   }
 
   /**
-   * Lets the current stream wait for the work here. In a capture that work is on the same stream,
-   * and waiting for other work throws.
+   * Makes the current stream wait for the work on `#stream`. While the current stream captures, no
+   * wait is needed, because the capture's kernels are on the current stream. Throws in a capture
+   * unless `captured` is true and all earlier work is joined.
    */
   #join(what: string, captured = false): void {
     this.checkReady(what);
@@ -330,8 +338,8 @@ export class HaloDataTransformerDevice extends HaloDataTransformer {
   }
 
   /**
-   * Throws if work from before the capture is not joined, because the kernels of a graph do not
-   * wait for it.
+   * Throws if work that was enqueued before the capture is not joined. The kernels of the graph
+   * would not wait for that work.
    */
   #checkJoined(): void {
     if (!this.#loose) return;

@@ -1,7 +1,7 @@
 /**
- * The halo exchange of one rank with its neighbors, which are other threads of this process, or
- * ranks of the same one. The call of start() sends, and that of wait() receives, so that the caller
- * can compute in between. The rank itself is rank.ts.
+ * Exchanges halos between one rank and its neighbors. These can be in other processes, in other
+ * threads, or in the same thread. The call of start() sends and that of wait() receives, so that
+ * the caller can compute in between. This file has the waits, and rank.ts has everything else.
  */
 import { checkCount, checkKeys } from '../../base/checks.ts';
 import { stateError } from '../../base/errors.ts';
@@ -19,11 +19,11 @@ import type { HaloQuantities } from './quantity.ts';
 import { HaloRank, packingRank } from './rank.ts';
 import { checkExchange, type SharedHaloExchange } from './shared-exchange.ts';
 
-/**
- * milliseconds that a thread polls before it sleeps, and (`TURN_LOOK_MS`) that it polls for another
- * process before it gives its event loop a turn
- */
+/** Milliseconds that a thread polls before it sleeps. */
 const LOOK_MS = 0.001;
+/**
+ * Milliseconds that wait() polls for data from another process before it yields to the event loop.
+ */
 const TURN_LOOK_MS = 0.05;
 
 /** Options of one rank. */
@@ -35,15 +35,15 @@ export interface HaloUpdaterOptions {
 export type HaloWaitOptions = WaitOptions;
 
 /**
- * Longest wait for another rank of this thread, whose device may compute for long, before the
- * waiter looks again.
+ * Maximum in milliseconds of one wait in waitSync() for the packing of another rank of this thread.
+ * That rank's device may compute for a long time, so the waiter checks its own rank after this.
  */
 const OTHERS_SLICE_MS = 1;
 
 /**
- * Exchanges halos between the ranks of a shareHaloExchange() result: NDSL's HaloUpdater, between
- * threads. Create one per rank. A thread that cannot continue calls fail(), so that the others
- * throw with its error.
+ * Exchanges halos between the ranks of a shareHaloExchange() result. Create one HaloUpdater per
+ * rank. A thread that cannot continue calls fail(), so that all other ranks throw with its error as
+ * `cause`. This is the counterpart of NDSL's HaloUpdater, but it runs between threads.
  * @example
  * updater.start([{ data }]);
  * advanceInterior(data);
@@ -52,16 +52,16 @@ const OTHERS_SLICE_MS = 1;
  */
 export class HaloUpdater implements Disposable {
   readonly rank: number;
-  /** 'cpu', 'host:0', … */
+  /** Name of the arrays' device, such as 'host:0', or 'cpu'. */
   readonly deviceName: string;
   readonly #inside: HaloRank;
-  /** some ranks are in other processes, so native code rings the bell */
+  /** whether some ranks are in other processes. Native code then rings the bell for their data */
   readonly #elsewhere: boolean;
   #waiting = false;
 
   /**
-   * Takes `rank` of an exchange for the calling thread, permanently. Throws RangeError for an
-   * invalid rank, ERR_HOTSLOT_STATE_BUSY for one that was taken before.
+   * Claims `rank` of an exchange for the calling thread, permanently. Throws RangeError for an
+   * invalid rank, and ERR_HOTSLOT_STATE_BUSY for a rank that was claimed before.
    */
   constructor(shared: SharedHaloExchange, rank: number, options: HaloUpdaterOptions = {}) {
     checkExchange('HaloUpdater', shared);
@@ -74,19 +74,20 @@ export class HaloUpdater implements Disposable {
     this.deviceName = this.#inside.carrier.deviceName;
   }
 
-  /** Number of the latest exchange that was started, counted from 1. */
+  /** Number of the last exchange that this rank started, 0 before the first. */
   get exchange(): number {
     return this.#inside.exchange;
   }
 
   /**
-   * Packs the data for every neighbor and returns without waiting. After that the arrays' compute
-   * domains may change (on a device: by work enqueued on the current stream later). A DeviceError
-   * while it packs fails the exchange, as fail() does.
+   * Packs the data for every neighbor, and returns without waiting. After this call, the caller may
+   * change the arrays' compute domains. On a device, work that is enqueued on the current stream
+   * later may change them. If packing throws a DeviceError, start() calls fail() with it.
    *
    * @param x one quantity per specification
    * @param y second components of vectors
-   * @throws {TypeError|RangeError} for other quantities, without any effect
+   * @throws {TypeError|RangeError} for quantities that do not match the specifications, without any
+   *   effect
    * @throws {ERR_HOTSLOT_STATE_BUSY} while an exchange is under way
    */
   start(x: HaloQuantities, y: HaloQuantities | null = null): void {
@@ -94,21 +95,22 @@ export class HaloUpdater implements Disposable {
   }
 
   /**
-   * Sends the data of start() if the device has packed it by now. Returns true if it is sent, or if
-   * no exchange is under way. Every wait does this first. Call it during long computations on a
-   * device, so that the neighbors need not wait.
+   * Sends the data of start() if the device has finished packing it. Returns true if the data is
+   * sent or no exchange is under way, else false. wait() and waitSync() also send the data. Call
+   * progress() during long computations on a device, so that the neighbors need not wait.
    */
   progress(): boolean {
     return this.#inside.progress();
   }
 
   /**
-   * Unpacks the arriving data into the halos of the arrays of start(), in stream order after the
-   * current stream's earlier work and before its later work.
+   * Waits for the neighbors' data, and unpacks it into the halos of start()'s arrays. On a device,
+   * unpacking runs after the current stream's earlier work and before its later work.
    *
    * @param options `timeoutMs` (default: no limit) and `signal`
-   * @returns true when all data have arrived, false after `timeoutMs`: call it again
-   * @throws if data are missing and a rank failed, or the sender closed or was lost: see fail()
+   * @returns true if all data has arrived, false after `timeoutMs`. If false, call wait() again
+   * @throws if data is missing because a rank failed, or because its sender closed or was lost. See
+   *   fail()
    */
   async wait(options: HaloWaitOptions = {}): Promise<boolean> {
     checkWait('wait', options);
@@ -116,8 +118,8 @@ export class HaloUpdater implements Disposable {
     const { bell, carrier } = this.#inside;
     const caller = carrier.caller();
     const park = async (seen: number, left: number) => {
-      // A wake-up by another process costs a turn of the event loop, so this polls for data that is
-      // about to arrive.
+      // Polls briefly for data from another process. Parking would cost a turn of the event loop,
+      // even if the data arrives at once.
       if (this.#elsewhere && pollElsewhere(bell, seen, Math.min(left, TURN_LOOK_MS))) return;
       const rung = bell.parkAsync(seen, Math.min(left, MAX_PARK_MS));
       const packing = packingRank();
@@ -132,9 +134,10 @@ export class HaloUpdater implements Disposable {
   }
 
   /**
-   * Does what wait() does and blocks, for worker threads. On the main thread it returns if no
-   * waiting is needed, else it throws ERR_HOTSLOT_STATE_MAIN_THREAD. Throws ERR_HOTSLOT_STATE_EMPTY
-   * if it would never end, because it waits for a rank of this thread that has not started.
+   * Does what wait() does, and blocks the thread until then. Use it in worker threads. On the main
+   * thread, returns if all data has arrived, else throws ERR_HOTSLOT_STATE_MAIN_THREAD. Throws
+   * ERR_HOTSLOT_STATE_EMPTY if data is missing from a rank of this thread that has not started the
+   * exchange, because the wait would never end.
    */
   waitSync(options: { timeoutMs?: number } = {}): boolean {
     checkWaitSync('waitSync', options);
@@ -158,8 +161,8 @@ export class HaloUpdater implements Disposable {
   }
 
   /**
-   * Calls start() and wait(). If the blocking form throws on the main thread, the exchange has
-   * started, and wait() can await it.
+   * Calls start(), then wait(). updateSync() calls start(), then waitSync(). If waitSync() throws
+   * on the main thread, the exchange is under way, and the caller can await wait().
    */
   async update(
     x: HaloQuantities,
@@ -181,17 +184,18 @@ export class HaloUpdater implements Disposable {
   }
 
   /**
-   * Declares that this rank cannot continue: every rank that misses data or calls throws an error
-   * with `error` as its cause. The first failure wins. A rank that is found closed or lost counts
-   * as a failure of the rank that found it.
+   * Declares that this rank cannot continue. Every rank that is missing data throws an error with
+   * `error` as its `cause`. Later calls of every rank throw the same. Only the first failure of an
+   * exchange counts. If a rank waits for a closed or lost rank, the waiting rank fails.
    */
   fail(error: unknown): void {
     this.#inside.fail(error);
   }
 
   /**
-   * Leaves the exchange. Neighbors receive the data that were sent before, and this rank's part of
-   * an exchange under way if it is packed by now. A rank that waits for more throws. Idempotent.
+   * Leaves the exchange. Neighbors still receive all data that this rank sent. If an exchange is
+   * under way and its data is packed, close() sends that data. A rank that waits for later data of
+   * this rank throws. Idempotent.
    */
   close(): void {
     this.#inside.close();

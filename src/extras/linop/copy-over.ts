@@ -1,4 +1,4 @@
-/** Copies of an operand's bytes from one spec's device to another's, ordered by events. */
+/** Copies an operand's bytes from the device of one DeviceSpec to that of another. */
 
 import { arrayOf, type TypedArray } from '../../base/dtype.ts';
 import type { CpuTensor } from '../../device/cpu-tensor.ts';
@@ -12,13 +12,13 @@ import { denseCopy } from './dense.ts';
 import type { DeviceSpec } from './device-spec.ts';
 
 /**
- * Orders work enqueued on `later` from now on after the work on `earlier`. The devices wait, the
- * host does not.
+ * Makes all work that is enqueued on `later` after this call wait for the work that is already on
+ * `earlier`. The devices wait, and the host does not.
  */
 function follow(later: Stream, earlier: Stream): void {
   if (later.handle === earlier.handle) return;
-  // Not through the device object: a stream outlives it. A wait is for the latest record, so the
-  // event may close at once.
+  // Creates the event by the device's handle, because the Device object may already be closed. The
+  // event may be closed as soon as the wait is enqueued.
   const { device } = earlier;
   using mark = new OpenedEvent(device, nativeEvents().createEvent(device.handle, false), false);
   earlier.record(mark);
@@ -26,8 +26,8 @@ function follow(later: Stream, earlier: Stream): void {
 }
 
 /**
- * Returns the stream that reads the input, ordered after `startEvent`, or else after the source's
- * current stream.
+ * Returns the stream that reads the input. Makes that stream wait for `startEvent`, or without one,
+ * for the source's current stream.
  */
 export function readerOf(source: DeviceSpec, startEvent: DeviceEvent | undefined): Stream {
   const reader = source.transferStream ?? source.current;
@@ -36,9 +36,9 @@ export function readerOf(source: DeviceSpec, startEvent: DeviceEvent | undefined
   return reader;
 }
 
-/** Allocates memory on a device and fills it by `fill`. Closes it if that throws. */
+/** Allocates a tensor on a device, and calls `fill` with it. Closes the tensor if `fill` throws. */
 function filled(device: Device, like: Tensor | CpuTensor, fill: (out: Tensor) => void): Tensor {
-  // Memory is reused only when the work that used it is done, so a copy into it need not wait.
+  // allocate() reuses memory only after the work that used it is done, so no copy needs to wait.
   return allOrNothing((own) => {
     const out = own(device.allocate({ shape: like.shape, dtype: like.dtype, zeroed: false }));
     if (out.size > 0) fill(out);
@@ -47,7 +47,8 @@ function filled(device: Device, like: Tensor | CpuTensor, fill: (out: Tensor) =>
 }
 
 /**
- * Copies from one device of a family to another. The target's current stream waits for the copy.
+ * Copies a tensor from one device to another device of its family. The target's current stream
+ * waits for the copy.
  */
 export function copyOver(x: Tensor, transfer: Stream, from: DeviceSpec, to: DeviceSpec): Tensor {
   const [source, target] = [from.device, to.device] as [Device, Device];
@@ -60,8 +61,8 @@ export function copyOver(x: Tensor, transfer: Stream, from: DeviceSpec, to: Devi
       follow(current, transfer);
       return;
     }
-    // In two steps, through pinned memory of the source. The second copy runs on the target, and
-    // the memory is kept until it is done.
+    // Copies in two steps, through pinned memory of the source's driver. The second copy runs on
+    // the target. The device keeps the pinned memory until that copy is done.
     using staging = new Handle(
       nativeMemory().read(transfer.handle, dense.handle, dense.byteOffset, dense.bytes),
     );
@@ -77,7 +78,7 @@ export function copyOver(x: Tensor, transfer: Stream, from: DeviceSpec, to: Devi
   });
 }
 
-/** Copies from process memory to a device. The bytes are read before it returns. */
+/** Copies from process memory to a device. Reads all values before it returns. */
 export function enter(values: CpuTensor, to: DeviceSpec): Tensor {
   return filled(to.device as Device, values, (out) => {
     out.write(values.data, to.current);
@@ -85,8 +86,8 @@ export function enter(values: CpuTensor, to: DeviceSpec): Tensor {
 }
 
 /**
- * Returns the elements, row-major. Blocks this thread, which helps the device. Never call it on the
- * main thread.
+ * Returns the tensor's elements in row-major order. Blocks the calling thread, which works for a
+ * CPU device meanwhile. Do not call this on the main thread.
  */
 export function readSync(x: Tensor, reader: Stream, from: DeviceSpec): TypedArray {
   const data = arrayOf(x.dtype, x.size);

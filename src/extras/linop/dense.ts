@@ -1,4 +1,4 @@
-/** Dense copies of strided rows, for copies that need one run of bytes. */
+/** Makes strided rows dense, for copies that need one contiguous range of bytes. */
 
 import { dtypes, elementCount } from '../../base/dtype.ts';
 import { typeError } from '../../base/errors.ts';
@@ -6,9 +6,9 @@ import { type Device, type Stream, Tensor } from '../../device/device.ts';
 import { rowMajor } from '../../device/strides.ts';
 
 /**
- * Makes a dense copy of a strided tensor by one kernel, in the order of `stream`. The caller closes
- * it. The tensor must consist of dense rows at one distance, as a field of packed rows does, in
- * whole words of four bytes. Throws TypeError otherwise.
+ * Returns a dense copy of a strided tensor, made by one kernel on `stream`. The caller closes the
+ * copy. The tensor's rows must be dense and have one constant distance, as a field of packed rows
+ * has. Row size, distance and offset must be multiples of four bytes. Throws TypeError otherwise.
  */
 export function denseCopy(x: Tensor, device: Device, stream: Stream): Tensor {
   const { bytes } = dtypes[x.dtype];
@@ -26,7 +26,7 @@ export function denseCopy(x: Tensor, device: Device, stream: Stream): Tensor {
     );
   }
   const out = device.allocate({ shape: x.shape, dtype: x.dtype, zeroed: false });
-  // Words of four bytes of any dtype: the kernel only moves them.
+  // Treats the bytes as float32 elements, because the kernel only moves them.
   const [columns, stride] = [(row * bytes) / 4, (step * bytes) / 4];
   const words = (of: Tensor, distance: number) =>
     new Tensor(of.storage, [rows, columns], 'float32', of.byteOffset, [distance, 1]);

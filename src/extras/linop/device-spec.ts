@@ -1,6 +1,6 @@
 /**
- * The device of an operator's input or output, and the two streams there: one computes, one copies
- * away.
+ * Specifies the device of an operator's input or output, and its two streams. The compute stream
+ * computes, and the transfer stream copies to another device.
  */
 
 import { describeValue } from '../../base/checks.ts';
@@ -14,31 +14,33 @@ import { guardConstruction, Owner, own } from '../../device/owner.ts';
 import { belongingStream, dropFailed } from '../../device/stream.ts';
 
 /**
- * Replaces the process's transfer stream from `spec` to `other` after an error, if that stream has
- * failed or is gone. For the package itself, which does not export it.
+ * Replaces the process's transfer stream from `spec` to `other` if that stream has failed or is
+ * closed. Call this after an error. The package does not export this function.
  */
 export let renewTransfer: (spec: DeviceSpec, other: DeviceSpec) => void;
 
 /**
- * A device with its streams: torchlinops' DeviceSpec. The caller keeps the streams and the Device
- * that it passes. A device that is opened here by name is closed here.
+ * Describes a device with its streams. The caller closes the streams and the Device that it passes.
+ * close() closes a device that the constructor opened by name. This is the counterpart of
+ * torchlinops' DeviceSpec.
  * @example
  * const spec = new DeviceSpec(device, device.createStream());
  * const move = new ToDevice(spec, 'host:1', ['n']);
  */
 export class DeviceSpec extends Owner {
-  /** 'cpu' means plain process memory */
+  /** the device, or 'cpu' for process memory */
   readonly device: Device | 'cpu';
-  /** the stream that the caller passed, never the default one */
+  /** compute stream that the caller passed, or null */
   readonly #given: Stream | null;
   #compute: Stream | null;
   #transfer: Stream | null;
-  /** the transfer stream belongs to the process */
+  /** whether the transfer stream is the process's, and not one that the caller passed */
   #shared = false;
 
   /**
-   * `device`: an opened one, a name ('cpu', 'host:0', …), or null for 'cpu'. Throws TypeError for
-   * anything else and for a stream of another device, RangeError for an unknown name.
+   * `device` is an open Device, a name ('cpu', 'host:0', …), or null for 'cpu'. Throws TypeError
+   * for any other device, and for a stream of another device. Throws RangeError for an unknown
+   * name.
    */
   constructor(
     device: Device | string | null = 'cpu',
@@ -57,7 +59,7 @@ export class DeviceSpec extends Owner {
     construction.done();
   }
 
-  /** 'host:0', …, or 'cpu'. */
+  /** Name of the device, such as 'host:0', or 'cpu'. */
   get name(): string {
     return this.device === 'cpu' ? 'cpu' : this.device.name;
   }
@@ -72,8 +74,8 @@ export class DeviceSpec extends Owner {
   }
 
   /**
-   * The stream that orders copies from and to this device: the compute stream that was passed, else
-   * the device's current stream.
+   * The stream that orders copies from and to this device. It is the compute stream that was
+   * passed, or without one, the device's current stream.
    */
   get current(): Stream {
     if (this.device === 'cpu') throw typeError('cpu is plain process memory: it has no streams');
@@ -81,8 +83,9 @@ export class DeviceSpec extends Owner {
   }
 
   /**
-   * Sets the transfer stream to the other device, and the compute stream to this device's default
-   * one. Streams that are set already stay. Does nothing if one of the two is cpu.
+   * Sets the transfer stream that copies to the other device, and the compute stream to this
+   * device's default stream. Keeps streams that are already set. Does nothing if one of the devices
+   * is 'cpu'.
    */
   p2pSetup(other: DeviceSpec | Device): void {
     const target = other instanceof DeviceSpec ? other.device : checkDevice('p2pSetup', other);
@@ -93,9 +96,9 @@ export class DeviceSpec extends Owner {
   }
 
   /**
-   * Returns the stream that copies from `source` to `target`. It is a stream of the source, one per
-   * ordered pair and process, and the same in every thread. It closes with the source, when no
-   * thread has that open any more. torchlinops' STREAM_POOL.
+   * Returns the stream that copies from `source` to `target`. It is a stream of the source. The
+   * process has one for each ordered pair of devices, and all threads share it. It closes after the
+   * last thread has closed the source. torchlinops keeps these streams in its STREAM_POOL.
    */
   static getTransferStream(source: Device | DeviceSpec, target: Device | DeviceSpec): Stream {
     const [from, to] = [source, target].map((each) =>
@@ -113,7 +116,7 @@ export class DeviceSpec extends Owner {
     };
   }
 
-  /** 'DeviceSpec(host:0, compute=#5, transfer=none)' */
+  /** Returns text such as 'DeviceSpec(host:0, compute=#5, transfer=none)'. */
   override toString(): string {
     const id = (stream: Stream | null) => (stream ? `#${stream.handle}` : 'none');
     return `DeviceSpec(${this.name}, compute=${id(this.#compute)}, transfer=${id(this.#transfer)})`;
@@ -133,7 +136,7 @@ export class DeviceSpec extends Owner {
   }
 }
 
-/** Throws TypeError for surplus arguments, which the caller must have meant otherwise. */
+/** Throws TypeError if there are surplus arguments, which would have no effect. */
 export function refuseSurplus(rule: string, surplus: readonly unknown[]): void {
   if (surplus.length > 0)
     throw typeError(

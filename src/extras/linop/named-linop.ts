@@ -1,4 +1,4 @@
-/** Linear operators whose dimensions have names, chains of them, and the identity. */
+/** Defines linear operators with named dimensions, chains of operators, and the identity. */
 
 import { checkKeys, describeValue } from '../../base/checks.ts';
 import { rangeError, typeError } from '../../base/errors.ts';
@@ -15,15 +15,15 @@ import {
 
 export interface ForwardOptions {
   /**
-   * the input is ready when this event is done, instead of when its device's current stream has
-   * come this far
+   * event after which the input is ready (default: after all work that is already on the current
+   * stream of the input's device)
    */
   startEvent?: DeviceEvent;
 }
 
 /**
- * A linear operator with named dimensions: torchlinops' NamedLinop. A null shape or device is
- * unknown, and fits every other.
+ * Base class of linear operators with named dimensions, the counterpart of torchlinops' NamedLinop.
+ * A null shape or device is unknown, and matches every shape or device.
  * @example
  * class Negative extends NamedLinop {
  *   forward(x) {
@@ -37,14 +37,14 @@ export interface ForwardOptions {
 export abstract class NamedLinop {
   readonly ishape: NamedShape | null;
   readonly oshape: NamedShape | null;
-  /** forward takes ForwardOptions */
+  /** whether forward() accepts ForwardOptions */
   readonly takesStart: boolean = false;
 
   constructor(ishape: NamedShape | null, oshape: NamedShape | null) {
     this.ishape = checkNames('ishape', ishape);
     this.oshape = checkNames('oshape', oshape);
   }
-  /** Name of the input's device, 'cpu', or null. */
+  /** Name of the input's device, 'cpu', or null if unknown. */
   get idevice(): string | null {
     return null;
   }
@@ -52,8 +52,9 @@ export abstract class NamedLinop {
     return null;
   }
   /**
-   * Enqueues the operator and returns a new tensor, which the caller closes, or the input itself
-   * (or a view of it). Returns a promise if the host has to wait.
+   * Enqueues the operator and returns its output. The output is a new tensor, which the caller
+   * closes, the input itself, or a view of the input. Returns a promise if the host must wait for
+   * the output.
    */
   abstract forward(x: Operand, options?: ForwardOptions): Answer;
   abstract adjoint(): NamedLinop;
@@ -67,13 +68,13 @@ export abstract class NamedLinop {
 }
 
 /**
- * Returns its input.
+ * An operator that returns its input.
  * @example
  * new Identity(['n']).forward(x) === x; // true
  */
 export class Identity extends NamedLinop {
   private readonly spec: DeviceSpec | null;
-  /** With a spec it accepts only operands on that device. */
+  /** With `spec`, forward() accepts only operands on the spec's device. */
   constructor(ioshape: NamedShape | null = null, spec: DeviceSpec | null = null) {
     super(ioshape, ioshape);
     this.spec = spec;
@@ -97,9 +98,10 @@ export class Identity extends NamedLinop {
 }
 
 /**
- * Operators in the order in which they run. Neighbors must agree in shape and device. The tensor
- * between two operators is closed as soon as the second one is enqueued. Its memory lasts until the
- * work that uses it has ended.
+ * Runs operators one after the other, in the given order. The output shape and device of an
+ * operator must match the input of the next one. forward() closes the tensor between two operators
+ * after it has enqueued the second operator. The device keeps that tensor's memory until the work
+ * that uses it is done.
  * @example
  * const chain = new Chain(enter, move, move.adjoint(), enter.adjoint());
  * const x = await chain.forward(new CpuTensor(Float32Array.of(1, 2), [2]));
@@ -137,9 +139,9 @@ export class Chain extends NamedLinop {
   }
 
   /**
-   * Runs the operators. Only the first one starts with `startEvent`, and a later transfer waits for
-   * its own device's current stream. If the first one does not take a `startEvent`, the current
-   * stream waits for the event. Returns a promise if an operator does.
+   * Runs the operators. Only the first operator gets `startEvent`. If the first operator does not
+   * accept it, the current stream of the input's device waits for the event. A later ToDevice waits
+   * for the current stream of its own input device. Returns a promise if an operator returns one.
    */
   forward(x: Operand, options: ForwardOptions = {}): Answer {
     checkKeys('forward', options, ['startEvent']);
@@ -196,8 +198,8 @@ export class Chain extends NamedLinop {
 }
 
 /**
- * Closes an intermediate tensor, unless its memory is that of the chain's input or of the
- * operator's output.
+ * Closes an intermediate tensor, unless it shares memory with the chain's input or the operator's
+ * output.
  */
 function release(x: Operand, input: Operand, output?: Operand): void {
   const storage = (of: Operand | undefined) => (of instanceof Tensor ? of.storage : null);

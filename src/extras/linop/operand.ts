@@ -1,4 +1,4 @@
-/** Inputs and outputs of operators, and the checks that run before any side effect. */
+/** Defines the inputs and outputs of operators, and checks them before any side effect. */
 
 import { describeValue } from '../../base/checks.ts';
 import type { TypedArray } from '../../base/dtype.ts';
@@ -9,8 +9,8 @@ import { Tensor } from '../../device/device.ts';
 /** Names of dimensions, outermost first. */
 export type NamedShape = readonly string[];
 /**
- * Input or output of an operator: a Tensor on a device, and a CpuTensor, or an array with one
- * dimension, on the cpu.
+ * An input or output of an operator. It is a Tensor on a device, or a CpuTensor or a typed array in
+ * process memory. A typed array has one dimension.
  */
 export type Operand = Tensor | CpuTensor | TypedArray;
 export type Answer = Operand | Promise<Operand>;
@@ -22,8 +22,8 @@ interface Taker {
 }
 
 /**
- * Returns the input as a tensor. Throws TypeError for one of another device or rank,
- * ERR_HOTSLOT_STATE_CLOSED for a closed one.
+ * Returns the input as a tensor. Throws TypeError if its device or number of dimensions is not the
+ * operator's. Throws ERR_HOTSLOT_STATE_CLOSED if it is closed.
  */
 export function checkOperand(linop: Taker, x: Operand): Tensor | CpuTensor {
   if (!(x instanceof Tensor || x instanceof CpuTensor || ArrayBuffer.isView(x)))

@@ -1,7 +1,7 @@
 /**
- * Moves its input from one device to another, as a linear operator. Between devices of a family it
- * enqueues and returns: a transfer stream of the source waits for the input, copies, and the
- * target's stream waits for the copy.
+ * A linear operator that moves its input from one device to another. Between devices of one family,
+ * it enqueues the move and returns at once. A transfer stream of the source waits for the input,
+ * then copies. The target's stream waits for the copy.
  */
 import { checkCount, checkKeys, describeValue } from '../../base/checks.ts';
 import { rangeError, typeError } from '../../base/errors.ts';
@@ -16,8 +16,8 @@ import { type ForwardOptions, Identity, NamedLinop } from './named-linop.ts';
 import { checkOperand, type NamedShape, named, type Operand } from './operand.ts';
 
 /**
- * Moves its input between devices: torchlinops' ToDevice. It is unitary: the adjoint moves back,
- * and adjoint ∘ forward is the identity.
+ * Moves its input between devices. The operator is unitary: its adjoint moves back, and adjoint ∘
+ * forward is the identity. This is the counterpart of torchlinops' ToDevice.
  * @example
  * const move = new ToDevice('host:0', 'host:1', ['row', 'column']);
  * const y = move.forward(x); // enqueued
@@ -27,12 +27,12 @@ export class ToDevice extends NamedLinop implements Disposable {
   readonly ispec: DeviceSpec;
   readonly ospec: DeviceSpec;
   override readonly takesStart = true;
-  /** specs created here from names and devices */
+  /** DeviceSpecs that the constructor created */
   readonly #made = new OwnedParts();
 
   /**
-   * From and to: a spec, a device, a name, or null for 'cpu'. `ioshape`: names of the dimensions,
-   * or null for any.
+   * Creates an operator that moves from `idevice` to `odevice`. Each is a DeviceSpec, a Device, a
+   * name, or null for 'cpu'. `ioshape` has the names of the dimensions, or is null for any shape.
    */
   constructor(
     idevice: DeviceSpec | Device | string | null = null,
@@ -57,24 +57,26 @@ export class ToDevice extends NamedLinop implements Disposable {
   override get odevice(): string {
     return this.ospec.name;
   }
-  /** True if neither side is cpu. Host devices count as devices. */
+  /** Whether both sides are devices, not 'cpu'. A CPU device ('host:0') counts as a device. */
   get isGpu2gpu(): boolean {
     return this.ispec.device !== 'cpu' && this.ospec.device !== 'cpu';
   }
 
   /**
-   * Returns the input's elements, shape and dtype on the output device, or the input itself if the
-   * devices are the same. Throws TypeError for input of another device or rank, or of strides that
-   * cannot be moved (see denseCopy), ERR_HOTSLOT_STATE_CLOSED for closed input. The input may be
-   * closed, and an array overwritten, at once. Wait for the copy before you write to a device
-   * tensor again, because the source's own stream does not wait for it.
+   * Returns the input's elements, with its shape and dtype, on the output device. Returns the input
+   * itself if both devices are the same. Throws TypeError if the input's device or number of
+   * dimensions is wrong, or if its strides cannot be moved (see denseCopy()). Throws
+   * ERR_HOTSLOT_STATE_CLOSED if the input is closed. After forward(), you may close the input at
+   * once, or overwrite an array. Do not write to an input tensor before the copy is done, because
+   * the source's current stream does not wait for the copy.
    *
-   * - device → device of its family: a Tensor at once, and work on the target's current stream runs
-   *   after the copy
-   * - cpu → device: a Tensor at once, likewise
-   * - device → cpu: a promise of a CpuTensor with all of its bytes
-   * - device → device of another family: a promise of a Tensor, because the host carries the bytes:
-   *   neither can wait for the other's events
+   * - device → device of its family: returns a Tensor at once. Later work on the target's current
+   *   stream runs after the copy
+   * - cpu → device: returns a Tensor at once. Later work on the target's current stream runs after
+   *   the copy
+   * - device → cpu: returns a promise of a CpuTensor
+   * - device → device of another family: returns a promise of a Tensor. The host carries the bytes,
+   *   because neither device can wait for events of the other
    */
   forward(x: Operand, options: ForwardOptions = {}): Operand | Promise<Tensor | CpuTensor> {
     const input = this.#check(x, options);
@@ -93,8 +95,9 @@ export class ToDevice extends NamedLinop implements Disposable {
   }
 
   /**
-   * Does what forward does, in a worker, and waits and helps the device if forward would return a
-   * promise. Throws ERR_HOTSLOT_STATE_MAIN_THREAD on the main thread.
+   * Does what forward() does. If forward() would return a promise, blocks the thread until the
+   * result is complete, and works for a CPU device meanwhile. Call this in worker threads. Throws
+   * ERR_HOTSLOT_STATE_MAIN_THREAD on the main thread.
    */
   forwardSync(x: Operand, options: ForwardOptions = {}): Operand {
     refuseMainThread(`forward() of ${this}`);
@@ -106,17 +109,20 @@ export class ToDevice extends NamedLinop implements Disposable {
     return ospec.device === 'cpu' ? values : enter(values, ospec);
   }
 
-  /** Returns the operator that moves back, with the same specs. Close this operator last. */
+  /**
+   * Returns the operator that moves back. It uses this operator's DeviceSpecs, so close this
+   * operator last.
+   */
   adjoint(): ToDevice {
     return new ToDevice(this.ospec, this.ispec, this.oshape);
   }
-  /** Returns the identity or, with `inner`, adjoint ∘ inner ∘ forward. */
+  /** Returns the identity, or with `inner`, adjoint ∘ inner ∘ forward. */
   override normal(inner?: NamedLinop): NamedLinop {
     return inner === undefined ? new Identity(this.ishape, this.ispec) : super.normal(inner);
   }
   /**
-   * Returns the operator for one tile, given by dimension names. It has the same devices, because a
-   * part moves where the whole does.
+   * Returns the operator for one tile of the input. `tile` has a range for each dimension that is
+   * split. The result has the same devices and dimension names as this operator.
    */
   split(tile: Readonly<Record<string, { start: number; stop: number }>>): ToDevice {
     if (typeof tile !== 'object' || tile === null)
@@ -140,7 +146,7 @@ export class ToDevice extends NamedLinop implements Disposable {
     const streams = `compute=${id(ispec.computeStream)}->${id(ospec.computeStream)}, transfer=${id(ispec.transferStream)}`;
     return `ToDevice(${ispec.name} -> ${ospec.name}, ${named(this.ishape)}, ${streams})`;
   }
-  /** Closes the devices that were opened here by name. Idempotent. */
+  /** Closes the devices that the constructor opened by name. Idempotent. */
   close(): void {
     this.#made.close();
   }
@@ -149,7 +155,7 @@ export class ToDevice extends NamedLinop implements Disposable {
   }
 
   /**
-   * True if the target's streams can wait for the source's events. Otherwise the host carries the
+   * Whether the target's streams can wait for the source's events. If false, the host carries the
    * bytes.
    */
   get #ordered(): boolean {
@@ -162,8 +168,8 @@ export class ToDevice extends NamedLinop implements Disposable {
     return this.#renewing(() => readerOf(this.ispec, startEvent));
   }
   /**
-   * Replaces the transfer stream after an error, which is sticky, so that the next call does not
-   * meet it.
+   * Returns the result of `enqueue`. If `enqueue` throws, replaces a failed transfer stream,
+   * because an error on a stream is permanent. The next call then uses the new stream.
    */
   #renewing<T>(enqueue: () => T): T {
     try {

@@ -1,6 +1,6 @@
 /**
- * An exchange with ranks in other processes: the words and bytes that the MPI thread gets, and its
- * letters.
+ * Connects an exchange that has ranks in other processes with the MPI thread. It gives the thread
+ * the exchange's control words and buffers, and sends and receives letters.
  */
 import { dtypes } from '../../base/dtype.ts';
 import { rangeError } from '../../base/errors.ts';
@@ -29,15 +29,14 @@ import {
 } from '../halo/shared-exchange.ts';
 import type { HaloJob, Ranks } from './native.ts';
 
-/** MPI counts a message's bytes by an int. */
+/** Maximum bytes of a message, because MPI counts them by an int. */
 export const MAX_BYTES = 2 ** 31 - 1;
 
-/**
- * The layout of an exchange between processes: its ranks, and buffers of two halves between them.
- */
+/** The layout of an exchange between processes. */
 interface Laid {
-  /** names in errors: of the exchange, and of the class that takes one of its ranks */
+  /** name of the exchange in errors */
   readonly what: string;
+  /** name in errors of the class that claims a rank of the exchange */
   readonly user: string;
   readonly ranks: number;
   readonly words: ExchangeControlBlock;
@@ -47,20 +46,22 @@ interface Laid {
   /** options that must be the same in every process */
   readonly facts: unknown;
 }
-/** The buffer from one rank to another. */
+/** A buffer of two halves for the data that one rank sends to another rank. */
 interface Halves {
   readonly reader: number;
   readonly sender: number;
-  /** from the data's start to the first half, and from there to the second one */
+  /** offset in bytes of the first half in `data` */
   readonly byteOffset: number;
+  /** distance in bytes from the first half to the second half */
   readonly stride: number;
-  /** of a half */
+  /** bytes of a half */
   readonly bytes: number;
 }
 
 /**
- * Lays out a halo exchange. Throws RangeError if the ranks cannot be divided evenly, in order, or
- * if an edge has more than `MAX_BYTES` bytes.
+ * Lays out a halo exchange between processes, each of which has an equal number of consecutive
+ * ranks. Throws RangeError if the ranks cannot be divided evenly among the processes. Also throws
+ * it if an edge has more than `MAX_BYTES` bytes.
  */
 export function haloElsewhere(
   options: HaloExchangeOptions,
@@ -160,10 +161,10 @@ export class ExchangeElsewhere {
   readonly facts: unknown;
   readonly #laid: Laid;
   readonly #words: ExchangeControlBlock;
-  /** only for a learner group */
+  /** questions of a learner group, null for a halo exchange */
   #questions: Questions | null = null;
   #send: (letter: Letter) => void = () => {};
-  /** the first failure came from another process, or was sent there */
+  /** whether the first failure came from another process, or was sent to the others */
   #noted = false;
 
   constructor(laid: Laid) {
@@ -176,7 +177,7 @@ export class ExchangeElsewhere {
       if (!this.#words.isHere(rank)) this.#words.standIn(rank);
   }
 
-  /** Sends letters through `native` from now on. */
+  /** Makes send() pass letters to `native`. Before begin(), send() drops them. */
   begin(native: Ranks, job: number): void {
     this.#send = (letter) => native.send(job, written(letter));
   }
@@ -187,7 +188,7 @@ export class ExchangeElsewhere {
     this.#questions = questions;
   }
 
-  /** Ranks of this process that are open. */
+  /** Open ranks of this process. */
   get open(): number[] {
     return Array.from({ length: this.#laid.ranks }, (_, rank) => rank).filter(
       (rank) => this.#words.isHere(rank) && this.#words.state(rank) === RankState.open,
@@ -212,7 +213,7 @@ export class ExchangeElsewhere {
     };
   }
 
-  /** Sends the reason to the other processes if the exchange failed here first. */
+  /** Sends the failure to the other processes if the exchange failed in this process first. */
   postNote(native: Ranks, job: number): void {
     const { failure } = this.#words;
     if (this.#noted || failure === null) return;
@@ -220,7 +221,10 @@ export class ExchangeElsewhere {
     native.send(job, written({ kind: 'note', ...failure }));
   }
 
-  /** Reports that a rank here has left. A failed rank has sent its reason before. */
+  /**
+   * Reports to the other processes that a rank of this process has left. If it left by a failure,
+   * postNote() has sent the failure before.
+   */
   postLeft(native: Ranks, job: number, rank: number, state: number, exchange: number): void {
     native.send(job, written({ kind: 'left', rank, state, exchange }));
   }
@@ -244,7 +248,7 @@ export class ExchangeElsewhere {
     this.#words.bell(rank).ring();
   }
 
-  /** Fails every rank here, because MPI failed or the processes did not agree. */
+  /** Fails every rank of this process, after MPI failed or the processes did not agree. */
   fail(error: Error): void {
     this.#words.fail({ rank: -1, exchange: 0, error });
     this.#words.ringAll();

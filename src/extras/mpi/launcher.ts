@@ -1,5 +1,6 @@
 /**
- * The launcher that started this process as one of several, and the MPI libraries it may belong to.
+ * Finds the launcher that started this process as one of several, and the MPI libraries that this
+ * launcher may belong to.
  */
 import { describeValue } from '../../base/checks.ts';
 import { typeError, unavailableError } from '../../base/errors.ts';
@@ -7,22 +8,22 @@ import { typeError, unavailableError } from '../../base/errors.ts';
 export interface Launcher {
   /** name in errors */
   readonly name: string;
-  /** number of processes that it started */
+  /** number of processes that the launcher started */
   readonly size: number;
-  /** names to be tried, the likeliest first */
+  /** file names of MPI libraries to try, the likeliest first */
   readonly libraries: readonly string[];
 }
 
 const openMpi = ['libmpi.so.40'];
 const mpich = ['libmpi.so.12', 'libmpich.so.12'];
-/** The standard ABI of MPI 5, which MPICH 5.0 called `.so.0`. */
+/** Libraries with the standard ABI of MPI 5. MPICH 5.0 named its library `.so.0`. */
 const standard = ['libmpi_abi.so.1', 'libmpi_abi.so.0'];
 
 const START = 'start it as one of several processes, such as: mpirun -n 2 node main.mjs';
 
 /**
- * Finds the launcher by the environment variables that it sets. Throws ERR_HOTSLOT_UNAVAILABLE if
- * none is set.
+ * Returns the launcher, which it recognizes by environment variables. Throws
+ * ERR_HOTSLOT_UNAVAILABLE if no launcher's variable is set.
  */
 export function launcherOf(env: NodeJS.ProcessEnv, library: string | undefined): Launcher {
   if (library !== undefined && typeof library !== 'string')

@@ -1,4 +1,4 @@
-/** The MPI of one of several processes that a launcher started, opened at run time. */
+/** Opens MPI at run time, in a process that a launcher started as one of several. */
 import { checkKeys, describeValue } from '../../base/checks.ts';
 import { Closing } from '../../base/closing.ts';
 import {
@@ -20,19 +20,18 @@ import { Notice, newRanks, type Ranks } from './native.ts';
 
 export interface OpenMpiOptions {
   /**
-   * the library, if it is another than the launcher's usual one (default: HOTSLOT_MPI in the
-   * environment)
+   * file of the MPI library (default: the environment variable HOTSLOT_MPI, else the launcher's
+   * usual library)
    */
   library?: string;
 }
 
 /**
- * Opens the MPI library of this process's launcher in a separate thread, once per process. Resolves
- * when all processes have called it.
- *
+ * Opens the MPI library of this process's launcher in a separate thread. Call it once per process.
+ * Resolves after all processes have called it.
  * @param options `library`: a file to open instead of the launcher's
- * @throws {ERR_HOTSLOT_UNAVAILABLE} without a launcher, without a library, or if the library is not
- *   the launcher's
+ * @throws {ERR_HOTSLOT_UNAVAILABLE} if no launcher started this process, if no library is found, or
+ *   if the library is not the launcher's
  * @throws {ERR_HOTSLOT_STATE_BUSY} for a second call
  * @example
  * const mpi = await openMpi();
@@ -44,7 +43,7 @@ export async function openMpi(options: OpenMpiOptions = {}): Promise<MpiProcess>
   const launcher = launcherOf(process.env, options.library);
   const inside = new Inside(launcher);
   const { rank, size, name } = await inside.opened;
-  // A library that finds no launcher of its kind reports one process.
+  // A library that does not belong to the launcher reports one process.
   if (size !== launcher.size) {
     const text = `${launcher.name} started ${launcher.size} processes, but ${name} counts ${size}`;
     await inside.close();
@@ -62,52 +61,50 @@ interface Facts {
 }
 
 /**
- * The result of openMpi(). Call `close()` at the end, in every process: a launcher treats a process
- * that ends without it as a crash.
+ * The result of openMpi(). Call close() at the end in every process. If a process ends without
+ * close(), the launcher treats that as a crash.
  */
 export interface MpiProcess extends AsyncDisposable {
   /** rank of this process, from 0 */
   readonly rank: number;
   /** number of processes */
   readonly size: number;
-  /**
-   * the library's version and the file that was opened, such as 'Open MPI v4.1.4 (libmpi.so.40)'
-   */
+  /** version and file of the library, such as 'Open MPI v4.1.4 (libmpi.so.40)' */
   readonly name: string;
 
   /**
-   * Creates a halo exchange whose ranks are divided evenly among the processes, in order: with as
-   * many ranks as processes, a process's rank is `rank`. Every process calls it with the same
-   * options, in the same order as the other collective calls. Differing options fail the exchange
-   * in every process. Use the result as that of shareHaloExchange(): HaloUpdater(exchange, rank),
-   * also in other threads of this process. Throws as shareHaloExchange() does, and RangeError for
-   * ranks that cannot be divided evenly.
+   * Creates a halo exchange whose ranks are divided evenly among the processes, in order. With one
+   * rank per process, the process's rank in the exchange is `rank`. Every process must call this
+   * with the same options, and make all collective calls in the same order. If options differ, the
+   * exchange fails in every process. Use the result like that of the function shareHaloExchange():
+   * create a HaloUpdater for each rank of this process, in any thread. Throws like that function.
+   * Also throws RangeError if the ranks cannot be divided evenly.
    */
   shareHaloExchange(options: HaloExchangeOptions): SharedHaloExchange;
 
   /**
-   * Creates a learner group with a rank per process, for LearnerGroup.join(), which calls this.
-   * Every process calls it with the same number of parameters. Differing numbers fail the group in
-   * every process.
+   * Creates a learner group with one rank per process. LearnerGroup.join() calls this. Every
+   * process must call it with the same number of parameters. If the numbers differ, the group fails
+   * in every process.
    */
   shareLearnerGroup(options: { parameters: number }): SharedLearnerGroup;
 
   /**
-   * Resolves with the numbers of every process, in the order of ranks. Every process calls it with
-   * equally many, in the same order as the other collective calls. Rejects with a TypeError if they
-   * do not, and with a RangeError for more than 2 GiB.
+   * Resolves with the values of every process, in the order of ranks. Every process must pass the
+   * same number of values, and make all collective calls in the same order. Rejects with a
+   * TypeError if the calls differ. Rejects with a RangeError if the values have 2 GiB or more.
    */
   allGather(values: Float64Array): Promise<Float64Array[]>;
 
   /**
-   * Sends all pending data, waits until every process has called close(), and ends MPI, which
-   * cannot be opened again in this process. Rejects with ERR_HOTSLOT_STATE_BUSY, without any
-   * effect, while a rank of this process is in an exchange.
+   * Sends all pending data, waits until every process has called close(), then ends MPI. This
+   * process cannot open MPI again. Rejects with ERR_HOTSLOT_STATE_BUSY, without any effect, if a
+   * rank of this process is still in an exchange.
    */
   close(): Promise<void>;
 }
 
-/** MpiProcess documents its methods. */
+/** Implements MpiProcess, which documents the methods. */
 class Opened implements MpiProcess {
   readonly rank: number;
   readonly size: number;
@@ -139,7 +136,7 @@ class Opened implements MpiProcess {
       throw rangeError(
         `allGather takes ${MAX_BYTES} bytes of each process at most, got ${values.byteLength}`,
       );
-    // A copy of the present values: earlier collective calls may have to end first.
+    // Copies the values, because this call is sent only after earlier collective calls have ended.
     const all = await this.#inside.gather(new Uint8Array(values.slice().buffer));
     const numbers = new Float64Array(Uint8Array.from(all).buffer);
     return Array.from({ length: this.size }, (_, rank) =>
@@ -168,7 +165,7 @@ class Inside {
   readonly #exchanges = new Map<number, ExchangeElsewhere>();
   readonly #waiting = new Map<number, Waiting>();
   #token = 0;
-  /** tail of the collective calls, which begin one after the other */
+  /** promise of the last collective call. The next one begins after it */
   #together: Promise<unknown> = Promise.resolve();
   #failed: Error | null = null;
   readonly #closing = new Closing();
@@ -229,7 +226,8 @@ class Inside {
         await this.#agree('the end', null);
         await this.#request((token) => this.#native.close(token));
       }).catch((error: unknown) => {
-        // The other processes made another call, so close() can be tried again.
+        // The error means that the other processes made a different call. close() may be called
+        // again.
         this.#closing.retry();
         throw error;
       }),
@@ -240,10 +238,7 @@ class Inside {
     checkAgreed(await this.#request((token) => this.#native.agree(token, recordOf(what, facts))));
   }
 
-  /**
-   * Runs `does` after the collective calls that were begun before. The process stays alive until it
-   * is over.
-   */
+  /** Runs `does` after all earlier collective calls have ended, and returns its result. */
   #inTurn<T>(does: () => Promise<T>): Promise<T> {
     const done = this.#together.then(does, does);
     this.#together = done;
@@ -285,7 +280,7 @@ class Inside {
   }
 }
 
-/** Returns the library's version and the file that was opened. */
+/** Returns the library's version and file as text. */
 function nameOf(bytes: Uint8Array): string {
   const [file, words = ''] = new TextDecoder().decode(bytes).split('\n');
   const [version = ''] = words.split(',');

@@ -1,7 +1,7 @@
-/** The process's own MPI thread, as ranks.node has it. */
+/** Declares the MPI thread of this process, which the addon ranks.node runs. */
 import { loadAddon } from '../../base/addon.ts';
 
-/** Kinds of the thread's notices, numbered as in native/ranks/thread.hpp. */
+/** Kinds of notices from the MPI thread, with the numbers of native/ranks/thread.hpp. */
 export const Notice = {
   opened: 0,
   failed: 1,
@@ -24,16 +24,16 @@ export type Notify = (
 ) => void;
 
 export interface HaloJob {
-  /**
-   * the exchange's words: the failure's note, a line per rank for states and bells, a line per
-   * buffer for its halves
-   */
+  /** control words of the exchange: the note of the first failure */
   note: Int32Array;
+  /** control words: one cache line per rank */
   states: Int32Array;
+  /** control words: one bell per rank */
   bells: Int32Array;
+  /** control words: one cache line per buffer, for its two halves */
   halves: Int32Array;
   data: Uint8Array;
-  /** five per buffer: reader, sender, byte offset, stride, bytes of a half */
+  /** five values per buffer: reader, sender, byte offset, stride, bytes of a half */
   buffers: Float64Array;
   /** the process of each rank */
   process: Int32Array;

@@ -1,7 +1,7 @@
 /**
- * Whether managed memory can be used in this process: probed once, by whichever thread asks first,
- * and stored in the native core, so that every thread gets the same answer. The probe may hang, so
- * it runs in a child process that can be killed.
+ * Finds out whether this process can use managed memory. The first thread that asks runs the probe.
+ * The native core stores the outcome, so that every thread gets the same answer. The probe may
+ * hang, so it runs in a child process, which this process can kill.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { isMainThread } from 'node:worker_threads';
@@ -14,7 +14,7 @@ import { nativeManaged } from '../../device/native.ts';
 import { checkSignal, orAborted } from '../../shm/wait.ts';
 import { notStarted, type Outcome, probe, probeSync, type Reasons } from './probe-process.ts';
 
-/** Megatron's UNATTEMPTED, SUCCESS and FAILURE. */
+/** States of the probe. Megatron names them UNATTEMPTED, SUCCESS and FAILURE. */
 export const CompilationState = Object.freeze({
   unattempted: 'unattempted',
   success: 'success',
@@ -23,10 +23,10 @@ export const CompilationState = Object.freeze({
 export type CompilationState = (typeof CompilationState)[keyof typeof CompilationState];
 
 const TIMEOUT_MS = 30_000;
-/** Interval at which a thread checks whether another thread's probe has ended. */
+/** Interval in ms at which a thread checks whether a probe under way has ended. */
 const LOOK_MS = 10;
 
-/** Read once per thread: it never changes. */
+/** The outcome, after this thread has read it from the native core. It never changes. */
 let known: Outcome | undefined;
 
 function outcome(text = nativeManaged().probeOutcome()): Outcome | undefined {
@@ -37,16 +37,16 @@ function outcome(text = nativeManaged().probeOutcome()): Outcome | undefined {
 }
 
 /**
- * Finds out whether managed memory works here, in a child process that is killed after `timeoutMs`
- * milliseconds. The probe runs once per process, so a later call, or one of another thread,
- * resolves with the first one's result. `success` means that the probe ended and reported on every
- * family, even if it reported a reason against one. Rejects only for wrong options (TypeError,
- * RangeError): a failure is a state, see compilationError(). A time-out also emits one process
- * warning (UnifiedMemoryWarning). If `signal` aborts, the call rejects with the signal's reason,
- * and the probe continues.
+ * Probes managed memory in a child process, and kills it after `timeoutMs` milliseconds. The probe
+ * runs once per process. Later calls, from any thread, resolve with the first result. `success`
+ * means that the probe ended and reported on every family, even if a family has no managed memory.
+ * Rejects for wrong options (TypeError, RangeError). A failed probe does not reject: the call
+ * resolves with `failure`, and compilationError() returns the error. A time-out also emits a
+ * process warning (UnifiedMemoryWarning). If `signal` aborts, the call rejects with the signal's
+ * reason, and the probe continues.
  *
- * From Megatron's core.inference.unified_memory, where it compiles an allocator. This one compiles
- * nothing.
+ * The name is Megatron's, from core.inference.unified_memory. Megatron's function compiles an
+ * allocator, and this function compiles nothing.
  */
 export async function compileAllocator(
   options: { timeoutMs?: number; signal?: AbortSignal } = {},
@@ -69,8 +69,9 @@ async function compiled(timeoutMs: number): Promise<CompilationState> {
 }
 
 /**
- * Probes as compileAllocator() does, and blocks the calling thread until the result is known.
- * Throws if that could never end.
+ * Probes like compileAllocator(), and blocks the calling thread until the outcome is known. Throws
+ * ERR_HOTSLOT_STATE_BUSY if a probe of this thread is under way. On the main thread, throws it for
+ * a probe of any thread.
  */
 export function compileAllocatorSync(): void {
   while (!known) {
@@ -96,7 +97,7 @@ function publish({ error, reasons }: Outcome): void {
     process.emitWarning(error.message, 'UnifiedMemoryWarning');
 }
 
-/** Returns `unattempted` until a probe has ended. The state is equal in every thread. */
+/** Returns the probe's state, which is `unattempted` until it ends. All threads share the state. */
 export function compilationState(): CompilationState {
   const found = outcome();
   if (!found) return CompilationState.unattempted;
@@ -104,14 +105,14 @@ export function compilationState(): CompilationState {
 }
 
 /**
- * Returns why the state is `failure`, or null in any other state. Each thread has an error of its
- * own, with the same text.
+ * Returns the probe's error if the state is `failure`, else null. Each thread has its own Error
+ * object with the same text.
  */
 export function compilationError(): Error | null {
   return outcome()?.error ?? null;
 }
 
-/** Returns why a family has no managed memory as far as the probe knows, or null if it has. */
+/** Returns the probe's reason why a family has no managed memory, or null without such a reason. */
 export function familyReason(family: DeviceFamily): string | null {
   return outcome()?.reasons[family] ?? null;
 }

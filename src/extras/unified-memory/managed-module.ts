@@ -1,6 +1,6 @@
 /**
- * Moves and advises all parameters of a module: each byte once, however many names it has, and
- * after all checks.
+ * Moves and advises the memory of all parameters of a module. Checks all parameters before it moves
+ * anything. Moves each byte once, even if several parameters share it.
  */
 
 import { checkFlag, checkKeys, describeValue } from '../../base/checks.ts';
@@ -21,15 +21,15 @@ import {
 } from './managed-tensor.ts';
 
 /**
- * A module with named tensors. Null, empty and cpu ones (also host memory lent to a device) are
- * skipped.
+ * A module with named tensors. The functions below skip four kinds: null, tensors without elements,
+ * CPU tensors, and tensors in host memory that is lent to a device.
  */
 export interface ManagedModule {
   namedParameters(): Iterable<readonly [string, MaybeTensor]>;
   namedBuffers?(): Iterable<readonly [string, MaybeTensor]>;
 }
 
-/** A range of one storage, and the tensor that begins it. */
+/** A byte range of one storage, and the tensor at its start. */
 interface Part {
   name: string;
   tensor: Tensor;
@@ -38,12 +38,12 @@ interface Part {
 }
 
 /**
- * Brings all parameters of a module, and its buffers with `includeBuffers`, to a device of their
- * family or to the CPU (−1). Returns the bytes that it requested, 0 for a null module. Memory that
- * several names share, or that touches, is one prefetch. Each tensor moves on `stream`, or on its
- * own device's current stream. Before anything moves, everything is checked: throws as
- * prefetchManagedTensor does, naming the parameter. From Megatron's core.inference.unified_memory,
- * as is the function below.
+ * Prefetches all parameters of a module to a device of their family, or to the CPU (−1). With
+ * `includeBuffers`, also prefetches its buffers. Ranges of one storage that overlap or touch are
+ * one prefetch. Each range moves on `stream`, or on the current stream of its tensor's device.
+ * Returns the number of bytes requested, 0 for a null module. Throws like prefetchManagedTensor(),
+ * before anything moves, and names the parameter. Both functions are Megatron's, from
+ * core.inference.unified_memory.
  */
 export function prefetchManagedModuleParameters(
   module: ManagedModule | null | undefined,
@@ -115,7 +115,7 @@ function partsOf(
   return [...byStorage.values()].flatMap(union);
 }
 
-/** Checks and yields the pairs that a module returned. */
+/** Yields the [name, tensor] pairs that a module returned. Throws TypeError for any other entry. */
 function* pairs(
   what: string,
   method: string,

@@ -11,25 +11,25 @@ import { type Device, type Stream, Tensor } from '../../device/device.ts';
 import type { DeviceFamily } from '../../device/facts.ts';
 import { nativeManaged, nativeMemory } from '../../device/native.ts';
 
-/** A tensor or nothing: null, undefined and values without elements are skipped. */
+/** A tensor, null or undefined. The functions skip null, undefined and tensors without elements. */
 export type MaybeTensor = Tensor | CpuTensor | TypedArray | null | undefined;
 
 /** The device that a tensor's pages move to, and the stream that orders the move. */
 export interface PrefetchOptions {
-  /** an index of the tensor's family, or −1 for the CPU */
+  /** index of the device in the tensor's family, or −1 for the CPU */
   device: number;
-  /** default, also for null: the current stream of the tensor's device */
+  /** stream that orders the move (default and null: the current stream of the tensor's device) */
   stream?: Stream | null | undefined;
 }
 
 /**
- * Brings the pages of a tensor in managed memory to a device of its family, or to the CPU (−1), in
- * stream order, and returns at once. Returns without any check for null and empty tensors. Throws
- * TypeError for a tensor that is not in managed memory, an unknown option or a stream of another
- * device. Throws RangeError for a device that does not exist, and ERR_HOTSLOT_STATE_CLOSED. A
- * driver error throws a DeviceError (UnifiedMemoryUnsupportedError if the family cannot) that names
- * shape, dtype, address and bytes. From Megatron's core.inference.unified_memory, as are the two
- * functions below.
+ * Enqueues the move of a tensor's pages to a device of its family, or to the CPU (−1). Does nothing
+ * for null and empty tensors, and does not check the options then. Throws TypeError for a tensor
+ * that is not in managed memory, an unknown option or a stream of another device. Throws RangeError
+ * for a device that does not exist, and ERR_HOTSLOT_STATE_CLOSED for a closed tensor. After a
+ * driver error, throws a DeviceError that names shape, dtype, address and bytes. If the family
+ * cannot prefetch, throws UnifiedMemoryUnsupportedError. This function and the next two are
+ * Megatron's, from core.inference.unified_memory.
  */
 export function prefetchManagedTensor(t: MaybeTensor, options: PrefetchOptions): void {
   if (isEmpty(t)) return;
@@ -41,8 +41,8 @@ export function prefetchManagedTensor(t: MaybeTensor, options: PrefetchOptions):
 }
 
 /**
- * Sets the preferred location of a tensor's pages: `device` is an index of its family, or −1 for
- * the CPU. Throws as prefetchManagedTensor does.
+ * Sets the preferred location of a tensor's pages. `device` is an index in the tensor's family, or
+ * −1 for the CPU. Throws like prefetchManagedTensor().
  */
 export function adviseManagedTensorPreferredLocation(
   t: MaybeTensor,
@@ -56,8 +56,8 @@ export function adviseManagedTensorPreferredLocation(
 }
 
 /**
- * Lets a device, an index of the tensor's family, access the tensor's pages where they are. Throws
- * as prefetchManagedTensor does.
+ * Lets a device access the tensor's pages without moving them. `device` is an index in the tensor's
+ * family. Throws like prefetchManagedTensor().
  */
 export function adviseManagedTensorAccessedBy(t: MaybeTensor, options: { device: number }): void {
   if (isEmpty(t)) return;
@@ -71,7 +71,7 @@ export function adviseManagedTensorAccessedBy(t: MaybeTensor, options: { device:
   );
 }
 
-/** Calls shared with the module functions: `words` describes the moved memory in errors. */
+/** Enqueues a prefetch. `words` returns the description of the moved memory for errors. */
 export function prefetch(
   tensor: Tensor,
   device: number,
@@ -110,14 +110,17 @@ function checkManaged(what: string, t: unknown): Tensor {
 }
 export const poolAdvice = 'allocate it from a unified memory pool (createUnifiedMempool)';
 
-/** Throws unless `device` is a whole number from `least` to the family's last device. */
+/** Throws unless `device` is an integer from `least` to the index of the family's last device. */
 export function checkLocation(family: DeviceFamily, device: unknown, least: -1 | 0): void {
   if (typeof device !== 'number')
     throw typeError(`device must be a number, got ${typeof device} (${describeValue(device)})`);
   nativeManaged().checkLocation(family, device, least);
 }
 
-/** The stream to use for a tensor of `device`. */
+/**
+ * Returns `stream`, or the current stream of `device` if none is given. Throws TypeError for a
+ * stream of another device.
+ */
 export function streamFor(device: Device, stream: Stream | null | undefined): Stream {
   if (stream === undefined || stream === null) return device.currentStream;
   if (typeof stream?.prefetch !== 'function')
@@ -127,7 +130,10 @@ export function streamFor(device: Device, stream: Stream | null | undefined): St
   return stream;
 }
 
-/** Adds the operation and its tensor to a driver error. Other errors name them already. */
+/**
+ * Runs `call`, and adds the text of `words` to a driver error. Rethrows any other error unchanged,
+ * because its text already names the operation and the tensor.
+ */
 function named(call: () => void, words: () => string): void {
   try {
     call();

@@ -1,4 +1,4 @@
-/** Tensors in managed memory of one device: counted, and closed together. */
+/** Allocates tensors in a device's managed memory, counts them, and closes them together. */
 
 import { checkKeys, describeValue } from '../../base/checks.ts';
 import type { DType } from '../../base/dtype.ts';
@@ -12,18 +12,18 @@ import type { MemoryStorage } from '../../device/storage.ts';
 import { compilationError, compileAllocatorSync, familyReason } from './compilation.ts';
 
 export interface MempoolStats {
-  /** tensors that are open */
+  /** number of open tensors */
   tensors: number;
-  /** their reserved bytes: pages are created when they are touched or prefetched */
+  /** bytes reserved by open tensors. The driver creates pages at their first access or prefetch */
   bytes: number;
-  /** the most bytes that were open at a time */
+  /** maximum of `bytes` so far */
   peakBytes: number;
-  /** tensors ever allocated */
+  /** number of tensors allocated so far */
   allocations: number;
 }
 
 /**
- * A pool of tensors in managed memory. Created by createUnifiedMempool().
+ * A pool of tensors in managed memory. createUnifiedMempool() creates it.
  * @example
  * const pool = createUnifiedMempool('cuda:0');
  * const weights = pool.allocate({ shape: [256, 64] });
@@ -36,7 +36,7 @@ export class UnifiedMempool extends Owner {
   #peakBytes = 0;
   #allocations = 0;
 
-  /** Only createUnifiedMempool() calls it. With `owned` the device closes with the pool. */
+  /** Only createUnifiedMempool() calls this. With `owned`, the pool's close() closes the device. */
   constructor(device: Device, owned: boolean) {
     super(`this unified memory pool of ${device.name}`, 'make another');
     this.device = device;
@@ -49,11 +49,11 @@ export class UnifiedMempool extends Owner {
   }
 
   /**
-   * Allocates a zeroed tensor in managed memory. Its preferred location is the pool's device, which
-   * also has accessed-by advice. Close the tensor, or close the pool.
+   * Allocates a zeroed tensor in managed memory. The pool's device is the preferred location of its
+   * pages, and has accessed-by advice for them. Close the tensor, or close the pool.
    *
    * @param options shape, and dtype (default float32)
-   * @throws as Device.allocateManaged(): ERR_HOTSLOT_MEMORY names the bytes
+   * @throws {ERR_HOTSLOT_MEMORY} if the memory cannot be allocated. The text names the bytes
    */
   allocate<D extends DType = 'float32'>(options: {
     shape: readonly number[];
@@ -74,7 +74,7 @@ export class UnifiedMempool extends Owner {
     return tensor;
   }
 
-  /** Returns open tensors and bytes, the peak of bytes, and the count of allocations. */
+  /** Returns the counts of tensors, bytes and allocations. */
   stats(): MempoolStats {
     const { size: tensors } = this.#open;
     return {
@@ -87,14 +87,15 @@ export class UnifiedMempool extends Owner {
 }
 
 /**
- * Creates a pool of managed memory on a device, given open or by name. If compileAllocator() has
- * not run, this runs its probe and blocks the thread until it ends, which takes a new process and
- * loads every driver. Await compileAllocator() first if the thread must not block. Throws
- * UnifiedMemoryUnsupportedError (ERR_HOTSLOT_UNAVAILABLE) if the device has no managed memory, with
- * its reason, and after a failed probe, with compilationError() as `cause`. Throws
- * ERR_HOTSLOT_STATE_BUSY if the probe is under way and the thread cannot wait for it.
+ * Creates a pool of managed memory on a device. `device` is an open device or a device's name. If
+ * compileAllocator() has not run, this call runs its probe in a new process, which loads every
+ * driver. The thread blocks until the probe ends. Await compileAllocator() first if the thread must
+ * not block. Throws UnifiedMemoryUnsupportedError (ERR_HOTSLOT_UNAVAILABLE) with the reason if the
+ * device has no managed memory. Throws the same class after a failed probe, with compilationError()
+ * as `cause`. Throws ERR_HOTSLOT_STATE_BUSY if the probe is under way and the thread cannot wait
+ * for it.
  *
- * From Megatron's core.inference.unified_memory.
+ * The function is Megatron's, from core.inference.unified_memory.
  */
 export function createUnifiedMempool(device: Device | string): UnifiedMempool {
   const named = typeof device === 'string';
@@ -109,7 +110,7 @@ export function createUnifiedMempool(device: Device | string): UnifiedMempool {
     throw new UnifiedMemoryUnsupportedError(`managed memory is unavailable: ${cause.message}`, {
       cause,
     });
-  // A device whose family failed the probe is not opened.
+  // If the device's family failed the probe, throws before the device is opened.
   const family = named ? device.split(':')[0] : device.family;
   const unsupported = (name: string, reason: string) =>
     new UnifiedMemoryUnsupportedError(`${name} has no managed memory: ${reason}`);

@@ -1,6 +1,6 @@
 /**
- * Starts the probe as a child process with a time limit, and describes how it ended. The async and
- * the blocking form give the same outcome.
+ * Runs the probe of managed memory in a child process with a time limit, and describes how it
+ * ended. The async and the blocking function return the same outcome.
  */
 import { spawn, spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
@@ -10,13 +10,13 @@ import {
 } from '../../base/errors.ts';
 import type { DeviceFamily } from '../../device/facts.ts';
 
-/** The probe's result for a family: why it has no managed memory, or null if it has. */
+/** The probe's result for a family. `reason` is null if the family has managed memory. */
 export interface ProbeResult {
   family: DeviceFamily;
   reason: string | null;
 }
 
-/** The device that the probe tries next. */
+/** The line that the probe prints before it tries a device. */
 export interface Trying {
   trying: string;
 }
@@ -24,14 +24,14 @@ export interface Trying {
 export type Reasons = Partial<Record<DeviceFamily, string | null>>;
 
 export interface Outcome {
-  /** null if the probe ended in time and reported on every family */
+  /** null if the probe exited with code 0 in time and reported on every family */
   error: UnifiedMemoryUnsupportedError | null;
   reasons: Reasons;
 }
 
 /**
- * How the child ended. `code` is null after a signal, `signal` after an exit, and both if it did
- * not start.
+ * How the child process ended. `code` is null if a signal ended it. `signal` is null if it exited.
+ * Both are null if it did not start.
  */
 interface Ended {
   code: number | null;
@@ -49,14 +49,15 @@ export function probe(timeoutMs: number): Promise<Outcome> {
     let stdout = '';
     let stderr = '';
     const child = spawn(process.execPath, args(), { stdio: ['ignore', 'pipe', 'pipe'] });
-    // Only the first end counts.
+    // Several events can call this, and the promise takes the first outcome.
     const end = (outcome: Outcome) => {
       clearTimeout(limit);
       resolve(outcome);
     };
     const limit = setTimeout(() => {
       child.kill('SIGKILL');
-      // A child stuck in a driver may die late, or never. This process does not wait for that.
+      // A child that hangs in a driver may end late or never. unref() and destroy() let this
+      // process exit before the child ends.
       for (const part of [child, child.stdout, child.stderr] as Partial<typeof child>[])
         part.unref?.();
       child.stdout.destroy();
@@ -74,7 +75,7 @@ export function probe(timeoutMs: number): Promise<Outcome> {
   });
 }
 
-/** Blocks the thread until the probe ends. */
+/** Does what probe() does, and blocks the thread until the probe ends. */
 export function probeSync(timeoutMs: number): Outcome {
   const ended = spawnSync(process.execPath, args(), {
     timeout: timeoutMs,
@@ -88,7 +89,7 @@ export function probeSync(timeoutMs: number): Outcome {
   return outcomeOf({ code, signal, stdout: stdout ?? '', stderr: stderr ?? '', failed });
 }
 
-/** Returns the outcome of a child that the system did not start. */
+/** Returns the outcome for a child process that could not be started. */
 export function notStarted(failed: Error): Outcome {
   return outcomeOf({ code: null, signal: null, stdout: '', stderr: '', failed });
 }
@@ -117,7 +118,8 @@ function outcomeOf({ code, signal, stdout, stderr, failed }: Ended): Outcome {
 }
 
 /**
- * Returns the last line before the stack and Node's version, with which an uncaught exception ends.
+ * Returns the last line of the message of an uncaught exception, or undefined. Skips the stack and
+ * Node's version, which Node prints after the message.
  */
 function lastError(stderr: string): string | undefined {
   return stderr
@@ -126,7 +128,10 @@ function lastError(stderr: string): string | undefined {
     .at(-1);
 }
 
-/** Parses the lines that begin with `key`. Other lines are printed by a driver, or cut off. */
+/**
+ * Parses the lines of JSON that start with `key`. Ignores incomplete lines, and lines that a driver
+ * printed.
+ */
 function linesOf<T>(stdout: string, key: string): T[] {
   const lines = stdout
     .split('\n')
@@ -141,8 +146,8 @@ function readReasons(stdout: string): Reasons {
 }
 
 /**
- * Returns the device that was tried when the probe ended. All families are opened before the first
- * device is tried.
+ * Returns the device that the probe was trying when it ended, or undefined. The probe lists the
+ * devices of all families before it tries the first device.
  */
 function tried(stdout: string): string | undefined {
   const last = linesOf<Trying>(stdout, 'trying').at(-1)?.trying;
@@ -157,7 +162,7 @@ function where(stdout: string): string {
   return missing === '' ? 'after all checks' : `without a result for ${missing}`;
 }
 
-/** Variables that keep a family's driver from being opened. The host device has none. */
+/** Environment settings with which Hotslot leaves out a family. The host family has none. */
 const variables: Partial<Record<DeviceFamily, string>> = {
   cuda: 'HOTSLOT_CUDA=none',
   rocm: 'HOTSLOT_HIP=none',

@@ -1,7 +1,8 @@
 /**
- * The child process that finds out whether managed memory works here. It may crash in a driver, or
- * hang and be killed. It prints one line of JSON per family, `{family, reason}`, with a null reason
- * if all succeeded, and `{trying}` before a device is tried.
+ * The main program of the child process that tries managed memory. The process may crash in a
+ * driver, or hang until its parent kills it. It prints a line of JSON, `{trying}`, before it tries
+ * a device. For each family it prints the line `{family, reason}`, with a null reason if managed
+ * memory works.
  */
 import { writeSync } from 'node:fs';
 import { DeviceError } from '../../base/errors.ts';
@@ -9,7 +10,7 @@ import { systemProcesses } from '../../base/system-addon.ts';
 import { listDevices, openDevice } from '../../device/open.ts';
 import type { ProbeResult, Trying } from './probe-process.ts';
 
-/** CUDA status: another process has the device, which is in exclusive mode. */
+/** CUDA's status if the device is in exclusive mode and another process uses it. */
 const EXCLUSIVE = 46;
 
 systemProcesses().endWithParent(Number(process.argv[2]));
@@ -21,12 +22,12 @@ for (const { name, family, available, reason = 'no reason was given' } of listDe
   say({ family, reason: available ? await wrong(name) : reason });
 }
 
-/** Writes synchronously, because the next call may never return. */
+/** Prints a line synchronously, because the next driver call may never return. */
 function say(line: ProbeResult | Trying): void {
   writeSync(1, `${JSON.stringify(line)}\n`);
 }
 
-/** Returns what does not work with managed memory on the device, or null if all does. */
+/** Tries managed memory on a device. Returns why it does not work, or null if it works. */
 async function wrong(name: string): Promise<string | null> {
   try {
     using device = openDevice(name);
@@ -40,7 +41,7 @@ async function wrong(name: string): Promise<string | null> {
       ? null
       : `managed memory of ${name} lost element ${bad} of the data written to it`;
   } catch (error) {
-    // The parent's own context excludes every other process.
+    // In exclusive mode, the parent's CUDA context locks out this process.
     if (error instanceof DeviceError && error.status === EXCLUSIVE)
       return 'the GPU is in exclusive mode, so a second process cannot test managed memory while this one uses the GPU; run nvidia-smi -c 0';
     return (error as Error).message;

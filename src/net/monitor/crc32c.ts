@@ -1,9 +1,9 @@
 /** CRC-32C (Castagnoli, 1993): the checksum of TFRecord files. */
 
-/** The polynomial, its lowest bit first. */
+/** The polynomial, with its bits in reversed order. */
 const POLYNOMIAL = 0x82f63b78;
 
-/** The change of the remainder by each byte. */
+/** For each value of a byte, what that byte contributes to the remainder. */
 const table = Uint32Array.from({ length: 256 }, (_, byte) => {
   let rest = byte;
   for (let bit = 0; bit < 8; bit++) rest = rest & 1 ? (rest >>> 1) ^ POLYNOMIAL : rest >>> 1;
@@ -19,8 +19,8 @@ export function crc32c(bytes: Uint8Array): number {
 }
 
 /**
- * Returns the checksum as records store it: rotated by 15 bits, plus a constant, so that the
- * checksum of data that contains checksums stays meaningful.
+ * Returns the checksum in the form that TFRecord stores: rotated by 15 bits, plus a constant. In
+ * this form, a checksum of data that contains checksums stays meaningful.
  */
 export function maskedCrc32c(bytes: Uint8Array): number {
   const crc = crc32c(bytes);

@@ -1,33 +1,34 @@
-/** A curve of the live page, thinned so that it never exceeds `MAX_POINTS` points. */
+/** A curve of the live page, which merges points so that it never exceeds `MAX_POINTS` points. */
 
 /**
- * Seconds since the monitor opened, the step, and the value, which is null if it is NaN or
- * infinite.
+ * A point of a curve. `seconds` counts from the opening of the monitor. `value` is null if it is
+ * NaN or infinite.
  */
 export type Point = readonly [seconds: number, step: number, value: number | null];
 
 /**
- * Most points of a curve. When they are reached, every two become one, and from then on a point is
- * the mean of twice as many numbers.
+ * Maximum number of points of a curve. At the maximum, each pair of points is merged into one
+ * point. From then on, a new point is the mean of twice as many added values.
  */
 export const MAX_POINTS = 600;
 
 export class Curve {
   #points: Point[] = [];
-  /** numbers that make a point */
+  /** number of added values of which a new point is the mean */
   #stride = 1;
   #sum = 0;
   #count = 0;
   /** how often the points were thinned */
   #thinned = 0;
-  /** the latest number, as it was given */
+  /** the latest value, as passed to add() */
   latest = Number.NaN;
 
   get points(): readonly Point[] {
     return this.#points;
   }
   /**
-   * Grows when points that were already sent have changed, so that all of them must be sent again.
+   * How often the points were thinned. When it grows, points that were already sent have changed,
+   * so all points must be sent again.
    */
   get thinned(): number {
     return this.#thinned;
@@ -60,5 +61,5 @@ function between([, , a]: Point, [seconds, step, b]: Point): Point {
   return [seconds, step, a === null || b === null ? (a ?? b) : rounded((a + b) / 2)];
 }
 
-/** Six digits are more than a screen shows. */
+/** Rounds to six digits, which is more than a screen shows. */
 const rounded = (value: number) => Number(value.toPrecision(6));

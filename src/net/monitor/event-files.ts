@@ -1,7 +1,7 @@
 /**
- * Event files of one folder, the latest open for appending. When a write resolves, its records are
- * on the disk. If the process ends in the middle of a write, the last record is torn, and readers
- * stop at it.
+ * The event files of one folder. The latest file is open for appending. When write() resolves, its
+ * records are on the disk. If the process ends during a write, the last record is incomplete, and
+ * readers stop there.
  */
 import { type FileHandle, open, readdir } from 'node:fs/promises';
 import { hostname } from 'node:os';
@@ -9,31 +9,31 @@ import { join } from 'node:path';
 import { flushFolder, makeFolder } from '../../base/arrays/files.ts';
 import { restartRecord, type Scalar, scalarRecord, versionRecord } from './events.ts';
 
-/** Bytes of one write to the file. */
+/** Bytes of collected records at which they are written to the file. */
 const CHUNK = 1 << 20;
 
-/** Files made by this process. Their names contain this number. */
+/** Number of files that this process has created. Each file's name contains this number. */
 let made = 0;
 
 export class EventFiles {
   readonly #folder: string;
   readonly #maxBytes: number;
   #file: FileHandle | null = null;
-  /** bytes of the file that is open */
+  /** bytes that were written to the open file */
   #size = 0;
   /**
-   * seconds in the name of the latest file of any run, only growing, because readers go by the
-   * order of names
+   * time in the latest file's name, in seconds. It only grows, even over several runs, because
+   * readers order files by name
    */
   #second = 0;
-  /** true before the first file, when the contents of the folder are still unknown */
+  /** true until the first write has read the contents of the folder */
   #fresh = true;
   /**
-   * the folder has files of an earlier run, or a curve went back to an earlier step: from then on
-   * files have version 1
+   * true if the folder has files of an earlier run, or a curve went back to an earlier step. New
+   * files then have version 1 (restartRecord())
    */
   #restarts = false;
-  /** the folder had files of an earlier run */
+  /** true if the folder had files of an earlier run */
   #resumed = false;
   /** the last step of each curve */
   readonly #steps = new Map<string, number>();
@@ -76,12 +76,15 @@ export class EventFiles {
     await this.#file?.datasync();
   }
 
-  /** Ends the latest file. A later write would begin another. */
+  /**
+   * Writes the remaining records and closes the latest file. A later write would begin another
+   * file.
+   */
   async close(): Promise<void> {
     if (this.#file) await this.#end();
   }
 
-  /** Closes the file after a failure and ignores errors of that. */
+  /** Closes the file after a failure, and ignores errors of closing it. */
   async abandon(): Promise<void> {
     const file = this.#file;
     this.#file = null;
@@ -105,7 +108,8 @@ export class EventFiles {
     this.#second = Math.max(Math.floor(now), this.#second + 1);
     const host = hostname().replaceAll(/[^\w.-]/g, '_') || 'localhost';
     const name = `events.out.tfevents.${this.#second}.${host}.${process.pid}`;
-    // A file is never written twice, even if machines or containers share the whole name.
+    // The flag 'ax' creates a new file only. If machines or containers share the whole name, tries
+    // the next number.
     while (!this.#file)
       this.#file = await open(join(this.#folder, `${name}.${made++}`), 'ax').catch((error) => {
         if (error.code === 'EEXIST') return null;

@@ -1,6 +1,6 @@
 /**
- * The address on which a monitor listens, and the requests that it answers. A page of another site
- * must not read it through a name of its own choice.
+ * Decides which requests a monitor answers, and returns its URL. A page of another site must not
+ * read the monitor through a host name that the site controls.
  */
 import type { IncomingMessage } from 'node:http';
 import { hostname } from 'node:os';
@@ -11,7 +11,7 @@ export const isLoopback = (host: string) => /^(localhost|127(\.\d+){3}|::1)$/i.t
 const isAny = (host: string) => /^(0\.0\.0\.0|::)$/.test(host);
 const inUrl = (address: string) => (address.includes(':') ? `[${address}]` : address).toLowerCase();
 
-/** Returns the URL for a browser. */
+/** Returns the URL at which a browser reaches the monitor. */
 export const urlOf = (host: string, port: number) =>
   `http://${isAny(host) ? hostname() : inUrl(host)}:${port}/`;
 
@@ -21,9 +21,10 @@ function nameIn(header: string | undefined): string | null {
 }
 
 /**
- * True if the request was meant for this server. Its Host must be this machine's own name, the host
- * asked for, or the address of the connection, because none of these can belong to another site. An
- * Origin, if sent, must be this server.
+ * Returns whether a request was meant for this server. Its Host header must be localhost, the
+ * `host` on which the monitor listens, or the local address of the connection. If the monitor
+ * listens on all addresses, this machine's name is allowed, too. Another site cannot own any of
+ * these names. If an Origin header is sent, it must name this server.
  */
 export function isMeant({ headers, socket }: IncomingMessage, host: string): boolean {
   const name = nameIn(headers.host);

@@ -1,5 +1,6 @@
 /**
- * `/trace?seconds=5`: sends the ticks of the next seconds as a Chrome trace, one trace at a time.
+ * Answers `/trace?seconds=5`: sends the ticks of the next five seconds as a Chrome trace. Only one
+ * trace is recorded at a time.
  */
 import type { ServerResponse } from 'node:http';
 import type { PipelineWatch } from '../../engine/pipeline/watch.ts';
@@ -7,7 +8,7 @@ import { refuse, refuseQueued } from './server.ts';
 
 /** Milliseconds between two reads of the journal. */
 const LOOK_MS = 50;
-/** A client that has not received the end after this time is disconnected. */
+/** Milliseconds that a client has to receive the end of a trace before it is disconnected. */
 const PATIENCE_MS = 10_000;
 const MAX_SECONDS = 60;
 
@@ -54,7 +55,7 @@ export class LiveTraces {
     const until = performance.now() + seconds * 1000;
     const stop = () => {
       clearInterval(timer);
-      // The connection may close after the next trace has begun.
+      // stop() also runs when the connection closes, which may be after the next trace has begun.
       if (this.#end === end) this.#end = null;
     };
     const end = () => {
@@ -67,8 +68,8 @@ export class LiveTraces {
     const check = () => {
       const { state } = this.#watch;
       if (performance.now() >= until || state === 'closed' || state === 'failed') return void end();
-      // A slow reader that has data left to receive gets no more yet. The journal goes on
-      // meanwhile, and the trace says how much of it was missed.
+      // Sends nothing more while a slow client has not received the data so far. The journal
+      // continues meanwhile, and the trace says how much of the journal it missed.
       if (response.writableNeedDrain) return;
       trace.collect();
       response.write(parts.splice(0).join(''));

@@ -41,8 +41,8 @@ class Text {
 const states = ['Free', 'Requested', 'Packed', 'Submitted', 'Ready', 'Replaying'];
 
 /**
- * Adds metrics of collectors on other machines. Single hosts have no metrics, because thousands of
- * them come and go, with their own names.
+ * Adds metrics of collectors on other machines. It omits metrics of single hosts, because thousands
+ * of hosts with different names may come and go.
  */
 function putRemote(out: Text, remote: RemoteNow, collectors: Now['collectors']): void {
   const spread = (
@@ -140,7 +140,8 @@ export function metricsOf(now: Now, curves: ReadonlyMap<string, Curve>, clients:
         'waiting',
         '1 for the cause that the next batch waits for, 0 for the others.',
       ] as const),
-      // Labels are the few gate names, because each text would be its own series.
+      // The labels are the gates' names, which are few. If texts were labels, each text would be a
+      // separate series.
       gateNames.map((gate) => [{ for: gate }, Number(gate === now.gate)]),
     )
     .put(

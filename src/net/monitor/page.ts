@@ -1,4 +1,7 @@
-/** The live page's files, read once. They are in src/net/monitor/page, also in the package. */
+/**
+ * Reads the files of the live page. The repository and the package have them in
+ * src/net/monitor/page.
+ */
 
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -10,7 +10,7 @@ import { watchedCollectors } from '../../run/collectors/watched.ts';
 export interface WatchedSave {
   /** number of saves, including this one */
   save: number;
-  /** id of the last tick in it */
+  /** id of the last tick in the checkpoint */
   tick: number;
   bytes: number;
   seconds: number;
@@ -18,14 +18,15 @@ export interface WatchedSave {
 
 /** An event emitter that reports checkpoints. */
 export interface WatchedCheckpoint {
-  /** where they are written */
+  /** folder in which the checkpoints are written */
   readonly folder: string;
   on(event: 'saved', listener: (saved: WatchedSave) => void): unknown;
   on(event: 'error', listener: (error: Error) => void): unknown;
   off(event: 'saved', listener: (saved: WatchedSave) => void): unknown;
   off(event: 'error', listener: (error: Error) => void): unknown;
   /**
-   * if present, and only the monitor listens for an error, the monitor also emits a process warning
+   * if this method shows that only the monitor listens for errors, the monitor emits a process
+   * warning for each error
    */
   listenerCount?(event: 'error'): number;
 }
@@ -34,7 +35,7 @@ export interface MonitorParts {
   pipeline: ReplayPipeline;
   /** a CollectorPool or RemoteCollectors, whose steps and returns are shown */
   collectors?: RunningCollectors;
-  /** whose memory is shown, default: the pipeline's device */
+  /** devices whose memory is shown, default: the pipeline's device */
   devices?: readonly Device[];
   checkpoint?: WatchedCheckpoint;
   /** the page's title, default 'Hotslot' */
@@ -44,7 +45,7 @@ export interface MonitorParts {
 export interface MonitorOptions {
   /** port to listen on, default 0, which is any free one */
   port?: number;
-  /** the address or a name of it, default '127.0.0.1', which only this machine reaches */
+  /** address to listen on, or a name of it, default '127.0.0.1', which only this machine reaches */
   host?: string;
 }
 

@@ -1,15 +1,15 @@
 /**
- * Collectors on other machines as the live page gets them: at most `MAX_HOSTS` hosts, those in
- * trouble first.
+ * The state of collectors on other machines, as the live page gets it. It has at most `MAX_HOSTS`
+ * hosts, those in trouble first.
  */
 
 import type { RemoteHostState, RemoteHostStatus } from '../../run/collectors/remote-status.ts';
 import type { RemoteWatched } from '../../run/collectors/watched.ts';
 
-/** Hosts that are sent one by one. */
+/** Maximum number of hosts that the page gets. */
 const MAX_HOSTS = 50;
 /**
- * Most characters of a host's name and of its reason for leaving. Both texts come from the host.
+ * Maximum characters of a host's name and of its reason for leaving. Both texts come from the host.
  */
 const MAX_CHARACTERS = 200;
 
@@ -25,7 +25,7 @@ const states = [
 export interface RemoteNow extends Omit<RemoteWatched, 'time' | 'epoch' | 'run'> {
   /** number of all hosts by their state */
   readonly states: Readonly<Record<RemoteHostState, number>>;
-  /** hosts that are not sent one by one */
+  /** number of hosts that are not in `hosts` */
   readonly more: number;
 }
 

@@ -1,6 +1,6 @@
 /**
- * Samples for the live page: read twice a second while the monitor is open, for its curves, and
- * more often while a page is open. This file listens to neither ticks nor episodes.
+ * Samples the state of a run for the live page. It reads the state twice a second for the curves,
+ * and more often while a page is open. It listens to neither ticks nor episodes.
  */
 
 import type { Device } from '../../device/device.ts';
@@ -21,12 +21,12 @@ import { type RemoteNow, remoteNow } from './remote-now.ts';
 import { whoWaits } from './waiting-text.ts';
 
 const SAMPLE_MS = 500;
-/** Least milliseconds between two memory queries, because each is a call of the driver. */
+/** Minimum milliseconds between two memory queries, because each query calls the driver. */
 const MEMORY_MS = 2000;
-/** Checkpoints that are shown. */
+/** Maximum number of checkpoints that are shown. */
 const SAVES = 5;
 
-/** A device's memory in bytes, null once the device is closed. */
+/** A device's memory in bytes, or null after the device was closed. */
 export interface DeviceMemory {
   name: string;
   memory: { total: number; free: number } | null;
@@ -36,19 +36,19 @@ export interface CheckpointsNow {
   /** number of checkpoints since the monitor opened */
   count: number;
   errors: number;
-  /** the latest, newest first, with `at` in milliseconds since 1970 */
+  /** the latest checkpoints, newest first, with `at` in milliseconds since 1970 */
   saved: (WatchedSave & { at: number })[];
   error: string | null;
 }
 
 /** The current state. Speeds are per second, and null before they are known. */
 export interface Now {
-  /** since the monitor opened */
+  /** seconds since the monitor opened */
   seconds: number;
   state: PipelineState;
   failure: string | null;
   waitingFor: string;
-  /** the same as one of a few names, null once the pipeline is over */
+  /** `waitingFor` as one of a few names, null after the pipeline has ended */
   gate: GateName | null;
   whoWaits: string;
   finished: number;
@@ -72,7 +72,7 @@ export interface Now {
   said: readonly Emitted[];
 }
 
-/** Points of a curve from number `from` on. With 0 the curve begins anew. */
+/** Points of a curve from index `from` on. If `from` is 0, they are the whole curve. */
 export type CurvePart = { from: number; points: readonly Point[] };
 
 export class Sampling {
@@ -103,7 +103,7 @@ export class Sampling {
     };
     this.add(later);
     const timer = setInterval(() => this.sample(), SAMPLE_MS).unref();
-    // The last ticks belong to the curves.
+    // Samples once more when the pipeline closes, so that the curves contain the last ticks.
     const last = () => {
       this.sample();
       this.#over = true;
@@ -115,7 +115,9 @@ export class Sampling {
     );
   }
 
-  /** Adds parts that are opened after the pipeline. They replace earlier ones. */
+  /**
+   * Adds parts that were opened after the pipeline. They replace earlier parts of the same kind.
+   */
   add({ collectors, checkpoint }: Pick<MonitorParts, 'collectors' | 'checkpoint'>): void {
     if (collectors) {
       this.#pool = collectors;
@@ -131,14 +133,14 @@ export class Sampling {
     return (performance.now() - this.#begin) / 1000;
   }
 
-  /** Adds a number to a curve. */
+  /** Adds a value to a curve. */
   put(tag: string, step: number, value: number): void {
     const curve = this.curves.get(tag) ?? new Curve();
     this.curves.set(tag, curve);
     curve.add(this.seconds, step, value);
   }
 
-  /** Adds a point to each curve. */
+  /** Reads the state of the run, and adds a value to each curve. */
   sample(): void {
     if (this.#over) return;
     const now = performance.now();
@@ -147,7 +149,7 @@ export class Sampling {
     const seconds = Math.max(now - before.at, 1) / 1000;
     for (const name in scalars) this.put(`train/${name}`, tick, scalars[name] as number);
     this.#updatesPerSecond = (finished - before.finished) / seconds;
-    // Manual ticks count, too. A pipeline that never had a tick has no speed.
+    // The speed includes manual ticks. A pipeline that never had a tick has no speed.
     if (tick >= 0) this.put('speed/updates_per_second', tick, this.#updatesPerSecond);
     let { steps, episodes, waits } = before;
     if (this.#pool) {
@@ -195,8 +197,8 @@ export class Sampling {
   }
 
   /**
-   * Returns the points after those in `told`, and updates `told`. Returns all points if it is
-   * empty.
+   * Returns the points of each curve that are not in `sent` yet, and adds them to `sent`. Returns
+   * all points of a curve that was thinned since, or that is missing in `sent`.
    */
   parts(sent: Map<string, { count: number; thinned: number }>): Record<string, CurvePart> {
     const parts: [string, CurvePart][] = [];

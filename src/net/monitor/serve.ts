@@ -41,14 +41,14 @@ export class Monitor implements AsyncDisposable {
     this.port = port;
   }
 
-  /** Pages that are open now. */
+  /** Number of pages that are open now. */
   get clients(): number {
     return this.#live.streams.count;
   }
 
   /**
-   * Adds your own number to a curve. NaN and infinities leave a gap. A curve becomes coarser as it
-   * grows, and has at most 600 points.
+   * Adds a value of your own to a curve. NaN and infinities leave a gap. A curve becomes coarser as
+   * it grows, and has at most 600 points.
    *
    * @param tag the curve's name, such as 'evaluation/return'
    * @param step a whole number from 0 on
@@ -67,7 +67,9 @@ export class Monitor implements AsyncDisposable {
     this.#live.sampling.put(tag, step, value);
   }
 
-  /** Shows parts that were opened after this monitor. They replace those shown before. */
+  /**
+   * Shows parts that were opened after this monitor. They replace earlier parts of the same kind.
+   */
   watch(parts: Pick<MonitorParts, 'collectors' | 'checkpoint'>): void {
     checkKeys('watch', parts, ['collectors', 'checkpoint']);
     checkLater('watch', parts);
@@ -87,13 +89,13 @@ export class Monitor implements AsyncDisposable {
   }
 }
 
-/** The content of the routes. */
+/** Creates the content of the monitor's routes. */
 class Live {
   readonly sampling: Sampling;
   readonly streams: Streams;
   readonly traces: LiveTraces;
   readonly #facts: object;
-  /** the points that were sent to all clients */
+  /** for each curve, the number of points that were sent to all clients */
   #sent = new Map<string, { count: number; thinned: number }>();
 
   constructor(parts: MonitorParts) {
@@ -164,9 +166,10 @@ class Live {
 }
 
 /**
- * Serves a page that shows a pipeline while it runs, on `http://host:port/`, until it is closed. It
- * does not keep the process alive. Routes, all read-only: `/` is the page, `/events` its updates,
- * `/metrics` is for Prometheus, and `/trace?seconds=5` is a Chrome trace of the next seconds.
+ * Serves a page that shows a pipeline while it runs, on `http://host:port/`, until you close the
+ * monitor. The monitor does not keep the process alive. All routes are read-only: `/` is the page,
+ * `/events` its updates, `/metrics` is for Prometheus, and `/trace?seconds=5` is a Chrome trace of
+ * the next seconds.
  *
  * @param parts the pipeline, and optionally collectors, checkpoint and devices
  * @param options `host` and `port`. By default only this machine reaches the page. Another host

@@ -1,6 +1,6 @@
 /**
- * The monitor's server: it reads requests, refuses those that are meant for another server, and
- * answers by route. It changes nothing.
+ * The monitor's server. It refuses requests that are meant for another server, and answers all
+ * others by their route. No request changes anything.
  */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -15,7 +15,7 @@ export type Route = (
   query: URLSearchParams,
 ) => void;
 
-/** Most sockets at once: 32 streams, and some for everything else. */
+/** Maximum number of open sockets: 32 for streams, and others for all other requests. */
 const MAX_SOCKETS = 128;
 
 const common = {
@@ -49,7 +49,7 @@ export function refuse(
   response.writeHead(status, { ...type, ...headers }).end(body);
 }
 
-/** Advice for each error of the system. */
+/** Advice by the system's error code. */
 const advice: Readonly<Record<string, string>> = {
   EADDRINUSE: 'the port is in use; give another port, or 0 for any free port',
   EACCES: 'this user may not use the port; give a port from 1024 on',
@@ -59,8 +59,8 @@ const advice: Readonly<Record<string, string>> = {
 };
 
 /**
- * Listens. Rejects with ERR_HOTSLOT_UNAVAILABLE if the system refuses. Neither the server nor its
- * sockets keep the process alive.
+ * Starts a server that listens on a port of a host. Rejects with ERR_HOTSLOT_UNAVAILABLE if the
+ * system refuses. Neither the server nor its sockets keep the process alive.
  */
 export async function listen(
   { host, port }: { host: string; port: number },
@@ -112,11 +112,11 @@ function warnOnError(server: Server): void {
 }
 
 /**
- * Refuses a request that was sent after another one on the same connection, because an endless
- * response needs its own connection.
+ * Refuses a request that waits for the response of an earlier request on the same connection. A
+ * response that streams needs a separate connection. Returns whether it has refused.
  */
 export function refuseQueued(response: ServerResponse): boolean {
-  // Node assigns a response its socket when the previous ones have ended.
+  // Node gives a response its socket when the earlier responses of the connection have ended.
   if (response.socket !== null) return false;
   refuse(
     response,
@@ -135,7 +135,7 @@ function handle(
   host: string,
   routes: Readonly<Record<string, Route>>,
 ): void {
-  // The body of a request is not read, so the connection ends after the response.
+  // The server does not read the body of a request, so it closes the connection after the response.
   if (
     request.headers['content-length'] !== undefined ||
     request.headers['transfer-encoding'] !== undefined
@@ -160,7 +160,7 @@ function handle(
   route(request, response, new URLSearchParams(query));
 }
 
-/** Stops listening, and gives the last responses up to 500 ms to arrive. */
+/** Stops listening. The last responses have up to 500 ms to arrive. */
 export async function shut(server: Server): Promise<void> {
   const closed = new Promise<void>((resolve) => server.close(() => resolve()));
   server.closeIdleConnections();

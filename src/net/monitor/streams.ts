@@ -1,11 +1,11 @@
 /**
- * The clients of the live page: streams of server-sent events. All clients get the same text, made
- * once. A client that has not received the last message gets no new one, and is dropped after
- * `PATIENCE_MS`.
+ * Sends server-sent events to the clients of the live page. All clients get the same text, which is
+ * created once. A client that has not received the last message gets no new one, and is
+ * disconnected after `PATIENCE_MS`.
  */
 import type { ServerResponse } from 'node:http';
 
-/** Most clients at once. */
+/** Maximum number of clients at once. */
 export const MAX_CLIENTS = 32;
 /** Milliseconds between two messages. */
 const TELL_MS = 200;
@@ -13,8 +13,8 @@ const TELL_MS = 200;
 const PATIENCE_MS = 2000;
 
 /**
- * The messages: `whole` for a client that has received nothing yet, `news` for clients that have
- * received everything before.
+ * Creates the messages. The text of whole() is for a client that has received nothing, or has
+ * missed messages. The text of news() is for clients that have received every earlier message.
  */
 export interface StreamSource {
   whole(): string;
@@ -23,9 +23,9 @@ export interface StreamSource {
 
 interface Client {
   readonly response: ServerResponse;
-  /** time since when it has not received its last message, 0 if it has */
+  /** time from which on the client has not received its last message, 0 if it has received it */
   since: number;
-  /** it missed messages, and gets everything next */
+  /** whether the client has missed messages, and gets whole() next */
   pending: boolean;
 }
 
@@ -45,20 +45,22 @@ export class Streams {
     return this.#clients.size >= MAX_CLIENTS;
   }
 
-  /** Sends everything to the client, and news from then on. */
+  /** Sends whole() to the client now, and news() from then on. */
   add(response: ServerResponse): void {
-    // The other clients get their news first, because `news` counts from its last call.
+    // Sends news() to the other clients first, because it returns only the changes since its last
+    // call.
     this.#send();
     const client = { response, since: 0, pending: false };
     this.#clients.add(client);
     response.on('close', () => this.#remove(client));
-    // Milliseconds after which a browser reconnects when the connection is lost.
+    // `retry` is the time in milliseconds after which a browser connects again if the connection is
+    // lost.
     response.write(`retry: 1000\n\n${message(this.#source.whole())}`);
-    // No timer runs without clients.
+    // The timer runs only while there are clients.
     this.#timer ??= setInterval(() => this.#send(), TELL_MS).unref();
   }
 
-  /** Ends all streams with a `bye` event, so that the page knows that the network is fine. */
+  /** Ends all streams with a `bye` event, so that the page knows that the monitor was closed. */
   close(): void {
     for (const { response } of [...this.#clients]) response.end('event: bye\ndata: {}\n\n');
     for (const client of [...this.#clients]) this.#remove(client);
@@ -94,5 +96,5 @@ export class Streams {
   }
 }
 
-/** The JSON text contains no line ends. */
+/** Returns an event with JSON text, which contains no line ends. */
 const message = (json: string) => `data: ${json}\n\n`;

@@ -1,6 +1,6 @@
 /**
- * Curves for TensorBoard: scalars are kept in memory, and written to event files within `flushMs`
- * milliseconds.
+ * Writes curves for TensorBoard. Scalars are collected in memory, and written to event files within
+ * `flushMs` milliseconds.
  */
 import {
   checkCount,
@@ -17,16 +17,19 @@ import type { Scalar } from './events.ts';
 import { checkListen, type ListenOptions, listenTo } from './listening.ts';
 
 export interface TensorBoardOptions {
-  /** most milliseconds from a scalar to the disk while the event loop turns, default 2000 */
+  /**
+   * maximum milliseconds until a scalar is on the disk, if nothing blocks the event loop, default
+   * 2000
+   */
   flushMs?: number;
   /** bytes of an event file after which the next one begins, at least 4096, default 256 MiB */
   maxBytes?: number;
 }
 
-/** Kept scalars at which they are written at once, whatever the time. */
+/** Number of collected scalars at which they are written at once, before `flushMs` is over. */
 const MAX_EVENTS = 1 << 14;
 
-/** Advice for each error of the disk. */
+/** Advice by the error code of the disk. */
 const advice: Readonly<Record<string, string>> = {
   ENOSPC: 'the disk is full: make room',
   EDQUOT: 'the quota is used up: make room',
@@ -46,7 +49,9 @@ export class TensorBoardWriter implements AsyncDisposable {
   readonly #stops = new Set<() => void>();
   #buffered: Scalar[] = [];
   #timer: NodeJS.Timeout | undefined;
-  /** the writes so far, one after the other, never rejecting */
+  /**
+   * resolves when all writes so far have ended, and never rejects: writes run one after the other
+   */
   #writing: Promise<void> = Promise.resolve();
   #failure: Error | null = null;
   readonly #closing = new Closing();
@@ -66,8 +71,8 @@ export class TensorBoardWriter implements AsyncDisposable {
   }
 
   /**
-   * Adds a number to a curve. It is buffered, and written after the function has returned. NaN and
-   * infinities are written unchanged, other numbers as float32.
+   * Adds a value to a curve. scalar() only buffers it, and the value is written later. NaN and
+   * infinities are written unchanged, and other values as float32.
    *
    * @param tag the curve's name, such as 'train/loss'
    * @param step a whole number from 0 on
@@ -90,8 +95,8 @@ export class TensorBoardWriter implements AsyncDisposable {
   }
 
   /**
-   * Writes numbers that a pipeline and a pool report, until they close, this writer closes, or the
-   * returned function is called:
+   * Writes values that a pipeline and collectors report. Ends when these close, when this writer
+   * closes, or when you call the returned function. The curves are:
    *
    * - `train/<name>`: the named scalars of ticks, by tick id, at most one tick every `every`
    *   seconds
@@ -100,7 +105,8 @@ export class TensorBoardWriter implements AsyncDisposable {
    *   steps so far
    * - `speed/steps_per_second`: environment steps of all collectors, about once a second
    *
-   * Close the pipeline and the pool first, because they report their last ticks and episodes then.
+   * Close the pipeline and the pool before this writer, because they report their last ticks and
+   * episodes when they close.
    */
   listen(what: ListenOptions): () => void {
     checkListen(what);
@@ -143,7 +149,8 @@ export class TensorBoardWriter implements AsyncDisposable {
   #keep(scalar: Scalar): void {
     if (this.#failure || this.#closing.begun) return;
     this.#buffered.push(scalar);
-    // The timer stays ref()ed, so that a process that ends by itself writes first.
+    // The timer keeps the process alive until the write, so that a process that ends by itself
+    // writes first.
     this.#timer ??= setTimeout(() => void this.#write(), this.#flushMs);
     if (this.#buffered.length === MAX_EVENTS) void this.#write();
   }
@@ -160,7 +167,7 @@ export class TensorBoardWriter implements AsyncDisposable {
     return this.#writing;
   }
 
-  /** Emits one warning. The training continues without curves. */
+  /** Stops writing, and emits one warning. The training continues without curves. */
   async #fail(cause: NodeJS.ErrnoException): Promise<void> {
     const next = advice[cause.code ?? ''] ?? 'see the cause';
     const text = `tensorBoard cannot write to '${this.folder}'; ${next}. No more events are written there (${cause.message})`;
@@ -178,9 +185,10 @@ export class TensorBoardWriter implements AsyncDisposable {
 
 /**
  * Writes TensorBoard's event files in a folder. `tensorboard --logdir <folder>` shows the curves
- * while the training runs. The first scalars create folder and file. Every write is flushed, so
- * after a kill everything up to the last write can be read. An error of the disk is one process
- * warning, and flush() and close() reject with it. Use one writer at a time for a folder.
+ * while the training runs. The first scalars create the folder and a file. Every write is flushed,
+ * so a killed process loses only scalars after its last write. An error of the disk emits one
+ * process warning, and flush() and close() reject with the error. Use one writer at a time for a
+ * folder.
  *
  * @param folder path of the folder
  * @throws {TypeError|RangeError} for wrong options

@@ -1,7 +1,9 @@
-/** A sentence that says who waits for whom, made from the times of a tick's stages. */
+/** Says in a sentence who waits for whom, from the times of a tick's stages. */
 import type { StageSeconds } from '../../engine/pipeline/watch.ts';
 
-/** Share of free slots from which on the learner is short of batches, whatever the stages took. */
+/**
+ * If at least this share of the slots is free, the learner lacks batches, whatever the stages took.
+ */
 const MOSTLY = 0.5;
 
 /** Formats seconds in a suitable unit: '3.2 ms'. */
@@ -11,7 +13,7 @@ export function duration(seconds: number): string {
   return `${value >= 100 ? Math.round(value) : value.toPrecision(2)} ${unit}`;
 }
 
-/** The cause of the learner's wait, by the slowest stage. */
+/** Why the learner waits, by the stage that takes longest. */
 const slow: Readonly<Record<string, string>> = {
   queued: 'a request has waited there for',
   pack: 'drawing and packing the rows takes',

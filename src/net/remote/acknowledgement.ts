@@ -1,16 +1,17 @@
 /**
- * The learner's message to a session: `epoch:row:window:nak`, and after one more colon the reason
- * of a refusal. It is a state, not an event: the newest one holds, however often it is read. All
- * rows before `row` are in the buffer, or dropped and counted. `nak` counts how often the learner
- * found rows missing. When it grows, the host sends all unacknowledged messages again.
+ * The learner's message to a session: `epoch:row:window:nak`, and a colon and the reason if the
+ * learner refuses the session. It is a state, not an event: only the newest message counts, however
+ * often it is read. All rows before `row` are in the buffer, or were dropped and counted. `nak`
+ * counts how often the learner found rows missing. When `nak` grows, the host sends all
+ * unacknowledged messages again.
  */
 export interface Acknowledgement {
   readonly epoch: number;
   readonly row: number;
-  /** bytes that may be on the way, at least one message */
+  /** bytes that the session may have in transit. It may always send one message */
   readonly window: number;
   readonly nak: number;
-  /** reason for refusing the session, whatever it sends, or '' if it is not refused */
+  /** reason for refusing the session, or '' if it is not refused */
   readonly refused: string;
 }
 
@@ -23,7 +24,7 @@ export const writeAcknowledgement = ({
 }: Acknowledgement): string =>
   `${epoch}:${row}:${window}:${nak}${refused === '' ? '' : `:${refused}`}`;
 
-/** Returns null for a text that is not an acknowledgement. */
+/** Reads an acknowledgement. Returns null for any other text. */
 export function readAcknowledgement(text: string): Acknowledgement | null {
   const found = /^(\d{1,16}):(\d{1,16}):(\d{1,10}):(\d{1,10})(?::(.*))?$/s.exec(text);
   if (found === null) return null;
@@ -37,10 +38,10 @@ export function readAcknowledgement(text: string): Acknowledgement | null {
 }
 
 /**
- * The learner's heartbeat, once a second: `epoch:beat:count`. A beat increments `count` if the
- * learner has decided on every message that was in the stream when `count` last grew, and has
- * stored the acknowledgements. So a message that was sent before two such beats is acknowledged
- * after them, or was never in the stream, whatever else came.
+ * The learner's heartbeat, stored once a second: `epoch:beat:count`. `beat` grows each time.
+ * `count` grows only if the learner has decided on every message that was in the stream when
+ * `count` last grew, and has stored the acknowledgements. So if `count` has grown twice since a
+ * message was sent, that message is acknowledged, or it is missing in the stream.
  */
 export interface Heartbeat {
   readonly epoch: number;

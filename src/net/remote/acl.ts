@@ -1,8 +1,8 @@
 /**
- * The permissions of each side of a run on the server, as rules of its access control. A host that
- * was broken into can only add rows and read weights, and cannot read rows. Neither side may run
- * scripts, list keys or touch another run. Rules that distinguish reading a key from writing it
- * exist from Redis 7.0 on, and in Valkey.
+ * The server's access rules for each side of a run. With them, a host that was broken into can only
+ * add rows and read weights. It cannot read rows. Neither side may run scripts, list keys or access
+ * another run. Valkey, and Redis from 7.0 on, have rules that distinguish reading a key from
+ * writing it.
  */
 import { randomBytes } from 'node:crypto';
 import { keysOf } from './keys.ts';
@@ -12,13 +12,13 @@ export type AclRole = 'learner' | 'collector';
 export interface AclUser {
   readonly name: string;
   readonly role: AclRole;
-  /** in the order in which they apply, with PASSWORD as a placeholder */
+  /** rules in the order in which they apply, with PASSWORD as a placeholder */
   readonly rules: string;
 }
 
 /**
- * Commands for connecting. `client|setinfo` does not exist in 7.0, where it would spoil the rules.
- * Clients continue if it is refused.
+ * Commands for connecting. `client|setinfo` is missing, because Redis 7.0 does not know it and
+ * would reject the rules. Clients continue if the server refuses it.
  */
 const CONNECTING = ['ping', 'hello', 'auth', 'client|setname'];
 const NOTICES = ['subscribe', 'unsubscribe'];
@@ -34,7 +34,7 @@ const LEARNER = [
   'hset',
   'pexpire',
   'del',
-  // For its lease, for notices, and for the server's run.
+  // WATCH to EXEC are for the lease, PUBLISH is for notices, and INFO is for the server's facts.
   'watch',
   'unwatch',
   'multi',
@@ -43,7 +43,7 @@ const LEARNER = [
   'info',
 ];
 
-/** Returns the two users of a run. */
+/** Returns the two users of a run: the learner and the collectors. */
 export function aclUsers(run: string): readonly AclUser[] {
   const { info, learner, acks, versions } = keysOf(run);
   const all = (of: string) => `hs:{${run}}:${of}*`;
@@ -66,7 +66,7 @@ export function aclUsers(run: string): readonly AclUser[] {
       ...[...commands, ...NOTICES, ...CONNECTING].map((command) => `+${command}`),
     ].join(' '),
   });
-  // A collector writes rows and never reads them: only the learner does.
+  // A collector writes rows and never reads them. Only the learner reads rows.
   const written = [all('in:'), all('stat:')].map((key) => `%W~${key}`);
   const read = [info, acks, learner, all('w:')].map((key) => `%R~${key}`);
   return [

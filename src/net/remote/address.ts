@@ -1,6 +1,6 @@
 /**
- * The address of the server and the user, checked before anything is sent. Only functions return
- * secrets, so no text, no inspect() and no JSON of an address shows them.
+ * The address of the server and the user, checked before anything is sent. A function returns the
+ * password, so that no error text, inspect() or JSON of an address shows it.
  */
 import { readFileSync } from 'node:fs';
 import { isIPv4 } from 'node:net';
@@ -9,13 +9,13 @@ import { rangeError, typeError } from '../../base/errors.ts';
 
 /** Connection options of both learners and hosts. */
 export interface RemoteServerOptions {
-  /** permits plain text beyond this machine, which is refused otherwise */
+  /** true permits unencrypted connections to other machines, which are refused by default */
   readonly insecure?: boolean | undefined;
   /**
    * password of the URL's user (default: the URL's, else HOTSLOT_REDIS_PASSWORD in the environment)
    */
   readonly password?: string | undefined;
-  /** certificates to trust, a file's path or PEM (default: the system's) */
+  /** certificates to trust, as a file's path or PEM text (default: the system's) */
   readonly ca?: string | undefined;
 }
 
@@ -86,7 +86,10 @@ export function checkAddress(options: AddressOptions): Address {
   };
 }
 
-/** Parses the URL, without passing on the error of URL itself: it holds the text that was given. */
+/**
+ * Parses the URL. Does not pass on an error of `new URL()`, because that contains the given URL
+ * with its password.
+ */
 function parse(url: unknown): URL {
   if (typeof url !== 'string')
     throw typeError(`url must be a string, got ${describeValue(url)}: ${LIKE}`);
@@ -106,7 +109,7 @@ function parse(url: unknown): URL {
   try {
     parsed = new URL(standard);
   } catch {
-    // reported below
+    // The error is thrown below.
   }
   const lacks = protocol.toLowerCase() === 'unix:' ? (path ?? '/') === '/' : !parsed?.hostname;
   if (parsed === null || lacks) throw rangeError(`url is not a valid URL; ${LIKE}`);
@@ -131,7 +134,10 @@ function text(name: string, value: unknown): string | undefined {
   return value;
 }
 
-/** Checks a password. The error does not show it, because it may be right except for its type. */
+/**
+ * Checks a password. The error does not show a value of a wrong type, because it may still be the
+ * password.
+ */
 function secret(value: unknown): string | undefined {
   if (value === undefined || (typeof value === 'string' && value !== ''))
     return value as string | undefined;
@@ -143,7 +149,10 @@ function secret(value: unknown): string | undefined {
 const isLoopback = (host: string): boolean =>
   host === 'localhost' || host === '::1' || (isIPv4(host) && host.startsWith('127.'));
 
-/** Returns the database's number. The error hides the path, which may be half of a password. */
+/**
+ * Returns the database's number. The error hides the path, which contains half of a password that
+ * has an unescaped slash.
+ */
 function databaseOf(path: string): number {
   const found = /^\/?(\d{0,5})$/.exec(path);
   if (found === null)

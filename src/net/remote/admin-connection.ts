@@ -1,6 +1,6 @@
 /**
- * One connection for commands that inspect a server. It sends one after the other, and never
- * connects again. Rows are carried by link.ts.
+ * A connection for commands that inspect a server. It sends the commands one after the other, and
+ * never connects again. Rows use another connection (link.ts).
  */
 import type { Address } from './address.ts';
 import { LinkError } from './link.ts';
@@ -13,7 +13,7 @@ export type Word = string | Buffer;
 
 export interface AdminConnectionOptions {
   readonly address: Address;
-  /** connects without the address's user and password, as anyone could */
+  /** true connects without the address's user and password, as anyone could */
   readonly anonymous?: boolean;
   readonly silenceMs?: number;
 }
@@ -33,12 +33,18 @@ export class AdminConnection implements AsyncDisposable {
     return this.#connection.send<Reply>(words, this.#inTurn, weightOf(words));
   }
 
-  /** As call(), for a value whose bytes are not text. A slow line has time for `most` of them. */
+  /**
+   * Calls a command whose reply is bytes instead of text. `most` is the maximum number of these
+   * bytes, for which a slow line gets more time.
+   */
   bytes(most: number, ...words: readonly Word[]): Promise<Buffer | null> {
     return this.#connection.send<Buffer | null>(words, this.#asBytes, most);
   }
 
-  /** As call(), but undefined if this user may not, or the server cannot. */
+  /**
+   * Calls a command. Resolves to undefined if this user may not call it, or the server cannot
+   * execute it.
+   */
   async may(...words: readonly Word[]): Promise<Reply | undefined> {
     try {
       return await this.call(...words);
@@ -53,7 +59,9 @@ export class AdminConnection implements AsyncDisposable {
   }
 }
 
-/** Returns the bytes of words that are buffers. Words that are texts are short. */
+/**
+ * Returns the bytes of the words that are buffers. Words that are strings are short and count as 0.
+ */
 const weightOf = (words: readonly Word[]) =>
   words.reduce((sum, word) => sum + (typeof word === 'string' ? 0 : word.length), 0);
 
@@ -74,7 +82,7 @@ export async function openAdminConnection({
   try {
     await connection.open();
   } catch (error) {
-    // A server of TLS closes a connection that speaks plain text, without an answer.
+    // A server that expects TLS closes an unencrypted connection without an answer.
     if (
       isFinal(error) ||
       address.tls ||

@@ -1,6 +1,7 @@
 /**
- * A machine's collectors, for a learner on another machine: a pool of threads adds to a buffer of
- * its own, from which rows are sent. Their modules are those of CollectorPool, unchanged.
+ * The collectors of a machine, for a learner on another machine. A pool of threads adds rows to a
+ * local buffer, and an Uplink sends the rows from there. The collectors' modules are the same as in
+ * a CollectorPool next to the learner.
  */
 import { randomInt } from 'node:crypto';
 import { setTimeout as wait } from 'node:timers/promises';
@@ -27,9 +28,9 @@ import { openRedisLink, type RedisLink } from './redis-link.ts';
 import { Uplink, type UplinkWait } from './uplink.ts';
 import { WeightsIn } from './weights.ts';
 
-/** Interval at which a host looks for a run that is not published yet. */
+/** Milliseconds between two checks whether the run is published. */
 const LOOK_MS = 500;
-/** Time that waiting rows have to reach the learner after close(). */
+/** Milliseconds that waiting rows have to reach the learner after close(). */
 const DRAIN_MS = 5000;
 
 const words: Record<UplinkWait, string | null> = {
@@ -68,7 +69,7 @@ export class CollectorHost implements AsyncDisposable {
   readonly #stat: NodeJS.Timeout;
   #fetching = false;
   #fullMs = 0;
-  /** statistics when it was closed */
+  /** statistics when the host was closed, or null before */
   #last: CollectorHostStatistics | null = null;
   #failed = '';
   readonly #closing = new Closing();
@@ -124,7 +125,7 @@ export class CollectorHost implements AsyncDisposable {
       closers.push(() => buffer.close());
       const mailbox = info.weights > 0 ? WeightMailbox.create({ length: info.weights }) : undefined;
       const weights = mailbox ? new WeightsIn({ link, keys, mailbox }) : null;
-      await weights?.fetch().catch(() => {}); // they come with the next notice
+      await weights?.fetch().catch(() => {}); // the next notice fetches them
       const options = info.options ?? undefined;
       const seed = crc32(Buffer.from(`${info.seed} ${given.name}`));
       const pool = await CollectorPool.open({
@@ -175,15 +176,15 @@ export class CollectorHost implements AsyncDisposable {
     this.#stat = setInterval(() => this.#emit(), STAT_MS);
     this.#emit();
     const running = parts.uplink.run();
-    running.catch(() => {}); // reported below
+    running.catch(() => {}); // #both() reports the error
     this.done = this.#both(running);
   }
 
   async #both(running: Promise<void>): Promise<void> {
     const { pool, uplink } = this.#parts;
     try {
-      // Waits for whichever ends first. A pool that was closed ends without an error, and the rows
-      // that are left are sent.
+      // Waits until the uplink ends or the pool fails. If the pool was closed, its `done` resolves,
+      // and the uplink still sends the remaining rows.
       await Promise.race([running, pool.done.then(() => running)]);
     } catch (error) {
       this.#failed = (error as Error).message;
@@ -225,21 +226,21 @@ export class CollectorHost implements AsyncDisposable {
       await pool.close();
       uplink.close();
       using _ = callAfter(DRAIN_MS, () => uplink.stop());
-      await this.done.catch(() => {}); // its own waiters get the error
+      await this.done.catch(() => {}); // callers that wait for `done` get the error
     });
   }
   [Symbol.asyncDispose](): Promise<void> {
     return this.close();
   }
 
-  /** Fetches the newest weights, one call after the other. */
+  /** Fetches the newest weights. Does nothing while an earlier fetch is under way. */
   fetch(): void {
     const { weights } = this.#parts;
     if (weights === null || this.#fetching) return;
     this.#fetching = true;
     weights
       .fetch()
-      .catch(() => {}) // the next notice, or the next second, asks again
+      .catch(() => {}) // the next notice or second fetches again
       .finally(() => {
         this.#fetching = false;
       });
@@ -267,11 +268,12 @@ export class CollectorHost implements AsyncDisposable {
       meanReturn: Number.isNaN(meanReturn) ? null : meanReturn,
       failed: this.#failed.slice(0, 500),
     });
-    await link.store(keys.stat(session), stat, STAT_LIFE_MS).catch(() => {}); // the next one comes soon
+    // Ignores errors, because the next report follows in a second.
+    await link.store(keys.stat(session), stat, STAT_LIFE_MS).catch(() => {});
   }
 }
 
-/** Returns the facts that the learner has published of the run, and waits until it has. */
+/** Waits until the learner has published the run's facts, and returns them. */
 async function infoOf(
   link: RedisLink,
   keys: Keys,
@@ -283,7 +285,8 @@ async function infoOf(
 ): Promise<RunInfo> {
   for (let reported = false; ; ) {
     const info = await readInfo(link, keys.info).catch((error) => {
-      if ((error as { how?: string }).how === 'lost') return null; // the link reports this, and when it is connected again
+      // The link reports that the connection is lost, and connects again.
+      if ((error as { how?: string }).how === 'lost') return null;
       throw coded(error);
     });
     if (info !== null) return info;
@@ -294,8 +297,8 @@ async function infoOf(
 }
 
 /**
- * Returns whether the learner of `epoch` has published its run. Rejects if that run does not fit a
- * host that was opened for `mine`.
+ * Returns whether the learner of `epoch` has published its run. Rejects if that run differs from
+ * `mine`, for which this host was opened.
  */
 async function meets(link: RedisLink, keys: Keys, mine: RunInfo, epoch: number): Promise<boolean> {
   if (epoch === mine.epoch) return true;

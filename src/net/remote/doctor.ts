@@ -1,36 +1,34 @@
-/**
- * The inspection of a server that is to carry rows: its speed, its settings, and who may log in.
- */
+/** Inspects a server that is to carry rows: its speed, its settings, and who may log in. */
 import { randomInt } from 'node:crypto';
 import type { Address } from './address.ts';
 import { type AdminConnection, openAdminConnection, type Reply } from './admin-connection.ts';
 import { keysOf } from './keys.ts';
 import { BEFORE_FIRST, LinkError } from './link.ts';
 
-/** Values that were seen, or null for those that this user may not see. */
+/** The findings of an inspection. A value is null if this user may not see it. */
 export interface ServerReport {
   readonly shown: string;
   readonly tls: boolean;
-  /** it was reached without a network */
+  /** whether the server is on this machine */
   readonly local: boolean;
   readonly user: string;
   readonly server: string;
   readonly version: string | null;
   readonly mode: string | null;
   readonly role: string | null;
-  /** ms */
+  /** milliseconds of a PING, or null if this user may not call it */
   readonly roundTrip: { readonly p50: number; readonly p99: number; readonly pings: number } | null;
-  /** measured there and back, or the reason why it was not measured */
+  /** throughput of writing messages and reading them back, or the reason why it was not measured */
   readonly bytesPerSecond: number | string;
   readonly maxmemory: number | null;
   readonly eviction: string | null;
-  /** setting of when the server writes its memory to disk */
+  /** the server's setting `save`: when it writes its memory to disk */
   readonly save: string | null;
   readonly appendOnly: boolean | null;
   readonly backlog: number | null;
   readonly protectedMode: boolean | null;
   readonly mayRunScripts: boolean;
-  /** anyone may log in without a password */
+  /** whether anyone may log in without a password */
   readonly open: boolean;
 }
 
@@ -38,14 +36,14 @@ const PINGS = 200;
 /** No further PING begins after this time. */
 const PING_MS = 4000;
 const MESSAGE_BYTES = 256 * 2 ** 10;
-/** On the way at a time. */
+/** Number of messages that are sent at once. */
 const MESSAGES = 8;
 /** The scratch key expires after this time if this process does not live to delete it. */
 const SCRATCH_MS = 60_000;
 
 /**
- * Inspects a server. Rejects with a one-line message if it cannot be reached. `measureMs`: how long
- * its throughput is measured.
+ * Inspects a server. Rejects with a one-line message if the server cannot be reached. `measureMs`
+ * is the time for which the throughput is measured.
  */
 export async function inspectServer(
   address: Address,
@@ -68,7 +66,7 @@ export async function inspectServer(
     local: address.path !== '' || /^(localhost|127\.[\d.]+|::1)$/.test(address.host),
     user: text(await admin.may('ACL', 'WHOAMI')) ?? address.username ?? 'default',
     server: text(hello.get('server')) ?? info.get('server_name') ?? 'redis',
-    // Valkey reports to older clients a version of Redis that it can replace.
+    // Valkey also reports a version of Redis with which it is compatible, for older clients.
     version:
       info.get('valkey_version') ?? text(hello.get('version')) ?? info.get('redis_version') ?? null,
     mode: text(hello.get('mode')) ?? info.get('redis_mode') ?? null,
@@ -82,7 +80,8 @@ export async function inspectServer(
     appendOnly: flag((await config('appendonly')) ?? info.get('aof_enabled') ?? null),
     backlog: await config('tcp-backlog').then((value) => (value === null ? null : Number(value))),
     protectedMode: flag(await config('protected-mode')),
-    // No script has this name, so the server runs and keeps nothing.
+    // No script has this hash, so the server runs nothing. It replies NOSCRIPT if this user may run
+    // scripts.
     mayRunScripts: await admin.call('EVALSHA', '0'.repeat(40), '0').then(
       () => true,
       (error) =>
@@ -115,7 +114,7 @@ async function ping(admin: AdminConnection): Promise<ServerReport['roundTrip']> 
 async function carry(admin: AdminConnection, measureMs: number): Promise<number | string> {
   const key = keysOf('doctor').stream(randomInt(2 ** 31));
   try {
-    // First checks the user's permissions, so that no key is made that could not be deleted.
+    // First checks the user's permissions, so that it creates no key that it could not delete.
     await admin.call('DEL', key);
     await admin.call('PEXPIRE', key, String(SCRATCH_MS));
     await admin.call('XREAD', 'COUNT', '1', 'STREAMS', key, BEFORE_FIRST);
@@ -162,7 +161,7 @@ async function measure(admin: AdminConnection, key: string, measureMs: number): 
   return (carried / spent) * 1000;
 }
 
-/** Returns whether a connection without a password is let in and answered. */
+/** Returns whether the server accepts and answers a connection without a password. */
 async function letsAnyoneIn(address: Address, how: { silenceMs?: number }): Promise<boolean> {
   try {
     await using admin = await openAdminConnection({ address, anonymous: true, ...how });

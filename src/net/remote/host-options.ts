@@ -9,7 +9,7 @@ import { checkRun } from './keys.ts';
 import { checkEndian } from './message.ts';
 
 export interface CollectorHostOptions extends RemoteServerOptions {
-  /** of a Redis or Valkey server, such as 'rediss://collector@broker:6380' */
+  /** URL of a Redis or Valkey server, such as 'rediss://collector@broker:6380' */
   readonly url: string;
   /** name that the learner gave the run */
   readonly run: string;
@@ -18,11 +18,11 @@ export interface CollectorHostOptions extends RemoteServerOptions {
   /** threads, 1 by default */
   readonly workers?: number | undefined;
   /**
-   * environments with one lane each, divided among the workers, if the run's buffer keeps steps in
-   * order (default: one for each worker)
+   * number of environments, each with one lane, divided among the workers. Only for a run whose
+   * buffer keeps steps in order (default: one for each worker)
    */
   readonly lanes?: number | undefined;
-  /** bytes of rows that wait to be sent, 32 MiB by default */
+  /** maximum bytes of rows that wait to be sent, 32 MiB by default */
   readonly outboxBytes?: number | undefined;
   /**
    * rows are sent when they have `flushBytes` bytes, 255 KiB by default, or when the first has
@@ -35,7 +35,7 @@ export interface CollectorHostOptions extends RemoteServerOptions {
    * name and the process's number)
    */
   readonly name?: string | undefined;
-  /** aborts open() while it waits for the learner: it rejects with the signal's reason */
+  /** aborts open() while it waits for the learner: open() then rejects with the signal's reason */
   readonly signal?: AbortSignal | undefined;
   /** called with the reason as text while the host waits for the learner or the server */
   readonly onWait?: ((words: string) => void) | undefined;
@@ -43,14 +43,14 @@ export interface CollectorHostOptions extends RemoteServerOptions {
 
 /** Statistics of this machine's collectors, and of the rows that they send. */
 export interface CollectorHostStatistics extends CollectorStatistics {
-  /** rows that were taken out of the outbox, and those of them that the learner has */
+  /** rows that were taken out of the outbox, and how many of them the learner has */
   sent: number;
   acknowledged: number;
   /** messages that were sent again */
   repeated: number;
-  /** rows that no message has taken yet */
+  /** rows that are not in a message yet */
   waiting: number;
-  /** oldest of the learner's versions that collectors act by */
+  /** oldest version of the learner's weights with which a collector acts */
   version: number;
   /** what rows wait for, as text, or null if nothing holds them back */
   waitingFor: string | null;
@@ -104,8 +104,8 @@ export function checkedHost(options: CollectorHostOptions) {
     signal,
     onWait,
     outboxBytes: checkCount('outboxBytes', options.outboxBytes ?? 2 ** 25, 4096),
-    // With its overhead, a message of 256 KiB takes the next larger block of a server's memory, of
-    // 320 KiB.
+    // The default is 255 KiB. A message of 256 KiB and its overhead would take the next larger
+    // block of the server's memory, which has 320 KiB.
     flushBytes: checkCount('flushBytes', options.flushBytes ?? 255 * 1024, 1),
     flushMs: checkCount('flushMs', options.flushMs ?? 20, 0),
   };

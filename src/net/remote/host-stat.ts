@@ -1,6 +1,6 @@
 /**
- * The statistics that a host reports once a second, as JSON. They come off the wire, so a reader
- * checks everything in them.
+ * The statistics that a host reports once a second, as JSON. They come from the network, so
+ * readStat() checks all of them.
  */
 import type { Fields } from './link.ts';
 import { reader } from './status.ts';
@@ -11,34 +11,37 @@ export interface HostStat {
   readonly workers: number;
   readonly steps: number;
   readonly episodes: number;
-  /** mean return of its latest episodes, or null before the first */
+  /** mean return of the host's latest episodes, or null before the first episode */
   readonly meanReturn: number | null;
-  /** episodes in that mean */
+  /** number of episodes in that mean */
   readonly recent: number;
   /** how often a collector had to wait for the outbox */
   readonly waits: number;
-  /** rows that no message has taken yet */
+  /** rows that are not in a message yet */
   readonly waiting: number;
-  /** bytes that it has sent and that are not acknowledged */
+  /** bytes that the host has sent and that are not acknowledged */
   readonly underWay: number;
-  /** the learner's version that its collectors act by */
+  /** version of the learner's weights with which the host's collectors act */
   readonly version: number;
-  /** share of the last second that its window was full */
+  /** share of the last second in which the host's window was full */
   readonly full: number;
-  /** error that ended it, or '' if it has not failed */
+  /** error that ended the host, or '' if it has not failed */
   readonly failed: string;
 }
 
-/** Interval of the reports, and the time after which the last one expires. */
+/** Milliseconds between two reports, and after which the last report expires. */
 export const STAT_MS = 1000;
 export const STAT_LIFE_MS = 10_000;
 const MAX_CHARACTERS = 8192;
-/** The field that holds the report: access rules let a host write fields, but not values. */
+/**
+ * Name of the field with the report. Access rules let a host store fields (HSET), but not values
+ * (SET).
+ */
 export const SAID = 'said';
 
 export const writeStat = (stat: HostStat): Fields => ({ [SAID]: JSON.stringify(stat) });
 
-/** Returns null for a text that is not a HostStat. */
+/** Reads a HostStat. Returns null for any other text. */
 export function readStat(reported: string): HostStat | null {
   if (reported.length > MAX_CHARACTERS) return null;
   try {

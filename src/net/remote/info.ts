@@ -1,4 +1,4 @@
-/** The facts of a run that hosts need and the learner publishes: fields of one value. */
+/** The facts of a run that the learner publishes for its hosts, as fields of one hash. */
 import { unavailableError } from '../../base/errors.ts';
 import { PROTOCOL } from './keys.ts';
 import { describeLayout, layoutSum } from './layout.ts';
@@ -8,9 +8,9 @@ export interface RunInfo {
   readonly epoch: number;
   /** describeLayout() of the learner's buffer */
   readonly layout: string;
-  /** float32 numbers of a version, or 0 if collectors act by none */
+  /** number of float32 weights of a version, or 0 if collectors act without weights */
   readonly weights: number;
-  /** passed to every collector */
+  /** options that every collector gets */
   readonly options: unknown;
   readonly seed: number;
   readonly shards: number;
@@ -27,7 +27,9 @@ export const infoFields = (info: RunInfo): Fields => ({
   shards: `${info.shards}`,
 });
 
-/** Returns why a host that was opened for `mine` cannot be for `told`, or null if it can. */
+/**
+ * Returns why a host that was opened for `mine` does not fit the run `theirs`, or null if it fits.
+ */
 export function differenceOf(mine: RunInfo, theirs: RunInfo): string | null {
   const of = (what: string, here: string | number, there: string | number) =>
     here === there ? null : `it has ${what} ${there}, and this host was opened for ${here}`;
@@ -58,8 +60,8 @@ const NAMES = [
 const MAX_CHARACTERS = 2 ** 20;
 
 /**
- * Returns the epoch of the learner that published the run last, or 0 if it is missing or
- * unreadable, which does not keep a learner from the run.
+ * Returns the epoch of the learner that published the run last. Returns 0 if the epoch is missing
+ * or invalid, which does not prevent a learner from taking the run.
  */
 export async function epochOf(link: Link, key: string): Promise<number> {
   const [text] = await link.load(key, ['epoch']);
@@ -68,8 +70,9 @@ export async function epochOf(link: Link, key: string): Promise<number> {
 }
 
 /**
- * Returns null if no learner has published this run yet. Throws ERR_HOTSLOT_UNAVAILABLE if another
- * version of the protocol did, or if the value is damaged.
+ * Returns the facts of the run, or null if no learner has published the run yet. Throws
+ * ERR_HOTSLOT_UNAVAILABLE if the facts are damaged, or were published by another version of the
+ * protocol.
  */
 export async function readInfo(link: Link, key: string): Promise<RunInfo | null> {
   const values = await link.load(key, NAMES);

@@ -1,24 +1,24 @@
 /**
- * The learner's handling of a message. It alone decides which rows are missing, and makes each row
- * come in once:
+ * Handles the messages that the learner receives. Only this code decides which rows are missing,
+ * and it makes each row enter the buffer once:
  *
- *   Ingest-1  A session's mark says that its rows below it are in the buffer, or were dropped and
- *       counted. Rows and mark move in one native call, so a thread that ends in between leaves
- *       both or neither.
- *   Ingest-2  A message has rows [first, end) of a host that keeps all from base on. Let m be the
- *       larger one of mark and base. If end ≤ m, the rows came before, and nothing is done.
- *       Otherwise first ≤ m brings rows [m, end), and if first > m, some are missing and are
- *       requested.
- *   Ingest-3  If base > mark, the rows in between were acknowledged by a learner that is gone, and
- *       lost with it. They are counted.
- *   Ingest-4  An acknowledgement is made of a mark that is stored. Its reader may forget the rows
- *       below it.
- *   Ingest-5  After rows were dropped, or before the first has come, the line says that the session
- *       is cut, until each of its lanes has received something. A thread that takes over begins
- *       every episode of a cut session anew. A cut too many parts an episode, one too few joins
- *       two.
+ *   Ingest-1  A session's mark is a row number. All rows below the mark are in the buffer, or were
+ *       dropped and counted. One native call changes the rows and the mark. A thread that ends
+ *       meanwhile has changed both or neither.
+ *   Ingest-2  A message has rows [first, end) of a host that keeps all rows from base on. Let m be
+ *       the larger one of mark and base. If end ≤ m, the rows came before, and the learner does
+ *       nothing. Otherwise, if first ≤ m, the learner adds rows [m, end). If first > m, rows are
+ *       missing and the learner requests them.
+ *   Ingest-3  If base > mark, an earlier learner acknowledged the rows in between, and they were
+ *       lost with that learner. They are counted.
+ *   Ingest-4  An acknowledgement contains a mark that is already stored. The host that reads it may
+ *       forget the rows below the mark.
+ *   Ingest-5  A session is cut when it opens or when its rows are dropped, until each of its lanes
+ *       has received a row. The session's line says whether the session is cut. A thread that takes
+ *       over begins new episodes in a cut session. A cut too many splits an episode, and a cut too
+ *       few joins two episodes.
  *
- * This code never waits: a message that the limiter does not let in is offered again.
+ * This code never waits. If the limiter does not admit a message, the caller offers it again.
  */
 
 import { BYE, emptyHeader, HEADER_BYTES, type MessageHeader, readMessage } from './message.ts';
@@ -29,33 +29,39 @@ import type { SessionOffsets } from './session-offsets.ts';
 export interface Sink {
   /** bytes of a row in a message */
   readonly rowBytes: number;
-  /** Keeps the lanes of a session that an earlier learner had, while other lanes are free. */
+  /**
+   * Reserves the lanes of a session from an earlier learner. Others get these lanes only if no
+   * other lanes are free.
+   */
   reserve(session: Session): void;
   /**
-   * Returns lanes for a session, from `wanted` on if they are free, or the reason for refusing it.
+   * Returns the first lane of `lanes` free lanes, which is `wanted` if possible, or the reason for
+   * refusing the session.
    */
   admit(
     lanes: number,
     wanted?: number,
   ): { readonly firstLane: number } | { readonly refused: string };
   /**
-   * Opens a session before its first row, and ends the reservation of its lanes. `resume`: it goes
-   * on where a thread before left it. Returns null, or why it cannot be opened.
+   * Opens a session before its first row is added, and ends the reservation of its lanes. With
+   * `resume`, its episodes continue where an earlier thread left them. Returns null, or the reason
+   * why the session cannot be opened.
    */
   open(session: Session, resume: boolean): string | null;
   /**
-   * Adds rows and moves the session's mark by as many. Returns their number: all, fewer if they do
-   * not fit at once, or 0 if the limiter admits none now. Returns a text if they are not rows.
+   * Adds rows and moves the session's mark by their number. Returns that number: all rows, fewer if
+   * they do not fit at once, or 0 if the limiter admits none now. Returns a text if the bytes are
+   * invalid rows.
    */
   add(session: Session, bytes: Uint8Array, rows: number): number | string;
-  /** Moves the session's mark to `mark`, over rows that are dropped. */
+  /** Moves the session's mark to `mark`, past rows that are dropped. */
   skip(session: Session, mark: number): void;
   /**
-   * Returns whether every lane of the session has received something since rows were dropped, or
-   * since it was opened. Then no lane waits to begin anew.
+   * Returns whether every lane of the session has received a row since rows were dropped, or since
+   * the session was opened. If so, no lane has to begin a new episode.
    */
   goesOn(session: Session): boolean;
-  /** Ends a session, which adds no more rows. */
+  /** Ends a session. It adds no rows afterwards. */
   end(session: Session): void;
 }
 
@@ -63,19 +69,19 @@ export interface IngestCounts {
   messages: number;
   rows: number;
   bytes: number;
-  /** messages that brought nothing new */
+  /** messages whose rows were all received before */
   duplicates: number;
-  /** messages before which rows were missing */
+  /** messages that were ignored because earlier rows were missing */
   gaps: number;
-  /** rows that were older than maxVersionLag allows */
+  /** rows that were dropped because they were older than maxVersionLag allows */
   stale: number;
   /** invalid messages, and messages of refused sessions */
   refused: number;
 }
 
-/** Maximum number of refusals that are reported: further ones are only counted. */
+/** Maximum number of refusals that are reported. Further refusals are only counted. */
 const MAX_REFUSALS = 1000;
-/** Number of last messages whose time from sending to commit is kept. */
+/** Number of recent messages whose lag and age are kept. */
 const LAGS = 512;
 
 export interface IngestOptions {
@@ -83,13 +89,13 @@ export interface IngestOptions {
   readonly sink: Sink;
   /** crc32 of the layout, as in messages */
   readonly layout: number;
-  /** the layout as text, for hosts that have another one */
+  /** the layout as text, for the error of hosts that have another layout */
   readonly layoutText?: string;
-  /** maximum age of rows in versions */
+  /** maximum age of a row's weights in versions */
   readonly maxVersionLag: number;
   /** the learner's newest version */
   readonly version: () => number;
-  /** ms since 1970, with which messages' times are compared, for the lags only */
+  /** returns ms since 1970: only the lags use it, and compare it with the messages' times */
   readonly now: () => number;
 }
 
@@ -104,17 +110,17 @@ export class Ingest {
     refused: 0,
   };
   readonly sessions = new Map<number, Session>();
-  /** sessions whose acknowledgement has changed since it was taken from here */
+  /** sessions whose acknowledgement must be sent: the receiver removes them */
   readonly changed = new Set<Session>();
   /**
-   * reasons of refused sessions: those that are to be reported, and all that were ever reported,
-   * with their time by performance.now()
+   * reasons for refusing sessions: `refusals` must still be sent, and `refused` contains all that
+   * were reported, with their time by performance.now()
    */
   readonly refusals = new Map<number, string>();
   readonly refused = new Map<number, { readonly why: string; readonly atMs: number }>();
   /**
-   * ms from sending to commit, and age in versions, of the last messages: the newest overwrites the
-   * oldest
+   * ms from sending to commit, and age in versions, of the recent messages: the newest value
+   * overwrites the oldest
    */
   readonly lags = new Float64Array(LAGS);
   readonly stale = new Float64Array(LAGS);
@@ -123,8 +129,8 @@ export class Ingest {
   readonly #given: IngestOptions;
   readonly #header: MessageHeader = emptyHeader();
   /**
-   * the message that the limiter did not let in, whose header is read, and a view of its rows,
-   * which is reused if all are needed
+   * the message that the limiter has not admitted completely, or null. `#header` has its header,
+   * and `#rows` is a view of all its rows, which is reused if add() gets all of them
    */
   #held: Uint8Array | null = null;
   #rows: Uint8Array = new Uint8Array();
@@ -140,7 +146,10 @@ export class Ingest {
     }
   }
 
-  /** Takes a message. Returns false if the limiter says not yet: offer the same one again. */
+  /**
+   * Handles a message. Returns false if the limiter does not admit all its rows now. Offer the same
+   * message again then.
+   */
   take(bytes: Uint8Array): boolean {
     const header = this.#header;
     if (this.#held !== bytes) {
@@ -156,7 +165,8 @@ export class Ingest {
       session.lastMs = performance.now();
       this.changed.add(session);
       const needed = this.#needed(session, header);
-      // Its last message still moves its mark, so the session ends after that.
+      // #needed() may still move the mark for a session's last message, so the session ends after
+      // that.
       if (header.flags & BYE) this.#end(session);
       if (!needed) return true;
       this.#held = bytes;
@@ -190,7 +200,7 @@ export class Ingest {
         id,
         `its rows have another layout than the learner’s: ${this.#given.layoutText ?? layout}`,
       );
-    // A thread that takes over reads messages of an ended session again, which were all
+    // A thread that takes over may read messages of an ended session again, which were all
     // acknowledged.
     if (known?.restored) return this.#welcome(known);
     if (known) return known.ended ? null : known;
@@ -205,16 +215,17 @@ export class Ingest {
   }
 
   /**
-   * Opens a session that an earlier learner had and that is there again. If its lanes are another
-   * session's by now, it gets others, if there are any.
+   * Opens a session of an earlier learner that has sent a message again. If another session has its
+   * lanes by now, it gets other lanes. Returns null and refuses the session if too few lanes are
+   * free.
    */
   #welcome(session: Session): Session | null {
     const { sink, marks } = this.#given;
     const place = sink.admit(session.lanes, session.firstLane);
     if ('refused' in place) return this.#expel(session, place.refused);
     if (place.firstLane !== session.firstLane) {
-      // The steps in these lanes are not of its episodes. This comes first: a thread that ends in
-      // between leaves a cut too many at most.
+      // The new lanes contain steps of other episodes. The cut is stored first: if the thread ends
+      // in between, the only effect is a cut too many.
       this.#cut(session, true);
       session.firstLane = place.firstLane;
       marks.move(session.line, place.firstLane);
@@ -237,7 +248,7 @@ export class Ingest {
     return null;
   }
 
-  /** Returns whether there are rows to commit (Ingest-2). */
+  /** Returns whether the message has rows to commit (Ingest-2). */
   #needed(session: Session, { first, rows, base }: MessageHeader): boolean {
     const { mark } = session;
     if (base > mark.value) {
@@ -301,7 +312,7 @@ export class Ingest {
     this.#given.marks.cut(session.line, cut);
   }
 
-  /** Ends and refuses a session, whose messages are ignored from now on. */
+  /** Ends and refuses a session. Its later messages are ignored. */
   #expel(session: Session, why: string): null {
     session.restored = false;
     this.#end(session);

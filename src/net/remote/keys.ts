@@ -5,36 +5,46 @@
 import { checkCount, describeValue } from '../../base/checks.ts';
 import { rangeError, typeError } from '../../base/errors.ts';
 
-/** Version of everything that one side writes and the other has to understand. */
+/**
+ * Version of the protocol, which covers everything that one side writes and the other side reads.
+ */
 export const PROTOCOL = 1;
 
-/** Time after a learner's last lease at which another learner may take the run. */
+/**
+ * Milliseconds from the learner's last renewal of its lease until another learner may take the run.
+ */
 export const LEASE_MS = 10_000;
 
 export interface Keys {
-  /** facts of a run that hosts need, as in info.ts */
+  /** facts of the run that hosts need (info.ts) */
   readonly info: string;
-  /** epoch of the learner that has the run, which goes when the learner does */
+  /** epoch of the learner that has the run: it expires after the learner has gone */
   readonly learner: string;
   /** messages of hosts, by shard */
   stream(shard: number): string;
-  /** a field for each session, as in acknowledgement.ts, and one for each shard's heartbeat */
+  /**
+   * acknowledgements: one field for each session, and one for each shard's heartbeat
+   * (acknowledgement.ts)
+   */
   readonly acks: string;
-  /** notices of a session's field */
+  /** channel for notices of a session's acknowledgement */
   ack(session: number): string;
-  /** notices of new weights */
+  /** channel for notices of new weights */
   readonly versions: string;
-  /** identifies the newest weights */
+  /** version and checksum of the newest weights */
   readonly newest: string;
   /** a piece of a version's weights */
   weights(version: number, piece: number): string;
-  /** statistics of a host, which go soon after the host does */
+  /** statistics of a host, which expire soon after the host has gone */
   stat(session: number): string;
   /** the learner's status of the run, for `hotslot hosts` */
   readonly status: string;
 }
 
-/** Checks a run's name: letters, digits and . _ - go into keys, channels and access rules as is. */
+/**
+ * Checks a run's name and returns it. Keys, channels and access rules contain the name unchanged,
+ * so only letters, digits and . _ - are allowed.
+ */
 export function checkRun(run: unknown): string {
   if (typeof run !== 'string')
     throw typeError(`run must be the run's name, a string, got ${describeValue(run)}`);

@@ -1,6 +1,6 @@
 /**
- * The layout of the learner's buffer, from which a host makes a buffer of the same layout: numbers
- * and names, no code.
+ * The layout of the learner's buffer as text, from which a host creates a buffer with the same
+ * layout. The text contains numbers and names, no code.
  */
 
 import { crc32 } from '../../base/arrays/crc32.ts';
@@ -12,7 +12,7 @@ import type { NonFiniteNumbers } from '../../store/rows/field-roles.ts';
 import type { FieldSpec } from '../../store/rows/fields.ts';
 import { ReplayBuffer } from '../../store/rows/replay-buffer.ts';
 
-/** Returns a buffer's layout as text. Equal texts are equal layouts. */
+/** Returns a buffer's layout as text. Two layouts are equal if their texts are equal. */
 export function layoutText(buffer: ReplayBuffer | TrajectoryBuffer): string {
   if (buffer instanceof ReplayBuffer) {
     const { fields, rowBytes } = buffer.layout;
@@ -69,9 +69,9 @@ interface StepsDescription {
 }
 
 /**
- * Creates a buffer of this layout that takes no more than `bytes`, and for steps has `lanes` lanes.
- * Its limiter prevents overwriting rows that were not taken out. Throws ERR_HOTSLOT_UNAVAILABLE if
- * this version of Hotslot lays it out in another way.
+ * Creates a buffer with this layout that needs at most `bytes` bytes. A buffer of steps has `lanes`
+ * lanes. The buffer's limiter prevents collectors from overwriting rows that were not taken out.
+ * Throws ERR_HOTSLOT_UNAVAILABLE if this version of Hotslot would create another layout.
  */
 export function bufferLike(
   text: string,
@@ -135,7 +135,8 @@ function stepsLike(
   bytes: number,
   lanes: number,
 ): TrajectoryBuffer {
-  // All steps that the limiter admits may be of one lane, and each may bring a final observation.
+  // The worst case is that all steps that the limiter admits are in one lane, and each has a final
+  // observation.
   const perLane = Math.max(4 * lanes + 4, Math.floor(bytes / placeBytes / lanes));
   const steps = Math.floor(perLane / 2) - lanes - 1;
   const specs = fields.map(({ key, dtype, shape, observation }) => [

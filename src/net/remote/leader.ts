@@ -1,6 +1,6 @@
 /**
- * The learner's messages to the whole run, from the thread of its first stream: that it has the
- * run, the facts that hosts need, the newest weights, and the status.
+ * Publishes for the whole run that the learner has it, the facts that hosts need, the newest
+ * weights, and the status. The thread of the learner's first stream does this.
  */
 import { randomInt } from 'node:crypto';
 import { stateError } from '../../base/errors.ts';
@@ -11,21 +11,23 @@ import { type Link, LinkError } from './link.ts';
 import type { WeightsOut } from './weights.ts';
 
 const RENEW_MS = 3000;
-/** The status expires, because the learner may be dead. */
+/** Milliseconds after which the status expires, because the learner may be dead. */
 const STATUS_LIFE_MS = 10_000;
 const MAX_MS = 1000;
-/** Pause after a call that failed. */
+/** Milliseconds between a failed call and the next attempt. */
 const AGAIN_MS = 100;
 /**
- * Range of an epoch's random part. Two learners that take a run in the same second have epochs of
- * their own, because both would have the run with the same lease value.
+ * Range of the random part of an epoch. It gives different epochs to two learners that take a run
+ * in the same second. With the same epoch, and so the same lease value, each would believe to have
+ * the run.
  */
 const SPREAD = 2 ** 20;
 
 /**
- * Takes the run. Returns the epoch, which is larger than that of any learner before. Rejects with
- * ERR_HOTSLOT_STATE_BUSY while another learner has the run. Waits for a connection that is lost
- * meanwhile, unless `over` returns true: the lease of the same epoch is the same lease.
+ * Takes the run, and resolves to this learner's epoch, which is larger than that of any earlier
+ * learner. Rejects with ERR_HOTSLOT_STATE_BUSY while another learner has the run. If the connection
+ * is lost, tries again until `over` returns true. Trying again is safe, because it uses the same
+ * epoch, and a lease with the same epoch is the same lease.
  */
 export async function takeRun(
   link: Link,
@@ -57,7 +59,7 @@ export interface LeaderOptions {
   readonly info: RunInfo;
   /** null if the run has no weights */
   readonly weights: WeightsOut | null;
-  /** rung when there are new weights */
+  /** bell that is rung when there are new weights */
   readonly bell: Bell;
 }
 
@@ -67,7 +69,7 @@ export class Leader {
   #connected = true;
   #renewAt = 0;
   #announced = false;
-  /** weights are being stored, and the error of an attempt that failed */
+  /** whether weights are being stored, and the error of the last attempt if it failed */
   #storing = false;
   #failed: { readonly error: unknown } | null = null;
   #publish!: () => void;
@@ -80,7 +82,10 @@ export class Leader {
     this.#given = given;
   }
 
-  /** Called by the link: the server may have nothing of this run. */
+  /**
+   * Called by the link after each connection. Makes run() publish everything again, because the
+   * server may have lost it.
+   */
   onConnected(): void {
     this.#connected = true;
     this.#announced = false;
@@ -96,7 +101,7 @@ export class Leader {
     this.#given.bell.ring();
   }
 
-  /** Resolves soon after stop(). Rejects when another learner has the run. */
+  /** Renews the lease and publishes until stop(). Rejects when another learner has the run. */
   async run(): Promise<void> {
     const { weights, bell } = this.#given;
     while (!this.#stopped) {
@@ -121,7 +126,8 @@ export class Leader {
   /** Releases the run, so that another learner need not wait. */
   async leave(): Promise<void> {
     const { link, keys, info } = this.#given;
-    // The lease may be another learner's by now.
+    // Lets the lease expire after 1 ms. If another learner has the lease by now, this changes
+    // nothing.
     await link.lease(keys.learner, `${info.epoch}`, 1);
   }
 
@@ -157,7 +163,10 @@ export class Leader {
     if (weights && weights.dueMs <= 0 && !this.#storing) this.#store(weights);
   }
 
-  /** Stores weights while the loop continues: over a slow line they take longer than a lease. */
+  /**
+   * Stores weights while the loop continues, because over a slow line this takes longer than a
+   * lease lasts.
+   */
   #store(weights: WeightsOut): void {
     this.#storing = true;
     weights

@@ -1,15 +1,16 @@
 /**
  * A host's view of its learner.
  *
- *   Uplink-5  An acknowledgement is a state. It comes as a notice, and is read once a second while
- *       something is not acknowledged, and after every connection, so a lost notice costs a second.
- *   Uplink-6  A host accepts another epoch only if the lease holds it, and at first only a larger
- *       one. The reason is a server that restarts with old data, and so shows an earlier learner's
- *       lease and acknowledgements. A host accepts a smaller epoch when that has outlived such a
- *       lease and its heartbeat continues: then the clock of the learner's machine was set back.
+ *   Uplink-5  An acknowledgement is a state. A host receives it as a notice. It also reads it once
+ *       a second while rows are unacknowledged, and after every connection. So a lost notice costs
+ *       a second.
+ *   Uplink-6  A host accepts another epoch only if the lease contains it. It accepts a larger epoch
+ *       at once. A smaller epoch may be old data: a server that restarts with old data shows the
+ *       lease and the acknowledgements of an earlier learner. So the host accepts a smaller epoch
+ *       only if its heartbeat continues and the lease contains it for longer than an old lease
+ *       could last. In that case the clock of the learner's machine was set back.
  *   Uplink-7  A host sends nothing to another learner before that learner has published its run. A
- *       learner with another layout, or other weights, options or streams, is not one for this
- *       host.
+ *       host rejects a learner with another layout, or other weights, options or streams.
  */
 import { unavailableError } from '../../base/errors.ts';
 import {
@@ -23,7 +24,7 @@ import { type Keys, LEASE_MS, sessionName } from './keys.ts';
 import type { Link } from './link.ts';
 import type { RetransmitQueue } from './retransmit-queue.ts';
 
-/** A learner without a new heartbeat for this long counts as absent. */
+/** Milliseconds without a new heartbeat after which a learner counts as absent. */
 const SILENCE_MS = 4 * HEARTBEAT_MS;
 
 export interface LearnerViewOptions {
@@ -34,37 +35,40 @@ export interface LearnerViewOptions {
   readonly queue: RetransmitQueue;
   readonly failed: (error: unknown) => void;
   /**
-   * resolves with whether the learner of that epoch is known to fit this host, and rejects if it
-   * does not fit
+   * resolves to whether the learner of that epoch is known to fit this host, and rejects if it does
+   * not fit
    */
   readonly meets: (epoch: number) => Promise<boolean>;
-  /** called when something new is known */
+  /** called when this view has changed */
   readonly ring: () => void;
 }
 
 export class LearnerView {
   /** epoch of the learner that has the run, 0 before the first */
   epoch = 0;
-  /** bytes that may be on the way */
+  /** bytes that this host may have in transit */
   window = 0;
   readonly #options: LearnerViewOptions;
-  /** `nak` of the learner that was answered last */
+  /** `nak` of the learner's last request for missing rows that this host has answered */
   #requested = 0;
   #polling = false;
   #pollAt = 0;
-  /** `count` of the first heartbeat after every message had a reply, or null before that */
+  /**
+   * `count` of the first heartbeat after the server had replied to every message, or null before
+   * that
+   */
   #count: number | null = null;
-  /** the last beat, and when it was seen first */
+  /** number of the last heartbeat, and when that was first seen */
   #beat = 0;
   #beatAt = 0;
-  /** a smaller epoch that the lease holds */
+  /** a smaller epoch that the lease contains and that is not accepted yet (Uplink-6) */
   #smaller: { readonly epoch: number; readonly beat: number; readonly since: number } | null = null;
 
   constructor(given: LearnerViewOptions) {
     this.#options = given;
   }
 
-  /** when it reads next, by performance.now() */
+  /** time from which on poll() reads again, by performance.now() */
   get pollAt(): number {
     return this.#pollAt;
   }
@@ -78,18 +82,21 @@ export class LearnerView {
   hurry(): void {
     this.#pollAt = 0;
   }
-  /** Restarts the count of heartbeats, because a message was sent or a reply came. */
+  /**
+   * Restarts the count of heartbeats. Call it when the server has replied to a message, or sending
+   * failed.
+   */
   moved(): void {
     this.#count = null;
   }
 
-  /** Uplink-5 */
+  /** Reads the acknowledgement and the heartbeat if it is time to do so (Uplink-5). */
   poll(): void {
     const { link, keys, session, shard, failed, ring } = this.#options;
     const now = performance.now();
     if (this.#polling || now < this.#pollAt) return;
     this.#polling = true;
-    // Heartbeats that came while nothing was read are unknown.
+    // Heartbeats may have been stored while this view did not read, so the silence begins now.
     if (now - this.#pollAt > HEARTBEAT_MS) this.#beatAt = now;
     this.#pollAt = now + HEARTBEAT_MS;
     link
@@ -112,7 +119,7 @@ export class LearnerView {
     else void this.#otherEpoch(reported.epoch).then(() => this.#apply(reported));
   }
 
-  /** Uplink-6 */
+  /** Accepts another epoch if Uplink-6 permits that. */
   async #otherEpoch(epoch: number, beat = 0): Promise<void> {
     const { link, keys, failed, meets } = this.#options;
     try {
@@ -126,7 +133,8 @@ export class LearnerView {
       return;
     }
     this.epoch = epoch;
-    // Its requests count from the first one, and it has yet to acknowledge rows of this host.
+    // The new learner counts its requests from the first one, and has not acknowledged rows of this
+    // host yet.
     this.#requested = 0;
     this.#sendAllAgain(true);
   }
@@ -139,7 +147,7 @@ export class LearnerView {
 
   #apply({ epoch, row, window, nak, refused }: Acknowledgement): void {
     const { queue, failed, ring } = this.#options;
-    // A late acknowledgement, of an earlier epoch or out of order, says less than is known.
+    // Ignores an acknowledgement of another epoch, or of rows that this host has never sent.
     if (epoch !== this.epoch || row > queue.next) return;
     if (refused !== '') {
       failed(unavailableError(`the learner rejects this host: ${refused}`));
@@ -155,8 +163,8 @@ export class LearnerView {
   }
 
   /**
-   * After two counted beats since the last reply, messages that are still kept have vanished from
-   * the server.
+   * Handles a heartbeat. If `count` has grown twice since the server replied to every message,
+   * unacknowledged messages have vanished from the server. This sends them again.
    */
   #onHeartbeat(text: string): void {
     const reported = readHeartbeat(text);

@@ -1,8 +1,8 @@
 /**
  * The link that carries messages between a learner and its collector hosts: a stream for each
- * shard, a few small values, and notices. Within one connection, the engine of a link may lose,
- * repeat and reorder nothing. Between two connections it may lose anything, and uplink.ts and
- * ingest.ts still make rows arrive once. redis-link.ts is the link over Redis and Valkey.
+ * shard, a few small values, and notices. Within one connection, a link must not lose, repeat or
+ * reorder anything. Between two connections it may lose anything. uplink.ts and ingest.ts still
+ * make each row arrive once. redis-link.ts is the link over Redis and Valkey.
  */
 import { unavailableError } from '../../base/errors.ts';
 
@@ -11,32 +11,32 @@ export interface ServerFacts {
   /** id of the server's run, which differs after a restart or if another server answers */
   readonly run: string;
   /**
-   * eviction policy, if the server drops values when its memory is full, or '' if it does not, or
-   * does not say
+   * eviction policy if the server drops values when its memory is full. '' if it does not drop
+   * values, or does not report its policy
    */
   readonly evicts: string;
 }
 
-/** A message of a stream. `id` only orders it among those of the same server run. */
+/** A message of a stream. `id` orders messages only within one run of the server. */
 export interface Entry {
   readonly id: string;
   readonly bytes: Uint8Array;
 }
 export const BEFORE_FIRST = '0-0';
 
-/** Fields of a small value, by name. */
+/** A hash: a small value with named fields. */
 export type Fields = Readonly<Record<string, string>>;
 
 export interface LinkEvents {
   /** channels whose notices are received, from the first connection on */
   readonly channels?: readonly string[];
   notice?(channel: string, text: string): void;
-  /** called after every connection, including the first, once it receives notices */
+  /** called after every connection, including the first, when the link can receive notices */
   connected?(server: ServerFacts): void;
   /**
-   * called when the connection is lost or could not be made, including the first. The link tries
-   * again, 50 ms later at first and 1 s at most, with jitter. Attempts that fail one after the
-   * other for the same reason are reported once.
+   * called when a connection is lost or cannot be made, including the first. The link tries again,
+   * after 50 ms at first and after 1 s at most, with jitter. Consecutive attempts that fail for the
+   * same reason are reported once.
    */
   lost?(cause: Error): void;
 }
@@ -44,7 +44,7 @@ export interface LinkEvents {
 /** The error of a call that failed. */
 export class LinkError extends Error {
   /**
-   * `lost`: no reply came, and the call may have taken effect or not. `full`: the server has no
+   * `lost`: no reply arrived, so the call may have taken effect or not. `full`: the server has no
    * room, and the call had no effect. `denied`: the server refuses the call, now and later.
    */
   readonly how: 'lost' | 'full' | 'denied';
@@ -54,29 +54,32 @@ export class LinkError extends Error {
   }
 }
 
-/** Converts a LinkError to the error that callers see, which has a code. */
+/**
+ * Converts a LinkError to the error that callers see, which has a code. Returns any other error
+ * unchanged.
+ */
 export const coded = (error: unknown): unknown =>
   error instanceof LinkError ? unavailableError(error.message, undefined, error) : error;
 
 /**
- * Calls reject with LinkError. Those of one link take effect in the order of the calls, except
- * leases. A lease takes effect at some moment before it resolves, because it needs several round
- * trips.
+ * Calls reject with LinkError. The calls of one link take effect in their order, except leases. A
+ * lease takes effect at some moment before it resolves, because it needs several round trips.
  */
 export interface Link {
   /**
-   * Connects, and again whenever the connection is lost. Resolves after the first connection.
-   * Rejects if trying again would not help: credentials, certificate, a server that is too old.
+   * Connects, and connects again whenever the connection is lost. Resolves after the first
+   * connection. Rejects if trying again would not help: wrong credentials, an invalid certificate,
+   * or a server that is too old.
    */
   connect(events: LinkEvents): Promise<ServerFacts>;
   /**
-   * Appends a message to a stream, and resolves when it is there. The bytes must not change before
-   * that.
+   * Appends a message to a stream, and resolves when the server has it. The bytes must not change
+   * before that.
    */
   append(stream: string, message: Uint8Array): Promise<void>;
   /**
    * Returns at most `most` messages after the one with id `after`, possibly none. Waits up to
-   * `waitMs` for the first. Their bytes are the caller's until it reads again.
+   * `waitMs` for the first message. The messages' bytes belong to the caller until the next read().
    */
   read(stream: string, after: string, most: number, waitMs: number): Promise<readonly Entry[]>;
   /** Returns the number of messages in a stream. */
@@ -85,17 +88,17 @@ export interface Link {
   trim(stream: string, through: string): Promise<void>;
   /** Sends a notice to the current subscribers of a channel only. */
   notify(channel: string, text: string): Promise<void>;
-  /** Sets a value, or fields of a value that has them, for `lifeMs` if that is given. */
+  /** Sets a value, or some fields of a hash. It expires after `lifeMs` if that is given. */
   store(key: string, value: Uint8Array | Fields, lifeMs?: number): Promise<void>;
   /** Returns a value, or null if it is missing. */
   load(key: string): Promise<Uint8Array | null>;
-  /** Returns fields of a value that has them, in order, with null for each that is missing. */
+  /** Returns fields of a hash, in the given order, with null for each missing field. */
   load(key: string, fields: readonly string[]): Promise<readonly (string | null)[]>;
   /**
-   * Sets `key` to `value` for `lifeMs` if nobody has the key, or it has this value already. Returns
-   * the value that the key has then.
+   * Sets `key` to `value` for `lifeMs` if the key is missing or already has this value. Returns the
+   * value that the key has afterwards.
    */
   lease(key: string, value: string, lifeMs: number): Promise<string>;
-  /** Closes at once: calls under way are lost. Idempotent. */
+  /** Closes the link at once. Calls under way reject as lost. Idempotent. */
   close(): Promise<void>;
 }

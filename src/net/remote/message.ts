@@ -1,6 +1,6 @@
 /**
- * The one message that goes from hosts to the learner: a header of 64 bytes, little endian, then
- * rows as they lie in a batch of the buffer.
+ * The only message that hosts send to the learner: a header of 64 bytes, little endian, then rows
+ * in the format of the buffer's batches.
  *
  * | byte | fields |
  * | ---: | --- |
@@ -9,7 +9,7 @@
  * | 16 | u64 first: number of the first row |
  * | 24 | u64 base: the oldest row that this host still keeps |
  * | 32 | u32 rows · u32 bytes of a row · u32 crc32 of the layout |
- * | 44 | u32 oldest version of the weights that the rows were acted by |
+ * | 44 | u32 oldest version of the weights that chose the rows' actions |
  * | 48 | f64 time sent, ms since 1970 · u32 crc32 of all the other bytes |
  * | 60 | u32 lanes of the host, 0 for rows without an order |
  */
@@ -20,13 +20,15 @@ import { PROTOCOL } from './keys.ts';
 
 export const HEADER_BYTES = 64;
 /**
- * Maximum bytes of a message, unless it has only one or two rows: a step that ended its episode
- * goes with its final observation.
+ * Maximum bytes of a message. A message with one or two rows may be larger. A step that ends its
+ * episode needs its final observation in the same message.
  */
 export const MAX_BYTES = 8 * 2 ** 20;
 const MAGIC = 0x31525348;
 
-/** Flag of a session's first message, with or without rows: it asks how much it may send. */
+/**
+ * Flag of a session's first message, with or without rows. The host asks for its window with it.
+ */
 export const HELLO = 1;
 /** Flag of a session's last message, which has no rows. */
 export const BYE = 2;
@@ -34,14 +36,17 @@ export const BYE = 2;
 export interface MessageHeader {
   flags: number;
   session: number;
-  /** rows [first, first + rows) of the session, which keeps [base, …) */
+  /**
+   * the message has rows [first, first + rows) of the session, and the host keeps its rows from
+   * base on
+   */
   first: number;
   base: number;
   rows: number;
   rowBytes: number;
   /** crc32 of the layout */
   layout: number;
-  /** oldest version that the rows were acted by, 0 before the first */
+  /** oldest version of the weights that chose the rows' actions, 0 before the first version */
   version: number;
   /** ms since 1970, by the host's clock */
   sent: number;
@@ -61,7 +66,7 @@ export const emptyHeader = (): MessageHeader => ({
   lanes: 0,
 });
 
-/** Throws on a big-endian machine, because rows are sent as they lie in memory. */
+/** Throws on a big-endian machine, because rows are sent as they are in memory. */
 export function checkEndian(): void {
   if (endianness() !== 'LE')
     throw unavailableError(
@@ -102,7 +107,8 @@ export function sealMessage(bytes: Uint8Array, header: Readonly<MessageHeader>):
 
 /**
  * Updates a message that is sent again: the oldest row that the host keeps by now, and the time.
- * `foreign`: its version was another learner's, and counts as older than any of this one.
+ * With `foreign`, its version was another learner's. It becomes 0, which is older than any version
+ * of the new learner.
  */
 export function resealMessage(
   bytes: Uint8Array,
@@ -115,15 +121,18 @@ export function resealMessage(
   view.setUint32(SUM, sumOf(bytes), true);
 }
 
-/** The header that is read, and its views: a message leaves none to the garbage collector. */
+/**
+ * Memory for the header that is read, and views of it. They are reused, so that a message creates
+ * no garbage.
+ */
 const head = new Uint8Array(HEADER_BYTES);
 const view = viewOf(head);
 const [beforeSum, behindSum] = [head.subarray(0, SUM), head.subarray(SUM + 4)];
 
 /**
- * Reads a header into `into`. Returns null, or why this is not a message of this protocol, and then
- * `session` is 0. Checks lengths before it uses them, and the checksum last. `rows`: the bytes
- * after the header.
+ * Reads a header into `into`. Returns null, or the reason why this is not a message of this
+ * protocol, and sets `session` to 0 in that case. Checks lengths before it uses them, and the
+ * checksum last. `rows` are the bytes after the header.
  */
 export function readMessage(
   bytes: Uint8Array,

@@ -1,6 +1,6 @@
 /**
- * The outbox: rows that collectors of this machine have added and no message has taken yet, in a
- * buffer like the learner's that is emptied.
+ * The outbox of a host: the rows that collectors of this machine have added and that are not in a
+ * message yet. It is a buffer with the learner's layout, from which messages take the rows.
  */
 
 import type { BellBoard } from '../../shm/bell.ts';
@@ -14,13 +14,13 @@ import { internalsOfBuffer, ReplayBuffer } from '../../store/rows/replay-buffer.
 export interface Outbox {
   /** bytes of a row in a message */
   readonly rowBytes: number;
-  /** lanes of a buffer of steps, or 0 of a buffer of rows */
+  /** lanes of a buffer of steps, or 0 for a buffer of rows */
   readonly lanes: number;
-  /** rung after every add */
+  /** bells that are rung after every add */
   readonly bells: BellBoard;
-  /** rows that can be taken now */
+  /** Returns how many rows can be taken now. */
   waiting(): number;
-  /** Moves at most `most` rows to `out`, frees their memory and returns how many. */
+  /** Moves at most `most` rows to `out`, frees their memory, and returns the number of rows. */
   take(out: Uint8Array, most: number): number;
 }
 
@@ -30,8 +30,8 @@ export const outboxOf = (buffer: ReplayBuffer | TrajectoryBuffer): Outbox => {
 };
 
 /**
- * The limiter of bufferLike() prevents overwriting a row that was not taken, so rows are read
- * whole.
+ * Returns the outbox of a buffer of rows. Rows are read whole, because the limiter of bufferLike()
+ * prevents overwriting a row before it is taken.
  */
 function rowsOutbox(buffer: ReplayBuffer): Outbox {
   const { bells, ledger } = internalsOfBuffer(buffer);

@@ -1,7 +1,10 @@
-/** The check that a value comes back from JSON as it was. */
+/** Checks that a value survives JSON unchanged. */
 import { typeError } from '../../base/errors.ts';
 
-/** Checks options, which go over the wire: what JSON cannot express would arrive changed. */
+/**
+ * Checks options, which hosts get as JSON. Throws a TypeError if JSON would change a value. Returns
+ * the options, or null for undefined.
+ */
 export function checkPlain(options: unknown): unknown {
   if (options === undefined) return null;
   let text: string | undefined;
@@ -16,7 +19,7 @@ export function checkPlain(options: unknown): unknown {
   return options;
 }
 
-/** Returns the path of the first part that JSON does not bring back as it was, or null. */
+/** Returns the path of the first value that JSON changes, or null. */
 function differenceIn(before: unknown, after: unknown, path: string): string | null {
   if (typeof before !== 'object' || before === null) return Object.is(before, after) ? null : path;
   if (typeof after !== 'object' || after === null || Array.isArray(before) !== Array.isArray(after))

@@ -1,20 +1,22 @@
 /**
- * The learner's end of one stream, in a thread of its own: it reads, commits and acknowledges. The
- * thread may end at any moment: all that it knows is in the marks, and a thread that takes over
- * reads the stream from its beginning.
+ * The learner's end of one stream, in a separate thread. It reads messages, commits their rows and
+ * acknowledges them. The thread may end at any moment, because all of its lasting state is in the
+ * marks. A thread that takes over reads the stream from its beginning.
  *
- *   Receiver-1  Only messages that were decided on are trimmed, and only by ids of the same
- *       connection.
- *   Receiver-2  After every connection the stream is read from the first message that is there, and
- *       all acknowledgements and refusals are sent again.
- *   Receiver-3  After another run of the server, once every message that lay there was decided on
- *       (Receiver-5), every session is asked for its unacknowledged rows.
- *   Receiver-4  An acknowledgement is sent until its write was confirmed, and its messages are
- *       trimmed before: the server never has more bytes than may be on the way.
- *   Receiver-5  A beat counts when every message that lay in the stream when the last one had
- *       counted was decided on and acknowledged (stream-watermark.ts). A message that a host sent
- *       before two such beats and that is not acknowledged is not there. It does not matter whether
- *       the stream ever becomes empty.
+ *   Receiver-1  The receiver has decided on a message when Ingest.take() has returned true for it.
+ *       It trims only such messages, and uses only ids of the same connection.
+ *   Receiver-2  After every connection, the receiver reads the stream from its first message. It
+ *       also sends all acknowledgements and refusals again.
+ *   Receiver-3  If another run of the server answers, the receiver asks every session for its
+ *       unacknowledged rows. Before that, it decides on every message that was in the stream
+ *       (Receiver-5).
+ *   Receiver-4  The receiver sends an acknowledgement until its write was confirmed, and trims the
+ *       acknowledged messages before that. So the server never has more bytes than hosts may have
+ *       in transit.
+ *   Receiver-5  A heartbeat counts if the receiver has decided on, and acknowledged, every message
+ *       that the stream had when a heartbeat last counted (stream-watermark.ts). If two heartbeats
+ *       have counted since a host sent a message, and the message is not acknowledged, it is
+ *       missing in the stream. This holds even if the stream never becomes empty.
  */
 import { setTimeout as wait } from 'node:timers/promises';
 import { nowMs } from '../../base/clock.ts';
@@ -40,40 +42,46 @@ export interface ReceiverOptions {
   readonly epoch: number;
   readonly ingest: Ingest;
   readonly sink: OpenSink;
-  /** bytes of rows that all sessions of this stream together may have on the way */
+  /** bytes of rows that all sessions of this stream together may have in transit */
   readonly transitBytes: number;
-  /** paused from the beginning */
+  /** whether the receiver begins paused */
   readonly held: boolean;
 }
 
-/** Messages that are read at once, and wait here while the limiter does not admit them. */
+/**
+ * Maximum number of messages that are read at once. They wait in this thread while the limiter does
+ * not admit them.
+ */
 const MAX_MESSAGES = 4;
 const WAIT_MS = 250;
 const PARK_MS = 100;
 const ASK_AGAIN_MS = 5;
 
-/** Returns how a call failed. An error other than the link's does not go away either. */
+/**
+ * Returns how a call failed. Any other error than LinkError counts as `denied`, because trying
+ * again would not help.
+ */
 const howOf = (error: unknown): LinkError['how'] =>
   error instanceof LinkError ? error.how : 'denied';
 
 export class Receiver {
-  /** spans of its work, for traces */
+  /** spans of the receiver's work, for traces */
   spans: Spans | null = null;
-  /** total ms that the limiter let nothing in */
+  /** total ms in which the limiter admitted nothing */
   gatedMs = 0;
   readonly #given: ReceiverOptions;
-  /** number of the connection: ids of an earlier one mean nothing */
+  /** number of the current connection: message ids of an earlier connection mean nothing */
   #connection = 0;
   #connected = false;
   #server: string | null = null;
-  /** every session is to be asked (Receiver-3) */
+  /** whether every session must be asked for its rows (Receiver-3) */
   #asks = false;
-  /** id of the last message decided on in this connection, or null before the first */
+  /** id of the last message on which the receiver has decided in this connection, or null */
   #done: string | null = null;
   #trimmed: string | null = null;
   #saying = false;
   #beat = 0;
-  /** beats that count */
+  /** number of heartbeats that counted (Receiver-5) */
   #count = 0;
   readonly #watermark = new StreamWatermark();
   readonly #windows: Windows;
@@ -110,7 +118,7 @@ export class Receiver {
     this.#watermark.forget();
   }
 
-  /** No row is added from the moment this returns until release(). */
+  /** Pauses the receiver. No row is added after this returns, until release(). */
   hold(): void {
     this.#held = true;
   }
@@ -123,7 +131,7 @@ export class Receiver {
     this.#wake();
   }
 
-  /** Receives until stop(), then resolves. Rejects with an error that makes continuing useless. */
+  /** Receives until stop(), then resolves. Rejects with an error after which it cannot continue. */
   async run(): Promise<void> {
     const beats = setInterval(() => this.#sendBeat(), HEARTBEAT_MS);
     try {
@@ -143,8 +151,8 @@ export class Receiver {
   async #round(): Promise<void> {
     const { link, keys, shard } = this.#given;
     const connection = this.#connection;
-    // If nothing is left to trim, the first message is the next one, whatever its id: the server's
-    // clock may have been set back.
+    // If all decided messages are trimmed, the first message of the stream is the next one. Its id
+    // may be a smaller one, because the server's clock may have been set back.
     const from = this.#done === null || this.#done === this.#trimmed ? BEFORE_FIRST : this.#done;
     const [check, beginMs] = [this.#watermark.number, nowMs()];
     let entries: readonly Entry[];
@@ -163,7 +171,8 @@ export class Receiver {
     this.spans?.write({ name: 'remote/read', beginMs, endMs: nowMs(), ...all });
     for (const { id, bytes } of entries) {
       if (!(await this.#taken(bytes))) return;
-      // A connection that came meanwhile reads this message again, and finds that it came before.
+      // If the link has connected again meanwhile, it reads this message again, which then counts
+      // as a duplicate.
       if (connection !== this.#connection) return;
       this.#done = id;
       this.#watermark.decided();
@@ -174,15 +183,15 @@ export class Receiver {
     this.#say();
   }
 
-  /** Receiver-5: begins a look at the messages in the stream now. */
+  /** Requests the stream's length, which begins a new check of the watermark (Receiver-5). */
   #readLength(): void {
     const { link, keys, shard } = this.#given;
     const check = this.#watermark.begin(link.length(keys.stream(shard)));
-    // A look that fails is begun again with the next beat, or connection.
+    // If the request fails, the next heartbeat or connection begins another check.
     check.then(() => this.#ask()).catch((error) => howOf(error) === 'denied' && this.#fail(error));
   }
 
-  /** Receiver-3 */
+  /** Asks every session for its rows, if that is due and the current check is over (Receiver-3). */
   #ask(): void {
     if (!this.#asks || !this.#watermark.over) return;
     this.#asks = false;
@@ -190,7 +199,10 @@ export class Receiver {
     this.#say();
   }
 
-  /** Commits a message. Returns false if this thread stops or pauses, and will read it again. */
+  /**
+   * Commits a message, and waits for the limiter. Returns false if the receiver stops or pauses
+   * first, and will read the message again.
+   */
   async #taken(bytes: Uint8Array): Promise<boolean> {
     const { sink } = this.#given;
     for (;;) {
@@ -199,13 +211,15 @@ export class Receiver {
       if (this.#commit(bytes)) return true;
       this.#say();
       const since = performance.now();
-      // If all bells of the limiter are taken, it is asked again soon.
+      // Without a bell, because other threads have all of the limiter's bells, tries again soon.
       await (sink.bell?.parkAsync(knownCount, PARK_MS) ?? wait(ASK_AGAIN_MS));
       this.gatedMs += performance.now() - since;
     }
   }
 
-  /** Commits the rows that the limiter lets in at once. Returns whether those are all. */
+  /**
+   * Commits the rows that the limiter admits now. Returns whether the whole message is committed.
+   */
   #commit(bytes: Uint8Array): boolean {
     const { ingest } = this.#given;
     const { counts } = ingest;
@@ -231,7 +245,10 @@ export class Receiver {
     }
   }
 
-  /** Receiver-4: one write at a time. Changes meanwhile go with the next. */
+  /**
+   * Sends acknowledgements (Receiver-4), unless a write is under way. That write is followed by
+   * another one with the later changes.
+   */
   #say(): void {
     if (this.#saying || !this.#connected) return;
     this.#saying = true;
@@ -266,7 +283,8 @@ export class Receiver {
       const done = this.#done;
       const { over, number } = this.#watermark;
       try {
-        // The calls are made at once, so they are one write and take effect in this order.
+        // These calls do not wait for each other, so they are one write and take effect in this
+        // order.
         const calls: Promise<unknown>[] = [];
         if (done !== null && done !== this.#trimmed)
           calls.push(
@@ -286,7 +304,8 @@ export class Receiver {
         for (const [id, why] of refused) refusals.set(id, why);
         if (howOf(error) === 'denied') return this.#fail(error);
         if (connection !== this.#connection) continue;
-        // Tries again later, without room or without a connection.
+        // If the server is full, tries again after a pause. If the connection is lost, the next
+        // connection calls #say() again.
         await wait(PARK_MS);
         if (howOf(error) !== 'full') return;
       }
@@ -305,7 +324,7 @@ export class Receiver {
     return writeAcknowledgement({ epoch, row: mark.value, window, nak, refused: '' });
   }
 
-  /** Shares the bytes on the way among `live` sessions, and sends the windows that change. */
+  /** Divides the bytes in transit among `live` sessions, and sends the windows that change. */
   share(live: number): void {
     this.#windows.share(live);
     this.#say();
@@ -320,9 +339,10 @@ export class Receiver {
     const { reported } = this.#watermark;
     if (reported) this.#count++;
     const text = writeHeartbeat({ epoch, beat: ++this.#beat, count: this.#count });
-    link.store(keys.acks, { [heartbeatField(shard)]: text }).catch(() => {}); // the next one comes soon
-    // This look begins after the store: a host that read the earlier count has sent its messages
-    // before it.
+    // Ignores errors, because the next heartbeat follows in a second.
+    link.store(keys.acks, { [heartbeatField(shard)]: text }).catch(() => {});
+    // The new check begins after the store. A host that has read the previous count had sent its
+    // messages before that, so the check includes them.
     if (reported || !this.#watermark.begun) this.#readLength();
     this.#say();
   }

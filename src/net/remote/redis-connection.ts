@@ -1,6 +1,6 @@
 /**
- * One connection to Redis or Valkey, from its first byte to its last. It never connects again: each
- * has a client of its own, and calls under way end with it, so no client sends a call twice
+ * One connection to Redis or Valkey, which never connects again. Each connection has its own
+ * client, and calls under way fail when the connection ends. So no client sends a call twice
  * unnoticed.
  */
 import { isIP } from 'node:net';
@@ -13,12 +13,13 @@ import { explain, isFinal } from './redis-refusal.ts';
 type Library = typeof import('@redis/client');
 export type Argument = string | Buffer;
 /**
- * Interval of PINGs, and the time within which the server answers one. A connection that takes
- * longer to make is given up.
+ * Milliseconds between PINGs, and the time within which the server must answer a PING. Connecting
+ * must not take longer either.
  */
 export const SILENCE_MS = 5000;
 /**
- * Slowest line that counts as alive: bytes on the way may delay the server's answer at this rate.
+ * Rate of the slowest line that counts as alive. The server's answer may take longer by the time
+ * that the bytes in transit need at this rate.
  */
 const SLOWEST_BYTES_PER_MS = 512;
 
@@ -49,19 +50,19 @@ export interface ConnectionOptions {
 }
 
 /**
- * Error replies to calls that had no effect, and may have one soon. If a message has the largest
- * possible id, its stream takes no other until the learner has come to that message.
+ * Error replies to calls that had no effect and may succeed later. If a message has the largest
+ * possible id, its stream accepts no further message until the learner has handled that one.
  */
 const FULL = /^(OOM|MISCONF|BUSY|NOREPLICAS)\b|has exhausted the last possible ID/;
 /**
- * Error replies after which another connection may meet a server that takes the call: one that has
- * loaded its data, or the primary after a failover.
+ * Error replies after which a new connection may reach a server that accepts the call. Such a
+ * server has loaded its data, or is the primary after a failover.
  */
 const ELSEWHERE = /^(READONLY|LOADING|MASTERDOWN|CLUSTERDOWN|TRYAGAIN|UNBLOCKED)\b/;
 
 /**
- * Returns the server name for TLS (SNI). An IP address has none, and the certificate is still
- * checked against it.
+ * Returns the option with the server name for TLS (SNI). An IP address has no such name, but the
+ * certificate is still checked against the address.
  */
 export const serverName = (host: string) => (isIP(host) === 0 ? { servername: host } : {});
 
@@ -74,11 +75,12 @@ export function refusalOf(message: string, command: string, { shown }: Address):
   return new LinkError(how, `${shown} refuses ${command}: ${message}`);
 }
 
-/** Calls `late` unless the reply is there within `ms`. */
+/** Returns the reply. Calls `late` if the reply has not arrived within `ms`. */
 export async function within<T>(ms: number, reply: Promise<T>, late: () => void): Promise<T> {
   let over = false;
   const timer = setTimeout(() => {
-    // Replies that came while this thread was busy are read before this is called.
+    // This runs after the replies that arrived while the thread was busy, because Node reads them
+    // first.
     setImmediate(() => {
       if (!over) late();
     });
@@ -92,7 +94,7 @@ export async function within<T>(ms: number, reply: Promise<T>, late: () => void)
 }
 
 export class RedisConnection {
-  /** resolves with why it ended */
+  /** resolves to the reason why the connection ended */
   readonly ended: Promise<LinkError>;
   readonly #options: ConnectionOptions;
   readonly #client: ReturnType<typeof createClient>;
@@ -123,9 +125,9 @@ export class RedisConnection {
       rejectUnauthorized: true,
     } as const;
     const plain = path === '' ? { tls: false as const, host, port } : { tls: false as const, path };
-    // All clients have one class. createClient() makes a class with hundreds of methods for each
-    // client whose options differ, such as its name. That takes tens of ms, and minutes for a
-    // thousand hosts.
+    // All clients have one class, from factory(). createClient() would make a class for each client
+    // whose options differ, such as its name. A class with hundreds of methods takes tens of ms,
+    // and a thousand hosts would take minutes.
     this.#client = library.RedisClient.factory({ RESP: 3 })({
       socket: { ...common, ...(tls ? { ...secured, ...(ca !== undefined && { ca }) } : plain) },
       ...(password !== undefined && { username: username ?? 'default', password }),
@@ -137,8 +139,8 @@ export class RedisConnection {
         disableClientInfo: true,
         maintNotifications: 'disabled',
       },
-      // The client's own timeout limits how long a call waits to be written, which the window does
-      // instead.
+      // Disables the client's own timeout, which limits how long a call waits to be written. The
+      // window limits that instead.
       commandOptions: { timeout: 0 },
     }) as ReturnType<typeof createClient>;
     let resolveLost!: (cause: LinkError) => void;
@@ -147,7 +149,7 @@ export class RedisConnection {
     });
     this.#resolveLost = resolveLost;
     this.#client.on('error', (error: Error) => {
-      // Before that, open() rejects with the reason.
+      // Before the connection is open, open() rejects with the error.
       if (this.#opened) this.end(this.#lost(error));
     });
   }
@@ -171,22 +173,25 @@ export class RedisConnection {
     } finally {
       clearTimeout(timer);
     }
-    // The connection came a moment too late.
+    // end() was called just before the connection was established, for example by the timer.
     if (this.#cause !== null) throw this.#cause;
   }
 
-  /** Sends a PING again and again, and ends the connection if the server does not answer. */
+  /** Sends a PING at intervals, and ends the connection if the server does not answer. */
   watch(): void {
     const { silenceMs } = this.#options;
     this.#timer = setTimeout(async () => {
       const limit = silenceMs + this.#underWay / SLOWEST_BYTES_PER_MS;
-      // An error reply is an answer as well.
+      // An error reply also shows that the server is alive.
       await within(limit, this.send(['PING']), () => this.end(this.#silent(limit))).catch(() => {});
       if (this.#cause === null) this.watch();
     }, silenceMs);
   }
 
-  /** Sends a call now, after all earlier calls. `weight`: bytes of the call, or of its reply. */
+  /**
+   * Sends a call now, after all earlier calls. `weight` is the bytes of a large call, or of its
+   * reply, for which a slow line gets more time.
+   */
   async send<T>(args: readonly Argument[], typeMapping: object = {}, weight = 0): Promise<T> {
     if (this.#cause !== null) throw this.#cause;
     this.#underWay += weight;
@@ -210,14 +215,14 @@ export class RedisConnection {
     }
   }
 
-  /** Ends the connection: calls under way are lost. Only the first cause counts. */
+  /** Ends the connection. Calls under way reject as lost. Only the first cause counts. */
   end(cause: LinkError): void {
     if (this.#cause !== null) return;
     this.#cause = cause;
     clearTimeout(this.#timer);
     this.#client.destroy();
-    // The client does not have a socket that is still connecting. Once it has the socket, an abort
-    // is unnecessary.
+    // The client cannot destroy a socket that is still connecting, so this aborts it. After that,
+    // destroy() closes the socket.
     if (!this.#opened) this.#socket.abort();
     this.#resolveLost(cause);
   }

@@ -1,8 +1,12 @@
 /**
- * A lease: a key with one holder at a time, by commands that every server has, without a script.
+ * Takes or prolongs a lease: a key with one holder at a time. It uses commands that every server
+ * has, and needs no script.
  */
 
-/** Sends one command. Commands of one turn directly follow each other. */
+/**
+ * Sends one command. If calls do not wait for each other, their commands directly follow each other
+ * on the connection.
+ */
 type Call = (args: readonly string[]) => Promise<string | null>;
 
 export async function leaseKey(
@@ -14,16 +18,16 @@ export async function leaseKey(
   for (;;) {
     if ((await call(['SET', key, value, 'NX', 'PX', lifeMs])) !== null) return value;
     const [, holder] = await Promise.all([call(['WATCH', key]), call(['GET', key])]);
-    // The lease ended in between.
+    // The lease expired after SET, so it is free now.
     if (holder === null) continue;
     if (holder !== value) {
       await call(['UNWATCH']);
       return holder;
     }
-    // The lease is ours. EXEC prolongs it only if the key has not changed since WATCH.
+    // This caller holds the lease. EXEC prolongs it only if the key has not changed since WATCH.
     const sent = [['MULTI'], ['PEXPIRE', key, lifeMs], ['EXEC']].map((args) => call(args));
     const [, queued, done] = await Promise.allSettled(sent);
-    // The error of a refused command says more than that of its EXEC.
+    // If PEXPIRE was refused, its error says more than the error of EXEC.
     if (queued?.status === 'rejected') throw queued.reason;
     if (done?.status === 'rejected') throw done.reason;
     if (done?.value !== null) return value;

@@ -27,7 +27,10 @@ import { leaseKey } from './redis-lease.ts';
 import { checkVersion, isFinal, type Refusal } from './redis-refusal.ts';
 import { type ReaderOptions, ReplyReader } from './reply-reader.ts';
 
-/** A read's patience grows to 16 times as much, which Node's timers still accept. */
+/**
+ * Maximum of `silenceMs`. #patienceMs may grow to 16 times as much, which Node's timers still
+ * accept.
+ */
 const MAX_SILENCE_MS = 2 ** 26;
 
 /**
@@ -35,7 +38,7 @@ const MAX_SILENCE_MS = 2 ** 26;
  */
 const FIRST_PAUSE_MS = 50;
 const LAST_PAUSE_MS = 1000;
-/** Assumed bytes of a value that is read: one piece of the weights. */
+/** Assumed bytes of a value that load() reads: one piece of the weights. */
 const VALUE_BYTES = 4 * 2 ** 20;
 
 export interface RedisLinkOptions extends AddressOptions {
@@ -44,13 +47,13 @@ export interface RedisLinkOptions extends AddressOptions {
   /** ms that a server may be silent, fewer in tests */
   readonly silenceMs?: number;
   /**
-   * bytes of a row, if messages are read: a message whose rows have more bytes than both two rows
-   * and `MAX_BYTES` is read as an empty one
+   * bytes of a row, if this link reads messages. A message is read as an empty one if its rows have
+   * more bytes than `MAX_BYTES` or two rows, whichever is larger
    */
   readonly rowBytes?: number;
   /**
-   * false: the link does not request the server's facts. A thousand hosts that return at once do
-   * not need them, and may lack the permission.
+   * whether the link requests the server's facts, default true. Hosts do not need the facts and may
+   * lack the permission, and a thousand hosts may connect at once
    */
   readonly facts?: boolean;
 }
@@ -76,7 +79,7 @@ interface Lines {
   readonly calls: RedisConnection;
   /** opened when first used */
   reader: Promise<ReplyReader> | null;
-  /** when the waits of all reads so far will have ended, by performance.now() */
+  /** time at which the waits of all reads so far will have ended, by performance.now() */
   readsUntil: number;
   readonly lost: (cause: LinkError) => void;
 }
@@ -92,8 +95,8 @@ export class RedisLink implements Link {
   #kept: Promise<void> | null = null;
   #leases: Promise<unknown> = Promise.resolve();
   /**
-   * ms that a reply may take in addition to the wait of its read, growing while replies are late,
-   * so that a slow line gets them at last
+   * ms that a reply may take in addition to the wait of its read. It grows while replies are late,
+   * so that a slow line gets a reply eventually
    */
   #patienceMs: number;
 
@@ -134,8 +137,8 @@ export class RedisLink implements Link {
         reported = '';
         events.connected?.(made.server);
         cause = await made.over;
-        // Otherwise a server that accepts connections and drops them would be called 20 times a
-        // second.
+        // Resets the pause only after a connection that lasted. Otherwise the link would call a
+        // server that accepts and drops connections 20 times a second.
         if (performance.now() - since >= LAST_PAUSE_MS) pause = FIRST_PAUSE_MS;
       }
       this.#drop(cause);
@@ -239,7 +242,8 @@ export class RedisLink implements Link {
     if (lines === null) throw this.#absent();
     lines.reader ??= this.#opened(new ReplyReader(this.#options), lines.lost);
     const reader = await lines.reader.catch((error: Refusal) => {
-      // This user connected a moment ago, so the cause may be over when the link connects again.
+      // The user could log in a moment ago, so the cause may have passed when the link connects
+      // again.
       throw new LinkError('lost', error.message);
     });
     const now = performance.now();
@@ -262,8 +266,8 @@ export class RedisLink implements Link {
   async trim(stream: string, through: string): Promise<void> {
     const [ms, sequence] = through.split('-').map(BigInt) as [bigint, bigint];
     const next = sequence === LAST ? `${ms + 1n}-0` : `${ms}-${sequence + 1n}`;
-    // No message can follow the largest id. A stream that got it from someone accepts messages
-    // again only after it was deleted.
+    // No message can follow the largest id. If anyone has added a message with that id, the stream
+    // accepts further messages only after it was deleted.
     await this.#call(
       ms === LAST && sequence === LAST ? ['DEL', stream] : ['XTRIM', stream, 'MINID', next],
     );
@@ -300,7 +304,7 @@ export class RedisLink implements Link {
   }
 
   lease(key: string, value: string, lifeMs: number): Promise<string> {
-    // One lease at a time, because any EXEC ends every WATCH of the connection.
+    // Runs one lease after the other, because any EXEC ends every WATCH of the connection.
     const call = (args: readonly string[]) => this.#call<string | null>(args);
     const lease = this.#leases.then(() => leaseKey(call, key, value, `${Math.ceil(lifeMs)}`));
     this.#leases = lease.catch(() => {});
@@ -314,7 +318,7 @@ export class RedisLink implements Link {
   }
 }
 
-/** Maps strings to bytes. A type's key is its first byte in the protocol. */
+/** Type mapping that returns strings as bytes. A type's key is its first byte in the protocol. */
 const BYTES = { ['$'.charCodeAt(0)]: Buffer };
 /** largest value of both numbers of an id */
 const LAST = 2n ** 64n - 1n;

@@ -1,7 +1,7 @@
 /**
- * The reasons why a connection failed, as text without secrets: a server that does not know a
- * command may repeat what was sent, including the password. An error that trying again does not
- * change is ERR_HOTSLOT_UNAVAILABLE, and any other is a LinkError.
+ * Explains in text without secrets why a connection failed. A server that does not know a command
+ * may repeat the command in its error, including the password. The result is
+ * ERR_HOTSLOT_UNAVAILABLE if trying again would not help, else a LinkError.
  */
 import { type CodedError, unavailableError } from '../../base/errors.ts';
 import type { Address } from './address.ts';
@@ -22,13 +22,13 @@ const CERTIFICATE =
   /^(DEPTH_ZERO_|SELF_SIGNED_|UNABLE_TO_|CERT_|CRL_|ERR_TLS_CERT_|HOSTNAME_MISMATCH|INVALID_(CA|PURPOSE))/;
 const HANDSHAKE = /^(ERR_SSL_|EPROTO$)/;
 
-/** The oldest version that has every command in use: XTRIM … MINID came last. */
+/** The oldest version with every command in use. The newest of these commands is XTRIM … MINID. */
 const OLDEST = [6, 2];
 export const NEEDS = 'collectors on other machines need Redis 6.2 or newer, or Valkey';
 
 export const isFinal = (error: unknown): error is CodedError => !(error instanceof LinkError);
 
-/** Explains why a connection failed. `isReply`: the error is the server's own reply. */
+/** Explains why a connection failed. `isReply` is true if the error is the server's own reply. */
 export function explain(error: Error, isReply: boolean, address: Address): Refusal {
   if (error instanceof LinkError) return error;
   const { shown } = address;

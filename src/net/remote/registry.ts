@@ -1,6 +1,6 @@
 /**
- * The registration of collectors on other machines with the parts that know no server: checkpoints,
- * monitors, pipelines and traces.
+ * Registers collectors on other machines with the parts of Hotslot that know nothing of servers:
+ * checkpoints, monitors, pipelines and traces.
  */
 
 import { feed } from '../../engine/trace/feeders.ts';

@@ -1,7 +1,8 @@
 /**
- * Collectors on other machines, as the learner has them: each of their rows comes into its buffer
- * once, and its weights go to them. One thread for each stream does this (remote-thread.ts). This
- * opener starts the threads, replaces those that end, and reports their state.
+ * The learner's side of collectors on other machines. It adds each of their rows to the learner's
+ * buffer once, and sends them the learner's weights. One thread for each stream does this
+ * (remote-thread.ts). The thread that calls open(), the opener, starts these threads, replaces
+ * those that end, and reports their state.
  */
 import {
   checkCount,
@@ -36,12 +37,12 @@ import { SessionOffsets } from './session-offsets.ts';
 import { writeStatus } from './status.ts';
 
 const THREAD = new URL('./remote-thread.js', import.meta.url);
-/** A thread that ended is replaced, unless more than MAX_LOST did within LOST_MS. */
+/** A thread that ended is replaced, unless more than MAX_LOST threads have ended within LOST_MS. */
 const MAX_LOST = 5;
 const LOST_MS = 60_000;
 const STATUS_MS = 1000;
 
-/** The threads, for tests, not exported from the package. */
+/** Returns the threads, for tests. The package does not export this function. */
 export let remoteThreadsOf: (remote: RemoteCollectors) => readonly (MessageThread | null)[];
 
 /**
@@ -54,13 +55,13 @@ export let remoteThreadsOf: (remote: RemoteCollectors) => readonly (MessageThrea
 export class RemoteCollectors implements AsyncDisposable {
   readonly run: string;
   /**
-   * Resolves when it was closed. Rejects with the error that ended it: another learner that took
-   * the run, or a server that refuses this one. You need not wait for it, but a failure that is not
-   * handled ends the process like any unhandled rejection.
+   * Resolves after close(). Rejects with the error that ended these collectors: another learner has
+   * taken the run, or the server refuses this learner. You need not wait for it, but a failure that
+   * is not handled ends the process like any unhandled rejection.
    */
   readonly done: Promise<void>;
   readonly #task: Omit<RemoteThreadTask, 'shard' | 'epoch' | 'held' | 'marks'>;
-  /** one for each thread, because only one thread may write it */
+  /** one object for each thread, because only one thread may write it */
   readonly #marks: readonly SessionOffsets[];
   readonly #threads: readonly SupervisedThread[];
   readonly #reports: Reports;
@@ -69,7 +70,7 @@ export class RemoteCollectors implements AsyncDisposable {
   readonly #leave: () => void;
   #epoch = 0;
   #held = false;
-  /** called when the thread has paused */
+  /** for each thread, the function to call when it has paused */
   readonly #still = new WeakMap<MessageThread, () => void>();
   readonly #closing = new Closing();
   #failure: Error | null = null;
@@ -97,8 +98,8 @@ export class RemoteCollectors implements AsyncDisposable {
       await orAborted(first.start(), options.signal);
       await orAborted(Promise.all(others.map((thread) => thread.start())), options.signal);
       if (remote.#failure) throw remote.#failure;
-      // Rows come in from now on. If they had before, and open() was then aborted, the caller would
-      // not know how many.
+      // Receives rows only from now on. If rows had arrived before an abort of open(), the caller
+      // would not know how many.
       remote.#opened = true;
       remote.#post('release');
       return remote;
@@ -164,7 +165,7 @@ export class RemoteCollectors implements AsyncDisposable {
     this.#threads = this.#marks.map((_, shard) => this.#supervised(shard));
     this.#reports = new Reports(shards, () => this.#marks.reduce((sum, { lost }) => sum + lost, 0));
     this.done = new Promise((resolve, reject) => {
-      // A failure belongs to open() until that has resolved.
+      // open() itself reports a failure until it has resolved.
       this.#end = () => (this.#failure && this.#opened ? reject(this.#failure) : resolve());
     });
     this.#announcing = setInterval(() => this.#sendStatus(), STATUS_MS).unref();
@@ -177,7 +178,10 @@ export class RemoteCollectors implements AsyncDisposable {
     return this.#reports.statistics();
   }
 
-  /** Returns as text the state of the hosts, or what prevents rows. Null before that is known. */
+  /**
+   * Returns the state of the hosts as text, or what prevents rows. Returns null before that is
+   * known.
+   */
   waitingFor(): string | null {
     return this.#reports.waitingFor();
   }
@@ -201,7 +205,10 @@ export class RemoteCollectors implements AsyncDisposable {
     return this.close();
   }
 
-  /** Supervises a shard's thread. Ready: it receives, or will at once when everything is open. */
+  /**
+   * Supervises a shard's thread. A thread is ready when it receives, or will receive as soon as
+   * open() ends.
+   */
   #supervised(shard: number): SupervisedThread {
     const { shared: marks } = this.#marks[shard] as SessionOffsets;
     return new SupervisedThread({
@@ -232,8 +239,8 @@ export class RemoteCollectors implements AsyncDisposable {
   }
 
   /**
-   * Returns whether a thread that ended is replaced. A failure that it reported ends everything,
-   * and a thread that was ended by force is replaced.
+   * Returns whether to replace a thread that ended. It is replaced if it was ended by force, unless
+   * that happens too often. If the thread has reported a failure, these collectors end.
    */
   #again(shard: number, reason: Error): boolean {
     if (this.#closing.begun) return false;
@@ -248,7 +255,7 @@ export class RemoteCollectors implements AsyncDisposable {
     return false;
   }
 
-  /** Pauses for a checkpoint: no row comes in until release(). */
+  /** Pauses for a checkpoint. No row is added until the returned release() is called. */
   async #hold(): Promise<PausedPool> {
     if (this.#held) throw stateError('BUSY', 'these collectors are paused for another checkpoint');
     this.#held = true;

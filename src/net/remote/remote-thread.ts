@@ -1,6 +1,6 @@
 /**
- * A thread of the learner: the receiver of one stream, and for the first stream the leader of the
- * run. Only remote-collectors.ts uses it.
+ * A thread of the learner. It receives one stream. The thread of the first stream also leads the
+ * run. Only remote-collectors.ts starts it.
  */
 import { parentPort, workerData } from 'node:worker_threads';
 import { unavailableError } from '../../base/errors.ts';
@@ -35,7 +35,7 @@ export interface RemoteThreadTask {
   readonly run: string;
   readonly shard: number;
   readonly shards: number;
-  /** 0: the thread takes the run, and reports its epoch */
+  /** epoch of the learner, or 0 if this thread must take the run and report the epoch */
   readonly epoch: number;
   readonly info: Omit<RunInfo, 'epoch'>;
   readonly buffer: SharedReplayBuffer | SharedTrajectoryBuffer;
@@ -54,7 +54,7 @@ export interface RemoteThreadTask {
 /** Messages from the thread and messages to it. */
 export type RemoteThreadReport =
   | { readonly ready: number }
-  /** reason for waiting for the server, before the thread is ready */
+  /** reason why the thread waits for the server before it is ready */
   | { readonly waits: string }
   | { readonly held: true }
   | { readonly report: RemoteReport }
@@ -64,7 +64,7 @@ export type RemoteThreadMessage = 'hold' | 'release' | 'stop' | { readonly statu
 
 export interface RemoteReport {
   readonly counts: IngestCounts;
-  /** ms from sending to commit of the last messages, and their age in versions, both unsorted */
+  /** ms from sending to commit of the recent messages, and their age in versions, both unsorted */
   readonly lags: Float64Array;
   readonly behind: Float64Array;
   readonly gatedMs: number;
@@ -75,20 +75,23 @@ export interface RemoteReport {
 
 const REPORT_MS = 500;
 const LOOK_MS = 1000;
-/** Maximum ms for the acknowledgements of the last rows. */
+/** Maximum ms that a stopped thread waits until the last rows are acknowledged. */
 const LAST_WORDS_MS = 500;
 
 const port = parentPort!;
 const say = (reported: RemoteThreadReport) => port.postMessage(reported);
 
-/** Receives the opener's requests, and performs early ones when the parts exist. */
+/**
+ * Receives requests of the thread that opened the collectors. Requests that arrive early take
+ * effect when the receiver and the leader exist.
+ */
 class ControlInbox {
   held: boolean;
   #parts: { receiver: Receiver; leader: Leader | null } | null = null;
   stopped = false;
   readonly #stop: () => void;
 
-  /** `stop`: ends the work under way before the parts exist. */
+  /** `stop` is called for a stop request that arrives before the receiver and the leader exist. */
   constructor(held: boolean, stop: () => void) {
     this.held = held;
     this.#stop = stop;
@@ -116,7 +119,7 @@ class ControlInbox {
     } else if (message === 'stop') {
       if (this.#parts === null) this.#stop();
       this.stop();
-    } else this.#parts?.leader?.publish(message.status).catch(() => {}); // the next one comes soon
+    } else this.#parts?.leader?.publish(message.status).catch(() => {}); // the next status follows
   }
 }
 
@@ -162,7 +165,8 @@ async function perform(task: RemoteThreadTask): Promise<void> {
     sink = sinkOf(task.buffer);
     const mailbox = task.mailbox && WeightMailbox.attach(task.mailbox);
     bells = mailbox && versionsOf(mailbox).bells;
-    // If all bells of the mailbox are taken, the leader looks for the newest version once a second.
+    // Without a bell, because others have all of the mailbox's bells, the leader checks for a new
+    // version once a second.
     claimed = shard === 0 && bells ? bells.claim() : null;
     checkKeeps(server, task.address.url);
     const epoch = task.epoch || (await takeRun(link, keys, run, () => inbox.stopped));
@@ -198,7 +202,7 @@ async function perform(task: RemoteThreadTask): Promise<void> {
     const check = () =>
       hosts.read().then(
         (live) => receiver.share(live),
-        () => {}, // the next look comes soon
+        () => {}, // the next check follows soon
       );
     timers.push(
       setInterval(check, LOOK_MS),
@@ -209,7 +213,7 @@ async function perform(task: RemoteThreadTask): Promise<void> {
     await Promise.all([receiver.run(), leader?.run()]);
     await receiver.settled(LAST_WORDS_MS);
     say(reportOf(ingest, receiver, hosts));
-    await leader?.leave().catch(() => {}); // otherwise the lease expires
+    await leader?.leave().catch(() => {}); // if this fails, the lease expires
   } finally {
     for (const timer of timers) clearInterval(timer);
     // If the receiver or the leader failed, the other one may still run.

@@ -1,9 +1,9 @@
 /**
- * The parser of replies of Redis and Valkey (RESP2) as their bytes arrive: a reply may be cut
- * anywhere. It copies bulk bytes once, to where they stay. It trusts nothing off the wire: lengths
- * have limits, and memory grows with the bytes that arrived, not with the announced length. A value
- * that is unwanted or too long is skipped and becomes empty, so the values after it can still be
- * read.
+ * Parses replies of Redis and Valkey (RESP2) as their bytes arrive, in chunks that may end anywhere
+ * in a reply. It copies the bytes of a value once, into their final memory. It trusts nothing that
+ * arrives: lengths have limits, and memory grows with the bytes that arrived, not with the
+ * announced length. If a value is unwanted or too long, the parser skips it and returns an empty
+ * value. So it can still read the values after it.
  */
 
 /** An error reply, with the server's text. */
@@ -19,7 +19,7 @@ export type Reply = string | number | null | Uint8Array | Refused | Reply[];
 const MAX_BYTES = 512 * 2 ** 20;
 const MAX_VALUES = 2 ** 20;
 const MAX_LINE = 2 ** 16;
-/** The deepest reply that is read has five levels. */
+/** Maximum depth of nested arrays. The deepest reply that Hotslot reads has five levels. */
 const MAX_DEPTH = 8;
 /** Bytes that are allocated at once for an announced value. More are allocated when they arrive. */
 const FIRST_ROOM = 2 ** 20;
@@ -39,7 +39,7 @@ export interface ParserOptions {
   readonly room: (depth: number, index: number) => Uint8Array | null | 'none';
   /** maximum bytes of a value that is kept */
   readonly most: number;
-  /** called when memory was too small and was replaced */
+  /** called when the memory of a value was too small and was replaced */
   readonly grown: (before: Uint8Array, after: Uint8Array) => void;
   readonly done: (reply: Reply) => void;
 }
@@ -48,12 +48,15 @@ export class ReplyParser {
   readonly #given: ParserOptions;
   readonly #levels: Level[] = [];
   #line = '';
-  /** memory of the value whose bytes arrive, its length and bytes left, which a line end follows */
+  /**
+   * memory, announced length and missing bytes of the value that is arriving, which a line end
+   * follows
+   */
   #room: Uint8Array = new Uint8Array();
   #length = 0;
   #left = 0;
   #inBulk = false;
-  /** the value's bytes are skipped */
+  /** whether the bytes of the value that is arriving are skipped */
   #skips = false;
 
   constructor(given: ParserOptions) {
@@ -61,8 +64,8 @@ export class ReplyParser {
   }
 
   /**
-   * Parses bytes that arrived, and keeps no reference to them. Throws for bytes that are not a
-   * reply, because the rest is unreadable then.
+   * Parses bytes that arrived, and keeps no reference to them. Throws if the bytes are not a reply,
+   * because the bytes after them would be unreadable.
    */
   feed(chunk: Buffer): void {
     for (let at = 0; at < chunk.length; ) {
@@ -108,7 +111,8 @@ export class ReplyParser {
     if (this.#inBulk) {
       if (line !== '') throw new Error('a value that is longer than was announced');
       this.#inBulk = false;
-      // A new view, so a holder of an earlier one sees that this is another value.
+      // Creates a new view for each value, so that a caller can distinguish it from an earlier
+      // value.
       this.#value(this.#room.subarray(0, this.#skips ? 0 : this.#length));
       return;
     }

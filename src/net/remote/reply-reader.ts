@@ -1,6 +1,6 @@
 /**
- * The connection that reads messages, without a client. Their bytes go from the socket to memory
- * that is used again and again, so 100 MB a second leave no garbage. It never connects again.
+ * The connection that reads messages, without a client of @redis/client. It copies their bytes from
+ * the socket to reused memory, so 100 MB a second create no garbage. It never connects again.
  */
 import { connect as connectPlain, type OnReadOpts, type Socket } from 'node:net';
 import { connect as connectSecured } from 'node:tls';
@@ -20,12 +20,15 @@ export interface ReaderOptions {
 }
 
 const CHUNK_BYTES = 2 ** 18;
-/** Maximum number and bytes of free rooms for messages: those of one row may be larger. */
+/**
+ * Maximum number of free rooms, and maximum bytes of a free room. A room is the memory of one
+ * message. Larger rooms are not reused.
+ */
 const MAX_ROOMS = 8;
 const MAX_ROOM_BYTES = HEADER_BYTES + MAX_BYTES;
 /**
- * Position of a message in a reply: the depth of streams, stream, entries, entry and fields, and
- * the index after its field's name.
+ * Position of a message in a reply. Its depth counts the arrays: streams, stream, entries, entry
+ * and fields. Its index follows that of the field's name.
  */
 const DEPTH = 5;
 const INDEX = 1;
@@ -40,7 +43,7 @@ const ascii = (reply: Reply | undefined) =>
 const nothing = new Uint8Array();
 
 export class ReplyReader {
-  /** resolves with why it ended */
+  /** resolves to the reason why the connection ended */
   readonly ended: Promise<LinkError>;
   readonly #options: ReaderOptions;
   readonly #socket: Socket;
@@ -51,8 +54,8 @@ export class ReplyReader {
   /** first error of the socket */
   #failed: Error | null = null;
   /**
-   * Rooms without a message, rooms of the reply that arrives, and rooms of replies that the caller
-   * reads.
+   * Rooms without a message, rooms of the reply that is arriving, and rooms of replies that the
+   * caller is reading.
    */
   readonly #free: Uint8Array[] = [];
   #filled: Uint8Array[] = [];
@@ -98,7 +101,7 @@ export class ReplyReader {
       },
     };
     if (!tls) return connectPlain(path === '' ? { host, port, onread } : { path, onread });
-    // The types do not declare that TLS accepts `onread` too.
+    // TLS accepts `onread`, but its types do not declare that.
     const secured = {
       host,
       port,
@@ -110,7 +113,7 @@ export class ReplyReader {
     return connectSecured({ ...secured, ...(ca !== undefined && { ca }) });
   }
 
-  /** Rejects as RedisConnection.open() does. */
+  /** Logs in. Rejects as RedisConnection.open() does. */
   async open(): Promise<void> {
     const { silenceMs, address, name } = this.#options;
     const password = address.password();
@@ -132,8 +135,9 @@ export class ReplyReader {
   }
 
   /**
-   * Returns the messages of an XREAD with `args`, for which the server may wait. Their bytes are
-   * the caller's until it reads again. Ends the connection unless the reply is there within `ms`.
+   * Sends an XREAD with `args`, for which the server may wait, and returns its messages. Their
+   * bytes belong to the caller until the next read(). Ends the connection if the reply does not
+   * arrive within `ms`.
    */
   async read(args: readonly string[], ms: number): Promise<readonly Entry[]> {
     for (const room of this.#lent)
@@ -150,7 +154,7 @@ export class ReplyReader {
     return this.#entries(reply);
   }
 
-  /** Ends the connection: calls under way are lost. Only the first cause counts. */
+  /** Ends the connection. Calls under way reject as lost. Only the first cause counts. */
   end(cause: LinkError): void {
     if (this.#cause !== null) return;
     this.#cause = cause;

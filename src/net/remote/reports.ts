@@ -1,28 +1,28 @@
 /**
- * The combined reports of the learner's threads: for callers, for the status that others read, and
- * as text.
+ * Combines the reports of the learner's threads: as statistics for callers, as the status that
+ * other programs read, and as text.
  */
 
 import type { RemoteSpread, RemoteStatus } from '../../run/collectors/remote-status.ts';
 import type { CollectorStatistics } from '../../run/collectors/statistics.ts';
 import type { RemoteReport } from './remote-thread.ts';
 
-/** Statistics of collectors on other machines, and of the rows that come in. */
+/** Statistics of collectors on other machines, and of the rows that the learner receives. */
 export interface RemoteStatistics
   extends CollectorStatistics,
     Omit<RemoteStatus, 'time' | 'epoch' | 'run' | 'hosts'> {
-  /** live hosts, and hosts that have been silent for ten seconds */
+  /** number of live hosts, and of hosts that have been silent for ten seconds */
   hosts: number;
   silent: number;
   /** whether all threads are connected to the server */
   connected: boolean;
 }
 
-/** Period over which rates are measured. */
+/** Milliseconds over which rates are measured. */
 const RATE_MS = 2000;
 
 type Sums = RemoteReport['sums'];
-/** The counts of a host that only grow, whichever thread reads them. */
+/** The counts of a host, which only grow. */
 interface Counted {
   readonly steps: number;
   readonly episodes: number;
@@ -39,16 +39,16 @@ interface Moment {
 
 export class Reports {
   readonly #of: (RemoteReport | null)[];
-  /** counted by threads that ended */
+  /** final counts of threads that ended */
   readonly #before: RemoteReport['counts'][] = [];
   /**
-   * sums of the hosts of a stream whose thread was replaced, by the thread before: they hold until
-   * the new thread has looked them all up
+   * for each stream whose thread was replaced, the hosts' sums of the earlier thread. They are used
+   * until the new thread has looked up all hosts
    */
   readonly #held = new Map<number, Sums>();
   /**
-   * counts of hosts by session, from threads that ended. The next thread may read none of a host,
-   * because it has gone or cannot be reached just now. So the larger counts of each host hold.
+   * counts of hosts by session, from threads that ended. The next thread may find no counts of a
+   * host that has gone or cannot be reached. So the larger counts of each host are used
    */
   readonly #received = new Map<number, Counted>();
   readonly #moments: Moment[] = [];
@@ -57,13 +57,16 @@ export class Reports {
 
   readonly #lost: () => number;
 
-  /** `lost`: rows that no learner has any more, as the marks count them, whichever thread ends. */
+  /**
+   * `lost` returns the number of rows that no learner has any more. The marks count them, so the
+   * end of a thread does not reset the number.
+   */
   constructor(shards: number, lost: () => number) {
     this.#lost = lost;
     this.#of = Array.from({ length: shards }, () => null);
   }
 
-  /** Keeps the counts of a thread that ended, because another one counts from 0. */
+  /** Keeps the counts of a thread that ended, because its successor counts from 0. */
   ended(shard: number): void {
     const last = this.#of[shard];
     const sums = this.#sumsOf(shard);
@@ -104,7 +107,7 @@ export class Reports {
     };
   }
 
-  /** Ends the reports: the last ones hold. */
+  /** Ends the reports. The last reports stay in use. */
   close(): void {
     this.#closed = true;
   }
@@ -170,7 +173,9 @@ export class Reports {
   #sumsOf(shard: number): Sums | null {
     return this.#held.get(shard) ?? this.#of[shard]?.sums ?? null;
   }
-  /** Yields counts by session: the larger ones of this report and of the threads before. */
+  /**
+   * Yields the counts of each session: the larger ones of this report and of the earlier threads.
+   */
   *#countedOf({ sums: { counted } }: RemoteReport): Generator<[session: number, Counted]> {
     for (let at = 0; at < counted.length; at += 4) {
       const [session, steps, episodes, waits] = counted.subarray(at, at + 4) as unknown as [

@@ -1,12 +1,12 @@
 /**
- * The unacknowledged messages of a host: each keeps its bytes until it is acknowledged.
+ * The unacknowledged messages of a host. Each message keeps its bytes until it is acknowledged.
  *
- *   Uplink-1  A row's number never changes, and a message holds the same rows whenever it is sent:
+ *   Uplink-1  A row's number never changes. A message has the same rows each time it is sent:
  *       [first, first + rows).
- *   Uplink-2  Messages follow each other: the first begins at or below what was acknowledged, the
- *       last ends where the next one begins.
- *   Uplink-3  They go out in order, and are sent again in order: none while one before it is under
- *       way or has to be sent again.
+ *   Uplink-2  The rows of consecutive messages are consecutive. The first message begins at or
+ *       below the acknowledged row, and the last message ends where the next one will begin.
+ *   Uplink-3  Messages are sent in order, and are sent again in order. No message is sent before an
+ *       earlier message that must be sent again.
  */
 import { errorOf } from '../../base/plain-error.ts';
 import { HEADER_BYTES, type MessageHeader, resealMessage, sealMessage } from './message.ts';
@@ -15,22 +15,24 @@ interface QueuedMessage {
   readonly first: number;
   readonly rows: number;
   readonly bytes: Uint8Array;
-  /** buffer that it lies in, which is used again */
+  /** buffer that contains `bytes`, and that is reused */
   readonly room: Uint8Array;
   state: 'unsent' | 'sent' | 'replied';
-  /** to be sent again, as soon as the call under way has ended */
+  /** whether the message must be sent again when the call under way has ended */
   again: boolean;
-  /** its version was another learner's */
+  /** whether the version in its header was another learner's */
   foreign: boolean;
-  /** acknowledged, while a call was under way */
+  /**
+   * whether the message was acknowledged and left the queue, possibly while a call was under way
+   */
   sent: boolean;
 }
 
 /** Maximum number of free buffers that are kept for reuse. */
 const MAX_FREE = 32;
 /**
- * Maximum number of messages that are kept, because each has a cost, however few rows it brings. At
- * the maximum, rows wait for each other.
+ * Maximum number of messages in the queue, because each message has a cost even if it has few rows.
+ * At the maximum, rows wait until larger messages are possible.
  */
 const MAX_RETAINED = 1024;
 
@@ -47,9 +49,9 @@ export interface RetransmitQueueOptions {
 export class RetransmitQueue {
   /** number of the next row */
   next = 0;
-  /** the learner has all rows before this one */
+  /** number of the first row that is not acknowledged */
   acknowledged = 0;
-  /** calls, and those of them that sent a message again */
+  /** number of calls, and how many of them sent a message again */
   sent = 0;
   repeated = 0;
   /** bytes of all messages in the queue */
@@ -67,7 +69,7 @@ export class RetransmitQueue {
   get count(): number {
     return this.#all.length;
   }
-  /** another message may not be made now */
+  /** whether the queue is full, so that no message may be added */
   get isFull(): boolean {
     return this.#all.length >= MAX_RETAINED;
   }
@@ -78,14 +80,14 @@ export class RetransmitQueue {
   get allReplied(): boolean {
     return this.#in.replied === this.#all.length;
   }
-  /** no message has to be sent again first */
+  /** whether new messages may be sent, because no earlier message must be sent again */
   get inOrder(): boolean {
     return this.#in.unsent === 0 && this.#in.again === 0;
   }
 
   /**
-   * Sends a new message of the rows that `take` puts in place, about `waiting`. Returns how many
-   * there were, possibly 0.
+   * Sends a new message with the rows that `take` writes into it. `waiting` is the approximate
+   * number of rows available. Returns the number of rows, and sends nothing if that is 0.
    */
   send(
     take: (out: Uint8Array, most: number) => number,
@@ -93,7 +95,7 @@ export class RetransmitQueue {
     header: Omit<MessageHeader, 'first' | 'rows' | 'base'>,
   ): number {
     const { rowsPerMessage, rowBytes } = this.#options;
-    // A step that ends its episode needs room for its final observation.
+    // Leaves room for two rows, because a step that ends its episode needs its final observation.
     const most = Math.min(rowsPerMessage, Math.max(2, waiting));
     const room = this.#roomFor(most);
     const rows = take(room.subarray(HEADER_BYTES), most);
@@ -121,7 +123,7 @@ export class RetransmitQueue {
     return rows;
   }
 
-  /** Uplink-3: sends the messages that have to be sent again. */
+  /** Sends the messages that must be sent again, in order (Uplink-3). */
   resend(): void {
     if (this.#in.unsent === 0) return;
     for (const message of this.#all) {
@@ -134,17 +136,19 @@ export class RetransmitQueue {
     }
   }
 
-  /** Marks every message to be sent again. `foreign`: to another learner. */
+  /**
+   * Marks every message to be sent again. `foreign` is true if they are sent to another learner.
+   */
   again(foreign = false): void {
     for (const message of this.#all) {
       message.foreign ||= foreign;
-      // The bytes of a call under way must not change before it has ended.
+      // The bytes may change only after the call under way has ended.
       if (message.state === 'sent') this.#to(message, 'sent', true);
       else this.#to(message, 'unsent');
     }
   }
 
-  /** Drops messages, because the learner has all rows before `row`. */
+  /** Drops the messages whose rows are all before `row`, because the learner has them. */
   acknowledge(row: number): void {
     this.acknowledged = Math.max(this.acknowledged, row);
     for (;;) {
@@ -184,8 +188,8 @@ export class RetransmitQueue {
   }
 
   /**
-   * Returns a full message's buffer, a free one if possible, if at least half of it will be filled.
-   * Otherwise returns a new buffer that fits.
+   * Returns a buffer for `rows` rows. If they need at least half of a full message, the buffer has
+   * the size of a full message and is reused if possible. Otherwise it is a new buffer that fits.
    */
   #roomFor(rows: number): Uint8Array {
     const { rowsPerMessage, rowBytes } = this.#options;

@@ -1,6 +1,6 @@
 /**
- * The destination of rows from other machines: a buffer of rows, or lanes of a buffer of steps,
- * which a session keeps to its end.
+ * Adds rows from other machines to a buffer of rows, or to lanes of a buffer of steps. A session
+ * keeps its lanes until it ends.
  */
 
 import type { Bell } from '../../shm/bell.ts';
@@ -13,18 +13,21 @@ import { ReplayBuffer, type SharedReplayBuffer } from '../../store/rows/replay-b
 import type { Sink } from './ingest.ts';
 import type { Session } from './session.ts';
 
-/** A sink, and the bell that is rung when its limiter may let more in. */
+/** A sink, and the bell that is rung when its limiter may admit more rows. */
 export interface OpenSink extends Sink {
-  /** null if no limiter gates */
+  /** null if no limiter holds additions back, or if all bells of the limiter are claimed */
   readonly bell: Bell | null;
   close(): void;
 }
 
-/** Maximum bytes of rows added at a time, because another writer waits for this one. */
+/** Maximum bytes of rows that are added at a time, because other writers wait meanwhile. */
 const MAX_BYTES = 2 ** 20;
 
 const nothing = new Uint8Array();
-/** Usually returns `bytes` itself, which leaves no view to the garbage collector. */
+/**
+ * Returns the first `length` bytes. Usually that is `bytes` itself, which creates no view for the
+ * garbage collector.
+ */
 const firstOf = (bytes: Uint8Array, length: number) =>
   length < bytes.length ? bytes.subarray(0, length) : bytes;
 
@@ -72,7 +75,10 @@ function rowsSink(shared: SharedReplayBuffer): OpenSink {
   };
 }
 
-/** Returns what is wrong with a received row. Rethrows other errors, which are this side's own. */
+/**
+ * Returns what is wrong with a received row. Throws any other error again, because that is an error
+ * of this side.
+ */
 function wrongRow(error: unknown): string {
   if ('row' in (error as object)) return (error as Error).message;
   throw error;
@@ -92,7 +98,10 @@ function firstFree(taken: readonly Lanes[], lanes: number): number {
   return free;
 }
 
-/** Each session has lanes of its own, from its first message to its last one. */
+/**
+ * Returns the sink of a buffer of steps. Each session has its own lanes, from its first message to
+ * its last one.
+ */
 function stepsSink(shared: SharedTrajectoryBuffer): OpenSink {
   const buffer = TrajectoryBuffer.attach(shared);
   const rowBytes = rowBytesOf(buffer.layout);
@@ -102,7 +111,10 @@ function stepsSink(shared: SharedTrajectoryBuffer): OpenSink {
   const most = Math.max(2, Math.floor(MAX_BYTES / rowBytes));
   const writers = new Map<number, TrajectoryWriter>();
   const reserved = new Map<number, Lanes>();
-  /** by a session's line: lanes whose next step begins an episode, whatever the step says */
+  /**
+   * for each session's line, the lanes whose next step begins an episode, even if the step
+   * continues one
+   */
   const cut = new Map<number, Set<number>>();
   const cutAll = ({ line, lanes }: Session) => cut.set(line, new Set(Array(lanes).keys()));
   const writerOf = (session: Session) => writers.get(session.line) as TrajectoryWriter;
@@ -120,8 +132,8 @@ function stepsSink(shared: SharedTrajectoryBuffer): OpenSink {
       const isFree = (first: number) =>
         taken.every((one) => first >= ends(one) || first + lanes <= one.firstLane);
       if (wanted !== undefined && isFree(wanted)) return { firstLane: wanted };
-      // A session that has not come back may lose its lanes to one that is there, and gets others
-      // if some are free.
+      // The first attempt avoids the lanes of sessions that have not returned yet. The second
+      // attempt uses them. A session that returns then gets other lanes, if some are free.
       for (const others of [[...taken, ...reserved.values()], taken]) {
         const firstLane = firstFree(others, lanes);
         if (firstLane + lanes <= buffer.lanes) return { firstLane };
@@ -145,7 +157,7 @@ function stepsSink(shared: SharedTrajectoryBuffer): OpenSink {
     add(session, bytes, rows) {
       const { mark } = session;
       let some = Math.min(rows, most, gated?.mostAtOnce() ?? most);
-      // The final observation goes with its ending step.
+      // Adds the final observation together with the step that ends its episode.
       if (some < rows && endsEpisode(bytes, rowBytes, some - 1)) some++;
       const before = mark.value;
       mark.value = before + some;

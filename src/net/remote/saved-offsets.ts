@@ -1,6 +1,5 @@
 /**
- * The marks of remote collectors in a checkpoint: with them, a learner that is restored takes no
- * row twice.
+ * The marks of remote collectors in a checkpoint. With them, a restored learner adds no row twice.
  */
 import { describeValue } from '../../base/checks.ts';
 import { rangeError, typeError } from '../../base/errors.ts';
@@ -8,7 +7,7 @@ import { MAX_SESSIONS, type SavedOffset, type SessionOffsets } from './session-o
 
 const KIND = 'hotslot.RemoteCollectors.state';
 
-/** Goes through structured cloning. */
+/** The state in a checkpoint, which structured cloning copies. */
 interface SavedRemote {
   readonly kind: typeof KIND;
   /** missing in older checkpoints */
@@ -30,8 +29,8 @@ export function checkResumed(resume: unknown, shards: number): readonly SavedOff
     throw typeError(
       `resume must be the collectors of RemoteCollectors that Checkpoint.restore() returned, got ${describeValue(resume)}`,
     );
-  // A host stays at its stream. With other shards, a thread without its mark would take its
-  // messages.
+  // A host always uses the same stream. With another number of shards, a thread without the host's
+  // mark would receive its messages.
   if (before !== shards)
     throw rangeError(
       `shards must be ${describeValue(before)}, as in the run that resume is from, got ${shards}`,

@@ -1,6 +1,6 @@
 /**
- * Findings about a server that is to carry rows, from the report of doctor.ts. Each says whether a
- * check passed, and what to do.
+ * Findings about a server that is to carry rows, from the report of doctor.ts. Each finding says
+ * whether a check passed, and what to do.
  */
 import type { ServerReport } from './doctor.ts';
 
@@ -10,7 +10,7 @@ export interface ServerFinding {
   /** false if it must be fixed before the server carries rows */
   readonly ok: boolean;
   readonly text: string;
-  /** what to do when it is not ok, or could be better */
+  /** what to do if the check failed, or if the server could be set up better */
   readonly advice?: string;
   readonly facts: object;
 }
@@ -28,7 +28,10 @@ const BLOCKING: readonly [from: Version, fixed: Version] = [
   [7, 2, 0],
   [8, 6, 3],
 ];
-/** CVE-2025-49844: a script may escape from Lua, until these releases of each line. */
+/**
+ * CVE-2025-49844: a script may escape from Lua. These are the first fixed releases of each line of
+ * versions.
+ */
 const LUA_FIXED: Readonly<Record<string, readonly string[]>> = {
   redis: ['6.2.20', '7.2.11', '7.4.6', '8.0.4', '8.2.2'],
   valkey: ['7.2.11', '8.0.6', '8.1.4'],
@@ -187,8 +190,8 @@ function persistence({ save, appendOnly }: ServerReport): ServerFinding {
 }
 
 /**
- * Reports whether anyone can log in without a password. The check fails if that is so on a network,
- * and on this machine the owner decides.
+ * Reports whether anyone can log in without a password. On a network, the check fails in that case.
+ * On this machine, the owner decides.
  */
 function users({ open, protectedMode, local }: ServerReport): ServerFinding {
   const guard = protectedMode === null ? '' : `, protected mode ${protectedMode ? 'on' : 'off'}`;

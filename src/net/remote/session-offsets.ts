@@ -1,28 +1,31 @@
 /**
- * The progress of each session's rows, in shared memory: a line for each session, which stays as
- * long as the learner does. A thread that takes over begins with these values. One thread at a time
- * writes. A line counts once its number is below the word COUNT.
+ * The progress of each session's rows, in shared memory. Each session has a line, which exists as
+ * long as the learner does. A thread that takes over begins with these values. Only one thread at a
+ * time writes. A line is valid if its number is below the word COUNT.
  */
 
 import { allocateShared, checkShared, type Place } from '../../shm/memory.ts';
 import type { Mark } from '../../store/rows/packed.ts';
 
 /**
- * Maximum number of lines, of 64 bytes each. A line is never reused, because rows of a host that
- * was frozen could come twice then.
+ * Maximum number of lines, each of 64 bytes. A line is never reused. Otherwise a host that was
+ * frozen for long could send rows that are added twice.
  */
 export const MAX_SESSIONS = 65_536;
 
 const LINE_WORDS = 8;
-/** Words of a line. */
+/** Index of each word in a line. */
 const Word = { session: 0, mark: 1, nak: 2, state: 3, firstLane: 4, lanes: 5, cut: 6 } as const;
-/** Words of the header: sessions so far, and rows that no learner has any more. */
+/**
+ * Indexes of the header's words: number of sessions so far, and number of rows that no learner has
+ * any more.
+ */
 const COUNT = 0;
 const LOST = 1;
 
 /**
- * Values of the word `state`. `restored`: from a checkpoint, and the session has sent nothing
- * since.
+ * Values of the word `state`. `restored` means that the session comes from a checkpoint, and has
+ * sent nothing since.
  */
 export const SessionState = { live: 0, ended: 1, restored: 2 } as const;
 
@@ -39,8 +42,8 @@ export interface SavedOffset {
   readonly firstLane: number;
   readonly lanes: number;
   /**
-   * rows were dropped, and since then at least one of its lanes has received nothing (missing in
-   * older checkpoints)
+   * whether rows were dropped, and at least one of the session's lanes has received nothing since
+   * (missing in older checkpoints)
    */
   readonly cut?: boolean;
 }
@@ -77,13 +80,15 @@ export class SessionOffsets {
     return Number(Atomics.load(this.#words, COUNT));
   }
 
-  /** Returns how many rows an earlier learner had acknowledged after its last checkpoint. */
+  /**
+   * Returns how many rows are lost: an earlier learner acknowledged them after its last checkpoint.
+   */
   get lost(): number {
     return Number(Atomics.load(this.#words, LOST));
   }
   /**
-   * Counts lost rows before the mark moves over them: a thread that takes over in between counts
-   * them again rather than never.
+   * Counts lost rows. Call it before the mark moves past them: if the thread ends in between, the
+   * next thread counts them twice rather than never.
    */
   lose(rows: number): void {
     Atomics.add(this.#words, LOST, BigInt(rows));
@@ -101,12 +106,15 @@ export class SessionOffsets {
     this.#words[at + Word.firstLane] = BigInt(firstLane);
     this.#words[at + Word.lanes] = BigInt(lanes);
     this.#words[at + Word.cut] = 1n;
-    // Last: a thread that ends before this has not admitted the session.
+    // Stored last, so that a thread that ends before this has not admitted the session.
     Atomics.store(this.#words, COUNT, BigInt(line + 1));
     return line;
   }
 
-  /** Returns the mark that moves with rows of a line. The caller keeps it and changes its value. */
+  /**
+   * Returns the mark of a line, which changes together with the session's rows. The caller keeps
+   * the object and changes its `value`.
+   */
   of(line: number): { words: BigUint64Array; index: number; value: number } & Mark {
     return {
       words: this.#words,
@@ -117,7 +125,7 @@ export class SessionOffsets {
   end(line: number): void {
     this.#state(line, SessionState.ended);
   }
-  /** Records that a restored session is there. */
+  /** Records that a restored session has sent a message. */
   live(line: number): void {
     this.#state(line, SessionState.live);
   }
@@ -131,7 +139,10 @@ export class SessionOffsets {
   nak(line: number, count: number): void {
     this.#words[(line + 1) * LINE_WORDS + Word.nak] = BigInt(count);
   }
-  /** Records whether rows were dropped, and since then one of its lanes has received nothing. */
+  /**
+   * Records whether rows were dropped and at least one of the session's lanes has received nothing
+   * since.
+   */
   cut(line: number, cut: boolean): void {
     this.#words[(line + 1) * LINE_WORDS + Word.cut] = cut ? 1n : 0n;
   }

@@ -1,4 +1,4 @@
-/** A session as the learner's thread knows it. Only its line of the marks outlives the thread. */
+/** A session in the learner's thread. Only the session's line in the marks outlives the thread. */
 import { type SessionOffsets, SessionState } from './session-offsets.ts';
 
 export class Session {
@@ -9,16 +9,18 @@ export class Session {
   readonly mark: ReturnType<SessionOffsets['of']>;
   nak: number;
   ended: boolean;
-  /** an earlier learner had it, and it has sent nothing since */
+  /** whether the session comes from a checkpoint, and has sent nothing since */
   restored: boolean;
-  /** as in the marks: a thread that takes over begins each of its episodes anew */
+  /**
+   * whether a thread that takes over begins a new episode in each lane (Ingest-5), as the marks say
+   */
   cut: boolean;
-  /** missing rows were requested and have not come yet */
+  /** whether missing rows were requested and have not arrived yet */
   requested = false;
-  /** bytes that it may have on the way, 0 before its first acknowledgement */
+  /** bytes that the session may have in transit, 0 before its first acknowledgement */
   window = 0;
   rows = 0;
-  /** oldest version that its last rows were acted by */
+  /** oldest version of the weights that chose the actions of its last rows */
   version = 0;
   /** time of its last message, by performance.now() because the wall clock may jump */
   lastMs = 0;

@@ -1,7 +1,7 @@
 /**
- * The status of a learner's collector hosts, for readers from outside: JSON at the run's key
- * `status`. It comes off the wire, and parts of it came from hosts before. So its reader trusts no
- * length, no type, and no text that controls a terminal.
+ * The status of a learner's collector hosts, for other programs. It is JSON at the run's key
+ * `status`. It comes from the network, and hosts wrote some of its texts. So its reader trusts no
+ * length and no type, and replaces characters that control a terminal.
  */
 import { describeValue } from '../../base/checks.ts';
 import { rangeError } from '../../base/errors.ts';
@@ -20,7 +20,10 @@ const STATES = [
   'failed',
 ] as const satisfies readonly RemoteHostState[];
 
-/** No learner has more sessions, and no status needs more bytes. */
+/**
+ * Limits of a status that is read. A learner never has more sessions, and a status never needs more
+ * bytes.
+ */
 const MAX_HOSTS = 65_536;
 const MAX_BYTES = 32 * 2 ** 20;
 const MAX_CHARACTERS = 1000;
@@ -28,7 +31,7 @@ const MAX_CHARACTERS = 1000;
 export const writeStatus = (status: RemoteStatus): Uint8Array =>
   new TextEncoder().encode(JSON.stringify(status));
 
-/** Reads a status. Throws RangeError if the bytes are not one. */
+/** Reads a status. Throws a RangeError if the bytes are not a valid status. */
 export function readStatus(bytes: Uint8Array): RemoteStatus {
   if (bytes.length > MAX_BYTES) throw wrong(`${bytes.length} bytes are more than one has`);
   let found: unknown;

@@ -1,21 +1,21 @@
 /**
- * Tracks whether the receiver has decided on every message that was in a stream when a look began
- * (Receiver-5). Messages come in order, so a look is over when as many messages were decided on as
- * the stream had. That holds even if the stream never becomes empty: a limiter can keep it as full
- * as the windows. If those messages have vanished, the look is over when a read from the very first
- * message reaches the end of the stream.
+ * Tracks whether the receiver has decided on every message that was in a stream when a check began
+ * (Receiver-5). Messages arrive in order, so the check is over after as many decisions as the
+ * stream had messages. This works even if the stream never becomes empty, because a limiter can
+ * keep it as full as the windows. If those messages have vanished, the check ends in another way: a
+ * read from the very first message reaches the end of the stream.
  */
 export class StreamWatermark {
-  /** number of looks whose stream was counted */
+  /** number of checks for which the stream's length has arrived */
   #number = 0;
-  /** messages of the look that may still be undecided, or null before they were counted */
+  /** messages of the check that may still be undecided, or null before the length has arrived */
   #left: number | null = null;
   #reported = false;
   #begun = false;
-  /** calls of forget(): a length requested before the last one is ignored */
+  /** number of calls of forget(). A length that was requested before the last call is ignored */
   #requested = 0;
 
-  /** Begins a new look. `length`: of the stream, requested now. */
+  /** Begins a new check. `length` is the length of the stream, which was just requested. */
   async begin(length: Promise<number>): Promise<void> {
     this.forget();
     const given = this.#requested;
@@ -28,7 +28,7 @@ export class StreamWatermark {
     this.#number++;
     this.#left = left;
   }
-  /** Forgets all that is known of the stream. */
+  /** Ends the check, because its messages are unknown now. */
   forget(): void {
     this.#requested++;
     this.#left = null;
@@ -37,19 +37,20 @@ export class StreamWatermark {
   }
 
   /**
-   * Number of the current look. A read that ends in another look than it began in proves nothing.
+   * Number of the current check. A read that began in an earlier check proves nothing about this
+   * one.
    */
   get number(): number {
     return this.#number;
   }
-  /** a look is in progress */
+  /** whether a check is in progress */
   get begun(): boolean {
     return this.#begun;
   }
   get over(): boolean {
     return this.#left !== null && this.#left <= 0;
   }
-  /** it was over, and every acknowledgement due by then was stored */
+  /** whether the check was over, and every acknowledgement due by then was stored */
   get reported(): boolean {
     return this.#reported;
   }
@@ -57,7 +58,7 @@ export class StreamWatermark {
   decided(): void {
     if (this.#left !== null) this.#left--;
   }
-  /** Records that a read from the very first message, begun in look `number`, reached the end. */
+  /** Records that a read from the very first message, begun in check `number`, reached the end. */
   ended(number: number): void {
     if (number === this.#number && this.#left !== null) this.#left = 0;
   }

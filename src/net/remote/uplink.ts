@@ -1,14 +1,15 @@
 /**
- * The sending of a host's rows: they go into messages, and each message is kept until the learner
- * has acknowledged its rows (retransmit-queue.ts, learner-view.ts).
+ * Sends a host's rows. It puts them into messages, and keeps each message until the learner has
+ * acknowledged its rows (retransmit-queue.ts, learner-view.ts).
  *
- *   Uplink-4  A message is sent again only when a reply to it was lost, or was "full". All kept
- *       messages are sent again when the learner asks (its `nak` grew), or when another learner has
- *       the run. The same holds when the learner has looked through its whole stream twice since
- *       all of them were replied to. They are never sent again on a timer, because a message with a
- *       reply is there. So a connection that comes and goes cannot fill the server with copies.
+ *   Uplink-4  A single message is sent again only if the server's reply to it was lost, or was
+ *       "full". All messages are sent again if the learner asks (its `nak` has grown), or if
+ *       another learner has the run. They are also sent again after the server has replied to all
+ *       of them and then two heartbeats have counted (Receiver-5). Messages are never sent again on
+ *       a timer, because a message with a reply is in the stream. So a connection that is lost
+ *       again and again cannot fill the server with copies.
  *
- * One loop does all of this. Every event rings its bell, on the outbox's own board.
+ * One loop does all of this. Every event rings the loop's bell, which is on the outbox's board.
  */
 import { stateError } from '../../base/errors.ts';
 import { errorOf } from '../../base/plain-error.ts';
@@ -31,9 +32,12 @@ export interface UplinkOptions {
   /** a message is sent when it has `flushBytes` bytes, or its first row has waited `flushMs` ms */
   readonly flushBytes: number;
   readonly flushMs: number;
-  /** oldest version of the learner of that epoch that collectors act by now, or 0 for none */
+  /**
+   * returns the oldest version of the weights with which collectors act now, or 0 if another
+   * epoch's learner published it
+   */
   readonly version: (epoch: number) => number;
-  /** as in learner-view.ts (default: every learner of the run is one for this host) */
+  /** as in learner-view.ts (default: every learner of the run fits this host) */
   readonly meets?: (epoch: number) => Promise<boolean>;
   readonly now: () => number;
 }
@@ -42,11 +46,12 @@ export interface UplinkOptions {
 export type UplinkWait = 'rows' | 'learner' | 'window' | 'server' | 'room';
 
 /**
- * Time after which a full server is offered the message again, doubled each time to the maximum.
+ * Milliseconds after which the host sends a message to a full server again. Each failure doubles
+ * them, up to the maximum.
  */
 const FULL_MS = 100;
 const MAX_FULL_MS = 2000;
-/** Maximum number of versions that are kept while rows of older ones wait. */
+/** Maximum number of newer versions that are remembered while rows of older versions wait. */
 const MAX_FLOORS = 64;
 /** Maximum ms of a park, as a safety net for a bug. */
 const PARK_MS = 200;
@@ -62,13 +67,13 @@ export class Uplink {
   #waits: UplinkWait = 'server';
   #connected = false;
   #helloed = false;
-  /** time since which rows wait for a message to be full, or null if none do */
+  /** time since which rows wait until a message is full, or null if no rows wait */
   #since: number | null = null;
-  /** oldest version that the next row may have been acted by */
+  /** oldest version of the weights that may have chosen the next row's action */
   #floor = 0;
-  /** the same for later rows, each version from one row on */
+  /** the same for later rows: each `version` applies from row `from` on */
   readonly #floors: { readonly from: number; readonly version: number }[] = [];
-  /** the epoch of the learner that these versions are of */
+  /** epoch of the learner to which these versions belong */
   #versionsOf = 0;
   #fullUntil = 0;
   #fullWait = FULL_MS;
@@ -82,7 +87,7 @@ export class Uplink {
     const { outbox, flushBytes, link, keys, shard, now } = given;
     this.#given = given;
     const most = Math.max(1, Math.floor(Math.min(flushBytes, MAX_BYTES) / outbox.rowBytes));
-    // An ending step and its final observation go together.
+    // A step that ends its episode must be in one message with its final observation.
     this.#rowsPerMessage = outbox.lanes > 0 ? Math.max(2, most) : most;
     this.queued = new RetransmitQueue({
       rowBytes: outbox.rowBytes,
@@ -113,15 +118,15 @@ export class Uplink {
     });
   }
 
-  /** Returns what keeps it from sending. 'rows': it only waits for rows. */
+  /** The reason why the host does not send. 'rows' means that it only waits for rows. */
   get waits(): UplinkWait {
     return this.#waits;
   }
-  /** rows that no message has taken yet */
+  /** rows that are not in a message yet */
   get waiting(): number {
     return this.#given.outbox.waiting();
   }
-  /** epoch of the learner that it sends to, 0 before the first */
+  /** epoch of the learner to which the host sends, 0 before the first learner */
   get epoch(): number {
     return this.#view.epoch;
   }
@@ -146,7 +151,7 @@ export class Uplink {
    * when the session is refused.
    */
   async run(): Promise<void> {
-    // Keeps the process alive, which the waiting itself does not.
+    // This timer keeps the process alive, because a park does not.
     const hold = setInterval(() => {}, 2 ** 30);
     try {
       while (!this.#stopped) {
@@ -165,7 +170,7 @@ export class Uplink {
           this.queued.count === 0 &&
           this.#given.outbox.waiting() === 0
         ) {
-          await this.#say(BYE).catch(() => {}); // its lanes stay taken then
+          await this.#say(BYE).catch(() => {}); // if this fails, the learner keeps its lanes
           return;
         }
         await this.bell.parkAsync(knownCount, this.#parkMs());
@@ -176,7 +181,7 @@ export class Uplink {
     }
   }
 
-  /** Sends the rows that are left, and a goodbye. Call it when no more rows are added. */
+  /** Makes run() send the remaining rows and a goodbye. Call it when no more rows are added. */
   close(): void {
     this.#closing = true;
     this.bell.ring();
@@ -197,7 +202,7 @@ export class Uplink {
     return Math.max(1, Math.min(...ends) - now);
   }
 
-  /** Returns whether the host waits for the learner's word. */
+  /** Returns whether the host waits for a message of the learner. */
   #isWaited(): boolean {
     return this.queued.count > 0 || this.epoch === 0 || this.#closing;
   }
@@ -273,13 +278,13 @@ export class Uplink {
   }
 
   /**
-   * Returns how many rows wait. Rows that are collected after them are acted by this version, or by
-   * a later one.
+   * Returns how many rows wait. Records the current version of the weights. Rows that are collected
+   * after the waiting ones have this version, or a later one.
    */
   #lookAt(): number {
     const { outbox, version } = this.#given;
     if (this.#versionsOf !== this.epoch) {
-      // The waiting rows were acted by another learner's weights.
+      // Another learner's weights chose the actions of the waiting rows.
       this.#versionsOf = this.epoch;
       this.#floor = 0;
       this.#floors.length = 0;
@@ -287,7 +292,8 @@ export class Uplink {
     const now = version(this.epoch);
     const waiting = outbox.waiting();
     const { next } = this.queued;
-    // Steps are not taken in the order that they were added in.
+    // Messages take steps in another order than they were added. So a new version of steps is
+    // recorded only while no step waits.
     const isKnown = outbox.lanes === 0 ? this.#floors.length < MAX_FLOORS : waiting === 0;
     if (isKnown && now !== (this.#floors.at(-1)?.version ?? this.#floor))
       this.#floors.push({ from: next + waiting, version: now });
@@ -298,7 +304,7 @@ export class Uplink {
 
   #countFull(): void {
     const now = performance.now();
-    // Also while it stays full: a host that is stopped for long reports it.
+    // Counts also while the window stays full, so that a host that is stopped for long reports it.
     if (this.#fullSince !== null) this.fullMs += now - this.#fullSince;
     this.#fullSince = this.#waits === 'window' ? now : null;
   }

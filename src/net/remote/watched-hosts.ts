@@ -1,7 +1,7 @@
 /**
- * Hosts as the learner knows them: the statistics that each reports, read once a second, and the
- * rows that came from it. Liveness is by performance.now(), because a wall clock that jumps would
- * end live hosts and keep dead ones.
+ * The hosts as the learner knows them: the statistics that each host reports, read once a second,
+ * and the rows that it has sent. Whether a host is live depends on performance.now(). A wall clock
+ * that jumps would end live hosts and keep dead ones.
  */
 
 import type { RemoteHostState, RemoteHostStatus } from '../../run/collectors/remote-status.ts';
@@ -17,7 +17,9 @@ interface Watched {
   reportedMs: number;
 }
 
-/** A host that was silent for this long is not looked up any more, until a message of it comes. */
+/**
+ * Milliseconds of silence after which a host is not looked up any more, until it sends a message.
+ */
 const FORGET_MS = 60_000;
 /** Maximum numbers of ended and refused hosts in a status. */
 const MAX_ENDED = 100;
@@ -29,7 +31,7 @@ export class WatchedHosts {
   readonly #ingest: Ingest;
   readonly #known = new Map<number, Watched>();
   #reading = false;
-  /** the statistics of every host that is there were looked up at least once */
+  /** whether the statistics of all present hosts have been looked up at least once */
   #polled = false;
 
   constructor(given: { link: Link; keys: Keys; ingest: Ingest }) {
@@ -75,7 +77,7 @@ export class WatchedHosts {
     return sessions.filter((session) => this.#stateOf(session, now) === 'live').length;
   }
 
-  /** Returns the hosts, the newest first, and refused ones after the others. */
+  /** Returns the status of the hosts: the newest hosts first, and refused hosts last. */
   status(): RemoteHostStatus[] {
     const now = performance.now();
     const all = [...this.#ingest.sessions.values()]
@@ -140,9 +142,9 @@ export class WatchedHosts {
   }
 
   /**
-   * Returns sums of the hosts' statistics, including hosts that have gone since. `looked`: they are
-   * of every host that is there. `counted` has the counts that only grow, for one host after the
-   * other: session, steps, episodes, waits.
+   * Returns sums of the hosts' statistics, including hosts that have gone since. `looked` is true
+   * if all present hosts were looked up. `counted` has four elements for each host, whose counts
+   * only grow: session, steps, episodes, waits.
    */
   sums() {
     const now = performance.now();

@@ -1,7 +1,7 @@
 /**
- * Weights on their way to hosts: each version in pieces of 4 MiB, and a text that names the newest
- * version. A reader gets the newest version or nothing, because pieces of older ones expire and the
- * checksum covers all pieces.
+ * Sends weights to hosts: each version in pieces of 4 MiB, and a text that identifies the newest
+ * version. A reader gets the newest version or nothing, because pieces of older versions expire and
+ * the checksum covers all pieces.
  */
 
 import { crc32 } from '../../base/arrays/crc32.ts';
@@ -9,9 +9,9 @@ import type { WeightMailbox } from '../../store/weights/weight-mailbox.ts';
 import type { Keys } from './keys.ts';
 import type { Link } from './link.ts';
 
-/** Longer values break a connection that also takes notices. */
+/** Bytes of a piece. Longer values would break a connection that also receives notices. */
 const PIECE_BYTES = 4 * 2 ** 20;
-/** Maximum bytes a second that leave the learner: larger weights are sent less often. */
+/** Maximum bytes a second that the learner sends. Larger weights are sent less often. */
 const BYTES_A_SECOND = 20 * 2 ** 20;
 /** Approximate bytes that all versions on the server may take together. */
 const KEPT_BYTES = 256 * 2 ** 20;
@@ -43,7 +43,7 @@ function readNewest(from: Uint8Array | null): Newest | null {
   return { epoch, version, bytes, sum };
 }
 
-/** The learner's side. */
+/** The learner's side: stores weights on the server. */
 export class WeightsOut {
   readonly #link: Link;
   readonly #keys: Keys;
@@ -89,8 +89,8 @@ export class WeightsOut {
   }
 
   /**
-   * Stores the newest version and notifies hosts. Rejects as the link does, and then only time is
-   * lost.
+   * Stores the newest version and notifies hosts. Rejects as the link does. A later store() then
+   * stores the newest version again.
    */
   async store(): Promise<void> {
     const newer = this.#mailbox.read(this.#weights, 0);
@@ -99,7 +99,7 @@ export class WeightsOut {
     const bytes = new Uint8Array(this.#weights.buffer);
     const pieces = Math.ceil(bytes.length / PIECE_BYTES);
     const sum = crc32(bytes);
-    // One piece after the other, so that other calls of this link come in between.
+    // Stores one piece after the other, so that the link can send other calls in between.
     for (let i = 0; i < pieces; i++) {
       const piece = bytes.subarray(i * PIECE_BYTES, (i + 1) * PIECE_BYTES);
       await this.#link.store(this.#keys.weights(newer, i), piece, this.#lifeMs);
@@ -112,14 +112,17 @@ export class WeightsOut {
   }
 }
 
-/** The host's side. */
+/** The host's side: fetches weights from the server. */
 export class WeightsIn {
   readonly #link: Link;
   readonly #keys: Keys;
   readonly #mailbox: WeightMailbox;
   readonly #bytes: Uint8Array;
   readonly #weights: Float32Array;
-  /** the learner's version for each of the mailbox's last versions, which have their own numbers */
+  /**
+   * the learner's epoch and version for each of the last versions of the mailbox, whose numbers
+   * differ
+   */
   readonly #versions: { readonly own: number; readonly epoch: number; readonly version: number }[] =
     [];
   #newest: Newest | null = null;
@@ -133,8 +136,8 @@ export class WeightsIn {
   }
 
   /**
-   * Returns the learner's version that the mailbox has as version `own`. 0: none, one too old to be
-   * still in use, or one of another epoch than `epoch`.
+   * Returns the learner's version that the mailbox has as version `own`. Returns 0 if that is
+   * unknown, too old to be still in use, or of another epoch than `epoch`.
    */
   versionOf(own: number, epoch?: number): number {
     const known = this.#versions[own % KEPT_VERSIONS];
@@ -142,23 +145,24 @@ export class WeightsIn {
   }
 
   /**
-   * Writes the newest version to the mailbox if there is a newer one, and returns whether there
-   * was. Rejects as the link does.
+   * Writes the newest version to the mailbox, unless the mailbox has it already. Returns whether it
+   * wrote one. Rejects as the link does.
    */
   async fetch(): Promise<boolean> {
     for (;;) {
       const newest = readNewest(await this.#link.load(this.#keys.newest));
       if (newest === null || newest.bytes !== this.#bytes.length || this.#has(newest)) return false;
       if (!(await this.#pieces(newest))) {
-        // A piece is gone, or of a later version: start again with the newest, unless that is still
-        // this one.
+        // A piece is missing or of a later version. Starts again if there is a newer version by
+        // now.
         const now = readNewest(await this.#link.load(this.#keys.newest));
         if (now === null || (now.epoch === newest.epoch && now.version === newest.version))
           return false;
         continue;
       }
       this.#newest = newest;
-      // The publisher has checked that they are finite, or wants non-finite ones.
+      // The learner's publisher has checked that the weights are finite, or permits non-finite
+      // ones.
       const own = this.#mailbox.write(this.#weights, { nonFinite: true });
       this.#versions[own % KEPT_VERSIONS] = { own, epoch: newest.epoch, version: newest.version };
       return true;
@@ -181,5 +185,5 @@ export class WeightsIn {
   }
 }
 
-/** Number of versions that are remembered: collectors act by one of the last few. */
+/** Number of versions that are remembered, because collectors act with one of the last few. */
 const KEPT_VERSIONS = 1024;

@@ -1,21 +1,21 @@
 /**
- * The window of each session: the bytes that it may have on the way, an equal share of the bytes
- * that all may have together.
+ * The window of each session: the bytes that the session may have in transit. Each live session
+ * gets an equal share of the bytes that all sessions together may have.
  */
 import type { Ingest } from './ingest.ts';
 import type { Session } from './session.ts';
 
 const MAX_WINDOW = 8 * 2 ** 20;
 /**
- * Maximum window of a session that is not counted yet: many may come at once, and each does not
- * know of the others.
+ * Maximum window of a session that is not counted yet, because many sessions may begin at once
+ * before the next count.
  */
 const FIRST_WINDOW = 2 ** 16;
 
 export class Windows {
   readonly #ingest: Ingest;
   readonly #transitBytes: number;
-  /** live sessions, and all sessions so far, when they were last counted */
+  /** number of live sessions, and of all sessions so far, at the last count */
   #live: number;
   #counted: number;
 
@@ -31,7 +31,7 @@ export class Windows {
     return Math.floor(Math.min(most, this.#transitBytes / Math.max(1, this.#live)));
   }
 
-  /** Shares the bytes among `live` sessions, and marks those whose window changes by over 1/8. */
+  /** Divides the bytes among `live` sessions, and marks those whose window changes by over 1/8. */
   share(live: number): void {
     const { sessions, changed } = this.#ingest;
     this.#live = live;

@@ -1,5 +1,5 @@
-// One curve on a canvas: drawn again when it grew, the size changed or the colours did; read by
-// pointer and by arrow keys.
+// Draws one curve on a canvas, again when its points, its size or the colors change. The pointer
+// and the arrow keys select the point whose value the caption shows.
 
 /** @typedef {[seconds: number, step: number, value: number | null]} Point */
 
@@ -34,7 +34,7 @@ export function clock(seconds) {
 }
 
 /**
- * Round numbers from `low` to `high`, about `count` of them.
+ * Returns about `count` round numbers from `low` to `high`, for the labels of an axis.
  * @param {number} low @param {number} high @param {number} count
  */
 function ticksOf(low, high, count) {
@@ -48,12 +48,12 @@ function ticksOf(low, high, count) {
 }
 
 export class Chart {
-  /** @param {string} name what it is of, in words */
+  /** @param {string} name the curve's name for users */
   constructor(name) {
     this.name = name;
     /** @type {Point[]} */
     this.points = [];
-    /** @type {number | null} the point that is read */
+    /** @type {number | null} index of the point that the user has selected, or null */
     this.at = null;
     this.element = document.createElement('figure');
     const caption = this.element.appendChild(document.createElement('figcaption'));
@@ -71,9 +71,8 @@ export class Chart {
   }
 
   /**
-   * Puts points from number `from` on in place of those that were there. A point that a user reads
-   * stays the one that is read, or the one closest to it in time where the server has thinned the
-   * curve.
+   * Replaces the points from index `from` on. If the user has selected a point, this selects the
+   * new point that is closest in time, because the server may have thinned the curve.
    * @param {number} from @param {Point[]} points
    */
   put(from, points) {
@@ -85,13 +84,14 @@ export class Chart {
     this.draw();
   }
 
-  /** Where `seconds` and `value` lie on the canvas, with what is shown of either. */
+  /** Returns the ranges of seconds and values that are shown, and functions from them to pixels. */
   scales() {
     const { clientWidth: width, clientHeight: height } = this.canvas;
     const values = this.points.flatMap(([, , value]) => (value === null ? [] : [value]));
     let [low, high] = [Math.min(...values), Math.max(...values)];
     if (values.length === 0) [low, high] = [0, 1];
-    // A curve of what is never negative begins at nought where that costs little of its height.
+    // The axis of positive values begins at 0 if that leaves at least half of the height to the
+    // curve.
     if (low > 0 && low < 0.5 * high) low = 0;
     const room = (high - low) * 0.06 || Math.abs(high) * 0.1 || 1;
     if (low !== 0) low -= room;
@@ -112,7 +112,7 @@ export class Chart {
     };
   }
 
-  /** In the next frame, once. */
+  /** Paints the chart in the next frame, once for any number of calls. */
   draw() {
     this.drawing ||= requestAnimationFrame(() => {
       this.drawing = 0;
@@ -181,15 +181,18 @@ export class Chart {
     context.fill();
   }
 
-  /** @param {number} offset pixels from the left; the number of the point there */
+  /**
+   * Returns the index of the point that is closest to `offset`, or null without points.
+   * @param {number} offset pixels from the left
+   */
   nearest(offset) {
     const { x } = this.scales();
     return this.closest(([seconds]) => Math.abs(x(seconds) - offset));
   }
 
   /**
-   * The number of the point with the smallest distance, the first of equals; null where there is no
-   * point.
+   * Returns the index of the point with the smallest distance, the first of equal ones, or null
+   * without points.
    * @param {(point: Point) => number} distance
    */
   closest(distance) {
@@ -224,7 +227,10 @@ export class Chart {
     this.read(to === null ? null : Math.min(end, Math.max(0, to)));
   }
 
-  /** The point that is read, or the latest; and all of it in words. */
+  /**
+   * Shows the selected point, or the latest one, in the caption, and describes it for screen
+   * readers.
+   */
   told() {
     const [seconds = 0, step = 0, value = null] =
       (this.at === null ? this.points.at(-1) : this.points[this.at]) ?? [];

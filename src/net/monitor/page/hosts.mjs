@@ -1,9 +1,12 @@
-// Collectors on other machines. What hosts say of themselves is text of strangers: it is written as
-// text, never as HTML.
+// The panel of collectors on other machines. Hosts may send any text about themselves, so it is
+// written as text, never as HTML.
 import { clock, short } from './chart.mjs';
 import { byId, each, inside, made, whole, write, writeOrHide } from './panels.mjs';
 
-/** Megabytes as networks count them. @param {number} bytes */
+/**
+ * Formats bytes as megabytes of 10^6 bytes.
+ * @param {number} bytes
+ */
 const megabytes = (bytes) => short(bytes / 1e6);
 /** @param {number | null} ms */
 const milliseconds = (ms) => (ms === null ? '–' : short(ms));
@@ -56,7 +59,7 @@ export function showHosts(remote, collectors) {
     ];
     for (const [at, text] of texts.entries())
       write(/** @type {Element} */ (child.children[at]), text);
-    // Cut off where it is long: whoever points at it reads all.
+    // A long text is cut off in its cell, so its tooltip shows the whole text.
     for (const at of [0, 1]) {
       const cell = /** @type {HTMLElement} */ (child.children[at]);
       if (cell.title !== texts[at]) cell.title = texts[at] ?? '';

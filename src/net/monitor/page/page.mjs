@@ -1,4 +1,4 @@
-// Fills the page with what the server sends, and says so when it sends nothing.
+// Fills the page with the server's messages, and shows when the connection is lost.
 import { Chart } from './chart.mjs';
 import { showHosts } from './hosts.mjs';
 import {
@@ -19,7 +19,7 @@ import {
 
 // ---- curves -------------------------------------------------------------------------------------
 
-/** What is looked at first comes first. */
+/** Tags of the curves that users look at first, in their order on the page. */
 const order = [
   'episodes/return',
   'evaluation/return',
@@ -65,7 +65,7 @@ let began = 0;
 
 /** @param {any} facts */
 function begin({ title, device, placement, ringDepth, rows, began: run }) {
-  // Another run behind the same address: its curves are others.
+  // Another run that uses the same address has other curves.
   if (began !== run) {
     for (const { element } of charts.values()) element.remove();
     charts.clear();
@@ -110,7 +110,10 @@ function show(now) {
 
 // ---- the connection -----------------------------------------------------------------------------
 
-/** Nothing heard for so long: it is lost, whatever the network says. */
+/**
+ * Milliseconds without a message after which the connection counts as lost, whatever the network
+ * reports.
+ */
 const SILENCE_MS = 3000;
 let heard = performance.now();
 /** @type {EventSource | null} */
@@ -134,7 +137,8 @@ function connect() {
   source.addEventListener('bye', () =>
     connection('lost', 'The monitor was closed; waiting for it to come back'),
   );
-  // A refusal, such as by a server that has enough clients, ends the source for good.
+  // A refusal closes the source permanently, for example if the server has too many clients. The
+  // interval below then connects again.
   source.onerror = () => {
     if (document.body.dataset.connection !== 'lost')
       connection('lost', 'Connection lost; trying again');

@@ -1,12 +1,14 @@
-// What the page shows besides curves: each part is given what the server sent of it.
+// Shows the parts of the page other than curves. Each function gets its part of the server's
+// message.
 import { clock, short } from './chart.mjs';
 
 /** @param {string} id */
 export const byId = (id) => /** @type {HTMLElement} */ (document.getElementById(id));
 
 /**
- * Writes only what changed: nothing else is laid out, or read out, again. @param {Element} element
- * @param {string} text
+ * Writes a text only if it has changed, because the browser lays out each written text again, and
+ * screen readers read it out.
+ * @param {Element} element @param {string} text
  */
 export function write(element, text) {
   if (element.textContent !== text) element.textContent = text;
@@ -17,10 +19,11 @@ export function writeOrHide(id, text) {
   write(byId(id), text ?? '');
 }
 /**
- * As many children as there are items, made where they are missing.
+ * Fills one child of `parent` for each item. Adds missing children with `make`, and removes surplus
+ * ones.
  * @template T
- * @param {Element} parent @param {readonly T[]} items @param {() => Element} make @param {(child:
- *   Element, item: T, i: number) => void} fill
+ * @param {Element} parent @param {readonly T[]} items @param {() => Element} make
+ * @param {(child: Element, item: T, i: number) => void} fill
  */
 export function each(parent, items, make, fill) {
   while (parent.children.length > items.length) parent.lastElementChild?.remove();
@@ -28,7 +31,7 @@ export function each(parent, items, make, fill) {
   for (const [i, item] of items.entries())
     fill(/** @type {Element} */ (parent.children[i]), item, i);
 }
-/** @param {string} html of this file: never of what is sent */
+/** @param {string} html text of this file, never text that was received */
 export function made(html) {
   const template = document.createElement('template');
   template.innerHTML = html;
@@ -174,7 +177,7 @@ export function showDevices(devices) {
 
 /** @param {any} collectors */
 export function showCollectors(collectors) {
-  // Those of other machines have a panel of their own.
+  // Collectors on other machines have a separate panel (hosts.mjs).
   const none = collectors === null || collectors.workers.length === 0;
   byId('collectors-section').hidden = none;
   if (none) return;
@@ -186,7 +189,7 @@ export function showCollectors(collectors) {
         'tr',
       ) ?? made('<tr></tr>'),
     (row, { steps, episodes, waits, version, busyMs }, i) => {
-      // A collect() that takes long is what a stuck environment looks like.
+      // A long collect() may mean that an environment is stuck, so the row shows its time.
       const name = busyMs > 2000 ? `${i} (in collect() for ${clock(busyMs / 1000)})` : `${i}`;
       const texts = [
         name,
