@@ -1,5 +1,5 @@
-// Converts arguments of device.node's functions to the core's objects, and declares the functions
-// that add each file's exports.
+// Converts arguments of device.node's functions to the core's objects. Declares the functions that
+// add the exports of each file.
 #pragma once
 #include <initializer_list>
 #include <utility>
@@ -12,7 +12,7 @@ namespace hotslot {
 
 inline HandleTable& handles() { return Core::instance().handles; }
 
-// The handles that the calling thread's JavaScript made.
+// Returns the handles that belong to the calling thread's JavaScript environment.
 inline EnvironmentHandles& own(Info info) {
   return static_cast<EnvironmentHandles&>(environment(info.Env()));
 }
@@ -26,8 +26,8 @@ inline Pinned<Stream> stream(Info info, size_t i) {
 inline Pinned<Event> event(Info info, size_t i) { return {number(info, i), Kind::event, "event"}; }
 inline Pinned<Memory> memory(double handle) { return {handle, Kind::memory, "tensor"}; }
 
-// Returns how long a call may sleep, from an argument in milliseconds. It is at most 10 s, and 0 if
-// the argument is not a positive number.
+// Returns how long a call may sleep, in ns. Argument `i` gives it in milliseconds. The result is at
+// most 10 s, and 0 if the argument is not a positive number.
 inline uint64_t patience_ns(Info info, size_t i) {
   const double ms = info[i].IsNumber() ? info[i].As<Napi::Number>().DoubleValue() : 0;
   return ms > 0 ? uint64_t(std::min(ms, 10'000.0) * 1e6) : 0;
@@ -40,21 +40,23 @@ inline Span span(double handle, uint64_t offset, uint64_t bytes) {
   return {held.ref(), offset, bytes};
 }
 
-// The layout of a tensor in memory: bytes from row to row, contiguous bytes, and the element type.
+// The layout of a tensor in memory: `step` bytes from row to row, `run` contiguous bytes, and the
+// element type.
 struct Rows {
-  // dense: contiguous, so any row length fits. none: the elements do not form rows at one distance.
+  // Values of `step`. dense: the tensor is contiguous, so it fits any row length. none: the
+  // distances between the tensor's rows differ.
   static constexpr int64_t dense = -1, none = -2;
   int64_t step = dense;
   uint64_t run = UINT64_MAX;
   const ElementType* type = nullptr;
 };
 
-// Throws unless every tensor of the launch is as large as its numbers require and begins at a
-// multiple of its element's bytes. With `rows`, its element type and row distance must also match
-// the numbers.
+// Throws unless every tensor of the launch has the size that the launch's numbers require. Each
+// tensor must also begin at a multiple of its element's bytes. With `rows`, the element type and
+// the row distance of each tensor must also match the numbers.
 void check_launch(const Launch& call, const Rows* rows = nullptr);
 
-// Each file has one.
+// Each of these functions is in a file of its own.
 void add_stream_functions(Napi::Env env, Napi::Object exports);
 void add_graph_functions(Napi::Env env, Napi::Object exports);
 void add_memory_functions(Napi::Env env, Napi::Object exports);

@@ -1,5 +1,5 @@
-// Runs work on a thread of Node's pool, for callers that must not block, and returns a promise of
-// the result.
+// Runs work on a thread of Node's pool, for callers that must not block. Returns a promise of the
+// result.
 #pragma once
 #include <functional>
 #include <memory>
@@ -12,9 +12,10 @@ namespace hotslot {
 template <class R>
 class Async final : public Napi::AsyncWorker {
  public:
-  // `work` runs there and may throw an Error. Its result resolves the promise.
+  // Runs `work` on a thread of the pool. Its result resolves the promise, and an Error that it
+  // throws rejects the promise.
   static Napi::Value start(Info info, std::function<R()> work) {
-    // Once queued, it deletes itself.
+    // After it is queued, the object deletes itself when its work is done.
     std::unique_ptr<Async> async(new Async(info.Env(), std::move(work)));
     const Napi::Value promise = async->deferred_.Promise();
     async->Queue();
@@ -29,7 +30,7 @@ class Async final : public Napi::AsyncWorker {
     } catch (const std::bad_alloc&) {
       failed_.emplace(no_memory_);
     }
-    work_ = nullptr;  // frees what it holds here, not in JavaScript's thread
+    work_ = nullptr;  // frees the captured objects here instead of in JavaScript's thread
   }
   void OnOK() override {
     if (!failed_) return deferred_.Resolve(Napi::Value::From(Env(), *result_));
@@ -39,7 +40,7 @@ class Async final : public Napi::AsyncWorker {
       deferred_.Reject(error.Value());
     }
   }
-  // Any other error of the pool's thread.
+  // Called for any other error of the pool's thread.
   void OnError(const Napi::Error& error) override { deferred_.Reject(error.Value()); }
 
  private:
@@ -49,7 +50,7 @@ class Async final : public Napi::AsyncWorker {
   std::function<R()> work_;
   std::optional<R> result_;
   std::optional<Error> failed_;
-  // Made while there is memory, because copying an error allocates nothing.
+  // Created before memory can run out. Copying an error allocates nothing.
   const Error no_memory_ = out_of_memory("out of memory on a thread of the pool");
 };
 

@@ -1,5 +1,5 @@
-// device.node: the core's functions for JavaScript. They take handles and are grouped in one object
-// for each subject. src/device/ makes objects of the handles.
+// device.node: the core's functions for JavaScript. They take handles. Each subject's functions are
+// in one object. src/device/ makes JavaScript objects from the handles.
 #include "device/addon/arguments.hpp"
 #include "device/core/own_thread.hpp"
 #include "device/gpu/give_back.hpp"
@@ -25,7 +25,7 @@ Napi::Value list_devices(Info info) {
 Napi::Value open_device(Info info) {
   const OpenDevice& open = Core::instance().open(info[0].As<Napi::String>().Utf8Value());
   try {
-    open.device->prepare();  // without the core's mutex: it may take seconds
+    open.device->prepare();  // not under the core's mutex, because it may take seconds
     own(info).opened(open.handle);
   } catch (...) {
     Core::instance().close(open.handle);
@@ -39,7 +39,8 @@ Napi::Value open_device(Info info) {
   return out;
 }
 
-// The device stays usable by other threads. Its belongings are freed when no thread has it open.
+// Closes the device for this thread. Other threads can still use it. Its belongings are freed when
+// no thread has it open.
 void close_device(Info info) { own(info).closed(number(info, 0)); }
 
 Napi::Value device_traits(Info info) {
@@ -65,21 +66,21 @@ Napi::Value memory_info(Info info) {
   return out;
 }
 
-// Returns whether a copy between two devices is one operation on either's streams.
+// Returns whether a copy between two devices is one operation on a stream of either device.
 bool reaches(Info info) { return device(info, 0)->reaches(*device(info, 1)); }
 
 // Returns whether streams of one device can wait for events of the other.
 bool orders(Info info) { return device(info, 0)->orders(*device(info, 1)); }
 
-// ownThread(): the calling thread runs only the library's code until it ends.
+// ownThread(): declares that the calling thread runs only Hotslot's code until it ends.
 void own_thread(Info) { is_own_thread = true; }
 
 // ---- handles ------------------------------------------------------------------------------------
 
-// close(handle, ms): true when it was open. Memory stays until queued work that touches it is done.
-// A thread that may sleep passes `ms`: it sleeps until other threads have unpinned the handle, and
-// this throws STATE_BUSY if they have not by then. With 0 this returns at once, and the last unpin
-// frees the object.
+// close(handle, ms): returns whether the handle was open. Memory stays allocated until queued work
+// that touches it is done. If `ms` is positive, this thread sleeps up to `ms` until other threads
+// have unpinned the handle. If the handle is still pinned then, it throws STATE_BUSY. If `ms` is 0,
+// it returns at once, and the last unpin frees the object.
 bool close(Info info) {
   const double handle = number(info, 0);
   const uint64_t ns = patience_ns(info, 1);
@@ -90,7 +91,7 @@ bool close(Info info) {
   return open;
 }
 
-// Returns the number of open and of pinned handles of a kind. Leak tests read it.
+// Returns the numbers of open and of pinned handles of one kind. Leak tests read them.
 Napi::Value handle_count(Info info) {
   const auto counts = handles().count(Kind(info[0].As<Napi::Number>().Int32Value()));
   auto out = Napi::Object::New(info.Env());
@@ -99,7 +100,7 @@ Napi::Value handle_count(Info info) {
   return out;
 }
 
-// Returns a sentence for each resource that could not be freed since the last call.
+// Returns the error text of each resource that could not be freed since the last call.
 Napi::Value release_failures(Info info) {
   auto list = Napi::Array::New(info.Env());
   uint32_t n = 0;

@@ -1,4 +1,5 @@
-// The handles that one thread's JavaScript made and lent, and how they end with it.
+// The handles that belong to one thread's JavaScript environment. They are closed when the thread
+// ends.
 #pragma once
 #include <napi.h>
 #include <unistd.h>
@@ -14,26 +15,29 @@
 
 namespace hotslot {
 
-// Host memory that this thread's JavaScript lent to a device. Its bytes are held until neither the
-// handle nor any queued work or graph refers to it, even when the JavaScript object was collected.
-// See EnvironmentHandles.
+// Host memory that this thread's JavaScript lent to a device. `view` keeps the bytes alive, even
+// after JavaScript dropped the typed array. They stay alive until no handle, queued work or graph
+// refers to the memory. See EnvironmentHandles.
 struct Lent {
   Ref<Memory> memory;
   double handle;
   Napi::Reference<Napi::TypedArray> view;
 };
 
-// The handles that an environment's JavaScript made and lent. All are closed with the environment
-// at the latest, unless another thread has them pinned. Before lent bytes go, the environment waits
-// for running work, and work that has not begun fails instead of touching them.
+// The handles of the objects that an environment's JavaScript created and of the memory that it
+// lent. The end of the environment closes all of them, but other threads' pins still keep the
+// objects alive. Before lent bytes are freed, the environment waits for running work. Work that has
+// not begun fails and does not touch the bytes.
 class EnvironmentHandles : public Environment {
  public:
   ~EnvironmentHandles() {
     Core::instance().leave(this);
     Core::instance().probe.leave(this);
-    // Another thread that has one pinned continues to use it, and its last unpin frees it.
+    // Another thread may have pinned the object. It continues to use the object, and its last unpin
+    // frees it.
     for (const double handle : made_) handles().retire(handle);
-    // One time limit for all of them, so a thread that lent much does not take longer to end.
+    // All lent memory shares one time limit, so a thread that lent much does not take longer to
+    // end.
     const uint64_t deadline = now_ns() + last_drain_ns;
     const auto left = [&] {
       const uint64_t now = now_ns();
@@ -43,7 +47,8 @@ class EnvironmentHandles : public Environment {
       try {
         handles().remove(lent.handle, left());
       } catch (...) {
-        // An actor has it pinned. The bytes are safe: revoke() keeps the device from touching them.
+        // An actor has pinned the memory. The bytes can be freed, because revoke() keeps the device
+        // from touching them.
         handles().retire(lent.handle);
       }
       lent.memory->device.revoke(lent.memory, left());
@@ -53,7 +58,7 @@ class EnvironmentHandles : public Environment {
       try {
         Core::instance().close(device, times);
       } catch (...) {
-        // The environment ends, so no caller is left to receive an error.
+        // The environment ends, so no caller can receive an error.
       }
     }
   }
@@ -65,11 +70,13 @@ class EnvironmentHandles : public Environment {
     Core::instance().close(device);
   }
 
-  // `make` registers the bytes. Calls that may fail come first, and memory without a handle counts
-  // as closed.
+  // Lends the bytes of `view` and returns the handle. `make` registers the bytes with the device.
+  // Calls that may fail come before it. If adding the handle fails, the sweep releases the memory
+  // as if it was closed.
   template <class Make>
   double lend(Napi::TypedArray view, Make&& make) {
-    // A device that is never idle has to wait when this many bytes were closed.
+    // If more lent bytes than this were closed, the sweep may wait for running work on a device
+    // that is never idle.
     constexpr size_t max_closed_bytes = size_t(1) << 30;
     size_t closed = 0;
     for (auto& each : lent_) closed += each.memory.use_count() == 1 ? each.memory->bytes : 0;
@@ -90,7 +97,7 @@ class EnvironmentHandles : public Environment {
     made_.insert(fresh.get());
     return fresh.take();
   }
-  // Takes over a handle that another thread made.
+  // Adds a handle that another thread created to the handles of this environment.
   double adopt(double handle) {
     FreshHandle fresh(handles(), handle);
     made_.insert(handle);
@@ -98,8 +105,8 @@ class EnvironmentHandles : public Environment {
   }
   void forget(double handle) { made_.erase(handle); }
 
-  // Returns whether lent memory in the pages of these bytes was closed and is not forgotten yet.
-  // Work left by a graph may hold it for a while.
+  // Returns whether memory in the pages of these bytes was lent and closed, and is still in the
+  // list. The memory may stay there for a while, because work of a graph refers to it.
   bool has_closed(const uint8_t* at, size_t bytes) const {
     const uintptr_t page = uintptr_t(sysconf(_SC_PAGESIZE));
     const auto begin = [&](const uint8_t* of) { return uintptr_t(of) / page; };
@@ -113,8 +120,8 @@ class EnvironmentHandles : public Environment {
     });
   }
 
-  // Returns a new handle for a closed registration of exactly these bytes that the driver still
-  // has, or 0 if the driver has none.
+  // Looks for a closed registration of exactly these bytes that the driver has not released.
+  // Returns a new handle for it, or 0 if it finds none.
   double lend_again(const Device& device, const uint8_t* at, size_t bytes) {
     for (auto& lent : lent_) {
       const bool same = &lent.memory->device == &device && lent.memory->address == at &&
@@ -125,8 +132,8 @@ class EnvironmentHandles : public Environment {
     return 0;
   }
 
-  // Forgets lent memory that only this list still holds, once its device releases it. With
-  // `at_once` it is released even if the device has to be idle for that and is not.
+  // Removes lent memory from the list if only the list refers to it and its device releases it.
+  // With `at_once`, devices release memory even if the driver has to wait for running work.
   void sweep(bool at_once = false) {
     for (size_t i = lent_.size(); i-- > 0;) {
       if (lent_[i].memory.use_count() > 1 || !lent_[i].memory->release(at_once)) continue;

@@ -1,4 +1,4 @@
-// Functions for JavaScript: captures, their graphs, and graph pools.
+// Functions for JavaScript: captures, graphs, and graph pools.
 #include "device/addon/arguments.hpp"
 #include "device/core/graph_pool.hpp"
 
@@ -9,7 +9,8 @@ void begin_capture(Info info) { stream(info, 0)->begin_capture(); }
 double end_capture(Info info) { return own(info).make(stream(info, 0)->end_capture()); }
 bool capturing(Info info) { return stream(info, 0)->capturing(); }
 
-// Returns whether this thread has a capture open on any stream. It may only enqueue work then.
+// Returns whether this thread has a capture open on any stream. If so, the thread may only enqueue
+// work.
 bool captures_here(Info) { return thread_captures(); }
 
 double instantiate(Info info) {
@@ -17,7 +18,7 @@ double instantiate(Info info) {
   return own(info).make(Replays::instantiate(*graph));
 }
 
-// True: updated in place. False: made anew.
+// Returns true if the graph was updated in place, and false if it was created anew.
 bool update(Info info) {
   Pinned<Exec> exec(number(info, 0), Kind::exec, "graph");
   Pinned<Graph> graph(number(info, 1), Kind::graph, "graph");
@@ -43,8 +44,9 @@ double create_graph_pool(Info info) {
 }
 double graph_pool_bytes(Info info) { return double(pool(number(info, 0))->bytes()); }
 
-// enterCapture(device, pool or 0, ms): the capture stream's handle. This thread alone has it, and
-// the pool, until leaveCapture. 0: another thread still has it.
+// enterCapture(device, pool or 0, ms): returns the handle of the shared capture stream, or 0 if
+// another thread uses it for longer than `ms`. Only this thread uses the stream and the pool until
+// leaveCapture.
 double enter_capture(Info info) {
   Ref<Object> with;
   if (number(info, 1) != 0) with = pool(number(info, 1)).ref();
@@ -53,7 +55,8 @@ double enter_capture(Info info) {
 }
 void leave_capture(Info info) { Core::instance().leave_capture(number(info, 0), &own(info)); }
 
-// poolAllocate(pool, bytes): [handle of the block, offset in it]. The pool owns the handle.
+// poolAllocate(pool, bytes): returns [handle of a block, offset in the block]. The handle belongs
+// to the pool.
 Napi::Value pool_allocate(Info info) {
   const auto from = pool(number(info, 0));
   Core::instance().require_entered(*from, &own(info));

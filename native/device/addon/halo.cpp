@@ -1,4 +1,4 @@
-// Functions for JavaScript: they pack and unpack halos in one call, on a device or in the calling
+// Functions for JavaScript: each packs or unpacks halos in one call, on a device or in the calling
 // thread.
 #include "kernels/halo.hpp"
 #include "device/addon/arguments.hpp"
@@ -6,19 +6,19 @@
 namespace hotslot {
 namespace {
 
-// For moves into arrays, src/extras/halo/launches.ts encodes the launch's HaloMoves, then one of
-// these for each.
+// Describes which elements a move into an array writes. src/extras/halo/launches.ts encodes the
+// HaloMoves of a launch, then one Written for each move.
 struct Written {
-  int64_t low, end;  // elements of the array from its start: the first that the move writes, and
-                     // one more than its last
-  int64_t meets;     // bit i: it also writes an element of move i if both have the same memory
+  int64_t low, end;  // indices of the array's elements: the first that the move writes, and one
+                     // more than the last
+  int64_t meets;     // bit i: writes an element that move i also writes, if the arrays are the same
 };
 
-// launchHalo(stream, after, event, itemsize, spans, wholes): a halo kernel, after all work enqueued
-// so far on the stream `after` (0: none). Spans are handle, offset and bytes of the buffer, the
-// table and the arrays. The kernel never reads arrays that are missing. For moves into arrays, the
-// table and Written follow the whole numbers. All moves are one launch, except that a move which
-// writes an element of an earlier move begins a later launch.
+// launchHalo(stream, after, event, itemsize, spans, wholes): launches a halo kernel after all work
+// that is enqueued on the stream `after` (0: no stream). `spans` has handle, offset and bytes of
+// the buffer, the table and the arrays. The kernel never reads arrays that are missing. For moves
+// into arrays, the table and the Written values follow the whole numbers. All moves are one launch,
+// unless a move writes an element of an earlier move. Such a move begins a later launch.
 void launch_halo(Info info) {
   const Bytes spans = bytes_of(info[4], "the spans"),
               wholes = bytes_of(info[5], "the whole numbers");
@@ -68,7 +68,8 @@ void launch_halo(Info info) {
       if (at[a] == at[b]) return (written[a].meets >> b & 1) != 0;
       return halo_moves_meet(moves[a], moves[b], (int64_t(at[b]) - int64_t(at[a])) / itemsize);
     };
-    // Launches moves first to last - 1 of the table. Threads of earlier moves find no work.
+    // Launches the moves `first` to `last` - 1 of the table. Threads for the elements of earlier
+    // moves have no work.
     const auto some = [&](int last) {
       Launch part = call;
       part.spans[1].offset += size_t(first) * sizeof(HaloMove);
@@ -78,7 +79,8 @@ void launch_halo(Info info) {
       if (part.args.whole[1] > 0) on->launch(std::move(part));
       first = last;
     };
-    // Separate arrays mostly lie in order, so each is outside the range of all before it.
+    // Most arrays come in the order of their addresses. Such an array is outside the range of all
+    // earlier arrays, and needs no comparison with each of them.
     uintptr_t lowest = low[0], highest = end[0];
     for (int m = 1; m < count; ++m) {
       const bool outside = low[m] >= highest || end[m] <= lowest;
@@ -95,8 +97,8 @@ void launch_halo(Info info) {
   if (first == 0) on->launch(std::move(call));
 }
 
-// Returns whether moves `a` and `b` of a table write the same element of an array. If `a` is `b`:
-// whether the move writes an element twice.
+// Returns whether the moves `a` and `b` of a table write the same element of an array. If `a`
+// equals `b`, returns whether the move writes an element twice.
 bool halo_meets(Info info) {
   const Bytes table = bytes_of(info[0], "the table");
   const auto* moves = reinterpret_cast<const HaloMove*>(table.data);
@@ -106,8 +108,8 @@ bool halo_meets(Info info) {
   return a == b ? halo_move_meets_itself(moves[a]) : halo_moves_meet(moves[a], moves[b], 0);
 }
 
-// moveHalo(table, itemsize, buffer, arrays): see kernels/halo.hpp. It runs on the CPU in the
-// calling thread. True: done.
+// moveHalo(table, itemsize, buffer, arrays): moves the halo on the CPU, in the calling thread, and
+// returns true. See kernels/halo.hpp.
 bool move_halo(Info info) {
   const Bytes table = bytes_of(info[0], "the table"), buffer = bytes_of(info[2], "the buffer");
   const int64_t itemsize = int64_t(whole(info, 1));

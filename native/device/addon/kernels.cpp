@@ -1,4 +1,4 @@
-// Functions for JavaScript: kernels, their launches, and kernels that a program brings.
+// Functions for JavaScript: the core's kernels, their launches, and kernels that a program brings.
 #include "device/addon/arguments.hpp"
 #include "device/addon/async.hpp"
 #include "device/core/kernel_module.hpp"
@@ -57,13 +57,13 @@ ModuleRequest request_of(const Napi::Object& given) {
   return request;
 }
 
-// loadedKernels(device, key): the module's handle, or 0 if that key has no module.
+// loadedKernels(device, key): returns the module's handle, or 0 if no module has the key.
 double loaded_kernels(Info info) {
   return Core::instance().module(number(info, 0), info[1].As<Napi::String>());
 }
 
-// loadKernels(device, key, { name, kernels, images, file, source, headers }): a promise of the
-// module's handle.
+// loadKernels(device, key, { name, kernels, images, file, source, headers }): returns a promise of
+// the module's handle.
 Napi::Value load_kernels(Info info) {
   return Async<double>::start(info, [handle = number(info, 0), on = device(info, 0).ref(),
                                      key = std::string(info[1].As<Napi::String>()),
@@ -108,9 +108,10 @@ void read_numbers(const Kernel& kernel, const double* at, KernelArgs& args) {
   for (int i = 0; i < kernel.reals; ++i) args.real[i] = *at++;
 }
 
-// numbers, tensors, wholes, reals from info[2] on. Each tensor has its handle, offset, bytes,
-// element type by gk.hpp's number, and step and run as in Rows. The whole numbers and the reals
-// follow. The last three arguments are the counts of tensors, whole numbers and reals.
+// Launches a kernel. JavaScript passes numbers, tensors, wholes and reals from info[2] on. `given`
+// has six values for each tensor: handle, offset, bytes, number of the element type (gk.hpp), and
+// step and run (Rows). The whole numbers and then the reals follow. The last three arguments are
+// the counts of tensors, whole numbers and reals.
 void launch_kernel(Info info, const Kernel& kernel, const Bytes& given, Ref<Object> module) {
   const auto differ = [&](const char* what, double got, int want) {
     if (got != want)
@@ -145,7 +146,8 @@ void launch_kernel(Info info, const Kernel& kernel, const Bytes& given, Ref<Obje
   stream(info, 0)->launch(std::move(call));
 }
 
-// launch(stream, kernel name, numbers, tensors, wholes, reals)
+// launch(stream, kernel name, numbers, tensors, wholes, reals): launches one of the core's kernels.
+// See launch_kernel().
 void launch(Info info) {
   const Bytes given = bytes_of(info[2], "the numbers");
   const std::string name = info[1].As<Napi::String>();
@@ -154,7 +156,8 @@ void launch(Info info) {
   launch_kernel(info, *kernel, given, nullptr);
 }
 
-// launchBrought(stream, module, numbers, tensors, wholes, reals, index)
+// launchBrought(stream, module, numbers, tensors, wholes, reals, index): launches a kernel that a
+// program brought. `index` is its index in the module.
 void launch_brought(Info info) {
   const Bytes given = bytes_of(info[2], "the numbers");
   const Pinned<KernelModule> module{number(info, 1), Kind::kernels, "kernel"};
@@ -168,9 +171,9 @@ void launch_brought(Info info) {
   launch_kernel(info, *kernel, given, module.ref());
 }
 
-// kernelReach(kernel name, numbers, wholes, reals): for each tensor the bytes that such a launch
-// touches from its start, and the bytes from row to row (0: one run). The numbers are whole
-// numbers, then reals.
+// kernelReach(kernel name, numbers, wholes, reals): returns two values for each tensor. The first
+// is the bytes that such a launch touches from the tensor's start. The second is the bytes from row
+// to row, or 0 for one run of bytes. `numbers` has the whole numbers, then the reals.
 Napi::Value kernel_reach(Info info) {
   const Bytes given = bytes_of(info[1], "the numbers");
   const std::string name = info[0].As<Napi::String>();
@@ -194,13 +197,12 @@ Napi::Value kernel_reach(Info info) {
 
 namespace {
 
-// Returns why the tensor's layout does not fit the launch, or ''.
+// Returns why the tensor's layout does not fit the launch, or an empty text if it fits.
 std::string lies_elsewhere(const Reach& reach, const Rows& rows) {
   if (rows.step == Rows::dense) return {};
   if (reach.step == 0) {
     if (reach.bytes <= rows.run) return {};
-    return sentence(" has ", rows.run, " bytes side by side, ", reach.bytes,
-                    " are needed: it is strided");
+    return sentence(" has ", rows.run, " contiguous bytes, ", reach.bytes, " are needed: it is strided");
   }
   const uint64_t element = reach.type ? reach.type->bytes : 4, said = reach.step / element;
   const uint64_t row = (reach.bytes - 1) % reach.step + 1;
@@ -210,7 +212,7 @@ std::string lies_elsewhere(const Reach& reach, const Rows& rows) {
     return sentence("'s rows are ", rows.step, " bytes apart, but ", reach.step_name, " is ", said,
                     " elements of ", element, ": pass the tensor's own strides[0]");
   if (row > rows.run)
-    return sentence("'s rows have ", rows.run, " bytes side by side, ", row, " are needed");
+    return sentence("'s rows have ", rows.run, " contiguous bytes, ", row, " are needed");
   return {};
 }
 

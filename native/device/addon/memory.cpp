@@ -1,4 +1,4 @@
-// Functions for JavaScript: memory of a device and of the CPU, managed memory, and writes and reads
+// Functions for JavaScript: memory of devices and of the CPU, managed memory, and writes and reads
 // of values.
 #include <time.h>
 
@@ -17,13 +17,13 @@ double address(Info info) { return double(uintptr_t(memory(number(info, 0))->add
 
 // ---- host memory --------------------------------------------------------------------------------
 
-// CUDA's number, and HIP's.
+// The status for memory that is registered already, in CUDA and in HIP.
 constexpr int already_registered = 712;
 
-// registerHost(device, view, pin, ms): the driver may still have a registration whose handle was
-// closed, because work or an actor holds it. A registration of the same bytes is used again. If it
-// is of other bytes in the same pages, this thread sleeps for up to `ms` until the driver releases
-// them. `ms` is 0 on the main thread.
+// registerHost(device, view, pin, ms): returns a handle for the view's bytes. The driver may still
+// have a registration whose handle was closed, because work or an actor refers to it. If that
+// registration has the same bytes, this uses it again. If it has other bytes in the same pages,
+// this thread sleeps up to `ms` until the driver releases them. `ms` is 0 on the main thread.
 double register_host(Info info) {
   const Bytes bytes = bytes_of(info[1], "the view to register");
   const auto lend = [&] {
@@ -50,18 +50,19 @@ double register_host(Info info) {
   }
 }
 
-// allocateHost(device, bytes): memory of the driver, pinned and zeroed.
+// allocateHost(device, bytes): returns a handle for zeroed host memory of the driver, which is
+// pinned if the family pins memory.
 double allocate_host(Info info) {
   Ref<Memory> memory = device(info, 0)->allocate_host(whole(info, 1));
-  memset(memory->address, 0, size_t(whole(info, 1)));  // it may hold values of an earlier owner
+  memset(memory->address, 0, size_t(whole(info, 1)));  // may contain values of an earlier owner
   return own(info).make(std::move(memory));
 }
 
 // Returns how the driver reaches the memory: 0 pageable, 1 registered, 2 imported.
 double host_kind(Info info) { return int(memory(number(info, 0))->host_kind); }
 
-// write(stream, memory, offset, bytes): the bytes are copied before this returns, and the transfer
-// follows in stream order.
+// write(stream, memory, offset, bytes): copies the bytes before it returns, and enqueues their
+// transfer on the stream.
 void write(Info info) {
   const Bytes bytes = bytes_of(info[3], "the values");
   Span to = span(number(info, 1), whole(info, 2), bytes.size);
@@ -70,19 +71,20 @@ void write(Info info) {
   stream(info, 0)->copy(to, Span{std::move(staging), 0, bytes.size});
 }
 
-// read(stream, memory, offset, bytes): the handle of a staging copy. Call copyOut when the stream
-// has reached this point.
+// read(stream, memory, offset, bytes): enqueues a copy to staging memory and returns the handle of
+// that memory. Call copyOut when the stream has finished the copy.
 double read(Info info) {
   Span from = span(number(info, 1), whole(info, 2), whole(info, 3));
   Ref<Memory> staging = from.memory->device.allocate_host(from.bytes);
   stream(info, 0)->copy(Span{staging, 0, from.bytes}, from);
   return own(info).make(staging);
 }
-// copyOut(staging, to, from = 0): true, see answered() in src/base/addon.ts.
+// copyOut(staging, to, from = 0): copies bytes of staging memory from offset `from` to the typed
+// array `to`. Returns true, see answered() in src/base/addon.ts.
 bool copy_out(Info info) {
   const Bytes to = bytes_of(info[1], "the target");
   Span from = span(number(info, 0), info[2].IsNumber() ? whole(info, 2) : 0, to.size);
-  // All memory of the host device belongs to the CPU.
+  // The CPU can read all memory of the host device.
   const bool ours =
       from.memory->host || from.memory->managed || std::string_view(from.memory->family) == "host";
   if (!ours) throw argument("copyOut takes memory of the host");
@@ -104,7 +106,8 @@ Span managed_span(Info info, size_t i) {
   return pages;
 }
 
-// Returns the index of a device of the family, or -1 for the CPU if `least` is -1.
+// Returns `where` as an index of the family's devices, or −1 for the CPU if `least` is −1. Throws
+// if it is neither.
 int location(const char* family, const Napi::Value& where, int least) {
   const double given = number(where);
   const int count = Core::instance().count(family);
@@ -115,19 +118,21 @@ int location(const char* family, const Napi::Value& where, int least) {
   return int(given);
 }
 
-// checkLocation(family, device, least)
+// checkLocation(family, device, least): throws unless location() accepts the device.
 void check_location(Info info) {
   location(info[0].As<Napi::String>().Utf8Value().c_str(), info[1], int(number(info, 2)));
 }
 
-// prefetch(stream, memory, offset, bytes, device)
+// prefetch(stream, memory, offset, bytes, device): enqueues a prefetch of managed memory to the
+// device.
 void prefetch(Info info) {
   const Span range = managed_span(info, 1);
   const int where = location(range.memory->family, info[4], on_cpu);
   stream(info, 0)->prefetch(range, where);
 }
 
-// advise(memory, offset, bytes, advice: 0 preferred location, 1 accessed by, device)
+// advise(memory, offset, bytes, advice, device): passes advice for managed memory to the driver.
+// `advice` is 0 for preferred location and 1 for accessed by.
 void advise(Info info) {
   const Span range = managed_span(info, 0);
   const auto advice = Advice(info[3].As<Napi::Number>().Int32Value());
@@ -152,13 +157,13 @@ Napi::Value residency(Info info) {
 
 // See Probe::claim.
 std::string claim_probe(Info info) { return Core::instance().probe.claim(&own(info)); }
-// publishProbe(outcome): called by the thread that has claimed the probe. True: done, see
-// answered() in src/base/addon.ts.
+// publishProbe(outcome): sets the outcome of the probe that this thread has claimed. Returns true,
+// see answered() in src/base/addon.ts.
 bool publish_probe(Info info) {
   try {
     Core::instance().probe.publish(&own(info), info[0].As<Napi::String>().Utf8Value());
   } catch (...) {
-    Core::instance().probe.leave(&own(info));  // any thread may claim it again
+    Core::instance().probe.leave(&own(info));  // another thread may claim it
     throw;
   }
   return true;

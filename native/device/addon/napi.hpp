@@ -1,5 +1,5 @@
-// Helpers that all addons share: arguments, functions, classes and errors. Errors go through a
-// factory that JavaScript passes at link time, so an error has the right class, its code, and the
+// Helpers that all addons share: arguments, functions, classes and errors. JavaScript passes a
+// factory for errors when it links an addon. So an error has the right class, its code and the
 // caller's stack.
 #pragma once
 #include <napi.h>
@@ -24,7 +24,7 @@ namespace hotslot {
 
 using Info = const Napi::CallbackInfo&;
 
-// An addon's data for one environment (thread). It is freed with the environment.
+// An addon's data for one JavaScript environment (one thread). It is freed with the environment.
 struct Environment {
   virtual ~Environment() = default;
   Napi::FunctionReference factory;
@@ -51,14 +51,14 @@ inline Environment& environment(Napi::Env env) { return *env.GetInstanceData<Env
 
 [[noreturn]] inline void throw_js(Napi::Env env, const Error& error) { throw_js(env, view(error)); }
 
-// Throws the core's last error when `result` is negative. Otherwise returns `result`.
+// Throws the core's last error if `result` is negative. Otherwise returns `result`.
 inline int checked(Napi::Env env, int result) {
   if (result < 0) throw_js(env, *environment(env).api->last_error());
   return result;
 }
 
-// Runs every function that JavaScript calls: each C++ exception becomes a JavaScript error. `what`
-// is the name of the function that was called.
+// Runs the body `f` of a function that JavaScript called, and turns each C++ exception into a
+// JavaScript error. `what` is the name of the function.
 template <class F>
 napi_value enter(napi_env env, const char* what, F&& f) noexcept {
   try {
@@ -76,7 +76,7 @@ napi_value enter(napi_env env, const char* what, F&& f) noexcept {
   } catch (const Napi::Error& error) {
     error.ThrowAsJavaScriptException();
   } catch (...) {
-    // There is too little memory even for the error text.
+    // Memory is too short even for the error text.
     napi_throw_error(env, "ERR_HOTSLOT_MEMORY", "out of memory");
   }
   return nullptr;
@@ -84,8 +84,8 @@ napi_value enter(napi_env env, const char* what, F&& f) noexcept {
 
 // ---- functions and classes ----------------------------------------------------------------------
 
-// A function that an addon exports, by its result type. It has static storage, because JavaScript's
-// function refers to it.
+// A function that an addon exports. Its result has one of the types of `call`. An Exported must
+// have static storage, because JavaScript's function refers to it.
 struct Exported {
   const char* name;
   std::variant<Napi::Value (*)(Info), void (*)(Info), double (*)(Info), bool (*)(Info),
@@ -145,7 +145,8 @@ Napi::Object object(Napi::Env env, const std::pair<const char*, V>&... values) {
   return made;
 }
 
-// Numbers that JavaScript reads when it loads the addon, as exports[subject].
+// A number that JavaScript reads when it loads the addon. add_numbers() exports the numbers as
+// exports[subject].
 struct NamedNumber {
   const char* name;
   double value;
@@ -158,7 +159,8 @@ inline void add_numbers(Napi::Env env, Napi::Object exports, const char* subject
   for (const NamedNumber& each : all) numbers.Set(each.name, each.value);
 }
 
-// A method of a JavaScript class over T, which is constructed from the arguments of `new`.
+// A method of a JavaScript class whose instances own a T. `new` passes its arguments to T's
+// constructor.
 struct Method {
   const char* name;
   napi_callback call;
@@ -176,7 +178,7 @@ napi_value construct(napi_env env, napi_callback_info raw) {
   });
 }
 
-// Returns the T of an object. Throws after the object was closed.
+// Returns the T that belongs to a JavaScript object. Throws if the object was closed.
 template <class T>
 T& object_of(napi_env env, const Napi::Value& self) {
   void* object = nullptr;
@@ -186,8 +188,8 @@ T& object_of(napi_env env, const Napi::Value& self) {
   return *static_cast<T*>(object);
 }
 
-// The method `close` deletes the T at once, not when its object is collected. A finalizer waits for
-// a turn of the thread's event loop, and an actor's thread takes none. It is idempotent.
+// Implements the method `close`, which deletes the T at once. A finalizer would delete the T in a
+// turn of the thread's event loop, and an actor's thread takes no turns. Later calls do nothing.
 template <class T>
 napi_value close_object(napi_env env, napi_callback_info raw) {
   return enter(env, "close", [&]() -> napi_value {
@@ -212,7 +214,7 @@ napi_value call_method(napi_env env, napi_callback_info raw) {
   });
 }
 
-// Sets exports[T::name].
+// Exports the class T as exports[T::name].
 template <class T>
 void add_class(Napi::Env env, Napi::Object exports, std::initializer_list<Method> methods) {
   std::vector<napi_property_descriptor> all;
@@ -225,7 +227,7 @@ void add_class(Napi::Env env, Napi::Object exports, std::initializer_list<Method
   check(env, napi_set_named_property(env, exports, T::name, made));
 }
 
-// Initializes the addon by `init(env, exports)`.
+// Defines the addon's entry point, which calls `init(env, exports)`.
 #define HOTSLOT_ADDON(init)                                                     \
   NAPI_MODULE_INIT() {                                                          \
     return ::hotslot::enter(env, "the addon's beginning", [&]() -> napi_value { \
@@ -234,7 +236,8 @@ void add_class(Napi::Env env, Napi::Object exports, std::initializer_list<Method
     });                                                                         \
   }
 
-// Returns the table that another addon lends. Throws if the two are of different builds.
+// Returns the table that another addon lends in argument `i`. Throws if the two addons are of
+// different builds.
 template <class Table>
 const Table* lent(Info info, size_t i, uint32_t version, const char* lender) {
   const auto* table = info[i].IsExternal() ? info[i].As<Napi::External<Table>>().Data() : nullptr;
@@ -245,8 +248,9 @@ const Table* lent(Info info, size_t i, uint32_t version, const char* lender) {
   return table;
 }
 
-// `link(factory, cores?, core?)`: src/base/addon.ts calls it once per thread, right after it loads
-// the addon. system.node lends `cores`, and device.node lends `core`.
+// link(factory, cores?, core?): stores what the addon needs of JavaScript and of other addons.
+// JavaScript (src/base/addon.ts) calls it once per thread, right after it loads the addon.
+// system.node lends `cores`, and device.node lends `core`.
 inline void link(Info info) {
   Environment& here = environment(info.Env());
   here.factory = Napi::Persistent(info[0].As<Napi::Function>());
@@ -254,7 +258,7 @@ inline void link(Info info) {
   if (info.Length() > 2) here.api = lent<hotslot_api>(info, 2, HOTSLOT_API_VERSION, "device.node");
 }
 
-// Makes the addon's environment in this thread, and exports its `link`.
+// Creates the addon's environment of this thread, and exports `link`.
 template <class Made = Environment>
 void make_linkable(Napi::Env env, Napi::Object exports) {
   std::unique_ptr<Environment> made = std::make_unique<Made>();
@@ -273,9 +277,9 @@ inline uint64_t whole(const Napi::Value& value) {
 inline double number(Info info, size_t i) { return number(info[i]); }
 inline uint64_t whole(Info info, size_t i) { return whole(info[i]); }
 
-// Bytes of a typed array over any kind of buffer. They are empty if the element type is unknown
-// here, because Node gives it a newer number or none. The buffer itself is never requested, because
-// Node 20 has no way to name a SharedArrayBuffer.
+// The bytes of a typed array over any kind of buffer. They are empty if element_bytes() does not
+// know the element type, which a newer Node may have added. The code never requests the buffer
+// itself, because Node-API of Node 20 does not know SharedArrayBuffer.
 struct Bytes {
   uint8_t* data = nullptr;
   size_t size = 0;
@@ -301,7 +305,7 @@ inline size_t element_bytes(int type) {
       return 0;
   }
 }
-// Returns empty bytes for a value that is not a typed array.
+// Returns the bytes of a typed array, or empty bytes for any other value.
 inline Bytes bytes_if_any(napi_env env, napi_value value) {
   auto type = napi_typedarray_type(-1);
   size_t length;
@@ -326,7 +330,7 @@ inline Bytes require_bytes(Info info, size_t at, uint64_t least) {
 
 inline uint32_t u32(Info info, size_t at) { return info[at].As<Napi::Number>().Uint32Value(); }
 
-// Writes results to a float64 array that JavaScript passed for them.
+// Writes results to the float64 array that JavaScript passed as argument `at`.
 inline void give(Info info, size_t at, std::initializer_list<double> results) {
   std::copy(results.begin(), results.end(),
             reinterpret_cast<double*>(require_bytes(info, at, 8 * results.size()).data));
@@ -334,7 +338,7 @@ inline void give(Info info, size_t at, std::initializer_list<double> results) {
 
 // ---- handles of addons that have no classes -----------------------------------------------------
 
-// A value with the view that keeps its memory alive.
+// A value, and the view that keeps the value's memory alive.
 template <typename T>
 struct Held {
   T value;

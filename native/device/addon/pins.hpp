@@ -1,5 +1,5 @@
-// The pins that an actor's native half has on the handles it borrows. It takes them once at set-up
-// and releases them when it is closed.
+// The handles that an actor's native code pins. It pins them once at set-up and unpins them when it
+// is closed.
 #pragma once
 #include <vector>
 
@@ -21,7 +21,7 @@ class Pins {
   const hotslot_api& api() const { return *api_; }
 
   void* pin(const Napi::Value& handle, int kind, const char* what) {
-    held_.push_back(number(handle));  // first, so that the list has every pin
+    held_.push_back(number(handle));  // before pin(), so that no pin is missing in the list
     void* object = api_->pin(number(handle), kind);
     if (object) return object;
     held_.pop_back();
@@ -41,7 +41,7 @@ class Pins {
   std::vector<double> held_;
 };
 
-// Returns a slot index passed by JavaScript. Throws if it is not below `depth`.
+// Returns the slot index that JavaScript passed as argument `i`. Throws if it is not below `depth`.
 inline size_t slot_of(Info info, size_t i, size_t depth) {
   const int64_t slot = int64_t(whole(info, i));
   if (slot < 0 || size_t(slot) >= depth) throw range("slot ", slot, " is not one of ", depth);

@@ -1,4 +1,4 @@
-// Functions for JavaScript: belongings of a device that its threads share.
+// Functions for JavaScript: the belongings of a device that all threads share.
 #include "device/addon/arguments.hpp"
 #include "device/core/graph_pool.hpp"
 
@@ -16,13 +16,13 @@ double shared_graph_pool(Info info) {
   });
 }
 
-// Drops a belonging that failed. The next thread that requests it gets a new one.
+// Closes a belonging that failed. The next thread that requests it gets a new one.
 void drop_belonging(Info info) {
   Core::instance().drop_belonging(number(info, 0), number(info, 1));
 }
 
-// transferStream(source, target): a stream on the source for copies from the source to the target
-// alone.
+// transferStream(source, target): returns a stream of the source that is only used for copies to
+// the target.
 double transfer_stream(Info info) {
   const auto target = device(info, 1);
   return Core::instance().belonging(
@@ -30,8 +30,8 @@ double transfer_stream(Info info) {
       [](Device& of) { return of.create_stream(0); });
 }
 
-// lendStream(device): a stream of the device's pool. It belongs to this thread until takeBackStream
-// or the thread's end.
+// lendStream(device): returns a stream of the device's pool. Only this thread uses it until
+// takeBackStream or the thread's end.
 double lend_stream(Info info) {
   return own(info).adopt(Core::instance().lend_stream(number(info, 0)));
 }
@@ -40,7 +40,8 @@ void take_back_stream(Info info) {
   Core::instance().take_back_stream(number(info, 0), number(info, 1));
 }
 
-// deviceTable(device, bytes): this thread's handle for read-only device memory with these bytes.
+// deviceTable(device, bytes): returns this thread's handle for read-only device memory that
+// contains these bytes.
 double device_table(Info info) {
   const Bytes bytes = bytes_of(info[1], "the table");
   return own(info).make(Core::instance().table(number(info, 0), bytes.data, bytes.size));

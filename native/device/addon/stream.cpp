@@ -5,8 +5,8 @@
 namespace hotslot {
 namespace {
 
-// A wait on the thread pool returns after this many nanoseconds, so that it never delays the end of
-// a thread.
+// Time limit for one wait on a thread of Node's pool. A longer wait would delay the end of a
+// JavaScript thread.
 constexpr uint64_t wait_slice_ns = 40'000'000;
 
 double create_stream(Info info) {
@@ -21,7 +21,8 @@ bool record(Info info) {
 }
 void wait(Info info) { stream(info, 0)->wait(event(info, 1).ref(), info[2].ToBoolean().Value()); }
 
-// copy(stream, to, toOffset, from, fromOffset, bytes)
+// copy(stream, to, toOffset, from, fromOffset, bytes): enqueues a copy. Returns true, see
+// answered() in src/base/addon.ts.
 bool copy(Info info) {
   const uint64_t bytes = whole(info, 5);
   stream(info, 0)->copy(span(number(info, 1), whole(info, 2), bytes),
@@ -29,7 +30,8 @@ bool copy(Info info) {
   return true;
 }
 
-// fill(stream, to, offset, bytes, pattern: Uint8Array of 1, 2, 4 or 8 bytes)
+// fill(stream, to, offset, bytes, pattern): enqueues a fill. `pattern` is a Uint8Array of 1, 2, 4
+// or 8 bytes.
 void fill(Info info) {
   const Bytes pattern = bytes_of(info[4], "the pattern");
   stream(info, 0)->fill(span(number(info, 1), whole(info, 2), whole(info, 3)), pattern.data,
@@ -42,13 +44,14 @@ double elapsed_ms(Info info) { return event(info, 1)->elapsed_ms(*event(info, 0)
 
 // ---- waiting ------------------------------------------------------------------------------------
 
-// Blocks this thread for at most `ms` while it helps the device. Returns true when the event is
+// Blocks this thread for at most `ms` and helps the device meanwhile. Returns true if the event is
 // done.
 bool wait_event(Info info) {
   return device(info, 0)->wait_event(*event(info, 1), uint64_t(number(info, 2) * 1e6));
 }
 
-// Waits on a thread of Node's pool. The promise resolves to true if the event is done.
+// Waits on a thread of Node's pool. The promise resolves to true if the event is done, and to false
+// after wait_slice_ns.
 Napi::Value wait_event_async(Info info) {
   return Async<bool>::start(info, [on = device(info, 0).ref(), awaited = event(info, 1).ref()] {
     return on->wait_event(*awaited, wait_slice_ns);

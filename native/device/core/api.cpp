@@ -1,4 +1,4 @@
-// The C functions of api.h over the core.
+// Implements the C functions of api.h on the core.
 #include "device/core/api.h"
 
 #include <cstdio>
@@ -10,15 +10,16 @@
 namespace hotslot {
 namespace {
 
-// It has no destructor, because the C library ends the process if it has no memory to register a
-// thread's destructor.
+// Neither variable has a destructor. If memory runs out while the C library registers a thread's
+// destructor, the C library ends the process.
 thread_local char last_text[1024];
 thread_local hotslot_error last{"", "", "", "", "", "", 0};
 
-// Keeps the text, cut to the buffer's size.
+// Copies the text to last_text, and truncates it to the buffer's size.
 void keep(const char* text) { snprintf(last_text, sizeof last_text, "%s", text); }
 
-// Returns the result of `f`, 0 if `f` returns void, or -1 if it throws.
+// Calls `f` and returns its result, or 0 if `f` returns void. If `f` throws, stores the error in
+// `last` and returns −1.
 template <class F>
 int guarded(F&& f) {
   try {

@@ -1,7 +1,7 @@
 /*
- * The versioned table of C functions over the one native core that device.node lends to the thin
- * addons. No C++ type or exception crosses it. A call that fails returns a negative number and
- * leaves the reason in last_error().
+ * The versioned table of C functions through which the other addons call the native core.
+ * device.node contains the core and lends them the table. No C++ type or exception crosses it. A
+ * call that fails returns a negative number, and last_error() then returns the reason.
  */
 #pragma once
 #include <stdint.h>
@@ -20,7 +20,7 @@ enum {
 typedef struct hotslot_error {
   const char* code; /* ERR_HOTSLOT_… */
   const char* text;
-  const char* family; /* "" unless the driver failed */
+  const char* family; /* "" unless a driver's call failed */
   const char* call;
   const char* status_name;
   const char* advice;
@@ -29,25 +29,27 @@ typedef struct hotslot_error {
 
 typedef struct hotslot_api {
   uint32_t version;
-  uint32_t bytes; /* sizeof(hotslot_api): a table of another build is rejected */
-  /* The calling thread's last error, valid until its next call. */
+  uint32_t bytes; /* sizeof(hotslot_api): an addon of another build rejects the table */
+  /* Returns the calling thread's last error. It is valid until the thread's next call. */
   const hotslot_error* (*last_error)(void);
   /*
-   * A pinned object exists until it is unpinned, even if another thread closes its handle. Null
-   * when stale.
+   * Pins an object: it exists until it is unpinned, even if another thread closes its handle.
+   * Returns null if the handle is stale or of another kind.
    */
   void* (*pin)(double handle, int kind);
   void (*unpin)(double handle);
-  /* memory: address on the device, or of registered host memory */
+  /* Returns the address on the device, or of registered host memory, and stores its size. */
   uint8_t* (*address)(void* memory, uint64_t* bytes);
   int (*copy)(void* stream, void* to, uint64_t to_offset, void* from, uint64_t from_offset,
               uint64_t bytes);
   int (*record)(void* stream, void* event);
   int (*wait)(void* stream, void* event);
   int (*replay)(void* stream, void* exec);
-  int (*stream_query)(void* stream); /* 1 done, 0 not yet */
-  int (*query)(void* event);         /* 1 done, 0 not yet */
-  /* Lends the calling thread to the device for about ns. 1: it did some work. */
+  int (*stream_query)(void* stream); /* 1: done, 0: not yet */
+  int (*query)(void* event);         /* 1: done, 0: not yet */
+  /*
+   * Lends the calling thread to the device for about `ns`. Returns 1 if it did some work, else 0.
+   */
   int (*help)(void* device, uint64_t ns);
   int (*attend)(void* device, void* bell);
   void (*dismiss)(void* device, void* bell);

@@ -1,5 +1,5 @@
-// A cache of freed memory by size, so that allocating it again needs no call of the driver. It
-// keeps its old contents.
+// A cache of freed memory blocks, by size. Allocating a block from the cache needs no call of the
+// driver. The block still has its old contents.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -9,8 +9,8 @@
 
 namespace hotslot {
 
-// The number of requests served by the cache, the number that it could not serve, and the bytes
-// kept.
+// Requests that the cache served, requests that it could not serve, and the bytes that it stores
+// now.
 struct CacheCounts {
   uint64_t hits = 0, misses = 0, bytes = 0;
 };
@@ -18,11 +18,12 @@ struct CacheCounts {
 template <class Address>
 class Blocks {
  public:
-  // Keeps at most `max_bytes`. The default is enough for a learner's working set.
+  // Caches at most `max_bytes`. The default is enough for a learner's working set.
   explicit Blocks(size_t max_bytes = size_t(512) << 20) : max_bytes_(max_bytes) {}
 
-  // Returns a requested size rounded up, so that similar sizes share blocks. Sizes above
-  // `max_bytes`, which are never kept, are rounded to whole pages only.
+  // Returns a requested size rounded up, so that requests of similar sizes can use the same block.
+  // The cache never stores blocks larger than `max_bytes`, so these sizes are only rounded to whole
+  // pages.
   size_t room_for(size_t bytes) const {
     constexpr size_t page = 4096, large = 2 << 20;
     if (bytes > max_bytes_) return round_up(bytes, page);
@@ -31,7 +32,7 @@ class Blocks {
     while (room < bytes) room *= 2;
     return room;
   }
-  // Returns null if no block of this size is kept.
+  // Removes a block of this size from the cache and returns it. Returns null if the cache has none.
   Address take(size_t room) {
     std::lock_guard guard(lock_);
     const auto found = kept_.find(room);
@@ -45,8 +46,8 @@ class Blocks {
     counts_.bytes -= room;
     return at;
   }
-  // Returns false if `max_bytes` would be exceeded, or if memory for the entry is missing.
-  // Destructors call it.
+  // Adds a block to the cache. Returns false if the cache would exceed `max_bytes`, or if memory
+  // for the entry runs out. It does not throw, because destructors call it.
   bool keep(Address at, size_t room) {
     std::lock_guard guard(lock_);
     if (counts_.bytes + room > max_bytes_) return false;
@@ -58,7 +59,7 @@ class Blocks {
     counts_.bytes += room;
     return true;
   }
-  // Takes all blocks, by size. It allocates nothing.
+  // Removes all blocks from the cache and returns them by size. It allocates nothing.
   std::multimap<size_t, Address> take_all() {
     std::lock_guard guard(lock_);
     std::multimap<size_t, Address> all;

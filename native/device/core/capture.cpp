@@ -1,4 +1,4 @@
-// The rules of captures. capture.hpp describes them.
+// Implements the rules of captures, which capture.hpp describes.
 #include "device/core/capture.hpp"
 
 #include <algorithm>
@@ -9,8 +9,9 @@
 namespace hotslot {
 namespace {
 
-// The captures that this thread has open. As in CUDA's thread-local mode, it may then not allocate,
-// register or query events. Only this thread can end them, so they end with it.
+// The captures that this thread has open. While a capture is open, the thread may not allocate,
+// register or query, as in CUDA's thread-local mode. Only this thread can end these captures, so
+// the thread's end abandons them.
 struct OpenCaptures {
   std::vector<std::weak_ptr<Capture>> list;
   ~OpenCaptures() {
@@ -25,7 +26,7 @@ struct OpenCaptures {
     list.erase(std::remove_if(list.begin(), list.end(), over), list.end());
   }
 };
-// Its get() returns null until this thread begins a capture.
+// The get() of the result returns null until this thread begins a capture.
 const ThreadOwn<OpenCaptures>& own_captures() {
   static const ThreadOwn<OpenCaptures> own;
   return own;
@@ -34,7 +35,7 @@ OpenCaptures* open_captures() { return own_captures().get(); }
 
 const char* const end_call = "streamEndCapture";
 
-// Runs `f`, and breaks the capture if it throws, because its record may be incomplete then.
+// Runs `f`. If `f` throws, breaks the capture, because the capture's record may be incomplete then.
 template <class F>
 auto all_or_broken(Capture& capture, F&& f) {
   try {
@@ -56,7 +57,7 @@ void forbid_in_capture(const char* family, const char* call) {
       refuse(
           family, call, refusal::capture_unsupported,
           "this thread has a capture open, which may only enqueue work",
-          "allocate, register, query and synchronise before the capture begins or after it ends");
+          "allocate, register, query and synchronize before the capture begins or after it ends");
     }
 }
 
@@ -75,7 +76,7 @@ void forbid_captured(const char* family, const char* call, const CaptureMark& ma
 }
 
 void Capture::abandon() {
-  Members gone;  // dropped without the lock, because members hold captures
+  Members gone;  // freed after the lock is released, because members refer to captures
   decltype(abandoned) last;
   {
     std::lock_guard guard(lock);
@@ -85,14 +86,14 @@ void Capture::abandon() {
   }
   settle();
   {
-    // Streams wait for `ended`, so it is set even if the driver fails.
+    // Streams wait for `ended`, so it becomes true even if the driver fails.
     struct End {
       Capture& capture;
       ~End() { capture.ended = true; }
     } end{*this};
     if (last) last(gone);
   }
-  nodes.clear();  // no node is added after `ending`
+  nodes.clear();  // no thread adds a node after `ending`
 }
 
 std::vector<Memory*> Capture::lent() const {
@@ -110,7 +111,7 @@ Ref<Capture> CaptureMembership::open() {
   return capture_;
 }
 
-// Under the capture's lock.
+// The caller holds the capture's lock.
 void CaptureMembership::refuse_broken(const Capture& capture, const char* call) const {
   if (capture.invalid || capture.ending)
     refuse(family_, call, refusal::capture_invalidated, "an earlier call broke this capture",
@@ -162,8 +163,8 @@ CaptureMembership::Wait CaptureMembership::wait(CaptureMark& mark, bool recorded
              "keep two captures apart, or capture both in one");
     }
     if (!mine && !may_join) return Wait::refused;
-    // Waiting on a captured event pulls this stream into the capture. The stream must be joined
-    // before the end.
+    // A wait for a captured event makes this stream join the capture. The stream must be joined
+    // back before the capture ends.
     std::lock_guard inside(theirs->lock);
     refuse_broken(*theirs, call);
     in_progress.in(theirs);
@@ -218,26 +219,28 @@ CaptureMembership::Ending CaptureMembership::take() {
            "end it in the thread that began it");
   ending.capture = capture_;
   std::lock_guard inside(ending.capture->lock);
-  // From here on no work is added, and member streams wait until the driver has ended it too.
+  // From here on no thread adds work. Member streams wait until the driver has ended the capture
+  // too.
   ending.capture->ending = true;
   ending.members.swap(ending.capture->members);
   ending.broken = ending.capture->invalid;
   try {
     find_unjoined(ending);
   } catch (const std::bad_alloc&) {
-    // The capture still ends, because streams wait for that.
+    // The capture still ends, because streams wait for its end.
     ending.no_memory = true;
   }
   return ending;
 }
 
-// Walks back from the origin's last work. A stream whose work it does not reach was forked off and
-// never joined. Under the capture's lock.
+// Walks back from the last work of the origin stream along the dependencies. A stream with work
+// that this walk does not reach was forked off and never joined back. The caller holds the
+// capture's lock.
 void CaptureMembership::find_unjoined(Ending& ending) const {
   const Capture& capture = *ending.capture;
   if (ending.broken) {
-    // Its record may end in the middle of an operation, and a driver may require that all streams
-    // are joined before the end.
+    // The capture's record may end in the middle of an operation, so every other stream counts as
+    // unjoined. A driver may require that all streams are joined before the end.
     for (auto& [membership, frontier] : ending.members)
       if (membership.get() != this) ending.unjoined.push_back(membership);
     return;
@@ -258,13 +261,13 @@ void CaptureMembership::find_unjoined(Ending& ending) const {
       ending.unjoined.push_back(membership);
 }
 
-// Releases the members' references to the capture, because a stream may be idle for long and only
-// the graph holds the captured work from here on. Takes one lock at a time.
+// Releases the members' references to the capture. A member stream may be idle for long, and only
+// the graph should keep the captured work alive. Takes one lock at a time.
 void CaptureMembership::forget(const Ending& ending) {
   for (auto& [membership, frontier] : ending.members) {
     std::lock_guard guard(membership->lock);
     if (membership->capture_ == ending.capture)
-      membership->capture_.reset();  // `ending` has it still
+      membership->capture_.reset();  // `ending` still has a reference
   }
 }
 

@@ -1,7 +1,7 @@
 // The rules of captures for every family: the streams that take part, the dependencies of nodes,
-// and all errors, with CUDA's numbers. The host device and Level Zero build their graphs from what
-// is recorded here. CUDA and ROCm record in the driver as well, and this file throws before the
-// driver sees an invalid call.
+// and all errors with CUDA's numbers. The host device and Level Zero build their graphs from the
+// work that is recorded here. The drivers of CUDA and ROCm record the work as well. An invalid call
+// throws here before it reaches the driver.
 #pragma once
 #include <sched.h>
 
@@ -19,8 +19,9 @@
 
 namespace hotslot {
 
-// Throws unless a fill stores whole patterns at multiples of their size, as devices do. CUDA loses
-// its context by any other fill. Every family calls it.
+// Throws unless a fill stores whole patterns at an address that is a multiple of the pattern's
+// size, as devices require. Any other fill destroys the context in CUDA. Every family calls this
+// function.
 inline void check_fill(const Span& to, size_t pattern) {
   if (pattern != 1 && pattern != 2 && pattern != 4 && pattern != 8)
     throw argument("a fill's pattern has 1, 2, 4 or 8 bytes, got ", pattern);
@@ -29,7 +30,8 @@ inline void check_fill(const Span& to, size_t pattern) {
                 ": its memory must begin and end at a multiple of ", pattern, " bytes");
 }
 
-// One captured operation. Its spans hold the memory, so a graph holds all memory it touches.
+// One captured operation. Its spans refer to the memory, so a graph keeps all memory alive that it
+// touches.
 struct Work {
   enum Type : uint8_t { kernel, copy, fill, record } type = kernel;
   static Work of(Launch&& launch) {
@@ -61,48 +63,49 @@ struct Work {
     return work;
   }
 
-  Launch launch;  // of a kernel
-  Span to, from;  // of a copy; a fill has `to` alone
+  Launch launch;  // for a kernel
+  Span to, from;  // for a copy, and a fill uses only `to`
   uint64_t pattern = 0;
   uint32_t pattern_bytes = 1;
-  Ref<Event> event;  // of a record: each replay records it anew
+  Ref<Event> event;  // for a record: each replay records the event anew
 };
 
 class CaptureMembership;
 
-// Nodes in the order they were enqueued (which is topological) and, per node, its dependencies.
-// Streams of several threads may take part. It is frozen once `ended`, so graphs read the nodes
-// without the lock.
+// Nodes in the order in which they were enqueued (which is topological), and the dependencies of
+// each node. Streams of several threads may take part. A capture does not change after `ended`, so
+// graphs read the nodes without the lock.
 struct Capture {
   const CaptureMembership* origin = nullptr;
   std::thread::id thread;
-  // Between `ending` and `ended` a thread ends the capture in the driver, and no member stream may
-  // enqueue.
+  // Between `ending` and `ended` one thread ends the capture in the driver, and no member stream
+  // may enqueue.
   std::atomic<bool> ending{false}, ended{false};
-  // See CallInProgress. It is sequentially consistent with `ending`: a call adds one, then reads
+  // The number of calls in progress (see CallInProgress). A call increments it, then reads
   // `ending`. The thread that ends the capture stores `ending`, then waits until `calls` is zero.
+  // All four accesses are sequentially consistent.
   std::atomic<int> calls{0};
-  // Set permanently by the thread that broke the capture. It may be read without the lock.
+  // True permanently after a call broke the capture. Threads may read it without the lock.
   std::atomic<bool> invalid{false};
-  SpinLock lock;           // guards what follows; taken after a membership's and an event's
-  std::deque<Work> nodes;  // each stays where it is while others are added
+  SpinLock lock;           // guards the fields below; taken after a membership's and an event's
+  std::deque<Work> nodes;  // a deque, so a node's address stays when others are added
   std::vector<std::vector<uint32_t>> needs;
-  // The streams that take part, each with the nodes on which its next one depends. Closed streams
-  // stay, because their work counts.
+  // The streams that take part, each with the nodes on which its next node depends. Closed streams
+  // stay in the map, because their work counts.
   using Members = std::map<Ref<CaptureMembership>, Frontier>;
   Members members;
-  // Runs when the capture is abandoned instead of ended, in the thread that abandons it. Its
-  // argument is the streams that took part.
+  // Called in the thread that abandons the capture instead of ending it. The argument is the
+  // streams that took part.
   std::function<void(const Members& members)> abandoned;
   void invalidate() { invalid.store(true); }
   // Abandons the capture. It allocates nothing, because destructors call it.
   void abandon();
-  // Waits, after `ending` is set, for the threads that are between our record and the driver's
-  // call.
+  // Waits until `calls` is zero, so that the driver has received every operation that is recorded
+  // here. The caller has set `ending`.
   void settle() const {
     while (calls.load() > 0) sched_yield();
   }
-  // Calls `see` for each use of a memory by a node.
+  // Calls `see` for each memory that a node uses, once per use.
   template <class F>
   void each_memory(F&& see) const {
     for (auto& node : nodes) {
@@ -111,12 +114,12 @@ struct Capture {
       for (auto& span : node.launch.spans) see(*span.memory);
     }
   }
-  // Returns the host memory that nodes touch, which can be revoked.
+  // Returns the host memory that nodes touch. Its owner may revoke it.
   std::vector<Memory*> lent() const;
 };
 
-// While this lives, the end of the capture waits, so that our record of an operation and the
-// driver's call are one step.
+// While an object of this class exists, its capture cannot end. So no capture ends between our
+// record of an operation and the driver's call for it.
 class CallInProgress {
  public:
   CallInProgress() = default;
@@ -124,86 +127,94 @@ class CallInProgress {
     if (capture_) capture_->calls.fetch_sub(1);
   }
   CallInProgress(const CallInProgress&) = delete;
-  // Counts the call. Under the capture's lock, before a thread ends the capture.
+  // Counts the call. The caller holds the capture's lock, and `ending` is not set.
   void in(const Ref<Capture>& capture) {
     capture->calls.fetch_add(1);
     capture_ = capture;
   }
-  // Null: outside captures.
+  // Returns the capture, or null if the call is not part of a capture.
   Capture* capture() const { return capture_.get(); }
 
  private:
   Ref<Capture> capture_;
 };
 
-// Throws 900 and breaks the capture if the calling thread has one open, because it may only enqueue
-// work then.
+// Throws 900 and breaks the capture if the calling thread has a capture open. Such a thread may
+// only enqueue work.
 void forbid_in_capture(const char* family, const char* call);
 
-// Returns whether the calling thread has a capture open. Memory is not returned to the driver until
-// it has none.
+// Returns whether the calling thread has a capture open. A thread with an open capture returns no
+// memory to the driver.
 bool thread_captures();
 
-// Throws 907 if the event was last recorded inside a capture. Under the mark's lock.
+// Throws 907 if the event was last recorded inside a capture. The caller holds the mark's lock.
 void forbid_captured(const char* family, const char* call, const CaptureMark& mark);
 
-// A stream's membership in captures. It outlives the stream object, because captures hold it.
-// `hold` is an object that must live as long.
+// A stream's membership in captures. It can outlive the stream object, because captures refer to
+// it. It keeps `hold` alive.
 class CaptureMembership : public std::enable_shared_from_this<CaptureMembership> {
  public:
   CaptureMembership(const char* family, Ref<void> hold) : family_(family), hold_(std::move(hold)) {}
 
-  // Every operation of the stream takes it, so a capture begins and ends between two operations. It
-  // is a mutex that sleeps, because a driver's call under it may block.
+  // Held during every operation of the stream, so a capture begins and ends between two operations.
+  // It is a mutex that sleeps, because a driver's call may block while the thread holds it.
   struct Lock : std::mutex {
     void lock() { std::mutex::lock(), ++held(); }
     void unlock() { --held(), std::mutex::unlock(); }
   } lock;
-  // The number of these locks that the calling thread holds. Retired takes them all, and must not
-  // while the thread holds one.
+  // Returns the number of these locks that the calling thread holds. Retired locks all memberships,
+  // which it must not do while the thread holds one.
   static int& held() {
     thread_local int count = 0;
     return count;
   }
 
-  // Each of the following runs under `lock`:
+  // The caller of the following functions holds `lock`.
 
-  // Returns the capture this stream takes part in now. Another thread may have ended it.
+  // Returns the capture that this stream takes part in, or null. If another thread is ending that
+  // capture, it waits for the end and returns null.
   Ref<Capture> open();
-  // Takes work that belongs to a capture. Outside of a capture it returns null and leaves the work
-  // to the caller. Here and below, `in_progress` keeps the capture from ending and the taken work
-  // in its place during the driver's call.
+  // Moves `work` to the stream's capture and returns the node. Returns null and leaves `work`
+  // unchanged if the stream is in no capture. Until the caller destroys `in_progress`, the capture
+  // does not end and the node exists. The caller makes the driver's call in this time.
   const Work* add(Work&& work, const char* call, CallInProgress& in_progress);
-  // Returns true inside a capture, where a record only marks a place in it. `mark.lock` is held.
+  // Marks the event with the current position in the capture. Returns false if the stream is in no
+  // capture. The caller also holds `mark.lock`.
   bool record(CaptureMark& mark, const char* call, CallInProgress& in_progress);
-  // Whether a wait is part of a capture. outside: no. inside: yes, of the stream's own capture.
-  // joins: yes, and the stream joins the capture by it. nothing: yes, but the event was never
-  // recorded, so there is nothing to wait for. refused: the stream would join but may not, and
-  // nothing is changed. `recorded`: the event was recorded outside captures before. `mark.lock` is
-  // held.
+  // How a wait relates to captures.
+  // - outside: the stream and the event are in no capture.
+  // - inside: the wait is part of the stream's own capture.
+  // - joins: the stream joins the event's capture by the wait.
+  // - nothing: the stream is in a capture. The wait has no effect, because the event was never
+  //   recorded.
+  // - refused: the stream would have to join the event's capture, and `may_join` is false. The call
+  //   has changed no state.
   enum class Wait : uint8_t { outside, inside, joins, nothing, refused };
+  // `recorded`: whether the event was recorded outside captures before. The caller also holds
+  // `mark.lock`.
   Wait wait(CaptureMark& mark, bool recorded, bool may_join, const char* call,
             CallInProgress& in_progress);
-  // Throws 900 while capturing, and breaks the capture.
+  // Throws 900 and breaks the capture if the stream is in a capture.
   void forbid(const char* call, const char* why, const char* advice);
   Ref<Capture> begin();
 
-  // Ends the capture that began here, in this thread. `driver_end(capture, unjoined)` runs after
-  // the last operation that can belong to it and before errors are thrown, in any case. `unjoined`
-  // are the streams that joined and were not joined back. It takes no membership's lock. Without
-  // lock.
+  // Ends the capture that this thread began on this stream. Calls `driver_end(capture, unjoined)`
+  // after the last operation of the capture, and only then throws errors. `unjoined` are the
+  // streams that joined and were not joined back. The caller holds no membership's lock, and
+  // `driver_end` takes none.
   template <class F>
   void end(F&& driver_end) {
     const Ending ending = take();
     ending.capture->settle();
     driver_end(ending.capture, ending.unjoined);
-    ending.capture->abandoned = nullptr;  // graphs keep the capture, and that would keep the stream
+    ending.capture->abandoned = nullptr;  // graphs keep the capture, and this refers to the stream
     ending.capture->ended = true;
     forget(ending);
     judge(ending);
   }
-  // Abandons a capture that began here, because the stream is closed and no other can end it.
-  // Streams that joined it are free again. Without lock.
+  // Abandons a capture that began on this stream, because the stream is closed and no other stream
+  // can end it. The streams that joined it are in no capture afterward. The caller does not hold
+  // `lock`.
   void abandon();
 
   const Ref<void>& hold() const { return hold_; }
@@ -223,7 +234,7 @@ class CaptureMembership : public std::enable_shared_from_this<CaptureMembership>
 
   const char* const family_;
   const Ref<void> hold_;
-  Ref<Capture> capture_;  // the current capture, or one that was abandoned; see open()
+  Ref<Capture> capture_;  // the current capture, or one that was abandoned (see open())
 };
 
 }  // namespace hotslot

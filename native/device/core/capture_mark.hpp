@@ -1,4 +1,4 @@
-// The place in a capture at which an event was recorded. capture.hpp has the rules.
+// The position in a capture at which an event was recorded. capture.hpp has the rules.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -9,16 +9,16 @@ namespace hotslot {
 
 struct Capture;
 
-// Nodes of a capture that the next one depends on.
+// The nodes of a capture on which the next node depends.
 using Frontier = std::set<uint32_t>;
 
-// An event's last record in a capture. Guarded by `lock`, taken after a stream's own.
+// An event's latest record, if it was inside a capture. `lock` guards it, and is locked after a
+// stream's lock.
 struct CaptureMark {
   std::mutex lock;
-  bool captured =
-      false;  // last recorded in a capture: this one, if it still exists, and where in it
-  std::weak_ptr<Capture> capture;
-  Frontier frontier;
+  bool captured = false;           // whether the latest record was inside a capture
+  std::weak_ptr<Capture> capture;  // that capture, if it still exists
+  Frontier frontier;               // the position of the record in that capture
 };
 
 }  // namespace hotslot

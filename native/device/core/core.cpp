@@ -1,5 +1,5 @@
-// The core's open devices. Each is opened once per process, and its users are counted over all
-// threads.
+// The core's open devices. Each is opened once per process. The core counts how often all threads
+// have it open.
 #include "device/core/core.hpp"
 
 #include "device/core/capture.hpp"
@@ -8,7 +8,7 @@
 namespace hotslot {
 Core& Core::instance() {
   static Core* core =
-      new Core;  // never destroyed: threads of the process may still use it while statics die
+      new Core;  // never destroyed: threads may still use it during the process's exit
   return *core;
 }
 
@@ -36,7 +36,8 @@ const OpenDevice& Core::open(const std::string& name) {
   return open;
 }
 
-// Replaces a default stream that failed, when the device is opened again. Under the mutex.
+// Replaces the default stream if it failed. Called when a closed device is opened again. The caller
+// holds the mutex.
 void Core::renew_default(OpenDevice& open) {
   if (thread_captures()) return;
   try {
@@ -47,13 +48,13 @@ void Core::renew_default(OpenDevice& open) {
     try {
       open.stream = handles.add(open.device->create_stream(0));
     } catch (const Error&) {
-      return;  // the whole device is lost: its next call throws
+      return;  // the whole device is lost, and its next call throws
     }
     handles.retire(failed);
   }
 }
 
-// Under the mutex.
+// Returns the open device of a handle. The caller holds the mutex.
 OpenDevice& Core::of(double device) {
   for (auto& [name, open] : open_)
     if (open.handle == device) return open;
@@ -61,7 +62,8 @@ OpenDevice& Core::of(double device) {
 }
 
 void Core::close(double device, int times) {
-  // Freed without the mutex, because that may take a while. Freeing allocates nothing.
+  // These objects are freed after the mutex is released, because freeing may take a while. Freeing
+  // them allocates nothing.
   std::map<std::string, double> gone;
   std::vector<double> idle;
   std::map<std::string, OpenDevice::Table> tables;
@@ -71,7 +73,7 @@ void Core::close(double device, int times) {
     OpenDevice& open = of(device);
     open.users -= times;
     if (open.users > 0 || open.captures)
-      return;  // the thread that has the capture stream comes back here
+      return;  // leave_capture() of the thread that uses the capture stream calls close() again
     open.users = 0;
     open.device->in_use = false;
     gone.swap(open.belongings);
@@ -80,7 +82,7 @@ void Core::close(double device, int times) {
     open.table_counts.bytes = 0;
     trimmed = open.device;
   }
-  // A call of another thread may have one pinned. It is freed when that call returns.
+  // A call of another thread may have pinned a handle. Its object is freed when that call returns.
   for (const auto& [name, handle] : gone) handles.retire(handle);
   for (const double stream : idle) handles.retire(stream);
   tables.clear();

@@ -1,5 +1,5 @@
-// The parts of devices, events and graphs that all families share: checks of the family, the device
-// and open captures. The family does the rest (do_…).
+// The shared code of devices, events and graphs of all families. It checks the family, the device
+// and open captures, then calls the family's do_… function.
 #include "device/core/device.hpp"
 
 #include "device/core/capture.hpp"

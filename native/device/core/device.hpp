@@ -1,7 +1,7 @@
 // The device contract in C++: the same objects and names as src/device/device.ts, in the same
-// order. device.cpp and stream.cpp have the parts that all families share, mostly checks. A family
-// implements the functions that begin with do_. Code outside a family's folder uses it only through
-// this file. The folder host is the readable specification.
+// order. device.cpp and stream.cpp contain the code that all families share, mostly checks. A
+// family implements the functions that begin with do_. Code outside a family's folder uses the
+// family only through this file. The folder host is the readable specification.
 #pragma once
 #include <atomic>
 #include <cstddef>
@@ -25,9 +25,9 @@ using Ref = std::shared_ptr<T>;
 
 enum class Kind : uint8_t { device = 1, memory, event, stream, graph, exec, pool, kernels };
 
-// An object that a handle can name. References keep it alive, and queued work and graphs hold the
-// objects they touch. A family cannot use another's objects, so `family` is compared before any
-// cast.
+// An object that a handle can name. References keep it alive, and queued work and graphs refer to
+// the objects that they touch. One family cannot use another's objects, so code compares `family`
+// before it casts.
 class Object : public std::enable_shared_from_this<Object> {
  public:
   Object(Kind kind, const char* family) : kind(kind), family(family) {}
@@ -44,17 +44,20 @@ inline void require_family(const char* family, const Object& object, const char*
 
 class Device;
 
-// Throws unless the two devices are the same. The error says what to do instead.
+// Throws unless the two devices are the same. `instead` says in the error what to do.
 void require_device(const Device& device, const Device& of, const char* thing, const char* what,
                     const char* instead);
 
-// How the driver reaches host memory: through its own copy, pinned in place, or imported in place.
+// How the driver reaches host memory.
+// - pageable: it copies the bytes to its own memory first.
+// - registered: it has pinned the pages and uses them in place.
+// - imported: it has imported the pages and uses them in place.
 enum class HostKind : uint8_t { pageable, registered, imported };
 
 class ReplayOrder;
 
-// Device memory, or host memory lent to the device. Kernels and copies of this family take
-// `address`.
+// Device memory, or host memory lent to the device. Kernels and copies on a device of the same
+// family (`Object::family`) read and write it at `address`.
 class Memory : public Object {
  public:
   Memory(Device& device, uint8_t* address, size_t bytes, bool host,
@@ -64,29 +67,30 @@ class Memory : public Object {
   const size_t bytes;
   const bool host;
   const HostKind host_kind;
-  // Has one address for every device of the family and the CPU. Its pages move, see
-  // Stream::prefetch.
+  // Whether all devices of the family and the CPU use it at one address. Its pages move (see
+  // Stream::prefetch).
   const bool managed;
-  // Set for a graph pool's memory, because graphs that touch it run one at a time. Set before
-  // another thread has the memory.
+  // Set for a graph pool's memory, whose graphs must run one at a time. It is set before any other
+  // thread can use the memory.
   Ref<ReplayOrder> replay_order;
-  // The bytes are freed (see Device::revoke). Work that refers to them must not begin, and fails
-  // with lender_gone.
+  // True after the bytes were freed (see Device::revoke). Work that refers to them does not begin,
+  // and fails with lender_gone.
   std::atomic<bool> revoked{false};
-  // For host memory without references: returns true once the device has finished with it and has
-  // released its pages. `at_once`: even if the driver blocks every thread until all running work is
-  // done.
+  // For host memory without other references: returns true after the device has finished with it
+  // and the driver has released its pages. Returns false if it must be called again later. With
+  // `at_once` it releases the pages even if the driver then blocks every thread until all running
+  // work is done.
   virtual bool release(bool /*at_once*/ = false) { return true; }
-  // For registered memory whose release() has begun: returns true if the driver still has it, and
-  // keeps it until the next release().
+  // For registered memory whose release() has begun: stops the release and returns true if the
+  // driver has not released the pages yet. Otherwise returns false.
   virtual bool renew() { return false; }
 };
 
-// The reason why work that refers to revoked memory fails, and the advice.
+// The error's reason and its advice for work that refers to revoked memory.
 constexpr const char* lender_gone = "it touches host memory that a thread lent which has ended";
 constexpr const char* keep_the_lender = "close what uses the memory before its thread ends";
 
-// A range of one memory.
+// A range of bytes in one Memory.
 struct Span {
   Ref<Memory> memory;
   size_t offset = 0;
@@ -94,8 +98,8 @@ struct Span {
   uint8_t* address() const { return memory->address + offset; }
 };
 
-// Throws if source and target overlap, because such a copy has no defined order. Every family calls
-// it.
+// Throws if the source and the target overlap, because the bytes of such a copy would depend on its
+// order. Every family calls this function.
 inline void refuse_overlap(const Span& to, const Span& from) {
   const auto a = uintptr_t(to.address()), b = uintptr_t(from.address());
   if (a < b + from.bytes && b < a + to.bytes)
@@ -114,30 +118,30 @@ class Event : public Object {
   double elapsed_ms(Event& start);
 
   CaptureMark capture_mark;
-  bool recorded = false;  // outside captures, or by a replay; guarded by the mark's lock
-  // Notes a record outside captures. Under the mark's lock.
+  bool recorded = false;  // recorded outside captures, or by a replay; guarded by the mark's lock
+  // Notes that the event was recorded outside captures. The caller holds the mark's lock.
   void recorded_outside() {
     capture_mark.captured = false;
     recorded = true;
   }
 
  protected:
-  // For an event that was recorded. Under the mark's lock.
+  // Called only for an event that was recorded. The caller holds the mark's lock.
   virtual bool do_query() = 0;
-  // For two events that were recorded. Returns nullopt if one is not done.
+  // Called only for two events that were recorded. Returns nullopt if either event is not done.
   virtual std::optional<double> do_elapsed_ms(Event& start) = 0;
 };
 
-// The arguments of a kernel launch: spans for the pointers, then whole numbers, then floats, as the
-// kernel declares them.
+// The arguments of a kernel launch. `spans` has a span for each pointer, and `args` has the whole
+// numbers and the floats. All are in the order in which the kernel declares them.
 struct Launch {
   const Kernel* kernel = nullptr;
   std::vector<Span> spans;
   KernelArgs args;
-  // Holds the kernel if a program brought it.
+  // Keeps the kernel alive if a program brought it.
   Ref<Object> module;
-  // Returns the memory that determines the grid: the bytes touched from pointer 0 on. For a kernel
-  // that a program brought they are its whole first span.
+  // Returns the memory that determines the grid: the bytes that the kernel touches from pointer 0
+  // on. For a kernel that a program brought, these are the bytes of its first span.
   Reach output() const {
     Reach reach[max_pointers];
     kernel->need(args, reach);
@@ -154,11 +158,12 @@ class Exec : public Object {
  public:
   explicit Exec(Device& device);
   Device& device;
-  // Later replays run `graph`, and replays enqueued before run the graph they were enqueued with.
-  // Returns true if it was updated in place, and false if it was made anew.
+  // Makes later replays run `graph`. Replays that are enqueued already run the old graph. Returns
+  // true if the driver's object was updated in place, and false if it was created anew.
   bool update(const Ref<Graph>& graph);
-  // The orders of the graph pools it touches. The lock guards them and is held from reading them to
-  // the replay. See Replays.
+  // The orders of the graph pools whose memory the graph touches (see Replays). `replay_lock`
+  // guards them. A thread that replays the graph holds the lock from reading the orders until the
+  // replay is enqueued.
   std::mutex replay_lock;
   std::vector<Ref<ReplayOrder>> replay_orders;
 
@@ -166,38 +171,38 @@ class Exec : public Object {
   virtual bool do_update(const Ref<Graph>& graph) = 0;
 };
 
-// Frozen captured work, which holds all memory it touches.
+// Captured work that no longer changes. The graph keeps all memory alive that it touches.
 class Graph : public Object {
  public:
   Graph(Device& device, Ref<Capture> capture);
-  // The device of the stream that it was captured on.
+  // The device on whose stream the work was captured.
   Device& device;
   const Ref<Capture> capture;
   size_t node_count() const;
   virtual Ref<Exec> instantiate() = 0;
 };
 
-// An ordered queue. Every call returns at once. An error is sticky, and the next record, query or
-// launch throws it.
+// An ordered queue of work. Its functions return at once. An error is sticky: every later record,
+// query or launch throws it.
 class Stream : public Object {
  public:
-  // `hold` is the part of the stream that captures keep alive.
+  // `hold` is the family's object that may outlive the stream, because captures keep it alive.
   Stream(Device& device, Ref<void> hold);
   ~Stream() override;
   Device& device;
-  // In a capture, `external` makes the record a node that every replay renews. Otherwise it only
-  // marks a place in the capture.
+  // With `external`, a record inside a capture is a node, and every replay records the event anew.
+  // Without `external`, the record only marks a position in the capture.
   void record(const Ref<Event>& event, bool external);
-  // `order_only`: an error on the event's stream stays there, and this stream continues after that
-  // work has ended.
+  // With `order_only`, an error on the event's stream does not affect this stream. This stream
+  // continues after the work before the event has ended.
   void wait(const Ref<Event>& event, bool order_only = false);
   void copy(const Span& to, const Span& from);
   void fill(const Span& to, const void* pattern, size_t pattern_bytes);
   void launch(Launch&& launch);
   void replay(const Ref<Exec>& exec);
-  // Moves the pages of managed memory to a device of the family, or to the CPU (`on_cpu`). It is
-  // never part of a capture. The address stays, so a graph that uses it finds the pages wherever
-  // they are.
+  // Moves the pages of managed memory to a device of the family, or to the CPU (`on_cpu`). It
+  // cannot be part of a capture. The address stays the same, so a graph that uses the memory works
+  // wherever the pages are.
   void prefetch(const Span& span, int device);
   bool query();
   void begin_capture();
@@ -205,37 +210,40 @@ class Stream : public Object {
   bool capturing();
 
  protected:
-  // Throws for work that cannot run here, or replaces it by work that can. Without lock.
+  // Throws if the work cannot run on this device, or replaces the work by an equivalent that can.
+  // The caller does not hold the lock.
   virtual void do_prepare(Work&, const char*) {}
   virtual void do_prepare_capture() {}
 
-  // Each of the following runs under the membership's lock:
+  // The caller of the following functions holds the membership's lock.
 
-  // Throws the error that made the stream fail.
+  // Throws the error that made the stream fail, if it failed.
   virtual void do_check(const char* call) = 0;
   virtual void do_work(Work&& work, const char* call) = 0;
-  // These two also run under the mark's lock. do_wait may get an event that was never recorded.
+  // The caller of these two functions also holds the mark's lock. do_wait may receive an event that
+  // was never recorded.
   virtual void do_record(Event& event) = 0;
   virtual void do_wait(Event& event, bool order_only) = 0;
   virtual void do_replay(const Ref<Exec>& exec) = 0;
   virtual void do_prefetch(const Span& span, int device) = 0;
   virtual bool do_query() = 0;
-  // Passes recorded work to a driver that captures too. `joins`: the stream was in no capture
-  // before.
+  // The following functions pass recorded work to a driver that captures as well. With `joins`, the
+  // stream was in no capture before.
   virtual void do_captured_work(const Work&, const char*) {}
   virtual void do_captured_record(Event&) {}
   virtual void do_captured_wait(Event&, bool /*joins*/) {}
   virtual void do_begin_capture(Capture&) {}
 
-  // Without the lock, because other threads hold it while they wait for this. See
-  // CaptureMembership::end.
+  // The caller does not hold the lock, because other threads hold it while they wait for the end of
+  // the capture. See CaptureMembership::end.
   virtual Ref<Graph> do_end_capture(const Ref<Capture>& capture,
                                     const std::vector<Ref<CaptureMembership>>& unjoined) = 0;
-  // A capture of this stream was ended, or did not begin. Without lock.
+  // Called after a capture of this stream was ended, or failed to begin. The caller does not hold
+  // the lock.
   virtual void do_capture_over() {}
 
-  // For a destructor that has more to do afterward: abandons the stream's capture, after which no
-  // capture has the stream.
+  // Abandons the stream's capture. No capture refers to the stream afterward. A derived destructor
+  // calls it before it frees other resources.
   void leave_captures();
   const Ref<CaptureMembership>& membership() const { return membership_; }
 
@@ -252,51 +260,54 @@ class Device : public Object {
  public:
   Device(const char* family, int index) : Object(Kind::device, family), index(index) {}
   const int index;
-  // A thread has it open, so freed memory is worth keeping.
+  // Whether a thread has the device open. If so, the device caches freed memory.
   std::atomic<bool> in_use{true};
   virtual DeviceTraits traits() = 0;
   virtual MemoryInfo memory_info() = 0;
   virtual Ref<Stream> create_stream(int priority) = 0;
   virtual Ref<Event> create_event(bool timing) = 0;
   Ref<Memory> allocate(size_t bytes);
-  // Loads once, before any work has to wait for it, everything that would be loaded at its first
-  // use.
+  // Loads everything that the driver would otherwise load at its first use. So no work has to wait
+  // for that later.
   virtual void prepare() {}
-  // Loads kernels that a program brings. It may take seconds.
+  // Loads kernels that a program brought. It may take seconds.
   Ref<KernelModule> load_kernels(const ModuleRequest& request);
-  // Allocates memory without clearing it, if possible memory that this device had before. Allowed
-  // in a capture.
+  // Allocates memory without clearing it. It prefers memory that this device has used before.
+  // Allowed inside a capture.
   virtual Ref<Memory> scratch(size_t bytes) = 0;
-  // Allocates zeroed managed memory. Its preferred location and accessed-by are this device.
+  // Allocates zeroed managed memory with the advice preferred_location and accessed_by for this
+  // device.
   Ref<Memory> allocate_managed(size_t bytes);
-  // `where` is `on_cpu` or the index of a device that exists. For accessed_by it is a device.
+  // `where` is `on_cpu` or the index of a device that exists. For accessed_by it must be a device.
   void advise(const Span& span, Advice advice, int where);
   Residency residency(const Span& span);
-  // reaches: whether copies between the two devices are one operation on either's streams. orders:
-  // whether those streams can wait for each other's events.
+  // Returns whether a copy between the two devices is one operation on a stream of either device.
   virtual bool reaches(Device& other) { return other.family == family; }
+  // Returns whether streams of each device can wait for events of the other device.
   virtual bool orders(Device& other) { return other.family == family; }
-  // Returns whether this device's streams may take part in captures of the other's.
+  // Returns whether this device's streams may take part in captures of the other device.
   virtual bool joins(Device& other) { return orders(other); }
-  // Frees the memory that is kept for later.
+  // Frees the memory that the device has cached.
   virtual void trim() = 0;
-  // The counts of the memory that `scratch` uses again.
+  // Returns the counts of the cache that `scratch` uses.
   virtual CacheCounts kept() = 0;
-  // Allocates host memory, pinned if the family pins. It is staging for reads and writes of
-  // pageable arrays.
+  // Allocates host memory for reads and writes of pageable arrays. It is pinned if the family pins
+  // memory.
   Ref<Memory> allocate_host(size_t bytes);
-  // Throws if the driver cannot pin. Without `pin` the memory is used as it is.
+  // Registers host memory. With `pin`, throws if the driver cannot pin it. Without `pin`, the
+  // device uses the memory unpinned.
   Ref<Memory> register_host(void* address, size_t bytes, bool pin);
   // Lends the calling thread to the device for about `ns`. Returns true if it did some work. GPUs
-  // need no help.
+  // need no help, so they return false.
   virtual bool help(uint64_t ns) = 0;
-  // Blocks until the event is done or `ns` are over. Returns true if it is done.
+  // Blocks until the event is done or `ns` are over. Returns true if the event is done.
   bool wait_event(Event& event, uint64_t ns);
-  // Prepares for the end of registered memory. Waits about `ns` for the work that touches it, then
-  // lets a running operation end and makes every later one that refers to it fail.
+  // Prepares for the end of registered memory. Waits about `ns` for the work that touches the
+  // memory. Then it lets a running operation end, and makes every later operation on the memory
+  // fail.
   virtual void revoke(const Ref<Memory>& memory, uint64_t ns) = 0;
-  // Completions ring this bell until it is dismissed. Its owner promises to come and help soon
-  // after every ring.
+  // Makes the device ring this bell after each completion, until dismiss(). The bell's owner
+  // promises to call help() soon after every ring.
   virtual void attend(Bell* bell) = 0;
   virtual void dismiss(Bell* bell) = 0;
 
@@ -311,7 +322,7 @@ class Device : public Object {
   virtual bool do_wait_event(Event& event, uint64_t ns) = 0;
   // `request` has at least one image.
   virtual Ref<KernelModule> do_load_kernels(const ModuleRequest& request) = 0;
-  // Returns the compiled source as an image.
+  // Compiles the source and returns it as an image.
   virtual std::string do_compile(const ModuleRequest& request);
 };
 

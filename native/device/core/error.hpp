@@ -1,6 +1,6 @@
-// The one exception of the core, and functions that make it. All JavaScript error codes that the
-// core throws are written here. Arguments are joined as in a stream: throw range(bytes, " bytes at
-// ", offset).
+// The one exception of the core, and functions that make it for each error code. The core throws no
+// other JavaScript error codes than these. The functions join their arguments as a stream does:
+// throw range(bytes, " bytes at ", offset).
 #pragma once
 #include <locale>
 #include <sstream>
@@ -31,7 +31,7 @@ struct Error : std::runtime_error {
   int status = 0;
 };
 
-// Returns the error as the C table and the addons pass it on. It is valid as long as `error` is.
+// Returns the error in the form of api.h. The result is valid while `error` exists.
 inline hotslot_error view(const Error& error) {
   return {error.code,        error.what(), error.family, error.call,
           error.status_name, error.advice, error.status};
@@ -45,31 +45,31 @@ std::string sentence(const Parts&... parts) {
   return text.str();
 }
 
-// An argument of the wrong kind.
+// The error for an argument of the wrong kind.
 template <class... Parts>
 Error argument(const Parts&... parts) {
   return {"ERR_HOTSLOT_ARGUMENT", sentence(parts...)};
 }
 
-// An argument of the right kind with an invalid value.
+// The error for an argument of the right kind with an invalid value.
 template <class... Parts>
 Error range(const Parts&... parts) {
   return {"ERR_HOTSLOT_RANGE", sentence(parts...)};
 }
 
-// Another thread or the device uses the object. The same call can succeed later.
+// The error if another thread or the device uses the object. The same call can succeed later.
 template <class... Parts>
 Error state_busy(const Parts&... parts) {
   return {"ERR_HOTSLOT_STATE_BUSY", sentence(parts...)};
 }
 
-// The call is not allowed inside a capture, or only there.
+// The error for a call that is not allowed inside a capture, or only allowed there.
 template <class... Parts>
 Error state_capture(const Parts&... parts) {
   return {"ERR_HOTSLOT_STATE_CAPTURE", sentence(parts...)};
 }
 
-// This device or driver does not support the call.
+// The error if this device or driver does not support the call.
 template <class... Parts>
 Error unavailable(const Parts&... parts) {
   return {"ERR_HOTSLOT_UNAVAILABLE", sentence(parts...)};
@@ -85,30 +85,30 @@ Error unknown_device(const Parts&... parts) {
   return {"ERR_HOTSLOT_UNKNOWN_DEVICE", sentence(parts...)};
 }
 
-// The JavaScript object was closed and has no handle.
+// The error for a JavaScript object that was closed and has no handle.
 inline Error closed(const char* what) {
   return {"ERR_HOTSLOT_STATE_CLOSED", sentence(what, " is closed")};
 }
 
-// Parts of different builds.
+// The error for addons of different builds.
 template <class... Parts>
 Error wrong_addon(const Parts&... parts) {
   return {"ERR_HOTSLOT_ADDON", sentence(parts...)};
 }
 
-// The handle of an object that was closed.
+// The error for the handle of an object that was closed.
 inline Error stale(const char* what) {
   return {"ERR_HOTSLOT_STALE_HANDLE", sentence("this ", what, " is closed (its handle is stale)")};
 }
 
-// A driver's error status and its name.
+// The number and the name of a driver's error status.
 struct Refusal {
   int status;
   const char* name;
 };
 
-// The statuses that our own rules throw for every family. They are CUDA's numbers, and those of
-// captures begin at 900.
+// The statuses that Hotslot's own rules throw for every family. They have CUDA's numbers. The
+// statuses of captures begin at 900.
 namespace refusal {
 constexpr Refusal invalid_value{1, "INVALID_VALUE"};
 constexpr Refusal not_ready{600, "NOT_READY"};
@@ -123,7 +123,7 @@ constexpr Refusal captured_event{907, "CAPTURED_EVENT"};
 constexpr Refusal capture_wrong_thread{908, "STREAM_CAPTURE_WRONG_THREAD"};
 }  // namespace refusal
 
-// Throws a driver's error, or ours in its place, in the form that every family uses.
+// Throws a driver's error, or one of the statuses above, in the form that every family uses.
 [[noreturn]] inline void refuse(const char* family, const char* call, const Refusal& no,
                                 const std::string& why, const char* advice) {
   throw Error(family, call, no.status, no.name,

@@ -6,34 +6,34 @@
 
 namespace hotslot {
 
-// The location of managed pages is the index of a device of their family, or one of these.
+// The location of managed pages is the index of a device, or one of these values.
 constexpr int on_cpu = -1, nowhere = -2;
 
 struct MemoryInfo {
   uint64_t total, free;
 };
 
-// The features of a device beyond the contract.
+// Properties of a device that the device contract does not determine.
 struct DeviceTraits {
-  std::string description;    // its own name, with its driver's version
-  bool timing_events = true;  // events can measure time
-  bool watchdog = false;      // kernels that run for seconds are ended, and the context with them
-  bool graph_events = true;   // graphs can record events for outsiders
-  bool rings = false;         // completions ring the bell that attends
-  std::string no_managed;     // why there is no managed memory; empty: there is
+  std::string description;    // the device's name, with its driver's version
+  bool timing_events = true;  // whether events can measure time
+  bool watchdog = false;      // whether kernels that run for seconds are ended, with the context
+  bool graph_events = true;   // whether graphs can record events for streams outside the graph
+  bool rings = false;         // whether completions ring the bell that was passed to attend()
+  std::string no_managed;     // why managed memory is missing, or empty
   bool moves_pages =
-      true;  // managed pages go to the CPU and to other devices too, and it is known where they are
+      true;  // whether managed pages can move to the CPU and other devices, and can be located
   const char* submitter =
-      "";  // who moves host rows: 'host_stream', 'cuda_driver', 'hip_runtime', 'level_zero'
-  const char* matrix_products = "";  // what gemm runs on
+      "";  // what moves host rows: 'host_stream', 'cuda_driver', 'hip_runtime', 'level_zero'
+  const char* matrix_products = "";  // what runs gemm
 };
 
-// The locations of managed pages. A value that is not the same for the whole range is `nowhere`.
+// The locations of managed pages. A value is `nowhere` if it differs between pages of the range.
 struct Residency {
-  int location = nowhere;   // where they were prefetched last; `nowhere` before that, and if the
-                            // driver does not report it
-  int preferred = nowhere;  // where they belong
-  std::vector<int> accessed_by;  // devices that reach them without moving them
+  int location = nowhere;        // where the pages were prefetched last; `nowhere` before the first
+                                 // prefetch, and if the driver does not report it
+  int preferred = nowhere;       // where they should be
+  std::vector<int> accessed_by;  // devices that access the pages without moving them
 };
 
 enum class Advice : uint8_t { preferred_location, accessed_by };

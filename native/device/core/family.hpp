@@ -1,5 +1,5 @@
-// A family of devices: how they are found and opened. A device is opened only when a caller
-// requests it.
+// A family of devices, with functions that find its devices and open one. A device is opened only
+// when a caller requests it.
 #pragma once
 #include <string>
 #include <vector>
@@ -10,17 +10,17 @@ namespace hotslot {
 
 struct Family {
   const char* name;
-  // The devices found, once per process: a description of each, or the reason why the family has
-  // none, with advice.
+  // The devices of the family, searched for once per process. Each device has a description. If the
+  // family has no device, `reason` says why, with advice.
   struct Found {
     std::vector<std::string> devices;
     std::string reason;
-    bool software = false;  // a test's driver: never chosen by 'auto'
+    bool software = false;  // whether it is a test's driver, which 'auto' never chooses
     size_t listed =
-        SIZE_MAX;  // maximum number that lists show; the others are for tests of several devices
+        SIZE_MAX;  // maximum number in lists of devices; tests of several devices use more
   };
   const Found& (*find)();
-  // `index` is one of those found.
+  // `index` is an index of Found::devices.
   Ref<Device> (*open)(int index);
 };
 

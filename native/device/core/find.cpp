@@ -1,4 +1,4 @@
-// Lists the devices, and finds the device of a name.
+// Lists the devices, and resolves a device's name.
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
@@ -20,8 +20,8 @@ const Family* const families[] = {&cuda_family(), &hip_family(), &level_zero_fam
 
 }  // namespace
 
-// Returns the device of 'cuda:1', 'cuda' (its first), 'cpu' (host:0) or 'auto' (the first device of
-// the first family that has one).
+// Resolves 'cuda:1', 'cuda' (the first), 'cpu' (host:0) and 'auto'. For 'auto' it returns the first
+// device of the first family that has one.
 std::pair<const Family*, int> Core::resolve(const std::string& name) {
   if (name == "auto") {
     for (const Family* family : families)

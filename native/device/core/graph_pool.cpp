@@ -1,4 +1,4 @@
-// The order of a pool's graphs. graph_pool.hpp describes it.
+// Runs the graphs of a pool in order, as graph_pool.hpp describes.
 #include "device/core/graph_pool.hpp"
 
 #include <algorithm>
@@ -31,7 +31,8 @@ GraphPool::Part GraphPool::allocate(size_t bytes) {
 
 namespace {
 
-// Returns the orders sorted. All threads lock them in this order, so they cannot deadlock.
+// Returns the sorted orders of the pools that the graph touches. All threads lock them in this
+// sequence, so they cannot deadlock.
 std::vector<Ref<ReplayOrder>> orders_of(const Graph& graph) {
   std::vector<Ref<ReplayOrder>> replay_orders;
   graph.capture->each_memory([&](Memory& memory) {

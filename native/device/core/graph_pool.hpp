@@ -1,6 +1,6 @@
-// A graph pool: memory for tensors that live only inside an update, which every capture uses again.
-// Graphs of one pool share these bytes, so their replays run one at a time. Its blocks are freed
-// when the pool is closed and no graph refers to them.
+// A graph pool: memory for tensors that exist only inside an update. Every capture uses the same
+// bytes again. So graphs of one pool share bytes, and their replays run one at a time. The pool's
+// blocks are freed after the pool was closed and no graph refers to them.
 #pragma once
 #include <mutex>
 #include <vector>
@@ -9,17 +9,17 @@
 
 namespace hotslot {
 
-// Runs graphs that touch the same memory from several streams one after the other, in the order in
-// which they were enqueued.
+// The order of the graphs that touch the same memory. It runs them one after the other in the order
+// in which they were enqueued, also from several streams.
 class ReplayOrder {
  public:
   explicit ReplayOrder(Device& device) : last_(device.create_event(false)) {}
-  // Held from before() to after(), so that no other replay comes in between.
+  // Held from before() to after(), so that no other replay is enqueued between them.
   std::mutex lock;
   void before(Stream& stream) {
-    // The wait is for order only, so an error in one graph does not fail the next.
+    // The wait only orders the graphs, so an error in one graph does not fail the next.
     if (const auto before = on_.lock(); used_ && before.get() != &stream) stream.wait(last_, true);
-    // A replay may run on another device than the memory.
+    // A replay may run on another device than the device of the memory.
     next_ = &last_->device == &stream.device ? last_ : stream.device.create_event(false);
   }
   void after(Stream& stream) {
@@ -32,12 +32,12 @@ class ReplayOrder {
  private:
   Ref<Event> last_, next_;
   bool used_ = false;
-  std::weak_ptr<Object> on_;  // work of a closed stream may still run
+  std::weak_ptr<Object> on_;  // weak, because work of a closed stream may still run
 };
 
-// A bump allocator over blocks of device memory. One capture at a time has it
-// (Core::enter_capture). Within a capture all allocations are disjoint, and the next capture gets
-// the same bytes again.
+// A bump allocator over blocks of device memory. Only one capture at a time uses it
+// (Core::enter_capture). Allocations of one capture are disjoint, and the next capture receives the
+// same bytes again.
 class GraphPool final : public Object {
  public:
   explicit GraphPool(Ref<Device> device)
@@ -49,14 +49,14 @@ class GraphPool final : public Object {
   const Ref<ReplayOrder> replay_order;
 
   struct Part {
-    double block;  // the handle, owned by the pool: stale when the pool is closed
+    double block;  // the handle, which belongs to the pool: stale after the pool is closed
     size_t offset;
   };
   void rewind() {
     std::lock_guard guard(lock_);
     block_ = used_ = 0;
   }
-  // Allowed in a capture.
+  // Returns a part of a block. Allowed inside a capture.
   Part allocate(size_t bytes);
   size_t bytes() {
     std::lock_guard guard(lock_);
@@ -76,7 +76,7 @@ class GraphPool final : public Object {
   size_t block_ = 0, used_ = 0;
 };
 
-// Replays graphs in the order of every pool that they touch.
+// Replays graphs in the orders of all pools that they touch.
 class Replays {
  public:
   static Ref<Exec> instantiate(Graph& graph);

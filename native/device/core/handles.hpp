@@ -1,19 +1,20 @@
-// The table of handles, which JavaScript holds instead of pointers. A handle is index + generation,
-// and a stale one is rejected. A call pins its entry while it runs. Actors pin once at set-up and
-// unpin when they end. A thread closes a handle in one of two ways: remove() sleeps until the pins
-// are released, and retire() returns at once and leaves the object to the last unpin. The main
-// thread retires.
+// The table of handles, which JavaScript uses instead of pointers. A handle consists of an index
+// and a generation, and functions reject a stale handle. A call pins its entry while it runs. An
+// actor pins its handles once at set-up and unpins them when it ends. A thread closes a handle in
+// one of two ways. remove() sleeps until the pins are released. retire() returns at once, and the
+// last unpin frees the object.
 //   Handles-1  A pinned object exists until it is unpinned.
-//   Handles-2  A handle names one object: every copy of the handle is stale once the object is
-//       taken.
-//   Handles-3  One thread takes the object, once: a remover, a retirer or the last unpinner of a
+//   Handles-2  A handle names one object. Every copy of the handle is stale after a thread took the
+//       object.
+//   Handles-3  One thread takes the object, once: a remover, a retirer, or the last unpinner of a
 //       retired handle.
-//   Handles-4  No pin stays, an entry is given back once, and a handle whose remover gave up can be
-//       closed later.
-//   Handles-5  A handle that is being closed grants no pin. A retired handle stays so.
-// test/model/handles.ts checks every interleaving. `object` need not be atomic. Each access follows
-// a change of the word: add() stores it before `open`, a thread takes it under `closing` without
-// pins, and each reader has changed the word in between.
+//   Handles-4  All pins are released in the end, and an entry becomes free only once. If remove()
+//       gives up, the handle can be closed later.
+//   Handles-5  A handle that is being closed grants no pin. A retired handle grants none again.
+// test/model/handles.ts checks every interleaving. `object` need not be atomic, because changes of
+// the atomic word order all accesses to it. add() stores the object before it sets `open`. A thread
+// takes the object after it set `closing` and saw no pins. A thread reads the object after it
+// changed the word.
 #pragma once
 #include <algorithm>
 #include <array>
@@ -31,7 +32,8 @@ class HandleTable {
  public:
   static constexpr uint32_t max_entries = 1u << 20, chunk_entries = 1u << 10;
 
-  // A JavaScript number: generation × 2^20 + index, exact up to 2^52.
+  // Adds an object and returns its handle. The handle is a JavaScript number, generation × 2^20 +
+  // index, which is exact up to 2^52.
   double add(Ref<Object> object) {
     std::lock_guard lock(mutex_);
     uint32_t index;
@@ -45,7 +47,7 @@ class HandleTable {
       index = used_;
       if (!chunks_[index / chunk_entries])
         chunks_[index / chunk_entries].store(new Entry[chunk_entries]);
-      // Room for every handle, so that take() allocates nothing.
+      // Reserves room for every handle, so that take() allocates nothing.
       if (free_.capacity() <= used_)
         free_.reserve(std::max<size_t>(chunk_entries, 2 * free_.capacity()));
       ++used_;
@@ -53,13 +55,13 @@ class HandleTable {
     Entry& entry = at(index);
     entry.object = std::move(object);
     const uint64_t generation = entry.word.load() >> 32;
-    // Publishes the object to every thread that gets this handle.
+    // Publishes the object to every thread that receives this handle.
     entry.word.store(generation << 32 | open);
     return double(generation * max_entries + index);
   }
 
-  // Pins an object. Returns null if the handle is stale, of another kind, or being closed. Pair it
-  // with unpin().
+  // Pins an object and returns it. Returns null if the handle is stale, of another kind, or being
+  // closed. The caller releases the pin by unpin().
   Object* pin(double handle, Kind kind) {
     Entry* entry = find(handle);
     if (!entry) return nullptr;
@@ -83,10 +85,10 @@ class HandleTable {
     if (before & retired)
       take(*entry, handle);
     else
-      futex_wake(low_half(*entry), 1);  // remove() sleeps on it
+      futex_wake(low_half(*entry), 1);  // remove() sleeps on this word
   }
 
-  // Returns false also while a thread closes the handle.
+  // Returns whether the handle is open. A handle that a thread is closing is not open.
   bool is_open(double handle) {
     Entry* entry = find(handle);
     if (!entry) return false;
@@ -94,9 +96,9 @@ class HandleTable {
     return word >> 32 == uint64_t(handle) / max_entries && (word & open) && !(word & closing);
   }
 
-  // Sleeps up to `ns` until the pins are gone. Returns the object, whose last reference may be the
-  // caller's, or null for a stale handle. Throws STATE_BUSY if pins are left, and then the handle
-  // is open again.
+  // Closes a handle, and sleeps up to `ns` until its pins are released. Returns the object, and the
+  // caller may have its last reference. Returns null for a stale handle. If pins are left, opens
+  // the handle again and throws STATE_BUSY.
   Ref<Object> remove(double handle, uint64_t ns) {
     Entry* const entry = start_closing(handle, closing);
     if (!entry) return nullptr;
@@ -106,16 +108,16 @@ class HandleTable {
       if ((word & pins) == 0) return take(*entry, handle);
       const uint64_t now = now_ns();
       if (now >= deadline) break;
-      // Every unpin changes the low half, so the last one cannot be missed between the load and the
-      // sleep.
+      // Every unpin changes the low half of the word. So futex_wait returns at once if the last
+      // unpin came after the load.
       futex_wait(low_half(*entry), int32_t(uint32_t(word)), deadline - now);
     }
     entry->word.fetch_and(~closing);
     throw state_busy("still in use by another thread: stop what uses it, then close it again");
   }
 
-  // Closes a handle without waiting. Returns nullopt for a stale handle, else the object, or null
-  // if pins are left and the last unpin will free it.
+  // Closes a handle without waiting. Returns nullopt for a stale handle. Returns null if pins are
+  // left, and the last unpin will free the object. Otherwise returns the object.
   std::optional<Ref<Object>> retire(double handle) {
     uint64_t before = 0;
     Entry* const entry = start_closing(handle, closing | retired, &before);
@@ -127,8 +129,8 @@ class HandleTable {
   struct Counts {
     uint32_t entries, pinned;
   };
-  // Returns how many handles have their object and how many of those are pinned, including retired
-  // ones. Leak tests read this.
+  // Returns the number of handles that have their object, and how many of them are pinned. Both
+  // counts include retired handles. Leak tests read them.
   Counts count(Kind kind) {
     std::lock_guard lock(mutex_);
     Counts counts{0, 0};
@@ -143,10 +145,11 @@ class HandleTable {
   }
 
  private:
-  // word: generation in the high half; below it pins × 8, retired, closing, open.
+  // The fields of `word`: the generation in the high half. In the low half: the number of pins × 8,
+  // and the flags retired, closing and open.
   static constexpr uint64_t open = 1, closing = 2, retired = 4, one_pin = 8, pins = 0xfffffff8;
   struct Entry {
-    std::atomic<uint64_t> word{uint64_t(1) << 32};  // generation 1: the number 0 is never a handle
+    std::atomic<uint64_t> word{uint64_t(1) << 32};  // generation 1, so that 0 is never a handle
     Ref<Object> object;
     Kind kind() const { return object ? object->kind : Kind{}; }
   };
@@ -158,8 +161,8 @@ class HandleTable {
     return chunk ? &chunk[index % chunk_entries] : nullptr;
   }
 
-  // Marks an entry as closing, after which it grants no pin. Returns null for a stale handle and
-  // for one that is being closed.
+  // Marks an entry as closing, after which it grants no pin. Returns null if the handle is stale or
+  // another thread is closing it.
   Entry* start_closing(double handle, uint64_t how, uint64_t* before = nullptr) {
     Entry* const entry = find(handle);
     if (!entry) return nullptr;
@@ -171,8 +174,9 @@ class HandleTable {
     if (before) *before = word;
     return entry;
   }
-  // Called by the one thread that found a closing entry without pins. The caller drops the object
-  // without the lock, because its destructor may close handles.
+  // Frees the entry and returns its object. Only the thread that found a closing entry without pins
+  // calls this. The caller frees the object without the lock, because its destructor may close
+  // handles.
   Ref<Object> take(Entry& entry, double handle) {
     std::lock_guard lock(mutex_);
     Ref<Object> object = std::move(entry.object);
@@ -181,7 +185,7 @@ class HandleTable {
     free_.push_back(uint32_t(uint64_t(handle) % max_entries));
     return object;
   }
-  // Returns the futex of an entry: its pins and flags.
+  // Returns the low half of an entry's word, with its pins and flags. It is a futex.
   static int32_t* low_half(Entry& entry) {
     static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ && sizeof entry.word == 8);
     return reinterpret_cast<int32_t*>(&entry.word);
@@ -193,7 +197,8 @@ class HandleTable {
   uint32_t used_ = 0;
 };
 
-// Closes a new handle again unless the caller takes it, because calls in between may throw.
+// Owns a new handle. The destructor closes the handle, unless the caller has called take(). So a
+// call that throws before take() leaves no handle open.
 class FreshHandle {
  public:
   FreshHandle(HandleTable& table, Ref<Object> object)

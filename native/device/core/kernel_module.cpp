@@ -1,10 +1,10 @@
-// Kernels that a program brought along.
+// Kernels that a program brought.
 #include "device/core/kernel_module.hpp"
 
 namespace hotslot {
 namespace {
 
-// Hotslot does not know how much of its tensors such a kernel touches. Its author does.
+// Sets no Reach, because only the author of such a kernel knows how much of its tensors it touches.
 const char* need_unknown(const KernelArgs&, Reach*) { return nullptr; }
 
 std::string counted(size_t n, const char* what) {

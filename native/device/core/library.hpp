@@ -1,6 +1,6 @@
-// A shared library opened at run time: the first of several names that loads, or the path in an
-// environment variable. It stays open for the life of the process, because drivers and BLAS start
-// threads that must not lose their code.
+// A shared library that is opened at run time. It is the first of several names that loads, or the
+// path in an environment variable. It stays open until the process ends, because drivers and BLAS
+// start threads that need its code.
 #pragma once
 #include <dlfcn.h>
 
@@ -13,21 +13,23 @@ namespace hotslot {
 
 struct Library {
   void* handle = nullptr;
-  // The name that was opened, or the reason why none was, with every name tried.
+  // `name` is the name that was opened. If none was, `reason` says why, for every name that was
+  // tried.
   std::string name, reason;
-  // named: by an environment variable. shared: it was open in this process before.
+  // named: whether an environment variable names it. shared: whether the process had opened it
+  // before.
   bool named = false, shared = false;
 
   explicit operator bool() const { return handle != nullptr; }
 
-  // Returns null if the library lacks the symbol.
+  // Returns the symbol's address, or null if the library lacks the symbol.
   template <class F>
   F symbol(const char* symbol_name) const {
     return handle ? reinterpret_cast<F>(dlsym(handle, symbol_name)) : nullptr;
   }
 
-  // Opens a library. If `variable` is set to a path, only that path is tried. If it is 'none', no
-  // name is tried.
+  // Opens a library. If the environment variable `variable` is set to a path, only that path is
+  // tried. If it is 'none', no library is opened.
   static Library open(std::initializer_list<const char*> names, const char* variable) {
     Library library;
     const char* override_path = variable ? std::getenv(variable) : nullptr;

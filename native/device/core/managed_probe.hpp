@@ -1,5 +1,5 @@
-// The result of probing managed memory. One thread's child process probes at most once, and the
-// outcome is kept for all threads.
+// The probe of managed memory. One thread at a time may run it, in a child process. After one probe
+// has ended, all threads use its outcome.
 #pragma once
 #include <mutex>
 #include <string>
@@ -8,8 +8,9 @@ namespace hotslot {
 
 class Probe {
  public:
-  // Returns "mine" if the thread has the probe from now on, "here" if it already has it, "running"
-  // if another thread has it, else the outcome.
+  // Claims the probe for the thread. Returns "mine" if the thread has claimed it by this call, and
+  // "here" if it had claimed it before. Returns "running" if another thread has claimed it. Returns
+  // the outcome if the probe has ended.
   std::string claim(const void* thread) {
     std::lock_guard lock(mutex_);
     if (!outcome_.empty()) return outcome_;
@@ -19,19 +20,20 @@ class Probe {
     }
     return claimed_by_ == thread ? "here" : "running";
   }
-  // Sets the outcome permanently. Does nothing unless the thread has the probe.
+  // Sets the outcome permanently. Does nothing unless the thread has claimed the probe.
   void publish(const void* thread, std::string outcome) {
     std::lock_guard lock(mutex_);
     if (claimed_by_ != thread) return;
     claimed_by_ = nullptr;
     outcome_ = std::move(outcome);
   }
-  // Releases the probe of a thread that ends, so that another thread can claim it.
+  // Releases the probe if the thread has claimed it, because the thread ends. Another thread can
+  // then claim it.
   void leave(const void* thread) {
     std::lock_guard lock(mutex_);
     if (claimed_by_ == thread) claimed_by_ = nullptr;
   }
-  // Returns the outcome, or "" before it is published.
+  // Returns the outcome, or "" before publish().
   std::string outcome() {
     std::lock_guard lock(mutex_);
     return outcome_;

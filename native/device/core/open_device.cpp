@@ -1,5 +1,4 @@
-// Belongings of a device that all threads share: streams and tables kept for the next use, and the
-// one capture stream.
+// Belongings of a device that all threads share: idle streams, tables, and the one capture stream.
 #include <algorithm>
 #include <cstring>
 
@@ -10,9 +9,10 @@
 namespace hotslot {
 namespace {
 
-// Time limit for the copy of a table, which is a few kilobytes on its own stream.
+// Time limit for copying a table to the device. A table has a few kilobytes, and is copied on its
+// own stream.
 constexpr uint64_t table_ns = 5'000'000'000;
-// Maximum number of each that is kept.
+// Maximum number of idle streams and of tables that a device keeps.
 constexpr size_t max_idle_streams = 16, max_tables = 1024;
 
 }  // namespace
@@ -64,11 +64,12 @@ void Core::drop_belonging(double device, double handle) {
 double Core::lend_stream(double device) {
   if (thread_captures())
     throw state_capture(
-        "this needs a stream of its own, which is impossible had inside a capture: make it before");
-  std::vector<Ref<Object>> failed;  // freed without the mutex
+        "this call needs a stream of its own, which cannot be created inside a capture; make the "
+        "call before the capture begins");
+  std::vector<Ref<Object>> failed;  // freed after the mutex is released
   std::lock_guard lock(mutex_);
   OpenDevice& open = of(device);
-  // Takes a stream whose last borrower's work ended without an error.
+  // Looks for a stream on which the last borrower's work has ended without an error.
   for (size_t i = open.idle_streams.size(); i-- > 0;) {
     const double handle = open.idle_streams[i];
     try {
@@ -93,7 +94,7 @@ void Core::take_back_stream(double device, double handle) {
       if (open.users > 0 && open.idle_streams.size() < max_idle_streams)
         return open.idle_streams.push_back(handle);
     } catch (const std::bad_alloc&) {
-      // Not kept.
+      // The stream is closed instead.
     }
   }
   handles.retire(handle);
@@ -116,9 +117,8 @@ Ref<Memory> Core::table(double device, const void* bytes, size_t size) {
   }
   if (thread_captures())
     throw state_capture(
-        "this needs device memory with a table, which is impossible written inside a capture: make "
-        "it "
-        "before");
+        "this call needs a table in device memory, which cannot be written inside a capture; make "
+        "the call once before the capture begins");
   Ref<Memory> made = on->allocate(size);
   {
     const Ref<Stream> stream = on->create_stream(0);
@@ -134,7 +134,7 @@ Ref<Memory> Core::table(double device, const void* bytes, size_t size) {
   Ref<Memory> gone;
   std::lock_guard lock(mutex_);
   OpenDevice& open = of(device);
-  if (auto found = known(open)) return found;  // another thread was faster
+  if (auto found = known(open)) return found;  // another thread added the table first
   open.table_counts.misses++;
   if (open.users == 0) return made;
   if (open.tables.size() == max_tables) {
@@ -173,7 +173,7 @@ double Core::enter_capture(double device, const Ref<Object>& pool, const void* t
     if (&*arena.device != &*open.device) throw argument("the graph pool belongs to another device");
     arena.rewind();
   }
-  // Looked up only now, because the thread that had it before may have dropped that stream.
+  // Searched for after the wait, because the previous thread may have dropped the capture stream.
   auto stream = open.belongings.find(capture_stream);
   if (stream == open.belongings.end()) {
     FreshHandle fresh(handles, open.device->create_stream(0));
@@ -185,13 +185,13 @@ double Core::enter_capture(double device, const Ref<Object>& pool, const void* t
   return stream->second;
 }
 
-// Under the mutex.
+// Releases the capture stream, and ends its capture if one is open. The caller holds the mutex.
 void Core::end_scope(OpenDevice& open) {
   open.captures = nullptr;
   open.pool.reset();
   left_.notify_all();
   const auto known = open.belongings.find(capture_stream);
-  if (known == open.belongings.end()) return;  // dropped: it had failed
+  if (known == open.belongings.end()) return;  // the stream had failed and was dropped
   Pinned<Stream> stream(known->second, Kind::stream, "capture stream");
   if (stream->capturing()) stream->end_capture();
 }
@@ -213,7 +213,7 @@ void Core::leave(const void* thread) {
     try {
       end_scope(open);
     } catch (const std::exception&) {
-      // Its stream failed, and the next thread that enters gets the error.
+      // The capture stream failed. The next thread that enters gets the error.
     }
   }
 }

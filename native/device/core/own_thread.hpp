@@ -1,5 +1,5 @@
-// Whether the calling thread runs only this library's code. No other code changes the driver's
-// state of such a thread.
+// Whether the calling thread runs only Hotslot's code. Then no other code changes the driver's
+// state of this thread.
 #pragma once
 
 namespace hotslot {

@@ -1,5 +1,5 @@
-// The part of streams that all families share: checks of the family and the device, capture rules,
-// and their errors. The family does the rest (do_…), under the lock of the stream's membership.
+// The shared code of all families' streams: checks of the family and the device, capture rules and
+// their errors. It then calls the family's do_… function under the lock of the stream's membership.
 #include <exception>
 
 #include "device/core/capture.hpp"
@@ -7,8 +7,8 @@
 namespace hotslot {
 namespace {
 
-// Runs the driver's part of a captured operation. If the driver fails or memory runs out, its
-// capture and ours differ, so ours is broken.
+// Runs the driver's part of a captured operation. If it throws, the driver's capture differs from
+// our record, so the capture is broken.
 template <class F>
 void in_driver(const CallInProgress& in_progress, F&& driver_call) {
   try {
@@ -33,8 +33,8 @@ void Stream::leave_captures() {
   membership_.reset();
 }
 
-// Waits for a capture that a thread is ending, so that no operation comes in between, and checks
-// the stream.
+// If another thread is ending the stream's capture, waits for the end. Then throws if the stream
+// has failed.
 void Stream::check(const char* call) {
   membership_->open();
   do_check(call);
@@ -46,7 +46,7 @@ void Stream::enqueue(Work&& work, const char* call) {
   for (const Span* span : {&work.to, &work.from})
     if (span->memory) require_family(family, *span->memory, "memory");
   for (auto& span : work.launch.spans) require_family(family, *span.memory, "memory");
-  // Work that cannot run is rejected before it can break a capture.
+  // Called before the work is added, because work that cannot run here must not break a capture.
   do_prepare(work, call);
   std::lock_guard guard(membership_->lock);
   check(call);
@@ -107,7 +107,7 @@ void Stream::record(const Ref<Event>& event, bool external) {
   CallInProgress in_progress;
   if (membership_->record(event->capture_mark, call, in_progress))
     return in_driver(in_progress, [&] { do_captured_record(*event); });
-  // The driver's call comes first. If it fails, the event is unchanged.
+  // The driver's call comes first, so the event is unchanged if the call fails.
   do_record(*event);
   event->recorded_outside();
 }
@@ -189,7 +189,7 @@ Ref<Graph> Stream::end_capture() {
           driver_said_no = std::current_exception();
         }
       });
-  // Our own errors come first, before the driver's.
+  // Errors of our own capture rules are thrown before this error of the driver.
   if (driver_said_no) std::rethrow_exception(driver_said_no);
   return graph;
 }

@@ -1,7 +1,7 @@
-// The part of the CUDA driver's binary interface that Hotslot uses, declared here so that no vendor
-// header is shipped or needed. The HIP runtime has the same shapes and mostly the same numbers, and
-// hip/find.cpp has the exceptions. The tests in test/abi check every signature, size and value
-// against the vendors' headers if they are installed.
+// The part of the CUDA driver's binary interface that Hotslot uses. It is declared here, so Hotslot
+// neither ships nor needs a vendor's header. The HIP runtime has the same types and mostly the same
+// numbers. hip/find.cpp handles the differences. The tests in test/abi check every signature, size
+// and value against the vendors' headers if they are installed.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -59,7 +59,7 @@ enum Attribute : int {
   attribute_host_register_supported = 99,
 };
 
-// The location of managed memory is a device, or one of these.
+// The location of managed memory is a device's id, or one of these values.
 constexpr DeviceId device_cpu = -1, device_invalid = -2;
 enum LocationType : int { location_device = 1, location_host = 2 };
 struct Location {
@@ -75,7 +75,7 @@ enum RangeAttribute : int {
 
 // The result of updating an instantiated graph.
 struct ExecUpdateResult {
-  int result;  // 0: taken
+  int result;  // 0: the update succeeded
   GraphNode error_node, error_from_node;
 };
 
@@ -83,10 +83,10 @@ struct Uuid {
   char bytes[16];
 };
 
-// Name in the table, name in the driver, the version whose signature this is, and the parameters.
-// Optional entries may be missing, and the code that uses them says what happens then. Only tests
-// call device_total_mem and graph_get_nodes. A function whose signature changed is requested in
-// both forms.
+// The driver's functions: name in Table, name in the driver, the driver version whose signature
+// this is, and the parameters. OPTIONAL functions may be missing, and the calling code then does
+// without the function. Only tests call device_total_mem and graph_get_nodes. A function whose
+// signature changed has an entry for each signature.
 #define HOTSLOT_CUDA_ENTRIES(REQUIRED, OPTIONAL)                                                   \
   REQUIRED(get_error_name, cuGetErrorName, 6000, (Status, const char**))                           \
   REQUIRED(get_error_string, cuGetErrorString, 6000, (Status, const char**))                       \
@@ -166,13 +166,13 @@ struct Uuid {
            (Function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,        \
             StreamHandle, void**, void**))
 
-// These three are found by name in the library itself.
+// The addresses of these three functions come from the library's symbols.
 using Init = Status (*)(unsigned);
 using DriverGetVersion = Status (*)(int*);
 using GetProcAddress = Status (*)(const char*, void**, int, uint64_t, int*);
 
-// One call of the driver: its name, for errors, and its address, which is null if an optional call
-// is missing.
+// One function of the driver: its name for errors, and its address. The address is null if an
+// optional function is missing.
 template <class>
 struct Call;
 template <class... P>
@@ -189,7 +189,8 @@ struct Table {
 #undef HOTSLOT_ENTRY
 };
 
-// NVRTC's interface, which hiprtc repeats: functions nvrtc… and hiprtc….
+// The interface of NVRTC, whose functions begin with nvrtc. hiprtc has the same functions, which
+// begin with hiprtc.
 using ProgramHandle = struct ProgramOf*;
 using RuntimeResult = int;
 enum : RuntimeResult { compilation_failed = 6 };
@@ -202,7 +203,7 @@ struct RuntimeCalls {
   RuntimeResult (*code_size)(ProgramHandle, size_t*);
   RuntimeResult (*code)(ProgramHandle, char*);
   RuntimeResult (*destroy)(ProgramHandle*);
-  // Since NVRTC 11.2: the compute capabilities that it supports.
+  // The compute capabilities that the library supports. They exist since NVRTC 11.2.
   RuntimeResult (*known_count)(int*) = nullptr;
   RuntimeResult (*known)(int*) = nullptr;
 };

@@ -1,5 +1,5 @@
-// cuBLAS, from version 11 on. HOTSLOT_CUBLAS=path names another library, or several separated by
-// colons. HOTSLOT_CUBLAS=none opens none.
+// cuBLAS from version 11 on. HOTSLOT_CUBLAS=path names another library, or several separated by
+// colons. With HOTSLOT_CUBLAS=none, no library is opened.
 #include "device/cuda/blas.hpp"
 
 #include <algorithm>
@@ -16,7 +16,7 @@ namespace {
 
 constexpr const char* variable = "HOTSLOT_CUBLAS";
 
-// A major version is a multiple of 1,000 up to 11, and of 10,000 later.
+// Versions up to 11 are encoded as major × 1,000. Later versions are encoded as major × 10,000.
 std::string blas_version_text(int version) {
   const int unit = version < 100'000 ? 1000 : 10'000;
   return std::to_string(version / unit) + "." + std::to_string(version % unit / 100);
@@ -41,14 +41,15 @@ std::array<int64_t, 9> kind_of(const KernelArgs& args) {
 
 }  // namespace
 
-// Tries the newest library first, and an older one if it does not work with this driver.
+// Tries the newest library first. If a library does not work with this driver, tries the next older
+// one.
 std::unique_ptr<Blas> Blas::open(CudaDevice& device, std::string& why) {
   if (std::string(device.family) != "cuda") return nullptr;
   const char* const asked = std::getenv(variable);
   const bool named = asked && *asked;
   std::vector<std::string> names{"libcublas.so.13", "libcublas.so.12", "libcublas.so.11"};
-  // A library of the system would not find a test's driver, so with such a driver only named
-  // libraries are tried.
+  // A named driver is a test's driver, which the system's cuBLAS would not use. So with a named
+  // driver only named libraries are tried.
   if (named)
     names = paths_of(asked);
   else if (device.driver.library.named)
@@ -60,8 +61,7 @@ std::unique_ptr<Blas> Blas::open(CudaDevice& device, std::string& why) {
   for (const std::string& name : names) {
     const Library library = Library::open({name.c_str()}, nullptr);
     if (!library) {
-      // `why` lists libraries that do not load and named ones, but no library that is just not
-      // installed.
+      // `why` omits libraries that are just not installed, unless they were named.
       if (named || library.reason.find("No such file") == std::string::npos ||
           library.reason.find(name + ":") != 0)
         why += (why.empty() ? "" : "; ") + library.reason +
@@ -100,7 +100,7 @@ std::unique_ptr<Blas> Blas::open(CudaDevice& device, std::string& why) {
 }
 
 std::string Blas::wrong_product() {
-  // The matrices have small whole numbers, so the sums are exact in every precision.
+  // The matrices contain small whole numbers, so the sums are exact in every precision.
   constexpr int n = 32;
   constexpr size_t bytes = n * n * sizeof(float), room = 4u << 20;
   std::vector<float> a(n * n), b(n * n), c(n * n);
@@ -163,24 +163,25 @@ void Blas::rehearse(const KernelArgs& args) {
         size_t bytes = 0;
         for (int i = 0; i < launch.kernel->pointers; ++i)
           bytes = std::max<size_t>(bytes, reach[i].bytes);
-        // One memory for all three matrices, because the product is not read.
+        // All three matrices use the same memory, because nothing reads the product.
         const Ref<Memory> memory = device_.scratch(bytes);
         for (int i = 0; i < launch.kernel->pointers; ++i)
           launch.spans.push_back({memory, 0, reach[i].bytes});
         device_.launch_on_own(std::move(launch));
       } catch (const std::exception&) {
-        // The capture will throw the error.
+        // The error is dropped. The product in the capture will fail and throw it.
       }
     });
     elsewhere.join();
   } catch (const std::system_error&) {
-    // No thread could be started, so the capture will be the first to load it.
+    // The system could not start a thread, so the product in the capture loads the library's
+    // kernel.
   }
 }
 
 void Blas::check(int status, const char* call) const {
   if (status == 0) return;
-  // CUBLAS_STATUS_…: 1 not initialized, 3 no memory, 7 invalid value, 13 execution failed, 14
+  // Values of `status`: 1 not initialized, 3 no memory, 7 invalid value, 13 execution failed, 14
   // internal error.
   throw Error(device_.family, call, status, "CUBLAS_STATUS",
               sentence(device_.family, ": ", call, " failed with cuBLAS status ", status),
@@ -191,13 +192,14 @@ void Blas::gemm(StreamHandle stream, DevicePtr workspace, const KernelArgs& args
                 DevicePtr a, DevicePtr b, size_t workspace_room) {
   const auto whole = [&](int i) { return int(args.whole[i]); };
   const float alpha = float(args.real[0]), beta = float(args.real[1]);
-  // It may load a kernel now, which a capture allows only in this mode.
+  // cuBLAS may load a kernel at this call. Inside a capture the driver allows that only in relaxed
+  // mode.
   const RelaxedCaptureMode relaxed(device_.driver);
   std::lock_guard guard(lock_);
   check(calls_.set_stream(handle_, stream), "cublasSetStream");
   check(calls_.set_workspace(handle_, reinterpret_cast<void*>(workspace), workspace_room),
         "cublasSetWorkspace");
-  // Row-major C = A·B is column-major Cᵀ = Bᵀ·Aᵀ.
+  // cuBLAS is column-major, so this computes Cᵀ = Bᵀ·Aᵀ to get the row-major C = A·B.
   check(calls_.sgemm(handle_, whole(1), whole(0), whole(3), whole(2), whole(4), &alpha,
                      reinterpret_cast<const float*>(b), whole(6), reinterpret_cast<const float*>(a),
                      whole(5), &beta, reinterpret_cast<float*>(c), whole(7)),

@@ -1,6 +1,6 @@
-// Matrix products by the vendor's library, opened at run time if it is installed. One handle per
-// device, used under a lock. Each stream has its own workspace, so that nothing is allocated inside
-// a capture and streams do not share it.
+// Matrix products by the vendor's library, which is opened at run time if it is installed. Each
+// device has one handle of the library, and a lock guards it. Each stream has its own workspace. So
+// the library allocates nothing inside a capture, and streams share no workspace.
 #pragma once
 #include <array>
 #include <memory>
@@ -17,20 +17,20 @@ class CudaDevice;
 
 class Blas {
  public:
-  // Returns null if no library is installed or none works with this device. Then `why` has the
-  // reason.
+  // Returns null if no library is installed or none works with this device. In this case `why`
+  // becomes the reason.
   static std::unique_ptr<Blas> open(CudaDevice& device, std::string& why);
-  // Returns the size that NVIDIA recommends for the device's architecture.
+  // Returns the workspace size that NVIDIA recommends for the device's architecture.
   size_t workspace_bytes() const;
 
   const std::string& provider() const { return provider_; }
-  // Runs the kernel `gemm` with these arguments. `c`, `a` and `b` are on the device. The device's
-  // context must be current.
+  // Runs the kernel `gemm` with these arguments. `c`, `a` and `b` are addresses on the device. The
+  // caller has made the device's context current.
   void gemm(StreamHandle stream, DevicePtr workspace, const KernelArgs& args, DevicePtr c,
             DevicePtr a, DevicePtr b, size_t workspace_room);
-  // Runs a kind of product once outside of captures, because at its first use the library loads a
-  // kernel, waits for all work, and may fail inside a capture. It runs in a thread without a
-  // capture, on the device's own stream and on scratch memory.
+  // Runs a product of the same kind once outside of captures. At the first product of a kind the
+  // library loads a kernel, waits for all work, and may fail inside a capture. The product runs in
+  // a thread without a capture, on the device's own stream and on scratch memory.
   void rehearse(const KernelArgs& args);
 
   // cuBLAS's functions. Its matrices are column-major.
@@ -46,8 +46,8 @@ class Blas {
  private:
   Blas(CudaDevice& device, const Calls& calls, void* handle, std::string provider)
       : device_(device), calls_(calls), handle_(handle), provider_(std::move(provider)) {}
-  // Returns "", or what is wrong with a first product. A library may start on a GPU that it has no
-  // kernels for.
+  // Multiplies two matrices, and returns what is wrong with the result, or "". A library may start
+  // on a GPU for which it has no kernels.
   std::string wrong_product();
   void check(int status, const char* call) const;
   CudaDevice& device_;
@@ -56,7 +56,7 @@ class Blas {
   const std::string provider_;
   std::mutex lock_;
   std::set<std::array<int64_t, 9>>
-      made_;  // kinds of products: their whole arguments, and whether they add to C
+      made_;  // kinds of products that have run: their whole arguments, and whether they add to C
 };
 
 }  // namespace hotslot::cuda

@@ -1,4 +1,4 @@
-// CUDA's and ROCm's captures, which begin and end in the driver too.
+// CUDA's and ROCm's captures. They begin and end in the driver as well.
 #include <new>
 
 #include "device/cuda/graph.hpp"
@@ -6,8 +6,8 @@
 namespace hotslot::cuda {
 namespace {
 
-// Joins a stream for a driver that does not end a capture with unjoined streams. We still throw the
-// error for the graph.
+// Joins a member stream back to the origin, for a driver that otherwise does not end the capture.
+// Our own rules still throw the error for unjoined streams.
 void join(RawStream& origin, const CaptureMembership& member) {
   release([&] {
     auto& other = static_cast<RawStream&>(*std::static_pointer_cast<RawStream>(member.hold()));
@@ -20,8 +20,8 @@ void join(RawStream& origin, const CaptureMembership& member) {
   });
 }
 
-// Returns whether the stream can capture again, after the driver failed to end a capture and then
-// reported none.
+// Returns whether the stream can capture again. The driver failed to end a capture of it, and then
+// reported that no capture is open.
 bool captures_again(RawStream& raw) {
   const Driver& driver = raw.device.driver;
   GraphHandle graph = nullptr;
@@ -32,9 +32,10 @@ bool captures_again(RawStream& raw) {
   return ended;
 }
 
-// Ends the driver's capture. A capture that the driver found broken has also ended, without a
-// graph. After any other error it may still be open, so it is ended once more. An H100 reports 908
-// if another thread ends it, ends the capture nevertheless, and returns 401 to the second end.
+// Ends the driver's capture. If the driver found the capture broken, the capture has also ended,
+// without a graph. After any other error it may still be open, so the function ends it a second
+// time. If another thread ends the capture, an H100 returns 908 although it ends the capture. It
+// returns 401 to the second call.
 Status end_in_driver(RawStream& raw, GraphHandle& graph) {
   const Driver& driver = raw.device.driver;
   const auto over = [&](Status got) {
@@ -71,20 +72,22 @@ void CudaStream::do_prepare_capture() {
 void CudaStream::do_begin_capture(Capture& capture) {
   const Enter enter(driver_, device_.context);
   raw_->before_capture = mark(*raw_);
-  // Made before the capture begins, because the rest of the capture must end in any case.
+  // Created before the capture begins, because creating it may throw, and a capture that has begun
+  // must end.
   decltype(capture.abandoned) abandoned = [raw = raw_](const Capture::Members& members) {
     Driver& driver = raw->device.driver;
     GraphHandle graph = nullptr;
     if (!driver.ends_broken_captures)
       for (auto& [member, frontier] : members) join(*raw, *member);
     end_in_driver(*raw, graph);
-    // Only the thread that began a capture can end it. Otherwise the stream is destroyed with its
-    // capture, and at once, because the streams that joined are free after this.
+    // Only the thread that began a capture can end it. In any other thread the driver may fail to
+    // end it, and destroying the stream ends the capture. That must happen now, because the streams
+    // that joined are in no capture after this function.
     if (raw->capture_stuck) raw->destroy();
     if (graph) raw->device.give_back(driver.call.graph_destroy, graph);
     driver.open_captures.fetch_sub(1);
   };
-  // Counted before it begins, so that no thread queries events from here on.
+  // Incremented before the capture begins, so that no thread queries events from now on.
   driver_.open_captures.fetch_add(1);
   try {
     driver_.check(driver_.call.stream_begin_capture, raw_->handle, capture_thread_local);
@@ -98,7 +101,8 @@ void CudaStream::do_begin_capture(Capture& capture) {
 Ref<Graph> CudaStream::do_end_capture(const Ref<Capture>& capture,
                                       const std::vector<Ref<CaptureMembership>>& unjoined) {
   GraphHandle handle = nullptr;
-  // Done also if the driver would free the unjoined streams, because no document promises that.
+  // Joins these streams unless the capture is broken and the driver ends broken captures. The
+  // driver may free unjoined streams of an intact capture by itself, but no document promises that.
   if (!driver_.ends_broken_captures || !capture->invalid)
     for (auto& member : unjoined) join(*raw_, *member);
   const Status got = end_in_driver(*raw_, handle);
@@ -114,9 +118,10 @@ Ref<Graph> CudaStream::do_end_capture(const Ref<Capture>& capture,
   return graph;
 }
 
-// Drops the event of a capture that has ended, which a long-lived stream would keep.
+// Releases the event that was recorded before a capture which has ended. A stream may exist for
+// long and would keep the event.
 void CudaStream::do_capture_over() {
-  std::shared_ptr<Mark> mark;  // freed without the lock
+  std::shared_ptr<Mark> mark;  // freed after the lock is released
   std::lock_guard guard(membership()->lock);
   if (!membership()->open() && !raw_->capture_stuck) mark.swap(raw_->before_capture);
 }

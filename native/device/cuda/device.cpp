@@ -21,14 +21,13 @@ CudaDevice::CudaDevice(Driver& driver, int index)
             give_back(this->driver.call.mem_free_host, static_cast<void*>(at));
           }) {
   driver.check(driver.call.device_get, &id, index);
-  // Waiting threads sleep. This cannot be set once another library uses the context, which has then
-  // chosen.
+  // Makes threads that wait in the driver sleep. This cannot be set after another library has begun
+  // to use the context, because that library has chosen how threads wait.
   unsigned flags = 0;
   int active = 0;
   if (driver.call.primary_context_get_state(id, &flags, &active) == status::success && !active)
     driver.call.primary_context_set_flags(id, sched_blocking_sync);
-  // Retained for the life of the process, because the last release would reset the context that
-  // other libraries share.
+  // Never released, because the last release would reset the context, which other libraries share.
   driver.check(driver.call.primary_context_retain, &context, id);
   int processors = 1;
   if (driver.call.device_get_attribute(&processors, attribute_multiprocessor_count, id) ==
@@ -40,7 +39,7 @@ CudaDevice::CudaDevice(Driver& driver, int index)
     return driver.call.device_get_attribute(&value, which, id) == status::success ? value : 0;
   };
   capability_ = 10 * attribute(attribute_cc_major) + attribute(attribute_cc_minor);
-  // Under WSL, Windows has a watchdog even if the attribute is 0.
+  // Under WSL, Windows has a watchdog although the attribute may be 0.
   watchdog_ = attribute(attribute_kernel_exec_timeout) != 0 || access("/dev/dxg", F_OK) == 0;
   description_ = describe(driver, id);
   no_managed_ = why_not_managed();
@@ -65,13 +64,14 @@ MemoryInfo CudaDevice::memory_info() {
   const RelaxedCaptureMode relaxed(driver);
   size_t free = 0, total = 0;
   driver.check(driver.call.mem_get_info, &free, &total);
-  // Memory that is kept, or waits to be freed, counts as free.
+  // Cached memory and memory that waits to be freed count as free.
   return {total, std::min<uint64_t>(total, free + blocks_.counts().bytes + waiting_bytes_.load())};
 }
 
 // ---- what is loaded -----------------------------------------------------------------------------
 
-// Loads the first image that the driver accepts, and all its functions. Under load_lock_.
+// Loads the first image that the driver accepts, and all functions in it. The caller holds
+// load_lock_.
 void CudaDevice::load() {
   if (loaded_) return;
   loaded_ = true;
@@ -99,7 +99,7 @@ void CudaDevice::load() {
     Function function = nullptr;
     if (driver.call.module_get_function(&function, module, kernel.name) != status::success)
       continue;
-    // Loaded now, so that a capture is not the first to need it.
+    // Loaded now, so that no capture is the first to need the function.
     if (driver.call.func_load) driver.call.func_load(function);
     functions_[kernel.name] = function;
   }
@@ -145,8 +145,8 @@ void CudaDevice::prepare() {
   if (driver.call.graph_upload && !uploads_) uploads_ = create_stream(0);
 }
 
-// Fills and copies once, because drivers use their own kernels for this and may load them at the
-// first use.
+// Fills and copies some memory once. Drivers use their own kernels for these operations, and may
+// load them at the first use.
 void CudaDevice::fill_once() {
   try {
     const Ref<Memory> memory = scratch(64);
@@ -163,7 +163,7 @@ void CudaDevice::fill_once() {
     driver.check(driver.call.memcpy_dtod_async, at->on_device, at->on_device + 32, size_t(32), own);
     driver.check(driver.call.stream_synchronize, own);
   } catch (const Error&) {
-    // The first call that needs it gets the error.
+    // The error is dropped. The first call that needs these operations will get it.
   }
 }
 

@@ -1,4 +1,4 @@
-// CUDA's and ROCm's devices, and their memory by the driver's addresses.
+// CUDA's and ROCm's devices, and their memory, which the driver's addresses identify.
 #pragma once
 #include <map>
 #include <memory>
@@ -31,19 +31,21 @@ class CudaDevice final : public GpuDevice {
   DeviceId id = 0;
   Context context = nullptr;
 
-  // Returns the kernel's function. Throws, with the reason, if this device cannot run our kernels.
+  // Returns the kernel's function. Throws with the reason if this device cannot run Hotslot's
+  // kernels.
   Function function(const Kernel& kernel);
-  // Loads everything that a capture may need and must not load itself: kernels, BLAS. A failed load
-  // is reported at the first use.
+  // Loads everything that a capture may need but must not load: kernels and BLAS. If loading fails,
+  // the first use throws the error.
   void prepare() override;
   unsigned max_blocks() const { return max_blocks_; }
-  // Returns the compute capability of CUDA's devices: 90 for 9.0.
+  // Returns the compute capability of a CUDA device, times ten: 90 for 9.0.
   int capability() const { return capability_; }
-  // Launches on the device's own stream, for which only new memory waits.
+  // Launches on the device's own stream. Only allocations of new memory wait for that stream.
   void launch_on_own(Launch&& launch);
 
-  // Frees a driver's object, for destructors. See Unreturned. Errors of a lost device or of a
-  // driver that shut down are ignored, because they were reported before and everything is freed.
+  // Frees a driver's object and does not throw, for destructors. See Unreturned. Ignores the errors
+  // of a lost device and of a driver that has shut down. They were reported before, and everything
+  // is freed then.
   template <class... P, class... A>
   void give_back(const Call<Status(P...)>& entry, A... arguments) {
     driver.unreturned.give_back([this, &entry, arguments...] {
@@ -56,18 +58,21 @@ class CudaDevice final : public GpuDevice {
       }
     });
   }
-  // Returns null if matrix products run on our own kernel.
+  // Returns null if matrix products run on Hotslot's own kernel.
   Blas* blas();
-  // Measures, once before the first capture, whether an event that a graph records counts as done
-  // between the launch and its record because it was recorded before. No document specifies this.
+  // Measures, once before the first capture, how the driver reports an event that a graph records.
+  // If the event was recorded earlier, it may count as done between the graph's launch and the
+  // graph's record. No document specifies this.
   void learn_graph_events();
   bool tells_graph_events_early() const { return early_events_.load(); }
-  // Returns the stream on which graphs are uploaded, or null before the first capture.
+  // Returns the stream on which graphs are uploaded to the device. Returns null before the first
+  // prepare(), and if the driver cannot upload graphs.
   Ref<RawStream> upload_stream();
-  // Lets peers reach this device's memory, once.
+  // Lets this device access the memory of `peer`, if the devices support that. Does nothing if an
+  // earlier call did it.
   void reach(CudaDevice& peer);
-  // Takes memory that no work touches. It is kept for the next scratch() if `room` is that of a
-  // block, and otherwise returned to the driver.
+  // Takes memory that no work touches. If `room` is the size of a block, caches the memory for the
+  // next scratch(). Otherwise returns it to the driver.
   void put_back(Retired::Reservation place, DevicePtr at, size_t room);
 
  protected:
@@ -87,14 +92,15 @@ class CudaDevice final : public GpuDevice {
   void load();
   void fill_once();
   void free_when_idle(Retired::Reservation place, DevicePtr at, size_t bytes);
-  // Returns `make()` for memory of the driver, which is freed again if the object that keeps it
-  // cannot be made.
+  // Returns `make()`, an object that owns the driver's memory at `at`. If make() throws, frees the
+  // memory.
   template <class Make>
   Ref<Memory> keeping(DevicePtr at, size_t room, Make&& make);
   void zero(DevicePtr address, size_t bytes);
   std::string why_not_managed() const;
   uint8_t* allocate_staging(size_t room);
-  // Allocates `room` bytes from the driver, of which `bytes` were requested. See reclaim().
+  // Allocates `room` bytes from the driver. The caller requested `bytes`, for the error text. See
+  // reclaim().
   template <class... P, class... A>
   DevicePtr obtain(const Call<Status(DevicePtr*, size_t, P...)>& call, size_t bytes, size_t room,
                    A... arguments);
@@ -103,27 +109,27 @@ class CudaDevice final : public GpuDevice {
   int capability_ = 0;
   bool watchdog_ = false;
   std::once_flag learnt_, filled_;
-  std::atomic<uint64_t> waiting_bytes_{0};  // returned to the driver when no work runs
+  std::atomic<uint64_t> waiting_bytes_{0};  // bytes to return to the driver when no work runs
   std::atomic<bool> early_events_{false};
   std::string description_, no_managed_;
-  Ref<Stream> own_;      // for zeroing new memory
+  Ref<Stream> own_;      // the stream that zeroes new memory
   Ref<Stream> uploads_;  // guarded by own_lock_
   std::mutex own_lock_;
   std::mutex load_lock_;
   bool loaded_ = false;
-  std::string not_loaded_;  // why there are no kernels
+  std::string not_loaded_;  // why the kernels could not be loaded
   std::map<std::string, Function> functions_;
   bool blas_tried_ = false;
   std::unique_ptr<Blas> blas_;
   std::string products_ = "Hotslot's own kernel";
   std::set<int> peers_;
-  // Open streams, and closed ones whose work may still run. Guarded by streams_lock_.
+  // Open streams, and closed streams whose work may still run. streams_lock_ guards them.
   struct Live {
     Ref<RawStream> raw;
     std::weak_ptr<CaptureMembership>
-        membership;  // expired: the stream is closed, so no thread enqueues
+        membership;  // expired after the stream was closed: no thread enqueues work
   };
-  // Returns the streams of all the driver's devices.
+  // Returns the streams of all devices of the driver.
   static std::vector<Live> live(Driver& driver);
   std::mutex streams_lock_;
   std::vector<Live> streams_;
@@ -131,7 +137,7 @@ class CudaDevice final : public GpuDevice {
   Staging staging_;
 };
 
-// Memory by the driver's addresses: kernels take `on_device`, and copies take `address`.
+// Memory with the driver's addresses. Kernels use `on_device`, and copies use `address`.
 class CudaMemory : public Memory {
  public:
   CudaMemory(CudaDevice& device, uint8_t* address, size_t bytes, bool host, DevicePtr on_device,
@@ -144,8 +150,8 @@ class CudaMemory : public Memory {
 // Returns a one-line description of a device, for lists.
 std::string describe(const Driver& driver, DeviceId id);
 
-// Find and open the devices of a driver that was found. `find` and `open` of cuda/find.cpp and
-// hip/find.cpp call them.
+// Find the devices of an opened driver, and open one. `find` and `open` of cuda/find.cpp and
+// hip/find.cpp call these functions.
 Family::Found found_devices(Driver& driver);
 Ref<Device> open_device(Driver& driver, int index);
 

@@ -1,4 +1,4 @@
-// The driver's errors as text.
+// Turns the driver's errors into errors with text and advice.
 #include "device/cuda/driver.hpp"
 
 #include <cstring>
@@ -12,7 +12,7 @@ struct Known {
   Status status;
   const char* name;
 };
-// One name per number on both families. Other numbers have the driver's name.
+// Names that are the same on both families. Other statuses have the name that the driver returns.
 constexpr Known known[] = {{1, "INVALID_VALUE"},
                            {2, "OUT_OF_MEMORY"},
                            {3, "NOT_INITIALIZED"},
@@ -68,7 +68,8 @@ const char* advice_for(const Driver& driver, Status status) {
 
 }  // namespace
 
-// Advice for a machine that is not set up, from NVIDIA's documentation and users' reports.
+// Returns advice for a machine that is not set up. Sources: NVIDIA's documentation and users'
+// reports.
 const char* setup_advice(Status status) {
   switch (status) {
     case 46:

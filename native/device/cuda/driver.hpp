@@ -1,4 +1,5 @@
-// CUDA's driver, and ROCm's, which is the same code with another table of calls (hip/find.cpp).
+// The driver of CUDA, and of ROCm. ROCm runs the same code with another table of functions
+// (hip/find.cpp).
 #pragma once
 #include <atomic>
 #include <mutex>
@@ -34,23 +35,25 @@ constexpr bool loses_context(Status status) {
   }
 }
 
-// Returns advice for a CUDA status that is about the machine's setup, and null for others.
+// Returns advice for a CUDA status that concerns the machine's setup, and null for any other
+// status.
 const char* setup_advice(Status status);
 
-// An opened driver with its devices: NVIDIA's, or AMD's through the same table. One per process,
-// never closed.
+// An opened driver with its devices: NVIDIA's, or AMD's through the same table. There is one per
+// family and process, which is never closed.
 struct Driver {
   const char* family;
   const char* submitter;
-  const char* context_lost;  // advice for an error that loses the context
+  const char* context_lost;  // advice for an error after which the context is lost
   Table call;
   Library library;
   int version = 0;
-  // Images of the kernels. The first that the driver accepts is loaded.
+  // Images of the kernels. The device loads the first one that the driver accepts.
   std::vector<KernelImage> images;
-  // False: querying events fails while any thread captures, so no thread queries then.
+  // Whether threads may query events while any thread captures. If not, no thread queries during a
+  // capture.
   bool polls_in_capture = true;
-  // False: a capture that the driver fails to end is still open.
+  // Whether a capture has ended although the driver failed to end it. If not, it is still open.
   bool ends_broken_captures = true;
   std::string version_text;
 
@@ -68,50 +71,51 @@ struct Driver {
       refuse(entry.name, status);
   }
   bool may_poll() const { return polls_in_capture || open_captures.load() == 0; }
-  // Returns marks after all work enqueued so far on streams of this family. Frees closed streams
-  // that are idle.
+  // Returns marks after all work that is enqueued so far on the family's streams. Also frees closed
+  // streams that are idle.
   Marks marks();
-  // Returns whether all work enqueued so far on streams of this family is done. It only queries,
-  // and enqueues nothing.
+  // Returns whether all work that is enqueued so far on the family's streams is done. It only
+  // queries, and enqueues nothing.
   bool idle();
-  // Frees retired resources that are idle now, including closed streams.
+  // Frees retired resources that no work touches any more, including closed streams.
   void sweep() {
     Marks unused;
     if (Retired::may_sweep() && has_closed_streams()) retired.mark(unused);
     retired.sweep();
   }
-  // Sweeps, and tries again to free what the driver failed to free.
+  // Sweeps, and tries again to free the objects that the driver failed to free before.
   void tidy() {
     sweep();
     if (Retired::may_sweep()) unreturned.offer_again();
   }
   bool has_closed_streams();
 
-  // Managed memory: `where` is a device's index, or on_cpu. Each uses the signature that this
-  // driver has.
+  // Move and advise managed memory. `where` is a device's index, or on_cpu. Each function uses the
+  // signature that this driver has.
   void prefetch(DevicePtr at, size_t bytes, int where, StreamHandle stream) const;
   void advise(DevicePtr at, size_t bytes, MemoryAdvice advice, int where) const;
   DeviceId id_of(int where) const;
 };
 
-// The driver's state of the calling thread. In threads that run only this library's code it is
-// known without a call.
+// The driver's state of the calling thread. In a thread that runs only Hotslot's code, the state is
+// known without a call of the driver.
 struct OwnThreadState {
   const Driver* driver = nullptr;
   Context context = nullptr;
-  // The number of scopes of Enter that the thread is in.
+  // The number of nested scopes of Enter in which the thread is.
   int depth = 0;
   // The driver whose capture mode is permanently relaxed in this thread.
   const Driver* relaxed = nullptr;
 };
-// Returns null in other threads.
+// Returns the state, or null in a thread that also runs other code.
 inline OwnThreadState* own_thread_state() {
   static thread_local OwnThreadState state;
   return is_own_thread ? &state : nullptr;
 }
 
-// Makes the device's context current for a scope. The end of the scope restores the context of
-// another library or of an enclosing scope. A thread without one keeps ours.
+// Makes the device's context current in a scope. The end of the scope restores the context of
+// another library or of an enclosing scope. If the thread had no context before, ours stays
+// current.
 class Enter {
  public:
   Enter(const Driver& driver, Context context) : driver_(&driver), own_(own_thread_state()) {
@@ -145,10 +149,10 @@ class Enter {
   bool changed_ = false;
 };
 
-// Relaxes the thread's capture mode for a scope. While another library captures in CUDA's global
-// mode, a thread that is not in relaxed mode may neither query nor allocate, and would break that
-// capture. Relaxing is safe because our own rules come first. The mode is restored unless the
-// thread runs only our code.
+// Relaxes the thread's capture mode in a scope. While another library captures in CUDA's global
+// mode, a thread must be in relaxed mode to query or allocate. In any other mode it would break
+// that capture. Relaxing is safe because our own rules reject invalid calls first. The end of the
+// scope restores the mode, unless the thread runs only our code.
 class RelaxedCaptureMode {
  public:
   explicit RelaxedCaptureMode(const Driver& driver) : driver_(driver) {

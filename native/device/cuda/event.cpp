@@ -28,8 +28,8 @@ bool CudaEvent::do_query() {
   return true;
 }
 
-// The driver reports if an event is not done. Querying the events first is not always allowed (see
-// may_poll).
+// Lets the driver report whether the events are done. Querying them first is not always allowed
+// (see may_poll).
 std::optional<double> CudaEvent::do_elapsed_ms(Event& start) {
   const Driver& driver = raw_.device.driver;
   const Enter enter(driver, raw_.device.context);

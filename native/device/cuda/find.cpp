@@ -1,5 +1,5 @@
-// Opens NVIDIA's driver at run time. Each call has the version whose signature was compiled, even
-// if the driver has a newer one.
+// Opens NVIDIA's driver at run time. Requests each function in the version for which its signature
+// was written, even if the driver has a newer version.
 #include <cstdlib>
 
 #include "device/cuda/device.hpp"
@@ -13,7 +13,7 @@ std::string version_text(int version) {
   return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
 }
 
-// Returns "", or the reason why the library is unusable.
+// Returns the reason why the library is unusable, or "" if it is usable.
 std::string resolve(Driver& driver) {
   const std::string& name = driver.library.name;
   const auto init = driver.library.symbol<Init>("cuInit");
@@ -39,7 +39,8 @@ std::string resolve(Driver& driver) {
   const auto find = [&](auto& entry, int version, bool required) {
     void* found = nullptr;
     int how = 0;
-    // The lookup fails for a version newer than the driver's. Here the call counts as missing.
+    // The lookup fails if the requested version is newer than the driver. Such a function counts as
+    // missing.
     if (lookup(entry.name, &found, version, lookup_legacy_stream, &how) != status::success)
       found = nullptr;
     entry.function = reinterpret_cast<decltype(entry.function)>(found);
@@ -55,7 +56,7 @@ std::string resolve(Driver& driver) {
 
 Driver& driver() {
   static Driver& driver =
-      *new Driver;  // never destroyed: threads of the process may still use it while statics die
+      *new Driver;  // never destroyed: threads may still use it during the process's exit
   return driver;
 }
 
@@ -64,8 +65,7 @@ Family::Found find() {
   found.family = "cuda";
   found.submitter = "cuda_driver";
   found.context_lost =
-      "this process cannot use this GPU any more; close everything and restart the process "
-      "again; "
+      "this process cannot use this GPU any more; close everything and restart the process; "
       "compute-sanitizer names the kernel at fault";
   for (const KernelImage* image = ptx_images; image->format; ++image)
     found.images.push_back(*image);
@@ -75,9 +75,9 @@ Family::Found find() {
         {},
         "no NVIDIA driver: " + found.library.reason + "; install the NVIDIA driver, 525 or newer",
         false};
-  // Streams share the hardware queues that the driver opens, eight by default. Work that has to
-  // wait delays later work in its queue, of any stream. The driver reads this variable once, when
-  // it starts.
+  // Streams share the hardware queues that the driver opens, by default eight. Work that has to
+  // wait in a queue delays later work of all streams in this queue. So this opens 32 queues. The
+  // driver reads the variable once, when it starts.
   setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
   const std::string reason = resolve(found);
   if (!reason.empty()) return {{}, reason, false};

@@ -19,7 +19,7 @@ Ref<Exec> CudaGraph::instantiate() {
 }
 
 CudaExec::~CudaExec() {
-  // Replays may be running, and the memory they touch stays until they end.
+  // Replays may still run, so the memory that they touch is freed after them.
   device_.driver.retired.add(std::move(place_),
                              [raw = std::move(raw_), capture = std::move(capture_)] {});
 }
@@ -47,8 +47,8 @@ bool CudaExec::do_update(const Ref<Graph>& graph) {
     lent_ = capture_->lent();
     upload();
   }
-  // Without the lock, because marks take every membership's lock, and replays take a membership's
-  // lock before this one.
+  // The lock is released before this, because marks lock every membership. Replays lock a
+  // membership before this lock, so the other order could deadlock.
   device_.driver.retired.add(std::move(place),
                              [old = std::move(old), before = std::move(before)] {});
   return got == status::success;
@@ -80,10 +80,10 @@ void CudaExec::launch(const Ref<RawStream>& stream) {
   for (const Memory* memory : lent_) refuse_revoked(*memory, "graphLaunch");
   wait_for_last(stream);
   driver.check(driver.call.graph_launch, raw_->handle, stream->handle);
-  // If the record fails, the stream's next call reports it.
+  // An error of the record is dropped. The stream's next call throws it.
   driver.call.event_record(last_->handle, stream->handle);
   last_on_ = stream;
-  // From here on the graph's record is the latest record of each event.
+  // From now on the record in the graph is the latest record of each of these events.
   for (auto& node : capture_->nodes) {
     if (node.type != Work::record) continue;
     auto& event = static_cast<CudaEvent&>(*node.event);
@@ -95,9 +95,9 @@ void CudaExec::launch(const Ref<RawStream>& stream) {
 
 namespace {
 
-// Runs a graph that is busy for `busy_us` and then records an event that was recorded before.
-// Returns whether the event counts as done too early, or nullopt if the graph may have ended before
-// the query.
+// Records an event. Then runs a graph that is busy for `busy_us` and records the event again.
+// Returns whether a query during the busy time reports the event as done, which is too early.
+// Returns nullopt if the graph may have ended before the query.
 std::optional<bool> seen_early(CudaDevice& device, int64_t busy_us) {
   const Driver& driver = device.driver;
   const auto& call = driver.call;
@@ -122,9 +122,9 @@ std::optional<bool> seen_early(CudaDevice& device, int64_t busy_us) {
   const RawExec exec(graph);
   const uint64_t begin = now_ns();
   driver.check(call.graph_launch, exec.handle, stream->handle);
-  // An error of the query counts as done too early.
+  // An error of the query counts as reported too early.
   const bool done = call.event_query(event.handle) != status::not_ready;
-  // A thread that was not scheduled in time has queried too late.
+  // The query may have come too late, because the system did not schedule this thread.
   const bool in_time = now_ns() - begin < uint64_t(busy_us) * 500;
   driver.check(call.stream_synchronize, stream->handle);
   if (done && !in_time) return {};
@@ -137,7 +137,7 @@ void CudaDevice::learn_graph_events() {
   std::call_once(learnt_, [this] {
     early_events_.store(true);
     try {
-      // Runs in a thread without a capture.
+      // Measures in another thread, which has no capture open.
       std::thread elsewhere([this] {
         driver.open_captures.fetch_add(1);
         try {
@@ -146,13 +146,13 @@ void CudaDevice::learn_graph_events() {
             early = seen_early(*this, busy_us);
           early_events_.store(early.value_or(true));
         } catch (const std::exception&) {
-          // The value stays true, the safe one.
+          // The value stays true, which is the safe value.
         }
         driver.open_captures.fetch_sub(1);
       });
       elsewhere.join();
     } catch (const std::system_error&) {
-      // No thread could be started, so the value stays true.
+      // The system could not start a thread, so the value stays true.
     }
   });
 }

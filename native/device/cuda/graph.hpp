@@ -1,10 +1,12 @@
-// CUDA's and ROCm's graphs: the driver's graph, with the capture that holds the memory it touches.
+// CUDA's and ROCm's graphs: the driver's graph, and the capture, which keeps the memory alive that
+// the graph touches.
 #pragma once
 #include "device/cuda/stream.hpp"
 
 namespace hotslot::cuda {
 
-// A driver's graph must not be used by several threads at once, so `lock` is held while it is read.
+// A driver's graph. Several threads must not use it at once, so a thread that reads it holds
+// `lock`.
 class RawGraph {
  public:
   RawGraph(CudaDevice& device, GraphHandle handle) : device(device), handle(handle) {}
@@ -19,7 +21,7 @@ class RawGraph {
 
 class RawExec {
  public:
-  // Under the graph's lock.
+  // The caller holds the graph's lock.
   explicit RawExec(const RawGraph& graph) : device(graph.device) {
     const Driver& driver = device.driver;
     const Enter enter(driver, device.context);
@@ -40,7 +42,7 @@ class CudaGraph final : public Graph {
   RawGraph raw;
 };
 
-// Throws for work on memory whose thread has ended.
+// Throws if the memory was revoked because the thread that lent it has ended.
 void refuse_revoked(const Memory& memory, const char* call);
 
 class CudaExec final : public Exec {
@@ -62,18 +64,19 @@ class CudaExec final : public Exec {
  private:
   bool pending() const;
   // Makes `stream` wait for the last replay, so that replays run one at a time on all streams. The
-  // driver orders only replays of the same exec, and an update may have made another. A destroyed
-  // stream was idle, and another stream's error stays there. Work on one stream keeps its order
-  // without a wait.
+  // driver orders only replays of the same exec, and an update may have created another exec. No
+  // wait is needed if the last replay's stream was destroyed, because it was idle. No wait is
+  // needed on the same stream either. An error of another stream does not affect `stream`.
   void wait_for_last(const Ref<RawStream>& stream);
-  // Copies the graph to the device, which the first replay would do otherwise (120 µs of it on an
-  // H100). Replays wait for it as for a replay. Does nothing if the driver cannot upload or while a
-  // capture is open. If it fails, the first replay copies the graph. Under the lock.
+  // Copies the graph to the device. Without this the first replay would copy it, which takes 120 µs
+  // on an H100. Later replays wait for the copy as for a replay. Does nothing if the driver cannot
+  // upload, or while a capture is open. If it fails, the first replay copies the graph. The caller
+  // holds the lock.
   void upload();
 
   CudaDevice& device_;
   std::mutex lock_;
-  // Recorded after the latest replay.
+  // The event that is recorded after the latest replay.
   const std::shared_ptr<RawEvent> last_ = std::make_shared<RawEvent>(device_, false);
   std::weak_ptr<RawStream> last_on_;
   Ref<RawExec> raw_;

@@ -7,14 +7,14 @@
 namespace hotslot::cuda {
 namespace {
 
-// Returns the bytes of each parameter of an entry in a PTX text, or nullopt if the text lacks the
-// entry.
+// Returns the size of each parameter of a kernel in a PTX text, in bytes. The size is 0 for a
+// parameter of a type that kernels do not use. Returns nullopt if the text lacks the kernel.
 std::optional<std::vector<int>> entry_parameters(const std::string& text, const std::string& name) {
   const std::string wanted = ".entry " + name;
   for (size_t at = 0; (at = text.find(wanted, at)) != std::string::npos;) {
     at += wanted.size();
     while (at < text.size() && std::isspace(static_cast<unsigned char>(text[at]))) ++at;
-    if (at >= text.size() || (text[at] != '(' && text[at] != '{')) continue;  // a longer name
+    if (at >= text.size() || (text[at] != '(' && text[at] != '{')) continue;  // the name continues
     std::vector<int> bytes;
     const std::string list = text[at] == '(' ? text.substr(at, text.find(')', at) - at) : "";
     for (size_t param = 0; (param = list.find(".param", param)) != std::string::npos;) {
@@ -64,7 +64,7 @@ CudaKernels::CudaKernels(CudaDevice& device, const ModuleRequest& request)
   std::string reason;
   for (auto& image : request.images) {
     check_ptx(request, image);
-    // The driver reads a text up to its zero byte, which c_str() has.
+    // The driver reads a text up to a zero byte, which c_str() appends.
     const Status got = call.module_load_data(&module_, image.bytes.c_str());
     if (got == status::success) break;
     module_ = nullptr;
@@ -90,7 +90,7 @@ CudaKernels::CudaKernels(CudaDevice& device, const ModuleRequest& request)
         throw argument("kernels '", request.name, "': the image has no kernel '", declared.name,
                        "'");
       }
-      // Loaded now, so that a capture is not the first to need it.
+      // Loaded now, so that no capture is the first to need the function.
       if (call.func_load) call.func_load(function);
       functions_.push_back(function);
     }

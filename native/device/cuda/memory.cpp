@@ -1,5 +1,4 @@
-// Memory of CUDA's and ROCm's devices: device memory, managed memory, and host memory that they
-// copy from and to.
+// Memory of CUDA's and ROCm's devices: device memory, managed memory, and host memory for copies.
 #include <algorithm>
 
 #include "device/cuda/stream.hpp"
@@ -9,7 +8,7 @@ namespace {
 
 class DeviceMemory final : public CudaMemory {
  public:
-  // `whole`: the begin of the driver's allocation, if it is not `at`.
+  // `whole` is the start of the driver's allocation, if that differs from `at`.
   DeviceMemory(CudaDevice& device, DevicePtr at, size_t bytes, size_t room = 0,
                bool managed = false, DevicePtr whole = 0)
       : CudaMemory(device, reinterpret_cast<uint8_t*>(at), bytes, false, at, HostKind::pageable,
@@ -24,12 +23,13 @@ class DeviceMemory final : public CudaMemory {
   }
 
  private:
-  const size_t room_;  // of a block; else 0
+  const size_t room_;  // size of a cached block, or 0
   const DevicePtr whole_;
   Retired::Reservation place_;
 };
 
-// Whole pages of any system, because prefetches and advice apply to pages.
+// Managed memory has a multiple of this size. It is whole pages on every system, because prefetches
+// and advice apply to pages.
 constexpr size_t managed_grain = 64 << 10;
 
 }  // namespace
@@ -56,14 +56,15 @@ DevicePtr CudaDevice::obtain(const Call<Status(DevicePtr*, size_t, P...)>& call,
   return at;
 }
 
-// Zeroes new memory and waits, so that it is zero before any stream can touch it.
+// Zeroes new memory and waits for that, so that no stream can touch the memory earlier.
 void CudaDevice::zero(DevicePtr at, size_t bytes) {
   const Enter enter(driver, context);
   const RelaxedCaptureMode relaxed(driver);
   std::lock_guard guard(own_lock_);
   const StreamHandle own = static_cast<CudaStream&>(*own_).handle();
   driver.check(driver.call.memset_d8_async, at, static_cast<unsigned char>(0), bytes, own);
-  // Threads that wait in the driver sleep, which takes longer than most fills.
+  // Spins first, because a thread that waits in the driver sleeps, and waking it takes longer than
+  // most fills.
   constexpr uint64_t spin_ns = 50'000;
   for (const uint64_t deadline = now_ns() + spin_ns; driver.may_poll() && now_ns() < deadline;)
     if (driver.call.stream_query(own) == status::success) return;
@@ -98,7 +99,8 @@ void CudaDevice::put_back(Retired::Reservation place, DevicePtr at, size_t room)
   if (room == 0 || !in_use || !blocks_.keep(at, room)) free_when_idle(std::move(place), at, room);
 }
 
-// Memory that waits counts as free, because an allocation that needs it gets it. See reclaim().
+// Memory that waits to be freed counts as free, because an allocation that needs it frees it first.
+// See reclaim().
 void CudaDevice::free_when_idle(Retired::Reservation place, DevicePtr at, size_t bytes) {
   waiting_bytes_.fetch_add(bytes);
   driver.retired.when_idle(std::move(place), bytes, [this, at, bytes] {
@@ -179,7 +181,7 @@ Ref<Memory> CudaDevice::do_allocate_managed(size_t bytes) {
   };
   DevicePtr whole = ask(0), at = whole;
   if (whole % managed_grain != 0) {
-    // It shares pages with other memory, and advice for a page would apply to both.
+    // The allocation shares pages with other memory, and advice for a page would apply to both.
     free_when_idle(Retired::Reservation::if_any(), whole, 0);
     whole = ask(managed_grain);
     at = (whole + managed_grain - 1) / managed_grain * managed_grain;
@@ -222,7 +224,7 @@ Residency CudaDevice::do_residency(const Span& span) {
   ask(range_last_prefetch_location, &location, sizeof location);
   ask(range_preferred_location, &preferred, sizeof preferred);
   found.location = where(location), found.preferred = where(preferred);
-  std::vector<DeviceId> by(size_t(count) + 1, device_invalid);  // the CPU may be among them
+  std::vector<DeviceId> by(size_t(count) + 1, device_invalid);  // the CPU may be in it
   ask(range_accessed_by, by.data(), by.size() * sizeof by[0]);
   for (const DeviceId id : by)
     if (where(id) >= 0) found.accessed_by.push_back(where(id));
@@ -292,7 +294,7 @@ void CudaDevice::reach(CudaDevice& peer) {
   int can = 0;
   driver.check(driver.call.device_can_access_peer, &can, id, peer.id);
   peers_.insert(peer.id);
-  if (!can) return;  // copies go through the host
+  if (!can) return;  // the driver copies through host memory
   const Enter enter(driver, context);
   const RelaxedCaptureMode relaxed(driver);
   const Status got = driver.call.context_enable_peer_access(peer.context, 0u);

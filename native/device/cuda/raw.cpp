@@ -1,4 +1,4 @@
-// The driver's streams and events, and the marks that show when no work touches memory.
+// The driver's streams and events, and the marks that show that no work touches memory any more.
 #include "device/cuda/raw.hpp"
 
 #include <algorithm>
@@ -10,7 +10,7 @@ namespace hotslot::cuda {
 namespace {
 
 // Returns whether a query's status means that no work is left. Only success and the loss of the
-// context do. Other errors say nothing about the work.
+// context mean this. Other errors say nothing about the work.
 bool nothing_left(Status status) {
   return status == status::success || loses_context(status) || status == status::deinitialized ||
          status == status::invalid_context;
@@ -32,8 +32,8 @@ bool asked(const CudaDevice& device, const Call<Status(P...)>& query, Handle han
   }
 }
 
-// A mark by an event. A destroyed stream was idle. Its events are not queried, because HIP would
-// access the stream.
+// A mark that is an event. If its stream was destroyed, the stream was idle. Then the event is not
+// queried, because HIP would access the stream.
 class EventMark final : public Mark {
  public:
   EventMark(std::unique_ptr<RawEvent> event, RawStream& raw)
@@ -41,7 +41,7 @@ class EventMark final : public Mark {
   bool passed() override {
     const auto on = on_.lock();
     if (!on) {
-      final_status_->load();  // orders the stream's writes before this
+      final_status_->load();  // makes the writes of the stream's work visible
       return true;
     }
     return asked(event_->device, event_->device.driver.call.event_query, event_->handle);
@@ -53,7 +53,8 @@ class EventMark final : public Mark {
   const Ref<std::atomic<Status>> final_status_;
 };
 
-// A mark without an event. It has passed when the stream is seen idle, even if that is much later.
+// A mark without an event. It has passed when a query finds the stream idle, which may be long
+// after the marked work.
 class StreamMark final : public Mark {
  public:
   explicit StreamMark(const RawStream& raw) : device_(raw.device), handle_(raw.handle) {}
@@ -85,7 +86,7 @@ std::shared_ptr<Mark> mark(RawStream& raw) {
   }
 }
 
-// Returns copies, so that last references are dropped without a lock.
+// Returns copies of the streams' references, so that no last reference is released under a lock.
 std::vector<CudaDevice::Live> CudaDevice::live(Driver& driver) {
   std::vector<Live> all;
   std::lock_guard guard(driver.lock);
@@ -101,7 +102,8 @@ bool Driver::idle() {
     const Ref<CaptureMembership> membership = weak.lock();
     std::unique_lock<decltype(membership->lock)> guard;
     if (membership) guard = std::unique_lock(membership->lock);
-    // A stream in a capture cannot be queried.
+    // The driver cannot query a stream that captures, so its mark from before the capture is
+    // queried.
     const bool captures = raw->capture_stuck || (membership && membership->open());
     if (captures ? raw->before_capture && !raw->before_capture->passed()
                  : !asked(raw->device, call.stream_query, raw->handle))
@@ -149,7 +151,7 @@ RawStream::~RawStream() { destroy(); }
 
 void RawStream::destroy() {
   if (destroyed_.exchange(true)) return;
-  // A mark queries this stream, so it cannot be destroyed.
+  // If it is irreplaceable, a mark queries this stream, so the stream must not be destroyed.
   if (irreplaceable)
     release([this] {
       throw std::runtime_error(

@@ -1,5 +1,5 @@
-// NVRTC and hiprtc, opened at run time like the drivers. HOTSLOT_NVRTC=path and HOTSLOT_HIPRTC=path
-// name another library, and =none opens none.
+// Opens NVRTC and hiprtc at run time, as the drivers are opened. HOTSLOT_NVRTC=path and
+// HOTSLOT_HIPRTC=path name another library. With the value none, no library is opened.
 #include <algorithm>
 
 #include "device/core/library.hpp"
@@ -33,13 +33,13 @@ Opened open(const RuntimeCompiler& compiler) {
   return opened;
 }
 
-// Opens each compiler once per process, and keeps it.
+// Opens each compiler once per process. The libraries stay open.
 const Opened& opened(const RuntimeCompiler& compiler) {
   static const Opened ours = open(nvrtc), theirs = open(hiprtc);
   return &compiler == &nvrtc ? ours : theirs;
 }
 
-// Returns the newest virtual architecture that both the GPU and the library support.
+// Returns the newest architecture that both the GPU and the library support.
 int target(const RuntimeCalls& calls, int capability) {
   int count = 0;
   if (!calls.known_count || !calls.known || calls.known_count(&count) != 0 || count <= 0)
@@ -98,8 +98,8 @@ std::string compile(const RuntimeCompiler& compiler, const ModuleRequest& reques
       "#include \"gk.hpp\"\n#line 1 \"" + request.file + "\"\n" + request.source + "\n";
   check("CreateProgram", calls.create(&made.program, source.c_str(), request.file.c_str(),
                                       int(texts.size()), texts.data(), names.data()));
-  // The same options as for our own kernels, without contracted or approximate operations, so that
-  // every family rounds alike.
+  // These are the options of Hotslot's own kernels. They forbid contracted and approximate
+  // operations, so that every family rounds alike.
   std::vector<std::string> options{"-std=c++17"};
   if (&compiler == &nvrtc) {
     options.push_back("--fmad=false");
@@ -125,7 +125,7 @@ std::string compile(const RuntimeCompiler& compiler, const ModuleRequest& reques
   check("GetCodeSize", calls.code_size(made.program, &bytes));
   std::string code(bytes, '\0');
   check("GetCode", calls.code(made.program, code.data()));
-  // PTX ends in a zero byte, which a string adds itself.
+  // PTX ends in a zero byte, which std::string adds itself.
   if (&compiler == &nvrtc && !code.empty() && code.back() == '\0') code.pop_back();
   return code;
 }

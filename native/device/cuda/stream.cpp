@@ -16,7 +16,8 @@ bool is_product(const Kernel& kernel) {
   return !kernel.module && std::strcmp(kernel.name, "gemm") == 0;
 }
 
-// The driver cannot set patterns of eight bytes, unless both halves are equal.
+// Returns whether both halves of an eight-byte pattern are equal. The driver cannot set other
+// patterns of eight bytes.
 bool halves_alike(const Work& fill) {
   return fill.pattern_bytes == 8 && uint32_t(fill.pattern) == uint32_t(fill.pattern >> 32);
 }
@@ -43,8 +44,8 @@ CudaStream::CudaStream(CudaDevice& device, const Ref<RawStream>& raw)
 }
 
 CudaStream::~CudaStream() {
-  // Its work continues. A product may still use its workspace, which is retired like all memory. An
-  // idle stream is destroyed at once.
+  // The stream's enqueued work continues. A matrix product may still use its workspace, so the
+  // workspace is retired like all memory. If the stream is idle, the sweep destroys it at once.
   leave_captures();
   workspace_.reset();
   captured_workspace_.reset();
@@ -61,7 +62,7 @@ void CudaStream::do_check(const char* call) {
 
 // ---- work ---------------------------------------------------------------------------------------
 
-// Throws for memory that kernels and fills cannot use by the device's own address.
+// Throws for memory that kernels and fills on this device cannot reach.
 void CudaStream::require_reachable(const Span& span, const char* call) const {
   const CudaMemory& memory = memory_of(span);
   if (span.bytes == 0) return;
@@ -92,7 +93,8 @@ void CudaStream::do_prepare(Work& work, const char* call) {
       return;
     case Work::kernel:
       for (auto& span : work.launch.spans) require_reachable(span, call);
-      // Graphs hold the workspace of their products.
+      // The workspace becomes part of the work, so a graph keeps the workspace of its products
+      // alive.
       if (Blas* const blas = is_product(*work.launch.kernel) ? device_.blas() : nullptr) {
         if (capturing()) blas->rehearse(work.launch.args);
         work.from = Span{workspace(), 0, blas->workspace_bytes()};
@@ -102,8 +104,9 @@ void CudaStream::do_prepare(Work& work, const char* call) {
   }
 }
 
-// Allocates staging for a copy from host memory that is not pinned. Then `do_work` copies into it
-// within the call, because the driver would block the caller until the stream reaches its own copy.
+// Allocates staging memory for a copy from host memory that is not pinned. `do_work` then copies
+// the bytes to it before it returns. Without staging memory the driver would block the caller until
+// the stream reaches the copy.
 void CudaStream::stage(Work& work) {
   const Memory& from = *work.from.memory;
   if (!from.host || from.host_kind != HostKind::pageable || work.to.memory->host ||
@@ -112,13 +115,13 @@ void CudaStream::stage(Work& work) {
   try {
     work.launch.spans = {{device_.allocate_host(work.from.bytes), 0, work.from.bytes}};
   } catch (const Error&) {
-    // Without pinned memory the driver copies by itself.
+    // Without pinned memory, the driver stages the copy itself.
   }
 }
 
 void CudaStream::do_work(Work&& work, const char* call) {
-  // Under the lock, which a revocation also takes for its marks. Either its marks come after this
-  // work, or this check finds the revocation.
+  // The lock is held here, and a revocation also takes it to create its marks. So either the marks
+  // come after this work, or this check finds the revocation.
   each_span(work, [&](const Span& span) { refuse_revoked(*span.memory, call); });
   if (work.type == Work::copy && !work.launch.spans.empty()) {
     Span staging = std::move(work.launch.spans[0]);
@@ -176,8 +179,8 @@ void CudaStream::issue_copy(const Span& to, const Span& from) {
                            here.context, to.bytes, raw_->handle);
     }
   }
-  // For managed memory, host to host, and host to another device, the driver finds the direction
-  // from the address.
+  // In all other cases the driver finds the direction from the addresses: managed memory, host to
+  // host, and host to another device.
   const auto at = [](const Span& span) {
     return memory_of(span).host ? DevicePtr(span.address()) : on_device(span);
   };
@@ -206,8 +209,8 @@ void CudaStream::issue_fill(const Work& work) {
                 raw_->handle);
 }
 
-// Returns the workspace of matrix products. Each capture has its own, because its graph may run
-// while the stream does other work.
+// Returns the workspace for matrix products. Each capture has a workspace of its own, because its
+// graph may run while the stream does other work.
 Ref<Memory> CudaStream::workspace() {
   Ref<Capture> capture;
   {
@@ -231,7 +234,7 @@ void CudaStream::issue_kernel(const Work& work) {
                        pointers[1], pointers[2], work.from.bytes);
 }
 
-// Launches a kernel. Its arguments are pointers, whole numbers, then reals as floats.
+// Launches a kernel. Its arguments are pointers, then whole numbers, then reals as floats.
 void CudaStream::run(const Kernel& kernel, const KernelArgs& args,
                      const std::vector<DevicePtr>& pointers, const Reach& output) {
   const auto blocks =
@@ -278,10 +281,11 @@ void CudaStream::do_captured_record(Event& event) {
                 raw_->handle);
 }
 
-// Waiting passes no error on, because an error loses the whole context or stays on its stream.
+// A wait passes no error on to this stream. In CUDA an error either loses the whole context or
+// stays on its stream.
 void CudaStream::do_wait(Event& each, bool) {
   auto& event = static_cast<CudaEvent&>(each);
-  if (event.recorded && event.on_.expired()) return;  // its stream is destroyed, and was idle
+  if (event.recorded && event.on_.expired()) return;  // its stream was idle and is destroyed
   const Enter enter(driver_, device_.context);
   const RawEvent& point = event.behind_ ? *event.behind_ : event.raw_;
   driver_.check(driver_.call.stream_wait_event, raw_->handle, point.handle, 0u);
@@ -289,7 +293,8 @@ void CudaStream::do_wait(Event& each, bool) {
 
 void CudaStream::do_captured_wait(Event& event, bool joins) {
   const Enter enter(driver_, device_.context);
-  // Work enqueued before is outside the capture and has no other mark.
+  // A mark after the work that was enqueued before. That work is outside the capture, and no other
+  // mark covers it.
   if (joins) raw_->before_capture = mark(*raw_);
   driver_.check(driver_.call.stream_wait_event, raw_->handle,
                 static_cast<CudaEvent&>(event).raw_.handle, 0u);

@@ -16,12 +16,12 @@ class CudaEvent final : public Event {
  private:
   friend class CudaStream;
   friend class CudaExec;
-  // Notes a record on this stream, outside captures or by a replay. `behind` is the end of the
-  // replay, for which others wait if the driver reports events of graphs too early. Under the
-  // mark's lock.
+  // Notes that the event was recorded on this stream, outside captures or by a replay. `behind` is
+  // the event at the end of the replay. Waits use `behind` if the driver reports events of graphs
+  // too early. The caller holds the mark's lock.
   void note(const Ref<RawStream>& stream, std::shared_ptr<RawEvent> behind = nullptr);
-  // The stream of the last record (a destroyed stream was idle), and whether the record was seen
-  // done. Guarded by the mark's lock.
+  // The stream of the last record, which was idle if it is destroyed. `done_` is whether a query
+  // has found the record done. The mark's lock guards both.
   std::weak_ptr<RawStream> on_;
   Ref<std::atomic<Status>> final_status_;
   bool done_ = false;
@@ -62,7 +62,7 @@ class CudaStream final : public Stream {
   void issue_copy(const Span& to, const Span& from);
   void issue_fill(const Work& work);
   void issue_kernel(const Work& work);
-  // The kinds of memory for which the driver has different copy calls.
+  // The kinds of memory for which the driver has different copy functions.
   enum class Side : uint8_t { here, peer, host, managed };
   Side side_of(const Span& span) const;
   Ref<Memory> workspace();

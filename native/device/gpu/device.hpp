@@ -1,5 +1,6 @@
-// The part that all devices with their own driver share: they need no help, ring no bell, and
-// release lent memory when they can.
+// The part of Device that all devices with their own driver share. They need no help from the
+// calling thread and ring no bell. revoke() waits for the work on lent host memory, then releases
+// the memory.
 #pragma once
 #include <time.h>
 
@@ -16,11 +17,12 @@ class GpuDevice : public Device {
   void attend(Bell*) override {}
   void dismiss(Bell*) override {}
 
-  // Makes later work on the memory fail. Work enqueued before has `ns` to end. After that the pages
-  // stay pinned until it is done.
+  // Makes later work on the memory fail. Waits up to `ns` for the work that is enqueued already. If
+  // that work takes longer, its pages stay pinned until it is done.
   void revoke(const Ref<Memory>& memory, uint64_t ns) override {
     memory->revoked.store(true);
-    // On a device that is never idle the driver has to wait for running work.
+    // After this time the driver unpins the pages even if other work runs, and blocks until that
+    // work is done. On a device that is never idle the memory would otherwise stay pinned.
     constexpr uint64_t patience_ns = 50'000'000;
     const uint64_t begin = now_ns();
     while (!memory->release(now_ns() - begin >= patience_ns)) {
@@ -33,8 +35,8 @@ class GpuDevice : public Device {
 
  protected:
   bool do_wait_event(Event& event, uint64_t ns) override {
-    // If the process has more than two cores, for its two busiest threads, this may spin for
-    // longer.
+    // How long this thread polls before it sleeps. It polls longer if the process has more than two
+    // cores, because the two busiest threads then keep a core each.
     static const uint64_t spin_ns = IdleCores::cores() > 2 ? 200'000 : 20'000;
     sleep_exactly();
     const uint64_t begin = now_ns();
@@ -51,7 +53,8 @@ class GpuDevice : public Device {
     const timespec time{0, ns};
     nanosleep(&time, nullptr);
   }
-  // Tries to release the memory repeatedly, because new work may have been enqueued each time.
+  // Tries to release the memory. If that fails, tries again after all work that is enqueued by
+  // then.
   void release_later(const Ref<Memory>& memory, Retired::Reservation place) {
     retired_.add(std::move(place), [this, memory](Retired::Reservation again) {
       if (!memory->release(true)) release_later(memory, std::move(again));

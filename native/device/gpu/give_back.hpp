@@ -1,6 +1,6 @@
-// Frees a driver's object, which may fail. Destructors cannot throw, and the caller has already
-// closed its object. So the error text is kept until JavaScript fetches it and warns, and the
-// object until the driver frees it.
+// Frees objects of a driver, which may fail. Destructors cannot throw, and the caller has already
+// closed its own object. So the error text is stored until JavaScript fetches it and warns. The
+// driver's object is stored until the driver frees it.
 #pragma once
 #include <functional>
 #include <mutex>
@@ -27,12 +27,12 @@ class ReleaseFailures {
   }
 
  private:
-  static constexpr size_t most = 100;  // a lost device fails every call
+  static constexpr size_t most = 100;  // a limit, because every call fails on a lost device
   std::mutex mutex_;
   std::vector<std::string> texts_;
 };
 
-// Returns false if `act` threw, and keeps the error text for JavaScript.
+// Calls `act`. If it throws, stores the error text for JavaScript and returns false.
 template <class F>
 bool release(F&& act) {
   try {
@@ -42,15 +42,15 @@ bool release(F&& act) {
     try {
       ReleaseFailures::instance().add(error.what());
     } catch (const std::bad_alloc&) {
-      // The error is not reported.
+      // Memory is too short to store the error, so it is dropped.
     }
     return false;
   }
 }
 
-// Calls `offer`, which throws the driver's error unless the driver frees the object. The error may
-// be unrelated to the object, so the offer is made a second time at once. Returns false if both
-// failed, and keeps the second error for JavaScript.
+// Calls `offer`, which throws the driver's error if the driver does not free the object. The error
+// may be unrelated to the object, so `offer` is called a second time. Returns false if both calls
+// threw, and stores the second error for JavaScript.
 template <class Offer>
 bool offer_twice(Offer&& offer) {
   try {
@@ -61,15 +61,15 @@ bool offer_twice(Offer&& offer) {
   }
 }
 
-// Objects that a driver failed twice to free. They are offered again, without another report,
-// whenever their family counts or looks for memory.
+// Objects that a driver has failed twice to free. offer_again() tries to free them again without
+// another report. A family calls it when it counts or needs memory.
 class Unreturned {
  public:
   template <class Offer>
   void give_back(Offer offer) {
     if (!offer_twice(offer)) keep(std::move(offer));
   }
-  // Keeps an offer. If memory for it runs out, the object is lost.
+  // Stores an offer for offer_again(). If memory for it runs out, the object is never freed.
   template <class Offer>
   void keep(Offer offer) {
     try {
@@ -85,7 +85,7 @@ class Unreturned {
       std::lock_guard guard(lock_);
       offers.swap(offers_);
     }
-    // Without the lock, because an offer may free more objects.
+    // Called without the lock, because an offer may free more objects.
     for (auto& offer : offers) {
       try {
         offer();

@@ -1,5 +1,5 @@
-// The memory handling that all GPU families share: host memory for staging, host memory that a
-// caller lent, and device memory that has run out. The family makes the driver's calls.
+// The handling of memory that all GPU families share: staging memory, host memory that a caller
+// lent, and device memory that has run out. The family calls the driver.
 #pragma once
 #include <sys/mman.h>
 #include <unistd.h>
@@ -13,9 +13,9 @@
 
 namespace hotslot {
 
-// Retries an allocation that found no memory: first after freeing the cache, then after waiting for
-// retired memory and freeing memory for which the driver may wait. `allocate` returns false if it
-// found no memory.
+// Allocates, and retries if memory has run out. Before the first retry it frees the cache. Before
+// the second retry it waits for retired memory, and frees it even if the driver then waits for
+// work. `allocate` returns false if memory has run out. Returns false if every attempt failed.
 template <class Allocate, class Trim>
 bool reclaim(Retired& retired, Allocate&& allocate, Trim&& trim) {
   constexpr uint64_t reclaim_ns = 2'000'000'000;
@@ -29,7 +29,7 @@ bool reclaim(Retired& retired, Allocate&& allocate, Trim&& trim) {
   return allocate();
 }
 
-// A cache of the driver's pinned host memory, for reads and writes of pageable arrays.
+// A cache of pinned host memory of the driver. Reads and writes of pageable arrays use this memory.
 class Staging {
  public:
   // `allocate` throws if the driver has no pinned memory left.
@@ -41,12 +41,13 @@ class Staging {
     uint8_t* const kept = blocks_.take(room);
     return kept ? kept : allocate_(room);
   }
-  // Returns memory to the cache once no work enqueued so far touches it.
+  // Returns memory to the cache after all work that is enqueued now, because this work may touch
+  // the memory.
   void give(Retired::Reservation place, uint8_t* at, size_t room) {
     retired_.add(std::move(place),
                  [this, at, room](Retired::Reservation next) { put(std::move(next), at, room); });
   }
-  // Returns memory that no work touches.
+  // Returns memory to the cache at once. No work may touch the memory.
   void put(Retired::Reservation place, uint8_t* at, size_t room) {
     if (!blocks_.keep(at, room)) let_go(std::move(place), at, room);
   }
@@ -66,8 +67,8 @@ class Staging {
   Blocks<uint8_t*> blocks_{max_staging_bytes};
 };
 
-// Staging memory that a read or write uses. `Base` is the family's memory, and `room` is the size
-// taken. See lend().
+// Staging memory that a read or write has taken from the cache. `Base` is the family's memory
+// class. `room` is the size of the cached block. See lend().
 template <class Base>
 class StagingMemory final : public Base {
  public:
@@ -76,7 +77,7 @@ class StagingMemory final : public Base {
       : Base(std::forward<Arguments>(base)...), staging_(staging), room_(room) {}
   ~StagingMemory() override { staging_.give(std::move(place_), this->address, room_); }
 
-  // Returns `make(room, at)` for at least `bytes` bytes of staging.
+  // Takes at least `bytes` bytes of staging memory and returns `make(room, at)`.
   template <class Make>
   static Ref<Memory> lend(Staging& staging, size_t bytes, Make&& make) {
     const size_t room = staging.room_for(bytes);
@@ -95,25 +96,27 @@ class StagingMemory final : public Base {
   Retired::Reservation place_;
 };
 
-// Keeps the whole pages of registered memory from child processes. If they were shared (gVisor,
-// Linux before 5.9), this process's next write would copy a page, and the device would continue
-// with the old one.
+// Excludes the whole pages of registered memory from child processes, or includes them again. If a
+// child shared a page, this process's next write would copy the page (gVisor, Linux before 5.9).
+// The device would then still use the old page.
 inline void keep_from_children(void* address, size_t bytes, bool keep) {
   const uintptr_t page = uintptr_t(sysconf(_SC_PAGESIZE)),
                   begin = (uintptr_t(address) + page - 1) / page * page,
                   end = (uintptr_t(address) + bytes) / page * page;
-  // The call may fail for other kinds of memory (a mapped file), which then stays as it was.
+  // madvise() may fail for other kinds of memory, for example a mapped file. The pages are then
+  // shared with children.
   if (begin < end)
     madvise(reinterpret_cast<void*>(begin), end - begin, keep ? MADV_DONTFORK : MADV_DOFORK);
 }
 
-// Host memory that a caller lent, pinned or not. It is returned to the caller after the work that
-// was enqueued before the first release() has ended and nothing runs, because a driver that unpins
-// waits for that. Without release() the pages stay pinned, because running work may need them.
+// Host memory that a caller lent, pinned or not. release() returns it to the caller. That needs two
+// conditions: the work that was enqueued before the first release() has ended, and no work runs.
+// The second is needed because a driver waits for running work when it unpins. Without release()
+// the pages stay pinned, because running work may need them.
 template <class Base>
 class LentMemory final : public Base {
  public:
-  // `let_go` unpins the pages. It is empty if they are not pinned.
+  // `let_go` unpins the pages. It is empty if the pages are not pinned.
   template <class... Arguments>
   LentMemory(Retired& retired, std::function<void()> let_go, Arguments&&... base)
       : Base(std::forward<Arguments>(base)...), retired_(retired), let_go_(std::move(let_go)) {}

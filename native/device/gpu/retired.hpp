@@ -1,14 +1,14 @@
-// Resources without references that the device may still touch. A GPU's queued work holds no
-// references. Instead, when the last reference to a resource is dropped, a mark is enqueued after
-// all work so far, and the resource is freed once all marks have passed. So enqueueing costs
-// nothing, and closing never waits.
+// Resources without references that the device may still touch. Queued work of a GPU keeps no
+// references to resources. When the last reference to a resource is dropped, a mark is enqueued
+// after all work so far. The resource is freed after all marks have passed. So enqueueing work
+// costs nothing extra, and closing never waits.
 //
-// A resource that is returned to the driver itself waits longer, until no work runs. A driver that
-// frees memory waits until its device is idle, and some block all other calls meanwhile (CUDA's
+// A resource that is returned to the driver waits longer, until no work runs. A driver that frees
+// memory waits until its device is idle. Some drivers block all other calls meanwhile (CUDA does,
 // under a lock of the context).
 //
-// Retiring allocates nothing, because a destructor cannot report that memory ran out. Each resource
-// brings its place.
+// Retiring allocates nothing, because a destructor cannot report that memory has run out. Each
+// resource brings a Reservation, which was allocated together with it.
 #pragma once
 #include <cstddef>
 #include <exception>
@@ -25,8 +25,8 @@
 
 namespace hotslot {
 
-// A point after all work enqueued so far on one stream. An error counts as passed, because no work
-// of that stream runs then.
+// A point in one stream after all work that was enqueued when the mark was created. If the stream
+// has an error, the mark has passed, because no work of the stream runs then.
 class Mark {
  public:
   virtual ~Mark() = default;
@@ -44,15 +44,16 @@ class Retired {
   struct Node;
 
  public:
-  // Room for one resource that will be retired, allocated when the resource is made.
+  // Room for the entry of one resource that will be retired. It is allocated when the resource is
+  // created.
   class Reservation {
    public:
     Reservation();
     ~Reservation();
     Reservation(Reservation&&) noexcept;
     Reservation& operator=(Reservation&&) noexcept;
-    // Returns an empty place if memory runs out. A resource that would wait for an idle device is
-    // then freed at once.
+    // Returns an empty reservation if memory runs out. With an empty one, when_idle() frees the
+    // resource at once.
     static Reservation if_any();
     explicit operator bool() const { return each_ != nullptr; }
 
@@ -62,11 +63,11 @@ class Retired {
     std::unique_ptr<Node> each_;
   };
 
-  // `mark` enqueues a mark after all work so far, on every stream. `idle` only queries whether work
-  // runs.
+  // `mark` enqueues a mark on every stream after all work so far, and returns the marks. `idle`
+  // returns whether no work runs, and enqueues nothing.
   Retired(std::function<Marks()> mark, std::function<bool()> idle)
       : mark_(std::move(mark)), idle_(std::move(idle)) {}
-  // Returns false if memory for marks runs out.
+  // Enqueues marks and stores them. Returns false if memory for the marks runs out.
   bool mark(Marks& marks) const {
     try {
       marks = mark_();
@@ -76,23 +77,25 @@ class Retired {
     }
   }
 
-  // Taking marks locks every stream's membership, and memory must not be freed during a capture. A
-  // thread that holds such a lock or captures skips the sweep.
+  // Returns whether this thread may free resources. Enqueueing marks locks every stream's
+  // membership, so a thread that holds such a lock may not. Memory must not be freed during a
+  // capture, so a thread that captures may not either.
   static bool may_sweep() { return CaptureMembership::held() == 0 && !thread_captures(); }
 
-  // Runs `free` once all work enqueued so far is done: now, or in a later sweep, in the thread that
-  // sweeps. It must not throw, and may take the place for a next step.
+  // Runs `free` after all work that is enqueued so far. It runs now or in a later sweep, in the
+  // thread that sweeps. `free` must not throw. If it takes a Reservation, it receives this one for
+  // a further step.
   template <class F>
   void add(Reservation place, F free);
 
-  // Runs `give_back` once no work runs on any stream, in a later sweep or by force(), or at once if
-  // `place` is empty. It must not throw. A device that is never idle has to wait if more than
-  // `max_waiting_bytes` are waiting.
+  // Runs `give_back` in a later sweep when no work runs on any stream, or in force(). Runs it at
+  // once if `place` is empty. `give_back` must not throw. If more than `max_waiting_bytes` are
+  // waiting, a sweep runs it even if the driver then has to wait for work.
   static constexpr size_t max_waiting_bytes = size_t(1) << 30;
   template <class F>
   void when_idle(Reservation place, size_t bytes, F give_back);
-  // Returns whether no work runs on any stream, as far as is known. Threads that enqueue may change
-  // that at once.
+  // Returns whether a query found no work on any stream. Threads that enqueue may change that at
+  // once.
   bool idle() const {
     try {
       return may_sweep() && idle_();
@@ -101,13 +104,14 @@ class Retired {
     }
   }
 
-  // Frees what can be freed. Returns whether no resource is left that work may still touch.
+  // Frees the resources that no work touches. Returns whether every resource of add() has been
+  // freed.
   bool sweep();
-  // Frees the resources that wait for an idle device even if work runs. The caller may have to wait
-  // until that work is done.
+  // Frees the resources that wait for an idle device, even if work runs. The caller may have to
+  // wait until that work is done.
   void force();
 
-  // Sweeps until no resource is left or `ns` are over.
+  // Sweeps until all resources of add() are freed or `ns` are over.
   void drain(uint64_t ns) {
     for (const uint64_t deadline = now_ns() + ns; !sweep() && now_ns() < deadline;) {
       const timespec nap{0, 50'000};
@@ -116,7 +120,7 @@ class Retired {
   }
 
  private:
-  // A closure that is stored in its place and runs once.
+  // A closure that is stored inside a Node and runs once.
   class Deleter {
    public:
     template <class F>
@@ -140,10 +144,10 @@ class Retired {
   };
   struct Node {
     std::unique_ptr<Node> next;
-    std::shared_ptr<Marks> marks;  // of all that were marked together
+    std::shared_ptr<Marks> marks;  // shared by all resources that were marked together
     Deleter deleter;
   };
-  // First in, first out.
+  // A queue: first in, first out.
   class Fifo {
    public:
     void push(std::unique_ptr<Node> each) {
@@ -222,7 +226,7 @@ inline bool Retired::sweep() {
     try {
       marks = std::make_shared<Marks>(mark_());
     } catch (const std::exception&) {
-      // A later sweep may find memory.
+      // The resources stay unmarked. A later sweep may have enough memory.
     }
     std::lock_guard lock(mutex_);
     while (auto each = fresh.pop()) {
@@ -236,7 +240,7 @@ inline bool Retired::sweep() {
       (passed(*each->marks) ? over : waiting_).push(std::move(each));
     nothing_left = waiting_.empty() && unmarked_.empty();
   }
-  // Without the lock, because freeing may retire more resources.
+  // Without the lock, because a resource's deleter may retire more resources.
   while (auto each = over.pop()) run(std::move(each));
   {
     std::lock_guard lock(mutex_);

@@ -1,6 +1,6 @@
-// The part of the HIP runtime's binary interface that Hotslot uses. Most of it has CUDA's shape
-// under another name, and the rest is declared here. test/abi checks both against HIP's headers if
-// they are installed.
+// The part of the HIP runtime's binary interface that Hotslot uses. Most functions have the same
+// form as CUDA's under another name. The others are declared here. test/abi checks all of them
+// against HIP's headers if they are installed.
 #pragma once
 #include "device/cuda/abi.hpp"
 
@@ -15,8 +15,8 @@ using cuda::GraphNode;
 using cuda::Status;
 using cuda::StreamHandle;
 
-// Entry of cuda::Table, name in the runtime. Its parameters and result have the same sizes in the
-// same order.
+// Functions that fit CUDA's table: entry of cuda::Table, name in the runtime. Their parameters and
+// results have the same sizes in the same order as CUDA's.
 #define HOTSLOT_HIP_SAME(REQUIRED, OPTIONAL)                          \
   REQUIRED(device_get_count, hipGetDeviceCount)                       \
   REQUIRED(device_get, hipDeviceGet)                                  \
@@ -67,7 +67,7 @@ using cuda::StreamHandle;
   REQUIRED(module_get_function, hipModuleGetFunction)                 \
   REQUIRED(launch_kernel, hipModuleLaunchKernel)
 
-// The exceptions: name here, name in the runtime, result and parameters.
+// Functions that differ from CUDA's: name here, name in the runtime, result, and parameters.
 #define HOTSLOT_HIP_OWN(ENTRY)                                                                 \
   ENTRY(init, hipInit, Status, (unsigned))                                                     \
   ENTRY(driver_get_version, hipDriverGetVersion, Status, (int*))                               \
@@ -84,7 +84,7 @@ using cuda::StreamHandle;
         (GraphExecHandle, GraphHandle, GraphNode*, int*))
 
 enum : int { memcpy_default = 4 };
-// HIP has its own numbers of attributes.
+// HIP numbers its attributes differently from CUDA.
 enum Attribute : int {
   attribute_async_engine_count = 2,
   attribute_concurrent_managed_access = 9,

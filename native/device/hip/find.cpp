@@ -1,5 +1,5 @@
-// AMD's HIP runtime: a table of names for the CUDA implementation, and the places where it differs
-// from CUDA.
+// Opens AMD's HIP runtime. Fills the function table of the CUDA implementation with HIP's
+// functions, and adapts those that differ.
 #include "device/hip/abi.hpp"
 
 #include <fstream>
@@ -16,12 +16,12 @@ struct Own {
 #undef HOTSLOT_ENTRY
 } own;
 
-// A device stands for its context, which HIP does not expose. The value is the device's number plus
-// one, so that it is never null.
+// Returns a stand-in for the device's context, which HIP does not expose. It is the device's number
+// plus one, so it is never null.
 Context context_of(int device) { return reinterpret_cast<Context>(uintptr_t(device) + 1); }
 int device_of(Context context) { return int(reinterpret_cast<uintptr_t>(context) - 1); }
 
-// Sets the exceptions in CUDA's form.
+// Adds the functions that differ from CUDA's to the table, in CUDA's form.
 void adapt(cuda::Table& call) {
   const auto set = [](auto& entry, const char* name, auto function) {
     entry.name = name;
@@ -90,7 +90,7 @@ void adapt(cuda::Table& call) {
       });
 }
 
-// Returns "", or the reason why the library is unusable.
+// Returns the reason why the library is unusable, or "" if it is usable.
 std::string resolve(cuda::Driver& driver) {
   const Library& library = driver.library;
   std::string missing;
@@ -133,13 +133,13 @@ std::string resolve(cuda::Driver& driver) {
 }
 
 cuda::Driver& driver() {
-  static cuda::Driver& driver = *new cuda::Driver;  // never destroyed: threads of the process may
-                                                    // still use it while statics die
+  static cuda::Driver& driver = *new cuda::Driver;  // never destroyed: threads may still use it
+                                                    // during the process's exit
   return driver;
 }
 
-// Returns code objects, one per GPU architecture, because the driver accepts only its own.
-// HOTSLOT_HIP_KERNELS=path names one built elsewhere.
+// Returns code objects, one for each GPU architecture. A device's driver accepts only the one for
+// its architecture. HOTSLOT_HIP_KERNELS=path adds one that was built elsewhere.
 std::vector<KernelImage> images() {
   std::vector<KernelImage> all;
   if (const char* path = std::getenv("HOTSLOT_HIP_KERNELS"); path && *path) {
@@ -156,10 +156,10 @@ Family::Found find() {
   found.family = "rocm";
   found.submitter = "hip_runtime";
   found.context_lost =
-      "this process cannot use this GPU any more; close everything and restart the process "
-      "again; "
+      "this process cannot use this GPU any more; close everything and restart the process; "
       "AMD_LOG_LEVEL=3 shows the kernel at fault";
-  // Before ROCm 7.2.1 querying an event can fail while another thread captures, in every mode.
+  // Before ROCm 7.2.1, querying an event can fail while another thread captures, in every capture
+  // mode.
   found.polls_in_capture = false;
   found.ends_broken_captures = false;
   found.images = images();

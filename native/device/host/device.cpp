@@ -1,6 +1,6 @@
-// The host device: a full device on the CPU and the readable specification of a device. It has its
-// own memory, so an ordering mistake shows as wrong bytes. Its captures throw the same errors as
-// CUDA's, with CUDA's numbers.
+// The host device: a full device on the CPU, and the readable specification of a device. It has its
+// own memory, so a mistake in the order of operations results in wrong bytes. Its captures throw
+// the same errors as CUDA's, with CUDA's numbers.
 #include "device/host/device.hpp"
 
 #include <sys/mman.h>
@@ -18,7 +18,8 @@
 namespace hotslot::host {
 namespace {
 
-// Returns the available memory. If the file cannot be read, sysinfo() gives only the free memory.
+// Returns the available memory in bytes, and stores the total. If /proc/meminfo cannot be read, it
+// returns the free memory that sysinfo() reports.
 uint64_t available_bytes(uint64_t* total) {
   uint64_t free = 0;
   struct sysinfo known;
@@ -38,7 +39,7 @@ uint64_t available_bytes(uint64_t* total) {
   return free;
 }
 
-// A block of memory of one device, which may be kept for reuse.
+// A block of memory of one device. The destructor adds it to the device's cache if it has one.
 class OwnMemory final : public Memory {
  public:
   OwnMemory(Device& device, uint8_t* address, size_t bytes, size_t mapped, bool host,
@@ -50,7 +51,7 @@ class OwnMemory final : public Memory {
 
  private:
   const size_t mapped_;
-  Blocks<uint8_t*>* const blocks_;  // null: it is not kept
+  Blocks<uint8_t*>* const blocks_;  // the device's cache; null: the destructor unmaps the block
 };
 
 }  // namespace
@@ -124,7 +125,7 @@ class HostDevice final : public Device {
     return map(bytes, room, host, &blocks_);
   }
   Ref<Memory> map(size_t bytes, size_t mapped, bool host, Blocks<uint8_t*>* blocks) {
-    const bool large = bytes >= (16u << 20);  // worth a check of the machine's available memory
+    const bool large = bytes >= (16u << 20);  // only these are compared with the available memory
     if (large && bytes >= available_bytes(nullptr)) trim();
     const bool fits = !large || bytes < available_bytes(nullptr);
     void* address =

@@ -1,5 +1,5 @@
-// The host device: its own plain memory, streams as queues (stream.hpp), and the executor that
-// drains them (executor.hpp).
+// The host device: plain memory, streams that are queues (stream.hpp), and an executor that runs
+// the queues' operations (executor.hpp).
 #pragma once
 #include "device/core/capture.hpp"
 
@@ -7,12 +7,12 @@ namespace hotslot::host {
 
 inline constexpr char family_name[] = "host";
 
-// host:0, host:1, …: separate devices of one machine, each with its own memory. They share one
-// executor.
+// The number of host devices, host:0 to host:7, on one machine. Each has its own memory. They share
+// one executor.
 constexpr int devices = 8;
 std::string describe();
 Ref<Device> open(int index);
-// Loads a shared library, as kernels/library.h describes it.
+// Loads kernels from a shared library, which kernels/library.h describes.
 Ref<KernelModule> load_kernels(Device& device, const ModuleRequest& request);
 
 }  // namespace hotslot::host

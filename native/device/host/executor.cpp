@@ -1,7 +1,7 @@
-// Decides which thread runs the host device's queues. A thread ensures that another one comes when
-// it enqueues, when it leaves runnable work, and when it starts an op that may take long while
-// other work is runnable. An attending actor will come unless it is busy running work, and a pool
-// thread unless it is inside a long op.
+// Decides which thread runs the host device's queues. A thread that enqueues work ensures that some
+// thread will run it. A thread that leaves or starts a long op ensures the same if other work is
+// runnable. An attending actor will come unless it is busy with work. A pool thread will come
+// unless it runs a long op.
 #include "device/host/executor.hpp"
 
 #include <algorithm>
@@ -14,18 +14,20 @@
 
 namespace hotslot::host {
 namespace {
-// The bell of this thread while it attends. The thread's own enqueueing need not ring it.
+// The bell with which this thread attends, or null. Work that this thread enqueues itself need not
+// ring it.
 thread_local Bell* own_bell = nullptr;
-// The number of times it attends with that bell, because a thread may host several pollers.
+// How often this thread attends with that bell. It is more than 1 if the thread hosts several
+// pollers.
 thread_local int own_attends = 0;
 thread_local bool pool_thread = false;
-// The number of streams that can be held at once before others have to wait. A thread is only made
-// when all others are held.
+// Maximum number of pool threads. If 16 long ops run at once, other work waits. The pool adds a
+// thread only when all its threads run long ops.
 constexpr int max_pool_threads = 16;
 }  // namespace
 
 Executor& Executor::instance() {
-  // Never destroyed, because pool threads may outlive every static.
+  // Never destroyed, because pool threads may still run while statics are destroyed.
   static Executor* executor = new Executor;
   return *executor;
 }
@@ -61,8 +63,8 @@ void Executor::look_for_pool() {
 }
 
 void Executor::wake_pool() {
-  // Changed before the counts are read, so a thread that counts as available sees the new word
-  // before it sleeps.
+  // The word changes before the counts are read. So a thread that counts as available sees the new
+  // word before it sleeps.
   word_at(&pool_word_).fetch_add(1);
   if (pool_threads_.load() - pool_parked_.load() - pool_held_.load() > 0) return;
   if (pool_parked_.load() > 0) {
@@ -73,19 +75,20 @@ void Executor::wake_pool() {
   if (pool_threads_.load() >= max_pool_threads) return;
   pool_threads_.fetch_add(1);
   try {
-    // Counted before it runs, so that a thread that enqueued finds it counted.
+    // `counted` is created here, before the thread runs, so that the enqueuing thread finds the new
+    // thread in the count.
     std::thread([this, counted = std::make_unique<IdleCores::Thread>()] { pool_main(); }).detach();
   } catch (const std::exception&) {
     pool_threads_.fetch_sub(
-        1);  // the system has no thread or memory left: existing threads continue
+        1);  // the system has no thread or memory left, so the existing threads run all work
   }
 }
 
 void Executor::pool_main() {
   pool_thread = true;
   for (;;) {
-    // Read before the check for work. A push after the check has changed the word, so the wait
-    // returns at once.
+    // The word is read before the check for work. A push after the check changes the word, so
+    // futex_wait returns at once.
     const int32_t seen = word_at(&pool_word_).load();
     if (help(std::numeric_limits<uint64_t>::max() / 2)) continue;
     stress_pause();
@@ -98,8 +101,8 @@ void Executor::pool_main() {
 Executor::LongOp::LongOp(Executor& executor, bool may_take_long)
     : executor(may_take_long ? &executor : nullptr) {
   if (!may_take_long) return;
-  // Counted as held before the check, so either an enqueuer sees that we are held, or we see its
-  // work.
+  // The thread counts as held before the check. So either an enqueuer sees that it is held, or the
+  // check finds the enqueuer's work.
   if (pool_thread) executor.pool_held_.fetch_add(1);
   if (executor.runnable()) executor.wake_pool();
 }
@@ -108,7 +111,8 @@ Executor::LongOp::~LongOp() {
   if (executor && pool_thread) executor->pool_held_.fetch_sub(1);
 }
 
-// Returns whether a thread that claims the queue could run an op. False may change at any time.
+// Returns whether a thread that claims the queue could run an op. If it returns false, that may
+// change at any time.
 bool Executor::ready(Queue& queue) {
   if (queue.pending.load() == 0) return false;
   std::lock_guard guard(queue.lock);
@@ -127,7 +131,7 @@ bool Executor::next_for_pool(Queue& queue) {
 bool Executor::claimable(Queue& queue) { return !queue.claimed.load() && ready(queue); }
 
 bool Executor::runnable() {
-  const auto all = queues();  // held, because adding a stream replaces the list
+  const auto all = queues();  // this reference keeps the list alive, because add() replaces it
   for (auto& queue : *all)
     if (claimable(*queue)) return true;
   return false;
@@ -136,28 +140,28 @@ bool Executor::runnable() {
 bool Executor::help(uint64_t ns) {
   const uint64_t deadline = now_ns() + ns;
   bool any = false, late = false;
-  // Counted as often as it attends, because an enqueuer would otherwise count on the remaining
-  // ones.
+  // The thread counts as busy as often as it attends. Otherwise an enqueuer would count on the
+  // thread's other attendances.
   const int attends = own_attends;
   if (attends > 0) busy_.fetch_add(attends);
   for (bool ran = true; ran && !late;) {
     ran = false;
     const auto all = queues();
     for (auto& queue : *all) {
-      // We are out of time: wake the pool for runnable queues that no thread has taken on.
+      // The time is over, so the pool must run the queues that are runnable and not claimed.
       if (late && claimable(*queue)) {
         wake_pool();
         break;
       }
       if (late || queue->pending.load() == 0) continue;
-      // Checked again after the claim is released, because the queue may have become runnable while
-      // no other thread could claim it.
+      // Checks the queue again after the claim is released. It may have become runnable while this
+      // thread had the claim and no other thread could claim it.
       while (!queue->claimed.exchange(true)) {
         const bool went_on = drain(*queue, deadline);
         ran |= went_on;
         late = went_on && now_ns() >= deadline;
         stress_pause();
-        // Publishes this thread's writes to the next one that claims the queue.
+        // Publishes this thread's writes to the next thread that claims the queue.
         queue->claimed.store(false);
         if (late || !ready(*queue)) break;
         if (!pool_thread && next_for_pool(*queue)) {
@@ -170,13 +174,13 @@ bool Executor::help(uint64_t ns) {
   }
   if (attends > 0) busy_.fetch_sub(attends);
   stress_pause();
-  // An attendant comes back by itself, and any other thread notifies one.
+  // An attendant calls help() again by itself. Any other thread must notify a thread that will.
   if (any && !own_bell && runnable()) notify();
   return any;
 }
 
-// Runs ops from the head until the queue is empty or blocked, or until `deadline`. The caller has
-// the claim.
+// Runs ops from the front of the queue until the queue is empty or blocked, or until `deadline`.
+// Returns whether any op ran. The caller has the queue's claim.
 bool Executor::drain(Queue& queue, uint64_t deadline) {
   bool any = false;
   for (;;) {
@@ -185,7 +189,7 @@ bool Executor::drain(Queue& queue, uint64_t deadline) {
       std::lock_guard guard(queue.lock);
       if (queue.ops.empty()) return any;
       op = &queue.ops
-                .front();  // stays put: a deque never moves its front while others push at the back
+                .front();  // stays valid: a push at the back of a deque does not move its front op
     }
     if (!pool_thread && op->for_pool()) return any;
     const char* failed = queue.error.load();
@@ -260,8 +264,8 @@ void Executor::revoke(const Ref<Memory>& memory, uint64_t ns) {
     return false;
   };
   wait([&] { return !in_use(false); }, ns);
-  // Stored before the check, so an operation either began before and is seen running, or finds
-  // `revoked` when it begins.
+  // Stored before the check. So an operation either has begun before and the check finds it
+  // running, or it finds `revoked` when it begins.
   memory->revoked.store(true);
   while (!wait([&] { return !in_use(true); }, max_sleep_ns)) continue;
 }

@@ -1,5 +1,5 @@
-// The executor, which drains the host device's queues by a small pool and by threads that attend or
-// wait.
+// The executor, which runs the operations of the host device's queues. Its threads are a small
+// pool, and threads that attend or wait.
 #pragma once
 #include <functional>
 #include <mutex>
@@ -9,8 +9,8 @@
 
 namespace hotslot::host {
 
-// The longest sleep limits the effect of a lost wake-up, which must never happen. The stress
-// harness sets it to an hour and pauses where a wake-up could get lost.
+// The longest sleep of a thread. It limits the effect of a lost wake-up, which must never happen.
+// The stress harness sets it to an hour, and pauses where a wake-up could get lost.
 #ifdef HOTSLOT_STRESS
 void stress_pause();
 constexpr uint64_t max_sleep_ns = 3'600'000'000'000;
@@ -19,39 +19,40 @@ inline void stress_pause() {}
 constexpr uint64_t max_sleep_ns = 1'000'000'000;
 #endif
 
-// Drains queues. Actors that attend, threads in wait_event, and a pool help. The pool is woken only
-// if no other thread has promised to come.
+// Runs the operations of all queues. Three kinds of threads help: actors that attend, threads in
+// wait_event, and pool threads. A thread that attends (an attendant) has promised to call help()
+// after its bell rings. The pool is woken only if no attendant is free.
 //
-//   Executor-1  A thread that enqueues stores the op, then rings every attendant, and wakes the
-//       pool unless one attendant is not busy. The pool's word changes before its threads are
-//       counted.
+//   Executor-1  A thread that enqueues stores the op, then rings every attendant. It then wakes the
+//       pool unless at least one attendant is not busy. To wake the pool, it changes the pool's
+//       word before it counts the pool's threads.
 //   Executor-2  A thread that is about to sleep reads its word, then looks for work, then counts
-//       itself, then sleeps on the word that it read.
-//   Executor-3  One thread at a time has a queue's claim. A thread that releases it looks at the
-//       queue again, and wakes the pool for an op that only the pool may begin.
-//   Executor-4  A thread that begins an op that may take long is first counted as no help, and then
-//       wakes the pool if a queue is runnable. A record within a graph does so too.
-//   Executor-5  A thread that leaves, or is out of time, and does not come back by itself, notifies
-//       another thread if a queue is runnable.
-//   Executor-6  A thread that ends an op marks it as done first, then changes the word of
-//       completions, then wakes the waiters and rings the attendants.
+//       itself as asleep. It then sleeps while the word has the value that it read.
+//   Executor-3  One thread at a time has a queue's claim. A thread that releases the claim checks
+//       the queue again. It wakes the pool if only the pool may begin the next op.
+//   Executor-4  A thread that begins an op that may take long first counts as no help. Then it
+//       wakes the pool if a queue is runnable. So does a thread that runs a record in a graph.
+//   Executor-5  If a queue is runnable, a thread that leaves or whose time is over notifies another
+//       thread. A thread that comes back by itself need not notify.
+//   Executor-6  A thread that ends an op first marks the op as done, then changes the word of
+//       completions. It then wakes the waiters and rings the attendants.
 //
-// `test/model/executor.ts` checks every interleaving of small cases, with each of these rules
-// broken in turn.
+// `test/model/executor.ts` checks every interleaving of small cases. It also breaks each of these
+// rules in turn.
 class Executor {
  public:
   static Executor& instance();
   void add(const Ref<Queue>& queue);
-  // Ensures that a thread comes, because work became runnable.
+  // Ensures that a thread will run work that became runnable.
   void notify();
-  // Starts a pool thread if the pool has none, for a caller that only queries. An earlier attempt
-  // to start one may have failed.
+  // Starts a pool thread if the pool has none. A caller that only queries calls this, because an
+  // earlier attempt to start a thread may have failed.
   void look_for_pool();
-  // Runs runnable ops for about `ns`. Returns true if it ran any.
+  // Runs runnable ops for about `ns`. Returns whether it ran any.
   bool help(uint64_t ns);
   bool runnable();
   bool wait(const std::function<bool()>& done, uint64_t ns);
-  // See Device::revoke. Graphs that hold the memory fail when they are replayed.
+  // See Device::revoke. Replays of graphs that touch the memory fail afterward.
   void revoke(const Ref<Memory>& memory, uint64_t ns);
   void attend(Bell* bell);
   void dismiss(Bell* bell);
@@ -60,8 +61,10 @@ class Executor {
   using Queues = std::vector<Ref<Queue>>;
   std::shared_ptr<const Queues> queues();
   bool drain(Queue& queue, uint64_t deadline);
-  // The result of running an op. blocked: not begun, because it has to wait. some: not finished,
-  // because the time is over. all: done or failed.
+  // The result of running an op.
+  // - blocked: the op has not begun, because it has to wait.
+  // - some: the op is not finished, because the time is over.
+  // - all: the op is done or has failed.
   enum class Ran : uint8_t { blocked, some, all };
   Ran run(Op& op, const char*& failed, Queue& queue, uint64_t deadline);
   Ran run_graph(Op& op, const char*& failed, Queue& queue, uint64_t deadline);
@@ -69,8 +72,8 @@ class Executor {
   bool claimable(Queue& queue);
   bool next_for_pool(Queue& queue);
   void completed();
-  // While it exists, its thread is inside an op that may take long, and counts as no help for other
-  // queues.
+  // While it exists, its thread runs an op that may take long. The thread does not count as help
+  // for other queues.
   struct LongOp {
     LongOp(Executor& executor, bool may_take_long);
     ~LongOp();
@@ -81,20 +84,20 @@ class Executor {
 
   SpinLock lock_;
   std::shared_ptr<const Queues> queues_ = std::make_shared<Queues>();
-  // The following fields are sequentially consistent, because they are always used in pairs. A
-  // thread that enqueues stores the work, then reads which threads could run it (attending, parked,
-  // held). A thread that goes to sleep or begins a long op counts itself, then looks for work once
-  // more. A thread that waits for an op counts itself among the waiters, then checks whether it is
-  // done. A thread that ends an op marks it as done, then looks for waiters.
+  // The following fields are sequentially consistent, because threads use them in pairs. A thread
+  // that enqueues stores the work, then reads how many threads attend, sleep or are held. A thread
+  // that goes to sleep or begins a long op counts itself, then looks for work once more. A thread
+  // that waits for an op counts itself among the waiters, then checks whether the op is done. A
+  // thread that ends an op marks the op as done, then looks for waiters.
   SpinLock attendants_lock_;
   std::vector<Bell*> attendants_;
   std::atomic<int> attending_{0};
-  // Attendants inside help(), counted as often as they attend. They run an op and cannot be relied
-  // on for another.
+  // Attendants inside help(), each counted as often as it attends. They are running an op, so an
+  // enqueuer cannot rely on them.
   std::atomic<int> busy_{0};
   std::mutex pool_mutex_;
-  // Pool threads, those asleep, and those inside a long op. The others look at every queue again
-  // before they sleep.
+  // The number of pool threads, of sleeping ones, and of those in a long op. All other pool threads
+  // check every queue again before they sleep.
   std::atomic<int> pool_threads_{0}, pool_parked_{0}, pool_held_{0};
   int32_t pool_word_ = 0;
   std::atomic<int> waiters_{0};

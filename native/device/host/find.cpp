@@ -1,4 +1,4 @@
-// The host device as a family among the others.
+// Makes the host device one of the device families.
 #include "device/core/family.hpp"
 #include "device/host/device.hpp"
 

@@ -1,4 +1,4 @@
-// The host device's graphs, their nodes, and how each node runs.
+// The host device's graphs: how captured work becomes nodes, and how a node runs.
 #include "device/host/graph.hpp"
 
 #include <algorithm>
@@ -30,7 +30,7 @@ const char* Node::run() const {
     case prefetch:
       return static_cast<ManagedMemory*>(managed)->move(at, bytes, target);
     case record:
-      break;  // run by the executor, because a replay has its own points
+      break;  // the executor runs it, because each replay has its own points
   }
   return "impossible: a node is a kernel, a copy, a fill or a prefetch";
 }

@@ -1,15 +1,16 @@
-// The host device's graphs: a capture prepared as a list of nodes, which the executor runs.
+// The host device's graphs. A graph is a list of nodes made from a capture, which the executor
+// runs.
 #pragma once
 #include "device/core/capture.hpp"
 #include "device/host/device.hpp"
 
 namespace hotslot::host {
 
-// One node of a graph. All its pointers are resolved before a replay.
+// One node of a graph. All its pointers are known before a replay.
 struct Node {
   enum Type : uint8_t { kernel, copy, fill, record, prefetch } type;
-  // The function instead of its registry entry, because pool threads may outlive the registry when
-  // the process exits.
+  // The kernel's function. It is not looked up by the kernel's registry entry, because pool threads
+  // may outlive the registry when the process exits.
   const char* (*kernel_run)(const KernelArgs*) = nullptr;
   KernelArgs args{};
   bool may_hold = false;  // see Kernel::may_hold
@@ -18,23 +19,23 @@ struct Node {
   size_t bytes = 0;
   uint64_t pattern = 0;
   uint32_t pattern_bytes = 1;
-  uint32_t point = 0;         // of a record: which of its replay's points
-  Memory* managed = nullptr;  // of a prefetch: `bytes` of it from `at` on move to `target`
+  uint32_t point = 0;         // for a record: the index of the replay's point
+  Memory* managed = nullptr;  // for a prefetch: moves `bytes` from offset `at` to `target`
   size_t at = 0;
   int target = nowhere;
-  // Returns null, or why it failed.
+  // Runs the node. Returns null, or the reason why it failed.
   const char* run() const;
 };
 
-// A prepared graph that replays run. It never changes, so replays enqueued before an update keep
-// theirs.
+// An instantiated graph. It never changes. An update creates another Program, so replays that are
+// enqueued already run the old one.
 struct Program {
   explicit Program(Ref<Capture> capture);
-  const Ref<Capture> capture;  // holds the memory that nodes touch
+  const Ref<Capture> capture;  // keeps the memory alive that nodes touch
   std::vector<Node> nodes;
-  std::vector<Ref<Event>> events;   // recorded by every replay: one point each
+  std::vector<Ref<Event>> events;   // recorded by every replay, with one point each
   const std::vector<Memory*> lent;  // see Device::revoke
-  bool may_hold = false;            // a node does
+  bool may_hold = false;            // whether a node has `may_hold`
   std::atomic<uint64_t> last_run_ns{0};
 };
 
@@ -51,7 +52,7 @@ class HostExec final : public Exec {
     std::lock_guard guard(lock_);
     return program_;
   }
-  // Replays of one exec run one at a time on all streams.
+  // True while a replay runs. Replays of one exec run one at a time, also on different streams.
   std::atomic<bool> running{false};
 
  protected:
@@ -62,7 +63,7 @@ class HostExec final : public Exec {
   Ref<Program> program_;
 };
 
-// Returns the node that runs captured work, with all pointers resolved.
+// Returns a node that runs the captured work. All its pointers are known.
 Node node_of(const Work& work);
 
 }  // namespace hotslot::host

@@ -1,5 +1,5 @@
-// Kernels that a program brings to the host device: a shared library, as kernels/library.h
-// describes it.
+// Loads kernels that a program brings to the host device. They are in a shared library, which
+// kernels/library.h describes.
 #include <dlfcn.h>
 
 #include <cstring>
@@ -12,8 +12,8 @@ namespace {
 
 constexpr const char* list_symbol = "hotslot_kernels_1";
 
-// Returns whether two element types have the same bytes and sign. The library need not know what a
-// bool or a 16-bit number means.
+// Returns whether a declared element type is stored as the library's type `given`. A bool counts as
+// uint8 and a float16 or bfloat16 as uint16, because the library need not know those types.
 bool same_element(char declared, char given) {
   const auto stored = [](char letter) {
     return letter == '?' ? 'B' : letter == 'e' || letter == 'E' ? 'H' : letter;
@@ -40,7 +40,8 @@ class HostKernels final : public KernelModule {
   HostKernels(Device& device, const ModuleRequest& request) : KernelModule(device, request) {
     std::string reason;
     for (auto& image : request.images) {
-      // It stays loaded for the life of the process, because a stream's error text may be in it.
+      // The library stays loaded until the process ends, because a stream's error text may be in
+      // it.
       if (void* library = dlopen(image.bytes.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE)) {
         dlclose(library);
         resolve(library, request, image);

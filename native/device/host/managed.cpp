@@ -1,6 +1,6 @@
-// The host device's managed memory. Its pages are real: an untouched page takes no memory until a
-// prefetch makes it. If the machine has several memory nodes, host:n uses node n modulo their
-// number, and pages move there. The CPU's pages stay where the system puts them.
+// The host device's managed memory. A page takes memory only after a prefetch or its first use. If
+// the machine has several memory nodes, host:n uses node n modulo their number, and a prefetch
+// moves pages to that node. The system chooses the node of pages that belong to the CPU.
 #include "device/host/managed.hpp"
 
 #include <sys/mman.h>
@@ -17,7 +17,7 @@ constexpr size_t page_bytes = 4096;
 constexpr int populate_write = 23;  // MADV_POPULATE_WRITE, since Linux 5.14
 constexpr int policy_default = 0, policy_preferred = 1, move_pages = 2;
 
-// Returns the number of nodes, from 0 to the last one online.
+// Returns the number of memory nodes, counted from 0 to the last one online.
 int node_count() {
   static const int count = [] {
     int first = 0, last = 0;
@@ -30,8 +30,8 @@ int node_count() {
   return count;
 }
 
-// Requests a node for pages. Errors are ignored, because a system without that choice (ENOSYS,
-// EPERM) puts them on any node, which works too.
+// Requests that the system puts pages on the device's memory node. Errors are ignored (ENOSYS,
+// EPERM). Without this choice the system puts the pages on any node, which is also correct.
 void bind(uint8_t* at, size_t bytes, int device) {
   if (node_count() == 1) return;
   constexpr size_t max_nodes = 1024, word_bits = 8 * sizeof(unsigned long);
@@ -48,8 +48,8 @@ const char* populate(uint8_t* at, size_t bytes) {
   while (madvise(at, bytes, populate_write) != 0) {
     if (errno == EINTR || errno == EAGAIN) continue;
     if (errno != EINVAL) return "managed pages found no memory";
-    // On an older system, pages are touched by a write that keeps their contents even if other
-    // threads write there.
+    // Older systems lack MADV_POPULATE_WRITE. Here a write that changes no bit touches each page,
+    // so other threads may write to the page at the same time.
     for (size_t i = 0; i < bytes; i += page_bytes) __atomic_fetch_or(at + i, 0, __ATOMIC_RELAXED);
     break;
   }

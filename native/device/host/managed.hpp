@@ -1,5 +1,5 @@
-// The host device's managed memory: reserved address space whose pages are made and moved
-// individually. Each has an owner.
+// The host device's managed memory: reserved address space. Each page is allocated and moved
+// separately, and has an owner.
 #pragma once
 #include "device/host/device.hpp"
 
@@ -10,7 +10,8 @@ class ManagedMemory final : public Memory {
   static Ref<Memory> reserve(Device& device, size_t bytes);
   ManagedMemory(Device& device, uint8_t* address, size_t bytes, size_t pages);
   ~ManagedMemory() override;
-  // Makes the pages of the range, near their new owner. Returns null, or why it failed.
+  // Allocates the pages of the range on their new owner's memory node. Returns null, or the reason
+  // why it failed.
   const char* move(size_t offset, size_t bytes, int owner);
   void advise(size_t offset, size_t bytes, Advice advice, int where);
   Residency residency(size_t offset, size_t bytes) const;

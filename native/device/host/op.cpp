@@ -1,4 +1,4 @@
-// Properties of a queue's operations that the executor reads.
+// Properties of a queue's operations, which the executor reads.
 #include "device/host/stream.hpp"
 #include "wait/bell.hpp"
 

@@ -1,5 +1,5 @@
-// Runs an operation for the executor: at once, or, if it is a graph, in parts that fit the caller's
-// time.
+// Runs an operation for the executor. A graph runs in parts that fit the caller's time. Any other
+// operation runs at once.
 #include <algorithm>
 
 #include "device/host/executor.hpp"
@@ -11,7 +11,8 @@ constexpr uint64_t clock_every_nodes = 16;
 
 }  // namespace
 
-// `failed` is why the queue failed, or null. If the operation fails, its reason is written there.
+// Runs an op. `failed` is the reason why the queue has failed, or null. If the op fails, `failed`
+// becomes the reason.
 Executor::Ran Executor::run(Op& op, const char*& failed, Queue& queue, uint64_t deadline) {
   switch (op.type) {
     case Op::node:

@@ -12,8 +12,8 @@ namespace {
          "close what uses this stream and open it again; the text names what failed first");
 }
 
-// Pairs with the drainer's store: a thread that sees the record done sees the stream's writes
-// before it.
+// Returns whether the record is done. Throws if its stream failed. The load of `done` pairs with
+// Point::finish(), so the caller sees all writes of the stream before the record.
 bool finished(const Point& point, const char* call) {
   if (!point.done.load()) return false;
   if (point.error) stream_failed(call, point.error);
@@ -69,7 +69,7 @@ void HostStream::push(Op&& op) {
     }
   }
   stress_pause();
-  // A thread that has the claim looks at the queue once more after releasing it, so it needs no
+  // A thread that has the claim checks the queue again after it releases the claim. So it needs no
   // notification.
   if (!queue_->claimed.load()) executor_.notify();
 }
@@ -90,7 +90,7 @@ void HostStream::do_record(Event& event) {
   op.type = Op::record;
   Ref<Point> point = op.point = std::make_shared<Point>();
   push(std::move(op));
-  // If that threw, the event is unchanged.
+  // If push() threw, the event is unchanged.
   static_cast<HostEvent&>(event).latest_ = std::move(point);
 }
 
@@ -141,7 +141,7 @@ bool HostStream::do_query() {
     executor_.look_for_pool();
     return false;
   }
-  // The last op may have failed between the two checks.
+  // The last op may have failed after the check before this query.
   do_check("streamQuery");
   return true;
 }

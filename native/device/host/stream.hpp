@@ -1,5 +1,5 @@
-// The host device's streams and events: queues of operations. Enqueueing never executes them. The
-// executor does.
+// The host device's streams and events. A stream is a queue of operations. Enqueueing an operation
+// never runs it, because only the executor runs operations.
 #pragma once
 #include <deque>
 #include <mutex>
@@ -8,15 +8,16 @@
 
 namespace hotslot::host {
 
-// One record of an event. The record's op completes it. A stream that waits for this record holds
-// it, so recording the event again on any stream does not affect that wait.
+// One record of an event. The record's op completes the point. A stream that waits for the record
+// keeps a reference to the point. So recording the event again on any stream does not affect the
+// wait.
 struct Point {
-  // Stored last by the drainer, when everything before the record on the stream is done and the
-  // fields below are final.
+  // Stored last, by the thread that runs the queue. By then everything before the record is done,
+  // and the fields below are final.
   std::atomic<bool> done{false};
   const char* error = nullptr;
   uint64_t time_ns = 0;
-  // Publishes everything done before the record to every thread that finds it done.
+  // Marks the record as done. A thread that reads `done` sees all writes before the record.
   void finish(const char* failed);
 };
 
@@ -31,43 +32,43 @@ class HostEvent final : public Event {
  private:
   friend class HostStream;
   Ref<Point> latest();
-  Ref<Point> latest_;  // the latest record; guarded by the mark's lock; null: never recorded
+  Ref<Point> latest_;  // the latest record, or null; guarded by the mark's lock
 };
 
 struct Op {
   enum Type : uint8_t { node, record, wait, graph } type = node;
   std::unique_ptr<Node> work;
-  Ref<Point> point;         // of a record, or of the record to wait for
-  bool order_only = false;  // of a wait: the record's error does not fail this queue
-  Ref<HostExec> exec;       // of a graph, with its program when it was enqueued
+  Ref<Point> point;         // for a record, or for the record to wait for
+  bool order_only = false;  // for a wait: whether the record's error does not affect this queue
+  Ref<HostExec> exec;       // for a graph, with its program at the time when it was enqueued
   Ref<Program> program;
-  std::vector<Ref<Point>> points;  // of the graph's own records
-  size_t next_node = 0;            // how far a graph has come; guarded by the queue's lock
-  uint64_t spent_ns = 0;           // on the graph so far
+  std::vector<Ref<Point>> points;  // for the graph's own records
+  size_t next_node = 0;            // for a graph: the next node to run; guarded by the queue's lock
+  uint64_t spent_ns = 0;           // running time of the graph so far
   std::vector<Ref<Object>> keep;
 
-  // Returns true for kernels and for graphs that never ran, which may take any time. Known long
-  // graphs and large copies count too.
+  // Returns true for kernels and for graphs that have never run, because their time is unknown.
+  // Also returns true for graphs whose last run was long, and for large copies.
   bool may_take_long() const;
-  // Returns true for work that waits for something outside the device. Only the pool starts it,
-  // because other helping threads have promised to be back in time.
+  // Returns true for work that waits for something outside the device. Only pool threads begin such
+  // work. Other threads that help have promised to return in time.
   bool for_pool() const;
-  // Finishes the replay's own records that it did not reach.
+  // Finishes the points of the replay's records that it has not reached.
   void settle(const char* failed) const;
 };
 
-// Returns why work on this memory must not begin, or null.
+// Returns the reason why work on this memory must not begin, or null.
 const char* revoked(const std::vector<Memory*>& lent);
 const char* revoked(const std::vector<Ref<Object>>& keep);
 
-// A stream's work. It outlives the stream object, because a closed stream still finishes its
-// enqueued work.
+// The operations of a stream. The queue can outlive the stream object, because a closed stream
+// finishes its enqueued work.
 struct Queue {
   SpinLock lock;
   std::deque<Op> ops;                       // guarded by lock
-  std::atomic<size_t> pending{0};           // unfinished ops; enqueuer adds, drainer subtracts
-  std::atomic<bool> claimed{false};         // the one thread that may run ops of this queue
-  std::atomic<const char*> error{nullptr};  // first failure, sticky
+  std::atomic<size_t> pending{0};           // unfinished ops: enqueuers add, drainers subtract
+  std::atomic<bool> claimed{false};         // whether a thread has claimed the queue to run its ops
+  std::atomic<const char*> error{nullptr};  // the reason of the first failure, never reset
   std::atomic<bool> closed{false};
   int priority = 0;
 };

@@ -1,7 +1,7 @@
-// The part of Level Zero's binary interface that Hotslot uses, declared here so that no vendor
-// header is shipped or needed. Spec 1.4 is the minimum (Debian 12's loader). Newer functions are
-// separate entries that a driver may lack. test/abi checks every signature, size, offset and value
-// against the vendor's headers if they are installed.
+// The part of Level Zero's binary interface that Hotslot uses. It is declared here, so Hotslot
+// neither ships nor needs a vendor's header. Spec 1.4 is the minimum (Debian 12's loader). Newer
+// functions have separate entries, which a driver may lack. test/abi checks every signature, size,
+// offset and value against the vendor's headers if they are installed.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -40,11 +40,11 @@ constexpr Status success = 0, not_ready = 1, device_lost = 0x70000001,
                  invalid_kernel_argument_index = 0x78000015,
                  invalid_kernel_argument_size = 0x78000016, invalid_command_list_type = 0x78000019,
                  overlapping_regions = 0x7800001a, unknown = 0x7ffffffe;
-// Newer than 1.4: statuses of recorded graphs (spec 1.17).
+// Statuses of recorded graphs, which are newer than spec 1.4 (spec 1.17).
 constexpr Status invalid_graph = 0x78000024, graph_capture_unsupported = 0x78000025;
 }  // namespace status
 
-// The type of a structure. It is the first field of every extensible structure.
+// The type of a structure. Every extensible structure has it as its first field.
 enum class Type : uint32_t {
   driver_properties = 0x1,
   device_compute_properties = 0x4,
@@ -62,7 +62,7 @@ enum class Type : uint32_t {
   kernel_desc = 0x1d,
   kernel_properties = 0x1e,
   relaxed_allocation_limits_desc = 0x20001,
-  device_properties_1_2 = 0x20006,  // the timer's resolution in cycles per second
+  device_properties_1_2 = 0x20006,  // `timer_resolution` is in cycles per second
   external_memmap_sysmem_desc = 0x20037,
   record_replay_graph_properties = 0x20047,
   zex_counter_based_event_desc = 0x3001c,
@@ -90,7 +90,7 @@ enum class DeviceType : uint32_t { gpu = 1 };
 enum class QueueMode : uint32_t { asynchronous = 2 };
 enum class Priority : uint32_t { normal = 0, low = 1, high = 2 };
 enum class ModuleFormat : uint32_t { spirv = 0 };
-// `prefer_system` is newer than 1.4.
+// `prefer_system` is newer than spec 1.4.
 enum class MemoryAdvice : uint32_t { prefer_device = 2, prefer_system = 8 };
 enum class HandleKind : uint32_t { driver = 0 };
 
@@ -174,8 +174,8 @@ struct EventDesc {
   const void* next;
   uint32_t index, signal, wait;
 };
-// Intel's structure, which since spec 1.15 is also the standard's with the same fields. The driver
-// reads the type only of chained structures.
+// Intel's structure. Since spec 1.15 the standard has a structure with the same fields. Both
+// functions accept Intel's type, because the driver reads the types only of chained structures.
 struct CounterEventDesc {
   Type type;
   const void* next;
@@ -196,7 +196,7 @@ struct RelaxedLimitsDesc {
   const void* next;
   uint32_t flags;
 };
-// Chained to a HostMemDesc. It maps whole pages that already exist.
+// An extension that is chained to a HostMemDesc. It maps whole pages that already exist.
 struct MemmapDesc {
   Type type;
   const void* next;
@@ -233,7 +233,7 @@ struct Timestamps {
   uint64_t global_begin, global_end, context_begin, context_end;
 };
 
-// Name in the loader's library and parameters. All of them exist in spec 1.4.
+// Functions: name in the loader's library, and parameters. All of them exist in spec 1.4.
 #define HOTSLOT_ZE_ENTRIES(ENTRY)                                                                  \
   ENTRY(zeInit, (uint32_t))                                                                        \
   ENTRY(zeDriverGet, (uint32_t*, DriverHandle*))                                                   \
@@ -296,9 +296,9 @@ struct Timestamps {
   ENTRY(zeKernelSetGroupSize, (KernelHandle, uint32_t, uint32_t, uint32_t))                        \
   ENTRY(zeKernelSetArgumentValue, (KernelHandle, uint32_t, size_t, const void*))
 
-// Optional functions of a driver. Each is found in the loader's library, else requested from the
-// driver by name, else absent. Graphs and the immediate append belong to the standard (spec 1.17,
-// 1.9), and zex names are Intel's.
+// Functions that a driver may lack. The address comes from the loader's library, else from the
+// driver by name, else it is null. Graphs (spec 1.17) and the append to immediate lists (spec 1.9)
+// belong to the standard. Functions that begin with zex are Intel's.
 #define HOTSLOT_ZE_NEWER_ENTRIES(ENTRY)                                                   \
   ENTRY(zeCommandListImmediateAppendCommandListsExp,                                      \
         (ListHandle, uint32_t, ListHandle*, EventHandle, uint32_t, EventHandle*))         \
@@ -316,7 +316,7 @@ struct Timestamps {
   ENTRY(zeGraphDestroyExt, (GraphHandle))                                                 \
   ENTRY(zeExecutableGraphDestroyExt, (ExecutableHandle))
 
-// A function of the loader that translates its handles to the driver's.
+// The loader's function that translates its handles to the driver's handles.
 using TranslateHandle = Status (*)(HandleKind, void*, void**);
 
 struct Table {

@@ -1,4 +1,4 @@
-// Level Zero's calls, and the checks of their statuses.
+// Calls of Level Zero's functions, and the checks of their statuses.
 #pragma once
 #include <string>
 
@@ -8,25 +8,25 @@ namespace hotslot::level_zero {
 
 inline constexpr char family_name[] = "xpu";
 
-// Returns the loader's calls, which are valid once the family was found.
+// Returns the loader's functions. They are valid after the family's devices were searched for.
 const Table& ze();
 [[noreturn]] void fail(const char* call, Status status, const std::string& detail = "");
 inline void must(const char* call, Status status) {
   if (status != status::success) fail(call, status);
 }
-// Calls the driver and throws if the call fails. HOTSLOT_ZE_NEWER does so with a `driver.newer`
-// entry.
+// Calls a function and throws if it fails. HOTSLOT_ZE_NEWER does the same with a function of
+// `driver.newer`.
 #define HOTSLOT_ZE(entry, ...) \
   ::hotslot::level_zero::must(#entry, ::hotslot::level_zero::ze().entry(__VA_ARGS__))
 #define HOTSLOT_ZE_NEWER(driver, entry, ...) \
   ::hotslot::level_zero::must(#entry, (driver).newer.entry(__VA_ARGS__))
 
-// Returns whether the device, with all its work, is lost for this process.
+// Returns whether the status means that the device and all its work are lost for this process.
 bool lost(Status status);
-// Returns whether the driver or the device lacks the feature, which is then not used.
+// Returns whether the status means that the driver or the device lacks the feature.
 bool unsupported(Status status);
-// Returns whether freeing succeeded. See Unreturned. It counts as success for a lost device or a
-// driver that shut down.
+// Returns whether the driver has freed an object, or nothing is left to free. The latter is the
+// case for a lost device and a driver that has shut down. See Unreturned.
 inline bool taken(Status status) {
   return status == status::success || status == status::uninitialized || lost(status);
 }

@@ -25,7 +25,8 @@ XpuDevice::XpuDevice(Driver& driver, DeviceHandle handle, int index)
   limits.type = Type::device_compute_properties;
   HOTSLOT_ZE(zeDeviceGetComputeProperties, handle, &limits);
   largest_group_ = std::max(1u, std::min(limits.group_size, limits.group_size_x));
-  // Eight items per lane of the device are enough to keep it busy. Kernels stride over the rest.
+  // Eight items per lane are enough to keep the device busy. Each kernel strides over the remaining
+  // elements.
   const uint64_t units =
       uint64_t(properties.slices) * properties.subslices_per_slice * properties.eus_per_subslice;
   const uint64_t lanes = units * properties.threads_per_eu * properties.simd_width;
@@ -69,15 +70,15 @@ void XpuDevice::find_groups() {
          "the device has no queue that computes");
 }
 
-// Tries the features that the interface's version promises, because layers between us and the
-// driver may lack them.
+// Tries the features that the interface's version promises. A layer between Hotslot and the driver
+// may lack them.
 void XpuDevice::probe() {
   const auto tried = [&](auto&& attempt) {
     try {
       attempt();
       return true;
     } catch (const Error& error) {
-      // Includes the loader's own status for a function that the driver lacks.
+      // The loader returns `uninitialized` for a function that the driver lacks.
       if (!unsupported(Status(error.status)) && Status(error.status) != status::uninitialized)
         throw;
       return false;
@@ -93,8 +94,8 @@ void XpuDevice::probe() {
       (driver.newer.zexCounterBasedEventCreate2 || driver.newer.zeEventCounterBasedCreate) &&
       tried([&] { driver.points.give(driver.points.slot(this, false, true), Points::clean); });
   timing = properties.kernel_timestamp_bits > 0 && properties.timer_resolution > 0 &&
-           // Without a counter, because querying a timed counter event waits in the driver, and its
-           // done state does not mean that writes are visible to the host.
+           // Timed events are not counter-based. Querying a timed counter-based event waits in the
+           // driver. If the query reports it as done, the host may still not see the writes.
            tried([&] { driver.points.give(driver.points.slot(this, true, false), Points::clean); });
 }
 
@@ -112,7 +113,8 @@ DeviceTraits XpuDevice::traits() {
   return traits;
 }
 
-// Memory that other processes use is unknown without the system's management interface.
+// Returns the total memory, and the total minus this process's memory. Other processes' memory is
+// unknown, because only the system's management interface reports it.
 MemoryInfo XpuDevice::memory_info() {
   driver.tidy();
   return {total_, free_bytes()};

@@ -11,8 +11,8 @@
 
 namespace hotslot::level_zero {
 
-// A driver's kernel, which holds the arguments of its next launch. One launch at a time sets them,
-// under its lock, until it is appended.
+// A driver's kernel object, which stores the arguments of its next launch. A thread that launches
+// it holds the lock from the first argument until the launch is appended.
 struct LoadedKernel {
   std::mutex lock;
   KernelHandle handle = nullptr;
@@ -31,7 +31,7 @@ class XpuDevice final : public GpuDevice {
   Ref<Memory> scratch(size_t bytes) override;
   bool reaches(Device& other) override;
   bool orders(Device& other) override;
-  // Captured work is passed to the driver as one list, and a list belongs to one device.
+  // Captured work becomes one list of the driver, and a list belongs to one device.
   bool joins(Device& other) override { return &other == this; }
   void trim() override;
   CacheCounts kept() override { return blocks.counts(); }
@@ -39,42 +39,45 @@ class XpuDevice final : public GpuDevice {
   Driver& driver;
   const DeviceHandle handle;
   DeviceProperties properties{};
-  // Whether lists keep their order, in-order lists signal counters, events have the device's clock,
-  // and the driver has graphs.
+  // - in_order: whether lists can run their work in order
+  // - counters: whether in-order lists can signal counter-based events
+  // - timing: whether events can record the device's clock
+  // - graphs: whether the driver can record graphs
   bool in_order = false, counters = false, timing = false, graphs = false;
   bool kernels_reach(const Memory& memory) const;
-  bool reaches_pageable = false;  // kernels reach all memory of the process
+  bool reaches_pageable = false;  // whether kernels reach all memory of the process
   bool shares = false,
-       shares_all = false;  // managed memory: its own; also that of its driver's other devices
+       shares_all = false;  // whether it reaches managed memory: its own; its peers' in the driver
   struct Group {
     uint32_t ordinal = 0, queues = 1;
     size_t max_fill_pattern = 0;
   };
-  Group compute, copies;  // `copies` is of engines that only copy, if `has_copies`
+  Group compute, copies;  // `copies`: engines that only copy, if `has_copies`
   bool has_copies = false;
 
   ListHandle immediate_list(const Group& group, int priority, bool ordered);
   uint32_t next_index(const Group& group) { return next_index_.fetch_add(1) % group.queues; }
-  // Appends one captured or enqueued operation to a list of this group.
+  // Appends one captured or enqueued operation to a list. The operation waits for `waits` and then
+  // signals `signal`.
   void append(ListHandle list, const Work& work, EventHandle signal, uint32_t count,
               EventHandle* waits);
-  // Throws, with the reason, unless the kernel can be launched.
+  // Throws with the reason if the kernel cannot be launched.
   void prepare(const Kernel& kernel) { loaded(kernel); }
-  // Builds a module from SPIR-V. Throws the driver's error and build log. The caller must free the
+  // Builds a module from SPIR-V. Throws the driver's error with its build log. The caller frees the
   // module.
   ModuleHandle build_module(const void* image, size_t bytes);
   std::unique_ptr<LoadedKernel> load_kernel(ModuleHandle module, const std::string& name);
-  // Throws for memory that this device does not reach: peers' memory, and for kernels also host
-  // memory that is not imported.
+  // Throws if this device does not reach the memory. For a `kernel` (not null) this includes host
+  // memory that is not imported as pages.
   void reach(const Memory& memory, const Kernel* kernel);
-  // Returns host memory of the driver, whether or not this thread captures.
+  // Allocates host memory of the driver. Allowed inside a capture.
   Ref<Memory> staging(size_t bytes);
 
-  std::mutex record_lock;            // of the list below
-  ListHandle record_list = nullptr;  // graphs are recorded with it; it never runs work
+  std::mutex record_lock;            // guards the list below
+  ListHandle record_list = nullptr;  // records graphs, and never runs work
   std::atomic<uint64_t> used{
-      0};  // bytes of allocated device and managed memory; memory kept by `blocks` counts as free
-  Blocks<void*> blocks;  // no enqueued work touches them
+      0};  // bytes of device and managed memory in use; memory in `blocks` counts as free
+  Blocks<void*> blocks;  // cached memory, which no enqueued work touches
 
  protected:
   Ref<Memory> do_allocate(size_t bytes) override;
@@ -82,7 +85,7 @@ class XpuDevice final : public GpuDevice {
   Ref<Memory> do_allocate_host(size_t bytes) override;
   Ref<Memory> do_register_host(void* address, size_t bytes, bool pin) override;
   void do_advise(const Span& span, Advice advice, int where) override;
-  // The driver does not report residency.
+  // Returns `nowhere` for all locations, because the driver does not report residency.
   Residency do_residency(const Span&) override { return {}; }
   Ref<KernelModule> do_load_kernels(const ModuleRequest& request) override;
 
@@ -90,7 +93,7 @@ class XpuDevice final : public GpuDevice {
   void probe();
   void find_groups();
   LoadedKernel& loaded(const Kernel& kernel);
-  // The arguments of a launch, and its output.
+  // The arguments of a launch, and the memory that determines its grid.
   struct Arguments {
     std::vector<const void*> pointers;
     std::vector<int64_t> wholes;
@@ -100,8 +103,8 @@ class XpuDevice final : public GpuDevice {
   void launch(ListHandle list, const Kernel& kernel, const Arguments& arguments, EventHandle signal,
               uint32_t count, EventHandle* waits);
   uint64_t free_bytes() const;
-  // Allocates by `allocate`. Throws the driver's error, or MEMORY if reclaim() finds none for
-  // `bytes`.
+  // Calls `allocate`, which allocates memory for `bytes` requested bytes, and retries as reclaim()
+  // does. Throws MEMORY if memory has run out, and the driver's error after any other failure.
   template <class F>
   void obtain(const char* call, size_t bytes, F&& allocate);
   void* device_memory(size_t bytes, size_t room);
@@ -119,13 +122,13 @@ class XpuDevice final : public GpuDevice {
   std::map<std::string, std::unique_ptr<LoadedKernel>> kernels_;
   std::map<const Device*, bool> peers_;
   std::mutex own_lock_;
-  Ref<Queue> own_;  // for new memory and advice; replaced when it failed
+  Ref<Queue> own_;  // zeroes new memory and passes on advice; replaced after it failed
 };
 
 MemoryAccessProperties access_of(DeviceHandle device);
 constexpr const char* no_managed = "this device has no memory that it shares with the CPU";
 
-// Returns the devices of all drivers, in order.
+// Returns the devices of all drivers, in the order in which the loader lists them.
 const Family::Found& found();
 Ref<Device> open(int index);
 

@@ -1,4 +1,4 @@
-// Level Zero's drivers: their features beyond spec 1.4, and their errors.
+// Level Zero's drivers: their features that are newer than spec 1.4, and their errors.
 #include "device/level_zero/driver.hpp"
 
 #include <algorithm>
@@ -113,8 +113,9 @@ void Driver::resolve(const Library& library, bool alone) {
       if (std::strcmp(each.name, name) == 0) return true;
     return false;
   };
-  // If there are several drivers, the loader may return its own handles, which functions obtained
-  // from a driver cannot read. The driver's own handle can be obtained, and imports need only that.
+  // If the loader has several drivers, it may return handles of its own. Functions whose addresses
+  // come from a driver cannot read these handles. The driver's own driver handle can be obtained,
+  // and functions for imports need only that handle.
   void* translated = handle;
   const auto translate = library.symbol<TranslateHandle>("zelLoaderTranslateHandle");
   const bool known =
@@ -135,11 +136,12 @@ void Driver::resolve(const Library& library, bool alone) {
 #undef HOTSLOT_ENTRY
   imports_pages = lists("ZE_extension_external_memmap_sysmem");
   imports_any = newer.zexDriverImportExternalPointer && newer.zexDriverReleaseImportedPointer;
-  // Decided by the driver's extension, because a new loader has the function with every driver.
+  // The driver's list of extensions decides, because a new loader has the function for every
+  // driver.
   lists_append = lists("ZE_experimental_immediate_command_list_append") &&
                  newer.zeCommandListImmediateAppendCommandListsExp;
-  // The loader has the entries with every driver, so the extension's name, and later the device's
-  // flag, decide.
+  // The driver's list of extensions decides, and later the device's flag. The loader has the
+  // functions for every driver.
   graphs = lists("ZE_extension_record_replay_graph") && newer.zeCommandListBeginGraphCaptureExt &&
            newer.zeCommandListEndGraphCaptureExt && newer.zeGraphInstantiateExt &&
            newer.zeCommandListAppendGraphExt && newer.zeGraphDestroyExt &&

@@ -16,12 +16,12 @@ namespace hotslot::level_zero {
 
 class Queue;
 
-// One of the loader's drivers with its context. It lives as long as the process.
+// A driver of the loader, with its context. It is never destroyed.
 struct Driver {
-  DriverHandle handle = nullptr, own = nullptr;  // the loader's and the driver's, often the same
-  uint32_t version = 0, build = 0;               // of the interface; of the driver
+  DriverHandle handle = nullptr, own = nullptr;  // the loader's and the driver's own, often equal
+  uint32_t version = 0, build = 0;               // of the interface, and of the driver
   Newer newer;
-  bool imports_pages = false, imports_any = false;  // the standard's way and Intel's
+  bool imports_pages = false, imports_any = false;  // by the standard's call, and by Intel's
   bool graphs = false, lists_append = false;
   Points points{*this};
   Retired retired{[this] { return marks(); }, [this] { return marks().empty(); }};
@@ -29,19 +29,19 @@ struct Driver {
 
   ContextHandle context();
   void resolve(const Library& library, bool alone);
-  // Returns marks after all work enqueued so far on streams of this driver. It costs nothing,
-  // because every stream has one.
+  // Returns marks after all work that is enqueued so far on streams of this driver. It costs
+  // nothing, because every stream's last point is a mark.
   Marks marks();
   void arrive(const Ref<Queue>& queue);
   void depart(std::unique_ptr<Queue> queue);
-  // Frees resources that are idle or only kept for the next use.
+  // Frees resources that no work touches, and resources that are only cached.
   void tidy();
   template <class F, class... A>
   void take_back(const char* call, F function, A... arguments) {
     unreturned.give_back([=] { must_take(call, function(arguments...)); });
   }
 
-  // An active import, by address. A second registration inside it shares it.
+  // An active import of host memory. A later registration inside its range uses the same import.
   struct Import {
     size_t bytes;
     int users;
@@ -62,18 +62,18 @@ struct Driver {
   void sweep_departed();
   std::mutex context_lock_;
   std::atomic<ContextHandle> context_{nullptr};
-  std::mutex lock_;  // guards the fields below; queues' own locks are taken under it
-  // All queues, by address, because a weak reference would expire before its queue is among the
-  // departed.
+  std::mutex lock_;  // guards the fields below; queues' own locks are taken after it
+  // All queues, as addresses. A weak reference would expire before its queue is in `departed_`, and
+  // marks() would miss the queue.
   std::vector<Queue*> queues_;
-  // Queues whose streams are closed and whose last work may run. They are a linked list, so that a
-  // destructor that adds one allocates nothing.
+  // Queues whose streams are closed and whose last work may still run. They form a linked list, so
+  // that a destructor can add a queue without an allocation.
   std::unique_ptr<Queue> departed_;
   std::mutex memory_lock_;
   std::map<uint8_t*, Import> imports_;
 };
 
-// Returns the driver and the handle of an existing device.
+// Returns the driver and the handle of a device. The device must exist.
 std::pair<Driver*, DeviceHandle> device_at(int index);
 
 }  // namespace hotslot::level_zero

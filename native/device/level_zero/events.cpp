@@ -1,4 +1,4 @@
-// Level Zero's events: how they are made, reused and queried.
+// Level Zero's events: creating, reusing and querying them.
 #include "device/level_zero/events.hpp"
 
 #include "device/level_zero/device.hpp"
@@ -18,8 +18,8 @@ Point::State Point::look(Status* failure) {
   const State now = state();
   if (now != pending) return now;
   Status got = ze().zeEventQueryStatus(slot_.event);
-  // Queried twice, because memory of a device that counts as lost is freed, and the device may
-  // still be using it.
+  // A second query confirms that the device is lost. Memory of a lost device is freed at once, and
+  // a device that still works could be using it.
   if (lost(got)) got = ze().zeEventQueryStatus(slot_.event);
   if (got == status::not_ready) return pending;
   if (got == status::success) {
@@ -27,7 +27,7 @@ Point::State Point::look(Status* failure) {
     return done;
   }
   if (!lost(got)) {
-    // The query failed, which says nothing about the work.
+    // The query itself failed, so nothing is known about the work.
     if (failure) *failure = got;
     return pending;
   }
@@ -40,7 +40,8 @@ uint64_t Point::stamp() const {
   Timestamps stamps{};
   const Status got =
       ze().zeEventQueryKernelTimestamp(inner ? inner->event() : slot_.event, &stamps);
-  // A later replay reset the event, so this run's time is lost.
+  // If the query returns not_ready, a later replay has reset the event, and this run's time is
+  // gone.
   if (got == status::not_ready && inner)
     refuse(family_name, "zeEventQueryKernelTimestamp", refusal::not_ready,
            "the event is recorded anew", "wait for it first");
@@ -75,7 +76,7 @@ EventSlot Points::slot(XpuDevice* device, bool timed, bool counter) {
     kind.free.pop_back();
     return slot;
   }
-  // Room for every event, so that returning one allocates nothing.
+  // Reserves room for every event, so that give() allocates nothing.
   kind.free.reserve(kind.made + 1), kind.rest.reserve(kind.made + 1);
   if (!counter) return fresh(timed);
   CounterEventDesc desc{};
@@ -93,8 +94,8 @@ EventSlot Points::slot(XpuDevice* device, bool timed, bool counter) {
   return slot;
 }
 
-// Returns an event of a pool that has one left, or of a new pool. Under the lock, like settle() and
-// trim(Kind&).
+// Returns an unused event of a pool, or the first event of a new pool. The caller holds the lock,
+// as for settle() and trim(Kind&).
 EventSlot Points::fresh(bool timed) {
   auto& pools = kinds_[timed][false].pools;
   auto pool = pools.begin();
@@ -106,7 +107,8 @@ EventSlot Points::fresh(bool timed) {
     desc.flags = pool_host_visible | (timed ? uint32_t(pool_kernel_timestamp) : 0);
     desc.count = pool_events;
     PoolHandle handle = nullptr;
-    // For every device of the driver, because streams of one wait for another's events.
+    // The pool is for every device of the driver, because streams of one device wait for events of
+    // the others.
     HOTSLOT_ZE(zeEventPoolCreate, driver_.context(), &desc, 0, nullptr, &handle);
     pools.push_back({handle, 0});
     pool = pools.end() - 1;
@@ -114,7 +116,7 @@ EventSlot Points::fresh(bool timed) {
   EventDesc desc{};
   desc.type = Type::event_desc;
   while (pool->taken >> desc.index & 1) desc.index++;
-  // The host may read the writes of earlier work as soon as it sees the event.
+  // scope_host: the host can read the writes of earlier work as soon as it sees the event.
   desc.signal = desc.wait = scope_host;
   EventSlot slot{nullptr, timed, false, pool->handle, desc.index};
   HOTSLOT_ZE(zeEventCreate, pool->handle, &desc, &slot.event);
@@ -123,8 +125,8 @@ EventSlot Points::fresh(bool timed) {
   return slot;
 }
 
-// Resets events whose signal came late and events that could not be reset before, so that they can
-// be lent again.
+// Makes events free again. It resets events whose signal came late, and events that could not be
+// reset before.
 void Points::settle(Kind& kind) {
   for (size_t i = kind.rest.size(); i-- > 0;) {
     auto& [slot, left] = kind.rest[i];
@@ -135,7 +137,8 @@ void Points::settle(Kind& kind) {
   }
 }
 
-// Under the lock. Objects that the driver fails to free stay in use.
+// Frees the free events and the empty pools. Objects that the driver fails to free stay in the
+// lists. The caller holds the lock.
 void Points::trim(Kind& kind) {
   const auto taken = [](const char* call, auto function, auto handle) {
     return offer_twice([&] { must_take(call, function(handle)); });
@@ -168,7 +171,7 @@ void Points::trim() {
 
 void Points::give(EventSlot slot, Left left) {
   if (!slot.event) return;
-  // Counter-based events never need a reset.
+  // Counter-based events need no reset.
   if (slot.counter) left = clean;
   if (left == signalled && ze().zeEventHostReset(slot.event) == status::success) left = clean;
   std::lock_guard guard(lock_);

@@ -1,5 +1,5 @@
-// Level Zero's events. Every append signals its own event (a point), for which later work, records,
-// memory to be freed and the host wait.
+// Level Zero's events. Every append to a list signals an event of its own, called a point. Later
+// work, records, the host, and memory that waits to be freed all wait for points.
 #pragma once
 #include <atomic>
 #include <mutex>
@@ -13,9 +13,9 @@ namespace hotslot::level_zero {
 struct Driver;
 class XpuDevice;
 
-// A driver's event, lent by Points. Counter-based events may be signaled again at any time. Pooled
-// events are one-shot, and are lent again only when no work can wait for them, because a wait on
-// the device holds the point until it has passed.
+// A driver's event, which Points lends. A counter-based event may be signaled again at any time. A
+// pooled event can be signaled only once before it is reset. Points lends it again only when no
+// work can wait for it. A wait on the device keeps its point alive until the wait is over.
 struct EventSlot {
   EventHandle event = nullptr;
   bool timed = false, counter = false;
@@ -23,7 +23,7 @@ struct EventSlot {
   uint32_t index = 0;
 };
 
-// One signal of an event, in a list. As a mark it has passed when it is done, or when its stream
+// One signal of an event by an append. As a mark it has passed if the signal was seen or the stream
 // failed.
 class Point final : public Mark {
  public:
@@ -31,17 +31,17 @@ class Point final : public Mark {
   Point(Driver& driver, EventSlot slot) : driver_(driver), slot_(slot) {}
   ~Point() override;
   EventHandle event() const { return slot_.event; }
-  // Notes that the driver accepted the append that signals it.
+  // Notes that the driver has accepted the append that signals this point.
   void arm() { state_.store(pending); }
   State state() const { return state_.load(); }
-  // Queries the driver while the point is pending. `failure` receives the status of a query that
-  // failed.
+  // Returns the state, and queries the driver if the point is pending. If the query fails,
+  // `failure` becomes its status.
   State look(Status* failure = nullptr);
   bool passed() override { return look() != pending; }
   Status why() const { return why_.load(); }
-  // Returns the device's clock at the signal.
+  // Returns the device's time of the signal, in cycles.
   uint64_t stamp() const;
-  // The event inside a graph after which this point was signaled. It has the time.
+  // The event in a graph after which this point was signaled, or null. It has recorded the time.
   std::shared_ptr<class Gate> inner;
 
  private:
@@ -51,8 +51,8 @@ class Point final : public Mark {
   std::atomic<Status> why_{status::success};
 };
 
-// An event built into a command list. Each run signals it, and it is reset before the next. It is
-// freed with its list.
+// An event that is part of a command list. Each run of the list signals it, and it is reset before
+// the next run. It is freed with the list.
 class Gate {
  public:
   Gate(Driver& driver, bool timed);
@@ -65,18 +65,20 @@ class Gate {
   EventSlot slot_;
 };
 
-// All events of a driver, which are reused.
+// All events of a driver. They are used again.
 class Points {
  public:
   explicit Points(Driver& driver) : driver_(driver) {}
-  // `counter`: for in-order immediate lists, if the device has counter-based events.
+  // `counter` requests a counter-based event, for in-order immediate lists if the device has these
+  // events.
   Ref<Point> point(XpuDevice& device, bool timed, bool counter);
   EventSlot slot(XpuDevice* device, bool timed, bool counter);
-  // State of a returned event. clean: never signaled. unsure: the signal may still come.
+  // The state of a returned event. clean: it was never signaled. signalled: it was signaled.
+  // unsure: it may still be signaled.
   enum Left { clean, signalled, unsure };
-  // Never throws.
+  // Takes an event back. It never throws.
   void give(EventSlot slot, Left left);
-  // Frees the events and pools that are not in use.
+  // Frees the events that are not lent, and the pools without events.
   void trim();
 
  private:
@@ -87,7 +89,7 @@ class Points {
   };
   struct Kind {
     std::vector<EventSlot> free;
-    std::vector<std::pair<EventSlot, Left>> rest;  // tried again when no event is free
+    std::vector<std::pair<EventSlot, Left>> rest;  // not reset; tried again if no event is free
     std::vector<Pool> pools;
     size_t made = 0;  // number of events, including lent ones
   };
@@ -96,7 +98,7 @@ class Points {
   void trim(Kind& kind);
   Driver& driver_;
   std::mutex lock_;
-  Kind kinds_[2][2];  // timed, counter
+  Kind kinds_[2][2];  // indices: timed, counter
 };
 
 }  // namespace hotslot::level_zero

@@ -8,8 +8,8 @@ namespace {
 
 constexpr char software_name[] = "Hotslot software driver";
 
-// Never destroyed, like the loader below, because threads of the process may still use them while
-// statics are destroyed.
+// Never destroyed, like the loader below, because threads may still use both while statics are
+// destroyed.
 Table& table = *new Table;
 
 struct Loader {
@@ -27,7 +27,8 @@ struct Loader {
   }
 
  private:
-  // Returns the reason that is reported if no device is found.
+  // Searches for drivers and devices. Returns the reason that is reported if Level Zero has no
+  // device.
   std::string look();
   void add(Driver& driver);
 };

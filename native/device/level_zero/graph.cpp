@@ -1,6 +1,7 @@
-// Level Zero's graphs. Instantiation passes the captured work to the driver: as a recorded graph if
-// the device reports them, else as a closed list in the order of enqueueing. A graph that records
-// events is always a list, because streams outside cannot wait for a recorded graph's signals.
+// Level Zero's graphs. Instantiation passes the captured work to the driver. If the device supports
+// recorded graphs, the work becomes one. Otherwise it becomes a closed list, in the order in which
+// it was enqueued. A graph that records events always becomes a list. Streams outside cannot wait
+// for the signals of a recorded graph.
 #include "device/level_zero/graph.hpp"
 
 #include <algorithm>
@@ -30,7 +31,8 @@ Ref<GraphRun> Program::build() const {
   return run;
 }
 
-// Returns false if the driver lacks graphs nevertheless.
+// Records the work as a graph of the driver. Returns false if the driver lacks graphs although it
+// lists them.
 bool Program::record_graph(GraphRun& run) const {
   Driver& driver = device.driver;
   std::lock_guard guard(device.record_lock);
@@ -38,8 +40,8 @@ bool Program::record_graph(GraphRun& run) const {
   const Status begun = driver.newer.zeCommandListBeginGraphCaptureExt(device.record_list, nullptr);
   if (unsupported(begun)) return false;
   must("zeCommandListBeginGraphCaptureExt", begun);
-  // The capture of the list has to be ended in any case. If that fails twice, the list is kept
-  // until it can be ended.
+  // Ends the capture of the list, which must end even after an error. If the driver fails twice to
+  // end it, the list is stored until a later attempt succeeds.
   const auto end = [&] {
     const auto call = driver.newer.zeCommandListEndGraphCaptureExt;
     const Status ended = call(device.record_list, nullptr, &run.graph);
@@ -71,9 +73,9 @@ bool Program::record_graph(GraphRun& run) const {
   return true;
 }
 
-// Appends the work in the order of the capture, with a barrier before each, so branches run one
-// after the other. It is not an in-order list, because Intel's driver renumbers the waits inside
-// one at every submission, even while an earlier run of it is running.
+// Appends the work to a list in the order of the capture. A barrier before each operation makes
+// branches run one after the other. The list is not an in-order list. Intel's driver renumbers the
+// waits inside an in-order list at every submission, even while an earlier run is running.
 void Program::fill_list(GraphRun& run) const {
   Driver& driver = device.driver;
   const ListDesc desc{Type::command_list_desc, nullptr, device.compute.ordinal, 0};
@@ -99,13 +101,13 @@ void Program::fill_list(GraphRun& run) const {
   HOTSLOT_ZE(zeCommandListClose, list);
 }
 
-// Returns a run for a queue. A list that runs on a queue stays with that queue, because no other
-// may use it while it runs.
+// Returns a run for a queue. A run with `go` stays with the first queue that used it, because no
+// other stream may use its list while it runs.
 Ref<GraphRun> Program::run_for(const Ref<Queue>& queue) {
   for (size_t i = runs.size(); i-- > 0;) {
     auto& run = runs[i];
     if (!run->broken && !(run->assigned && run->queue.expired())) continue;
-    // It may still be running.
+    // The run may still be running, so it is retired.
     Retired::Reservation place;
     device.driver.retired.add(std::move(place), [old = std::move(run)] {});
     runs.erase(runs.begin() + long(i));
@@ -129,12 +131,13 @@ Ref<Exec> XpuGraph::instantiate() {
 }
 
 XpuExec::~XpuExec() {
-  // Replays may be running, and the memory they touch stays until they end.
+  // Replays may still run, so the memory that they touch is freed after them.
   Driver& driver = program_->device.driver;
   driver.retired.add(std::move(place_), [program = std::move(program_)] {});
 }
 
-// Gives the exec another program. The old one, which may be running, is retired.
+// Replaces the exec's program. The old program may be running, so it is retired. Returns whether
+// both programs have the same types of work in the same order.
 bool XpuExec::do_update(const Ref<Graph>& ref) {
   auto& graph = static_cast<XpuGraph&>(*ref);
   auto next = std::make_shared<Program>(graph.device, graph.capture);
@@ -158,7 +161,7 @@ std::vector<std::pair<Ref<Event>, Ref<Point>>> XpuExec::enqueue(const Ref<Queue>
   try {
     queue->replay(*run, program.lent, earlier, last_, relays);
   } catch (...) {
-    // Keeps the relays of a run that is running, because the next one waits for them.
+    // The run may be running, so the relays of its records are stored. The next run waits for them.
     run->relays.insert(run->relays.end(), relays.begin(), relays.end());
     throw;
   }

@@ -4,8 +4,8 @@
 
 namespace hotslot::level_zero {
 
-// A capture in the driver's form: a recorded graph, or a closed list with the events that its runs
-// signal.
+// A capture in the driver's form: either a recorded graph, or a closed list and the events that the
+// list's runs signal.
 struct GraphRun {
   explicit GraphRun(XpuDevice& device) : device(device) {}
   ~GraphRun();
@@ -14,18 +14,18 @@ struct GraphRun {
   ListHandle list = nullptr;
   GraphHandle graph = nullptr;
   ExecutableHandle executable = nullptr;
-  std::unique_ptr<Gate> go, end;               // of a list that runs on a queue next to the stream
+  std::unique_ptr<Gate> go, end;               // for a list on a queue of its own
   std::vector<std::shared_ptr<Gate>> records;  // in the order of its program's events
-  std::vector<Ref<Point>> relays;  // of its latest run: passed before the events are reset
-  std::weak_ptr<Queue> queue;      // a list stays with the queue it first ran on
+  std::vector<Ref<Point>> relays;  // of the latest run; they pass before the events are reset
+  std::weak_ptr<Queue> queue;      // the first queue that used the list; no other uses it
   bool assigned = false, broken = false;
 };
 
-// An instantiated graph. Only its runs change, and the exec's lock guards them.
+// An instantiated graph. Only `runs` changes, and the exec's lock guards it.
 struct Program {
   Program(XpuDevice& device, Ref<Capture> capture);
   XpuDevice& device;
-  const Ref<Capture> capture;  // holds the memory that nodes touch
+  const Ref<Capture> capture;  // keeps the memory alive that nodes touch
   const std::vector<Memory*> lent;
   std::vector<Ref<Event>> events;  // recorded by every replay
   std::vector<Ref<GraphRun>> runs;
@@ -49,7 +49,7 @@ class XpuExec final : public Exec {
  public:
   explicit XpuExec(Ref<Program> program) : Exec(program->device), program_(std::move(program)) {}
   ~XpuExec() override;
-  // Enqueues a run. Returns the events it records and their new points.
+  // Enqueues a run. Returns the events that the run records, with their new points.
   std::vector<std::pair<Ref<Event>, Ref<Point>>> enqueue(const Ref<Queue>& queue);
 
  protected:
@@ -58,7 +58,7 @@ class XpuExec final : public Exec {
  private:
   std::mutex lock_;
   Ref<Program> program_;
-  Ref<Point> last_;  // after the latest run: runs are one at a time on all streams
+  Ref<Point> last_;  // after the latest run, because runs on all streams go one at a time
   Retired::Reservation place_;
 };
 

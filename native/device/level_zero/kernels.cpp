@@ -1,5 +1,5 @@
-// Level Zero's kernels: modules built from SPIR-V, our own and those that a program brings, and
-// their launches.
+// Level Zero's kernels: modules built from SPIR-V (Hotslot's own and those that a program brings),
+// and their launches.
 #include <algorithm>
 #include <cstring>
 
@@ -10,11 +10,13 @@
 namespace hotslot::level_zero {
 namespace {
 
-// Buffers may be larger than 4 GiB, and division and roots round as on the host.
+// These flags allow buffers that are larger than 4 GiB, and make division and square roots round as
+// on the host.
 constexpr const char* build_flags =
     "-ze-opt-greater-than-4GB-buffer-required -cl-fp32-correctly-rounded-divide-sqrt";
 
-// Freed once all work enqueued so far is done.
+// Loaded kernels of a program. They are freed after all work that was enqueued before the
+// destructor.
 class XpuKernels final : public KernelModule {
  public:
   XpuKernels(XpuDevice& device, const ModuleRequest& request)
@@ -75,7 +77,7 @@ ModuleHandle XpuDevice::build_module(const void* image, size_t bytes) {
   ModuleHandle module = nullptr;
   std::string said;
   Status got = status::success;
-  for (const char* flags : {build_flags, ""}) {  // without flags if the driver does not know one
+  for (const char* flags : {build_flags, ""}) {  // "" in case the driver lacks one
     LogHandle log = nullptr;
     desc.build_flags = flags;
     got = ze().zeModuleCreate(driver.context(), handle, &desc, &module, &log);
@@ -98,7 +100,8 @@ std::unique_ptr<LoadedKernel> XpuDevice::load_kernel(ModuleHandle module, const 
   const KernelDesc desc{Type::kernel_desc, nullptr, 0, name.c_str()};
   const Status got = ze().zeKernelCreate(module, &desc, &loaded->handle);
   if (got != status::success) fail("zeKernelCreate", got, "kernel '" + name + "'");
-  // A kernel that needs many of the device's resources only fits in smaller groups.
+  // A kernel that needs many resources of the device only fits in a smaller group, so this tries
+  // smaller groups.
   Status set = status::invalid_group_size_dimension;
   for (uint32_t size = std::min(group_size, largest_group_);
        size > 0 && set == status::invalid_group_size_dimension; size /= 2) {
@@ -132,7 +135,7 @@ Ref<KernelModule> XpuDevice::do_load_kernels(const ModuleRequest& request) {
   return std::make_shared<XpuKernels>(*this, request);
 }
 
-// Launches a kernel. Its arguments are pointers, whole numbers, then reals.
+// Launches a kernel. Its arguments are pointers, then whole numbers, then reals.
 void XpuDevice::launch(ListHandle list, const Kernel& kernel, const Arguments& arguments,
                        EventHandle signal, uint32_t count, EventHandle* waits) {
   LoadedKernel& loaded = this->loaded(kernel);
@@ -160,7 +163,8 @@ void XpuDevice::append(ListHandle list, const Work& work, EventHandle signal, ui
                       work.to.bytes, signal, count, waits);
   Arguments arguments;
   if (work.type == Work::fill) {
-    // Every queue group that gets a fill supports its pattern size. Larger patterns use a kernel.
+    // The queue group that receives a fill supports patterns of this size (see engine_of). Larger
+    // patterns use a kernel.
     if (work.pattern_bytes <= std::max(compute.max_fill_pattern, size_t(4)))
       return HOTSLOT_ZE(zeCommandListAppendMemoryFill, list, work.to.address(), &work.pattern,
                         size_t(work.pattern_bytes), work.to.bytes, signal, count, waits);

@@ -1,5 +1,4 @@
-// Memory of Level Zero's devices: device memory, managed memory, and host memory that they copy
-// from and to.
+// Memory of Level Zero's devices: device memory, managed memory, and host memory for copies.
 #include <algorithm>
 #include <cstring>
 
@@ -31,7 +30,8 @@ void free_memory(Driver& driver, void* at) {
   driver.take_back("zeMemFree", ze().zeMemFree, driver.context(), at);
 }
 
-// With `room` it returns to the device's blocks, else to the driver.
+// Device memory. The destructor retires it. With `room` it then goes to the device's cache,
+// otherwise to the driver.
 class DeviceMemory final : public Memory {
  public:
   DeviceMemory(XpuDevice& device, void* at, size_t bytes, size_t room)
@@ -61,15 +61,16 @@ class ManagedMemory final : public Memory {
     auto& xpu = static_cast<XpuDevice&>(device);
     xpu.driver.retired.add(
         std::move(place_), [&xpu, at = address, bytes = bytes, residents = std::move(residents_)] {
-          // Intel's older drivers keep residency by address, and do not drop it when memory is
-          // freed.
+          // Intel's older drivers track residency by address and do not drop it when memory is
+          // freed, so this evicts the memory.
           for (DeviceHandle resident : residents)
             ze().zeContextEvictMemory(xpu.driver.context(), resident, at, room(bytes));
           free_memory(xpu.driver, at);
           xpu.used -= bytes;
         });
   }
-  // Makes the whole memory resident from its begin, because drivers keep residency by address.
+  // Makes the whole memory resident. It passes the first address, because drivers track residency
+  // by address.
   Status make_resident(DeviceHandle on) {
     std::lock_guard guard(lock_);
     const Status got = ze().zeContextMakeMemoryResident(
@@ -85,8 +86,8 @@ class ManagedMemory final : public Memory {
   Retired::Reservation place_;
 };
 
-// Returns `make()` for memory of the driver, which is freed again if the object that keeps it
-// cannot be made.
+// Returns `make()`, an object that owns the driver's memory at `at`. If memory for the object runs
+// out, frees the memory at `at`.
 template <class Make>
 auto keeping(Driver& driver, void* at, Make&& make) {
   try {
@@ -101,8 +102,8 @@ auto keeping(Driver& driver, void* at, Make&& make) {
 
 // ---- host memory --------------------------------------------------------------------------------
 
-// Imports whole pages by the standard's call, else any range by Intel's. If the driver supports
-// neither for this range, the memory stays pageable.
+// Imports whole pages by the standard's call, or any other range by Intel's call. If the driver
+// supports neither for this range, imports nothing and returns pageable.
 HostKind Driver::import(uint8_t* address, size_t bytes) {
   std::lock_guard guard(memory_lock_);
   auto after = imports_.upper_bound(address);
@@ -184,7 +185,7 @@ void XpuDevice::obtain(const char* call, size_t bytes, F&& allocate) {
   must(call, got);
 }
 
-// Allocates `room` bytes from the driver, of which `bytes` were requested.
+// Allocates `room` bytes from the driver. The caller requested `bytes`, for the error text.
 void* XpuDevice::device_memory(size_t bytes, size_t room) {
   if (room > total_) no_memory(bytes, free_bytes());
   RelaxedLimitsDesc relaxed{Type::relaxed_allocation_limits_desc, nullptr, relaxed_max_size};
@@ -232,11 +233,11 @@ void XpuDevice::on_own(F&& use) {
   }
 }
 
-// Zeroes new memory and waits, so that it is zero before any stream can touch it.
+// Zeroes new memory and waits for that, so that no stream can touch the memory earlier.
 void XpuDevice::zero(void* address, size_t bytes) {
   Work work;
   work.type = Work::fill;
-  // This only describes the range, because the caller owns the memory.
+  // This object only describes the range. The caller owns the memory.
   work.to =
       Span{std::make_shared<Memory>(*this, static_cast<uint8_t*>(address), bytes, false), 0, bytes};
   on_own([&](Queue& queue) {
@@ -264,7 +265,8 @@ Ref<Memory> XpuDevice::do_allocate_managed(size_t bytes) {
   });
   auto memory =
       keeping(driver, at, [&] { return std::make_shared<ManagedMemory>(*this, at, bytes); });
-  // Both are hints. Pages that do not fit, or that the driver moves by itself, still move.
+  // Advice and residency are hints. The driver may still move pages, for example if they do not
+  // fit.
   take_advice(at, room, MemoryAdvice::prefer_device, handle);
   const Status got = memory->make_resident(handle);
   if (!unsupported(got) && !no_room(got)) must("zeContextMakeMemoryResident", got);
@@ -272,7 +274,7 @@ Ref<Memory> XpuDevice::do_allocate_managed(size_t bytes) {
   return memory;
 }
 
-// Returns false if the driver does not support the advice.
+// Passes advice to the driver. Returns false if the driver does not support the advice.
 bool XpuDevice::take_advice(const void* at, size_t bytes, MemoryAdvice advice, DeviceHandle about) {
   try {
     on_own([&](Queue& queue) { queue.advise(at, bytes, advice, about); });
@@ -336,8 +338,8 @@ Ref<Memory> XpuDevice::do_register_host(void* address, size_t bytes, bool pin) {
   }
 }
 
-// Memory imported by Intel's call is usable only in copies. A kernel would get an address that is
-// invalid on the device.
+// Returns whether kernels can use the memory. Memory that Intel's call imported works only in
+// copies. A kernel would get an address that is invalid on the device.
 bool XpuDevice::kernels_reach(const Memory& memory) const {
   if (!memory.host || reaches_pageable || memory.host_kind == HostKind::registered) return true;
   return memory.host_kind == HostKind::imported && driver.imported_pages(memory.address);
@@ -359,7 +361,7 @@ void XpuDevice::reach(const Memory& memory, const Kernel* kernel) {
   }
 }
 
-// `peer` belongs to the same driver.
+// Returns whether this device can access the memory of `peer`, which belongs to the same driver.
 bool XpuDevice::can_access(XpuDevice& peer) {
   std::lock_guard guard(load_lock_);
   auto known = peers_.find(&peer);
@@ -371,8 +373,9 @@ bool XpuDevice::can_access(XpuDevice& peer) {
   return known->second;
 }
 
-// orders() requires the same driver. reaches() requires access in both directions, because a copy
-// may be on either's streams, and a failed query counts as no access.
+// orders() requires that both devices belong to the same driver. reaches() also requires access in
+// both directions, because a copy may be on a stream of either device. A failed query counts as no
+// access.
 bool XpuDevice::orders(Device& other) {
   return other.family == family && &static_cast<XpuDevice&>(other).driver == &driver;
 }

@@ -1,5 +1,5 @@
-// The implementation of a stream for Level Zero. Lists must not be used by several threads at once,
-// so a queue's lock is held during every call on its lists.
+// Implements a stream for Level Zero. Several threads must not use a list at once, so a thread
+// holds the queue's lock during every call on its lists.
 #include "device/level_zero/queue.hpp"
 
 #include <algorithm>
@@ -7,15 +7,15 @@
 namespace hotslot::level_zero {
 namespace {
 
-// The number of passed points that an append looks for. It is more than an append adds, so that
-// they never accumulate.
+// The maximum number of passed points that one append removes. An append adds fewer, so passed
+// points never accumulate.
 constexpr size_t swept_per_append = 4;
 
 }  // namespace
 
 Ref<Queue> Queue::open(XpuDevice& device, int priority) {
-  // Its work continues without the stream, and the driver's objects are freed when the work is
-  // done.
+  // The queue's work continues after the stream is closed. The driver's objects are freed after the
+  // work is done.
   const auto depart = [](Queue* queue) {
     queue->device.driver.depart(std::unique_ptr<Queue>(queue));
   };
@@ -33,8 +33,8 @@ Queue::Queue(XpuDevice& device, int priority)
 
 Queue::~Queue() = default;
 
-// Returns true when the object is freed. An object that the driver still uses, or fails to free,
-// stays until the next attempt.
+// Frees an object, and returns true after it is freed. If the driver still uses the object or fails
+// to free it, returns false, and the caller tries again later.
 template <class H>
 bool Queue::destroy(const char* call, Status (*function)(H), H& handle) {
   if (!handle) return true;
@@ -68,7 +68,7 @@ void Queue::tidy() {
   std::lock_guard guard(lock_);
   sweep(flights_, SIZE_MAX);
   sweep(relays_, SIZE_MAX);
-  // Points that are done need no wait.
+  // Work need not wait for points that are done.
   for (Ref<Point>* last : {&tail_, &relay_tail_})
     if (*last && (*last)->state() == Point::done) last->reset();
 }
@@ -79,10 +79,11 @@ void Queue::marks(Marks& marks) {
     if (point && point->state() == Point::pending) marks.push_back(point);
 }
 
-// Streams above normal priority move data (the pipeline's copies do). If the device has engines
-// that only copy, their copies and fills run there, concurrently with kernels of other streams.
-// Each engine's list is made by its first use and waits for the other's last point, so a kernel on
-// such a stream is allowed and uses another list.
+// Returns the engine that runs the work. Streams above normal priority are for moving data, as the
+// pipeline's copies do. If the device has engines that only copy, copies and fills of such a stream
+// run on them, concurrently with kernels of other streams. Kernels are allowed on such a stream and
+// run on the compute engine. Each engine has its own list, which waits for the last point of the
+// other.
 Queue::Engine Queue::engine_of(const Work& work) const {
   if (!moves_) return compute;
   if (work.type == Work::copy) return copies;
@@ -92,8 +93,8 @@ Queue::Engine Queue::engine_of(const Work& work) const {
 
 ListHandle Queue::list(Engine engine) {
   if (!lists_[engine]) {
-    // The relay waits for graphs that run on the compute engine, so it uses the copy engine if
-    // there is one.
+    // The relay waits for graphs, which run on the compute engine. So it uses the copy engine if
+    // the device has one.
     const bool aside = device.has_copies && engine != compute;
     lists_[engine] =
         device.immediate_list(aside ? device.copies : device.compute, priority_, device.in_order);
@@ -116,7 +117,8 @@ void Queue::check() {
   check_locked();
 }
 
-// A stream's work ends in order, so the first pending point ends the search.
+// Removes at most `most` points that have passed. A stream's work ends in order, so the first
+// pending point ends the search.
 void Queue::sweep(std::deque<Flight>& flights, size_t most) {
   for (; most > 0 && !flights.empty(); --most) {
     const Point& point = *flights.front().point;
@@ -126,9 +128,9 @@ void Queue::sweep(std::deque<Flight>& flights, size_t most) {
   }
 }
 
-// Returns the points for which the next append on this engine has to wait: other streams' points,
-// and the stream's own last one if nothing else keeps the order. Points known to be done need no
-// wait.
+// Returns the points for which the next append on this engine has to wait. These are points of
+// other streams, and the stream's own last point if nothing else keeps the order. Points that are
+// known to be done are left out.
 std::vector<Ref<Point>> Queue::ahead(Engine engine) {
   sweep(flights_, swept_per_append);
   std::vector<Ref<Point>> waits;
@@ -142,8 +144,9 @@ std::vector<Ref<Point>> Queue::ahead(Engine engine) {
   return waits;
 }
 
-// `call` appends to the list it gets, which waits for `waits` and for `inner`, an event of a graph.
-// The point that it signals becomes the last one of the stream, or of the relay.
+// Calls `call`, which appends to the list that it receives. The appended work waits for `waits` and
+// for `inner`, an event of a graph. It signals a new point, which becomes the last point of the
+// stream or of the relay.
 Ref<Point> Queue::append(Engine engine, bool timed, std::vector<Ref<Point>> waits,
                          EventHandle inner, const Call& call) {
   auto& flights = engine == relay ? relays_ : flights_;
@@ -182,8 +185,8 @@ Ref<Point> Queue::barrier(Engine engine, bool timed, std::vector<Ref<Point>> wai
 void Queue::issue(const Work& work, const char* call) {
   std::lock_guard guard(lock_);
   check_locked();
-  // Under the lock, which a revocation also takes for its marks. Either its marks come after this
-  // work, or this check finds the revocation.
+  // The lock is held here, and a revocation also takes it to create its marks. So either the marks
+  // come after this work, or this check finds the revocation.
   const auto check = [&](const Span& span) {
     if (span.memory && span.memory->revoked.load())
       refuse(family_name, call, {int(status::invalid_argument), "INVALID_ARGUMENT"}, lender_gone,
@@ -199,9 +202,9 @@ void Queue::issue(const Work& work, const char* call) {
          });
 }
 
-// Prefetches and advice take no events. So a barrier before them waits for earlier work, and a
-// point after them keeps their memory. Without events a barrier waits for everything appended
-// before it.
+// Appends a prefetch or advice, which can neither wait for events nor signal one. A barrier before
+// it waits for earlier work. A barrier after it signals a point, so its memory is kept until then.
+// A barrier without events waits for everything that was appended before it.
 template <class F>
 void Queue::eventless(F&& call) {
   std::lock_guard guard(lock_);
@@ -216,7 +219,7 @@ void Queue::eventless(F&& call) {
   try {
     barrier(compute, false, {});
   } catch (const Error&) {
-    // A point has to follow the appended work, even if this call fails.
+    // A point must follow the appended work even if the first barrier fails.
     barrier(compute, false, {});
     throw;
   }
@@ -249,8 +252,9 @@ void Queue::wait(const Ref<Point>& point, bool order_only) {
   pending_.push_back({point, order_only});
 }
 
-// The last append's own point is the record, unless a wait is pending or the time is requested.
-// Barriers keep the time in every list, and plain signals only in some.
+// The point of the last append is the record, unless a wait is pending or the time is requested. In
+// these cases a barrier signals a new point. A barrier records the time in every list, and a plain
+// signal only in some.
 Ref<Point> Queue::record(bool timed) {
   std::lock_guard guard(lock_);
   sweep(flights_, swept_per_append);

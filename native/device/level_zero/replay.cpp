@@ -1,25 +1,27 @@
-// Runs a graph on a stream: a recorded graph or a closed list, with the events that it signals
-// inside.
+// Runs a graph on a stream, either as a recorded graph or as a closed list. A list also signals the
+// events that the graph records.
 #include "device/level_zero/graph.hpp"
 
 namespace hotslot::level_zero {
 
-// Runs a graph on the compute engine. Its events are reset after all earlier work, including the
-// relays of its last run. A list that cannot be appended runs on its own queue: it waits for `go`,
-// which the stream signals when it has reached this point, and the stream waits for `end`. A list
-// next to the stream relays the graph's records to fresh points. So other streams can continue
-// before the graph ends, and no later run can reset their record.
+// Runs a graph on the compute engine. The graph's events are reset first, after all earlier work
+// and after the relays of the graph's last run. If a list cannot be appended, it runs on a queue of
+// its own, next to the stream. Such a list waits for `go`, which the stream signals when it reaches
+// this point. The stream then waits for `end`. For each record of the graph, a separate list (the
+// relay) signals a fresh point. So other streams can continue before the graph ends, and no later
+// run can reset their point.
 void Queue::replay(GraphRun& run, const std::vector<Memory*>& lent,
                    const std::vector<Ref<Point>>& earlier, Ref<Point>& over,
                    std::vector<Ref<Point>>& relays) {
   std::lock_guard guard(lock_);
-  // Under the lock, as in issue().
+  // The lock is held during this check, as in issue().
   for (const Memory* memory : lent)
     if (memory->revoked.load())
       refuse(family_name, "graphLaunch", {int(status::invalid_argument), "INVALID_ARGUMENT"},
              lender_gone, keep_the_lender);
   sweep(relays_, SIZE_MAX);
-  // Another stream's failure does not fail this stream.
+  // Leaves out points that have failed, so that a failure of another stream does not affect this
+  // stream.
   for (auto& point : earlier)
     if (point->look() == Point::pending) pending_.push_back({point, false});
   const bool beside = run.go != nullptr;
@@ -42,23 +44,24 @@ void Queue::replay(GraphRun& run, const std::vector<Memory*>& lent,
                   });
   }
   for (auto& gate : run.records) {
-    // The first waits until the event was reset, because the last run's signal would count
-    // otherwise. Then they follow one after the other, like the records.
+    // The first relay point waits until the events were reset, because otherwise the last run's
+    // signal would count. Each further relay point waits for the one before it, because the records
+    // are in this order too.
     std::vector<Ref<Point>> waits{relays.empty() ? renewed : relays.back()};
     relays.push_back(barrier(relay, false, std::move(waits), gate->event()));
     relays.back()->inner = gate;
   }
-  // Later work of the stream also waits for the events of the graph.
+  // Later work of the stream also waits for the relay.
   if (!relays.empty()) pending_.push_back({relays.back(), false});
 }
 
-// Resets the graph's events. Returns the point after which they are unsignaled.
+// Resets the graph's events. Returns the point after which they are not signaled.
 Ref<Point> Queue::renew(GraphRun& run) {
   barrier(compute, false, ahead(compute));
   for (auto& gate : run.records)
     HOTSLOT_ZE(zeCommandListAppendEventReset, list(compute), gate->event());
   if (run.end) HOTSLOT_ZE(zeCommandListAppendEventReset, list(compute), run.end->event());
-  // Without events a barrier waits for everything appended before it.
+  // A barrier without events waits for everything that was appended before it.
   return barrier(compute, false, {});
 }
 
@@ -70,20 +73,20 @@ void Queue::run_beside(GraphRun& run, Ref<Point>& over) {
   }
   HOTSLOT_ZE(zeCommandListAppendBarrier, list(compute), run.go->event(), 0, nullptr);
   const Status got = ze().zeCommandQueueExecuteCommandLists(queue_, 1, &run.list, nullptr);
-  // `end` follows all earlier work. Without events a barrier waits for everything in the list.
+  // The barrier waits for everything in the list and for `end`, which the list signals last.
   const auto last = [&] {
     return barrier(compute, false, {}, got == status::success ? run.end->event() : nullptr);
   };
   try {
     over = last();
   } catch (const Error&) {
-    // A point has to follow the appended work, even if this call fails.
+    // A point must follow the appended work even if this call fails.
     run.broken = true;
     over = last();
     throw;
   }
   if (got == status::success) return;
-  // `go` was signaled without a run, so the list would start too early the next time.
+  // `go` was signaled without a run. If the list ran again, it would start too early.
   run.broken = true;
   note(got);
   fail("zeCommandQueueExecuteCommandLists", got);

@@ -38,8 +38,8 @@ std::optional<double> XpuEvent::do_elapsed_ms(Event& start) {
          "the events of this device cannot measure time (traits.timingEvents is false)");
   const Ref<Point> begin = from.latest(), end = latest();
   if (!begin || !end || !finished(*begin) || !finished(*end)) return {};
-  // The clock wraps around. A difference of more than seven eighths of its range is a small step
-  // back.
+  // The clock wraps around. A difference of more than seven eighths of its range counts as a small
+  // step back.
   const uint32_t bits = std::min(device_.properties.kernel_timestamp_bits, 64u);
   const uint64_t range = bits == 64 ? ~uint64_t(0) : (uint64_t(1) << bits) - 1;
   const uint64_t cycles = (end->stamp() - begin->stamp()) & range;
@@ -53,7 +53,8 @@ std::optional<double> XpuEvent::do_elapsed_ms(Event& start) {
 void XpuStream::do_prepare(Work& work, const char*) {
   const bool fill = work.type == Work::fill;
   if (fill && work.to.memory->host && !device_.kernels_reach(*work.to.memory)) {
-    // Drivers copy to any host memory, but fill only memory that kernels reach.
+    // Drivers copy to any host memory, but they fill only memory that kernels reach. So the fill
+    // becomes a copy.
     work.type = Work::copy;
     work.from = Span{device_.staging(work.to.bytes), 0, work.to.bytes};
     for (size_t at = 0; at + work.pattern_bytes <= work.to.bytes; at += work.pattern_bytes)

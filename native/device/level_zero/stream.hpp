@@ -16,7 +16,7 @@ class XpuEvent final : public Event {
   friend class XpuStream;
   Ref<Point> latest();
   XpuDevice& device_;
-  Ref<Point> latest_;  // guarded by the mark's lock; null: nothing to wait for
+  Ref<Point> latest_;  // guarded by the mark's lock; null: the event counts as done
 };
 
 class XpuStream final : public Stream {
