@@ -1,29 +1,32 @@
 /**
- * The command lines of the examples: a table of options gives the help text, the checks and the
- * types of the values. Wrong usage prints one line and exits with code 2.
+ * Command lines of the examples. A table of options defines the help text, the checks and the types
+ * of the values. Wrong usage prints one line and exits with code 2.
  */
 import { closeSync, openSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import { type Device, openDevice } from '../src/index.ts';
 
-/** Ends an example with exit code 1; the message is the sentence to print. */
+/** Ends an example with exit code 1. runExample() prints the message as one line. */
 export class Refused extends Error {}
-/** Ends it with exit code 2. */
+/** Ends an example with exit code 2, for wrong usage. */
 export class UsageError extends Refused {}
 
-/** Codes of errors that depend on the machine. Their texts contain the remedy. */
+/** Codes of errors that depend on the machine. Their messages say what to do. */
 const machine = ['ERR_HOTSLOT_UNAVAILABLE', 'ERR_HOTSLOT_DEVICE', 'ERR_HOTSLOT_MEMORY'];
 
 export interface Example<T> {
   name: string;
   help: string;
-  /** Throws UsageError. Returns null if --help was given. */
+  /** Returns the values, or null if --help was given. Throws UsageError. */
   parse: (args: readonly string[]) => T | null;
-  /** Returns the exit code. */
+  /** Runs the example and returns its exit code. */
   main: (commandLine: T) => Promise<number>;
 }
 
-/** Runs an example. A refusal prints one line. Any other error is a fault and keeps its stack. */
+/**
+ * Runs an example. Prints one line for a Refused error or an error of the machine. Any other error
+ * is a fault, and the process ends with its stack.
+ */
 export async function runExample<T>({ name, help, parse, main }: Example<T>): Promise<void> {
   try {
     const commandLine = parse(process.argv.slice(2));
@@ -39,31 +42,40 @@ export async function runExample<T>({ name, help, parse, main }: Example<T>): Pr
   }
 }
 
-/** Returns the error, or its first cause, that a user can act on. Throws the error otherwise. */
+/**
+ * Returns the first error in the chain of causes that a user can act on. Throws `error` if there is
+ * none.
+ */
 function refusalIn(error: unknown): Error & { advice?: string } {
   for (let at = error; at instanceof Error; at = at.cause)
     if (at instanceof Refused || machine.includes((at as { code?: string }).code ?? '')) return at;
   throw error;
 }
 
-/** An option of an example: one entry of its table. */
+/** An option of an example, as an entry of its table. */
 export interface Option<T> {
-  /** the value's name in the help text, '' for a flag */
+  /** name of the value in the help text, or '' for a flag */
   placeholder: string;
   help: string;
-  /** the default as text, for the help text */
+  /** text of the default in the help text */
   shown?: string;
-  /** value of an omitted option */
+  /** value if the option is omitted */
   omitted: T;
-  /** value of an option whose own value may be left out */
+  /** value if the option is given without a value of its own */
   bare?: T;
-  /** Throws UsageError for a text that is not a value of `name`, such as `--seed`. */
+  /**
+   * Returns the value that `text` stands for. Throws UsageError if the text is invalid. `name` is
+   * the option's name, such as `--seed`.
+   */
   read: (name: string, text: string) => T;
 }
 type Table = Readonly<Record<string, Option<unknown>>>;
 type Values<T extends Table> = { [Name in keyof T]: T[Name] extends Option<infer V> ? V : never };
 
-/** Settings of an option. `default` is its value if it is omitted, `shown` what the help calls it. */
+/**
+ * Settings of an option. `default` is its value if it is omitted, and `shown` the text of that
+ * value in the help text.
+ */
 interface Settings<T> {
   default?: T;
   shown?: string;
@@ -90,7 +102,7 @@ export const flag = (help: string): Option<boolean> => ({
   read: () => true,
 });
 
-/** A text that is not empty. `noun` says what it names. */
+/** Returns an option for a text that is not empty. `noun` says what the text names. */
 export const text = <const S extends Settings<string>>(
   placeholder: string,
   noun: string,
@@ -107,7 +119,7 @@ export const device = (help = 'auto, host:0, …') =>
 
 export const seed = (help: string) => whole(help, { min: 0, default: 1 });
 
-/** A whole number within `min` and `max`. */
+/** Returns an option for an integer from `min` to `max`. */
 export const whole = <const S extends Settings<number> & { min: number; max?: number }>(
   help: string,
   settings: S,
@@ -116,11 +128,11 @@ export const whole = <const S extends Settings<number> & { min: number; max?: nu
     readWhole(name, given, settings.min, settings.max),
   );
 
-/** A number above 0. */
+/** Returns an option for a number above 0. */
 export const positive = <const S extends Settings<number>>(help: string, settings: S = {} as S) =>
   option<number, S>('S', help, settings, readPositive);
 
-/** A number within `min` and `max`, by default any. */
+/** Returns an option for a number from `min` to `max`, by default any number. */
 export const real = <const S extends Settings<number> & { min?: number; max?: number }>(
   help: string,
   settings: S,
@@ -133,7 +145,7 @@ export const real = <const S extends Settings<number> & { min?: number; max?: nu
     throw new UsageError(`${name} must be a number${range}, got '${given}'`);
   });
 
-/** One of `values`, in either case of letters. */
+/** Returns an option for one of `values`. Upper and lower case are equal. */
 export const choice = <T extends string, const S extends Settings<T>>(
   placeholder: string,
   values: readonly T[],
@@ -146,11 +158,11 @@ export const choice = <T extends string, const S extends Settings<T>>(
     throw new UsageError(`${name} must be ${anyOf(values)}, got '${given}'`);
   });
 
-/** `a, b or c` */
+/** Returns a list such as `a, b or c`. */
 const anyOf = (values: readonly string[]) =>
   [values.slice(0, -1).join(', '), ...values.slice(-1)].filter(Boolean).join(' or ');
 
-/** A time such as 60s. */
+/** Returns an option for a time, such as 60s. */
 export const time = (help: string) =>
   option<string, Settings<string>>('TIME', help, {}, (name, given) => {
     if (/^\s*\d+(\.\d+)?\s*(ms|s|min|h)\s*$/.test(given)) return given;
@@ -166,8 +178,8 @@ export interface CommandLineOf<T extends Table> {
 }
 
 /**
- * A command line from a table of options: `intro` says what the program does, `usage` how it is
- * called, and `after` follows the options.
+ * Returns the command line that a table of options defines. In the help text, `intro` says what the
+ * program does and `usage` how to call it. The text `after` follows the options.
  */
 export function commandLine<const T extends Table>({
   intro,
@@ -226,7 +238,8 @@ function parseOptions<T extends Table>(args: readonly string[], options: T): Val
     const isFlag = option.placeholder === '';
     if (isFlag && value !== undefined)
       throw new UsageError(`${rawName} takes no value, got '${value}'`);
-    // An argument after an option that takes a value is the value, even if it looks like an option.
+    // parseArgs() takes the argument after such an option as its value, even if that argument is
+    // another option. So a value that begins with '-' counts as missing.
     if (!isFlag && (value === undefined || (!token.inlineValue && /^-./.test(value))))
       throw new UsageError(`${rawName} needs a value`);
     texts.set(name, value);
@@ -241,8 +254,9 @@ function parseOptions<T extends Table>(args: readonly string[], options: T): Val
 }
 
 /**
- * Joins a negative number to the option before it, whose own check reports it. An option whose
- * value may be left out takes the next argument only if that begins with a digit.
+ * Joins a negative number with the option before it, so that the option's own check reads the
+ * number. An option whose value is optional is joined with the next argument only if that argument
+ * begins with a digit.
  */
 function joined(args: readonly string[], options: Table): string[] {
   const all: string[] = [];
@@ -281,7 +295,10 @@ function readPositive(name: string, given: string): number {
   return value;
 }
 
-/** Returns the checkpoint that --checkpoint and --every describe. */
+/**
+ * Returns the checkpoint options that --checkpoint and --every stand for, or undefined without
+ * --checkpoint.
+ */
 export function checkpointOf(
   folder: string | undefined,
   every: string | undefined,
@@ -291,7 +308,10 @@ export function checkpointOf(
   return folder === undefined ? undefined : { folder, ...(every !== undefined && { every }) };
 }
 
-/** Calls `act` with the file of an option. Throws `Refusal` with one line if it fails. */
+/**
+ * Calls `act` with the file of an option, and returns its result. Throws `Refusal` with one line if
+ * `act` throws.
+ */
 export function toFile<T>(
   option: string,
   file: string,
@@ -305,12 +325,12 @@ export function toFile<T>(
   }
 }
 
-/** Checks before a run that its file can be written. Keeps the file's contents. */
+/** Throws before a run if its file cannot be written. Keeps the contents of the file. */
 export function checkWritable(option: string, file: string | undefined, Refusal = Refused): void {
   if (file !== undefined) toFile(option, file, (file) => closeSync(openSync(file, 'a')), Refusal);
 }
 
-/** Opens a device. Throws UsageError for an unknown or unavailable one. */
+/** Opens a device. Throws UsageError for an unknown or unavailable device. */
 export function deviceNamed(name: string): Device {
   try {
     return openDevice(name);
@@ -322,10 +342,10 @@ export function deviceNamed(name: string): Device {
   }
 }
 
-/** Returns the terminal's width, or 80 for a file or a pipe. */
+/** Returns the width of the terminal, at least 60, or 80 if the output is a file or a pipe. */
 export const terminalColumns = () => Math.max(60, process.stdout.columns || 80);
 
-/** Breaks `long` between words, so that no line is longer than `columns`. */
+/** Breaks `long` between words so that lines have at most `columns` characters. */
 export function wrapped(long: string, columns = terminalColumns()): string {
   const lines = long.split('\n').flatMap((paragraph) => {
     if (paragraph.length <= columns) return paragraph;
@@ -339,7 +359,7 @@ export function wrapped(long: string, columns = terminalColumns()): string {
   return lines.join('\n');
 }
 
-/** Aborts at Ctrl-C. A second Ctrl-C ends the process at once. */
+/** Returns a signal that aborts at the first Ctrl-C. A second Ctrl-C ends the process at once. */
 export function interruption(): AbortSignal {
   const stop = new AbortController();
   process.once('SIGINT', () => stop.abort());

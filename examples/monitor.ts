@@ -1,15 +1,24 @@
-/** `--monitor [PORT]` of the examples: the live page, at a fixed port for bookmarks. */
+/**
+ * The option `--monitor [PORT]` of the examples. It serves the live page at a fixed port, so that
+ * bookmarks keep working.
+ */
 import { setTimeout as wait } from 'node:timers/promises';
 import { type Monitor, type MonitorParts, serveMonitor } from '../src/entries/monitor.ts';
 import { type Option, readWhole, UsageError } from './command-line.ts';
 
-/** The port if none is given. */
+/** Port of the page if `--monitor` is given without a port. */
 const PORT = 7660;
-/** A page that is reloaded disconnects for a moment. */
+/**
+ * Time without a connected browser after which the page ends. A browser disconnects for a moment
+ * while it reloads the page.
+ */
 const GONE_MS = 3000;
 const POLL_MS = 100;
 
-/** `--monitor [PORT]`: null for any port, undefined for no page. */
+/**
+ * Option `--monitor [PORT]`. Its value is null if the port is omitted, and undefined if the option
+ * is omitted.
+ */
 export const monitor: Option<number | null | undefined> = {
   placeholder: '[PORT]',
   help: `serve a live page on this machine (default port ${PORT})`,
@@ -19,8 +28,8 @@ export const monitor: Option<number | null | undefined> = {
 };
 
 /**
- * Opens the page and returns its address. A given port that is in use throws UsageError. Without a
- * given port another one is used.
+ * Opens the page and returns it with a line that shows its address. Throws UsageError if the given
+ * port is in use. If no port is given and the default port is in use, the page takes another port.
  */
 export async function openMonitor(
   parts: MonitorParts,
@@ -40,8 +49,8 @@ export async function openMonitor(
 }
 
 /**
- * Keeps the page after the training: while a browser is connected, or on a terminal until the
- * signal.
+ * Keeps the page open after the training. On a terminal it waits for the signal. Otherwise it waits
+ * until no browser is connected.
  */
 export async function whileConnected(monitor: Monitor, signal: AbortSignal): Promise<void> {
   const isTerminal = process.stdout.isTTY === true;

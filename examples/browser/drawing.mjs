@@ -1,7 +1,7 @@
-/** Draws the cart, its pole and the track, in the colours that the page has now. */
+/** Draws the cart, its pole and the track in the page's current colors. */
 import { LENGTH, THETA_LIMIT, X_LIMIT } from '/cart-pole-physics.js';
 
-/** Metres that are seen: the track and a bit beyond. */
+/** Width of the visible range in meters: the track and a margin. */
 const WIDE = 2 * X_LIMIT + 0.8;
 const CART = { wide: 0.5, high: 0.26 };
 
@@ -15,8 +15,8 @@ export class Drawing {
   }
 
   /**
-   * `state`: x, x', θ, θ'; `action`: 1 pushes right, 0 left; `shove`: of the one who looks on, −1,
-   * 0 or 1.
+   * Draws one frame. `state` is x, x', θ, θ'. `action` is 1 for a push to the right, 0 for a push
+   * to the left, and null for none. `shove` is the push of the viewer: −1, 0 or 1.
    */
   draw(state, action, shove) {
     const { scale, ground } = this.#prepare();
@@ -47,7 +47,10 @@ export class Drawing {
       );
   }
 
-  /** A pixel is the screen's; the middle of the track is 0. */
+  /**
+   * Sizes and clears the canvas for the screen's pixels, with x = 0 at the middle of the track.
+   * Returns the scale in pixels per meter and the y of the ground.
+   */
   #prepare() {
     const { clientWidth: wide, clientHeight: high } = this.#canvas;
     const ratio = window.devicePixelRatio || 1;
@@ -101,7 +104,7 @@ export class Drawing {
       );
   }
 
-  /** How far the pole may lean. */
+  /** Draws the two angles at which the pole counts as fallen. */
   #limits(x, y, scale, colour) {
     const context = this.#context;
     context.setLineDash([4, 6]);
@@ -133,7 +136,7 @@ export class Drawing {
     }
   }
 
-  /** Its length is the physics' own, from the joint on. */
+  /** Draws the pole from its joint. Its length is that of the physics. */
   #pole(x, y, theta, scale, colour) {
     const long = 2 * LENGTH * scale;
     const tip = [x + long * Math.sin(theta), y - long * Math.cos(theta)];

@@ -1,6 +1,6 @@
 /**
- * Takes a policy to the browser: trains it where there is none, writes it as ONNX, and serves a
- * page that runs it.
+ * Runs a policy in the browser. It trains the policy if its file is missing, writes it as ONNX, and
+ * serves a page that runs the model.
  */
 import { once } from 'node:events';
 import { deviceNamed, interruption, runExample } from '../command-line.ts';

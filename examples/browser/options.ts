@@ -1,4 +1,4 @@
-/** Command line of the example: a model, and the port of its page. */
+/** Command line of the example: the model, and the port of its page. */
 import { commandLine, device, flag, seed, text, whole } from '../command-line.ts';
 
 const command = commandLine({
@@ -27,7 +27,7 @@ export type CommandLine = Omit<NonNullable<ReturnType<typeof command.parse>>, 'c
   checkpoint: string | null;
 };
 
-/** Throws UsageError. Returns null if --help was given. */
+/** Returns the values, or null if --help was given. Throws UsageError. */
 export function parseCommandLine(args: readonly string[]): CommandLine | null {
   const values = command.parse(args);
   return values && { ...values, checkpoint: values.checkpoint ?? null };

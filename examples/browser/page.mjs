@@ -1,19 +1,19 @@
 /**
- * The page: loads the model, steps the physics by its actions fifty times a second, and lets one
- * disturb it.
+ * Script of the page. It loads the model, lets the model's actions drive the physics at fifty steps
+ * a second, and lets the viewer push the cart.
  */
 import { push, TAU } from '/cart-pole-physics.js';
 import { Drawing } from '/drawing.mjs';
 import { env, InferenceSession, Tensor } from '/ort.mjs';
 
-/** Steps after which an episode is over. */
+/** Number of steps after which an episode is over. */
 const LIMIT = 500;
-/** What a push adds to the cart's speed, in metres a second. */
+/** Speed that a push adds to the cart, in meters per second. */
 const SHOVE = 0.4;
-/** Seconds for which a push is seen, and for which the end of an episode is. */
+/** Seconds for which a push is visible. `REST` is the pause after the end of an episode. */
 const SEEN = 0.25;
 const REST = 1;
-/** Returns that are listed. */
+/** Number of returns that the page lists. */
 const LISTED = 20;
 
 env.wasm.numThreads = 1;
@@ -29,7 +29,7 @@ let steps = 0;
 let over = false;
 let paused = window.matchMedia('(prefers-reduced-motion: reduce)').matches;
 let shove = { way: 0, until: 0 };
-/** Milliseconds that an action took, smoothed. */
+/** Smoothed time that an action takes, in milliseconds. */
 let taken = null;
 
 const say = (text) => {
@@ -44,7 +44,7 @@ function begin() {
   element('return').textContent = '0';
 }
 
-/** The greedy action: the model's first output. */
+/** Runs the model on the current state, and returns its greedy action. */
 async function act() {
   const since = performance.now();
   const obs = new Tensor('float32', Float32Array.from(state), [1, 4]);
@@ -107,7 +107,10 @@ window.addEventListener('keydown', (event) => {
   known();
 });
 
-/** Real time, in the physics' own steps; a page that was hidden does not hurry afterwards. */
+/**
+ * Steps the physics in real time. If the page was hidden, the loop does not catch up on the missed
+ * time.
+ */
 async function play() {
   let before = performance.now();
   let due = 0;
@@ -130,7 +133,7 @@ async function play() {
   }
 }
 
-/** As often as the screen shows something new. */
+/** Draws a frame each time the screen refreshes. */
 function show(now) {
   drawing.draw(state, action, now < shove.until ? shove.way : 0);
   requestAnimationFrame(show);

@@ -1,4 +1,4 @@
-/** The model: trained and written down where it is not there. */
+/** Makes the model of the page: trains it, or converts saved weights to it. */
 import { accessSync, constants, existsSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { train } from '../../src/entries/collect.ts';
@@ -16,16 +16,20 @@ export interface Made {
   interrupted: boolean;
 }
 
-/** Null where the file is there. Nothing is written when the signal ends the training. */
+/**
+ * Trains the policy and writes its model, unless `file` exists. Returns null if it exists. If the
+ * signal ends the training, nothing is written.
+ */
 export async function makePolicy(
   file: string,
   how: { seed: number; device: string; signal: AbortSignal; display: boolean },
 ): Promise<Made | null> {
   if (existsSync(file)) return null;
   const preset = task.presets.dqn!;
-  // Before the training, which would else be in vain.
+  // Checked before the training, because otherwise the training would be in vain.
   toFile('policy', file, (path) => accessSync(dirname(path), constants.W_OK));
-  // Every episode of the last look to its end: who looks on would wonder about others.
+  // The goal 500 means that the pole never falls in the last evaluation. A viewer would be
+  // surprised by a policy that lets it fall.
   const result = await train({ ...preset, ...how, environment: task.module, goal: 500 });
   if (!result.interrupted) {
     const { hidden } = preset.learner as { hidden?: readonly number[] };
@@ -38,8 +42,8 @@ const write = (file: string, policy: DqnPolicy) =>
   toFile('policy', file, (path) => writeFileSync(path, encodeOnnx(policy)));
 
 /**
- * Makes the model of the weights in a file of a DqnLearner's state(): a plain network's, whose
- * layers say how wide they are.
+ * Converts a file with a DqnLearner's state() to a model. The network must consist of plain linear
+ * layers, whose shapes define its sizes.
  */
 export async function convertCheckpoint(checkpoint: string, file: string): Promise<void> {
   const refuse = (why: string) => new Refused(`--checkpoint ${checkpoint}: ${why}`);

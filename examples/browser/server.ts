@@ -1,4 +1,4 @@
-/** A few files over HTTP on this machine alone: read, and never written. */
+/** Serves a few files over HTTP to this machine only. It reads files and never writes them. */
 import { createReadStream } from 'node:fs';
 import { stat } from 'node:fs/promises';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
@@ -10,7 +10,7 @@ const here = new URL('../../../examples/browser/', import.meta.url);
 const runtime = new URL('../../../node_modules/onnxruntime-web/dist/', import.meta.url);
 const script = 'text/javascript; charset=utf-8';
 
-/** What there is, by its path: the file and its type. */
+/** Returns the files that the server offers, by path, each with its content type. */
 const filesFor = (
   policy: string,
 ): Readonly<Record<string, readonly [file: string, type: string]>> => ({
@@ -18,7 +18,7 @@ const filesFor = (
   '/style.css': [fileURLToPath(new URL('style.css', here)), 'text/css; charset=utf-8'],
   '/page.mjs': [fileURLToPath(new URL('page.mjs', here)), script],
   '/drawing.mjs': [fileURLToPath(new URL('drawing.mjs', here)), script],
-  // What trains and what is shown move alike: it is one file.
+  // The page and the training use the same file of physics.
   '/cart-pole-physics.js': [
     fileURLToPath(new URL('../environments/cart-pole-physics.js', import.meta.url)),
     script,
@@ -31,12 +31,14 @@ const filesFor = (
 const always = {
   'cache-control': 'no-cache',
   'x-content-type-options': 'nosniff',
-  // Nothing from elsewhere; WebAssembly may be compiled.
+  // Allows only files of this server, and the compilation of WebAssembly.
   'content-security-policy':
     "default-src 'self'; script-src 'self' 'wasm-unsafe-eval'; img-src 'self' data:",
 };
 
-/** Serves the page; `port` 0 is any that is free. Throws Refused where the port cannot be had. */
+/**
+ * Serves the page. Port 0 stands for any free port. Throws Refused if the port is not available.
+ */
 export async function serve(
   policy: string,
   port: number,
@@ -44,7 +46,7 @@ export async function serve(
   const files = filesFor(policy);
   const server = createServer((request, response) => {
     answer(files, request, response).catch((error: Error) => {
-      // A file that went: the page says so.
+      // The file may have been deleted. The response then contains the error, which the page shows.
       if (!response.headersSent)
         response.writeHead(500, { ...always, 'content-type': 'text/plain' });
       response.end(error.message);

@@ -1,6 +1,6 @@
 /**
- * Steps a set of poles, epsilon-greedily by the newest weights. What becomes of the steps is the
- * collectors' business.
+ * Steps a set of poles with an epsilon-greedy policy and the newest weights. The collectors decide
+ * how the steps are stored.
  */
 
 import { MlpPolicy } from '../../src/entries/learner.ts';
@@ -17,17 +17,20 @@ interface ActorState {
 
 export class Actor {
   readonly poles: CartPoles;
-  /** what each pole showed before its last step, and what was done then */
+  /** observation of each pole before its last step. `actions` contains the action of that step */
   readonly before: Float32Array;
   readonly actions: Float32Array;
   readonly #random: Random;
   readonly #policy: MlpPolicy;
   readonly #report: CollectorContext['report'];
   readonly #settings: Settings;
-  /** collectors of the pool: a worker takes the others to have stepped as often as itself */
+  /**
+   * number of workers in the pool. A worker assumes that each of them has stepped as often as
+   * itself
+   */
   readonly #workers: number;
   #steps = 0;
-  /** by which it acts; null before the first */
+  /** weights by which it acts, or null before it has any */
   #weights: Float32Array | null = null;
 
   constructor({
@@ -55,7 +58,7 @@ export class Actor {
     this.#weights = weights.slice();
   }
 
-  /** Everything that it goes on from, for loadState(). */
+  /** Returns all state that loadState() needs to resume. */
   state(): ActorState {
     const { poles } = this;
     return {
@@ -73,8 +76,7 @@ export class Actor {
   }
 
   /**
-   * One step of every pole. Those whose episode is over still show its last observation, until
-   * renew().
+   * Steps every pole once. A pole whose episode is over keeps its last observation until renew().
    */
   step(): void {
     const { count, obs } = this.poles;
@@ -89,7 +91,7 @@ export class Actor {
     }
   }
 
-  /** Tells the episodes that are over, and begins others. */
+  /** Reports the episodes that are over, and begins new ones. */
   renew(): void {
     const { count, steps } = this.poles;
     for (let pole = 0; pole < count; pole++) {
@@ -101,7 +103,10 @@ export class Actor {
     this.#report.steps(count);
   }
 
-  /** Falls from 1 to the last value over exploreSteps environment steps of all workers. */
+  /**
+   * Returns the exploration rate. It falls linearly from 1 to leastEpsilon within exploreSteps
+   * environment steps of all workers.
+   */
   #epsilon(): number {
     const { exploreSteps, leastEpsilon } = this.#settings;
     return Math.max(

@@ -1,13 +1,13 @@
 /**
- * CartPole-v1, many poles at once. State is kept in double precision and observed in single, as
- * Gymnasium does.
+ * CartPole-v1 with many poles at once. The state has float64 precision and observations have
+ * float32 precision, as in Gymnasium.
  */
 import type { Random } from '../../src/index.ts';
 import { push, rest } from '../environments/cart-pole.ts';
 
 export const OBS_DIM = 4;
 export const ACTIONS = 2;
-/** an episode longer than this is truncated */
+/** largest number of steps of an episode, after which it is truncated */
 export const EPISODE_LIMIT = 500;
 
 export interface SavedPoles {
@@ -22,17 +22,20 @@ export class CartPoles {
   readonly count: number;
   /** x, x', θ, θ' of each pole */
   readonly state: Float64Array;
-  /** the same in single precision: what an agent sees */
+  /** the state in float32, which the agent observes */
   readonly obs: Float32Array;
-  /** steps of the episode under way; with a reward of 1 a step, also its return so far */
+  /**
+   * number of steps in the current episode of each pole. As each step earns 1, it is also the
+   * return so far
+   */
   readonly steps: Int32Array;
-  /** of the last step: the pole fell or the cart left the track */
+  /** 1 if the pole fell or the cart left the track in the last step */
   readonly terminated: Uint8Array;
-  /** of the last step: the time limit was reached */
+  /** 1 if the last step reached the time limit */
   readonly truncated: Uint8Array;
   readonly #random: Random;
 
-  /** Every pole begins an episode. */
+  /** Begins an episode for every pole. */
   constructor(count: number, random: Random) {
     this.count = count;
     this.state = new Float64Array(count * OBS_DIM);
@@ -59,8 +62,8 @@ export class CartPoles {
   }
 
   /**
-   * Moves one pole: action 1 pushes right, 0 left. Every step earns a reward of 1, the last one
-   * too.
+   * Moves one pole. Action 1 pushes right and action 0 left. Every step earns a reward of 1,
+   * including the last.
    */
   step(pole: number, action: number): void {
     this.terminated[pole] = push(this.state, pole * OBS_DIM, action) ? 1 : 0;
@@ -70,12 +73,12 @@ export class CartPoles {
     this.#observe(pole);
   }
 
-  /** Whether the episode of this pole is over: it needs a reset() before the next step(). */
+  /** Returns whether the episode of a pole is over. If so, call reset() before the next step(). */
   over(pole: number): boolean {
     return this.terminated[pole] === 1 || this.truncated[pole] === 1;
   }
 
-  /** Where every pole is, for restore(). */
+  /** Returns a copy of all state, for restore(). */
   saved(): SavedPoles {
     const { state, steps, terminated, truncated } = this;
     const copies = { state: state.slice(), steps: steps.slice() };

@@ -1,6 +1,6 @@
 /**
- * Brings the poles' steps as rows, whole transitions. Runs in a pool's thread, or inline in
- * lock-step.
+ * Collects the poles' steps as rows, each of which is a whole transition. It runs in a thread of
+ * the pool, or in this thread in lock-step.
  */
 import {
   type Collector,
@@ -34,22 +34,22 @@ export class CartPoleCollector implements Collector<OffPolicyRows> {
   load(weights: Float32Array): void {
     this.#actor.load(weights);
   }
-  /** The pool hands it on to the collector that resumes from here. */
+  /** Returns the state that the pool passes to the collector that resumes from it. */
   state(): unknown {
     return this.#actor.state();
   }
 
   /**
-   * One step of every pole. next_obs is the episode's real last observation; the reset comes after
-   * it was copied.
+   * Steps every pole once and returns the rows. At the end of an episode, nextObs contains its last
+   * observation, because the poles are reset after the copy.
    */
   collect(): OffPolicyRows {
     const rows = this.#rows;
     this.#actor.step();
     const { count, obs, terminated, truncated } = this.#actor.poles;
     for (let pole = 0; pole < count; pole++) {
-      // UniLab's convention: dones = terminated or truncated; where truncated is 1 the learner
-      // still bootstraps.
+      // UniLab's convention: `dones` is 1 if the episode terminated or was truncated. If
+      // `truncated` is 1, the learner still bootstraps.
       const fell = terminated[pole] as number;
       const timeUp = fell === 1 ? 0 : (truncated[pole] as number);
       rows.dones[pole] = fell | timeUp;

@@ -1,6 +1,4 @@
-/**
- * Greedy evaluation: full episodes of a fixed set of weights, apart from collecting and learning.
- */
+/** Greedy evaluation: whole episodes with fixed weights, independent of collecting and learning. */
 
 import type { MlpPolicy } from '../../src/entries/learner.ts';
 import { Random } from '../../src/index.ts';
@@ -9,22 +7,25 @@ import { CartPoles, EPISODE_LIMIT } from './cartpole.ts';
 /** Gymnasium's reward threshold for CartPole-v1. */
 export const SOLVED = 475;
 export const EPISODES = 100;
-/** Streams of one seed that only evaluations use: collectors count from 0. */
+/** First random stream of a seed that evaluations use. Collectors use the streams from 0 on. */
 const FIRST_STREAM = 2 ** 20;
-/** Milliseconds after which other work of the main thread has its turn. */
+/** Milliseconds after which an evaluation lets other work of the main thread run. */
 const SLICE_MS = 8;
 
 export interface Evaluation {
-  /** of all episodes; when given up, the most that it could still have become */
+  /**
+   * mean over all episodes. If the evaluation was stopped early, the largest mean that was still
+   * possible
+   */
   meanReturn: number;
-  /** false when it was given up because `least` had become out of reach */
+  /** false if the evaluation was stopped early because `least` was out of reach */
   whole: boolean;
 }
 
 /**
- * Plays EPISODES episodes to their ends with greedy actions; every `set` of a seed begins
- * elsewhere. Gives up as soon as full scores in all other episodes could not bring the mean to
- * `least` any more.
+ * Plays EPISODES episodes to their ends with greedy actions. Each `set` of a seed begins with other
+ * states. Stops early if even full scores in all other episodes could not raise the mean to
+ * `least`.
  */
 export async function evaluate(
   policy: MlpPolicy,

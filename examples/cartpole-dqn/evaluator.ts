@@ -1,7 +1,7 @@
 /**
  * Decides whether CartPole is solved. The newest published weights play a hundred greedy episodes
- * of fresh seeds. Weights that reach the threshold play a hundred others, whose mean counts: so
- * looking often does not flatter the result.
+ * with new seeds. Weights that reach the threshold play a hundred more, and only the mean of these
+ * counts. So frequent evaluation does not improve the result by chance.
  */
 
 import { MlpPolicy } from '../../src/entries/learner.ts';
@@ -9,7 +9,10 @@ import type { WeightMailbox } from '../../src/index.ts';
 import { type Evaluation, evaluate, SOLVED } from './evaluate.ts';
 import { networkSizes, type Settings } from './settings.ts';
 
-/** Evaluations begin when the collectors' episodes, explored ones included, last this long. */
+/**
+ * Mean return of the collectors' recent episodes, explored ones included, from which evaluations
+ * begin.
+ */
 const PROMISING = 150;
 
 export interface EvaluatorState {
@@ -20,9 +23,9 @@ export interface EvaluatorState {
 }
 
 export class Evaluator {
-  /** looks at new weights so far */
+  /** number of evaluations of new weights so far */
   count = 0;
-  /** of the last look */
+  /** result of the last evaluation */
   last: Evaluation | null = null;
   readonly #mailbox: WeightMailbox;
   readonly #policy: MlpPolicy;
@@ -39,7 +42,7 @@ export class Evaluator {
     this.#seed = seed;
   }
 
-  /** Where it is, for loadState(); while a look is under way, where it was before. */
+  /** Returns the state for loadState(). During an evaluation, this is the state before it. */
   state(): EvaluatorState {
     if (this.#before) return this.#before;
     return {
@@ -57,14 +60,14 @@ export class Evaluator {
     if (version > 0) this.#policy.load(weights);
   }
 
-  /** The weights judged last. */
+  /** Weights of the last evaluation. */
   get weights(): Float32Array {
     return this.#weights;
   }
 
   /**
-   * The confirmed mean return when the newest weights solve it; null when they do not, or are not
-   * worth a look.
+   * Evaluates the newest weights. Returns the confirmed mean return if they solve CartPole. Returns
+   * null if they do not, or if the recent return is too low for an evaluation.
    */
   async look(recentReturn: number): Promise<number | null> {
     this.#before = this.state();
@@ -84,7 +87,10 @@ export class Evaluator {
     return this.last.whole && this.last.meanReturn >= SOLVED ? this.last.meanReturn : null;
   }
 
-  /** What the newest weights are worth, played to the end; null when none were ever published. */
+  /**
+   * Returns the mean return of the newest weights over whole episodes, or null if no weights were
+   * published.
+   */
   async judge(): Promise<number | null> {
     this.#refresh();
     if (this.#version === 0) return null;

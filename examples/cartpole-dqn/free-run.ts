@@ -1,6 +1,6 @@
 /**
- * Collectors in their threads and actors in theirs: this thread only looks, evaluates and stops
- * them.
+ * Runs collectors and actors in their own threads. This thread only evaluates, shows progress, and
+ * stops them.
  */
 import { setTimeout as wait } from 'node:timers/promises';
 import { CollectorPool, ReplayBuffer } from '../../src/index.ts';
@@ -10,7 +10,7 @@ import type { Ended, Training } from './training.ts';
 
 const ROWS = new URL('./collector.js', import.meta.url);
 const LANES = new URL('./lane-collector.js', import.meta.url);
-/** Between two looks at the newest weights. */
+/** Time between two evaluations of the newest weights. */
 const LOOK_MS = 30;
 
 export async function runFree(training: Training, stop: AbortController): Promise<Ended> {
@@ -45,7 +45,10 @@ export async function runFree(training: Training, stop: AbortController): Promis
   return { solvedReturn: await watching, stages };
 }
 
-/** The confirmed mean return once some published weights solve it; null when stopped before. */
+/**
+ * Returns the confirmed mean return as soon as published weights solve CartPole, or null if the
+ * signal aborts before.
+ */
 async function evaluateUntilSolved(
   training: Training,
   signal: AbortSignal,

@@ -1,6 +1,6 @@
 /**
- * Brings the poles' steps in the order of each pole, which is a lane of its own. Runs in a pool's
- * thread, or inline in lock-step.
+ * Collects the poles' steps in order. Each pole has its own lane of the buffer. The collector runs
+ * in a thread of the pool, or in this thread in lock-step.
  */
 import {
   type Collector,
@@ -45,14 +45,14 @@ export class LaneCollector implements Collector<PoleSteps> {
   load(weights: Float32Array): void {
     this.#actor.load(weights);
   }
-  /** The pool hands it on to the collector that resumes from here. */
+  /** Returns the state that the pool passes to the collector that resumes from it. */
   state(): unknown {
     return this.#actor.state();
   }
 
   /**
-   * One step of every pole. What follows an observation is the next step's, or the final one where
-   * an episode ended.
+   * Steps every pole once and returns the steps. The observation that follows is that of the next
+   * step, or `finalObs` if the episode ended.
    */
   collect(): PoleSteps {
     const step = this.#step;

@@ -1,7 +1,6 @@
 /**
- * Collecting and learning in turns, in this one thread: settings and ratio are those of the free
- * run, but draws, rows and versions of the weights come in the same order each time, so equal seeds
- * give equal bits.
+ * Collects and learns in turns, in this one thread. Settings and ratio are those of the free run.
+ * Draws, rows and weight versions come in the same order each time, so equal seeds give equal bits.
  */
 import { type CollectorContext, ReplayBuffer } from '../../src/index.ts';
 import { CartPoleCollector } from './collector.ts';
@@ -10,17 +9,17 @@ import type { Parts } from './parts.ts';
 import type { Settings } from './settings.ts';
 import type { Collected, Ended, Training } from './training.ts';
 
-/** Ticks between two turns of the collector. */
+/** Number of ticks between two turns of the collector. */
 const ROUND = 8;
-/** Rounds between two looks at the weights. */
+/** Number of rounds between two evaluations of the weights. */
 const LOOK_EVERY = 10;
 const RECENT = 100;
 
-/** What was done between rounds, and what the report counted. */
+/** Work done between rounds, and the counts of the report. A checkpoint contains these values. */
 interface Turns {
   collected: number;
   looked: number;
-  /** the confirmed mean return of a run that is over */
+  /** confirmed mean return of a run that is over, otherwise null */
   solved: number | null;
   report: Counted;
 }
@@ -54,8 +53,8 @@ export async function runLockStep(training: Training, { signal }: AbortControlle
     for (let i = 0; i < times; i++) collector.add();
   };
   if (!before) collect(Math.ceil(warmUp / environments));
-  // A save may come at any tick, or between two of these acts: what is done is counted, and what is
-  // not is done on resuming.
+  // A save may happen at any tick and between any two of these steps. `done` counts the finished
+  // steps. A resumed run then does the missing ones.
   const done = {
     collected: before?.collected ?? 0,
     looked: before?.looked ?? 0,
@@ -77,22 +76,22 @@ export async function runLockStep(training: Training, { signal }: AbortControlle
     if (done.solved !== null || ticks >= maxTicks || signal.aborted) break;
     training.anneal();
     const due = Math.min(ROUND - (ticks % ROUND), maxTicks - ticks);
-    // One publication, behind the round's last tick: which version the collector sees must not
-    // depend on time.
+    // Publishes once, after the last tick of the round, so that timing does not decide which
+    // version the collector reads.
     ticks += (await pipeline.run({ ticks: due, publishEvery: due })).ticks;
   }
   await training.keepLast();
   return { solvedReturn: done.solved, stages: null };
 }
 
-/** What the pool does in a thread. */
+/** Returns an object that collects in this thread, as the pool does in its threads. */
 function collectorOf(buffer: Parts['buffer'], context: CollectorContext<Settings>) {
   if (buffer instanceof ReplayBuffer) {
     const collector = new CartPoleCollector(context);
     return driven(collector, () => buffer.add(collector.collect()));
   }
   const collector = new LaneCollector(context);
-  // Poles that go on are in the midst of their episodes.
+  // After a resume, the poles are in the middle of their episodes.
   const writer = buffer.writer({ resume: context.state !== undefined });
   return driven(
     collector,
@@ -119,7 +118,9 @@ interface Counted {
   recent: readonly number[];
 }
 
-/** What the pool keeps in shared memory, for a collector in this thread. */
+/**
+ * Counts steps and episodes for a collector in this thread. A pool counts them in shared memory.
+ */
 class Report {
   #steps: number;
   #episodes: number;

@@ -1,6 +1,6 @@
 /**
- * The main job: trains DQN on CartPole through the four actors until it is solved. `npm start --
- * --help` says how.
+ * Trains DQN on CartPole through the four actors until it is solved. `npm start -- --help` prints
+ * the options.
  */
 
 import { showProgress } from '../../src/entries/collect.ts';
@@ -20,10 +20,10 @@ async function main({
   monitor: port,
 }: CommandLine): Promise<number> {
   const interrupt = new AbortController();
-  // Once: a second Ctrl-C ends the process as usual.
+  // The handler runs only once, so a second Ctrl-C ends the process as usual.
   const onInterrupt = () => interrupt.abort();
   process.once('SIGINT', onInterrupt);
-  // The reader of the lines is gone, as after `| head`: the training has no reader left.
+  // If the reader of stdout closes it, as in `| head`, the training stops.
   process.stdout.on('error', (error: NodeJS.ErrnoException) => {
     if (error.code !== 'EPIPE') throw error;
     interrupt.abort();
@@ -37,7 +37,7 @@ async function main({
       port,
     );
     training.monitor = monitor;
-    // Beside what a program may read.
+    // On stderr, because another program may read stdout.
     console.error(text);
   }
   if (!quiet) console.log(json ? JSON.stringify(startObject(training)) : startText(training));

@@ -67,12 +67,12 @@ export const { help } = command;
 export interface CommandLine {
   json: boolean;
   quiet: boolean;
-  /** port of the live page: null for any, undefined for no page */
+  /** port of the live page: null if `--monitor` has no port, undefined for no page */
   monitor: number | null | undefined;
   training: TrainingOptions;
 }
 
-/** Throws UsageError. Returns null if --help was given. */
+/** Returns the values, or null if --help was given. Throws UsageError. */
 export function parseCommandLine(args: readonly string[]): CommandLine | null {
   const values = command.parse(args);
   if (!values) return null;

@@ -1,5 +1,5 @@
 /**
- * What a training is made of: buffer, limiter, mailbox, learner, and the pipeline with its captured
+ * The objects of a training: buffer, limiter, mailbox, learner, and the pipeline with its captured
  * graph.
  */
 
@@ -24,11 +24,12 @@ export interface PartsOptions {
   seed: number;
   device: string;
   placement: Placement;
-  /** trace file, if one is wanted */
+  /** file for a trace, or undefined for no trace */
   trace: string | undefined;
   settings: Settings;
   /**
-   * whether a limiter keeps collecting and learning in proportion; a lock-step run does so itself
+   * whether a limiter balances collecting and learning. A lock-step run needs none, because it does
+   * both in turns
    */
   limited: boolean;
 }
@@ -37,7 +38,7 @@ type Rows = ReplayBuffer<OffPolicyFields>;
 type Trajectories = TrajectoryBuffer<typeof fields>;
 
 export interface Parts extends AsyncDisposable {
-  /** whole transitions, or each pole's steps in order */
+  /** whole transitions, or the steps of each pole in order */
   buffer: Rows | Trajectories;
   mailbox: WeightMailbox;
   learner: DqnLearner;
@@ -45,7 +46,7 @@ export interface Parts extends AsyncDisposable {
 }
 
 /**
- * Opens everything and captures the learner's update: K minibatches of one hot batch, once per
+ * Opens all parts and captures the learner's update: K minibatches of one batch, once for each
  * slot.
  */
 export async function openParts({
@@ -65,7 +66,8 @@ export async function openParts({
     ...network,
     batchSize,
     learningRate,
-    // Windows say themselves what their bootstrap counts.
+    // The view computes discounts with gamma, so its batches have them and the learner needs no
+    // gamma.
     ...(needsOrder(settings) ? {} : { gamma }),
     tau,
     maxGradNorm,
@@ -77,7 +79,7 @@ export async function openParts({
     const pipeline = await openPipeline(buffer, learner, settings, {
       device,
       sampleCount,
-      // Every run of a seed draws its own rows; ticks count up from here.
+      // The seed of a tick is baseSeed + tickId. Runs with different seeds draw different rows.
       baseSeed: (seed * 1_000_003) % 2 ** 31,
       placement,
       mailbox,
@@ -102,7 +104,7 @@ function openBuffer(settings: Settings, limiter: RateLimiter | undefined): Rows 
   const limited = limiter ? { limiter } : {};
   if (!needsOrder(settings))
     return ReplayBuffer.offPolicy({ capacity, obsDim: OBS_DIM, actionDim: 1, ...limited });
-  // Every pole has a lane; all lanes are of one length.
+  // Every pole has a lane, and all lanes have the same length.
   return TrajectoryBuffer.create({
     capacity: capacity - (capacity % lanes),
     lanes,
@@ -133,8 +135,8 @@ async function openPipeline(
   const drawn =
     replay === 'prioritized' ? { sampler: prioritized({ alpha }), beta: firstBeta } : {};
   const pipeline = await ReplayPipeline.open({ ...common, ...drawn, buffer, view });
-  // A batch drawn by priorities has weights to read and priorities to write: the learner does both
-  // where they are there.
+  // A batch drawn by priority has weights and priorities. The learner reads the weights and writes
+  // the priorities if the batch has them.
   return orClosed(pipeline, () =>
     pipeline.capture((batch, { stream, out }) => learner.update(stream, batch, out), captured),
   );
@@ -156,7 +158,8 @@ function openLimiter(
   return RateLimiter.create({
     samplesPerInsert,
     minSize: warmUp,
-    // At least a batch and an add; twice that lets both sides work ahead instead of in turns.
+    // The minimum is a batch plus an add. Twice as much lets both sides work ahead instead of in
+    // turns.
     errorBuffer: 2 * (sampleCount + samplesPerInsert * environments),
     gateAdd: true,
   });

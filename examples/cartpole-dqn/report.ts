@@ -1,17 +1,17 @@
 /**
- * What the user sees while it trains: live lines on a terminal, plain lines in a pipe, or JSON
+ * Progress of the training for the user: live lines on a terminal, plain lines in a pipe, or JSON
  * lines.
  */
 import type { Display } from '../../src/entries/collect.ts';
 import { liveLines, plainLine, progressObject, type Rates } from './text.ts';
 import type { Progress, Training } from './training.ts';
 
-/** Rates are means over at least as long: digits that jump cannot be read. */
+/** Shortest time over which a rate is averaged. Digits that change faster are unreadable. */
 const SECONDS = 0.5;
 
 export function progressOf(training: Training, json: boolean): Display {
   let before = training.progress();
-  /** How it stands, and the rates since a moment before. */
+  /** Returns the current progress, and the rates since an earlier moment. */
   const look = (): [Progress, Rates] => {
     const progress = training.progress();
     const seconds = Math.max(1e-3, progress.seconds - before.seconds);

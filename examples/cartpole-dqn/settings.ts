@@ -1,41 +1,44 @@
-/** Every number of the training. Plain data, because it travels to the collectors' threads. */
+/**
+ * All settings of the training. They are plain data, because they are posted to the collectors'
+ * threads.
+ */
 import { ACTIONS, OBS_DIM } from './cartpole.ts';
 
 export const replays = ['uniform', 'prioritized'] as const;
 export type Replay = (typeof replays)[number];
 
 export interface Settings {
-  /** poles per collector thread */
+  /** number of poles in each collector thread */
   environments: number;
-  /** rows the buffer holds */
+  /** number of rows that the buffer can store */
   capacity: number;
-  /** rows before the first update */
+  /** number of rows before the first update */
   warmUp: number;
-  /** rows sampled per row inserted: keeps learner and collectors in proportion */
+  /** rows sampled for each row inserted. The limiter keeps learner and collectors at this ratio */
   samplesPerInsert: number;
-  /** rows of a minibatch, and minibatches of a tick */
+  /** rows of a minibatch. `minibatches` is the number of minibatches in a tick */
   batchSize: number;
   minibatches: number;
   hidden: readonly number[];
   learningRate: number;
   gamma: number;
-  /** how rows are drawn, and over how many steps each looks ahead */
+  /** how rows are drawn. `nStep` is the number of steps of a row's return */
   replay: Replay;
   nStep: number;
   /**
-   * prioritized: how far priorities count; beta rises from its first value to 1 over so many
-   * environment steps
+   * exponent of the priorities, for prioritized replay. The exponent beta of the importance weights
+   * rises from firstBeta to 1 within betaSteps environment steps
    */
   alpha: number;
   firstBeta: number;
   betaSteps: number;
-  /** the target network follows by this much a minibatch */
+  /** share of the online network that enters the target network after each minibatch */
   tau: number;
   maxGradNorm: number;
-  /** exploration falls from 1 to leastEpsilon over so many environment steps */
+  /** number of environment steps in which exploration falls from 1 to leastEpsilon */
   exploreSteps: number;
   leastEpsilon: number;
-  /** ticks between two publications of the weights */
+  /** number of ticks from one publication of the weights to the next */
   publishEvery: number;
 }
 
@@ -66,14 +69,14 @@ export function networkSizes({ hidden }: Settings): number[] {
 }
 
 /**
- * Whole transitions, drawn uniformly, need no order: rows do. Anything else is made of each pole's
- * steps in order.
+ * Returns whether the buffer must store each pole's steps in order. Only uniform replay of single
+ * steps works with unordered rows.
  */
 export function needsOrder({ replay, nStep }: Settings): boolean {
   return replay !== 'uniform' || nStep > 1;
 }
 
-/** The importance weights' exponent after so many environment steps. */
+/** Returns the exponent of the importance weights after a number of environment steps. */
 export function betaAfter(steps: number, { firstBeta, betaSteps }: Settings): number {
   return Math.min(1, firstBeta + ((1 - firstBeta) * steps) / betaSteps);
 }

@@ -1,11 +1,14 @@
-/** Progress and outcome as text and as plain objects; no state, no streams. */
+/**
+ * Formats progress and outcome as text and as plain objects. The functions have no state and write
+ * to no stream.
+ */
 import { createHash } from 'node:crypto';
 import { SOLVED } from './evaluate.ts';
 import { needsOrder } from './settings.ts';
 import type { Outcome, Progress, Training } from './training.ts';
 
 export interface Rates {
-  /** environment steps and pipeline ticks per second */
+  /** environment steps per second. `ticks` is pipeline ticks per second */
   steps: number;
   ticks: number;
 }
@@ -49,7 +52,7 @@ export function startText(training: Training): string {
   return `${begins}\n${resume} ${from}: begins at tick ${firstTick}`;
 }
 
-/** Two lines: how far it is, and what it is doing. */
+/** Returns two lines. The first shows the return and speeds, and the second the details. */
 export function liveLines(progress: Progress, rates: Rates): [string, string] {
   const { meanReturn, seconds } = progress;
   const reached = Math.min(1, (Number.isFinite(meanReturn) ? meanReturn : 0) / SOLVED);
@@ -66,7 +69,7 @@ export function plainLine(progress: Progress, rates: Rates): string {
   return [head, ...describe(progress, rates).flat()].join('  ');
 }
 
-/** Rates; then the rest, most telling first. */
+/** Returns groups of texts: the rates first, then other values, the most important first. */
 function describe(progress: Progress, rates: Rates): string[][] {
   const { loss, bufferFill, waitingFor, greedyReturn, steps } = progress;
   return [
@@ -151,13 +154,13 @@ export function summaryObject(
     replay: options.settings.replay,
     nStep: options.settings.nStep,
     placement: manifest.placement,
-    // Equal for equal bits: what --lock-step promises.
+    // Hash of the weights. --lock-step promises that equal seeds give an equal hash.
     weights: createHash('sha256').update(weights).digest('hex').slice(0, 16),
     stages,
   };
 }
 
-/** How it ended, and below it the table of stage times unless `brief`. */
+/** Returns the outcome as text, followed by the table of stage times unless `brief` is true. */
 export function finalText(
   outcome: Outcome,
   { manifest, options }: Training,

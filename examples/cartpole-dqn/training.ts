@@ -1,5 +1,5 @@
 /**
- * One training and how it stands: opens the parts, lets one of the two loops drive them, judges the
+ * One training. It opens the parts, runs one of the two loops, counts progress, and evaluates the
  * result.
  */
 
@@ -19,61 +19,71 @@ import { openParts, type Parts, type PartsOptions } from './parts.ts';
 import { betaAfter } from './settings.ts';
 
 export interface TrainingOptions extends Omit<PartsOptions, 'limited'> {
-  /** collecting and learning take turns in this thread: slower, but repeatable bit for bit */
+  /**
+   * whether collecting and learning take turns in this thread. This is slower, but every bit
+   * repeats
+   */
   lockStep: boolean;
   maxTicks: number;
   maxSeconds: number;
-  /** folder for TensorBoard's event files, if they are wanted */
+  /** folder for TensorBoard's event files, or undefined for none */
   log: string | undefined;
-  /** where the run is saved, and how often besides at its end; undefined: nowhere */
+  /**
+   * folder for checkpoints, and the time between two saves. The run also saves at its end.
+   * Undefined for no checkpoint
+   */
   checkpoint?: { folder: string; every: string } | undefined;
-  /** folder of a checkpoint to go on from, where there is one */
+  /** folder of the checkpoint to resume from, if it contains one */
   resume?: string | undefined;
 }
 
-/** What collectors have done so far. */
+/** Counts of what the collectors have done so far. */
 export interface Collected {
   steps: number;
   episodes: number;
-  /** mean return of the last hundred episodes, explored ones included; NaN before the first */
+  /** mean return of the last hundred episodes, explored ones included. NaN before the first */
   meanReturn: number;
 }
 
 export interface Progress extends Collected {
   seconds: number;
   ticks: number;
-  /** smoothed over some fifty ticks; NaN before the first */
+  /** loss, smoothed over about fifty ticks. NaN before the first tick */
   loss: number;
   meanQ: number;
-  /** 0 to 1 */
+  /** filled share of the buffer, 0 to 1 */
   bufferFill: number;
   waitingFor: string;
   evaluations: number;
-  /** at most what the last greedy evaluation could reach; null before the first */
+  /**
+   * mean return of the last greedy evaluation, or an upper bound if it was stopped early. Null
+   * before the first
+   */
   greedyReturn: number | null;
 }
 
 export interface Outcome extends Progress {
   solved: boolean;
   /**
-   * of a hundred greedy episodes with the final weights; null when no weights were ever published
+   * mean return of a hundred greedy episodes with the final weights, or null if no weights were
+   * published
    */
   finalReturn: number | null;
-  /** ended by the caller's signal */
+  /** whether the caller's signal ended the run */
   interrupted: boolean;
-  /** the weights that were judged */
+  /** the weights that were evaluated last */
   weights: Float32Array;
-  /** times of the pipeline's stages; null in lock-step, where they mean nothing */
+  /** times of the pipeline's stages. Null in lock-step, where they are meaningless */
   stages: Summary['stages'] | null;
 }
 
-/** What a loop that drives a training gives back. */
+/** Result of a loop that drives a training. */
 export interface Ended {
   solvedReturn: number | null;
   stages: Summary['stages'] | null;
 }
 
-/** What a checkpoint holds besides its parts. */
+/** Additional state in a checkpoint, next to the parts. */
 interface Extra {
   evaluator: EvaluatorState;
   driver: unknown;
@@ -86,7 +96,10 @@ const kept = ({ buffer, learner, pipeline, mailbox }: Parts) => ({
   mailbox,
 });
 
-/** Before anything is made: a folder that has another run is not saved over. */
+/**
+ * Throws if the checkpoint's folder contains another run, so that no save overwrites it. Called
+ * before anything is opened.
+ */
 async function refuseOther({ checkpoint, resume }: TrainingOptions): Promise<void> {
   if (!checkpoint || checkpoint.folder === resume) return;
   const there = await asked(() => Checkpoint.inspect(checkpoint.folder));
@@ -97,7 +110,10 @@ async function refuseOther({ checkpoint, resume }: TrainingOptions): Promise<voi
   );
 }
 
-/** What does not fit a folder that the user named is a sentence, and no fault of the example. */
+/**
+ * Calls `act`, and turns its error into Refused. The user named the folder, so a wrong folder is
+ * not a fault of the example.
+ */
 async function asked<T>(act: () => Promise<T>): Promise<T> {
   try {
     return await act();
@@ -107,7 +123,7 @@ async function asked<T>(act: () => Promise<T>): Promise<T> {
 }
 
 const MAX_TIMER_MS = 2 ** 31 - 1;
-/** Weight of a new tick in the smoothed scalars. */
+/** Share of a new tick in the smoothed loss and meanQ. */
 const SMOOTHING = 0.02;
 
 export class Training implements AsyncDisposable {
@@ -115,11 +131,11 @@ export class Training implements AsyncDisposable {
   readonly parts: Parts;
   readonly evaluator: Evaluator;
   readonly curves: TensorBoardWriter | null;
-  /** where this run goes on from; null where it begins */
+  /** the checkpoint from which this run resumed, or null for a new run */
   readonly restored: RestoredCheckpoint | null;
-  /** the live page, where somebody opened one: it is closed with this */
+  /** the live page if it is open. It closes with this training */
   monitor: Monitor | null = null;
-  /** set by the loop that collects */
+  /** returns the collectors' counts. The loop that collects replaces this function */
   collected: () => Collected = () => ({ steps: 0, episodes: 0, meanReturn: Number.NaN });
   #checkpoint: Checkpoint | null = null;
   #begin = performance.now();
@@ -154,18 +170,18 @@ export class Training implements AsyncDisposable {
     if (restored) this.evaluator.loadState((restored.extra as Extra).evaluator);
   }
 
-  /** The tick that comes next when a run begins. */
+  /** Id of the first tick of this run. */
   get firstTick(): number {
     return (this.restored?.tick ?? -1) + 1;
   }
-  /** What the loop that drives it told keep() when it was saved. */
+  /** State that the loop passed to keep() in the saved run, or null for a new run. */
   get driver(): unknown {
     return (this.restored?.extra as Extra | undefined)?.driver ?? null;
   }
 
   /**
-   * From here on it is saved, if that was asked for: the loop that drives it has made its
-   * collectors.
+   * Begins to save checkpoints, if the options request them. The loop calls it after it has opened
+   * its collectors.
    */
   async keep(
     collectors: NonNullable<CheckpointParts['collectors']>,
@@ -180,7 +196,7 @@ export class Training implements AsyncDisposable {
     );
     this.monitor?.watch({ checkpoint: this.#checkpoint });
   }
-  /** Saves once more, while the collectors are still there. */
+  /** Saves once more. The loop calls it while the collectors are still open. */
   async keepLast(): Promise<void> {
     await this.#checkpoint?.save();
     await this.#checkpoint?.close();
@@ -206,20 +222,23 @@ export class Training implements AsyncDisposable {
     };
   }
 
-  /** A look at the newest weights; the confirmed mean return once they solve it. */
+  /**
+   * Evaluates the newest weights. Returns the confirmed mean return if they solve CartPole,
+   * otherwise null.
+   */
   async look(): Promise<number | null> {
     const { steps, meanReturn } = this.collected();
     const { count } = this.evaluator;
     const solved = await this.evaluator.look(meanReturn);
     const { last } = this.evaluator;
-    // One that was cut short says only what it could have reached.
+    // An evaluation that was stopped early only has an upper bound, so it is not shown.
     if (last?.whole && this.evaluator.count > count)
       for (const shown of [this.curves, this.monitor])
         shown?.scalar('evaluation/return', last.meanReturn, steps);
     return solved;
   }
 
-  /** Lets the importance weights count more, the longer it trains. */
+  /** Raises the exponent of the importance weights with the number of environment steps. */
   anneal(): void {
     const { settings } = this.options;
     if (settings.replay === 'prioritized')
@@ -227,8 +246,8 @@ export class Training implements AsyncDisposable {
   }
 
   /**
-   * Trains until solved, at a limit, or aborted by the signal. Rejects when an actor or a collector
-   * fails.
+   * Trains until CartPole is solved, a limit is reached or the signal aborts. Rejects if an actor
+   * or a collector fails.
    */
   async run(signal: AbortSignal): Promise<Outcome> {
     this.#begin = performance.now();
@@ -265,7 +284,7 @@ export class Training implements AsyncDisposable {
     await this.#checkpoint?.close();
     await this.parts[Symbol.asyncDispose]();
     await this.monitor?.close();
-    // A disk that refused has been told of, as a warning.
+    // A failed write was already reported as a warning.
     await this.curves?.close().catch(() => {});
   }
 

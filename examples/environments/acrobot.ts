@@ -1,25 +1,28 @@
 /**
- * Acrobot-v1 as Gymnasium defines it (classic_control/acrobot.py, the book's equations): swing the
- * lower of two links up.
+ * Acrobot-v1 as Gymnasium defines it (classic_control/acrobot.py, with the book's equations). The
+ * task is to swing up the lower of two links.
  */
 import type { Environment, Step } from '../../src/entries/collect.ts';
 import { Random } from '../../src/index.ts';
 
 const GRAVITY = 9.8;
-/** seconds between two states, one step of Runge and Kutta */
+/** seconds between two states. One Runge-Kutta step covers them */
 const TAU = 0.2;
 const { PI, cos, sin } = Math;
 const MAX_SPEEDS = [4 * PI, 9 * PI] as const;
-/** of each link: mass 1, length 1, its centre in the middle, moment of inertia 1 */
+/**
+ * distance of a link's center of mass from its joint. Each link has mass 1, length 1 and moment of
+ * inertia 1
+ */
 const CENTRE = 0.5;
 
 /**
- * θ₁, θ₂, θ₁', θ₂'; θ₁ is 0 where the upper link hangs down, θ₂ where the lower one goes on
- * straight.
+ * θ₁, θ₂, θ₁', θ₂'. θ₁ is 0 if the upper link hangs down. θ₂ is 0 if the lower link is in line with
+ * the upper one.
  */
 type State = readonly [theta1: number, theta2: number, spin1: number, spin2: number];
 
-/** How each part of the state changes under a torque on the joint between the links. */
+/** Returns the derivatives of the state under a torque on the joint between the links. */
 function slopes([theta1, theta2, spin1, spin2]: State, torque: number): State {
   const d1 = CENTRE * CENTRE + (1 + CENTRE * CENTRE + 2 * CENTRE * cos(theta2)) + 1 + 1;
   const d2 = CENTRE * CENTRE + CENTRE * cos(theta2) + 1;
@@ -46,7 +49,7 @@ function wrapped(angle: number): number {
 }
 
 export default class Acrobot implements Environment<number> {
-  /** cosine and sine of each angle, then the speeds */
+  /** cosine and sine of each angle, followed by the two speeds */
   readonly observationSpace = { shape: [6] } as const;
   /** torques −1, 0 and 1 */
   readonly actionSpace = { n: 3 } as const;
@@ -54,7 +57,7 @@ export default class Acrobot implements Environment<number> {
   state: State = [0, 0, 0, 0];
   readonly #obs = new Float64Array(6);
 
-  /** Every part of the state uniform within ±0.1, in single precision. */
+  /** Sets each value of the state to a uniform number within ±0.1, in float32 precision. */
   reset(seed: number): Float64Array {
     const random = new Random(seed);
     const any = () => Math.fround(random.between(-0.1, 0.1));
@@ -62,7 +65,10 @@ export default class Acrobot implements Environment<number> {
     return this.#seen();
   }
 
-  /** −1 for every step but the one that brings the tip a link's length above the upper joint. */
+  /**
+   * Returns a reward of −1 for each step. The step that raises the tip more than a link's length
+   * above the upper joint earns 0 and ends the episode.
+   */
   step(action: number): Step {
     const torque = action - 1;
     const from = this.state;

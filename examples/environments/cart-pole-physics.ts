@@ -1,24 +1,24 @@
 /**
- * How CartPole-v1 moves (Gymnasium's classic_control/cartpole.py, kinematics_integrator 'euler').
- * It imports nothing: a browser runs it too.
+ * Physics of CartPole-v1 (Gymnasium's classic_control/cartpole.py, kinematics_integrator 'euler').
+ * The file imports nothing, because a browser loads it too.
  */
 const GRAVITY = 9.8;
 const POLE_MASS = 0.1;
 const TOTAL_MASS = 1 + POLE_MASS;
-/** half of the pole's length */
+/** half of the pole's length, in meters */
 export const LENGTH = 0.5;
 const POLE_MASS_LENGTH = POLE_MASS * LENGTH;
 const FORCE = 10;
 /** seconds between two states */
 export const TAU = 0.02;
-/** where the track ends, on both sides */
+/** distance of both ends of the track from its middle */
 export const X_LIMIT = 2.4;
-/** radians at which the pole counts as fallen */
+/** angle at which the pole counts as fallen, in radians */
 export const THETA_LIMIT = (12 * 2 * Math.PI) / 360;
 
 /**
- * Moves a state, x, x', θ and θ' from `at` on: action 1 pushes right, 0 left. True: the pole fell,
- * or the cart left the track.
+ * Moves the state x, x', θ, θ' that begins at index `at` by one step. Action 1 pushes right and
+ * action 0 left. Returns true if the pole fell or the cart left the track.
  */
 export function push(state: Float64Array, at: number, action: number): boolean {
   const x = state[at] as number;
@@ -32,7 +32,7 @@ export function push(state: Float64Array, at: number, action: number): boolean {
   const spinUp =
     (GRAVITY * sin - cos * pushed) / (LENGTH * (4 / 3 - (POLE_MASS * (cos * cos)) / TOTAL_MASS));
   const speedUp = pushed - (POLE_MASS_LENGTH * spinUp * cos) / TOTAL_MASS;
-  // Positions move by the velocities before this step: that is what 'euler' means.
+  // With 'euler', positions move by the velocities before this step.
   const newX = x + TAU * speed;
   const newTheta = theta + TAU * spin;
   state[at] = newX;

@@ -1,6 +1,6 @@
 /**
- * CartPole-v1 as Gymnasium defines it (classic_control/cartpole.py, kinematics_integrator 'euler'):
- * hold a pole up on a cart.
+ * CartPole-v1 as Gymnasium defines it (classic_control/cartpole.py, kinematics_integrator 'euler').
+ * The task is to balance a pole on a cart.
  */
 import type { Environment, Step } from '../../src/entries/collect.ts';
 import { Random } from '../../src/index.ts';
@@ -8,14 +8,14 @@ import { push } from './cart-pole-physics.ts';
 
 export { push };
 
-/** Every part of the state uniform within ±0.05. */
+/** Sets each value of the state to a uniform number within ±0.05. */
 export function rest(state: Float64Array, at: number, random: Random): void {
   for (let i = at; i < at + 4; i++) state[i] = random.between(-0.05, 0.05);
 }
 
 export default class CartPole implements Environment<number> {
   readonly observationSpace = { shape: [4] } as const;
-  /** 0 pushes left, 1 right */
+  /** action 0 pushes left, action 1 right */
   readonly actionSpace = { n: 2 } as const;
   readonly maxEpisodeSteps = 500;
   /** x, x', θ, θ' */
@@ -26,7 +26,7 @@ export default class CartPole implements Environment<number> {
     return this.state;
   }
 
-  /** Every step earns a reward of 1, the last one too. */
+  /** Returns a reward of 1 for every step, including the last. */
   step(action: number): Step {
     const terminated = push(this.state, 0, action);
     return { obs: this.state, reward: 1, terminated };

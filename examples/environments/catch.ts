@@ -1,15 +1,15 @@
 /**
- * Catch, drawn as pixels: balls fall and bounce off the walls, a paddle at the bottom is to be
- * under each of them.
+ * Catch, drawn as pixels. Balls fall and bounce off the walls, and the player moves a paddle at the
+ * bottom under each of them.
  */
 import type { Environment, Step } from '../../src/entries/collect.ts';
 import { Random } from '../../src/index.ts';
 
-/** Pixels of a frame's side, of which each is a byte. */
+/** Width and height of a frame in pixels. A pixel is one byte. */
 export const SIDE = 84;
 export const FRAME = SIDE * SIDE;
 export const ACTIONS = 3;
-/** balls caught in a row end a game by being enough */
+/** number of caught balls after which a game is truncated */
 export const ENOUGH = 8;
 
 const BALL = 7;
@@ -20,14 +20,17 @@ const BALL_GREY = 255;
 const PADDLE_GREY = 160;
 
 export default class Catch implements Environment<number> {
-  /** a frame; where the ball goes is seen in several of them */
+  /** one frame. The direction of the ball is only visible in several frames */
   readonly observationSpace = { shape: [SIDE, SIDE], low: 0, high: 255, dtype: 'uint8' } as const;
-  /** left, not at all, right */
+  /** the paddle moves left, stays, or moves right */
   readonly actionSpace = { n: ACTIONS } as const;
-  /** balls caught in the game under way */
+  /** number of balls caught in the current game */
   caught = 0;
   readonly #frame = new Uint8Array(FRAME);
-  /** left edge of the paddle; left and upper edge of the ball, and its speed to the right */
+  /**
+   * left edge of the paddle. The next three are the ball's left and upper edge and its speed to the
+   * right
+   */
   #paddle = 0;
   #x = 0;
   #y = 0;
@@ -42,7 +45,7 @@ export default class Catch implements Environment<number> {
     return this.#drawn();
   }
 
-  /** A ball that reaches the bottom pays 1 if it is caught; else −1, and the game is over. */
+  /** Returns a reward of 1 for a caught ball. A missed ball earns −1 and ends the game. */
   step(action: number): Step {
     this.#paddle = Math.min(SIDE - PADDLE, Math.max(0, this.#paddle + (action - 1) * SPEED));
     this.#move();

@@ -1,7 +1,7 @@
 /**
- * MountainCarContinuous-v0 as Gymnasium defines it (classic_control/continuous_mountain_car.py): a
- * car too weak for the hill before it has to swing. Its state is kept in single precision between
- * steps, and moves in double.
+ * MountainCarContinuous-v0 as Gymnasium defines it (classic_control/continuous_mountain_car.py).
+ * The car is too weak to climb the hill directly, so it must swing. A step computes in float64 and
+ * stores its state with float32 precision.
  */
 import type { Environment, Step } from '../../src/entries/collect.ts';
 import { Random } from '../../src/index.ts';
@@ -12,7 +12,7 @@ const GOAL = 0.45;
 const POWER = 0.0015;
 
 export default class MountainCarContinuous implements Environment<ArrayLike<number>> {
-  /** position, speed */
+  /** position and speed */
   readonly observationSpace = {
     shape: [2],
     low: [MIN_X, -MAX_SPEED],
@@ -20,17 +20,20 @@ export default class MountainCarContinuous implements Environment<ArrayLike<numb
   } as const;
   readonly actionSpace = { shape: [1], low: -1, high: 1 } as const;
   readonly maxEpisodeSteps = 999;
-  /** of reset() in double precision, as there; behind a step in single */
+  /**
+   * position and speed. They have float64 precision after reset() and float32 precision after a
+   * step, as in Gymnasium
+   */
   readonly state = new Float64Array(2);
 
-  /** At rest near the bottom. */
+  /** Places the car at rest near the bottom of the valley. */
   reset(seed: number): Float64Array {
     this.state[0] = new Random(seed).between(-0.6, -0.4);
     this.state[1] = 0;
     return this.state;
   }
 
-  /** A hundred at the goal, less a tenth of the action's square in every step. */
+  /** Returns a reward of 100 at the goal. Each step costs a tenth of the square of its action. */
   step(action: ArrayLike<number>): Step {
     const { state } = this;
     const given = action[0] as number;

@@ -1,6 +1,6 @@
 /**
- * Pendulum-v1 as Gymnasium defines it (classic_control/pendulum.py): swing a pendulum up and hold
- * it, with little torque.
+ * Pendulum-v1 as Gymnasium defines it (classic_control/pendulum.py). The task is to swing up a
+ * pendulum and hold it, with little torque.
  */
 import type { Environment, Step } from '../../src/entries/collect.ts';
 import { Random } from '../../src/index.ts';
@@ -15,7 +15,7 @@ const TURN = 2 * Math.PI;
 const within = (value: number, most: number) => Math.min(Math.max(value, -most), most);
 
 export default class Pendulum implements Environment<ArrayLike<number>> {
-  /** cos θ, sin θ, θ'; θ is 0 at the top */
+  /** cos θ, sin θ, θ'. θ is 0 at the top */
   readonly observationSpace = {
     shape: [3],
     low: [-1, -1, -MAX_SPEED],
@@ -27,7 +27,7 @@ export default class Pendulum implements Environment<ArrayLike<number>> {
   readonly state = new Float64Array(2);
   readonly #obs = new Float64Array(3);
 
-  /** Any angle, with a speed within ±1. */
+  /** Sets any angle, and a speed within ±1. */
   reset(seed: number): Float64Array {
     const random = new Random(seed);
     this.state[0] = random.between(-Math.PI, Math.PI);
@@ -36,13 +36,13 @@ export default class Pendulum implements Environment<ArrayLike<number>> {
   }
 
   /**
-   * The reward is 0 at the top without speed and torque, and −16.3 at worst. An episode never ends
-   * by itself.
+   * Returns a reward from −16.3 to 0. It is 0 at the top without speed and torque. An episode only
+   * ends by truncation.
    */
   step(action: ArrayLike<number>): Step {
     const [theta, speed] = this.state as unknown as [number, number];
     const torque = within(action[0] as number, MAX_TORQUE);
-    // The angle between −π and π.
+    // Maps the angle to the range from −π to π.
     const turned = theta + Math.PI;
     const angle = turned - Math.floor(turned / TURN) * TURN - Math.PI;
     const cost = angle * angle + 0.1 * (speed * speed) + 0.001 * (torque * torque);

@@ -1,4 +1,4 @@
-/** The environments that the command line names, stepped by Python; for train(). */
+/** Environments for train(). The command line names them, and Python steps them. */
 import {
   type EnvironmentSets,
   type GymnasiumOptions,

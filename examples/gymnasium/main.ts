@@ -1,5 +1,6 @@
 /**
- * Trains on an environment of Python's: a process per collector thread steps it, over two pipes.
+ * Trains on an environment in Python. Each collector thread starts a Python process that steps it,
+ * and talks to it over two pipes.
  */
 import { train } from '../../src/entries/collect.ts';
 import { deviceNamed, interruption, runExample } from '../command-line.ts';

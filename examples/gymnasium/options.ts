@@ -55,7 +55,7 @@ export interface CommandLine {
   json: boolean;
 }
 
-/** Throws UsageError. Returns null if --help was given. */
+/** Returns the values, or null if --help was given. Throws UsageError. */
 export function parseCommandLine(args: readonly string[]): CommandLine | null {
   const values = command.parse(args);
   if (!values) return null;

@@ -1,4 +1,7 @@
-/** The manual contract in one loop: tick t+1 is packed and copied while tick t's batch is hot. */
+/**
+ * Manual ticks in one loop. The pipeline packs and copies the batch of tick t+1 while tick t's
+ * batch is on the device and in use.
+ */
 import { ReplayBuffer, ReplayPipeline } from '../../src/index.ts';
 
 const rows = 64;
@@ -16,11 +19,14 @@ console.log(`on ${pipeline.transferManifest.device} by ${pipeline.transferManife
 
 pipeline.startPrepare(0, rows);
 for (let tick = 0; tick < 3; tick++) {
-  const batch = await pipeline.sampleLargeBatch(tick, rows); // waits until it is hot
-  if (tick + 1 < 3) pipeline.startPrepare(tick + 1, rows); // the next one gets ready meanwhile
-  const obs = await batch.obs!.toArray(); // a real learner enqueues device work on batch.obs instead
+  // Waits until the batch is on the device.
+  const batch = await pipeline.sampleLargeBatch(tick, rows);
+  if (tick + 1 < 3) pipeline.startPrepare(tick + 1, rows); // prepares the next batch meanwhile
+  // A real learner enqueues device work on batch.obs instead.
+  const obs = await batch.obs!.toArray();
   console.log(
     `tick ${tick}: ${batch.obs!.shape.join(' × ')} observations, the first is [${obs.slice(0, 4)}]`,
   );
-  pipeline.afterTick(); // the learner's work is enqueued: the slot may be reused behind it
+  // Call it after the learner's work is enqueued. The pipeline reuses the slot after that work.
+  pipeline.afterTick();
 }

@@ -1,4 +1,4 @@
-/** The file: made by SAC where it is not there, and what is in it. */
+/** The data file. makeData() lets SAC write it if it is missing, and openData() loads it. */
 import { existsSync } from 'node:fs';
 import { type TrainResult, train } from '../../src/entries/collect.ts';
 import { type NamedTensors, readNpz } from '../../src/entries/formats.ts';
@@ -15,13 +15,13 @@ export interface Data {
   buffer: Transitions;
   rows: number;
   episodes: number;
-  /** mean return of the file's episodes; NaN where none ended */
+  /** mean return of the file's episodes, or NaN if no episode ended */
   meanReturn: number;
 }
 
 /**
- * Trains SAC for as long as its preset says, and keeps all that it saw. Null where the file is
- * there.
+ * Trains SAC as its preset specifies, and writes all its rows to `file`. Returns null if the file
+ * exists.
  */
 export async function makeData(
   file: string,
@@ -32,13 +32,16 @@ export async function makeData(
     ...presets.sac!,
     environment: task.module,
     ...how,
-    // One, so that the steps of an episode lie one behind the other in the file.
+    // With one environment, the steps of an episode are consecutive in the file.
     environments: 1,
     dump: file,
   });
 }
 
-/** The file's rows in a buffer that holds just those. */
+/**
+ * Loads the file into a buffer that contains only its rows. Throws Refused if the file cannot be
+ * used.
+ */
 export async function openData(file: string): Promise<Data> {
   try {
     const tensors = await readNpz(file);
@@ -53,8 +56,8 @@ export async function openData(file: string): Promise<Data> {
 }
 
 /**
- * Of whole episodes, whose rows lie one behind the other, by the columns themselves: a buffer has
- * no row without what follows.
+ * Returns count and mean return of the whole episodes in a file. Their rows must be consecutive. It
+ * reads the file's columns, because the buffer has no row for a step without a next observation.
  */
 function returnsOf(tensors: NamedTensors): Pick<Data, 'episodes' | 'meanReturn'> {
   const numbers = (name: string) => Array.from(tensors[name]?.data ?? [], Number);

@@ -1,4 +1,4 @@
-/** TD3+BC from a buffer that nobody adds to (Fujimoto and Gu, 2021). */
+/** TD3+BC (Fujimoto and Gu, 2021) from a buffer to which nobody adds rows. */
 import { type Evaluation, evaluate } from '../../src/entries/collect.ts';
 import { Td3Learner, type Td3Policy } from '../../src/entries/learner.ts';
 import { openDevice, ReplayPipeline } from '../../src/index.ts';
@@ -11,17 +11,17 @@ export interface LearnOptions {
   seed: number;
   device: string;
   signal: AbortSignal;
-  /** told about twenty times how far it is */
+  /** receives a line of progress about twenty times */
   say(line: string): void;
 }
 
 const BATCH = 256;
-/** Gradient steps of a tick: a multiple of the cycle in which the actor moves. */
+/** Gradient steps of a tick. It must be a multiple of the period in which the actor is updated. */
 const MINIBATCHES = 4;
-/** Environments that are evaluated side by side. */
+/** Number of environments that an evaluation steps together. */
 const TESTERS = 10;
 
-/** What was learned; null when the signal came first. */
+/** Trains a policy and returns it, or null if the signal aborts before the end. */
 export async function learn(buffer: Transitions, how: LearnOptions): Promise<Td3Policy | null> {
   const { steps, alpha, seed, signal } = how;
   using device = openDevice(how.device);
@@ -35,13 +35,13 @@ export async function learn(buffer: Transitions, how: LearnOptions): Promise<Td3
     criticHidden: [64, 64],
     batchSize: BATCH,
     gamma: 0.98,
-    // The paper's rates are for D4RL's million rows; these files are small, and so are the
-    // networks.
+    // The paper's rates are for the million rows of D4RL. This file and these networks are small,
+    // so the rates are higher.
     actorOptimizer: { learningRate: 1e-3 },
     criticOptimizer: { learningRate: 1e-3 },
     behaviorCloning: { alpha },
-    // The paper's (x − mean) / (deviation + 1e-3), of the rows that were drawn: it is published
-    // with the weights.
+    // The paper's form (x − mean) / (deviation + 1e-3), with statistics of the rows that were
+    // drawn. They are published with the weights.
     normalizer: { form: 'deviation', epsilon: 1e-3 },
   });
   await learner.ready;
@@ -69,7 +69,10 @@ export async function learn(buffer: Transitions, how: LearnOptions): Promise<Td3
   return learner.policy().load(weights) as Td3Policy;
 }
 
-/** What a policy is worth in the environment: the first time that one is stepped. */
+/**
+ * Evaluates a policy in the environment. No environment is stepped before this, unless the file had
+ * to be made.
+ */
 export async function judge(
   policy: Td3Policy,
   how: { episodes: number; seed: number; signal: AbortSignal },

@@ -1,6 +1,6 @@
 /**
- * Learns Pendulum from a file that SAC made, without a step in the environment: load(), TD3+BC, and
- * a look at what it is worth.
+ * Learns Pendulum by TD3+BC from a file that SAC made, without a step in the environment. At the
+ * end it evaluates the policy.
  */
 import { deviceNamed, interruption, runExample } from '../command-line.ts';
 import { makeData, openData, task } from './data.ts';

@@ -1,13 +1,13 @@
 /**
- * Plays the games of a worker's lanes, epsilon-greedily by the newest weights, and brings each
- * frame once.
+ * Plays the games of a worker's lanes with an epsilon-greedy policy and the newest weights. It adds
+ * each frame once.
  */
 import { vectorCollector } from '../../src/entries/collect.ts';
 import { DqnPolicy } from '../../src/entries/learner.ts';
 import Catch from '../environments/catch.ts';
 import { network, type Settings } from './settings.ts';
 
-/** Acts by bytes as the network sees them, from 0 to 1. */
+/** A policy that scales bytes to the range from 0 to 1, as the learner does. */
 export class PixelPolicy extends DqnPolicy {
   #seen = new Float32Array(0);
 

@@ -1,11 +1,14 @@
-/** What becomes of a batch on the device: bytes to floats, and a DQN with convolutions on those. */
+/**
+ * Learner for batches of pixels. It converts bytes to floats on the device, and trains a DQN with
+ * convolutions on them.
+ */
 
 import { convert, DqnLearner } from '../../src/entries/learner.ts';
 import type { Device, Stream, Tensor } from '../../src/index.ts';
 import { FRAME } from '../environments/catch.ts';
 import { network, type Settings } from './settings.ts';
 
-/** A batch of the view: stacks of frames as they are stored. */
+/** A batch of the view, which contains stacks of frames as bytes. */
 export interface PixelBatch {
   /** [rows, stack, SIDE, SIDE] */
   readonly obs: Tensor<'uint8'>;
@@ -17,7 +20,7 @@ export interface PixelBatch {
 
 export class PixelLearner {
   readonly dqn: DqnLearner;
-  /** stacks as floats from 0 to 1, [rows, stack × FRAME]: what the network sees */
+  /** stacks as floats from 0 to 1, [rows, stack × FRAME]. They are the network's input */
   readonly now: Tensor<'float32'>;
   readonly next: Tensor<'float32'>;
 
@@ -35,7 +38,7 @@ export class PixelLearner {
     });
   }
 
-  /** Enqueues an update: launches only, so it can be captured. */
+  /** Enqueues an update. It only launches kernels, so a graph can capture it. */
   update(stream: Stream, batch: PixelBatch, out: Tensor<'float32'>): void {
     convert(stream, this.now, batch.obs, { scale: 1 / 255 });
     convert(stream, this.next, batch.nextObs, { scale: 1 / 255 });

@@ -1,6 +1,6 @@
 /**
- * Learns a game from its pixels: frames stored once, stacked when they are drawn, bytes until the
- * device has them.
+ * Learns a game from its pixels. The buffer stores each frame once, and sampling stacks the frames.
+ * Frames stay bytes until they are on the device.
  */
 
 import { showProgress } from '../../src/entries/collect.ts';
@@ -10,12 +10,12 @@ import { progressLine, progressObject, summaryObject, summaryText } from './repo
 import { PixelRun } from './run.ts';
 
 const INTERRUPTED = 130;
-/** Rates are means over at least as long: digits that jump cannot be read. */
+/** Shortest time over which a rate is averaged. Digits that change faster are unreadable. */
 const SECONDS = 0.5;
 
 async function main({ run: options, json }: CommandLine): Promise<number> {
   const interrupt = new AbortController();
-  // Once: a second Ctrl-C ends the process as usual.
+  // The handler runs only once, so a second Ctrl-C ends the process as usual.
   const onInterrupt = () => interrupt.abort();
   process.once('SIGINT', onInterrupt);
   using device = deviceNamed(options.device);

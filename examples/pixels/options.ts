@@ -1,4 +1,4 @@
-/** Command line of the example: seconds, games and sizes. */
+/** Command line of the example: length of the run, games and sizes. */
 import {
   commandLine,
   device,
@@ -49,14 +49,14 @@ export interface CommandLine {
   json: boolean;
 }
 
-/** Throws UsageError. Returns null if --help was given. */
+/** Returns the values, or null if --help was given. Throws UsageError. */
 export function parseCommandLine(args: readonly string[]): CommandLine | null {
   const values = command.parse(args);
   if (!values) return null;
   const { lanes, workers, capacity, rows, seed, seconds, device, json } = values;
   if (workers > lanes)
     throw new UsageError(`--workers must be at most --lanes, ${lanes}; got ${workers}`);
-  // Each lane needs places for some games.
+  // Each lane needs room for some games.
   if (capacity < 64 * lanes)
     throw new UsageError(
       `--capacity must be at least 64 for each of ${lanes} lanes, got ${capacity}`,

@@ -1,12 +1,15 @@
-/** A stack of frames as text: the newest in full, the older ones as shades of what moved. */
+/**
+ * Draws a stack of frames as text. The newest frame is in full brightness, and older frames are
+ * shades that show what moved.
+ */
 import { SIDE } from '../environments/catch.ts';
 
-/** Pixels that become one character. */
+/** Width and height in pixels of the area that becomes one character. */
 const WIDE = 2;
 const HIGH = 4;
 const BRIGHT = 128;
 
-/** Lines of SIDE / 2 characters. `frames`: oldest first. */
+/** Returns lines of SIDE / 2 characters. `frames` contains the oldest frame first. */
 export function drawStack(frames: Uint8Array): string[] {
   const count = frames.length / (SIDE * SIDE);
   const shades = [' ', '░', '▒', '▓', '█'];
@@ -27,7 +30,7 @@ export function drawStack(frames: Uint8Array): string[] {
   );
 }
 
-/** The same in a frame of lines. */
+/** Returns the lines with a border around them, as one text. */
 export function framed(lines: readonly string[]): string {
   const width = lines[0]?.length ?? 0;
   const edge = '─'.repeat(width);

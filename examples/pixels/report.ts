@@ -1,4 +1,7 @@
-/** Progress and result as text and as plain objects; no state, no streams. */
+/**
+ * Formats progress and result as text and as plain objects. The functions have no state and write
+ * to no stream.
+ */
 import { terminalColumns, wrapped } from '../command-line.ts';
 import { drawStack, framed } from './picture.ts';
 import type { Progress, Result, RunOptions } from './run.ts';
@@ -10,7 +13,7 @@ const rounded = (value: number, digits: number) =>
   Number.isFinite(value) ? Number(value.toFixed(digits)) : null;
 const mib = (bytes: number) => `${whole(bytes / 2 ** 20)} MiB`;
 
-/** Per second, between two looks or since the begin. */
+/** Returns rates per second since `before`, or since the beginning without `before`. */
 function ratesOf(now: Progress, before?: Progress): { steps: number; batches: number } {
   const seconds = Math.max(1e-3, now.seconds - (before?.seconds ?? 0));
   const since = (key: 'steps' | 'batches') => (now[key] - (before?.[key] ?? 0)) / seconds;

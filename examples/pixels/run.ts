@@ -1,5 +1,6 @@
 /**
- * One run: buffer, collectors, pipeline and learner are opened, run for a while, and are measured.
+ * One run. It opens buffer, collectors, pipeline and learner, runs them for some time, and measures
+ * them.
  */
 import { setTimeout as wait } from 'node:timers/promises';
 import {
@@ -27,13 +28,13 @@ export interface RunOptions {
   seconds: number;
 }
 
-/** How it stands. */
+/** Progress of a run. */
 export interface Progress {
   seconds: number;
-  /** written, and drawn */
+  /** number of steps written. `batches` is the number of batches drawn */
   steps: number;
   batches: number;
-  /** mean of the last hundred games of each worker; NaN before the first */
+  /** mean return of the last hundred games of each worker. NaN before the first */
   meanReturn: number;
   loss: number;
   waitingFor: string;
@@ -41,13 +42,16 @@ export interface Progress {
 
 export interface Result extends Progress {
   device: string;
-  /** of a batch on its way to the device */
+  /** bytes of a batch that are copied to the device */
   batchBytes: number;
-  /** of the shared memory that the steps lie in, and what as many rows of a batch would take */
+  /**
+   * bytes of the buffer's shared memory. `stackedBytes` is what the buffer would need if it stored
+   * stacks as batches contain them
+   */
   bufferBytes: number;
   stackedBytes: number;
   stages: Summary['stages'];
-  /** a stack that was drawn, [stack, SIDE, SIDE], and what followed */
+  /** frames of a sampled stack, [stack, SIDE, SIDE] */
   frames: Uint8Array;
 }
 
@@ -61,7 +65,7 @@ export class PixelRun {
     waitingFor: '',
   });
 
-  /** Rejects when a collector or an actor fails. */
+  /** Runs for `seconds`, or until `interrupt` aborts. Rejects if a collector or an actor fails. */
   async run(
     { settings, device, seed, seconds }: RunOptions,
     interrupt: AbortSignal,
@@ -129,7 +133,7 @@ export class PixelRun {
       end.abort();
       await running.catch(() => {});
     }
-    // Collectors still add until they are closed, and lines of progress still come.
+    // Fixes the progress now, because collectors still add steps until they close.
     const progress = this.progress();
     this.progress = () => progress;
     const { stages } = await running;
@@ -147,7 +151,7 @@ export class PixelRun {
   }
 }
 
-/** Lets something be closed by `using` that has close() alone. */
+/** Makes an object that only has close() usable with `using`. */
 class Closing<T extends { close(): void }> implements Disposable {
   readonly it: T;
   constructor(it: T) {
@@ -163,7 +167,8 @@ function openLimiter({ samplesPerInsert, warmUp, rows, lanes }: Settings): RateL
   return RateLimiter.create({
     samplesPerInsert,
     minSize: warmUp,
-    // At least a batch and an add; twice that lets both sides work ahead instead of in turns.
+    // The minimum is a batch plus an add. Twice as much lets both sides work ahead instead of in
+    // turns.
     errorBuffer: 2 * (rows + samplesPerInsert * lanes),
     gateAdd: true,
   });

@@ -1,36 +1,39 @@
 /**
- * Every number of the run. Plain data, because it travels to the collectors' threads, and the
- * network that both sides make of it.
+ * All settings of the run, and the network that learner and collectors build from them. The
+ * settings are plain data, because they are posted to the collectors' threads.
  */
 import type { QNetworkOptions } from '../../src/entries/learner.ts';
 import { ACTIONS, FRAME, SIDE } from '../environments/catch.ts';
 
-/** What a step of a game holds: its frame once, as bytes. */
+/** Fields of a step. Each frame is stored once, as bytes. */
 export const fields = {
   obs: { shape: [SIDE, SIDE], dtype: 'uint8', observation: true },
   actions: { shape: [], dtype: 'uint8' },
 } as const;
 
 export interface Settings {
-  /** games, each with a lane of its own, and the threads that play them */
+  /** number of games, each with its own lane. `workers` is the number of threads that play them */
   lanes: number;
   workers: number;
-  /** places of the buffer */
+  /** number of steps that the buffer can store */
   capacity: number;
-  /** frames that the agent sees at once */
+  /** number of frames that the agent observes at once */
   stack: number;
   nStep: number;
   gamma: number;
-  /** rows of a batch, and steps drawn per step written; 0: each side as fast as it can */
+  /**
+   * number of rows in a batch. `samplesPerInsert` is the number of steps drawn for each step
+   * written, or 0 for no limit
+   */
   rows: number;
   samplesPerInsert: number;
-  /** steps before the first batch */
+  /** number of steps before the first batch */
   warmUp: number;
-  /** channels of the two convolutions, and neurons behind them */
+  /** channels of the two convolutions. `hidden` is the number of neurons in the layer after them */
   filters: readonly [number, number];
   hidden: number;
   learningRate: number;
-  /** exploration falls from 1 to leastEpsilon over so many steps */
+  /** number of steps in which exploration falls from 1 to leastEpsilon */
   exploreSteps: number;
   leastEpsilon: number;
 }
@@ -52,7 +55,10 @@ export const defaults: Settings = {
   leastEpsilon: 0.02,
 };
 
-/** The first convolution looks at every pixel once, so that playing stays cheap. */
+/**
+ * Returns the options of the network. Its first convolution reads every pixel once, so that playing
+ * stays cheap.
+ */
 export const network = ({ stack, filters, hidden }: Settings): QNetworkOptions => ({
   obsDim: stack * FRAME,
   actions: ACTIONS,

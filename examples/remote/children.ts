@@ -1,6 +1,6 @@
 /**
- * The processes of the example besides the learner's: a server where none is named, and collector
- * hosts. They end with it, by their ids.
+ * Child processes of the example: a server if the user names none, and collector hosts. They end
+ * with this process, which ends them by their ids.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -13,27 +13,30 @@ import { Refused } from '../command-line.ts';
 import type { Address } from './address.ts';
 
 /**
- * Rows that a host has left are of no use any more: it is told a second time not to wait until the
- * learner has them.
+ * Time between the first and the second SIGTERM to a child. A host that ends waits until the
+ * learner has its last rows. Nobody needs them now, so the second SIGTERM ends that wait.
  */
 const HURRY_MS = 500;
-/** A child that does not end by itself has so long. */
+/** Time after which a child that has not ended is killed. */
 const END_MS = 8000;
 const running = new Set<ChildProcess>();
-// However this process ends, but by force.
+// Kills the children however this process ends, except by SIGKILL.
 process.once('exit', () => {
   for (const child of running) child.kill('SIGKILL');
 });
 
-/** What it says on stderr is kept: the reason when it fails. */
+/** A child process. It keeps the end of its stderr, which contains the reason if it fails. */
 interface Child extends AsyncDisposable {
   readonly process: ChildProcess;
   readonly said: () => string;
-  /** resolves when it has ended */
+  /** resolves with the exit code after the process has ended */
   readonly ended: Promise<number | null>;
 }
 
-/** `detached`: a terminal's Ctrl-C is for this process, which ends its children in order. */
+/**
+ * Starts a child process. `detached` keeps a terminal's Ctrl-C from the child, because this process
+ * ends its children in order.
+ */
 function start(program: string, args: readonly string[], env = process.env): Child {
   const child = spawn(program, args, { stdio: ['ignore', 'pipe', 'pipe'], detached: true, env });
   running.add(child);
@@ -72,7 +75,7 @@ const isProgram = (path: string): boolean => {
   }
 };
 
-/** Redis or Valkey of this machine; null where there is none in PATH. */
+/** Returns the path of redis-server or valkey-server, or null if PATH contains neither. */
 function serverProgram(): string | null {
   const folders = (process.env.PATH ?? '').split(delimiter);
   const paths = ['redis-server', 'valkey-server'].flatMap((name) =>
@@ -90,7 +93,7 @@ async function freePort(): Promise<number> {
   return port;
 }
 
-/** A server on a free port of this machine alone, which keeps nothing. */
+/** Starts a server on a free port. Only this machine can connect to it, and it saves nothing. */
 export async function startServer(): Promise<AsyncDisposable & { url: string }> {
   const program = serverProgram();
   if (program === null)
@@ -147,8 +150,8 @@ export interface HostsAsked {
 const PASSWORD = 'HOTSLOT_REDIS_PASSWORD';
 
 /**
- * What a machine runs that collects for this learner. Any process of it may read a command line:
- * the password stands elsewhere.
+ * Returns the arguments of `hotslot` on a machine that collects for this learner. They exclude the
+ * password, because any process on the machine can read a command line.
  */
 const hostCommand = ({
   address,
@@ -170,7 +173,7 @@ const hostCommand = ({
   ...(ca === undefined ? [] : ['--ca', ca]),
 ];
 
-/** The same for a person to type. */
+/** Returns the same command as a line that a person can type. */
 export const hostLine = (asked: Omit<HostsAsked, 'hosts'>): string =>
   [
     ...(asked.address.password || process.env[PASSWORD] ? [`${PASSWORD}=…`] : []),
@@ -178,7 +181,9 @@ export const hostLine = (asked: Omit<HostsAsked, 'hosts'>): string =>
     ...hostCommand(asked),
   ].join(' ');
 
-/** Hosts on this machine. `failed` rejects when one of them ends before it is asked to. */
+/**
+ * Starts collector hosts on this machine. `failed` rejects if a host ends before it is asked to.
+ */
 export function startHosts(asked: HostsAsked): AsyncDisposable & { failed: Promise<never> } {
   let ending = false;
   const { password } = asked.address;
@@ -197,7 +202,7 @@ export function startHosts(asked: HostsAsked): AsyncDisposable & { failed: Promi
         if (!ending) reject(new Refused(`a collector host ended with ${code}: ${said()}`));
       });
   });
-  failed.catch(() => {}); // whoever trains looks at it
+  failed.catch(() => {}); // the caller of startHosts() awaits it
   const end = async () => {
     ending = true;
     await Promise.all(children.map((child) => child[Symbol.asyncDispose]()));

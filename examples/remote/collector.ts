@@ -1,6 +1,6 @@
 /**
- * The collector's module, on the machines that `hotslot collect` runs on. It is what a
- * CollectorPool beside the learner would load: nothing in it knows that the learner is elsewhere.
+ * Module of the collector, which `hotslot collect` loads on each host. The module does not depend
+ * on where the learner is. A CollectorPool on the learner's machine could load it, too.
  */
 import { vectorCollector } from '../../src/entries/collect.ts';
 import { defineCollector } from '../../src/index.ts';

@@ -1,6 +1,6 @@
 /**
- * Trains from rows that collector hosts bring over a Redis or Valkey server: on one machine here,
- * on many by the same commands.
+ * Trains from rows that collector hosts send over a Redis or Valkey server. Here all processes run
+ * on one machine. The same commands work on many machines.
  */
 import { showProgress } from '../../src/entries/collect.ts';
 import { deviceNamed, Refused, runExample } from '../command-line.ts';
@@ -32,7 +32,7 @@ async function main(given: CommandLine): Promise<number> {
   const address = addressOf(url);
   const server = { url, run, insecure, ...(ca !== undefined && { ca }) };
   const collector = { environment: name, explore: task.explore(Math.max(1, count)) };
-  // Opening waits for a server that is not there.
+  // Opening waits if the server is not available.
   const late = setTimeout(
     () => process.stderr.write(`remote: waits for the server ${address.shown}\n`),
     LATE_MS,
@@ -60,7 +60,7 @@ async function main(given: CommandLine): Promise<number> {
   );
   const outcome = await work.catch((error) => {
     clearTimeout(late);
-    // What the server or another learner refuses is a sentence.
+    // An error of the server or of another learner is shown as one sentence.
     const code = (error as { code?: string }).code ?? '';
     if (/^ERR_HOTSLOT_(STATE_BUSY|RANGE|ARGUMENT)$/.test(code))
       throw new Refused((error as Error).message.replace('insecure: true', '--insecure'));
@@ -70,7 +70,10 @@ async function main(given: CommandLine): Promise<number> {
   return outcome.solved ? 0 : outcome.interrupted ? INTERRUPTED : 1;
 }
 
-/** At Ctrl-C, and when it is told to end; a second time ends it at once. */
+/**
+ * Returns a signal that aborts at Ctrl-C, or when the process is asked to end. A second request
+ * ends the process at once.
+ */
 function interruption(): AbortSignal {
   const stop = new AbortController();
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const)

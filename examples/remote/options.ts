@@ -42,7 +42,7 @@ export const { help } = command;
 
 export interface CommandLine {
   name: Name;
-  /** undefined: the example starts a server */
+  /** address of the server, or undefined if the example must start one */
   url: string | undefined;
   run: string;
   hosts: number;
@@ -54,7 +54,7 @@ export interface CommandLine {
   json: boolean;
 }
 
-/** Throws UsageError. Returns null if --help was given. */
+/** Returns the values, or null if --help was given. Throws UsageError. */
 export function parseCommandLine(args: readonly string[]): CommandLine | null {
   const values = command.parse(args);
   if (!values) return null;

@@ -1,6 +1,6 @@
 /**
- * What the example trains: environments, learners and their numbers. Plain data goes to the
- * collectors' machines, as JSON has it.
+ * Environments and learners of the example, and their settings. The options of collectors are plain
+ * data, because they are sent to other machines as JSON.
  */
 import {
   type AnyEnvironment,
@@ -16,7 +16,7 @@ import Pendulum from '../environments/pendulum.ts';
 export const names = ['CartPole', 'Pendulum'] as const;
 export type Name = (typeof names)[number];
 
-/** What a collector is told by the learner. */
+/** Options that the learner sends to the collectors. */
 export interface CollectorOptions {
   readonly environment: Name;
   readonly explore: Explore;
@@ -24,15 +24,21 @@ export interface CollectorOptions {
 
 export interface Task {
   readonly id: string;
-  /** the mean return at which it counts as solved, over 100 episodes */
+  /** mean return over 100 episodes that counts as solved */
   readonly goal: number;
   readonly obsDim: number;
   readonly explore: (hosts: number) => Explore;
-  /** rows drawn for each row that came in, rows of a tick, and rows before the first */
+  /**
+   * rows drawn for each row received. The next two are rows of a tick and rows before the first
+   * tick
+   */
   readonly samplesPerInsert: number;
   readonly sampleCount: number;
   readonly warmUp: number;
-  /** rows between two looks at the weights, and rows at most */
+  /**
+   * number of rows from one evaluation to the next. `most` is the number of rows after which the
+   * run ends
+   */
   readonly every: number;
   readonly most: number;
   environment(): AnyEnvironment;
@@ -54,7 +60,7 @@ const actor = {
 const rate = { learningRate: 1e-3 };
 
 export const tasks: Readonly<Record<Name, Task>> = {
-  // As examples/cartpole-dqn has them.
+  // Values of examples/cartpole-dqn.
   CartPole: {
     id: 'CartPole-v1',
     goal: 475,
@@ -64,7 +70,7 @@ export const tasks: Readonly<Record<Name, Task>> = {
     warmUp: 1000,
     every: 5000,
     most: 1_000_000,
-    // A host counts its own steps.
+    // Each host counts only its own steps, so each gets a share of the total.
     explore: (hosts) => ({ epsilon: { to: 0.02, steps: Math.ceil(10_000 / hosts) } }),
     environment: () => new CartPole(),
     learner: (device, seed) =>
@@ -80,7 +86,7 @@ export const tasks: Readonly<Record<Name, Task>> = {
       }),
     policy: () => new DqnPolicy(qNetwork),
   },
-  // As `npm run train` has them.
+  // Values of `npm run train`.
   Pendulum: {
     id: 'Pendulum-v1',
     goal: -200,
@@ -105,14 +111,14 @@ export const tasks: Readonly<Record<Name, Task>> = {
   },
 };
 
-/** What collectors get, and what greedy episodes act by. */
+/** Returns the vector that is published to collectors, and with which greedy episodes act. */
 export const publishedOf = (learner: DqnLearner | SacLearner) =>
   learner instanceof DqnLearner ? learner.parameters : learner.published;
 
-/** Environments that collectors of a worker step together. */
+/** Number of environments that a worker's collectors step together. */
 export const ENVIRONMENTS = 8;
 
-/** Mean return of greedy episodes by these weights. */
+/** Returns the mean return of greedy episodes with these weights. */
 export async function greedyReturn(
   task: Task,
   weights: Float32Array,

@@ -1,9 +1,11 @@
-/** What the user sees: how far it is, who waits for whom, and at last what came of it. */
+/** Formats what the user sees: progress, which side waits for the other, and the result. */
 import type { CommandLine } from './options.ts';
 import type { Task } from './settings.ts';
 import type { Progress } from './training.ts';
 
-/** Rates are means over at least so many seconds: digits that jump cannot be read. */
+/**
+ * Shortest time in seconds over which a rate is averaged. Digits that change faster are unreadable.
+ */
 const SECONDS = 0.5;
 const whole = (value: number) => Math.round(value).toLocaleString('en-US');
 const percent = (share: number) => `${Math.round(100 * share)} %`;
@@ -14,7 +16,7 @@ export interface Look extends Progress {
   readonly ticksPerSecond: number;
 }
 
-/** Progress with rates since a moment before. */
+/** Returns a function that returns the progress with rates since an earlier moment. */
 export function lookerOf(progress: () => Progress): () => Look {
   let before = progress();
   let rates = { rowsPerSecond: 0, ticksPerSecond: 0 };
@@ -32,7 +34,7 @@ export function lookerOf(progress: () => Progress): () => Look {
   };
 }
 
-/** Who keeps whom waiting: learner and hosts work at once where it is nobody. */
+/** Returns a text that says which side waits for the other, the learner or the hosts. */
 export function whoWaits({ remote, rowsWait, ticks, learnerWaits }: Look): string {
   if (remote.hosts === 0) return rowsWait ?? 'rows: no collector host has connected yet';
   if (remote.gated > 0.5) return `hosts wait for the learner, ${percent(remote.gated)} of the time`;

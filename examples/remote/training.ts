@@ -1,6 +1,4 @@
-/**
- * The learner's process: a buffer that other machines fill, and the pipeline that learns from it.
- */
+/** The learner's process. Other machines fill its buffer, and its pipeline learns from it. */
 import { setTimeout as wait } from 'node:timers/promises';
 import { RemoteCollectors, type RemoteStatistics } from '../../src/entries/remote.ts';
 import {
@@ -27,7 +25,7 @@ export interface TrainingOptions {
     readonly insecure: boolean;
     readonly ca?: string;
   };
-  /** that are expected */
+  /** number of hosts that are expected */
   readonly hosts: number;
   readonly seed: number;
   readonly device: string;
@@ -35,29 +33,31 @@ export interface TrainingOptions {
 
 export interface Progress {
   readonly seconds: number;
-  /** rows that came in, and updates so far */
+  /** number of rows received. `ticks` is the number of ticks done */
   readonly steps: number;
   readonly ticks: number;
   readonly remote: RemoteStatistics;
-  /** of the last greedy episodes; null before the first */
+  /** mean return of the last evaluation, or null before the first */
   readonly meanReturn: number | null;
-  /** what the learner waits for, and what rows wait for; null: nothing */
+  /**
+   * what the learner waits for. `rowsWait` is what rows wait for, or null if they wait for nothing
+   */
   readonly learnerWaits: string;
   readonly rowsWait: string | null;
 }
 
 /**
- * Rows that all hosts may have on the way, in bytes: few, so that what is learned from was acted by
- * weights of a moment ago. Each host has as much again in its outbox.
+ * Bytes of rows that all hosts together may have in transit. The limit is low so that rows come
+ * from recent weights. Each host may have more rows in its outbox, at most OUTBOX_BYTES.
  */
 const TRANSIT_BYTES = 2 ** 16;
 export const OUTBOX_BYTES = 2 ** 14;
-/** Between two looks at how far it is. */
+/** Time between two checks of the progress. */
 const LOOK_MS = 20;
 const LOOK_EPISODES = 20;
 const CONFIRM_EPISODES = 100;
 
-/** Opens everything, has it used, and closes it. */
+/** Opens all parts, calls `use`, and closes the parts. */
 export async function withTraining<T>(
   options: TrainingOptions,
   use: (training: Training) => Promise<T>,
@@ -71,8 +71,8 @@ export async function withTraining<T>(
     samplesPerInsert,
     minSize: warmUp,
     gateAdd: true,
-    // A tick, and what hosts add in a moment; twice that lets both sides work ahead instead of in
-    // turns.
+    // The minimum is a tick plus what the hosts add in a moment. Twice as much lets both sides work
+    // ahead instead of in turns.
     errorBuffer: 2 * (sampleCount + samplesPerInsert * ENVIRONMENTS * Math.max(1, hosts)),
   });
   using buffer = ReplayBuffer.offPolicy({ capacity: 50_000, obsDim, actionDim: 1, limiter });
@@ -146,8 +146,8 @@ export class Training {
   }
 
   /**
-   * Trains until the goal is reached; false: the signal came, or the rows were enough. Rejects with
-   * what `failed` does.
+   * Trains until the goal is reached, and returns true. Returns false if the signal aborts or the
+   * maximum of rows is reached. Rejects if `failed` does.
    */
   async run(signal: AbortSignal, failed: Promise<never>): Promise<boolean> {
     const { pipeline, remote } = this.#parts;
@@ -168,7 +168,7 @@ export class Training {
       ]);
     } finally {
       stop.abort();
-      await running.catch(() => {}); // told above
+      await running.catch(() => {}); // the await above throws this error
     }
   }
 
@@ -178,7 +178,8 @@ export class Training {
     for (let due = every; !signal.aborted && buffer.ptr < most; ) {
       if (buffer.ptr >= due) {
         due = (Math.floor(buffer.ptr / every) + 1) * every;
-        // Looking often does not flatter the result: others have to say the same.
+        // Frequent evaluation does not improve the result by chance, because more episodes must
+        // confirm it.
         if ((await this.#look(LOOK_EPISODES, signal, true)) >= goal)
           if ((await this.#look(CONFIRM_EPISODES, signal, false)) >= goal) return true;
       }

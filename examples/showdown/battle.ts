@@ -1,7 +1,8 @@
 /**
- * A battle of three against three as an environment. The player chooses a move or who comes next;
- * the other one plays at random. An episode's return is above 0 where the battle was won: ±1 for
- * its end, and the lead of health at its end.
+ * A battle of three Pokémon against three as an environment. The learner plays against a player
+ * that chooses at random. An action is a move, or a switch to another Pokémon of the team. The
+ * return of an episode is the lead of health at its end, plus 1 for a win or minus 1 for a loss. So
+ * it is above 0 if the learner won.
  */
 import type { Environment, Step } from '../../src/entries/collect.ts';
 import { Random } from '../../src/index.ts';
@@ -14,14 +15,14 @@ const WORD = 2 ** 16;
 
 export default class Showdown implements Environment<number> {
   readonly observationSpace = { shape: [LOOK] } as const;
-  /** four moves, then the two others of the team */
+  /** four moves, then the other two Pokémon of the team */
   readonly actionSpace = { n: CHOICES } as const;
   readonly maxEpisodeSteps = 200;
-  /** of the other player, and of what is chosen in place of what is not allowed */
+  /** draws the other player's choices, and the replacements of actions that are not allowed */
   #random = new Random(0);
   #battle: Battle | null = null;
 
-  /** the battle that goes on, or has ended */
+  /** the current battle, which may have ended */
   get battle(): Battle {
     if (!this.#battle) throw new Error('no battle has begun: call reset(seed) first');
     return this.#battle;
@@ -38,7 +39,10 @@ export default class Showdown implements Environment<number> {
     return look(this.#battle);
   }
 
-  /** What is not allowed becomes any choice that is; the observation says which are. */
+  /**
+   * Plays an action. If the action is not allowed, plays a random allowed one instead. The
+   * observation says which actions are allowed.
+   */
   step(action: number): Step {
     const { battle } = this;
     const before = lead(battle);
@@ -56,7 +60,7 @@ export default class Showdown implements Environment<number> {
     this.#battle = null;
   }
 
-  /** The other player chooses, until the first one is asked again or the battle is over. */
+  /** Plays the other player's choices until the learner must choose again or the battle is over. */
   #answer(): void {
     const { battle } = this;
     const [me, other] = battle.sides;
@@ -85,7 +89,9 @@ export default class Showdown implements Environment<number> {
     return open[this.#random.below(open.length)]!;
   }
 
-  /** Where one move alone can be made it is the first. */
+  /**
+   * Returns the number of a move for the simulator. If only one move is possible, its number is 1.
+   */
   #moveNumber(chosen: number): number {
     return this.battle.sides[0].activeRequest?.active?.[0]?.moves.length === 1 ? 1 : chosen + 1;
   }

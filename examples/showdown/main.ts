@@ -1,6 +1,6 @@
 /**
- * Learns to battle in a simulator that exists in TypeScript only, and says how many battles it
- * wins.
+ * Trains DQN to battle in a simulator that is a TypeScript package, and prints the share of battles
+ * that it wins.
  */
 import { evaluate, type Policy, train } from '../../src/entries/collect.ts';
 import { Random } from '../../src/index.ts';
@@ -56,19 +56,19 @@ async function main({ goal, steps, seed, device, tell, json }: CommandLine): Pro
 
 const percent = (share: number) => `${(100 * share).toFixed(0)} %`;
 
-/** Any of the six choices. */
+/** A policy that chooses at random among the six choices. */
 const random = new Random(SEED);
 const anything: Policy = {
   act: (_, n) => Float32Array.from({ length: n }, () => random.below(CHOICES)),
 };
 
-/** The share of battles that are won. */
+/** Returns the share of battles that the policy wins. */
 async function battlesWon(environments: readonly Showdown[], policy: Policy): Promise<number> {
   const { returns } = await evaluate({ environments, policy, episodes: BATTLES, seed: SEED });
   return returns.filter((value) => value > 0).length / BATTLES;
 }
 
-/** One battle from its beginning to its end. */
+/** Plays one battle and returns its text. */
 function tellOne(environment: Showdown, policy: Policy): string[] {
   for (let obs = environment.reset(SEED); ; ) {
     const step = environment.step(policy.act(Float32Array.from(obs), 1)[0]!);

@@ -1,4 +1,4 @@
-/** Command line of the example: the limits of the training, and a battle to print. */
+/** Command line of the example: the limits of the training, and a flag to print a battle. */
 import { commandLine, device, flag, positive, seed, whole } from '../command-line.ts';
 
 export const { help, parse: parseCommandLine } = commandLine({

@@ -1,5 +1,6 @@
 /**
- * What a player sees of a battle, as numbers: its own team, and of the other one what stands there.
+ * Observation of a battle: the numbers that a player sees. They describe the own team, the other
+ * team's active Pokémon, and how many Pokémon of each team are left.
  */
 import type { Battle, Dex, Pokemon, Stat, Status } from './simulator.ts';
 import { TEAM } from './teams.ts';
@@ -13,26 +14,29 @@ const statuses: readonly (readonly Status[])[] = [
   ['psn', 'tox'],
 ];
 const MOVES = 4;
-/** choices of a player: a move of the active one, or one of the others */
+/**
+ * number of a player's choices: the moves of the active Pokémon, and switches to the other Pokémon
+ * of the team
+ */
 export const CHOICES = MOVES + TEAM - 1;
 
 const health = ({ hp, maxhp }: Pokemon) => hp / maxhp;
 const alive = (team: readonly Pokemon[]) => team.filter(({ fainted }) => !fainted).length;
 
-/** Of an active one: health, status, boosts. */
+/** Returns an active Pokémon's health, status and boosts. */
 const standing = (pokemon: Pokemon): number[] => [
   health(pokemon),
   ...statuses.map((names) => Number(names.includes(pokemon.status))),
   ...stats.map((stat) => pokemon.boosts[stat] / 6),
 ];
 
-/** 0 to 4: what a type's damage is multiplied by. */
+/** Returns the factor of a type's damage on a Pokémon, from 0 to 4. */
 const effect = (dex: Dex, type: string, { types }: Pokemon): number =>
   dex.getImmunity(type, types) ? 2 ** dex.getEffectiveness(type, types) : 0;
 
 /**
- * The share of what the target has left that a move is expected to take: the first generation's
- * formula at level 100.
+ * Returns the expected damage of a move as a share of the target's remaining health, at most 1.5.
+ * It uses the damage formula of the first generation at level 100.
  */
 function strength(dex: Dex, id: string, from: Pokemon, to: Pokemon): number {
   const { type, category, basePower, accuracy, damage } = dex.moves.get(id);
@@ -52,18 +56,21 @@ const statOf = ({ modifiedStats }: Pokemon, stat: 'atk' | 'def' | 'spa' | 'spd' 
 const strongest = (dex: Dex, from: Pokemon, to: Pokemon): number =>
   Math.max(...from.moveSlots.map(({ id }) => strength(dex, id, from, to)));
 
-/** The worst that the types of one do to another. */
+/**
+ * Returns the largest factor of damage that one of the attacker's types has on the other Pokémon.
+ */
 const threat = (dex: Dex, from: Pokemon, to: Pokemon): number =>
   Math.max(...from.types.map((type) => effect(dex, type, to)));
 
 const faster = (mine: Pokemon, theirs: Pokemon): number =>
   Number(statOf(mine, 'spe') > statOf(theirs, 'spe'));
 
-/** Which choices the first player has: bit i of choice i. */
+/** Returns for each choice of the first player whether it is allowed. */
 export function allowed({ sides: [{ pokemon, activeRequest: asked }] }: Battle): boolean[] {
   const active = asked?.active?.[0];
   const slots = pokemon[0]!.moveSlots;
-  // Who sleeps, is frozen or has to go on has one choice, whatever it is called.
+  // A Pokémon that sleeps, is frozen or must repeat a move has one choice. The simulator may give
+  // this choice a name that is not one of the moves.
   const single = active?.moves.length === 1;
   const moves = Array.from({ length: MOVES }, (_, i) => {
     if (!active || asked?.forceSwitch) return false;
@@ -80,7 +87,7 @@ export function allowed({ sides: [{ pokemon, activeRequest: asked }] }: Battle):
 
 export const LOOK = 2 * 12 + MOVES * 4 + (TEAM - 1) * 4 + 5;
 
-/** LOOK numbers. */
+/** Returns the observation, an array of LOOK numbers. */
 export function look(battle: Battle): number[] {
   const { dex, sides } = battle;
   const [[mine, ...others], [theirs]] = [sides[0].pokemon, sides[1].pokemon] as [
@@ -118,7 +125,10 @@ export function look(battle: Battle): number[] {
   ];
 }
 
-/** −1 to 1: whose team has more left. */
+/**
+ * Returns the difference of the teams' remaining health, from −1 to 1. It is positive if the first
+ * player leads.
+ */
 export function lead({ sides }: Battle): number {
   const [mine, theirs] = sides.map(({ pokemon }) =>
     pokemon.reduce((sum, one) => sum + health(one), 0),

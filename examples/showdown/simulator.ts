@@ -1,4 +1,7 @@
-/** Pokémon Showdown's simulator, in this thread: what the example uses of the package @pkmn/sim. */
+/**
+ * The part of Pokémon Showdown's simulator, the package @pkmn/sim, that the example uses. It runs
+ * in this thread.
+ */
 
 export type Stat = 'atk' | 'def' | 'spa' | 'spd' | 'spe' | 'accuracy' | 'evasion';
 export type Status = '' | 'brn' | 'par' | 'slp' | 'frz' | 'psn' | 'tox' | 'fnt';
@@ -11,7 +14,7 @@ export interface Pokemon {
   readonly status: Status;
   readonly types: readonly string[];
   readonly boosts: Readonly<Record<Stat, number>>;
-  /** of the first generation: with boosts, paralysis and burns */
+  /** stats with boosts, paralysis and burns applied, only in the first generation */
   readonly modifiedStats?: Readonly<Record<'atk' | 'def' | 'spa' | 'spd' | 'spe', number>>;
   readonly moveSlots: readonly {
     readonly id: string;
@@ -20,10 +23,10 @@ export interface Pokemon {
   }[];
 }
 
-/** What a side is asked; null where the battle is over. */
+/** A choice that the simulator requests from a side. It is null after the battle is over. */
 export interface Question {
   readonly wait?: boolean;
-  /** the active one fainted: another must come */
+  /** true for a fainted active Pokémon, which must be replaced */
   readonly forceSwitch?: readonly boolean[];
   readonly active?: readonly {
     readonly moves: readonly { readonly id: string; readonly disabled?: boolean }[];
@@ -33,10 +36,10 @@ export interface Question {
 
 export interface Side {
   readonly id: 'p1' | 'p2';
-  /** the active one first; 'switch 2' is the second one */
+  /** the team with the active Pokémon first. 'switch 2' names the second one */
   readonly pokemon: readonly Pokemon[];
   readonly activeRequest: Question | null;
-  /** it has chosen, or is asked nothing */
+  /** returns true if the side has chosen, or has nothing to choose */
   isChoiceDone(): boolean;
 }
 
@@ -45,18 +48,18 @@ export interface Move {
   readonly type: string;
   readonly category: 'Physical' | 'Special' | 'Status';
   readonly basePower: number;
-  /** of what always does the same damage */
+  /** damage of a move that always does the same damage, otherwise null */
   readonly damage: number | 'level' | null;
-  /** percent; true: it never misses */
+  /** percent, or true if the move never misses */
   readonly accuracy: number | true;
 }
 
 export interface Dex {
   readonly moves: { get(id: string): Move };
   readonly species: { get(name: string): { readonly types: readonly string[] } };
-  /** powers of two: 1 is twice the damage */
+  /** returns the effectiveness as an exponent of 2. For example, 1 means twice the damage */
   getEffectiveness(type: string, target: readonly string[]): number;
-  /** false: it does nothing to the target */
+  /** returns false if moves of this type do nothing to the target */
   getImmunity(type: string, target: readonly string[]): boolean;
 }
 
@@ -69,8 +72,8 @@ export interface Battle {
   readonly dex: Dex;
   setPlayer(id: Side['id'], player: { name: string; team: readonly object[] }): void;
   /**
-   * Once both have chosen what they were asked, the battle goes on. false: the choice is not
-   * allowed.
+   * Makes a choice for a side. The battle continues after both sides have made the choices that
+   * were requested. Returns false if the choice is not allowed.
    */
   choose(id: Side['id'], choice: string): boolean;
   destroy(): void;
@@ -81,11 +84,12 @@ interface Simulator {
 }
 
 /**
- * Rejects with what to install where the package is missing. It takes a second or two: 50 MB of
- * rules and data.
+ * Returns the simulator. Loading its 50 MB of rules and data takes a second or two. If the package
+ * is missing, rejects with an error that says what to install.
  */
 export async function showdown(): Promise<Simulator> {
-  // It is no dependency, so its types are not there either.
+  // The package is not a dependency, so its types may be missing. A name of type string keeps the
+  // compiler from looking for them.
   const name: string = '@pkmn/sim';
   try {
     return (await import(name)) as Simulator;

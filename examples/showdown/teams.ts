@@ -1,5 +1,6 @@
 /**
- * Who can be drawn into a team: twelve of the first generation, with moves that are usual for them.
+ * The Pokémon from which teams are drawn: twelve of the first generation, each with moves that are
+ * usual for it.
  */
 import type { Random } from '../../src/index.ts';
 
@@ -29,7 +30,7 @@ const every = (value: number) => ({
   spe: value,
 });
 
-/** Three different ones, as the simulator takes a team. */
+/** Draws a team of three different Pokémon, in the form that the simulator requires. */
 export function drawTeam(random: Random): object[] {
   const names = Object.keys(roster);
   return Array.from({ length: TEAM }, () => {

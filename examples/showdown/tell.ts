@@ -1,9 +1,9 @@
-/** A battle in words, from what the simulator writes down. */
+/** Describes a battle in words, from the simulator's log. */
 
 const named = (who = ''): string =>
   who.replace(/^p1a?: /, '').replace(/^p2a?: (.*)$/, 'the other $1');
 
-/** A line for each thing that is worth one. */
+/** Returns a line for each entry of the log that is worth showing. */
 export function told(log: readonly string[]): string[] {
   const lines: string[] = [];
   for (const entry of log) {
@@ -20,6 +20,6 @@ export function told(log: readonly string[]): string[] {
     else if (kind === 'win') lines.push(`won by ${who}`);
     else if (kind === 'tie') lines.push('a tie');
   }
-  // The simulator writes what each side may see of a change, one behind the other.
+  // The simulator logs some changes once for each player, so equal lines may follow each other.
   return lines.filter((line, i) => line !== lines[i - 1]);
 }

@@ -1,4 +1,4 @@
-/** Trains DQN, TD3 or SAC on an environment of the examples, by one call of train(). */
+/** Trains DQN, TD3 or SAC on an environment of the examples, with one call of train(). */
 import { type TrainParts, train } from '../../src/entries/collect.ts';
 import type { Monitor } from '../../src/entries/monitor.ts';
 import { deviceNamed, interruption, runExample } from '../command-line.ts';

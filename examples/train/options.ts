@@ -60,15 +60,15 @@ export interface CommandLine {
   checkpoint: { folder: string; every?: string } | undefined;
   seed: number;
   device: string;
-  /** port of the live page: null for any, undefined for no page */
+  /** port of the live page: null if `--monitor` has no port, undefined for no page */
   monitor: number | null | undefined;
   json: boolean;
   quiet: boolean;
 }
 
-/** Throws UsageError. Returns null if --help was given. */
+/** Returns the values, or null if --help was given. Throws UsageError. */
 export function parseCommandLine(args: readonly string[]): CommandLine | null {
-  // An environment may also be given by Gymnasium's id.
+  // --env also accepts Gymnasium's id of an environment.
   const at = args.indexOf('--env') + 1;
   const id = at > 0 ? named(args[at] ?? '') : undefined;
   const values = command.parse(id === undefined ? args : args.with(at, id));

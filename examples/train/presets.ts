@@ -1,7 +1,7 @@
 /**
- * What trains each environment: hyperparameters, and where they are from. Of the zoo:
- * rl-baselines3-zoo, hyperparams/*.yml, tuned for Stable-Baselines3. What differs from there says
- * why.
+ * Hyperparameters for each environment and algorithm, with their sources. "The zoo" is
+ * rl-baselines3-zoo, hyperparams/*.yml, tuned for Stable-Baselines3. Comments give the reasons for
+ * differences from the zoo.
  */
 import type { TrainOptions } from '../../src/entries/collect.ts';
 
@@ -12,17 +12,17 @@ export type Preset = Omit<
 >;
 
 export interface Task {
-  /** as Gymnasium calls it */
+  /** Gymnasium's id */
   readonly id: string;
   readonly module: URL;
   readonly options?: unknown;
-  /** the mean return at which it counts as solved: over 100 episodes, of robots over 10 */
+  /** mean return that counts as solved, over 100 episodes, or over 10 for robots */
   readonly goal: number;
   readonly presets: Partial<Readonly<Record<Algorithm, Preset>>>;
 }
 
 const module = (name: string) => new URL(`../environments/${name}.js`, import.meta.url);
-/** Both rates of an actor and its critics. */
+/** Returns the options that give an actor and its critics the same learning rate. */
 const rate = (learningRate: number) => ({
   actorOptimizer: { learningRate },
   criticOptimizer: { learningRate },
@@ -30,9 +30,9 @@ const rate = (learningRate: number) => ({
 const nets = (...hidden: number[]) => ({ actorHidden: hidden, criticHidden: hidden });
 
 /**
- * Of a robot: CleanRL's sac_continuous_action.py, the zoo's td3.yml for MuJoCo, and FastTD3's and
- * UniLab's FastSAC's shapes of learners, smaller: those are made for batches of 32,768 rows on a
- * GPU.
+ * Returns the task of a robot. SAC is from CleanRL's sac_continuous_action.py, and TD3 from the
+ * zoo's td3.yml for MuJoCo. fast-td3 and fast-sac have the form of FastTD3's learners and of
+ * UniLab's FastSAC, but smaller. The originals are made for batches of 32,768 rows on a GPU.
  */
 function robot(name: string, goal: number, span: readonly [min: number, max: number]): Task {
   const [min, max] = span;
@@ -117,9 +117,9 @@ export const tasks: Readonly<Record<string, Task>> = {
     module: module('cart-pole'),
     goal: 475, // Gymnasium's reward_threshold
     presets: {
-      // The zoo's updates for each step, capacity and exploration. A smaller network, Polyak
-      // averaging, a nearer horizon and rows of three steps (Hessel et al., 2018): with those it
-      // seldom forgets what it has learned.
+      // Updates per step, capacity and exploration are the zoo's. The network is smaller, the
+      // target follows by Polyak averaging, gamma is smaller and rows have three steps (Hessel et
+      // al., 2018). With these changes the learner seldom forgets what it has learned.
       dqn: {
         learner: {
           algorithm: 'dqn',
@@ -145,8 +145,8 @@ export const tasks: Readonly<Record<string, Task>> = {
     module: module('acrobot'),
     goal: -100, // Gymnasium's reward_threshold
     presets: {
-      // The zoo's rate, batch, capacity and exploration; the target follows by Polyak averaging,
-      // the network is smaller.
+      // Rate, batch size, capacity and exploration are the zoo's. The target follows by Polyak
+      // averaging, and the network is smaller.
       dqn: {
         learner: {
           algorithm: 'dqn',
@@ -169,16 +169,17 @@ export const tasks: Readonly<Record<string, Task>> = {
   Pendulum: {
     id: 'Pendulum-v1',
     module: module('pendulum'),
-    goal: -200, // Gymnasium has none; the best possible is about −150
+    goal: -200, // Gymnasium has no threshold. The best possible return is about −150
     presets: {
-      // The zoo's rate; networks of 64-64 in place of 256-256 learn it as well.
+      // The rate is the zoo's. Networks of 64-64 instead of 256-256 learn the task equally well.
       sac: {
         learner: { algorithm: 'sac', ...nets(64, 64), ...rate(1e-3), batchSize: 256 },
         environments: 4,
         steps: 20_000,
         evaluation: { every: 1_000 },
       },
-      // The zoo's rate, gamma and noise; smaller networks, and a tenth of its random steps.
+      // Rate, gamma and noise are the zoo's. The networks are smaller, and the number of random
+      // steps is a tenth of the zoo's.
       td3: {
         learner: { algorithm: 'td3', ...nets(64, 64), ...rate(1e-3), batchSize: 256, gamma: 0.98 },
         environments: 4,
@@ -193,8 +194,8 @@ export const tasks: Readonly<Record<string, Task>> = {
     module: module('mountain-car-continuous'),
     goal: 90, // Gymnasium's reward_threshold
     presets: {
-      // The zoo's gamma, tau and temperature. Its state-dependent noise is what finds the goal
-      // there; here random actions are held.
+      // Gamma, tau and temperature are the zoo's. The zoo finds the goal by state-dependent noise.
+      // This preset repeats each random action for 50 steps instead.
       sac: {
         learner: {
           algorithm: 'sac',
@@ -211,7 +212,8 @@ export const tasks: Readonly<Record<string, Task>> = {
         explore: { randomSteps: 10_000, hold: 50 },
         evaluation: { every: 5_000 },
       },
-      // The zoo's rate and batch. Its noise is correlated in time; here random actions are held.
+      // Rate and batch size are the zoo's. The zoo uses noise that is correlated in time. This
+      // preset repeats each random action for 50 steps instead.
       td3: {
         learner: { algorithm: 'td3', ...nets(64, 64), ...rate(1e-3), batchSize: 256 },
         environments: 8,
@@ -226,10 +228,10 @@ export const tasks: Readonly<Record<string, Task>> = {
   Catch: {
     id: 'Catch (84×84 pixels)',
     module: module('catch'),
-    goal: 6.5, // of 8; who does nothing gets about −1
+    goal: 6.5, // of 8. Doing nothing gives about −1
     presets: {
-      // Mnih et al. (2015): stacks of four frames, convolutions; here two small ones, and rows of
-      // three steps.
+      // Stacks of four frames and convolutions are from Mnih et al. (2015). There are only two
+      // small convolutions, and rows have three steps.
       dqn: {
         learner: {
           algorithm: 'dqn',
@@ -256,8 +258,8 @@ export const tasks: Readonly<Record<string, Task>> = {
       },
     },
   },
-  // Gymnasium's reward_threshold where there is one; what CleanRL's SAC comes to in a million steps
-  // for the others.
+  // Goals are Gymnasium's reward_threshold if it has one. Otherwise they are what CleanRL's SAC
+  // reaches in a million steps.
   HalfCheetah: robot('HalfCheetah', 4800, [-100, 1000]),
   Hopper: robot('Hopper', 3800, [-20, 400]),
   Walker2d: robot('Walker2d', 4000, [-20, 500]),

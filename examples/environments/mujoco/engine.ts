@@ -1,6 +1,6 @@
 /**
- * MuJoCo in this thread: loaded once, by the root import (the package's other entry starts a thread
- * for each core).
+ * Loads MuJoCo into this thread, once. The root import runs in this thread only. The package's
+ * other entry starts a thread for each core.
  */
 import type { MainModule, MjData, MjModel } from '@mujoco/mujoco';
 
@@ -8,7 +8,7 @@ export type { MainModule, MjData, MjModel };
 
 let engine: Promise<MainModule> | undefined;
 
-/** Rejects with what to install where the package is missing. */
+/** Returns MuJoCo. If the package is missing, rejects with an error that says what to install. */
 export function mujoco(): Promise<MainModule> {
   engine ??= load();
   return engine;

@@ -1,4 +1,7 @@
-/** A robot in MuJoCo as an environment: `{ robot: 'HalfCheetah' }` of the options says which. */
+/**
+ * A robot in MuJoCo as an environment. The option `robot` chooses it, for example
+ * `{ robot: 'HalfCheetah' }`.
+ */
 import type { Environment, EnvironmentContext, Step } from '../../../src/entries/collect.ts';
 import { Random } from '../../../src/index.ts';
 import { type MainModule, type MjData, type MjModel, mujoco } from './engine.ts';
@@ -16,7 +19,7 @@ export class Robot implements Environment<ArrayLike<number>> {
   readonly data: MjData;
   readonly #engine: MainModule;
   readonly #rules: Rules;
-  /** seconds of an environment step */
+  /** seconds that an environment step simulates */
   readonly #dt: number;
   readonly #first: Float64Array;
   readonly #obs: number[] = [];
@@ -36,7 +39,9 @@ export class Robot implements Environment<ArrayLike<number>> {
     this.observationSpace = { shape: [this.#show().length] };
   }
 
-  /** Every number of the state a little off. */
+  /**
+   * Begins an episode with a state that differs from the initial state by noise in every element.
+   */
   reset(seed: number): readonly number[] {
     const { model, data } = this;
     const { noise, speeds } = this.#rules;
@@ -48,7 +53,7 @@ export class Robot implements Environment<ArrayLike<number>> {
     return this.begin();
   }
 
-  /** Begins an episode with the state that stands in `data`. */
+  /** Begins an episode with the state that the caller has written to `data`. */
   begin(): readonly number[] {
     this.#engine.mj_forward(this.model, this.data);
     return this.#show();
@@ -66,7 +71,7 @@ export class Robot implements Environment<ArrayLike<number>> {
       effort += value * value;
     }
     for (let frame = 0; frame < frameSkip; frame++) this.#engine.mj_step(model, data);
-    // Forces on bodies are computed only when they are asked for.
+    // mj_step() does not compute the forces on bodies, which observations and rewards need.
     this.#engine.mj_rnePostConstraint(model, data);
     const speed = (place(model, data) - before) / this.#dt;
     return {
@@ -76,7 +81,7 @@ export class Robot implements Environment<ArrayLike<number>> {
     };
   }
 
-  /** MuJoCo's memory is not collected by itself. */
+  /** Frees MuJoCo's memory, which JavaScript does not collect as garbage. */
   close(): void {
     this.data.delete();
     this.model.delete();

@@ -1,6 +1,6 @@
 /**
- * What each robot shows, earns and survives: Gymnasium's v5 rules (envs/mujoco/*_v5.py) with their
- * defaults.
+ * Observations, rewards and ends of episodes of each robot. They follow the v5 rules of Gymnasium
+ * (envs/mujoco/*_v5.py) with their defaults.
  */
 import type { MjData, MjModel } from './engine.ts';
 import { ant } from './models/ant.ts';
@@ -8,35 +8,36 @@ import { halfCheetah } from './models/half-cheetah.ts';
 import { humanoid } from './models/humanoid.ts';
 import { hopper, walker2d } from './models/walkers.ts';
 
-/** An environment step as rewards need it. */
+/** Values of an environment step from which the reward is computed. */
 export interface Moved {
-  /** metres a second along x, of what `place` says */
+  /** speed along x of the position that `place` returns, in meters per second */
   readonly speed: number;
-  /** sum of the action's squares */
+  /** sum of the squares of the action's elements */
   readonly effort: number;
 }
 
 export interface Rules {
-  /** MJCF */
+  /** model in MJCF */
   readonly model: string;
-  /** physics steps of an environment step */
+  /** number of physics steps in an environment step */
   readonly frameSkip: number;
   /**
-   * of a number of qpos a reset is uniformly off by as much; of one of qvel likewise, or normally
+   * size of the noise at a reset. Elements of qpos get uniform noise within ±noise. Elements of
+   * qvel get the same or, with speeds 'normal', normal noise with this deviation
    */
   readonly noise: number;
   readonly speeds: 'uniform' | 'normal';
-  /** where it is along x */
+  /** returns the robot's position along x */
   place(model: MjModel, data: MjData): number;
-  /** appends what it shows */
+  /** appends the observation to `to` */
   show(data: MjData, to: number[]): void;
   reward(data: MjData, moved: Moved): number;
-  /** false: the episode ends */
+  /** returns false if the episode must end */
   healthy(data: MjData): boolean;
 }
 
 type Numbers = Float64Array;
-/** The bodies' vectors but the world's. */
+/** Returns the vectors of all bodies except the world. */
 const ofBodies = (vectors: Numbers, width: number): Numbers => vectors.subarray(width);
 
 const add = (to: number[], from: Numbers, first = 0): void => {
@@ -45,7 +46,10 @@ const add = (to: number[], from: Numbers, first = 0): void => {
 const clipped = (value: number, most: number): number => Math.min(Math.max(value, -most), most);
 const at = (from: Numbers, i: number): number => from[i] as number;
 
-/** Of robots in a plane: place and speed along x lead, and are not shown. */
+/**
+ * Returns the rules of a robot that moves in a plane. Its position along x is the first element of
+ * qpos, and the observation leaves it out.
+ */
 const planar = (mostSpeed = Infinity) => ({
   place: (_: MjModel, { qpos }: MjData) => at(qpos, 0),
   show({ qpos, qvel }: MjData, to: number[]): void {
@@ -74,7 +78,7 @@ const humanoidHealthy = ({ qpos }: MjData): boolean => at(qpos, 2) > 1 && at(qpo
 const squares = (numbers: Numbers, most = Infinity): number =>
   numbers.reduce((sum, value) => sum + clipped(value, most) ** 2, 0);
 
-/** The bodies' places by their masses, along x. */
+/** Returns the x coordinate of the robot's center of mass. */
 function massCentre({ body_mass: mass }: MjModel, { xipos }: MjData): number {
   let [sum, all] = [0, 0];
   for (let i = 0; i < mass.length; i++) {
@@ -117,7 +121,7 @@ export const robots: Readonly<Record<string, Rules>> = {
     frameSkip: 5,
     noise: 0.1,
     speeds: 'normal',
-    // The torso's.
+    // Body 1 is the torso, so element 3 of xpos is its x coordinate.
     place: (_, { xpos }) => at(xpos, 3),
     show({ qpos, qvel, cfrc_ext: forces }, to) {
       add(to, qpos, 2);

@@ -1,9 +1,12 @@
-/** The ant (Schulman et al., 2015): Gymnasium's numbers, in degrees. */
+/** The ant (Schulman et al., 2015) with Gymnasium's numbers. Angles are in degrees. */
 import { body, capsule, element, hinge, motors, sphere } from './mjcf.ts';
 
 const RADIUS = 0.08;
 
-/** A leg towards (x, y), each ±1: a stub, a hip that turns, an ankle that lifts. */
+/**
+ * Returns a leg that points towards (x, y), each ±1. It consists of a stub, a part that turns at
+ * the hip, and a part that the ankle lifts.
+ */
 const leg = (number: number, x: number, y: number, range: readonly [number, number]): string => {
   const bone = (length: number) =>
     capsule(RADIUS, { fromto: [0, 0, 0, x * length, y * length, 0] });

@@ -1,10 +1,16 @@
-/** The half cheetah (Wawrzyński, 2009): Gymnasium's masses, springs and gears, in radians. */
+/**
+ * The half cheetah (Wawrzyński, 2009) with Gymnasium's masses, springs and gears. Angles are in
+ * radians.
+ */
 import { body, capsule, element, hinge, motors, planar, type Triple } from './mjcf.ts';
 
 const RADIUS = 0.046;
 const UP: Triple = [0, 1, 0];
 
-/** A joint at `pos`, and the bone behind it, turned by `angle`; with what hangs on it. */
+/**
+ * A joint at `pos` and its bone, a capsule of half length `half`. The bone's center is at `middle`,
+ * and `angle` is its rotation.
+ */
 interface Bone {
   name: string;
   pos: Triple;

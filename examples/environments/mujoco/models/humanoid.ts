@@ -1,4 +1,4 @@
-/** The humanoid (Tassa, Erez and Todorov, 2012): Gymnasium's numbers, in degrees. */
+/** The humanoid (Tassa, Erez and Todorov, 2012) with Gymnasium's numbers. Angles are in degrees. */
 import {
   type Attributes,
   body,
@@ -16,7 +16,10 @@ const spring = (armature: number, stiffness: number, damping: number): Attribute
   damping,
 });
 
-/** `y` is −1 for the right side and 1 for the left. Hips of the sides turn against each other. */
+/**
+ * Returns a leg. `y` is −1 for the right side and 1 for the left. The hips of both sides turn in
+ * opposite directions.
+ */
 function leg(side: 'right' | 'left', y: number): string {
   const isRight = side === 'right';
   const hip = (name: string, axis: Triple, range: readonly [number, number], how: Attributes) =>
@@ -62,7 +65,7 @@ function arm(side: 'right' | 'left', y: number): string {
   );
 }
 
-/** Lengths of hip and knee together: they are there, and nothing pulls on them. */
+/** Returns a tendon over hip and knee. It measures a length and exerts no force. */
 const tendon = (side: string): string =>
   element(
     'fixed',

@@ -1,10 +1,11 @@
 /**
- * MuJoCo's models as text (MJCF), put together from numbers. What is only for the eye is left out.
+ * Builds MuJoCo models as MJCF text from numbers. The models omit everything that is only for
+ * display.
  */
 
 export type Attributes = Readonly<Record<string, number | string | boolean | readonly number[]>>;
 
-/** One element with what lies in it. */
+/** Returns an element with its attributes and the elements inside it. */
 export function element(tag: string, attributes: Attributes, ...inside: readonly string[]): string {
   const text = Object.entries(attributes)
     .map(([name, value]) => ` ${name}="${Array.isArray(value) ? value.join(' ') : value}"`)
@@ -16,7 +17,7 @@ export type Triple = readonly [x: number, y: number, z: number];
 
 export const body = (pos: Triple, attributes: Attributes, ...inside: readonly string[]): string =>
   element('body', { pos, ...attributes }, ...inside);
-/** A hinge around an axis, within a range. */
+/** Returns a hinge joint with an axis and a range of angles. */
 export const hinge = (
   name: string,
   axis: Triple,
@@ -40,7 +41,8 @@ export const motors = (
   );
 
 /**
- * Slides along x and z and turns around y, without resistance: what a robot in a plane stands on.
+ * Returns the joints of a robot that moves in a plane: slides along x and z and a hinge around y,
+ * all without resistance.
  */
 export function planar(height?: number): string {
   const free = { armature: 0, damping: 0, limited: false, stiffness: 0 };

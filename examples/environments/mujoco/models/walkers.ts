@@ -1,6 +1,6 @@
 /**
- * One leg that hops, and two that walk (Erez, Tassa and Todorov, 2011): Gymnasium's numbers, in
- * degrees.
+ * The hopper with one leg and the walker with two (Erez, Tassa and Todorov, 2011), with Gymnasium's
+ * numbers. Angles are in degrees.
  */
 import {
   type Attributes,
@@ -16,22 +16,23 @@ import {
 const DOWN: Triple = [0, -1, 0];
 const HEIGHT = 1.25;
 /**
- * These and other numbers are the file's to the last place, which came from another frame of
- * reference.
+ * This number and others repeat all digits of Gymnasium's file. There they result from a change of
+ * the frame of reference.
  */
 const TORSO = 0.19999999999999996;
 const THIGH = 0.22500000000000003;
-// Halves of a right angle whose last places differ, as there.
+// Quaternion of a rotation by 90 degrees. Its components differ in their last digits, as in
+// Gymnasium's file.
 const quarter = [Math.SQRT1_2, 0, -0.70710678118654746, 0];
 
 interface Foot {
-  /** from the ankle to the foot's frame */
+  /** distance from the ankle to the foot's frame */
   ahead: number;
   half: number;
   friction: number;
 }
 
-/** Thigh, leg and foot, each on the one before. */
+/** Returns thigh, leg and foot, each attached to the one before. */
 const leg = (side: string, { ahead, half, friction }: Foot): string =>
   body(
     [0, 0, -TORSO],
