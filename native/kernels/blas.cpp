@@ -1,5 +1,5 @@
-// A BLAS opened at run time and limited to one thread. The names of libraries and of their
-// functions for threads are only here.
+// Opens a BLAS at run time and limits it to one thread. Only this file has the names of libraries
+// and of their functions for threads.
 #include <climits>
 #include <cstdlib>
 #include <string>
@@ -10,7 +10,8 @@
 namespace hotslot {
 namespace {
 
-// Fortran's list of pointers. The two lengths at the end are those of the texts.
+// Fortran passes every argument as a pointer. The two sizes at the end are the lengths of the
+// texts.
 using Sgemm = void (*)(const char*, const char*, const int*, const int*, const int*, const float*,
                        const float*, const int*, const float*, const int*, const float*, float*,
                        const int*, size_t, size_t);
@@ -20,7 +21,8 @@ struct Blas {
   std::string name;
 };
 
-// Returns the version that the library reports: 'OpenBLAS 0.3.21 NO_AFFINITY …' gives '0.3.21 '.
+// Returns the version that the library reports, and a space: 'OpenBLAS 0.3.21 NO_AFFINITY …' gives
+// '0.3.21 '.
 std::string openblas_version(const Library& library) {
   const auto config = library.symbol<char* (*)()>("openblas_get_config");
   std::string text = config ? config() : "";
@@ -29,13 +31,14 @@ std::string openblas_version(const Library& library) {
   return text.substr(start, text.find(' ', start) - start) + " ";
 }
 
-// Limits the library to one thread and returns its name, or "" if it must not be used.
+// Limits the library to one thread and returns its name. Returns "" if the library must not be
+// used.
 std::string hold_to_one_thread(const Library& library) {
   const std::string place = "(" + library.name + ")";
   if (const auto threads = library.symbol<void (*)(int)>("openblas_set_num_threads")) {
     threads(1);
-    // Its workers started when it was loaded and would spin for a tenth of a second. They stay if
-    // another user of the library may need them.
+    // OpenBLAS started its workers when it was loaded, and they would spin for a tenth of a second.
+    // This ends them, unless another user of the library may need them.
     const auto end_workers = library.symbol<int (*)()>("blas_thread_shutdown_");
     if (end_workers && !library.shared) end_workers();
     return "openblas " + openblas_version(library) + place;
@@ -48,13 +51,13 @@ std::string hold_to_one_thread(const Library& library) {
     threads(1);
     return "blis " + place;
   }
-  // The reference BLAS is many times slower than the built-in product, so it is used only if it was
-  // named.
+  // The reference BLAS is many times slower than the built-in product, so it is used only if
+  // HOTSLOT_BLAS names it.
   return library.named ? "blas " + place : "";
 }
 
-// Chooses the library. If the built-in product has tiles for the CPU's vectors, it is used unless
-// HOTSLOT_BLAS names a library. Otherwise a BLAS is used if there is one.
+// Chooses the provider. The built-in product is used if it has tiles for the CPU's vectors and
+// HOTSLOT_BLAS names no library. Otherwise the first BLAS that can be opened is used.
 Blas open_blas() {
   Blas blas;
   const std::string set = gemm_builtin_set(), own = set.empty() ? "built-in" : "built-in, " + set;
@@ -87,7 +90,7 @@ bool gemm_blas(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, floa
                int64_t ldc) {
   const Sgemm sgemm = blas().sgemm;
   if (!sgemm) return false;
-  // Fortran reads row-major as transposed: Cᵀ = op(B)ᵀ·op(A)ᵀ.
+  // Fortran reads row-major matrices as transposed, so this computes Cᵀ = op(B)ᵀ·op(A)ᵀ.
   const int rows = int(n), columns = int(m), inner = int(k), left = int(ldb), right = int(lda),
             out = int(ldc);
   sgemm(trans_b ? "T" : "N", trans_a ? "T" : "N", &rows, &columns, &inner, &alpha, b, &left, a,

@@ -1,5 +1,5 @@
-// The kernel `gemm`: C[m,n] = alpha·op(A)·op(B) + beta·C, row-major, by BLAS or by the built-in
-// product. Devices without a BLAS have gemm.gk.
+// The kernel `gemm`: C[m,n] = alpha·op(A)·op(B) + beta·C, row-major. A BLAS computes it, or the
+// built-in product does. Devices without a BLAS run gemm.gk.
 #include "kernels/gemm.hpp"
 
 #include "kernels/need.hpp"
@@ -7,11 +7,12 @@
 namespace hotslot {
 namespace {
 
-// The multiply-adds from which two cores are 1.3 times as fast as one: npm run bench -- gemm.
+// Number of multiply-adds from which idle cores share a product. At this size two cores are 1.3
+// times as fast as one: npm run bench -- gemm.
 constexpr int64_t share_from = int64_t(3) << 23;
 
-// All shapes use the same provider, which gemm_provider() names. docs/reference/kernels.md has the
-// figures.
+// Products of all shapes use the provider that gemm_provider() names. docs/reference/kernels.md has
+// the figures.
 void gemm(float* c, const float* a, const float* b, int64_t trans_a, int64_t trans_b, int64_t m,
           int64_t n, int64_t k, int64_t lda, int64_t ldb, int64_t ldc, double alpha, double beta) {
   const float al = static_cast<float>(alpha), be = static_cast<float>(beta);
@@ -22,7 +23,7 @@ void gemm(float* c, const float* a, const float* b, int64_t trans_a, int64_t tra
 }
 
 const char* need(const KernelArgs& args, Reach* reach) {
-  // A BLAS is opened when arguments are checked, not in the middle of a stream.
+  // Opens the BLAS when arguments are checked, so that it is not opened in the middle of a stream.
   gemm_provider();
   Check check(args, reach);
   const bool trans_a = args.whole[0], trans_b = args.whole[1];

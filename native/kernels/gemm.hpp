@@ -1,5 +1,5 @@
-// Matrix products by a library or by the built-in product. gemm.cpp chooses, and blas.cpp and
-// gemm_builtin.cpp compute.
+// Matrix products by a BLAS library or by the built-in product. gemm.cpp chooses one of them.
+// blas.cpp and gemm_builtin.cpp compute.
 #pragma once
 #include <cstdint>
 
@@ -7,25 +7,26 @@
 
 namespace hotslot {
 
-// A matrix: its first element, and the elements from one row and from one column to the next.
+// A matrix: its first element, and the distances in elements from one row and from one column to
+// the next.
 struct MatrixView {
   const float* at;
   int64_t row, column;
 };
 
-// Computes C[m,n] = alpha·A[m,k]·B[k,n] + beta·C. Rows of C are contiguous and `ldc` elements
-// apart. beta = 0 does not read C. Each element is summed over k in a fixed order, so a machine
-// always gives the same bits. `lanes` is for tests: 4, 8 or 16 floats in a vector, if the machine
-// has them, and 0 for the most. Idle cores take part from `share_from` multiply-adds on, which
-// changes no bits.
+// Computes C[m,n] = alpha·A[m,k]·B[k,n] + beta·C. Rows of C are contiguous, and begin `ldc`
+// elements apart. If beta is 0, C is not read. Each element is summed over k in a fixed order, so a
+// machine always gives the same bits. `lanes` is for tests: 4, 8 or 16 floats in a vector if the
+// machine has such vectors, or 0 for the widest. From `share_from` multiply-adds on, idle cores
+// share the work, which changes no bits.
 void gemm_builtin(int64_t m, int64_t n, int64_t k, float alpha, MatrixView a, MatrixView b,
                   float beta, float* c, int64_t ldc, int lanes = 0, int64_t share_from = INT64_MAX);
 
-// Returns the instruction set for which the built-in product has tiles: 'AVX-512', 'AVX2' or ''.
+// Returns the widest instruction set that the built-in product uses: 'AVX-512', 'AVX2' or ''.
 const char* gemm_builtin_set();
 
 // Multiplies row-major matrices by the BLAS that gemm_provider() names. Returns false if it names
-// none.
+// no BLAS.
 bool gemm_blas(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, float alpha,
                const float* a, int64_t lda, const float* b, int64_t ldb, float beta, float* c,
                int64_t ldc);

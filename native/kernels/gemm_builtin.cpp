@@ -1,7 +1,7 @@
-// The built-in matrix product. B is packed in panels as wide as a register tile, or read in place
-// if few rows use it. A is read in place, or packed if its neighbors in a row are far apart. Few
-// rows take wider tiles. If both sides are contiguous along k and one of them has few rows, it
-// computes dot products.
+// The built-in matrix product. It packs B into panels as wide as a register tile, or reads B in
+// place if few rows of A use it. It reads A in place, or packs A if neighbors in a row of A are far
+// apart. Products with few rows use wider tiles. If both matrices are contiguous along k and one of
+// them has few rows, it computes dot products.
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -22,13 +22,13 @@ using Dot = void (*)(int64_t k, const float* a, int64_t a_row, const float* b, i
                      float* out);
 
 constexpr int max_rows = 12, max_width = 64, max_dots = 4;
-// Block sizes: a packed panel of block_k × width stays in the first cache, and a block_m × block_k
-// piece of A in the second.
+// Block sizes. A packed panel of block_k × width stays in the L1 cache, and a block_m × block_k
+// piece of A stays in the L2 cache.
 constexpr int64_t block_m = 120, block_n = 256, block_k = 256;
 
-// One instruction set. `tile` has tiles of 1…rows rows that are one vector or two wide, and tiles
-// of 1…few rows that are four wide. `cut` has tiles of 1…few rows whose last columns are masked.
-// Dots are of 1…dots rows by one or two.
+// The functions of one instruction set. `tile` has tiles of 1…rows rows that are one or two vectors
+// wide. It also has tiles of 1…few rows that are four vectors wide. `cut` has tiles of 1…few rows
+// whose last columns are masked. `dot` has dot products of 1…dots rows by one or two columns.
 struct Isa {
   int rows, few, lanes;
   Tile tile[3][max_rows + 1], cut[3][max_dots + 1];
@@ -68,7 +68,7 @@ const Isa avx512_isa{12,
                      {{HOTSLOT_ROW4(micro::avx512_dot, 1)}, {HOTSLOT_ROW4(micro::avx512_dot, 2)}}};
 #endif
 
-// Returns the widest set this machine has with at most `lanes` lanes.
+// Returns this machine's widest instruction set that has at most `lanes` floats in a vector.
 const Isa& choose_isa(int lanes) {
 #if defined(__x86_64__)
   if (lanes >= 16 && __builtin_cpu_supports("avx512f")) return avx512_isa;
@@ -79,8 +79,8 @@ const Isa& choose_isa(int lanes) {
   return any_isa;
 }
 
-// to[p][j] = B[p, j] for `columns` columns. The rest of `width` is zero. Those lanes are never
-// stored, but old values there could be subnormal, and slow.
+// Packs a panel: to[p][j] = B[p, j] for `columns` columns. Sets the other columns of `width` to
+// zero. These lanes are never stored, but old values in them could be subnormal, and slow.
 void pack_panel(float* to, MatrixView b, int64_t k, int64_t columns, int64_t width) {
   if (columns < width) std::fill(to, to + k * width, 0.0f);
   if (b.column == 1) {
@@ -89,7 +89,7 @@ void pack_panel(float* to, MatrixView b, int64_t k, int64_t columns, int64_t wid
   }
   int64_t j = 0;
 #if defined(__x86_64__)
-  // Transposes four by four in registers.
+  // Transposes blocks of four by four in registers.
   for (; b.row == 1 && j + 4 <= columns; j += 4) {
     const float* const from = b.at + j * b.column;
     int64_t p = 0;
@@ -109,8 +109,8 @@ void pack_panel(float* to, MatrixView b, int64_t k, int64_t columns, int64_t wid
     for (int64_t p = 0; p < k; p++) to[p * width + j] = b.at[p * b.row + j * b.column];
 }
 
-// Packs k rows of neighbors as consecutive tiles of `tile` neighbors, so that each of their cache
-// lines is read once.
+// Packs k rows of neighboring elements as consecutive tiles of `tile` elements. Each cache line of
+// the rows is read once.
 void pack_rows(float* to, const float* from, int64_t column, int64_t k, int64_t rows,
                int64_t tile) {
   for (int64_t p = 0; p < k; p++, from += column)
@@ -135,7 +135,7 @@ struct Out {
   int64_t row, column;
 };
 
-// Stores a tile that belongs transposed into C.
+// Stores a tile whose columns are not contiguous in C, because C is transposed.
 void scatter(Out c, const float* tile, int rows, int64_t columns, float beta) {
   for (int64_t j = 0; j < columns; j++)
     for (int r = 0; r < rows; r++) {
@@ -144,7 +144,8 @@ void scatter(Out c, const float* tile, int rows, int64_t columns, float beta) {
     }
 }
 
-// Room for a block of B, followed by room for one of A.
+// Number of floats for a block of B. scratch() returns memory for this block and a block of A after
+// it.
 constexpr int64_t room_b = block_k * (block_n + max_width);
 float* scratch() {
   static const ThreadOwn<std::array<float, room_b + block_m * block_k>> own;
@@ -155,11 +156,12 @@ void multiply(const Isa& set, int64_t m, int64_t n, int64_t k, float alpha, Matr
               MatrixView b, float beta, Out c) {
   float *const packed = scratch(), *const packed_a = packed + room_b;
   alignas(64) float tile[max_rows * max_width];
-  // Short sums mostly store, so they use few and wide rows as well.
+  // If k is small, most of the time goes into storing C. Such products use tiles with few, wide
+  // rows, as products with few rows do.
   const bool few = m <= set.few || k <= 4;
   const int64_t wide = (few ? 4 : 2) * set.lanes, tall = few ? set.few : set.rows;
-  // Whole panels of B that are read few times are not packed. A is packed if it is read often and
-  // each read would touch another cache line.
+  // Full panels of B are not packed if few rows read them. A is packed if it is read often and each
+  // read would touch another cache line.
   const bool direct = b.column == 1 && (m <= 6 * set.rows || k <= 4),
              packs_a = a.row == 1 && k > 64 && n >= 8 * wide;
   for (int64_t jc = 0; jc < n; jc += block_n) {
@@ -168,7 +170,7 @@ void multiply(const Isa& set, int64_t m, int64_t n, int64_t k, float alpha, Matr
       const int64_t kc = std::min(block_k, k - pc);
       const float keep = pc == 0 ? beta : 1.0f;
       const MatrixView block{b.at + pc * b.row + jc * b.column, b.row, b.column};
-      // Panels that are read in place: whole ones, or with few rows all of them.
+      // Columns in full panels, or all columns if few rows read B in place.
       const int64_t whole = direct && few ? nc : nc - nc % wide;
       if (!direct && b.column == 1) pack_rows(packed, block.at, b.row, kc, whole, wide);
       for (int64_t j = direct || b.column == 1 ? whole : 0; j < nc; j += wide) {
@@ -205,14 +207,14 @@ void multiply(const Isa& set, int64_t m, int64_t n, int64_t k, float alpha, Matr
   }
 }
 
-// Multiplies in pieces of rows or columns. Each element belongs to one piece, and its sum has one
-// order, so the bits are the same.
+// Multiplies in pieces of rows or columns, which idle cores share. Each element belongs to one
+// piece and is summed in a fixed order, so the bits are the same.
 void multiply_in_pieces(const Isa& set, int64_t m, int64_t n, int64_t k, float alpha, MatrixView a,
                         MatrixView b, float beta, Out c) {
   const int helpers = IdleCores::helpers(uint64_t(m * k + k * n + m * n) * sizeof(float));
   if (helpers == 0) return multiply(set, m, n, k, alpha, a, b, beta, c);
-  // Each piece packs for itself, so pieces are few, and they divide the matrix that is slower to
-  // pack.
+  // Each piece packs for itself, so there are few pieces, and they divide the matrix that is slower
+  // to pack.
   const int64_t max_pieces = 2 * (helpers + 1);
   const bool by_rows = b.row == 1 && b.column != 1   ? m >= 4 * n
                        : a.row == 1 && a.column != 1 ? n < 4 * m
@@ -237,7 +239,7 @@ void multiply_in_pieces(const Isa& set, int64_t m, int64_t n, int64_t k, float a
   if (no_memory.load()) throw std::bad_alloc();
 }
 
-// Computes out[i] = the sixteen partial sums at i · 16, added up by halves.
+// Writes the sum of the sixteen partial sums from sums[16 · i] on to out[i]. Adds them by halves.
 void fold(float* out, const float* sums, int64_t count) {
   int64_t i = 0;
 #if defined(__x86_64__)
@@ -261,7 +263,7 @@ void fold(float* out, const float* sums, int64_t count) {
   }
 }
 
-// Computes C[i, j] for few j by dot products.
+// Computes C by dot products, for few columns of C.
 void dots(const Isa& set, int64_t m, int64_t n, int64_t k, float alpha, MatrixView a, MatrixView b,
           float beta, Out c) {
   alignas(64) float sums[2 * max_dots * 16];
@@ -282,13 +284,13 @@ void dots(const Isa& set, int64_t m, int64_t n, int64_t k, float alpha, MatrixVi
   }
 }
 
-// Returns the time of a product in vector operations: the tiles, and packing B, which is slow if
-// its rows are not contiguous.
+// Returns the estimated time of a product in vector operations: the tiles, and packing B. Packing
+// is slow if the rows of B are not contiguous.
 double cost(int64_t m, int64_t n, int64_t k, MatrixView b, int lanes) {
   return double(k) *
          (double(m) * double((n + lanes - 1) / lanes) + double(n) * (b.column == 1 ? 0.2 : 0.6));
 }
-// The cost of storing one element of a tile that belongs transposed into C.
+// The estimated time to store one element of a tile if C is transposed.
 constexpr double scattering = 2;
 
 }  // namespace
@@ -300,8 +302,8 @@ const char* gemm_builtin_set() {
 
 void gemm_builtin(int64_t m, int64_t n, int64_t k, float alpha, MatrixView a, MatrixView b,
                   float beta, float* c, int64_t ldc, int lanes, int64_t share_from) {
-  // Few columns fill few lanes, and Cᵀ = Bᵀ·Aᵀ may be cheaper then. It sums in the same order, so
-  // the bits stay the same.
+  // If C has few columns, they fill few lanes, and Cᵀ = Bᵀ·Aᵀ may be faster. It sums in the same
+  // order, so the bits stay the same.
   const MatrixView at{a.at, a.column, a.row}, bt{b.at, b.column, b.row};
   static const Isa& best = choose_isa(16);
   const Isa& set = lanes ? choose_isa(lanes) : best;

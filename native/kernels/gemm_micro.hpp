@@ -1,6 +1,6 @@
-// The innermost product, once per instruction set: a tile of R rows × V vectors stays in registers
-// while k runs. Only gemm_builtin.cpp includes this. It uses fused multiply-adds if they exist, so
-// AVX2 and AVX-512 give the same bits.
+// The innermost product, defined once for each instruction set. A tile of R rows × V vectors stays
+// in registers while the loop runs over k. Only gemm_builtin.cpp includes this file. It uses fused
+// multiply-adds if the CPU has them, so AVX2 and AVX-512 give the same bits.
 #pragma once
 #include <cstdint>
 #if defined(__x86_64__)
@@ -9,15 +9,16 @@
 
 namespace hotslot::micro {
 
-// The target of a tile, of which `columns` columns exist. beta = 0 does not read it.
+// The memory to which a tile is stored. Only `columns` columns of it exist. If beta is 0, it is not
+// read.
 struct Target {
   float* at;
   int64_t row, columns;
   float alpha, beta;
 };
 
-// Computes to = alpha·Σ_p a[r·row + p·column] · b[p·step + …] + beta·to, with V full vectors at
-// each b. With `cut`, only existing columns are read.
+// Defines a function that computes to = alpha·Σ_p a[r·row + p·column] · b[p·step + …] + beta·to. It
+// reads V full vectors from each row of b. With `cut`, it reads only the columns that exist.
 #define HOTSLOT_MICRO(name, attribute, lanes, isa)                                            \
   template <int R, int V, bool cut = false>                                                   \
   attribute void name(int64_t k, const float* a, int64_t row, int64_t column, const float* b, \
@@ -48,8 +49,9 @@ struct Target {
     }                                                                                         \
   }
 
-// Computes sixteen partial sums of each Σ_p a[r·a_row + p] · b[j·b_row + p], both contiguous along
-// p. For every width of vectors, partial sum l has the products l, l + 16, …
+// Defines a function that computes sixteen partial sums of each Σ_p a[r·a_row + p] · b[j·b_row +
+// p]. a and b are contiguous along p. For every width of vectors, partial sum l has the products l,
+// l + 16, …
 #define HOTSLOT_DOT(name, attribute, lanes, isa)                                               \
   template <int R, int N>                                                                      \
   attribute void name(int64_t k, const float* a, int64_t a_row, const float* b, int64_t b_row, \
@@ -86,7 +88,7 @@ struct Target {
                 whole.store(out + (r * N + j) * 16 + l * lanes, sum[r][j][l]);                 \
   }
 
-// Four lanes in the compiler's own vectors, for any CPU.
+// Vectors of four lanes that the compiler provides for any CPU.
 namespace any_isa {
 typedef float vector __attribute__((vector_size(16), aligned(4)));
 inline vector load(const float* p) { return *reinterpret_cast<const vector*>(p); }
@@ -94,8 +96,8 @@ inline vector splat(float x) { return vector{x, x, x, x}; }
 inline vector add(vector a, vector b) { return a + b; }
 inline vector multiply(vector a, vector b) { return a * b; }
 inline vector multiply_add(vector a, vector b, vector c) { return a * b + c; }
-// The first `count` lanes of a vector in memory: all if `count` is larger, none if it is not
-// positive. A tile may be wider than the remaining columns.
+// The first `count` lanes of a vector in memory: all lanes if `count` is larger, no lane if it is
+// not positive. A tile may be wider than the remaining columns.
 struct Part {
   explicit Part(int64_t count) : count(count < 4 ? int(count) : 4) {}
   vector load(const float* p) const {

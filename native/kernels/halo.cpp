@@ -1,5 +1,5 @@
-// The host form of the halo kernels. A move is walked two dimensions at a time. Runs are copied as
-// runs, and every other inner loop is a plain loop over two strides.
+// The host form of the halo kernels. It walks a move two dimensions at a time. It copies long
+// contiguous runs with memcpy. All other copies are plain loops over two strides.
 #include "kernels/halo.hpp"
 
 #include <cstdlib>
@@ -12,7 +12,8 @@
 namespace hotslot {
 namespace {
 
-// Waking another core costs about as much as copying 200 KiB.
+// Bytes of one piece of work, and most parts of a move. Waking another core costs about as much as
+// copying 200 KiB.
 constexpr int64_t piece_bytes = 512 << 10, max_parts = 64;
 
 char* text() {
@@ -62,13 +63,13 @@ inline void one(T* dense, T* strided) {
     *dense = to == To::buffer_negated ? T(*strided ^ sign) : *strided;
 }
 
-// One dimension of a walk: `extent` elements at distance `step` in the array and `dense` in the
-// buffer.
+// One dimension of a walk: `extent` elements, which are `step` elements apart in the array and
+// `dense` elements apart in the buffer.
 struct Loop {
   int64_t extent = 1, step = 1, dense = 1;
 };
 
-// N > 0 is the number of columns, known at compile time.
+// Copies rows element by element. If N > 0, it is the number of columns, known at compile time.
 template <class T, To to, int N>
 void rows_of(T* dense, T* strided, const Loop& row, int64_t columns, int64_t step) {
   const int64_t width = N > 0 ? N : columns;
@@ -86,7 +87,7 @@ void runs_of(T* dense, T* strided, const Loop& row, int64_t columns) {
   }
 }
 
-// Copies rows of columns that are contiguous in the buffer.
+// Copies rows whose columns are contiguous in the buffer.
 template <class T, To to>
 void plane(T* dense, T* strided, const Loop& row, int64_t columns, int64_t step) {
   if (step == 1 && to != To::buffer_negated && columns * int64_t(sizeof(T)) > 64)
@@ -101,11 +102,11 @@ void plane(T* dense, T* strided, const Loop& row, int64_t columns, int64_t step)
     case 4:
       return rows_of<T, to, 4>(dense, strided, row, 4, step);
   }
-  // Known steps are vectorized.
+  // The compiler vectorizes loops with a constant step.
   if (step == 1) return rows_of<T, to, 0>(dense, strided, row, columns, 1);
   if (step == -1) return rows_of<T, to, 0>(dense, strided, row, columns, -1);
-  // Copies across the array's rows in blocks, so that every row of the plane finds the cache lines
-  // that the first one fetched.
+  // Copies the same block of columns of all rows before the next block. So every row of the plane
+  // finds the cache lines that the first row fetched.
   constexpr int64_t block = 64 / sizeof(T);
   for (int64_t j = 0; j < columns; j += block)
     rows_of<T, to, 0>(dense + j, strided + j * step, row, std::min(block, columns - j), step);
@@ -118,8 +119,8 @@ void walk(const Loop* loops, int64_t rank, T* dense, T* strided) {
     walk<T, to>(loops + 1, rank - 1, dense + i * loops[0].dense, strided + i * loops[0].step);
 }
 
-// Walks the dimensions in the buffer's order, except that the plane that is copied at once includes
-// the array's densest dimension.
+// Walks the dimensions in the buffer's order, with one exception. The plane that is copied at once
+// always includes the array's densest dimension.
 template <class T, To to>
 void walk_all(const HaloMove& move, T* dense, T* strided) {
   Loop loops[halo_max_rank + 2];
@@ -163,7 +164,7 @@ void move_any(const HaloMove& move, int64_t itemsize, void* buffer, const HaloAr
     move_one<uint8_t>(move, buffer, arrays);
 }
 
-// Returns part `p` of `parts` of a move, along its outermost dimension.
+// Returns part `p` of `parts` of a move that is divided along its outermost dimension.
 HaloMove part_of(const HaloMove& move, int64_t p, int64_t parts) {
   HaloMove part = move;
   auto& [extent, step] = part.dims[0];
@@ -189,7 +190,7 @@ const char* halo_move(const HaloMove* moves, int64_t n, int64_t itemsize, HaloAr
     for (int64_t m = 0; m < n; ++m) move(m);
     return nullptr;
   }
-  // A piece is a part of a large move, or several small moves.
+  // The work of one core at a time: a part of a large move, or several small moves.
   struct Piece {
     int64_t first, last, part, parts;
   };
@@ -214,8 +215,8 @@ const char* halo_move(const HaloMove* moves, int64_t n, int64_t itemsize, HaloAr
     else
       for (int64_t part = 0; part < parts; ++part) pieces.push_back({m, m + 1, part, parts});
   }
-  // Parts of the buffer are disjoint. Parts of an array may overlap, and then the later move's
-  // values stay.
+  // Moves to the buffer write disjoint parts of it. Moves to arrays may overlap, so they run in
+  // order, and the later move's values stay.
   const int helpers = IdleCores::helpers(uint64_t(bytes));
   const bool in_order = std::any_of(
       moves, moves + n, [](const HaloMove& each) { return each.flags & HaloMove::unpacks; });
@@ -252,8 +253,8 @@ bool halo_move_meets_itself(const HaloMove& move) {
 
 namespace {
 
-// halo.gk describes the kernel's parameters. The table may hold any values, so it is checked before
-// a move runs.
+// Runs the kernel, whose parameters halo.gk describes. The table may hold any values, so
+// halo_move() checks it before a move runs.
 template <class T>
 const char* run(const KernelArgs* given) {
   const KernelArgs& args = *given;
@@ -281,7 +282,8 @@ Kernel kernel(const char* name) {
   Kernel kernel{name, 2 + halo_arrays, 2 + halo_arrays, 0, need<T>, run<T>};
   kernel.widths.fill(sizeof(T));
   kernel.widths[1] = sizeof(int64_t);
-  // The buffer and the arrays are written, and the table is not. A move's flags have its direction.
+  // The kernel may write the buffer and the arrays, and never writes the table. A move's flags have
+  // its direction.
   kernel.writes = uint16_t((1 << kernel.pointers) - 1) & ~(1 << 1);
   kernel.shares = kernel.writes & ~1;
   return kernel;

@@ -1,5 +1,5 @@
-// The kernels as devices load them: one module per format, made from the same sources as the host
-// forms by `npm run build:kernels` and committed under images/.
+// The kernels as devices load them: one module per format. `npm run build:kernels` makes the
+// modules from the same sources as the host forms. They are committed under images/.
 #pragma once
 #include <cstddef>
 #include <cstring>
@@ -8,17 +8,17 @@
 namespace hotslot {
 
 struct KernelImage {
-  const char* format;    // "ptx", "spirv", "hsaco:gfx90a"
-  const char* compiler;  // "clang 14.0.6"
-  const char* sources;   // sha256 over the sources it was made from
-  const void* data;      // a zero byte follows and ends the text of "ptx"
-  size_t bytes;          // without that zero
+  const char* format;    // such as "ptx", "spirv" or "hsaco:gfx90a"
+  const char* compiler;  // such as "clang 14.0.6"
+  const char* sources;   // sha256 of the sources that it was made from
+  const void* data;      // a zero byte follows, which ends the text of "ptx"
+  size_t bytes;          // without the zero byte
 };
 
-// The images of each compiler in images/. An entry without a format ends each list.
+// The images that each compiler made. An entry without a format ends each list.
 extern const KernelImage ptx_images[], spirv_images[], hsaco_images[];
 
-// Returns null if no image of this format was built.
+// Returns the image of this format, or null if none was built.
 inline const KernelImage* kernel_image(const char* format) {
   for (const KernelImage* image : {ptx_images, spirv_images, hsaco_images})
     for (; image->format; image++)

@@ -1,6 +1,6 @@
-// The core's description of a kernel: its name, how many pointers, whole numbers and floats it
-// takes, how many bytes each pointer must cover, and its host form. Each kernel has its own source
-// in this folder.
+// The core's description of a kernel: its name, its host form, and how many pointers, whole numbers
+// and floats it takes. Kernel::need gives the bytes that each pointer must cover. Each kernel has
+// its own source in this folder.
 #pragma once
 #include <algorithm>
 #include <array>
@@ -29,76 +29,80 @@ struct ElementType {
   uint8_t bytes;
   const char* name;
 };
-// In the order of gk.hpp's numbers.
+// All types, in the order of their numbers in gk.hpp.
 inline constexpr ElementType element_types[] = {
     {'f', 4, "float32"},  {'d', 8, "float64"}, {'b', 1, "int8"},  {'B', 1, "uint8"},
     {'h', 2, "int16"},    {'H', 2, "uint16"},  {'i', 4, "int32"}, {'I', 4, "uint32"},
     {'l', 8, "int64"},    {'L', 8, "uint64"},  {'?', 1, "bool"},  {'e', 2, "float16"},
     {'E', 2, "bfloat16"},
 };
-// Returns null if no type has that number.
+// Returns the type that has this number, or null if no type has it.
 inline const ElementType* element_type(double number) {
   return number >= 0 && number < double(std::size(element_types)) ? &element_types[size_t(number)]
                                                                   : nullptr;
 }
 
-// The memory that a launch touches from one pointer on.
+// The memory that a launch touches through one pointer.
 struct Reach {
   uint64_t bytes = 0;
-  // Bytes from one row to the next, 0 for one run of bytes, and the name of the argument that gave
-  // them.
+  // Bytes from one row to the next, or 0 if all bytes are one run. `step_name` is the name of the
+  // argument that gave this distance.
   uint64_t step = 0;
   const char* step_name = nullptr;
-  // The element type, if a whole number of the launch gives it.
+  // The element type, if a whole number of the launch gives it, else null.
   const ElementType* type = nullptr;
-  // Bytes of one load or store of a device. The tensor's address is a multiple of this number.
+  // Bytes that a device loads or stores at once. The tensor's address must be a multiple of this
+  // number.
   uint8_t unit = 1;
-  // Returns the distance of rows that have a gap between them, or 0 for one run.
+  // Returns `step` if the rows have a gap between them, or 0 if they are one run.
   uint64_t gap_step() const { return step && (bytes - 1) % step + 1 < step ? step : 0; }
-  // Returns whether both are the same bytes if they begin at one address.
+  // Returns whether both cover the same bytes if they begin at the same address.
   bool same_rows(const Reach& other) const {
     return bytes == other.bytes && gap_step() == other.gap_step();
   }
 };
 
-// Threads of a block that work on one row, and rows of a block, as rows.gk has them.
+// Number of a block's threads that work on one row, and most rows of a block, as in rows.gk.
 constexpr uint64_t row_threads = 32, max_rows_of_block = 8;
 
 struct Kernel {
   const char* name;
   int pointers, wholes, reals;
-  // Fills `reach[i]` with the memory touched from pointer i on for these arguments. Returns a
-  // sentence if an argument is wrong, else null.
+  // Sets `reach[i]` to the memory that a launch with these arguments touches through pointer i.
+  // Returns null, or a sentence if an argument is wrong.
   const char* (*need)(const KernelArgs& args, Reach* reach);
-  // Returns null, or a sentence if the work failed (the stream's error becomes sticky).
+  // Runs the host form. Returns null, or a sentence if the work failed. The stream keeps it as its
+  // error.
   const char* (*run)(const KernelArgs* args);
-  // Element type per pointer: 'f' float32, 'i' int32, 0 any, or the one in `reach`. A launch with
-  // tensors of another dtype is rejected.
+  // Element type of each pointer: 'f' float32, 'i' int32, 0 any type or the one in `reach`. A
+  // launch with tensors of another dtype is rejected.
   std::array<char, max_pointers> types{};
-  // Bytes of an element per pointer. The pointer's address is a multiple of this number. 0: any.
+  // Bytes of an element of each pointer. The pointer's address must be a multiple of this number.
+  // 0: any.
   std::array<uint8_t, max_pointers> widths{};
-  // The kernel waits for something outside the device, or an argument sets its run time. Its last
-  // run does not predict the next.
+  // True if the kernel waits for something outside the device, or if an argument sets its run time.
+  // Its last run then does not predict the next run.
   bool may_hold = false;
-  // Bit i: pointer i is written. Written pointers come first.
+  // Bit i: whether the kernel writes through pointer i. Written pointers come first.
   uint16_t writes = 0;
-  // Bit i: pointer i may be the tensor of pointer 0. A thread that writes an element of pointer 0
-  // has read this element of pointer i, and no other thread reads it.
+  // Bit i: whether pointer i may be the tensor of pointer 0. A thread that writes an element of
+  // pointer 0 has read this element of pointer i before, and no other thread reads it.
   uint16_t in_place = 0;
-  // Bit i: pointer i may share bytes with other such pointers. The launching code orders writes of
-  // the same element.
+  // Bit i: whether pointer i may share bytes with the other pointers that have this bit. The code
+  // that launches the kernel orders writes of the same element.
   uint16_t shares = 0;
-  // The number of elements of pointer 0 that a whole block of a device makes. 0: each of its
-  // threads makes one.
+  // Number of elements of pointer 0 that a whole block of a device computes, or 0 if each of its
+  // threads computes one.
   uint16_t block_makes = 0;
-  // Whether a block makes whole rows of pointer 0 with 32 threads each, as in rows.gk. The first
-  // whole number is the number of rows.
+  // Whether a block computes whole rows of pointer 0, with 32 threads per row, as in rows.gk. The
+  // first whole number is then the number of rows.
   bool by_rows = false;
-  // For kernels that a program brought: the module, and the index in it. Null: a kernel of the
-  // core.
+  // For kernels that a program loaded: the module, and the kernel's index in it. Null for kernels
+  // of the core.
   const KernelModule* module = nullptr;
   uint16_t index = 0;
-  // Returns the blocks of a grid, at most `most`. The kernel strides over the rest.
+  // Returns the number of blocks of a grid, at most `most`. The kernel strides over the elements
+  // for which there are no blocks.
   uint64_t blocks(const Reach& output, const int64_t* wholes, uint64_t threads,
                   uint64_t most) const {
     const uint64_t rows_at_once = std::clamp<uint64_t>(threads / row_threads, 1, max_rows_of_block);
@@ -106,33 +110,33 @@ struct Kernel {
     const uint64_t all = by_rows ? uint64_t(wholes[0]) : output.bytes / 4;
     return std::clamp<uint64_t>(all / each + (all % each > 0), 1, most);
   }
-  // The address of pointer i must be a multiple of this number.
+  // Returns the number of which the address of pointer i must be a multiple.
   uint64_t alignment(size_t i, const Reach& reach) const {
     return std::max({uint64_t(1), uint64_t(widths[i]), uint64_t(reach.type ? reach.type->bytes : 1),
                      uint64_t(reach.unit)});
   }
 };
 
-// A pair of pointers of a launch that share a byte, or {-1, -1}. The kernel writes the byte through
-// one of the pointers and does not allow this overlap. `at`: the address of each pointer. Kernels
-// that a program brought are not checked.
+// Two pointers of a launch that share a byte, or {-1, -1} if there are none. The kernel writes the
+// byte through one of the pointers and does not allow this overlap. clash() gets the address of
+// each pointer in `at`. It does not check kernels that a program loaded.
 struct Clash {
   int written = -1, other = -1;
 };
 Clash clash(const Kernel& kernel, const uintptr_t* at, const Reach* reach);
 
-// Finds a kernel of the learner or the transfer path by name, or returns null.
+// Returns the kernel of all_kernels() that has this name, or null.
 const Kernel* find_kernel(const char* name);
 const std::vector<Kernel>& all_kernels();
-// Returns the kernels that only tests launch: fail, spin, latch.
+// Returns the kernels that only tests launch: fail, spin and latch.
 const std::vector<Kernel>& test_kernels();
 // Returns the provider of matrix products: 'built-in, AVX2', 'built-in' or 'openblas 0.3.21
-// (libopenblas.so.0)'. The first call opens the library, if one is used. HOTSLOT_BLAS=path names
-// it, and HOTSLOT_BLAS=none opens none.
+// (libopenblas.so.0)'. The first call opens the BLAS, if one is used. HOTSLOT_BLAS=path names the
+// BLAS, and HOTSLOT_BLAS=none opens none.
 const char* gemm_provider();
 
-// Calls `F(pointers…, whole numbers…, floats…)`, a plain function in that parameter order, from a
-// KernelArgs.
+// Calls `F` with the values of a KernelArgs. F is a plain function whose parameters are pointers,
+// then whole numbers, then floats.
 template <class>
 struct Trampoline;
 template <class... P>
@@ -141,7 +145,7 @@ struct Trampoline<void(P...)> {
   static const char* call(const KernelArgs* given) {
     const KernelArgs& args = *given;
     int p = 0, w = 0, r = 0;
-    // Braces fix the order of evaluation to the order of the parameters.
+    // Braces evaluate the calls of take() in the order of the parameters.
     struct Ordered {
       std::tuple<P...> values;
     } o{{take<P>(args, p, w, r)...}};
@@ -194,8 +198,8 @@ struct Trampoline<void(P...)> {
 
 using Need = const char* (*)(const KernelArgs&, Reach*);
 
-// host_kernel<decltype(f), f>("name", need): returns a registry entry whose counts follow from f's
-// parameters.
+// host_kernel<decltype(f), f>("name", need) returns a registry entry. Its counts and types follow
+// from the parameters of f.
 template <class Signature, Signature* F>
 Kernel host_kernel(const char* name, Need need) {
   using T = Trampoline<Signature>;

@@ -1,5 +1,5 @@
 // The end of a .gk source that is compiled to a shared library for host devices. It defines the
-// list that library.h describes, from the parameters of the kernels.
+// list that library.h describes, and derives each entry from the parameters of a kernel.
 #pragma once
 #include "kernels/kernel.hpp"
 

@@ -5,17 +5,19 @@
 
 namespace hotslot::needs {
 
-// Multiplies and saturates, so that a size too large for any tensor stays too large.
+// Returns a · b, or the largest number if a · b overflows. So a size too large for any tensor stays
+// too large.
 inline int64_t times(int64_t a, int64_t b) {
   if (a < 1 || b < 1) return 0;
   return a > INT64_MAX / b ? INT64_MAX : a * b;
 }
 
-// Pointer `flat` has patches, and pointer `image` has images.
+// Checks the arguments of a convolution. Pointer `flat` has patches, and pointer `image` has
+// images.
 inline void convolution(Check& check, int flat, int image, const char* stride_name) {
   static const char* const names[] = {"rows",          "channels",     "height", "width",
                                       "kernel_height", "kernel_width", "stride"};
-  // Small enough that no product of two of them overflows.
+  // The largest allowed argument. No product of two arguments overflows.
   constexpr int64_t most = 1 << 30;
   int64_t of[7];
   for (int i = 0; i < 7; i++) of[i] = check.size(i, names[i]), check.at_most(i, names[i], most);

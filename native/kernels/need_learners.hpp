@@ -56,7 +56,7 @@ inline void clip_scale(const KernelArgs&, Check& check) {
   check.within(0, "max_norm", 1e-30, 1e30);
 }
 
-// Checks the reals 1 − beta1 and 1 − beta2 from real i on, for beta up to 0.999999999.
+// Checks that reals i and i + 1 are 1 − beta1 and 1 − beta2, for beta up to 0.999999999.
 inline void rests(Check& check, int i) {
   check.within(i, "1 - beta1", 9e-10, 1), check.within(i + 1, "1 - beta2", 9e-10, 1);
 }
@@ -74,8 +74,8 @@ inline void adam(const KernelArgs&, Check& check) {
       check.within(4, "pull", 0, 1e6);
 }
 
-// Checks `form` and `correction` of a squashed Gaussian, from whole number `form` on, and its
-// reals.
+// Checks the form and the correction of a squashed Gaussian, which are whole numbers `form` and
+// `form` + 1. Also checks its reals.
 inline void squashing(Check& check, int form) {
   check.at_least(form, "form", 0), check.at_most(form, "form", GK_STD_LAST);
   check.at_least(form + 1, "correction", 0), check.at_most(form + 1, "correction", GK_CORRECT_LAST);
@@ -101,7 +101,8 @@ inline void squashed_gaussian_backward(const KernelArgs&, Check& check) {
   squashing(check, 6), check.finite(3, "scale");
 }
 
-// Checks the number of atoms and the reals low and high. Returns the number of atoms.
+// Checks the number of atoms (whole number `atoms`) and the reals low and high, from real `low` on.
+// Returns the number of atoms.
 inline int64_t support(Check& check, int atoms, int low) {
   check.at_most(atoms, "atoms", 1 << 20);
   if (!(check.finite(low, "low") < check.finite(low + 1, "high")))

@@ -8,15 +8,15 @@ namespace hotslot::needs {
 // Returns 2n, or the largest number if 2n overflows.
 inline int64_t doubled(int64_t n) { return n <= INT64_MAX / 2 ? 2 * n : INT64_MAX; }
 
-// Checks the rows of y and of x.
+// Checks the rows of y (pointer 0) and of x (pointer 1).
 inline void rows_of_two(Check& check) {
   const int64_t rows = check.size(0, "rows"), columns = check.size(1, "columns");
   check.matrix(0, rows, columns, check.stride(2, "y_stride", columns));
   check.matrix(1, rows, columns, check.stride(3, "x_stride", columns));
 }
 
-// Checks a pointer's distances from one row and from one column to the next. 0 repeats the same
-// element.
+// Checks a pointer's two strides. Whole number i is the distance from one row to the next, and
+// whole number i + 1 from one column to the next. A stride of 0 repeats the same element.
 inline void steps(Check& check, int pointer, int64_t rows, int64_t columns, int i, const char* row,
                   const char* step) {
   check.at_least(i + 1, step, 0), check.at_most(i + 1, step, 1);

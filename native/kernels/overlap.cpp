@@ -1,5 +1,5 @@
-// Finds two pointers of a launch of the core's own kernels that share an element which one of their
-// threads writes.
+// Finds two pointers of a launch that share an element, if a thread of the kernel writes this
+// element. Checks only the core's own kernels.
 #include "kernels/overlap.hpp"
 
 #include "kernels/kernel.hpp"
@@ -8,8 +8,8 @@ namespace hotslot {
 
 namespace {
 
-// Returns the bytes that a launch touches through a pointer: rows of `width` bytes, or one run of
-// them.
+// Returns the bytes that a launch touches through a pointer: rows of `width` bytes, or one
+// contiguous run of bytes.
 Overlap::Part touched(uintptr_t at, const Reach& reach) {
   Overlap::Part part;
   part.base = int64_t(at);
@@ -26,7 +26,7 @@ Clash clash(const Kernel& kernel, const uintptr_t* at, const Reach* reach) {
   for (int i = 0; i < kernel.pointers; ++i) {
     if (!(kernel.writes >> i & 1) || reach[i].bytes == 0) continue;
     for (int j = 0; j < kernel.pointers; ++j) {
-      // A pair of written pointers is checked once.
+      // A pair of two written pointers is checked only once.
       if (j == i || (j < i && (kernel.writes >> j & 1)) || reach[j].bytes == 0) continue;
       if (at[i] >= at[j] + reach[j].bytes || at[j] >= at[i] + reach[i].bytes) continue;
       if ((kernel.shares >> i & 1) && (kernel.shares >> j & 1)) continue;

@@ -1,8 +1,8 @@
 // Computes whether two parts of memory have an element in common. A part is a base and up to
-// `max_steps` dimensions, each with an extent and a signed step: rows of a matrix, a halo's move.
-// The result is exact for every part that array libraries make. A search that takes longer than
-// `max_tries` steps returns true. The first and the last element of two parts are less than 2^60
-// apart, as in any memory.
+// `max_steps` dimensions, each with an extent and a signed step. The rows of a matrix are a part,
+// and so is the move of a halo. The result is exact for every part that array libraries make. If a
+// search takes more than `max_tries` steps, the result is true. All elements of two parts must be
+// less than 2^60 apart, as in any memory.
 #pragma once
 #include <algorithm>
 #include <array>
@@ -33,8 +33,9 @@ class Overlap {
     return sum.reaches(b.base - a.base);
   }
 
-  // Returns whether two of a part's indices are the same element: the sum of their differences is
-  // 0, and the first dimension in which they differ has a positive difference.
+  // Returns whether two different indices of a part are the same element. Tries each dimension as
+  // the first one in which the two indices differ, with a positive difference. They are the same
+  // element if their differences, each times the dimension's step, add up to 0.
   static bool meets_itself(const Part& part) {
     for (int first = 0; first < part.rank; ++first) {
       Overlap sum;
@@ -50,12 +51,12 @@ class Overlap {
   }
 
  private:
-  // step · k for every whole number k from low to high.
+  // The values step · k for every whole number k from low to high.
   struct Term {
     int64_t step, low, high;
   };
 
-  // Adds step · k for 0 ≤ k ≤ most. Terms of the same step become one term.
+  // Adds the term step · k for 0 ≤ k ≤ most. Terms of the same step become one term.
   void add(int64_t step, int64_t most) {
     if (step == 0 || most == 0) return;
     const Term term = step > 0 ? Term{step, 0, most} : Term{-step, -most, 0};
@@ -67,11 +68,11 @@ class Overlap {
     terms_[count_++] = term;
   }
 
-  // Returns whether the terms can have this sum.
+  // Returns whether the terms can add up to `sum`.
   bool reaches(int64_t sum) {
     std::sort(terms_, terms_ + count_,
               [](const Term& a, const Term& b) { return a.step > b.step; });
-    // If a term's multiples leave no gap up to the next step, the two become one term.
+    // If a term's multiples leave no gap up to the next larger step, the two terms become one term.
     for (int i = count_ - 1; i > 0; --i) {
       Term &wide = terms_[i - 1], &fine = terms_[i];
       const int64_t times = wide.step / fine.step;
@@ -105,7 +106,8 @@ class Overlap {
   static int64_t down(int64_t a, int64_t b) { return a / b - (a % b < 0); }
   static int64_t up(int64_t a, int64_t b) { return -down(-a, b); }
 
-  // For the terms after one: the common divisor of all their sums, the least sum and the greatest.
+  // The common divisor, the minimum and the maximum of the sums that the terms after a term can
+  // have.
   struct Rest {
     int64_t divisor, low, high;
   };

@@ -1,6 +1,6 @@
-// The list of kernels: each source's host form with the check of its arguments. A new kernel needs
-// a source, its line in all.gk, a need, and a line here. The compiler may assume that
-// floating-point exceptions are never trapped, because selections stay branches otherwise.
+// The list of kernels. Each entry has a kernel's host form and the check of its arguments. A new
+// kernel needs a source, its line in all.gk, a need, and a line here. The compiler may assume that
+// floating-point exceptions are never trapped. Otherwise it would compile selections to branches.
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC optimize("no-trapping-math")
 #endif
@@ -29,7 +29,7 @@ namespace {
 
 using namespace needs;
 
-// Makes a need from a function that only checks.
+// Converts a function that only checks arguments to a need.
 template <void (*F)(const KernelArgs&, Check&)>
 const char* need(const KernelArgs& args, Reach* reach) {
   Check check(args, reach);
@@ -121,7 +121,7 @@ void goal_reward(const KernelArgs&, Check& check) {
   check.within(0, "gamma", 0, 1), check.within(1, "threshold", 0, 1e18);
 }
 
-// Checks a draw of `n` numbers from a state of four words.
+// Checks a draw of `n` numbers from a generator's state of four words.
 void draw(Check& check) { check.vector(0, check.size(0, "n")), check.vector(1, 4); }
 
 void random_uniform(const KernelArgs& args, Check& check) {
@@ -182,7 +182,7 @@ void put_places(const KernelArgs&, Check& check) {
   check.at_most(0, "most", INT32_MAX), check.at_least(3, "shift", 0), check.at_most(3, "shift", 10);
 }
 
-// Gathers in pieces of half a MiB, which idle cores may take if there are at least two.
+// Gathers in pieces of half a MiB. Idle cores may share the pieces if there are at least two.
 void shared_gather_fields(uint8_t* out, const uint8_t* ring, const uint8_t* fresh,
                           const int32_t* places, int64_t rows, int64_t width, int64_t offset,
                           int64_t stride, int64_t ring_rows, int64_t fresh_rows, int64_t unit,
@@ -209,19 +209,20 @@ void shared_gather_places(uint32_t* out, const uint32_t* ring, const int32_t* pl
 
 #define HOTSLOT_KERNEL(name) host_kernel<decltype(host::name), host::name>(#name, need<name>)
 
-// Returns a kernel whose blocks make `outputs` elements each, with all threads together.
+// Returns the kernel with a mark that each block computes `outputs` elements, with all its threads
+// together.
 Kernel by_block(int outputs, Kernel kernel) {
   kernel.block_makes = uint16_t(outputs);
   return kernel;
 }
 
-// Returns a kernel whose blocks make whole rows.
+// Returns the kernel with a mark that each block computes whole rows.
 Kernel by_rows(Kernel kernel) {
   kernel.by_rows = true;
   return kernel;
 }
 
-// Returns a kernel that may write its output over these inputs.
+// Returns the kernel with a mark that it may write its output over these inputs.
 Kernel in_place(std::initializer_list<int> inputs, Kernel kernel) {
   for (const int i : inputs) kernel.in_place |= uint16_t(1 << i);
   return kernel;
@@ -230,7 +231,8 @@ Kernel in_place(std::initializer_list<int> inputs, Kernel kernel) {
 }  // namespace
 
 const std::vector<Kernel>& all_kernels() {
-  // Never freed, because a thread of the host device may be in a kernel while the process ends.
+  // The list is never freed, because a thread of the host device may be in a kernel while the
+  // process ends.
   static const auto& list = *[] {
     std::vector<Kernel> kernels{
         gemm_kernel(),

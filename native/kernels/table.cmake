@@ -1,10 +1,10 @@
-# Copies images into a folder and writes a table with their hashes, compiler and hash of the
-# sources. The same input gives the same bytes on every machine, without dates and paths. Files that
-# already have these bytes are not written.
+# Copies images into a folder, and writes a table with their hashes, their compiler and the hash of
+# the sources. The table has no dates and no paths, so the same input gives the same bytes on every
+# machine. Files that already have these bytes are not written.
 #   cmake -DLIST=ptx -DIMAGES=format=file,… -DCOMPILER=… -DSOURCES=folder -DTO=folder -P table.cmake
 cmake_minimum_required(VERSION 3.22)
 
-# Hashes the lines that `sha256sum` prints for the sources in that folder.
+# Sets `out` to the hash of the lines that `sha256sum` prints for the sources in a folder.
 function(hash_sources folder out)
   file(GLOB files RELATIVE ${folder} ${folder}/*.gk ${folder}/gk.hpp ${folder}/test/*.gk)
   list(SORT files)

@@ -1,5 +1,5 @@
-// Kernels for tests only: one that fails, one that is busy, and one that holds its stream until a
-// word in memory changes. These are the host's forms, and test/test.gk has those of devices.
+// Kernels for tests only. One fails, one keeps its thread busy, and one blocks its stream until a
+// word in memory changes. These are the host forms, and test/test.gk has the forms of devices.
 #include <time.h>
 
 #include "kernels/need.hpp"
@@ -13,13 +13,13 @@ int64_t now_ns() {
   return int64_t(t.tv_sec) * 1000000000 + t.tv_nsec;
 }
 
-// fail(): makes the stream's error sticky.
+// fail(): fails. Its stream keeps the error.
 const char* run_fail(const KernelArgs*) {
   return "the test kernel 'fail' failed as it was asked to";
 }
 const char* need_nothing(const KernelArgs&, Reach*) { return nullptr; }
 
-// spin(; µs): keeps its thread busy, at most 10 s.
+// spin(; µs): keeps its thread busy for this time, at most 10 s.
 const char* run_spin(const KernelArgs* args) {
   const int64_t end = now_ns() + args->whole[0] * 1000;
   while (now_ns() < end) {}
@@ -31,8 +31,8 @@ const char* need_spin(const KernelArgs& args, Reach* reach) {
   return check.verdict();
 }
 
-// latch(word int32; milliseconds): waits until the word is not zero, for at most that time (10 s),
-// and then fails.
+// latch(word int32; milliseconds): waits until the word is not zero. Fails after this time, at most
+// 10 s.
 const char* run_latch(const KernelArgs* args) {
   const auto* word = static_cast<const int32_t*>(args->pointer[0]);
   const int64_t end = now_ns() + args->whole[0] * 1000000;

@@ -1,5 +1,5 @@
-// pack.node: the native half of actors/pack.ts. Draws a tick's indices and gathers its rows into a
-// slot, in slices.
+// pack.node: the native half of actors/pack.ts. It draws a tick's indices and gathers the tick's
+// rows into a slot. One call takes at most a slice of time.
 #include <napi.h>
 
 #include <algorithm>
@@ -14,10 +14,10 @@
 namespace hotslot {
 namespace {
 
-// A call gathers for about this long, so that stopping never waits for a large batch.
+// Nanoseconds for which one call gathers. So a stop never waits for all of a large batch.
 constexpr uint64_t slice_ns = 20'000'000;
 
-// The numbers that a finished pack() leaves in the report, in the order of REPORTED in
+// Indices of the values that a finished pack() writes to the report, in the order of REPORTED in
 // src/engine/pipeline/packer.ts.
 enum Reported {
   snapshot_ptr,
@@ -30,8 +30,8 @@ enum Reported {
   brought
 };
 
-// Returns whether `count` elements of `each` bytes fit at `at` in `room` bytes. The record may hold
-// any values.
+// Returns whether `count` elements of `each` bytes fit in `room` bytes from offset `at` on. A
+// tick's record may have any values, so the computation must not overflow.
 bool fits(uint64_t at, uint64_t count, uint64_t each, uint64_t room) {
   return at <= room && count <= (room - at) / each;
 }
@@ -62,9 +62,9 @@ class Packer final {
   }
 
  private:
-  // pack(slot, seed, rows, least ptr): 0 until the buffer's ptr is at least `least ptr`, 1 when the
-  // rows are in the slot, 2 if it must be called again. The report receives snapshot ptr, snapshot
-  // size, begin and end (ms).
+  // pack(slot, seed, rows, least ptr): returns 0 until the buffer has rows and its ptr is at least
+  // `least ptr`. Returns 1 when the rows are in the slot, and 2 if it must be called again. A
+  // finished pack() has written snapshot ptr, snapshot size, begin and end (ms) to the report.
   int pack(Info info) {
     const uint64_t slot = whole(info, 0);
     const uint64_t seed = whole(info, 1);
@@ -72,7 +72,7 @@ class Packer final {
     const double least = number(info, 3);
     if (slot >= slots_.size / stride_ || !fits(first_, count, source_.row_bytes, stride_))
       throw range("the batch does not fit the slot");
-    // Its indices were drawn for the slot and size at its begin.
+    // The first call drew the indices for its slot and its number of rows.
     if (packing_ && (slot != slot_ || count != count_))
       throw argument("the batch under way is of another slot or size");
     const uint64_t at = slot * stride_ + first_;
@@ -108,17 +108,17 @@ class Packer final {
   std::vector<Napi::Reference<Napi::TypedArray>> views_;
 };
 
-// The packer of a view. With priorities it owns the tree, and applies the priorities that were
+// Packs batches of a view. With priorities it owns the tree. It applies the priorities that were
 // copied back for the slot's earlier sequence.
 class ViewPacker final {
  public:
   static constexpr const char* name = "ViewPacker";
   static constexpr const char* called = "this packer";
   // new ViewPacker({lanes, slots, firstRow, stride, report, rule, columns, tree, normalize, idsAt,
-  // prioritiesAt, depth, kept}): lanes, slots and report are memory. firstRow and prioritiesAt are
-  // offsets in a slot of its first row and of the priorities that are copied back. idsAt is the
-  // offset of the ids in a batch. `kept`, if a device keeps steps, is {mirror, freshAt, most}.
-  // freshAt is the offset in a batch of the steps that it brings, and most is their maximum number.
+  // prioritiesAt, depth, kept}). lanes, slots and report are memory. firstRow is a slot's offset of
+  // its first row. prioritiesAt is a slot's offset of the priorities that are copied back. idsAt is
+  // a batch's offset of the ids. kept is {mirror, freshAt, most} if a device keeps steps. freshAt
+  // is a batch's offset of the steps that it brings, and most is their maximum number.
   explicit ViewPacker(Info info) {
     const auto given = info[0].As<Napi::Object>();
     const auto whole_of = [&](const char* key) { return whole(given.Get(key)); };
@@ -179,16 +179,16 @@ class ViewPacker final {
     views_.push_back(Napi::Persistent(memory.As<Napi::TypedArray>()));
   }
 
-  // Returns whether a step can be drawn now.
+  // filled(): returns whether a step can be drawn now.
   bool filled(Info) {
     view_->look_around();
     return view_->tree() ? view_->tree()->total() > 0 : view_->drawable().count() > 0;
   }
 
-  // pack(slot, seed, rows, least ptr, beta, sequence, places): 0 until the requested steps exist, 1
-  // when the batch is in the slot, 2 if it must be called again. If `places` is −1, a new batch is
-  // drawn. Otherwise it is the number of places that the batch in the slot brought, and that batch
-  // is made again. Sizes of the snapshot are in steps.
+  // pack(slot, seed, rows, least ptr, beta, sequence, places): returns 0 until the requested steps
+  // exist. Returns 1 when the batch is in the slot, and 2 if it must be called again. If `places`
+  // is −1, it draws a new batch. Otherwise it makes the batch in the slot again, and `places` is
+  // the number of places that this batch brought. The snapshot's ptr and size count steps.
   int pack(Info info) {
     const uint64_t slot = whole(info, 0), count = whole(info, 2), sequence = whole(info, 5);
     if (slot >= slots_.size / stride_ || view_->batch_bytes(count) > stride_ - first_ ||
@@ -200,8 +200,8 @@ class ViewPacker final {
       const double begin = double(now_ns()) / 1e6;
       const uint64_t ptr = rows::count_steps_ever(view_->lanes());
       if (double(ptr) < number(info, 3)) return 0;
-      // Takes the snapshot and gives the largest priority to every step in it without one, then
-      // applies the update of the batch that this slot held before. One native call does both and
+      // Takes the snapshot and gives the largest priority to every step without a priority. Then
+      // applies the priority update of the slot's earlier batch. One native call does both and
       // records it, so that a successor repeats neither.
       view_->look_around();
       take_up(half, sequence, count);
@@ -240,7 +240,8 @@ class ViewPacker final {
         reinterpret_cast<const uint32_t*>(request.out + fresh_at_ + brought * stride), brought);
   }
 
-  // Applies each sequence once, in order. The tree records which ones were applied.
+  // Applies the priority update of the slot's earlier sequence. The tree records which sequences
+  // were applied, so each one is applied once, in order.
   void take_up(const uint8_t* half, uint64_t sequence, uint64_t count) {
     rows::PriorityTree* tree = view_->tree();
     if (tree == nullptr || sequence < depth_ || tree->header().applied > sequence - depth_) return;

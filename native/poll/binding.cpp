@@ -1,6 +1,6 @@
-// poll.node: the native half of actors/poll.ts and of a backend's readiness. It checks a whole
-// batch of events in one call. While any is pending, poll's thread sleeps only here: on its own
-// bell word, after helping the device.
+// poll.node: the native half of actors/poll.ts and of a backend's readiness. One call checks a
+// whole batch of events. While an event is pending, poll's thread sleeps only in wait(). It first
+// helps the device, then sleeps on its own bell.
 #include <napi.h>
 
 #include <algorithm>
@@ -14,10 +14,10 @@ namespace {
 // The values of a watch word. JavaScript writes pending, and this file writes done.
 enum Watch : int32_t { idle = 0, pending = 1, done = 2 };
 
-// The time of one portion of help. The events are checked between portions.
+// Nanoseconds for which wait() helps the device between two checks of the events.
 constexpr uint64_t help_ns = 50'000;
-// The longest time of one wait(). JavaScript sets the longest sleep for each family, because some
-// devices cannot ring.
+// The longest time of one wait(), in nanoseconds. JavaScript sets the longest sleep for each family
+// of devices, because some devices cannot ring.
 constexpr uint64_t max_wait_ns = 50'000'000;
 
 class Poller final {
@@ -25,10 +25,10 @@ class Poller final {
   static constexpr const char* name = "Poller";
   static constexpr const char* called = "this poller";
   // new Poller({device, events: [event…], watch: Int32Array(events), times: Float64Array(events),
-  // counts?: [number…], oldest?: Int32Array(counts), bell?: Int32Array, sleepNs, spinNs}) `counts`
-  // divides the events into rings, which JavaScript takes in order from `oldest` on. With a bell
-  // the calling thread may attend from back() until away(). Completions ring it, and it promises to
-  // come and help.
+  // counts?: [number…], oldest?: Int32Array(counts), bell?: Int32Array, sleepNs, spinNs}). `counts`
+  // divides the events into rings. JavaScript takes the events of a ring in order, from `oldest`
+  // on. With a bell, the calling thread may attend the device from back() until away(). Completions
+  // then ring the bell, and the thread promises to help the device soon after.
   explicit Poller(Info info) : pins_(info.Env()) {
     const auto options = info[0].As<Napi::Object>();
     device_ = pins_.pin(options.Get("device"), HOTSLOT_DEVICE, "device");
@@ -75,8 +75,8 @@ class Poller final {
   }
 
  private:
-  // check(ns): the number of watched events that became done. If none did, it helps the device for
-  // at most ns and checks again.
+  // check(ns): returns the number of watched events that became done. If none did, it helps the
+  // device for at most `ns` nanoseconds and checks again.
   double check(Info info) {
     int found = look(info.Env());
     const uint64_t ns = whole(info, 0);
@@ -84,8 +84,8 @@ class Poller final {
     return found;
   }
 
-  // wait(seen, ms): returns when a watched event is done, the bell's count differs from `seen`, or
-  // the time is over.
+  // wait(seen, ms): waits until a watched event is done, the bell's count differs from `seen`, or
+  // the time is over. Returns the number of events that became done.
   double wait(Info info) {
     if (!bell_) throw argument("this poller has no bell to sleep on");
     const int32_t seen = info[0].As<Napi::Number>().Int32Value();
@@ -94,7 +94,8 @@ class Poller final {
     uint64_t idle_since = 0;
     sleep_exactly();
     for (;;) {
-      // Events are checked first, because a device's progress during the sleep is why we woke.
+      // Checks the events first, because the device's progress during the sleep is the usual reason
+      // for a wake-up.
       if (const int found = look(info.Env())) return found;
       if (bell_->read() != seen) return 0;
       if (pins_.api().help(device_, help_ns)) {
@@ -105,14 +106,15 @@ class Poller final {
       if (now >= deadline) return 0;
       if (idle_since == 0) idle_since = now;
       if (now - idle_since < spin_ns_) continue;
-      // A completion between the check and this sleep has rung, so the count differs and the sleep
-      // returns at once.
+      // A completion between the check and this sleep has rung the bell. So the count differs from
+      // `seen`, and the sleep returns at once.
       bell_->sleep(seen, std::min(sleep_ns_, deadline - now));
     }
   }
 
-  // Checks the watched events. A query takes a driver more than a microsecond. JavaScript takes the
-  // events of a ring in order, so the check ends at the first one that is not done.
+  // Checks the watched events, and returns how many became done. One query of a driver takes more
+  // than a microsecond. JavaScript takes the events of a ring in order. So the check of a ring ends
+  // at its first event that is not done.
   int look(Napi::Env env) {
     int found = 0;
     size_t begin = 0;
@@ -130,8 +132,8 @@ class Poller final {
     return found;
   }
 
-  // Called before this thread parks in JavaScript, where native code cannot wake it. The device
-  // stops counting on its help, and passes remaining work to the pool.
+  // away(): called before this thread parks in JavaScript, where native code cannot wake it. The
+  // device then no longer counts on this thread's help, and passes remaining work to the pool.
   void away(Info) { dismiss(); }
   void back(Info info) { attend(info.Env()); }
 

@@ -1,6 +1,7 @@
-// Builds the addons that the package ships into prebuilds/<platform>-<arch>. They start with glibc
-// 2.28 and include their C++ library. The machine's own architecture uses the objects that node-gyp
-// compiled, and the other is cross-compiled. `npm pack` runs this.
+// Builds the addons that the package ships, into prebuilds/<platform>-<arch>. The addons run with
+// glibc 2.28 or newer and include their C++ library. For the machine's own architecture it links
+// the objects that node-gyp compiled. For the other architecture it cross-compiles the sources.
+// `npm pack` runs this file.
 import { spawn, spawnSync } from 'node:child_process';
 import { copyFileSync, existsSync, mkdirSync, readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
@@ -23,7 +24,7 @@ export const architectures = Object.entries(triples).map(([arch, triple]) => ({
 
 export const hasCompiler = (compiler) => spawnSync(compiler, ['--version']).error === undefined;
 
-// One description of the addons, which node-gyp reads as well.
+// node-gyp reads the same description of the addons.
 const json = (file) => JSON.parse(readFileSync(join(root, file), 'utf8'));
 const { target_defaults: defaults, targets } = json('binding.gyp');
 const { variables } = json('native/sources.gypi');
@@ -70,7 +71,7 @@ async function compileAll(compiler, folder) {
     '-DBUILDING_NODE_EXTENSION',
     ...defaults.defines.map((each) => `-D${each}`),
     ...headers().flatMap((path) => ['-isystem', path]),
-    // The assembler also looks for images in these.
+    // The assembler also searches these folders for images.
     ...defaults.include_dirs.map((path) => `-I${path}`),
   ];
   const sources = new Set(targets.flatMap(({ target_name: name }) => variables[`${name}_sources`]));
@@ -79,7 +80,7 @@ async function compileAll(compiler, folder) {
   );
 }
 
-/** Returns the path of node-gyp's object, for this machine's architecture. */
+/** Returns the path of the object that node-gyp compiled for this machine's architecture. */
 const compiled = (name, source) =>
   join(root, `build/Release/obj.target/${name}/${source.replace(/\.cpp$/, '.o')}`);
 
@@ -121,8 +122,7 @@ export async function prebuild(arch) {
       ...literal(defaults.ldflags),
       ...objects,
       libc,
-      // The C++ library's own names stay inside, because Node has its own C++ library of another
-      // version.
+      // Hides the C++ library's names, because Node has its own C++ library of another version.
       '-static-libstdc++',
       '-Wl,--exclude-libs,ALL',
       `-L${join(folder, 'stubs')}`,
@@ -135,6 +135,6 @@ export async function prebuild(arch) {
       join(place, `${name}.node`),
     ]);
   });
-  // Not in the package's root, where npm would compile it: see `hotslot build`.
+  // The copy is not in the package's root, where npm would compile it (see `hotslot build`).
   copyFileSync(join(root, 'binding.gyp'), join(root, 'prebuilds/binding.gyp'));
 }

@@ -1,13 +1,13 @@
-// Link-time stand-ins for the C library of glibc 2.28: for each of its libraries, a shared library
-// without code. In it, every function has its newest version up to 2.28. Addons linked against them
-// start with glibc 2.28 or newer, whatever the build machine has. (A linker binds a name to the
-// default version it finds, and the build machine's default may be years newer than the user's
-// library.)
+// Writes link-time stand-ins for the C library of glibc 2.28. There is a shared library without
+// code for each of its libraries. In a stand-in, every function has its newest version up to 2.28.
+// Addons linked against the stand-ins run with glibc 2.28 or newer, whatever the build machine has.
+// A linker binds a name to the default version that it finds. On the build machine this version may
+// be years newer than the user's library.
 import { spawnSync } from 'node:child_process';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
-/** The oldest glibc that prebuilt addons start with: RHEL 8, Debian 10, Ubuntu 18.10 and later. */
+/** The oldest glibc with which prebuilt addons run: RHEL 8, Debian 10, Ubuntu 18.10 and later. */
 export const OLDEST = [2, 28];
 
 const older = ([a, b], [c, d]) => a < c || (a === c && b <= d);
@@ -17,7 +17,7 @@ const numbers = (version) => {
   return [major, minor];
 };
 
-/** Until 2.34 these were separate libraries. Since then libc.so.6 has their functions. */
+/** The libraries of glibc before 2.34. Since then libc.so.6 has the functions of all three. */
 const homes = [
   { file: 'libdl.so', soname: 'libdl.so.2', holds: (name) => /^dl[a-z]/.test(name) },
   {
@@ -55,8 +55,8 @@ function exportsOf(objdump, library) {
 }
 
 /**
- * Writes the stand-ins into `folder`. `compiler`, `objdump` and the name of the `loader` are those
- * of the target.
+ * Writes the stand-ins into `folder`. `compiler`, `objdump` and the name of the `loader` belong to
+ * the target architecture.
  */
 export function makeStubs(folder, { compiler, objdump, loader }) {
   mkdirSync(folder, { recursive: true });
@@ -81,7 +81,7 @@ export function makeStubs(folder, { compiler, objdump, loader }) {
     const source = join(folder, `${file}.s`);
     const script = join(folder, `${file}.map`);
     writeFileSync(source, `.text\n${lines.join('\n')}\n`);
-    // The lines above give the names their versions. All other names stay inside.
+    // The lines above give each name its version. The script hides all other names.
     writeFileSync(
       script,
       versions

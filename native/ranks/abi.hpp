@@ -1,13 +1,15 @@
-// The part of MPI that is used, and its layout in three binary interfaces. Handles are addresses of
-// objects in Open MPI's, numbers in that of MPICH and its relatives, and small numbers as addresses
-// in MPI-5's standard one. It needs no MPI headers, and test/abi compares this file with those that
-// are installed. No call requests a status, because every receive names its sender and tag.
+// The functions of MPI that Hotslot uses, and their types in three binary interfaces. Handles are
+// addresses of objects in Open MPI, and numbers in MPICH and its relatives. In MPI-5's standard
+// interface, handles are small numbers that are stored as addresses. This file needs no MPI
+// headers, and test/abi compares it with the installed headers. No call requests a status, because
+// every receive names its sender and its tag.
 #pragma once
 #include <cstdint>
 
 namespace hotslot::ranks {
 
-// Entry, function and parameters. Each function returns 0 or an error's number.
+// Name of the entry, name of the function, and its parameters. Each function returns 0 or an error
+// code.
 #define HOTSLOT_MPI_CALLS(X, Handle)                                                 \
   X(init_thread, MPI_Init_thread, (int*, char***, int, int*))                        \
   X(initialized, MPI_Initialized, (int*))                                            \
@@ -60,7 +62,7 @@ struct Standard {
   static constexpr int funneled = 1024, serialized = 2048, tag_ub = 501;
 };
 
-// Most bytes of a version string, and of an error's text.
+// Most bytes of a version string or of an error's text.
 constexpr int max_text = 8192;
 
 }  // namespace hotslot::ranks

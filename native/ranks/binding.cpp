@@ -1,5 +1,5 @@
-// ranks.node: the MPI thread of a process, for JavaScript. Its notices arrive through one function,
-// in the JavaScript thread that created it.
+// ranks.node: the MPI thread of a process, for JavaScript. The thread's notices call one JavaScript
+// function, in the thread that created it.
 #include <napi.h>
 
 #include <stdlib.h>
@@ -20,7 +20,8 @@ using ranks::Notice;
 // A process has one MPI thread, because MPI can be initialized only once.
 std::atomic<bool> taken{false};
 
-// The MPI thread's jobs, by the numbers that JavaScript gave them. Only that thread uses it.
+// The MPI thread's halo jobs, by the numbers that JavaScript gave them. Only the MPI thread uses
+// it.
 struct Halos {
   std::vector<std::pair<double, Halo*>> all;
   ranks::Mpi* mpi = nullptr;
@@ -37,11 +38,12 @@ class Ranks final {
   static constexpr const char* called = "this MPI";
   // new Ranks(libraries: string[], bell: Int32Array, notify(kind, job, a, b, c, bytes))
   explicit Ranks(Info info) : env_(info.Env()) {
-    // Defaults, which the user's environment overrides. UCX and Open MPI would rewrite libc's mmap,
-    // munmap and brk while other threads of this process run in them, which has ended processes.
-    // They would also take signals that belong to Node. Ranks that share a core yield to each
-    // other. Within a machine Open MPI asks the receiver before it sends more than 4 KiB, and both
-    // sides must poll for that.
+    // These are defaults, which the user's environment overrides. UCX and Open MPI would rewrite
+    // libc's mmap, munmap and brk. Other threads of this process may be running in these functions
+    // at that time, and processes have ended because of it. UCX and Open MPI would also take
+    // signals that belong to Node. With mpi_yield_when_idle, ranks that share a core yield to each
+    // other. Within a machine, Open MPI asks the receiver before it sends more than 4 KiB, and both
+    // sides must poll for the answer. So the eager limit is raised.
     for (const auto& [name, value] : {std::pair{"UCX_MEM_MMAP_HOOK_MODE", "none"},
                                       {"UCX_MEM_MALLOC_HOOKS", "n"},
                                       {"UCX_ERROR_SIGNALS", ""},
@@ -92,19 +94,21 @@ class Ranks final {
     };
   }
 
-  // hold(bool): whether MPI keeps the process alive while nothing else does.
+  // hold(bool): sets whether MPI keeps the process alive while nothing else does.
   void hold(Info info) {
     info[0].As<Napi::Boolean>() ? notices_.Ref(info.Env()) : notices_.Unref(info.Env());
   }
 
-  // agree(token, bytes): notifies `agreed` with the bytes of all processes.
+  // agree(token, bytes): sends the bytes to all processes. The notice `agreed` has the bytes of all
+  // of them.
   void agree(Info info) {
     const Bytes bytes = bytes_of(info[1], "the bytes");
     thread(info).agree(number(info, 0), {bytes.data, bytes.data + bytes.size});
   }
 
-  // halo(job, {note, states, bells, halves, data: views; buffers: Float64Array of reader, sender,
-  // offset, stride, bytes; process: Int32Array; here})
+  // halo(job, {note, states, bells, halves, data, buffers, process, here}): creates a halo job. The
+  // first five are views. buffers: Float64Array of reader, sender, offset, stride and bytes.
+  // process: Int32Array.
   void halo(Info info) {
     const double job = number(info, 0);
     const auto options = info[1].As<Napi::Object>();
@@ -127,7 +131,7 @@ class Ranks final {
     const auto* first = reinterpret_cast<const int32_t*>(process.data);
     setup.process.assign(first, first + process.size / 4);
     setup.here = int(number(options.Get("here")));
-    // JavaScript names the job by its number from here on. Orders for it run after this one.
+    // From here on JavaScript names the job by its number. Orders for the job run after this order.
     thread(info).add([halos = halos_, job, setup = std::move(setup), tell = teller()](
                          ranks::Mpi& mpi, const ranks::Comm& world) {
       auto made = std::make_unique<Halo>(mpi, world, job, setup, tell);
@@ -137,7 +141,7 @@ class Ranks final {
     });
   }
 
-  // send(job, bytes): sends the bytes to every other process.
+  // send(job, bytes): sends at most mail_bytes bytes to every other process.
   void send(Info info) {
     const Bytes bytes = bytes_of(info[1], "the bytes");
     std::vector<uint8_t> copy(bytes.data, bytes.data + std::min(bytes.size, ranks::mail_bytes));
@@ -146,8 +150,8 @@ class Ranks final {
     });
   }
 
-  // left(job, rank, state, exchange): a rank in another process has left, after `exchange`
-  // exchanges.
+  // left(job, rank, state, exchange): records for the job that a rank in another process has left
+  // as `state`, after `exchange` exchanges.
   void left(Info info) {
     thread(info).order([halos = halos_, job = number(info, 0), rank = int(number(info, 1)),
                         state = int(number(info, 2)), exchange = int64_t(number(info, 3))] {
@@ -179,8 +183,9 @@ class Ranks final {
   std::optional<ranks::Thread> thread_;
 };
 
-// lookUntil(words, index, seen, ms): whether the word differs from `seen`, after at most `ms`
-// milliseconds in which the caller does the work of MPI's thread.
+// lookUntil(words, index, seen, ms): waits until the word differs from `seen`, for at most `ms`
+// milliseconds. Returns whether it differs. While it waits, the caller does the work of the MPI
+// thread.
 bool look_helping(Info info) {
   const Bytes words = bytes_of(info[0], "words");
   const size_t index = size_t(number(info, 1));

@@ -1,5 +1,5 @@
-// Routes between a rank here and one in another process, half by half, and reports of ranks that
-// leave, in both directions.
+// Carries data between ranks of this process and ranks of other processes, half by half. Reports
+// ranks that leave, in both directions.
 #include "ranks/halo.hpp"
 
 #include <algorithm>
@@ -50,7 +50,8 @@ Halo::Halo(Mpi& mpi, const Comm& world, double job, HaloSetup setup, Thread::Tel
 }
 
 void Halo::look(Mpi& mpi, Look& look) {
-  // Exchange-5: states first, because a rank's words hold all that it has sent before it leaves.
+  // Exchange-5: reads the states before the words. After a rank has left, its words show all that
+  // it has sent.
   for (size_t rank = 0; rank < found_.size(); ++rank)
     if (is_here(int(rank))) found_[rank] = word_at(&state_of(int(rank))).load();
   for (Route& route : outgoing_) ship(mpi, route, look);
@@ -67,8 +68,8 @@ void Halo::start(Mpi& mpi, Asked& asked) {
   asked.going = true;
 }
 
-// Tests all requests at once, because each call makes MPI progress, and yields the core if ranks
-// share one.
+// Tests all requests in one call, because each call makes MPI progress. The call also yields the
+// core if ranks share one.
 void Halo::ask(Mpi& mpi, Look& look) {
   asked_.clear();
   const auto add = [this](Asked& asked) {
@@ -77,7 +78,7 @@ void Halo::ask(Mpi& mpi, Look& look) {
   for (Letter& letter : letters_) add(letter);
   for (Route& route : outgoing_)
     for (Half& half : route.halves) add(half);
-  // Outgoing data is due: this process waits for it, and so does its receiver.
+  // Outgoing data is due, because this process and its receiver wait for it.
   if (!asked_.empty()) look.due = true;
   for (Route& route : incoming_)
     for (Half& half : route.halves) add(half);
@@ -92,8 +93,8 @@ void Halo::ask(Mpi& mpi, Look& look) {
   }
 }
 
-// Exchange-1: this job is the reader of outgoing halves. A half is empty when MPI has finished with
-// it.
+// Starts to send filled outgoing halves. Exchange-1: this job is their reader, and shipped()
+// empties a half when MPI has finished with it.
 void Halo::ship(Mpi& mpi, Route& route, Look& look) {
   for (int half = 0; half < 2; ++half) {
     Half& of = route.halves[half];
@@ -116,8 +117,8 @@ void Halo::shipped(Route& route, Look& look) {
   }
 }
 
-// Exchange-1: this job is the sender of incoming halves. It starts a receive even if the reader has
-// left, because the sender's request waits for it.
+// Starts to receive into empty incoming halves. Exchange-1: this job is their sender. It starts a
+// receive even if the reader has left, because the send request of the other process waits for it.
 void Halo::invite(Mpi& mpi, Route& route) {
   for (int half = 0; half < 2; ++half) {
     Half& of = route.halves[half];
@@ -125,8 +126,8 @@ void Halo::invite(Mpi& mpi, Route& route) {
   }
 }
 
-// Exchange-2: an arrival is published only when the previous data for its sender has been sent,
-// because its reader may then start the next exchange.
+// Publishes the data that arrived. Exchange-2: the previous data for its sender must have been sent
+// before. After the publication, the reader may start the next exchange.
 void Halo::receive(Route& route, Look& look) {
   for (int half = 0; half < 2; ++half) {
     Half& of = route.halves[half];
@@ -144,15 +145,15 @@ void Halo::receive(Route& route, Look& look) {
     of.next += 2;
     of.full = false;
     look.worked = true;
-    // Exchange-3
+    // Exchange-3: the reader's bell rings after the store of the half's word.
     ring(route.reader);
   }
   const size_t reader = size_t(route.reader);
   if (found_[reader] == open && route.published < started_[reader]) look.due = true;
 }
 
-// Reports ranks here that have left to the other processes, and records here the ranks of other
-// processes that have left.
+// Reports the ranks of this process that have left to the other processes. Records the ranks of
+// other processes that have left, after all their data was published here.
 void Halo::follow(Look& look) {
   if (!note_reported_ && word_at(setup_.note).load() == note_written) {
     note_reported_ = look.worked = true;
@@ -200,7 +201,7 @@ void Halo::send(Mpi& mpi, const std::vector<uint8_t>& bytes) {
   }
 }
 
-// Called when another process reports it.
+// Called when another process reports that a rank of it has left.
 void Halo::left(int rank, int state, int64_t exchange) {
   if (rank < 0 || size_t(rank) >= setup_.process.size() || is_here(rank) || state <= open) return;
   gone_.push_back({rank, state, exchange});
@@ -229,7 +230,7 @@ void Halo::end(Mpi& mpi) {
 void Halo::ring(int rank) {
   Bell* const bell = reinterpret_cast<Bell*>(setup_.bells + rank * line);
   bell->ring();
-  // JavaScript wakes a thread that sleeps in JavaScript.
+  // Only JavaScript can wake a thread that sleeps in JavaScript.
   if (word_at(&bell->parked).load() == Bell::javascript)
     tell_({Notice::wake, job_, {double(rank)}, {}});
 }

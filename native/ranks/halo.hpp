@@ -1,36 +1,37 @@
 // Stands in for every rank of a halo exchange that is in another process. It sends filled outgoing
-// halves, fills incoming halves with arriving data, and reports how a rank here left. The rules
-// Exchange-1 to Exchange-6 are those of src/shm/exchange-control.ts, which also shows the layout of
-// the words.
+// halves, and fills incoming halves with arriving data. It also reports how ranks of this process
+// leave. src/shm/exchange-control.ts has the rules Exchange-1 to Exchange-6 and the layout of the
+// words.
 #pragma once
 #include "ranks/thread.hpp"
 
 namespace hotslot::ranks {
 
-// As in src/shm/exchange-control.ts, which compares these values when it gets this addon.
+// These values equal those in src/shm/exchange-control.ts, which compares them when it loads this
+// addon.
 enum RankState : int32_t { absent = 0, open = 1 };
 constexpr int32_t note_written = 2, line = 16;
 constexpr int64_t numbers = int64_t(1) << 30;
 
-// The buffer of one receiving rank and edge: two halves, `stride` bytes apart.
+// The buffer of one receiving rank and edge. It has two halves, `stride` bytes apart.
 struct HaloBuffer {
   int reader, sender;
   size_t offset, stride, bytes;
 };
 
 struct HaloSetup {
-  // The first failure's note, states and bells with a line per rank, words of the halves with a
-  // line per buffer. `data` holds the halves.
+  // Control words: the first failure's note, the states and bells (a line per rank), and the words
+  // of the halves (a line per buffer). `data` stores the halves.
   int32_t *note, *states, *bells, *halves;
   uint8_t* data;
   std::vector<HaloBuffer> buffers;
-  // The process of each rank, and this process (`here`).
+  // The process of each rank, and the number of this process (`here`).
   std::vector<int> process;
   int here;
 };
 
-// Bytes of one message that the processes of an exchange send each other, in addition to the
-// halves.
+// Bytes of one message between two processes of an exchange. Such messages are sent in addition to
+// the halves.
 constexpr size_t mail_bytes = 4096;
 
 class Halo final : public Job {
@@ -40,20 +41,20 @@ class Halo final : public Job {
   bool drained() const override;
   void end(Mpi& mpi) override;
 
-  // Called on the thread. Sends at most mail_bytes to every other process.
+  // Sends at most mail_bytes bytes to every other process. Runs on the MPI thread.
   void send(Mpi& mpi, const std::vector<uint8_t>& bytes);
-  // A rank in another process has left as `state`. It had sent `exchange` exchanges, which arrive
-  // first (Exchange-5).
+  // Records that a rank in another process has left as `state`. The data of the `exchange`
+  // exchanges that it sent arrives first (Exchange-5).
   void left(int rank, int state, int64_t exchange);
 
  private:
-  // A request, under way (`going`) from its start until MPI reports its end, which this look has
-  // found (`over`).
+  // A request. `going` is true from its start until MPI reports its end. `over` is true after this
+  // look found its end.
   struct Asked {
     Request request;
     bool going = false, over = false;
   };
-  // `full`: its data has arrived and is not published yet.
+  // `full` is true if the half's data has arrived and is not published yet.
   struct Half : Asked {
     bool full = false;
     int64_t next = 0;
@@ -61,10 +62,11 @@ class Halo final : public Job {
   struct Route {
     size_t buffer;
     int reader, sender;
-    // The last exchange whose arrival was published here.
+    // The last exchange whose data was published in this process.
     int64_t published = 0;
     Half halves[2];
-    // For outgoing routes: sends of one route may end out of order.
+    // Returns whether the data of an exchange was sent. Only for outgoing routes. Sends of one
+    // route may end out of order.
     bool has_left(int64_t exchange) const { return halves[exchange % 2].next > exchange; }
   };
   struct Gone {
@@ -96,18 +98,18 @@ class Halo final : public Job {
   const Thread::Tell tell_;
   Comm comm_;
   std::vector<Route> outgoing_, incoming_;
-  // For each rank here: the last exchange for which it has filled a half, its state as this look
-  // found it, and whether that state was reported.
+  // For each rank of this process: the last exchange for which it has filled a half, its state in
+  // this look, and whether that state was reported.
   std::vector<int64_t> started_;
   std::vector<int32_t> found_;
   std::vector<bool> reported_;
   bool note_reported_ = false;
   std::vector<Gone> gone_;
   std::vector<Letter> letters_;
-  // The other processes, and a receive from each of them.
+  // The other processes, and a receive for the messages of each of them.
   std::vector<int> others_;
   std::vector<Letter> inbox_;
-  // Scratch of one look.
+  // Lists that one look uses. They are members so that they keep their memory.
   std::vector<Asked*> asked_;
   std::vector<Request*> requests_;
   std::vector<int> over_;

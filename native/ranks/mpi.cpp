@@ -1,5 +1,5 @@
-// A class template of functions found in a library, with an instance for each of the binary
-// interfaces.
+// Implements Mpi by the functions of a library. The class template has an instance for each of the
+// binary interfaces.
 #include "ranks/mpi.hpp"
 
 #include <algorithm>
@@ -69,7 +69,7 @@ class MpiOf final : public Mpi {
     int* most = nullptr;
     int found = 0;
     check("MPI_Comm_get_attr", calls_.comm_get_attr(world_, Abi::tag_ub, &most, &found));
-    return found ? *most : 32767;  // what every MPI allows
+    return found ? *most : 32767;  // every MPI allows tags up to this one
   }
   Comm duplicate(const Comm* of) override {
     Handle made{};
@@ -125,7 +125,7 @@ class MpiOf final : public Mpi {
     int many = 0;
     check("MPI_Testsome", calls_.testsome(int(handles_.size()), handles_.data(), &many, over.data(),
                                           reinterpret_cast<void*>(Abi::statuses_ignore)));
-    over.resize(size_t(std::max(many, 0)));  // MPI_UNDEFINED where none is under way
+    over.resize(size_t(std::max(many, 0)));  // `many` is MPI_UNDEFINED if no request is under way
     for (const int at : over) requests[size_t(at)]->is = raw(handles_[size_t(at)]);
   }
   void cancel(Request& request) override {

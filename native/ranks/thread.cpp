@@ -1,4 +1,4 @@
-// The loop of the thread that owns MPI, and the exchange of bytes between all processes.
+// The loop of the thread that owns MPI, and the job that exchanges bytes between all processes.
 #include "ranks/thread.hpp"
 
 #include <algorithm>
@@ -14,11 +14,12 @@ namespace {
 
 constexpr uint64_t spin_ns = 50'000;
 constexpr uint64_t min_nap_ns = 50'000, max_nap_ns = 1'000'000;
-// Longest sleep: a rank whose thread was lost rings no bell, so the thread checks at this interval.
+// The longest sleep. A rank whose thread was lost rings no bell, so the thread checks at least this
+// often.
 constexpr uint64_t sleep_ns = 100'000'000;
-// For `lately_ns` after a helper's work the thread polls only every `helped_nap_ns`. Only a thread
-// that may help for `help_ns`, twice that, counts as a helper, because otherwise both sides could
-// wait for each other's naps.
+// After a helper's work, the MPI thread polls only every `helped_nap_ns`, for `lately_ns`. A thread
+// counts as a helper only if it may help for `help_ns`, which is twice a nap. With less time, both
+// sides could wait for each other's naps.
 constexpr uint64_t lately_ns = 10'000'000, helped_nap_ns = 1'000'000, help_ns = 2 * helped_nap_ns;
 
 class Agreement final : public Job {
@@ -58,19 +59,19 @@ struct Thread::State {
   std::condition_variable ended;
   std::deque<std::function<void()>> orders;
   bool over = false;
-  // Read by the holder of `turn`, and before a thread takes `turn`. The last read is under the
-  // lock.
+  // A thread reads it before it takes `turn`, and again while it holds `turn`. The second read
+  // decides.
   std::atomic<bool> leave{false};
 
-  // Threads that poll in place of this one, if MPI allows it. These three only control who polls
-  // how often. `turn` guards the polled state, so a stale value costs one poll, and they need no
-  // order among them.
+  // State of the helpers, the threads that poll in place of the MPI thread if MPI allows it. It
+  // only controls who polls how often. `turn` guards the polled state, so a stale value costs one
+  // poll. The three members need no order among them.
   std::atomic<bool> helped{false};
   std::atomic<int> helpers{0};
   std::atomic<uint64_t> helped_at{0};
-  // Its holder has exclusive use of MPI and of the members below.
+  // The thread that holds `turn` has exclusive use of MPI and of the members below.
   std::mutex turn;
-  // The error of a helper's look, which ends the thread.
+  // The error of a helper's look. It ends the MPI thread.
   std::string broken;
   std::unique_ptr<Mpi> mpi;
   Comm world;
@@ -122,7 +123,7 @@ struct Thread::State {
     tell({Notice::closed, closing_token, {}, {}});
   }
 
-  // Returns false at the end.
+  // Runs one round of the thread. Returns false when the thread must end.
   bool step() {
     const int32_t seen = bell->read();
     Look look;
@@ -137,36 +138,38 @@ struct Thread::State {
     }
     if (look.worked) return true;
     if (helpers > 0 || now_ns() - helped_at < lately_ns) {
-      // Not on the bell: a thread that starts an exchange would pay for a wake-up, and is likely to
-      // wait next, and so to help.
+      // Does not sleep on the bell. A thread that starts an exchange would have to pay for the
+      // wake-up. That thread is likely to wait next, and so to help.
       const timespec nap{0, long(helped_nap_ns)};
       nanosleep(&nap, nullptr);
     } else if (waited < spin_ns) {
       pause_core();
       sched_yield();
     } else {
-      // A nap delays the awaited event by at most an eighth of the time waited so far.
+      // If data is due, a nap lasts an eighth of the time waited so far, between min_nap_ns and
+      // max_nap_ns. So it delays the awaited event only a little.
       bell->sleep(seen, look.due ? std::clamp(waited / 8, min_nap_ns, max_nap_ns) : sleep_ns);
     }
     return true;
   }
 
   void help(int32_t* word, int32_t seen, uint64_t ns) {
-    // The thread naps while a helper stays.
+    // The MPI thread naps while this helper stays.
     const bool stays = ns >= help_ns;
     const uint64_t deadline = now_ns() + ns;
     if (stays) helpers.fetch_add(1);
     while (word_at(word).load() == seen && now_ns() < deadline) {
       if (!help_once()) break;
-      // The awaited work may need this core.
+      // Yields, because the awaited work may need this core.
       sched_yield();
     }
     if (!stays) return;
-    // A helper that gives up, and will sleep, leaves the work to the thread.
+    // A helper that gives up will sleep next, so it leaves the work to the MPI thread.
     helped_at = word_at(word).load() != seen ? now_ns() : 0;
     helpers.fetch_sub(1);
   }
-  // Returns false if only the thread itself can continue.
+  // Polls once, unless another thread is polling. Returns false if only the MPI thread can
+  // continue.
   bool help_once() {
     const std::unique_lock<std::mutex> lock(turn, std::try_to_lock);
     if (!lock) return true;
@@ -180,7 +183,7 @@ struct Thread::State {
     return broken.empty();
   }
 
-  // The caller holds `turn`.
+  // Looks at all jobs. The caller holds `turn`.
   void pass(Look& look) {
     for (auto& job : jobs) job->look(*mpi, look);
     jobs.erase(std::remove_if(jobs.begin(), jobs.end(), [](auto& job) { return job->over(); }),
@@ -197,7 +200,8 @@ struct Thread::State {
     const std::lock_guard<std::mutex> lock(mutex);
     return !orders.empty();
   }
-  // Only the thread runs orders, because an order may wait for all other processes.
+  // Runs the orders. Only the MPI thread calls it, because an order may wait for all other
+  // processes.
   void obey(Look& look) {
     std::deque<std::function<void()>> now;
     {
@@ -210,7 +214,7 @@ struct Thread::State {
 };
 
 namespace {
-// A process has at most one thread. The mutex guards it.
+// The process's MPI thread. There is at most one. The mutex guards the pointer.
 std::mutex there_mutex;
 std::shared_ptr<Thread::State> there;
 }  // namespace
@@ -250,7 +254,7 @@ Thread::~Thread() {
   std::unique_lock<std::mutex> lock(state_->mutex);
   if (!state_->ended.wait_for(lock, std::chrono::seconds(1), [this] { return state_->over; }))
     return;
-  // A helper that began before `leave` was set may still be in MPI.
+  // A helper that began before `leave` was set may still be in MPI. Waits for it.
   for (const uint64_t begin = now_ns(); now_ns() - begin < 1'000'000'000; sched_yield())
     if (const std::unique_lock<std::mutex> turn(state_->turn, std::try_to_lock); turn) return;
 }

@@ -1,8 +1,8 @@
-// The one thread of a process that owns MPI, from its start to its end. It polls its jobs: without
-// a pause while something moves, then with naps while something is due, because MPI wakes no
-// thread. Otherwise it sleeps on its bell. A thread that waits for data from MPI polls in its
-// place, if the library allows calls from more than one thread. With both on one core, each
-// hand-over would be a context switch.
+// The one thread of a process that owns MPI, from its start to its end. It polls its jobs, because
+// MPI wakes no thread. It polls without a pause while data moves, and with naps while data is due.
+// Otherwise it sleeps on its bell. If the library allows calls from several threads, a thread that
+// waits for data polls in its place. With both threads on one core, each hand-over would be a
+// context switch.
 #pragma once
 #include <deque>
 #include <functional>
@@ -17,7 +17,7 @@
 
 namespace hotslot::ranks {
 
-// A message from the thread to JavaScript. The kind gives the numbers their meaning
+// A message from the thread to JavaScript. Its kind decides what its numbers mean
 // (src/extras/mpi/native.ts).
 struct Notice {
   enum Kind : int { opened, failed, agreed, drained, closed, note, left, mail, wake };
@@ -27,8 +27,8 @@ struct Notice {
   std::vector<uint8_t> bytes = {};
 };
 
-// The result of a look. `worked`: something moved. `due`: something is awaited that only MPI can
-// bring.
+// The result of a look at the jobs. `worked`: whether something moved. `due`: whether a job waits
+// for something that only MPI can deliver.
 struct Look {
   bool worked = false, due = false;
 };
@@ -37,38 +37,39 @@ class Job {
  public:
   virtual ~Job() = default;
   virtual void look(Mpi& mpi, Look& look) = 0;
-  // Whether all data that it was given has been sent.
+  // Returns whether all data that the job was given has been sent.
   virtual bool drained() const { return true; }
   virtual bool over() const { return false; }
-  // Runs before MPI's own end: cancels requests that are still under way.
+  // Cancels the requests that are still under way. Runs before MPI is finalized.
   virtual void end(Mpi&) {}
 };
 
 class Thread {
  public:
   using Tell = std::function<void(Notice&&)>;
-  // The thread, and helpers in its place, call `tell`, one at a time. `bell` outlives the thread.
+  // The thread and its helpers call `tell`, one at a time. `bell` must outlive the thread.
   Thread(std::vector<std::string> names, Bell* bell, Tell tell);
-  // Ends the thread without finalizing MPI, unless close() came first. Waits up to a second each
-  // for the thread and for a helper to leave MPI.
+  // Ends the thread. MPI is finalized only if close() was called before. Waits up to a second for
+  // the thread to leave MPI, and up to a second for a helper.
   ~Thread();
   Thread(const Thread&) = delete;
 
-  // Called by any thread: the MPI thread makes the job later. Jobs are made in the order of these
-  // calls.
+  // Makes the MPI thread create a job later. Any thread may call it. Jobs are created in the order
+  // of these calls.
   using Make = std::function<std::unique_ptr<Job>(Mpi&, const Comm& world)>;
   void add(Make make);
-  // Notifies `agreed` with the bytes of all processes, which must be equally many.
+  // Exchanges bytes with all processes, which must all give the same number of bytes. The notice
+  // `agreed` has the bytes of all of them.
   void agree(double token, std::vector<uint8_t> bytes);
-  // Notifies `drained` when no job has anything to send.
+  // Sends the notice `drained` when all jobs have sent their data.
   void drain(double token);
-  // Ends the jobs, then MPI, then the thread, and notifies `closed`.
+  // Ends the jobs, then MPI, then the thread, and sends the notice `closed`.
   void close(double token);
-  // Runs `command` on the thread, between two looks.
+  // Makes the MPI thread run `command` later, between two looks at the jobs.
   void order(std::function<void()> command);
 
-  // Waits for *word to change, for at most `ns` nanoseconds, and returns true as soon as it differs
-  // from `seen`. Meanwhile the caller does the work of the process's Thread, if there is one.
+  // Waits until *word differs from `seen`, for at most `ns` nanoseconds. Returns whether it
+  // differs. While it waits, the caller does the work of the process's Thread, if there is one.
   static bool look_until(int32_t* word, int32_t seen, uint64_t ns);
 
   struct State;

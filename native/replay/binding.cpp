@@ -1,5 +1,5 @@
-// replay.node: the native half of actors/replay.ts. It launches a slot's graph, then copies the
-// weights if requested, then records the spent event.
+// replay.node: the native half of actors/replay.ts. It launches a slot's graph, copies the weights
+// if that is requested, and records the spent event.
 #include <napi.h>
 
 #include "device/addon/pins.hpp"
@@ -45,8 +45,9 @@ class Replayer final {
   }
 
  private:
-  // launch(slot, mailbox offset or −1): graph, then the weights' copy, then `spent`. True: done.
-  // See answered() in src/base/addon.ts for calls that were not.
+  // launch(slot, mailbox offset or −1): enqueues the graph, then the copy of the weights, then the
+  // record of `spent`. −1 omits the copy. Returns true. In a thread that is being terminated, the
+  // call does nothing and returns undefined (answered() in src/base/addon.ts).
   bool launch(Info info) {
     const size_t slot = slot_of(info, 0, spent_.size());
     begin(info, slot);
@@ -55,8 +56,8 @@ class Replayer final {
     return true;
   }
 
-  // mark(slot, mailbox offset or −1): as launch() without the graph, for an update that was
-  // launched before its actor died.
+  // mark(slot, mailbox offset or −1): does what launch() does, but without the graph. A new replay
+  // actor calls it for an update that was launched before its predecessor died.
   bool mark(Info info) {
     const size_t slot = slot_of(info, 0, spent_.size());
     begin(info, slot);
@@ -78,8 +79,8 @@ class Replayer final {
     times_[1] = double(now_ns()) / 1e6;
   }
 
-  // drained(): whether everything launched so far is done. A new replay actor calls this before it
-  // reads the marks.
+  // drained(): returns whether all work launched so far is done. A new replay actor calls this
+  // before it reads the marks.
   bool drained(Info info) { return checked(info.Env(), pins_.api().stream_query(stream_)) == 1; }
 
   Pins pins_;

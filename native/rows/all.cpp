@@ -1,5 +1,5 @@
-// All sources of this folder as one file, which the build compiles: reading the headers takes
-// longer than compiling the code.
+// Includes all sources of this folder except the bindings. The build compiles this one file,
+// because reading the headers takes longer than compiling the code.
 #include "rows/copy.cpp"
 #include "rows/drawable.cpp"
 #include "rows/finite.cpp"

@@ -1,4 +1,5 @@
-// Arguments of rows.node's functions that describe fields, and what its files export.
+// Converts the arguments that describe fields to rows.node's functions, and declares what its files
+// export.
 #pragma once
 #include <napi.h>
 
@@ -7,17 +8,19 @@
 
 namespace hotslot::rows {
 
-// Element `at` of a JavaScript array, as bytes.
+// Returns the bytes of the typed array at index `at` of a JavaScript array. Returns empty bytes for
+// any other value.
 inline Bytes element(napi_env env, napi_value array, size_t at) {
   napi_value view;
   if (napi_get_element(env, array, static_cast<uint32_t>(at), &view) != napi_ok) return {};
   return bytes_if_any(env, view);
 }
 
-// Numbers of a lane's state in an array of float64: from, to, steps, and two for the last note.
+// Number of float64 values of a lane's state: from, to, steps, and two for the last note.
 constexpr size_t lane_numbers = 5;
 
-// Returns the kind of a table's [bytes of an element, kind of floats, role].
+// Converts three values of a table, [bytes of an element, kind of floats, role], to a FieldKind.
+// Throws a RangeError for unknown values.
 inline FieldKind kind_of(const uint32_t* table) {
   const FieldKind kind{uint8_t(table[0]), FloatKind(table[1]), Role(table[2])};
   constexpr uint8_t items[] = {0, 2, 2, 4, 8};
@@ -28,14 +31,14 @@ inline FieldKind kind_of(const uint32_t* table) {
   return kind;
 }
 
-// Functions of limiters and mailboxes.
+// Exports the functions of limiters and mailboxes.
 void export_words(Napi::Env env, Napi::Object exports);
-// Functions of trajectories.
+// Export the functions of trajectories.
 void export_lanes(Napi::Env env, Napi::Object exports);
 void export_views(Napi::Env env, Napi::Object exports);
-// Offsets in the memory of all of these.
+// Exports the offsets in the shared memory of buffers, limiters, mailboxes and trajectories.
 void export_layouts(Napi::Env env, Napi::Object exports);
-// Functions of checkpoints.
+// Exports the functions of checkpoints.
 void export_kept(Napi::Env env, Napi::Object exports);
 
 }  // namespace hotslot::rows

@@ -1,5 +1,5 @@
-// Waits of native code for the end of another thread's native call: spin, then yield, then nap.
-// Never waits for JavaScript.
+// Waits in native code until another thread's native call ends. It spins, then yields, then naps.
+// It never waits for JavaScript.
 #pragma once
 #include <sched.h>
 #include <time.h>
@@ -12,12 +12,13 @@
 
 namespace hotslot::rows {
 
-// Failed rounds after which a reader asks writers to let it pass.
+// Number of failed rounds after which a reader asks writers to let it pass.
 constexpr uint32_t rounds_of_bad_luck = 32;
-// Nanoseconds that a reader stays after it has asked, at any deadline: longer than a row is copied.
+// Returns the nanoseconds for which a reader waits after it has asked, even after its deadline.
+// This is longer than a writer takes to copy a row.
 constexpr uint64_t patience_ns(uint64_t row_bytes) { return 100'000 + 20 * row_bytes; }
-// Rounds a writer stands back for such readers: as long as a row is copied. Bounded, so that
-// readers cannot starve writers either.
+// Returns the rounds for which a writer waits for readers that have asked. This is about as long as
+// the copy of a row takes. The bound prevents readers from starving writers.
 constexpr uint32_t rounds_of_courtesy(uint64_t row_bytes) {
   return 256 + static_cast<uint32_t>(row_bytes / 128);
 }

@@ -1,5 +1,5 @@
-// rows.node, called by collectors and in-process samplers. Thin: JavaScript has checked the
-// arguments, and this checks only what memory safety needs. Every view is a typed array over the
+// rows.node, called by collectors and in-process samplers. JavaScript has checked the arguments,
+// and these functions check only what memory safety needs. Every view is a typed array over the
 // shared memory. A handle keeps its view alive.
 #include <napi.h>
 
@@ -19,15 +19,14 @@ namespace {
 
 struct Buffer {
   Source source;
-  std::vector<Field>
-      fields;  // offset and bytes set once; the rest per add, by the one thread of this env
+  std::vector<Field> fields;      // offset and bytes are set once, the other members in each add()
   std::vector<uint32_t> indices;  // scratch for 64-bit indices and for draws that are not returned
-  double* result;  // [ptr, size] of the last sample, or what was refused; read by JavaScript
+  double* result;  // JavaScript reads it: [ptr, size] of the last sample, or a rejected value
   RowCheck check;
-  bool all_floats;  // every byte of a row is one of a float32 that is looked at
+  bool all_floats;  // true if every byte of a row belongs to a float32 that is checked
 };
 
-// mean(to, vectors): each as long as `to`.
+// (to, vectors): writes the mean. Each vector is as long as `to`.
 void mean_of(Info info) {
   const Bytes to = require_bytes(info, 0, 0);
   const auto list = info[1].As<Napi::Array>();
@@ -74,7 +73,7 @@ Napi::Value open_buffer(Info info) {
                      floats == source.row_bytes});
 }
 
-// Writes row, field and element of a rejected value to the result array → −1.
+// Writes row, field and element of a rejected value to the result array. Returns −1.
 double refused(const Buffer& buffer, const RefusedValue& value) {
   buffer.result[0] = double(value.row);
   buffer.result[1] = double(value.field);
@@ -84,9 +83,9 @@ double refused(const Buffer& buffer, const RefusedValue& value) {
 
 double ptr(Info info) { return double(snapshot(held<Buffer>(info, 0).source).ptr); }
 
-// Lines up the sources of add(): a view of each field from argument `first` on, because an argument
-// costs less than an element of an array. `terminals`, passed with a mask, holds each field's
-// terminal rows or undefined.
+// Sets the sources of add(). The arguments from `first` on are one view per field, because an
+// argument costs less than an element of an array. `terminals`, passed with a mask, has each
+// field's terminal rows or undefined.
 void line_up(Info info, Buffer& buffer, uint64_t rows, size_t first, const Bytes& mask,
              napi_value terminals) {
   const napi_env env = info.Env();
@@ -103,7 +102,7 @@ void line_up(Info info, Buffer& buffer, uint64_t rows, size_t first, const Bytes
   }
 }
 
-// (buffer, rows, ...sources) → −1 if add() would reject a value, else 0
+// (buffer, rows, ...sources) → −1 if add() would reject a value, else 0. Adds nothing.
 double look_at_rows(Info info) {
   Buffer& buffer = held<Buffer>(info, 0);
   const uint64_t rows = whole(info, 1);
@@ -113,8 +112,8 @@ double look_at_rows(Info info) {
   return 0;
 }
 
-// (buffer, rows, mask?, terminals?, limiter?, ...sources) → rows committed, 0 when the limiter has
-// no room yet, −1 if a value is rejected
+// (buffer, rows, mask?, terminals?, limiter?, ...sources) → rows committed, 0 if the limiter has no
+// room yet, or −1 if a value is rejected
 double add_rows(Info info) {
   const napi_env env = info.Env();
   Buffer& buffer = held<Buffer>(info, 0);
@@ -124,8 +123,8 @@ double add_rows(Info info) {
   line_up(info, buffer, rows, 5, mask, info[3]);
   RefusedValue value;
   if (!buffer.check.look(buffer.fields, mask.data, rows, value)) return refused(buffer, value);
-  // One call from admission to commit: a terminated thread cannot leave a counted insert without
-  // its rows.
+  // One native call admits and commits, so a terminated thread cannot leave a counted insert
+  // without its rows.
   Limiter* limiter = info[4].IsExternal() ? held<Limiter*>(info, 4) : nullptr;
   if (limiter != nullptr && !take_inserts(*limiter, rows)) return 0;
   add(buffer.source, buffer.fields.data(), buffer.fields.size(), mask.data, rows);
@@ -133,8 +132,8 @@ double add_rows(Info info) {
   return double(rows);
 }
 
-// (buffer, bytes, rows, limiter?, words?, index, value) → rows committed, 0 when the limiter has no
-// room yet, −1 if a value is rejected. The rows lie one after the other as gather() packs them.
+// (buffer, bytes, rows, limiter?, words?, index, value) → rows committed, 0 if the limiter has no
+// room yet, or −1 if a value is rejected. The rows are packed as gather() packs them.
 // `words[index]` becomes `value` after their commit, also for zero rows.
 double add_packed_rows(Info info) {
   Buffer& buffer = held<Buffer>(info, 0);
@@ -173,7 +172,8 @@ void gather_all(const Buffer& buffer, const uint32_t* indices, uint64_t count, u
   while (gather(buffer.source, job, indices, count, out, 0, stream, hands) != GatherResult::Done) {}
 }
 
-// Position of the first index not below `size`, or −1. 64-bit indices are narrowed into `narrow`.
+// Returns the position of the first index that is not below `size`, or −1. Writes 64-bit indices to
+// `narrow` as 32-bit ones.
 template <typename Index>
 int64_t first_beyond(const Index* indices, uint64_t count, uint64_t size, uint32_t* narrow) {
   for (uint64_t i = 0; i < count; ++i) {
@@ -184,7 +184,7 @@ int64_t first_beyond(const Index* indices, uint64_t count, uint64_t size, uint32
 }
 
 // (buffer, indices, count, wide, out, alone?) → −1, or the position of the first index without a
-// row. `alone` excludes idle cores at any size.
+// row. `wide`: whether indices have 64 bits. `alone`: whether to use no idle cores.
 double gather_rows(Info info) {
   Buffer& buffer = held<Buffer>(info, 0);
   const uint64_t count = whole(info, 2);
@@ -207,8 +207,8 @@ double gather_rows(Info info) {
   return double(beyond);
 }
 
-// (buffer, seed, count, out, indices?): draws from the rows that are whole now, gathers them, and
-// sets result = [ptr, size]
+// (buffer, seed, count, out, indices?): draws from the rows that are whole now and gathers them.
+// Sets result = [ptr, size].
 void sample_rows(Info info) {
   Buffer& buffer = held<Buffer>(info, 0);
   const uint64_t count = whole(info, 2);
@@ -227,14 +227,15 @@ void sample_rows(Info info) {
   gather_all(buffer, indices, count, out.data);
 }
 
-// (seed, size, out)
+// (seed, size, out): fills `out` with indices below `size`
 void draw_indices(Info info) {
   const Bytes out = bytes_if_any(info.Env(), info[2]);
   if (u32(info, 1) > 0)
     draw(u32(info, 0), u32(info, 1), reinterpret_cast<uint32_t*>(out.data), out.size / 4);
 }
 
-// (view, byte offset, count of float32) → the index of the first that is NaN or infinite, or −1
+// (view, byte offset, count of float32) → the index of the first value that is NaN or infinite, or
+// −1
 double find_not_finite(Info info) {
   const uint64_t at = whole(info, 1), count = whole(info, 2);
   const Bytes view = require_bytes(info, 0, 0);

@@ -1,6 +1,6 @@
-// Row copies. Copies of random rows are bound by the number of outstanding cache misses. So the
-// loops fetch whole rows ahead, touch only lines of the requested rows, and (streaming) write whole
-// 64-byte lines only.
+// Row copies. The number of outstanding cache misses limits the copies of random rows. So the loops
+// prefetch whole rows, and touch only cache lines of the requested rows. Streaming loops write only
+// whole 64-byte lines.
 #include "rows/copy.hpp"
 
 #if defined(__x86_64__)
@@ -10,8 +10,8 @@
 namespace hotslot::rows {
 namespace {
 
-// Number of rows to fetch ahead: far enough to hide a miss and its page walk, few enough to stay in
-// the L2 cache.
+// Returns the number of rows to prefetch ahead. It is large enough to hide a miss and its page
+// walk, and small enough for the L2 cache.
 inline uint64_t rows_ahead(uint64_t row_bytes) {
   const uint64_t rows = 16384 / row_bytes;
   return rows < 4 ? 4 : rows > 24 ? 24 : rows;
@@ -20,17 +20,17 @@ inline uint64_t rows_ahead(uint64_t row_bytes) {
 inline const uint8_t* row_of(const CopyTask& task, uint64_t at) {
   return task.rows + task.stride * task.indices[at];
 }
-// Returns a row to fetch ahead: after the end, the last row.
+// Returns the row to prefetch for position `at`, or the last row if `at` is after the end.
 inline const uint8_t* later_row(const CopyTask& task, uint64_t at) {
   return row_of(task, at < task.count ? at : task.count - 1);
 }
 
-// Fetches the line of a row that contains `at`, within its first 4 KiB, after which the hardware
-// prefetches on its own. It fetches into the L2 cache: measured twice as fast as into L1, which can
-// wait for fewer lines at a time. It fetches one line at a time between the copies of another row's
-// lines. A whole row at once would fill the queue of misses, and the copy would wait (up to a
-// quarter slower). Inlined by force, because GCC treats a function that only prefetches as one
-// without effect and drops the call.
+// Prefetches the cache line of a row that contains byte `at`, within the row's first 4 KiB. The
+// hardware prefetches the bytes after them. It prefetches into the L2 cache, measured twice as fast
+// as into L1, which can wait for fewer lines at a time. Callers prefetch one line at a time,
+// between the copies of another row's lines. A whole row at once would fill the queue of misses,
+// and the copy would wait (up to a quarter slower). It is inlined by force. GCC treats a function
+// that only prefetches as one without effect, and drops the call.
 __attribute__((always_inline)) inline void fetch_line(const uint8_t* row, uint64_t at) {
   if (at < 4096) __builtin_prefetch(row + at, 0, 2);
 }
@@ -61,7 +61,7 @@ INLINE void copy_ends(uint8_t* to, const uint8_t* from, uint64_t bytes) {
   std::memcpy(to + bytes - sizeof(T), &last, sizeof(T));
 }
 
-// 1 … 63 bytes as two copies that overlap.
+// Copies 1 … 63 bytes. From 4 bytes on, it makes two copies that overlap.
 INLINE void copy_short(uint8_t* to, const uint8_t* from, uint64_t bytes) {
   struct Half {
     uint64_t words[4];
@@ -130,7 +130,7 @@ struct Vector {
 
 #else
 
-// No streaming stores here: both loops use the cache.
+// Without streaming stores in this build, both loops write through the cache.
 #define KERNEL
 namespace portable {
 struct Vector {

@@ -1,13 +1,14 @@
-// Row copies: the inner loop of gather, chosen once for this CPU, and the byte copies of rows that
-// other threads may read or write at the same time. Used by native/rows only.
+// Row copies. The inner loop of gather() is chosen once for this CPU. The byte copies are for rows
+// that other threads may read or write at the same time. Only native/rows uses this file.
 #pragma once
 #include <cstdint>
 #include <cstring>
 
 namespace hotslot::rows {
 
-// Copies rows indices[begin … end), row_bytes of each, to `out` (which is row `begin`'s place),
-// packed. Row i lies at rows + i × stride. There are `count` indices, to prefetch beyond end.
+// Describes one copy of the rows indices[begin … end) to `out`, packed, `row_bytes` of each. Row i
+// of the source begins at rows + i × stride. `count` is the number of all indices, because the
+// loops prefetch rows after `end`.
 struct CopyTask {
   const uint8_t* rows;
   uint64_t stride;
@@ -22,13 +23,13 @@ using CopyRows = void (*)(const CopyTask&);
 
 CopyRows copy_rows_plain();
 CopyRows copy_rows_streaming();
-// Orders streaming stores before everything stored afterwards.
+// Orders this thread's streaming stores before all of its later stores.
 void finish_streaming();
 
 #if defined(__SANITIZE_THREAD__)
-// ThreadSanitizer knows no fences, so in its builds shared bytes are atomic and carry the order
-// themselves. The seqlock is the same: a byte that a reader acquires brings the writer's earlier
-// `reserved` (or `begun`) with it.
+// ThreadSanitizer does not model fences. So in its builds the accesses to shared bytes are atomic,
+// and order the memory themselves. The seqlock is the same: a reader that acquires a byte also sees
+// the writer's earlier store to `reserved` (or `begun`).
 inline void to_shared(uint8_t* to, const uint8_t* from, uint64_t bytes) {
   for (uint64_t i = 0; i < bytes; ++i) __atomic_store_n(to + i, from[i], __ATOMIC_RELEASE);
 }
@@ -41,14 +42,15 @@ inline void zero_shared(uint8_t* to, uint64_t bytes) {
 inline void before_shared_writes() {}
 inline void after_shared_reads() {}
 #else
-// Copies the first and the last `size` bytes of a piece of `size` to 2 × `size` bytes.
+// Copies `bytes` bytes (from `size` to 2 × `size`): the first `size` bytes, then the last `size`
+// bytes.
 template <uint64_t size>
 inline void copy_ends_of(uint8_t* to, const uint8_t* from, uint64_t bytes) {
   std::memcpy(to, from, size);
   std::memcpy(to + bytes - size, from + bytes - size, size);
 }
-// Most fields of a row are short. A copy of a constant size compiles to a move or two, any other to
-// a call.
+// Copies to shared memory. Most fields of a row are short. A copy of constant size compiles to one
+// or two moves, and any other copy to a function call.
 inline void to_shared(uint8_t* to, const uint8_t* from, uint64_t bytes) {
   if (bytes == 4) {
     std::memcpy(to, from, 4);
@@ -68,10 +70,11 @@ inline void from_shared(uint8_t* to, const uint8_t* from, uint64_t bytes) {
   std::memcpy(to, from, bytes);
 }
 inline void zero_shared(uint8_t* to, uint64_t bytes) { std::memset(to, 0, bytes); }
-// The announcing store (reserved, begun) before it becomes visible before any byte written after
-// it.
+// Makes the announcing store before this call (to `reserved` or `begun`) visible before any byte
+// written after this call.
 inline void before_shared_writes() { __atomic_thread_fence(__ATOMIC_RELEASE); }
-// Every byte read before it is read before the checking load (reserved, begun) after it.
+// Makes the checking load after this call (of `reserved` or `begun`) happen after every read before
+// this call.
 inline void after_shared_reads() { __atomic_thread_fence(__ATOMIC_ACQUIRE); }
 #endif
 

@@ -1,7 +1,7 @@
-// The two loops of a gather, included by copy.cpp once per instruction set, inside a namespace that
-// defines `Vector` (type T, load, store, stream), under KERNEL, that set's target attribute. They
-// load only from the requested rows and store only to the output. It has no #pragma once, because
-// it is included several times.
+// The two loops of a gather. copy.cpp includes this file once per instruction set, inside a
+// namespace that defines `Vector` (type T, load, store, stream). The macro KERNEL is the
+// instruction set's target attribute. The loops load only from the requested rows and store only to
+// the output. The file has no #pragma once, because it is included several times.
 
 KERNEL INLINE void copy_line(uint8_t* to, const uint8_t* from) {
   for (uint64_t i = 0; i < 64; i += sizeof(Vector::T))
@@ -13,7 +13,7 @@ KERNEL INLINE void stream_line(uint8_t* line, const uint8_t* from) {
     Vector::stream(line + i, Vector::load(from + i));
 }
 
-// Copies a row line by line, interleaved with the fetches of a later row.
+// Copies a row line by line. Before each line, prefetches a line of the row `later`.
 KERNEL INLINE void copy_row(uint8_t* to, const uint8_t* from, uint64_t bytes,
                             const uint8_t* later) {
   if (bytes < 64) {
@@ -35,16 +35,16 @@ KERNEL void plain(const CopyTask& task) {
     copy_row(out, row_of(task, at), task.row_bytes, later_row(task, at + ahead));
 }
 
-// Writes a line once it is complete. The partial line at the end of a row waits in `carry` for the
-// start of the next row.
+// Writes a line of the output when all its bytes are known. The partial line at the end of a row
+// waits in `carry` for the start of the next row.
 KERNEL void streaming(const CopyTask& task) {
   const uint64_t bytes = task.row_bytes;
   const uint64_t ahead = rows_ahead(bytes);
   alignas(64) uint8_t room[192];
-  uint8_t* const carry = room + 64;  // copies of a whole line may begin before it and end after it
+  uint8_t* const carry = room + 64;  // a 64-byte copy may begin before carry and end after it
   uint64_t held = reinterpret_cast<uintptr_t>(task.out) & 63;
   uint8_t* line = task.out - held;
-  uint64_t skip = held;  // bytes of the first line that are not ours
+  uint64_t skip = held;  // bytes of the first line that precede the output
   for (uint64_t at = task.begin; at < task.end; ++at) {
     const uint8_t* row = row_of(task, at);
     const uint8_t* const later = later_row(task, at + ahead);

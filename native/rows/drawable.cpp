@@ -1,5 +1,5 @@
-// Keeps the list of a view's drawable steps: judges what was committed, and drops what was
-// overwritten.
+// Keeps the list of a view's drawable steps. Appends steps that have become drawable, and removes
+// steps that were overwritten.
 #include "rows/drawable.hpp"
 
 #include <algorithm>
@@ -9,12 +9,12 @@
 namespace hotslot::rows {
 namespace {
 
-// Notes that are copied between two reads of the writer's `begun`.
+// Number of notes that are copied between two reads of the writer's `begun`.
 constexpr uint64_t notes_at_once = 512;
-// Ordinals whose memory is prefetched at the same time.
+// Number of ordinals whose memory is prefetched at the same time.
 constexpr uint64_t ordinals_ahead = 32;
 
-// Makes room for numbers that are read at random.
+// Allocates elements that are read in random order.
 void make_room(std::vector<uint32_t>& numbers, uint64_t count) {
   numbers.reserve(count);
   ask_huge_pages(numbers.data(), count * sizeof(uint32_t));
@@ -50,18 +50,18 @@ void Drawable::sync_lane(uint64_t lane, Listener* listener) {
   const uint64_t capacity = lanes_.per_lane;
   Span now = span(lanes_, lane);
   if (now.to == state.seen.to && now.from == state.seen.from) return;
-  // Fewer if the writer was faster: the writer overwrites where a late reader begins, at the oldest
-  // place.
+  // Most notes to copy at once. It falls if the writer overtakes a copy. A late reader begins at
+  // the oldest place, which the writer overwrites next.
   uint64_t most = notes_.size();
   while (true) {
-    // Entries wrap around the ring as places do.
+    // Keeps `head` below one lap, so that entry numbers do not grow.
     while (state.head >= capacity) {
       state.head -= capacity;
       state.tail -= capacity;
     }
-    // If the reader was lapped since the last look, all that is known is invalid. So it is if fewer
-    // places are committed than before, which breaks Lanes-1: another thread has written into the
-    // words.
+    // If the writer lapped the reader since the last sync, all known steps are gone. They are also
+    // discarded if fewer places are committed than before. That breaks Lanes-1: another thread has
+    // written to the words.
     if (now.from > state.seen.to || now.to < state.seen.to) {
       for (; state.head < state.tail; ++state.head)
         if (listener) listener->on_removed(lane, entry(lane, state.head).place);
@@ -79,7 +79,7 @@ void Drawable::sync_lane(uint64_t lane, Listener* listener) {
     while (state.seen.to < now.to && !overtaken) {
       const uint64_t some = std::min<uint64_t>(most, now.to - state.seen.to);
       for (uint64_t i = 0; i < some; ++i) notes_[i] = note_at(lanes_, lane, state.seen.to + i);
-      // Lanes-4: none of them is trusted unless all are unchanged.
+      // Lanes-4: the copied notes are trusted only if none of them was overwritten.
       overtaken = lowest_kept(lanes_, lane) > state.seen.to;
       if (overtaken) break;
       for (uint64_t i = 0; i < some; ++i)
@@ -97,24 +97,25 @@ void Drawable::sync_lane(uint64_t lane, Listener* listener) {
 void Drawable::take(uint64_t lane, State& state, uint64_t place, const Note& note, uint64_t from,
                     Listener* listener) {
   if (note.final) {
-    // If only the end of an episode remains, it has no step to judge.
+    // If the ring holds only the final observation of an episode, no step is left to judge.
     if (state.running) judge(lane, state, place, rule_.least(), true, from, listener);
     state.running = false;
     return;
   }
   if (!state.running || note.step == 0) {
-    // An episode that an earlier writer left unfinished stays as it is: its incomplete views never
-    // become whole.
+    // An earlier writer may have left its last episode unended. Incomplete views of that episode
+    // never become drawable.
     state.running = true;
     state.start = place - std::min<uint64_t>(note.step, place);
     state.pending = place;
   }
   if (rule_.relabel != ViewRule::own) return;
-  // The observation after the last required step is that of this place.
+  // This place has the observation after the last step that the view needs.
   judge(lane, state, place, rule_.ahead(), false, from, listener);
 }
 
-// Steps from `pending` on that have `needed` steps before `end` are drawable now.
+// Appends the steps from `pending` on that have at least `needed` steps before place `end`, counted
+// from the step itself. Skips steps whose earlier places are no longer stored.
 void Drawable::judge(uint64_t lane, State& state, uint64_t end, uint64_t needed, bool ended,
                      uint64_t from, Listener* listener) {
   for (; state.pending + needed <= end; ++state.pending) {
@@ -133,22 +134,23 @@ void Drawable::judge(uint64_t lane, State& state, uint64_t end, uint64_t needed,
   if (ended) state.pending = end;
 }
 
-// Returns the index of a lane's entry in the lists of all lanes.
+// Returns the index of a lane's entry in at_, reach_ and rest_.
 uint64_t Drawable::index_of(uint64_t lane, uint64_t entry) const {
   const uint64_t per_lane = lanes_.per_lane;
-  // An entry is below three laps, and mostly below two.
+  // `entry` is less than three laps, and mostly less than two.
   if (entry >= 2 * per_lane) entry -= 2 * per_lane;
   return lane * per_lane + (entry >= per_lane ? entry - per_lane : entry);
 }
 
-// Places from seen.from on are in the ring, so the position in the ring determines the lap.
+// Returns the step at an index of at_. All places from seen.from on are in the ring, so the index
+// in the ring determines the place.
 Drawable::Step Drawable::step_of(uint64_t lane, uint64_t i) const {
   return {lane, place_at(lane, at_[i]), at_[i], reach_.empty() ? 0 : reach_[i],
           rest_.empty() ? 0 : rest_[i]};
 }
 
-// Returns the last lane that begins at or before the ordinal: empty lanes begin where the next one
-// does. It has no branches, because they would be unpredictable.
+// Returns the last lane whose first ordinal is at most `ordinal`. An empty lane has the same first
+// ordinal as the next lane. The search has no branches, because they would be unpredictable.
 uint64_t Drawable::lane_of(uint64_t ordinal) const {
   uint64_t lane = 0;
   for (uint64_t lanes = lanes_.lanes; lanes > 1;) {

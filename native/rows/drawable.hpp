@@ -1,5 +1,5 @@
-// The drawable steps of a view, in order: samplers draw their ordinals. Private to one reader,
-// which updates the list from the places committed since its last look, without a search.
+// The drawable steps of a view, in order. Samplers draw ordinals of this list. One reader owns the
+// list. The reader updates it, without a search, from the places committed since the last sync().
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -8,28 +8,28 @@
 
 namespace hotslot::rows {
 
-// The places around a step that its view needs.
+// Decides which places around a step its view needs.
 struct ViewRule {
   enum Edges : uint32_t { transitions, full, tail, anchor };
   enum Relabel : uint32_t { own, future, final, episode };
   Edges edges = transitions;
-  // Steps of a transition, and the discount per step.
+  // Number of steps of a transition, and discount per step.
   uint32_t n = 1;
   double gamma = 1;
-  // Steps of a window that are learned from, and steps before them.
+  // Number of a window's steps that are learned from, and number of steps before them.
   uint32_t length = 1, burn_in = 0;
-  // Most frames of a stacked field, 1 if none is stacked.
+  // Largest number of frames of a stacked field, or 1 if no field is stacked.
   uint32_t frames = 1;
   Relabel relabel = own;
   double ratio = 0;
 
   uint64_t window() const { return uint64_t{burn_in} + length; }
-  // Steps before its own that a view needs if the episode has them.
+  // Returns how many steps before a step its view needs, if the episode has them.
   uint32_t back() const { return frames - 1 + (edges == anchor ? burn_in : 0); }
-  // Steps from its own on that it needs in a running episode, in addition to the observation after
-  // them.
+  // Returns how many steps, from a step on, its view needs while the episode is running. The view
+  // also needs the observation after them.
   uint64_t ahead() const { return edges == transitions ? n : edges == anchor ? length : window(); }
-  // Steps from its own on that it needs in an episode that has ended.
+  // Returns how many steps, from a step on, its view needs if the episode has ended.
   uint64_t least() const {
     return edges == full ? window() : edges == tail ? uint64_t{burn_in} + 1 : 1;
   }
@@ -39,35 +39,36 @@ class Drawable {
  public:
   struct Step {
     uint64_t lane, place;
-    // Its position in the lane's ring.
+    // Its index in the lane's ring.
     uint64_t at;
-    // Places before it that its view needs and, for hindsight, steps after it to the end of its
-    // episode.
+    // Number of places before the step that its view needs. For hindsight, also the number of steps
+    // after it in its episode.
     uint32_t reach, rest;
   };
-  // Receives every step that becomes drawable, and every one that ceases to be.
+  // Receives every step that becomes drawable, and every step that is no longer drawable.
   struct Listener {
     virtual void on_added(uint64_t lane, uint64_t place) = 0;
     virtual void on_removed(uint64_t lane, uint64_t place) = 0;
-    // All drawable steps of the lane are about to be reported again.
+    // Called before all drawable steps of the lane are reported again.
     virtual void on_reset(uint64_t lane) = 0;
-    // The lane is known up to span.to.
+    // Called when the list includes the lane's places up to span.to.
     virtual void on_advanced(uint64_t lane, const Span& span) = 0;
   };
 
   Drawable(const Lanes& lanes, const ViewRule& rule);
 
-  // Takes the snapshot: one committed count per lane. Reports changes to the listener.
+  // Takes a snapshot: reads the committed count of each lane and updates the list. Reports changes
+  // to the listener.
   void sync(Listener* listener = nullptr);
-  // Reports all drawable steps again.
+  // Reports all drawable steps to the listener again.
   void tell(Listener& listener) const;
 
   uint64_t count() const { return first_.back(); }
   Step at(uint64_t ordinal) const;
-  // Does the same for `count` ordinals.
+  // Writes the steps of `count` ordinals to `steps`.
   void at(const uint32_t* ordinals, uint64_t count, Step* steps) const;
-  // For places in the lane's ring, by the snapshot: the position of a place, and the place at a
-  // position.
+  // Convert between a place and its index in the lane's ring, by the snapshot. The place must be in
+  // the ring.
   uint64_t ring_place(uint64_t lane, uint64_t place) const {
     const State& state = states_[lane];
     const uint64_t at = state.oldest + (place - state.seen.from);
@@ -78,7 +79,7 @@ class Drawable {
     return state.seen.from +
            (at >= state.oldest ? at - state.oldest : at + lanes_.per_lane - state.oldest);
   }
-  // Finds the step of a place. Returns false if it is not drawable.
+  // Finds the step at a place. Returns false if it is not drawable.
   bool find(uint64_t lane, uint64_t place, Step& step) const;
   Span seen(uint64_t lane) const { return states_[lane].seen; }
 
@@ -87,9 +88,10 @@ class Drawable {
     Span seen{0, 0};
     // seen.from mod per_lane.
     uint64_t oldest = 0;
-    // The list has the entries [head, tail), entry e at e mod per_lane of the lane's part.
+    // The lane's entries in the list are [head, tail). Entry e is at index e mod per_lane of the
+    // lane's range.
     uint64_t head = 0, tail = 0;
-    // The running episode's first place, and its first step that is not judged yet.
+    // First place of the running episode, and first step of it that judge() has not judged.
     uint64_t start = 0, pending = 0;
     bool running = false;
   };
@@ -107,10 +109,10 @@ class Drawable {
   Lanes lanes_;
   ViewRule rule_;
   std::vector<State> states_;
-  // For each entry: place mod per_lane and, if the rule needs them, the steps that its view reaches
-  // back, and the steps after it.
+  // For each entry, its place mod per_lane. If the rule needs them, also the `reach` and the `rest`
+  // of its step.
   std::vector<uint32_t> at_, reach_, rest_;
-  // Ordinal of each lane's first step, and at the end the number of all steps.
+  // Ordinal of each lane's first step, and as the last element the number of all steps.
   std::vector<uint64_t> first_;
   std::vector<Note> notes_;
 };

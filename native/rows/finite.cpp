@@ -1,5 +1,5 @@
-// The check of numbers: it takes the largest magnitude of a piece, by its bits. NaN and infinities
-// are above every finite number.
+// Checks that values are finite. Takes the largest magnitude of the values by their bits, because
+// the bits of NaN and infinities are above those of every finite number.
 #include "rows/finite.hpp"
 
 namespace hotslot::rows {
@@ -8,7 +8,7 @@ namespace {
 template <typename Word, Word magnitude, Word infinity>
 __attribute__((always_inline)) inline bool below(const uint8_t* values, uint64_t bytes) {
   Word most = 0;
-  // Without an early exit, so that the compiler vectorizes it.
+  // The loop has no early exit, so that the compiler vectorizes it.
   for (uint64_t i = 0; i < bytes / sizeof(Word); ++i) {
     Word bits;
     std::memcpy(&bits, values + i * sizeof bits, sizeof bits);

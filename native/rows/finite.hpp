@@ -1,9 +1,10 @@
-// Numbers that must be finite. A NaN in a loss makes every weight NaN, so rows are checked before
-// they are accepted. A field's role decides whether a non-finite value is rejected, stored as 0, or
-// kept.
+// Checks that values are finite. A NaN in a loss makes every weight NaN, so a buffer checks rows
+// before it accepts them. A field's role decides whether a non-finite value is rejected, stored as
+// 0, or kept.
 //
-// One exception: the next observation of a row that terminated. Learners never bootstrap from it,
-// and environments give NaN there. It is stored as 0, because 0 · NaN is NaN.
+// The next observation of a row that terminated is stored as 0 if it is not finite. Environments
+// give NaN there, and learners never bootstrap from it. A stored NaN would still reach the loss,
+// because 0 · NaN is NaN.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -24,20 +25,20 @@ struct FieldKind {
   bool is_checked() const { return role != Role::own && floats != FloatKind::none; }
 };
 
-// Whether all values in these `bytes` are finite.
+// Returns whether all values in these `bytes` are finite.
 bool all_finite(const uint8_t* values, uint64_t bytes, FloatKind kind);
-// Returns the number of the first element that is not finite. Call it only if there is one.
+// Returns the index of the first element that is not finite. Call it only if there is one.
 uint64_t first_non_finite(const uint8_t* values, uint64_t bytes, const FieldKind& kind);
 
-// Whether a flag or a discount is other than 0. −0 counts as 0.
+// Returns whether a flag or a discount is not 0. −0 counts as 0.
 inline bool is_set(const uint8_t* value, const FieldKind& kind) {
   uint64_t bits = 0;
-  std::memcpy(&bits, value, kind.item);  // little endian, as everything here
+  std::memcpy(&bits, value, kind.item);  // assumes little-endian memory
   if (kind.floats != FloatKind::none) bits &= ~(uint64_t{1} << (kind.item * 8 - 1));
   return bits != 0;
 }
 
-// A value that was rejected.
+// The location of a value that was rejected.
 struct RefusedValue {
   uint64_t row, field, element;
 };

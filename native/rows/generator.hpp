@@ -1,6 +1,6 @@
-// mt19937 as torch's CPU generator runs it. Every draw seeds it, so the seeding chain dominates the
-// cost. Words are twisted only as far as they are requested, and a draw can continue where it
-// stopped.
+// mt19937 as torch's CPU generator runs it. Every draw seeds the generator, so the seeding takes
+// most of the time. The generator twists only as many words as are requested, and a draw can
+// continue where it stopped.
 #pragma once
 #include <cstdint>
 
@@ -8,7 +8,7 @@ namespace hotslot::rows {
 
 class Generator {
  public:
-  // Seeded by the low 32 bits, as torch does.
+  // Uses the low 32 bits of `seed`, as torch does.
   explicit Generator(uint64_t seed = 0) {
     word_[0] = static_cast<uint32_t>(seed);
     for (uint32_t i = 1; i < words; ++i)
@@ -34,7 +34,7 @@ class Generator {
     }
   }
 
-  // Returns a number of [0, 1) with 53 random bits, as torch's float64 uniform does.
+  // Returns a number in [0, 1) with 53 random bits, as torch's float64 uniform does.
   double next_double() {
     const uint64_t high = next(), low = next();
     return static_cast<double>((high << 32 | low) & ((uint64_t{1} << 53) - 1)) * 0x1p-53;
@@ -54,8 +54,9 @@ class Generator {
     return (mixed >> 1) ^ (0x9908b0dfu & (0u - (mixed & 1u)));
   }
 
-  // Makes up to `more` words of this generation, or of the next one if this one is used up. Word i
-  // needs i + 1 and i + 397 (mod 624), so the words may be made piece by piece.
+  // Computes up to `more` words of this generation, or of the next one if all words of this one are
+  // used. Word i depends on words i + 1 and i + 397 (mod 624), so the words can be computed in
+  // pieces.
   void twist(uint32_t more) {
     if (at_ == words) at_ = twisted_ = 0;
     const uint32_t to = twisted_ + more < words ? twisted_ + more : words;
@@ -69,7 +70,7 @@ class Generator {
   }
 
   uint32_t word_[words];
-  // Index of the next word to return, and the number of words of this generation that are made.
+  // Index of the next word to return, and number of words of this generation that are computed.
   uint32_t at_ = 0, twisted_ = 0;
 };
 

@@ -1,6 +1,6 @@
-// The part of rows.node that checkpoints call: ranges of rows and places out of memory that others
-// keep writing, and into memory that is not in use yet. JavaScript has checked the arguments, and
-// this checks only what memory safety needs.
+// The functions of rows.node that checkpoints call. They copy ranges of rows and places out of
+// memory that writers still change, and into memory that is not in use yet. JavaScript has checked
+// the arguments, and these functions check only what memory safety needs.
 #include <napi.h>
 
 #include <cstring>
@@ -14,7 +14,7 @@
 namespace hotslot::rows {
 namespace {
 
-// Opens the memory itself, because the handles of buffers belong to binding.cpp.
+// Opens the memory for this call, because the handles of buffers belong to binding.cpp.
 Source source_of(Info info) {
   const Bytes memory = require_bytes(info, 0, sizeof(Header));
   const Source source = open(memory.data, memory.size);
@@ -36,7 +36,7 @@ uint64_t lane_of(Info info, const Lanes& lanes) {
   return lane;
 }
 
-// (memory, from, count, out) → the lowest row that is whole in out
+// (memory, from, count, out) → the lowest row whose copy in `out` is whole
 double read_rows_js(Info info) {
   const Source source = source_of(info);
   const uint64_t count = whole(info, 2);
@@ -44,17 +44,17 @@ double read_rows_js(Info info) {
   return double(read_rows(source, whole(info, 1), count, out));
 }
 
-// (memory, from, count, bytes)
+// (memory, from, count, bytes): writes rows at their indices
 void put_rows_js(Info info) {
   const Source source = source_of(info);
   const uint64_t count = whole(info, 2);
   put_rows(source, whole(info, 1), count, require_bytes(info, 3, count * source.row_bytes).data);
 }
 
-// (memory, rows ever committed)
+// (memory, rows ever committed): makes the written rows readable
 void set_rows_js(Info info) { set_rows(source_of(info), whole(info, 1)); }
 
-// (memory, lane, from, count, out) → the lowest place that is whole in out
+// (memory, lane, from, count, out) → the lowest place whose copy in `out` is whole
 double read_range_js(Info info) {
   const Lanes lanes = lanes_of(info);
   const uint64_t count = whole(info, 3);
@@ -62,7 +62,7 @@ double read_range_js(Info info) {
   return double(read_range(lanes, lane_of(info, lanes), whole(info, 2), count, out));
 }
 
-// (memory, lane, from, count, bytes)
+// (memory, lane, from, count, bytes): writes places of a lane
 void put_range_js(Info info) {
   const Lanes lanes = lanes_of(info);
   const uint64_t count = whole(info, 3);
@@ -72,7 +72,7 @@ void put_range_js(Info info) {
 
 static_assert(sizeof(Note) == 2 * sizeof(double));
 
-// (memory, out of lane_numbers float64 a lane)
+// (memory, out: lane_numbers float64 per lane): writes the state of every lane
 void lane_states(Info info) {
   const Lanes lanes = lanes_of(info);
   auto* out =
@@ -86,7 +86,7 @@ void lane_states(Info info) {
   }
 }
 
-// (memory, result of lane_states())
+// (memory, result of lane_states()): restores the state of every lane
 void set_lane_states(Info info) {
   const Lanes lanes = lanes_of(info);
   const auto* in =
@@ -98,13 +98,13 @@ void set_lane_states(Info info) {
   }
 }
 
-// (tree's memory, leaves, lanes)
+// (memory of the tree, leaves, lanes): completes a restored tree (PriorityTree::adopt)
 void adopt_tree(Info info) {
   const uint64_t leaves = whole(info, 1), lanes = whole(info, 2);
   PriorityTree(require_bytes(info, 0, tree_bytes(leaves, lanes)).data, leaves, lanes).adopt();
 }
 
-// (limiter's memory, rows inserted, rows sampled): for memory that is not in use yet
+// (memory of a limiter that is not in use yet, rows inserted, rows sampled): sets the counts
 void set_limiter(Info info) {
   auto& limiter = *reinterpret_cast<Limiter*>(require_bytes(info, 0, sizeof(Limiter)).data);
   limiter.admitted.store(whole(info, 1));

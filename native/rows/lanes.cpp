@@ -1,5 +1,5 @@
-// The seqlock of a lane: the order of its one writer's stores, and the places that a reader may
-// trust.
+// The seqlock of a lane. It orders the stores of the lane's one writer, and decides which places a
+// reader may trust.
 #include "rows/lanes.hpp"
 
 #include <cstring>
@@ -20,7 +20,8 @@ struct Offsets {
         end(places + lanes * per_lane * stride) {}
 };
 
-// If several threads raise it, the highest value counts.
+// Raises a word to `to`, unless it is higher. If several threads raise it, it keeps the highest
+// value.
 void raise(std::atomic<uint64_t>& word, uint64_t to) {
   uint64_t now = word.load(std::memory_order_relaxed);
   while (now < to && !word.compare_exchange_weak(now, to, std::memory_order_release,
@@ -50,8 +51,8 @@ Lanes open_lanes(void* memory, uint64_t bytes) {
     return opened;
   auto* header = static_cast<LanesHeader*>(memory);
   if (header->magic != lanes_magic || header->version != lanes_version) return opened;
-  // Each is read once, because another thread may write there. With these bounds the products below
-  // cannot overflow.
+  // Each value is read once, because another thread may change it later. With these bounds the
+  // products below cannot overflow.
   const uint32_t lanes = read_once(header->lanes), place_bytes = read_once(header->place_bytes);
   const uint64_t per_lane = read_once(header->per_lane);
   if (lanes == 0 || per_lane < 2 || per_lane > UINT32_MAX / lanes || place_bytes == 0 ||
@@ -72,11 +73,11 @@ Lanes open_lanes(void* memory, uint64_t bytes) {
 }
 
 Span span(const Lanes& lanes, uint64_t lane) {
-  // This load is first. Otherwise a reader that paused between the two loads, while the writer
-  // wrapped around, would find an empty span.
+  // This load is first. Otherwise the writer could wrap around while the reader pauses between the
+  // two loads, and the reader would find an empty span.
   const uint64_t kept = lowest_kept(lanes, lane);
-  // Lanes-3: pairs with the writer's store, so the bytes below it are seen. The floor was a
-  // committed count before.
+  // Lanes-3: pairs with the writer's store, so the reader sees the bytes of the places below `to`.
+  // `floor` is an earlier value of `committed`.
   const uint64_t to = lanes.of[lane].committed.load(std::memory_order_acquire);
   if (kept >= to) return {to, to};
   return {to - kept > lanes.per_lane ? to - lanes.per_lane : kept, to};
@@ -98,7 +99,8 @@ LaneCounts count_steps(const Lanes& lanes) {
       const uint32_t before = note_at(lanes, lane, now.from).before;
       const uint64_t steps = lanes.of[lane].steps.load(std::memory_order_acquire);
       const bool none = now.from == now.to;
-      // If the oldest place is still kept after these loads, so is every step that was counted.
+      // If the oldest place is not overwritten after these loads, every step that they counted is
+      // still stored.
       if (!none && lowest_kept(lanes, lane) > now.from) continue;
       counts.ptr += steps;
       if (!none) counts.size += static_cast<uint32_t>(steps) - before;
@@ -157,7 +159,8 @@ LaneState lane_state(const Lanes& lanes, uint64_t lane) {
     after_shared_reads();
     if (lanes.of[lane].begun.load(std::memory_order_acquire) > now.to - 1 + lanes.per_lane)
       continue;
-    // The count of these places, without those that the writer has added since.
+    // Steps counted up to place `to`. The loaded `steps` may differ, because the writer may have
+    // added steps since.
     const uint32_t counted = last.before + (last.final ? 0 : 1);
     const auto ahead = static_cast<int32_t>(counted - static_cast<uint32_t>(steps));
     return {now.from, now.to, steps + static_cast<uint64_t>(int64_t{ahead}), last};
@@ -181,7 +184,7 @@ void set_lane(const Lanes& lanes, uint64_t lane, const LaneState& state) {
   LaneWords& words = lanes.of[lane];
   words.begun.store(state.to, std::memory_order_seq_cst);
   if (state.to > 0) write_note(lanes, lane, (state.to - 1) % lanes.per_lane, state.last);
-  // A floor is needed only if the lane begins above the oldest place of the ring.
+  // `floor` is needed only if the lane begins above the oldest place that the ring can hold.
   const uint64_t oldest = state.to > lanes.per_lane ? state.to - lanes.per_lane : 0;
   words.floor.store(state.from > oldest ? state.from : 0, std::memory_order_seq_cst);
   words.committed.store(state.to, std::memory_order_seq_cst);
@@ -192,7 +195,8 @@ uint32_t steps_so_far(const Lanes& lanes, uint64_t lane) {
   const uint64_t to = lanes.of[lane].committed.load(std::memory_order_acquire);
   if (to == 0) return 0;
   const Note last = note_at(lanes, lane, to - 1);
-  // A writer that died during an add may have begun to overwrite that place, a lap later.
+  // A writer that died during an add may have begun to overwrite this place with a place of the
+  // next lap.
   if (lanes.of[lane].begun.load(std::memory_order_acquire) > to - 1 + lanes.per_lane) return 0;
   return last.final ? 0 : last.step + 1;
 }
@@ -227,7 +231,8 @@ void add_steps(const Lanes& lanes, uint64_t first, uint64_t count, const StepsTo
                uint32_t* episode) {
   stand_back(lanes);
 
-  // Lanes-2 for all lanes: one fence orders these stores before every byte that follows.
+  // Lanes-2 for all lanes: one fence orders these stores before every byte that the second loop
+  // writes.
   for (uint64_t i = 0; i < count; ++i) {
     if (!steps.takes(i)) continue;
     const uint64_t lane = first + i;
@@ -266,8 +271,8 @@ void add_steps(const Lanes& lanes, uint64_t first, uint64_t count, const StepsTo
       episode[i] = 0;
       ++end;
     }
-    // Lanes-3: a thread that reads this sees the earlier writes. The count of steps comes after it,
-    // so a thread that sees a step counted finds it committed.
+    // Lanes-3: a thread that reads this value sees the earlier writes. `steps` is stored after it,
+    // so a thread that sees a step counted also sees it committed.
     lanes.of[lane].committed.store(end, std::memory_order_release);
     lanes.of[lane].steps.store(before + 1, std::memory_order_release);
   }

@@ -1,24 +1,25 @@
-// Trajectories in shared memory: the steps of environments, in a ring of places for each
-// environment (a lane). Compiled into rows.node (writers, in-process sampling) and pack.node. A
-// lane has one writer and any number of readers.
+// Trajectories in shared memory. Each environment has a lane, a ring of places that store its
+// steps. Compiled into rows.node (writers, in-process sampling) and pack.node. A lane has one
+// writer and any number of readers.
 //
 //   memory   header │ begun, committed, steps, floor of each lane │ notes │ places
 //
-// Place n of lane l (counted from the first ever written in it) lies at l × per_lane + n mod
-// per_lane. It holds a step, or an episode's final observation. Its note records which, and holds
-// the numbers that every view needs, densely.
-//   Lanes-1  A lane has one writer. Only it moves `begun`, `committed` and `steps`, and they never
-//       fall.
-//   Lanes-2  The writer stores begun = b before it writes a byte of any place below b, so places
-//       below b − per_lane may be gone.
-//   Lanes-3  committed = c is stored after every byte of the places below c. A step that ends its
-//       episode and the final observation after it are committed by one store.
-//   Lanes-4  A reader trusts what it copied of place n < c only if begun, read after the copy, is
-//       at most n + per_lane.
-//   Lanes-5  A writer that died between Lanes-2 and Lanes-3 left begun > committed. Its successor
-//       continues at committed, and begun stays. One that died after Lanes-3 left a step uncounted:
-//       the successor counts it first.
-//   Lanes-6  clear() raises `floor` to committed. Places below it are gone, as if overwritten.
+// Place n of lane l (counted from the first place ever written in the lane) is at index l ×
+// per_lane + n mod per_lane. It stores a step, or an episode's final observation. Its note says
+// which of the two it is, and stores the values that every view needs, densely.
+//   Lanes-1  A lane has one writer. Only the writer moves `begun`, `committed` and `steps`, and
+//       their values never fall.
+//   Lanes-2  The writer stores begun = b before it writes a byte of any place below b. So places
+//       below b − per_lane may be overwritten.
+//   Lanes-3  The writer stores committed = c after every byte of the places below c. One store
+//       commits a step that ends its episode together with the final observation after it.
+//   Lanes-4  A reader trusts its copy of place n < c only if begun, read after the copy, is at most
+//       n + per_lane.
+//   Lanes-5  A writer that dies between Lanes-2 and Lanes-3 leaves begun > committed. Its successor
+//       continues at committed and does not change begun. A writer that dies after Lanes-3 leaves a
+//       step that `steps` does not count. Its successor counts this step first.
+//   Lanes-6  clear() raises `floor` to committed. Readers treat places below `floor` as
+//       overwritten.
 #pragma once
 #include <atomic>
 #include <cstddef>
@@ -40,36 +41,39 @@ struct alignas(64) LanesHeader {
   uint32_t lanes;
   uint32_t place_bytes;
   uint64_t per_lane;
-  // Readers that could not get a whole step. Writers let them pass before they begin again. Never
-  // held across calls.
+  // Number of readers that repeatedly failed to copy a whole step. While it is not 0, writers wait
+  // before they begin, up to a bound. Each reader lowers it before its native call returns.
   alignas(64) std::atomic<uint32_t> readers_waiting;
   // A BellBoard and one claim word per lane (src/store/lanes). Only JavaScript uses them.
   alignas(64) int32_t bells[lane_bells * bell_words];
 };
 
-// The part of a place that every view needs.
+// The values of a place that every view needs.
 struct Note {
   float reward;
-  // The step's number in its episode, from 0. For a final observation, the episode's length.
+  // Index of the step in its episode, from 0. For a final observation, the number of steps in the
+  // episode.
   uint32_t step;
   uint8_t terminated, truncated, final, none;
-  // Steps written in its lane before it, mod 2³².
+  // Number of steps written in the lane before this place, mod 2³².
   uint32_t before;
 };
 static_assert(sizeof(Note) == 16, "notes are dense");
 
-// Adjacent, so that the writers of neighboring lanes share only the cache line in which they meet.
-// The writer reads its own three words relaxed, because only it writes them, and before it the
-// predecessor whose claim it took over.
+// The words of all lanes are adjacent. So the writers of neighboring lanes share only the cache
+// line in which their lanes meet. The writer loads its own three words relaxed. Only it stores them
+// and, before that, the predecessor whose claim it took over.
 //
-//   begun      stored relaxed and followed by a release fence, which orders it before every byte
-//              that follows (Lanes-2). Readers acquire it after an acquire fence, which orders
-//              their copies before it (Lanes-4).
-//   committed  released after the bytes, acquired before them (Lanes-3).
-//   steps      released after committed: a thread that sees a step counted finds it committed.
-//   floor      raised by a thread that clears, to a count that was committed. It is released, and
-//              acquired by readers, so that they never take a place below it for the one that lies
-//              there next. A thread that raises it loads it relaxed first.
+//   begun      The writer stores it relaxed, and a release fence orders it before every byte
+//              that the writer writes next (Lanes-2). Readers acquire it after an acquire fence,
+//              which orders their copies before it (Lanes-4).
+//   committed  The writer releases it after the bytes, and readers acquire it before them
+//              (Lanes-3).
+//   steps      The writer releases it after `committed`. So a thread that sees a step counted also
+//              sees it committed.
+//   floor      A thread that clears raises it to a value of `committed`, and releases it. Readers
+//              acquire it, so that they never mistake a place below it for the place that is
+//              written at the same index next. A thread that raises it first loads it relaxed.
 struct alignas(32) LaneWords {
   std::atomic<uint64_t> begun, committed, steps, floor;
 };
@@ -84,74 +88,76 @@ struct Lanes {
   uint64_t stride = 0;
 };
 
-// Returns the bytes that the lanes take from a 64-byte boundary on.
+// Returns the size of the lanes in bytes. Their memory begins at a 64-byte boundary.
 uint64_t lanes_bytes(uint64_t lanes, uint64_t per_lane, uint32_t place_bytes);
-// Writes the header of a fresh, zeroed, aligned piece of memory.
+// Writes the header to memory that is new, zeroed and aligned.
 void format_lanes(void* memory, uint32_t lanes, uint64_t per_lane, uint32_t place_bytes);
-// Returns a null header if the memory has another format, is misaligned, or is shorter than its
-// header says.
+// Opens formatted memory. Returns lanes without a header if the memory has another format, is
+// misaligned, or is shorter than its header says.
 Lanes open_lanes(void* memory, uint64_t bytes);
 
-// The places of a lane that a reader may take now: whole, and not being written.
+// The places [from, to) of a lane that are committed, and that no writer may be overwriting.
 struct Span {
   uint64_t from, to;
 };
 Span span(const Lanes& lanes, uint64_t lane);
 
-// Lanes-4: returns the lowest place of a lane that cannot have been overwritten. Reads before this
-// call are ordered before it.
+// Returns the lowest place of a lane that cannot have been overwritten (Lanes-4) or cleared. The
+// caller's reads before this call are ordered before the check.
 uint64_t lowest_kept(const Lanes& lanes, uint64_t lane);
 
 struct LaneCounts {
-  // Steps ever committed, and steps available now, both without final observations.
+  // Number of steps ever committed, and number of steps available now. Final observations do not
+  // count.
   uint64_t ptr, size;
 };
 LaneCounts count_steps(const Lanes& lanes);
 uint64_t count_steps_ever(const Lanes& lanes);
 
-// Does Lanes-6 for every lane.
+// Clears every lane by Lanes-6.
 void clear_lanes(const Lanes& lanes);
 
-// Copies a note out of shared memory. The caller does Lanes-4.
+// Copies a note out of shared memory. The caller checks Lanes-4 afterwards.
 Note note_at(const Lanes& lanes, uint64_t lane, uint64_t place);
-// Copies a note to position `at` of its lane's ring. The caller does Lanes-2.
+// Writes a note to index `at` of its lane's ring. The caller has stored `begun` before (Lanes-2).
 void write_note(const Lanes& lanes, uint64_t lane, uint64_t at, const Note& note);
 
-// Returns the bytes of a place as read_range() copies it: its note, then its bytes.
+// Returns the bytes that read_range() writes for a place: its note, then its bytes.
 inline uint64_t saved_bytes(const Lanes& lanes) { return sizeof(Note) + lanes.place_bytes; }
-// Copies the places [from, from + count) of a lane, all of them committed, to `out`. Returns the
-// lowest place that cannot have been overwritten meanwhile (Lanes-4, without the floor). The copies
+// Copies the places [from, from + count) of a lane to `out`. All of them must be committed. Returns
+// the lowest place that cannot have been overwritten meanwhile (Lanes-4, without the floor). Copies
 // of places below it are invalid.
 uint64_t read_range(const Lanes& lanes, uint64_t lane, uint64_t from, uint64_t count, uint8_t* out);
 
-// The state of a lane, without the bytes of its places. The note is that of place to − 1, even if
-// it was cleared: a writer that continues the episode needs its step.
+// The state of a lane, without the bytes of its places. `last` is the note of place to − 1, even if
+// that place was cleared. A writer that continues the episode needs the note's `step`.
 struct LaneState {
   uint64_t from, to, steps;
   Note last;
 };
 LaneState lane_state(const Lanes& lanes, uint64_t lane);
 
-// Restores lanes that are not in use yet. Places that are written count after set_lane().
+// Restore lanes that are not in use yet. put_range() writes places, which become readable when
+// set_lane() sets the lane's words.
 void put_range(const Lanes& lanes, uint64_t lane, uint64_t from, uint64_t count,
                const uint8_t* bytes);
 void set_lane(const Lanes& lanes, uint64_t lane, const LaneState& state);
 
-// Returns the steps so far of the episode that the lane's last writer left unended, or 0 if it left
-// none.
+// Returns the number of steps so far in the episode that the lane's last writer did not end.
+// Returns 0 if there is no such episode.
 uint32_t steps_so_far(const Lanes& lanes, uint64_t lane);
 
-// The first act of a new writer: counts the last step of a writer that died after its store of
-// `committed`.
+// Counts the last step of a writer that died after its store of `committed` (Lanes-5). A new writer
+// calls it first.
 void take_over(const Lanes& lanes, uint64_t lane);
 
-// The first act of every add: lets readers pass that have failed for long, up to a bound.
+// Waits, up to a bound, while readers that failed repeatedly are waiting. Every add calls it first.
 void stand_back(const Lanes& lanes);
 
-// A field of the steps to add: `bytes` per lane, one lane after the other.
+// One field of the steps to add. The arrays have `bytes` bytes per lane, one lane after the other.
 struct StepField {
   const uint8_t* from;
-  // The final observation of an episode that ends, null for fields that are not observations.
+  // Final observations of the episodes that end, or null if the field is not an observation.
   const uint8_t* last;
   uint32_t offset, bytes;
   FieldKind kind;
@@ -159,7 +165,7 @@ struct StepField {
   bool is_finite(const uint8_t* value) const {
     return !kind.is_checked() || all_finite(value, bytes, kind.floats);
   }
-  // Stores a final observation, or zeros if it is not finite and its episode terminated
+  // Stores a final observation. Stores zeros if it is not finite and its episode terminated
   // (finite.hpp).
   void store_last(uint8_t* place, const uint8_t* value, bool terminated) const;
 };
@@ -168,19 +174,21 @@ struct StepsToAdd {
   const StepField* fields;
   size_t field_count;
   const float* rewards;
-  // A byte per lane. `skip` may be null.
+  // One byte per lane. `skip` may be null, which skips no lane.
   const uint8_t *terminated, *truncated, *skip;
 
   bool takes(uint64_t lane) const { return skip == nullptr || skip[lane] == 0; }
   bool ends(uint64_t lane) const { return terminated[lane] != 0 || truncated[lane] != 0; }
 };
 
-// Adds one step of each of the lanes [first, first + count) that are not skipped. `episode[i]` is
-// the number of steps of the running episode of lane first + i, and belongs to the writer.
+// Adds one step to each of the lanes [first, first + count) that `steps.skip` does not skip.
+// `episode[i]` counts the steps of the running episode of lane first + i. The array belongs to the
+// writer, and this function updates it.
 void add_steps(const Lanes& lanes, uint64_t first, uint64_t count, const StepsToAdd& steps,
                uint32_t* episode);
 
-// Asks writers to stand back for a reader that has failed for long, during the life of this object.
+// Makes writers wait in stand_back() while this object exists. A reader that failed repeatedly
+// creates it.
 class Courtesy {
  public:
   explicit Courtesy(const Lanes& lanes) : waiting_(lanes.header->readers_waiting) {

@@ -1,5 +1,5 @@
-// The part of rows.node that lanes and their writers call. Thin: JavaScript has checked the
-// arguments, and this checks only what memory safety needs.
+// The functions of rows.node that lanes and their writers call. JavaScript has checked the
+// arguments, and these functions check only what memory safety needs.
 #include <napi.h>
 
 #include <algorithm>
@@ -15,7 +15,7 @@
 namespace hotslot::rows {
 namespace {
 
-// (memory, lanes, places per lane, bytes of a place)
+// (new memory, lanes, places per lane, bytes of a place): writes the header
 void format_lanes_js(Info info) {
   const uint32_t lanes = u32(info, 1), place_bytes = u32(info, 3);
   const uint64_t per_lane = whole(info, 2);
@@ -35,7 +35,7 @@ Napi::Value open_lanes_js(Info info) {
   return hold(info, 0, lanes);
 }
 
-// (lanes, out of two float64) → steps ever committed, steps there now
+// (lanes, out: two float64): writes the number of steps ever committed and of steps available now
 void lane_counts(Info info) {
   const LaneCounts counts = count_steps(held<Lanes>(info, 0));
   give(info, 1, {double(counts.ptr), double(counts.size)});
@@ -50,13 +50,13 @@ struct Writer {
   uint64_t first, count;
   StepRules rules;
   std::vector<bool> observation;
-  // Steps of each lane's running episode.
+  // Number of steps in each lane's running episode.
   std::vector<uint32_t> episode;
 };
 
 // (lanes, first, count, fields, whether to continue unended episodes, whether rewards must be
-// finite). A field is [offset, bytes, whether an observation, bytes of an element, kind of floats,
-// role].
+// finite) → writer. A field is [offset, bytes, whether it is an observation, bytes of an element,
+// kind of floats, role].
 Napi::Value open_writer(Info info) {
   const Lanes& lanes = held<Lanes>(info, 0);
   Writer writer{lanes, whole(info, 1), whole(info, 2), {{}, {}, info[5].ToBoolean()}, {}, {}};
@@ -76,13 +76,13 @@ Napi::Value open_writer(Info info) {
     take_over(lanes, writer.first + i);
     if (info[4].ToBoolean()) writer.episode[i] = steps_so_far(lanes, writer.first + i);
   }
-  // The lanes' memory is kept alive by the handle of the lanes.
+  // The handle of the lanes keeps their memory alive.
   return hold(info, 0, std::move(writer));
 }
 
-// (writer, sources, finals?, rewards, terminated, truncated, skip?, steps, limiter?, out of three
-// float64) → 1, 0 when the limiter has no room yet, −1 if a value is rejected. `out` then names the
-// value (look_at_lanes).
+// (writer, sources, finals?, rewards, terminated, truncated, skip?, steps, limiter?, out: three
+// float64) → 1, 0 if the limiter has no room yet, or −1 if a value is rejected. Then `out` is the
+// row, field and element of that value (look_at_lanes).
 double add_steps_js(Info info) {
   const napi_env env = info.Env();
   Writer& writer = held<Writer>(info, 0);
@@ -112,8 +112,8 @@ double add_steps_js(Info info) {
     give(info, 9, {double(value.row), double(value.field), double(value.element)});
     return -1;
   }
-  // One call from admission to commit: a terminated thread cannot leave a counted insert without
-  // its steps.
+  // One native call admits and commits, so a terminated thread cannot leave a counted insert
+  // without its steps.
   Limiter* limiter = info[8].IsExternal() ? held<Limiter*>(info, 8) : nullptr;
   if (limiter != nullptr && !take_inserts(*limiter, steps)) return 0;
   add_steps(writer.lanes, writer.first, writer.count, given, writer.episode.data());
@@ -121,9 +121,9 @@ double add_steps_js(Info info) {
   return 1;
 }
 
-// (writer, bytes, rows, limiter?, words?, index, value) → rows added, 0 when the limiter has no
-// room yet, −1 − the first wrong row if there is one. `words[index]` becomes `value` after the last
-// commit, also for zero rows.
+// (writer, bytes, rows, limiter?, words?, index, value) → rows added, or 0 if the limiter has no
+// room yet. Returns −1 − i if row i is the first wrong row. `words[index]` becomes `value` after
+// the last commit, also for zero rows.
 double add_packed_steps_js(Info info) {
   Writer& writer = held<Writer>(info, 0);
   const uint64_t rows = whole(info, 2);
@@ -140,7 +140,7 @@ double add_packed_steps_js(Info info) {
   return double(rows);
 }
 
-// (writer): running episodes stay unended, and the next step of each lane begins an episode.
+// (writer): leaves running episodes unended, so that the next step of each lane begins an episode
 void cut_episodes(Info info) {
   std::vector<uint32_t>& episode = held<Writer>(info, 0).episode;
   std::fill(episode.begin(), episode.end(), 0);
@@ -148,7 +148,7 @@ void cut_episodes(Info info) {
 
 // ---- readers ------------------------------------------------------------------------------------
 
-// (lanes, lane, out of two float64): the places [from, to) that a reader may take now
+// (lanes, lane, out: two float64): writes the places [from, to) that a reader may read now
 void lane_span(Info info) {
   const Lanes& lanes = held<Lanes>(info, 0);
   const uint64_t lane = whole(info, 1);
@@ -157,7 +157,7 @@ void lane_span(Info info) {
   give(info, 2, {double(now.from), double(now.to)});
 }
 
-// (lanes, out): a float64 for each lane, the place after its last committed one
+// (lanes, out: a float64 per lane): writes the place after each lane's last committed place
 void lane_ends(Info info) {
   const Lanes& lanes = held<Lanes>(info, 0);
   auto* out = reinterpret_cast<double*>(require_bytes(info, 1, lanes.lanes * 8).data);
@@ -166,7 +166,8 @@ void lane_ends(Info info) {
 }
 
 // (lanes, lane, from, count, out, at, counts): writes rows to `out` from `at` on, and the numbers
-// of rows and of steps among them to `counts`. False if a writer overwrote them meanwhile.
+// of rows and of steps to `counts`. Returns false if a writer overwrote some of the places
+// meanwhile.
 bool pack_lane_js(Info info) {
   const Lanes& lanes = held<Lanes>(info, 0);
   const uint64_t lane = whole(info, 1), count = whole(info, 3), at = whole(info, 5);
@@ -177,8 +178,8 @@ bool pack_lane_js(Info info) {
   return packed.whole;
 }
 
-// (lanes, ids, count, [offset, bytes, at, whether an observation] of each field, out, rewards,
-// steps, flags): → −1, or the index of the first id that is not there
+// (lanes, ids, count, [offset, bytes, at, whether it is an observation] of each field, out,
+// rewards, steps, flags) → −1, or the index of the first id whose place is not stored
 double read_places(Info info) {
   const Lanes& lanes = held<Lanes>(info, 0);
   const uint64_t count = whole(info, 2);
@@ -209,7 +210,7 @@ double read_places(Info info) {
       for (const double* row = fields; row + 3 < fields + table.size / 8; row += 4) {
         const auto bytes = static_cast<uint64_t>(row[1]),
                    at = static_cast<uint64_t>(row[2]) + i * bytes;
-        // The other fields of a final observation were never written.
+        // Fields that are not observations were never written for a final observation.
         if (note.final && row[3] == 0) {
           std::fill_n(out.data + at, bytes, 0);
         } else {

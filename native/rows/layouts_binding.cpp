@@ -1,5 +1,5 @@
-// The layouts that rows.node exports: the offset, in bytes from a header's start, of each number
-// that JavaScript reads or writes itself. So only the headers of this folder define them.
+// Exports the layouts of shared memory: the offset in bytes of each value that JavaScript reads or
+// writes itself, from its header's start. So only the headers of this folder define the layouts.
 #include <napi.h>
 
 #include <cstddef>
@@ -16,13 +16,13 @@
 namespace hotslot::rows {
 namespace {
 
-// (capacity, bytes of a row) → bytes that a replay buffer takes
+// (capacity, bytes of a row) → bytes of a replay buffer
 double rows_bytes(Info info) { return double(bytes_needed(whole(info, 0), u32(info, 1))); }
-// (bytes of a row, or of a place) → bytes from one to the next
+// (bytes of a row or place) → bytes from one row or place to the next
 double stride_of(Info info) { return double(row_stride(whole(info, 0))); }
-// (lanes) → where a tree's leaves begin in its memory
+// (lanes) → offset of a tree's leaves in its memory
 double leaves_at(Info info) { return double(tree_leaves_at(whole(info, 0))); }
-// (places) → bytes that a mirror takes
+// (places) → bytes of a mirror
 double mirror_bytes(Info info) { return double(Mirror::bytes_of(whole(info, 0))); }
 
 }  // namespace

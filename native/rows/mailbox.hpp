@@ -1,22 +1,23 @@
-// Versioned weights in three buffers of shared memory: one writer, any number of readers, no lock,
-// never torn. The writer may be this code (host weights) or a device copy into the buffer. Compiled
-// into rows.node.
+// Versioned weights in three buffers of shared memory, with one writer and any number of readers.
+// Readers take no lock and never get torn weights. The writer is this code (host weights), or a
+// device that copies into a buffer. Compiled into rows.node.
 //
-//   Mailbox-1  version v lives in buffer v mod 3.
-//   Mailbox-2  published ≤ begun ≤ published + 2: the writer's two buffers are never the one a new
-//       reader starts on.
-//   Mailbox-3  begun is the highest version whose write has begun. It moves before the first byte,
-//       never back. A reader of version v trusts its copy only if begun, read after the copy, is
-//       below v + 3, the next version in that buffer.
-//   Mailbox-4  refused is the highest version that will never be published: its weights contain
-//       non-finite numbers, or the pipeline that began it is closed. No byte of it is under way any
-//       more. Versions above published and up to refused have no owner: the next writer writes them
-//       again in their places.
+//   Mailbox-1  Version v is in buffer v mod 3.
+//   Mailbox-2  published ≤ begun ≤ published + 2. So a new reader never starts on one of the two
+//       buffers that the writer may write.
+//   Mailbox-3  begun is the highest version whose write has begun. The writer raises it before the
+//       first byte, and never lowers it. A reader of version v trusts its copy only if begun, read
+//       after the copy, is below v + 3. Version v + 3 is the next one in the same buffer.
+//   Mailbox-4  refused is the highest version that will never be published. Its weights contain
+//       non-finite numbers, or the pipeline that began it is closed. No thread or device writes
+//       bytes of it any more. Versions above published and up to refused have no owner. The next
+//       writer writes these versions again, each in the same buffer.
 //
-// A device's copy is ordered after Mailbox-3's store, and the stores that precede the copy are seen
-// before its bytes. An order to a device is a release. So is the lock of the host device's queue,
-// whose threads pass on the stores that they acquired. No CPU that this is built for shows a store
-// to a third thread before one that its maker had seen. `test/model/mailbox.ts` explores every
+// A device copies only after the store of Mailbox-3. The stores before the copy are visible before
+// the copied bytes, because enqueuing work on a device is a release. Taking the lock of the host
+// device's queue has the same effect: the queue's threads pass on the stores that they acquired.
+// The CPUs that this is built for keep causality. If a thread sees a store and then stores, no
+// third thread sees the second store without the first. `test/model/mailbox.ts` explores every
 // order, with each of these rules broken in turn.
 #pragma once
 #include <atomic>
@@ -29,25 +30,27 @@
 namespace hotslot::rows {
 
 struct alignas(64) Mailbox {
-  // There is one writer at a time, which reads its own words relaxed. That holds even if begin()
-  // and publish() run in two threads, because the handover of the version (a slot's state,
-  // JavaScript's Atomics) orders them. The store is sequentially consistent and followed by a
-  // release fence, so it precedes every byte (Mailbox-3). Readers acquire it after their fence.
+  // There is one writer at a time, which loads its own words relaxed. That is correct even if
+  // begin() and publish() run in two threads. The handover of the version (a slot's state,
+  // JavaScript's Atomics) orders the two. The store to `begun` is sequentially consistent, and a
+  // release fence follows it. So the store precedes every byte (Mailbox-3). Readers acquire it
+  // after their fence.
   alignas(64) std::atomic<int32_t> begun;
-  // Its store publishes a whole version, and pairs with the reader's load before its copy.
+  // A store to it publishes a whole version. It pairs with the reader's load before the reader's
+  // copy.
   alignas(64) std::atomic<int32_t> published;
-  // Written by the thread that would have published. Its store comes after that thread's last use
-  // of the bytes.
+  // Stored by the thread that would have published the version, after its last use of the version's
+  // bytes.
   alignas(64) std::atomic<int32_t> refused;
 };
 
-// Whether the words are consistent (Mailbox-2). If not, another thread has written values that none
-// of these functions writes. The functions then read and write nothing, because versions become
-// buffer indices.
+// Returns whether the words are consistent (Mailbox-2). If not, another thread has stored values
+// that none of these functions stores. The functions then read and write no weights, because a
+// version determines a buffer's index.
 inline bool sound(int32_t begun, int32_t published) { return published >= 0 && begun >= published; }
 
-// Returns the next version, or 0 while two are unpublished (Mailbox-2) or when Int32 versions have
-// run out. Writer only.
+// Begins the next version and returns it. Returns 0 while two versions are unpublished (Mailbox-2),
+// if Int32 versions have run out, or if the words are inconsistent. Only the writer calls it.
 inline int32_t begin_version(Mailbox& box) {
   const int32_t begun = box.begun.load(std::memory_order_relaxed);
   const int32_t published = box.published.load(std::memory_order_acquire);
@@ -57,21 +60,22 @@ inline int32_t begin_version(Mailbox& box) {
   return begun + 1;
 }
 
-// Returns the version to write next: a refused one if all unpublished versions were refused, else a
-// new one. Returns 0 when begin_version() does. Writer only.
+// Returns the version to write next. This is a refused version if all unpublished versions were
+// refused, else a new one. Returns 0 if begin_version() does. Only the writer calls it.
 inline int32_t take_version(Mailbox& box) {
   const int32_t begun = box.begun.load(std::memory_order_relaxed);
   const int32_t published = box.published.load(std::memory_order_acquire);
   if (!sound(begun, published) || begun == published ||
       box.refused.load(std::memory_order_acquire) < begun)
     return begin_version(box);
-  // It was begun before, so readers of the buffer's older version already distrust their copies
-  // (Mailbox-3).
+  // The version was begun before. So readers of the older version in the same buffer already
+  // distrust their copies (Mailbox-3).
   before_shared_writes();
   return published + 1;
 }
 
-// Publishes a version. Returns false if it is not the next one in order. Writer only.
+// Publishes a version. Returns false if it is not the next version in order. Only the writer calls
+// it.
 inline bool publish_version(Mailbox& box, int32_t version) {
   const int32_t begun = box.begun.load(std::memory_order_relaxed);
   const int32_t published = box.published.load(std::memory_order_relaxed);
@@ -80,8 +84,8 @@ inline bool publish_version(Mailbox& box, int32_t version) {
   return true;
 }
 
-// Copies the newest version above `newer_than` and returns it. Returns 0 if the published one is
-// not newer (or no copy succeeded in ~100 ms).
+// Copies the published version if it is above `newer_than`, and returns it. Returns 0 if the
+// version is not newer, or if no copy succeeded in ~100 ms.
 inline int32_t read_version(Mailbox& box, const uint8_t* buffers, uint64_t stride, uint64_t bytes,
                             uint8_t* into, int32_t newer_than) {
   Backoff unlucky;
@@ -97,7 +101,8 @@ inline int32_t read_version(Mailbox& box, const uint8_t* buffers, uint64_t strid
 }
 
 // Returns the index of the first of `count` float32 that is NaN or infinite, or −1. The bytes must
-// not change: a version that is written and not yet published, or the caller's own.
+// not change meanwhile: they are a version that is written and not published, or the caller's own
+// memory.
 inline int64_t first_not_finite(const uint8_t* floats, uint64_t count) {
   constexpr uint64_t block = 1024;
   constexpr uint32_t exponent = 0x7f800000;
@@ -108,7 +113,7 @@ inline int64_t first_not_finite(const uint8_t* floats, uint64_t count) {
   };
   for (uint64_t at = 0; at < count; at += block) {
     const uint64_t end = at + block < count ? at + block : count;
-    // Without an early exit, so that the compiler vectorizes it.
+    // The loop has no early exit, so that the compiler vectorizes it.
     uint32_t any = 0;
     for (uint64_t i = at; i < end; ++i) any |= uint32_t(non_finite(i));
     if (!any) continue;

@@ -1,10 +1,10 @@
-// The progress of a sender's numbered rows: a word in shared memory that moves in the same native
-// call as the rows do. A thread that is ended still completes its native call, so it leaves both or
-// neither.
-//   CommitMark-1  mark = n is stored after the commit of every row below n: a thread that reads it
-//       may acknowledge them.
-//   CommitMark-2  Between two native calls, mark gives exactly the rows that were taken. A
-//       successor that continues from it takes no row twice.
+// The progress of a sender's numbered rows, as a word in shared memory. One native call adds the
+// rows and sets the word. A thread that is ended still completes its native call, so it does both
+// or neither.
+//   CommitMark-1  The mark is set to n after the commit of every row below n. A thread that reads n
+//       may acknowledge these rows.
+//   CommitMark-2  Between two native calls, the mark counts exactly the rows that were added. A
+//       successor that continues from the mark adds no row twice.
 #pragma once
 #include <napi.h>
 
@@ -19,12 +19,14 @@ struct Mark {
   uint64_t value = 0;
 
   void move() const {
-    // CommitMark-1: after the commit. Pairs with the acquire of the thread that acknowledges.
+    // CommitMark-1: the caller has committed the rows. Pairs with the acquiring load of the thread
+    // that acknowledges.
     if (word != nullptr) word->store(value, std::memory_order_release);
   }
 };
 
-// (…, words or undefined, index, value) from `at` on
+// Reads a mark from the arguments from `at` on: (…, words or undefined, index, value). Returns a
+// mark without a word if `words` is undefined.
 inline Mark mark_of(const Napi::CallbackInfo& info, size_t at) {
   if (!info[at].IsTypedArray()) return {};
   const uint64_t index = whole(info, at + 1);

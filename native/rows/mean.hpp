@@ -1,5 +1,5 @@
-// The mean of vectors in the order in which they are given. Equal vectors give the same bits
-// everywhere.
+// The mean of vectors. It adds the vectors in the order in which they are given, so equal vectors
+// give equal bits in every process.
 #pragma once
 #include <algorithm>
 #include <cstddef>
@@ -7,7 +7,8 @@
 
 namespace hotslot::rows {
 
-// Sums in float64 and rounds once. `to` may be one of `vectors`.
+// Writes the mean of `vectors` to `to`. Sums in float64 and rounds once to float32. `to` may be one
+// of `vectors`.
 inline void mean(float* to, const std::vector<const float*>& vectors, size_t length) {
   constexpr size_t block = 512;
   double sum[block];

@@ -1,4 +1,4 @@
-// Helpers for memory that is shared and read at random.
+// Helpers for shared memory and for memory that is read in random order.
 #pragma once
 #include <sys/mman.h>
 
@@ -6,8 +6,8 @@
 
 namespace hotslot::rows {
 
-// Reads a word of shared memory that only its maker should write. It loads once, so that the
-// checked value is the used one.
+// Loads a word of shared memory once, so that the checked value is also the used value. Another
+// thread could change the word between two loads.
 template <typename T>
 inline T read_once(const T& word) {
   return __atomic_load_n(&word, __ATOMIC_RELAXED);
@@ -15,8 +15,8 @@ inline T read_once(const T& word) {
 
 inline uint64_t line_up(uint64_t bytes) { return (bytes + 63) / 64 * 64; }
 
-// Random reads miss the TLB as often as the cache. Without huge pages the kernel may reject the
-// request, which is harmless.
+// Requests huge pages for memory that is read in random order. Such reads miss the TLB as often as
+// the cache. The kernel may reject the request, which is harmless.
 inline void ask_huge_pages([[maybe_unused]] void* memory, [[maybe_unused]] uint64_t bytes) {
 #if defined(MADV_HUGEPAGE)
   constexpr uintptr_t huge_page = uintptr_t{2} << 20;

@@ -1,4 +1,4 @@
-// Looks up which places a device holds, and copies those that it does not.
+// Looks up whether a device has a step, and copies the steps that it does not have.
 #include "rows/mirror.hpp"
 
 #include <algorithm>
@@ -34,7 +34,7 @@ uint32_t Mirror::find(uint32_t index, uint64_t place) {
     full_ = true;
     return nowhere;
   }
-  // If a batch brings two laps of a place, the newer one is kept.
+  // If a batch brings steps of two laps for one place, the device keeps the newer step.
   if (brings) to_[which] = nowhere;
   which_[index] = static_cast<uint32_t>(to_.size());
   held_[index] = place + 1;
@@ -46,8 +46,8 @@ uint32_t Mirror::find(uint32_t index, uint64_t place) {
 
 uint64_t Mirror::end() {
   std::memcpy(out_ + to_.size() * lanes_.stride, to_.data(), to_.size() * 4);
-  // The client's thread also reads it, for statistics. It is a number alone, which orders no other
-  // data.
+  // The client's thread also reads `brought`, for statistics. The store is relaxed, because the
+  // number orders no other data.
   __atomic_store_n(&header_->brought, header_->brought + to_.size(), __ATOMIC_RELAXED);
   return to_.size();
 }

@@ -1,4 +1,4 @@
-// Packs lanes into rows, checks rows, and adds them to lanes with the stores of a lane's writer.
+// Packs places of lanes into rows, checks rows, and adds them to lanes as a lane's writer does.
 #include "rows/packed_steps.hpp"
 
 #include <algorithm>
@@ -47,7 +47,7 @@ PackedLook look_at_steps(const Lanes& lanes, uint64_t count, const PackedSteps& 
     const StepRow row = row_at(lanes, given, look.good);
     const bool final = row.kind == final_row;
     if (row.lane >= count || !(final || (row.kind & ~first_bit) <= ended_bits)) return look;
-    // PackedSteps-2, checked from the final observation.
+    // PackedSteps-2: the row before a final observation must be the step that ended its episode.
     if (final && !(ends_episode(before) && before.lane == row.lane)) return look;
     if (!final && ends_episode(before)) {
       --look.good;
@@ -71,17 +71,18 @@ void add_packed_steps(const Lanes& lanes, uint64_t first, uint64_t count, const 
   for (uint64_t i = 0; i < given.rows; ++i) {
     const StepRow row = row_at(lanes, given, i);
     const bool ends = ends_episode(row);
-    // Shared memory may have changed since it was checked. This never writes outside of these
-    // lanes, and never reads after the last row.
+    // The rows may be in shared memory that changed after the check. This function never writes
+    // outside of these lanes, and never reads after the last row.
     if (row.lane >= count || i + ends >= given.rows) return;
-    // Once per `count` steps, as add_steps() does, which adds a step of each lane in one call.
+    // Waits for readers once per `count` steps. add_steps() does so as often, because it adds a
+    // step of each lane in one call.
     if (steps++ % count == 0) stand_back(lanes);
     const uint64_t lane = first + row.lane;
     LaneWords& words = lanes.of[lane];
     const uint64_t place = words.committed.load(std::memory_order_relaxed);
     const uint64_t before = words.steps.load(std::memory_order_relaxed);
     const uint64_t end = place + (ends ? 2 : 1);
-    // Lanes-2, step by step: if all rows were announced at once, readers would lose the oldest
+    // Lanes-2, step by step. If `begun` announced all rows at once, readers would lose the oldest
     // places long before they are overwritten.
     if (words.begun.load(std::memory_order_relaxed) < end)
       words.begun.store(end, std::memory_order_relaxed);
@@ -105,7 +106,7 @@ void add_packed_steps(const Lanes& lanes, uint64_t first, uint64_t count, const 
       write_note(lanes, lane, at, {0, step, 0, 0, 1, 0, static_cast<uint32_t>(before + 1)});
       step = 0;
     }
-    // Lanes-3, and the count of steps after it, as in add_steps().
+    // Lanes-3, then the count of steps, as in add_steps().
     words.committed.store(end, std::memory_order_release);
     words.steps.store(before + 1, std::memory_order_release);
   }
@@ -126,7 +127,7 @@ PackedLane pack_lane(const Lanes& lanes, uint64_t lane, uint64_t from, uint64_t 
     if (!note.final) ++packed.steps;
     out += step_row_bytes(lanes);
   }
-  // Lanes-4, without the floor: places that were cleared are still readable.
+  // Lanes-4, without the floor, because cleared places are still readable.
   after_shared_reads();
   packed.whole = lanes.of[lane].begun.load(std::memory_order_acquire) <= from + lanes.per_lane;
   return packed;

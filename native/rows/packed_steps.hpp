@@ -1,16 +1,18 @@
-// Steps in transit from one buffer's lanes to another's: a row for each place, with its bytes as in
-// memory.
+// Steps on their way from one buffer's lanes to another buffer's lanes. Each place is one packed
+// row, with its bytes as in memory.
 //
 //   u16 lane │ u16 kind │ f32 reward │ the bytes of the place
 //
-// Kinds: 0 a step, 1 one that terminated its episode, 2 one that truncated it, 3 both, 4 the
-// episode's final observation. A step's kind is 8 more if it is the first of its episode.
-//   PackedSteps-1  The rows of a lane come in the order of its places. Lanes may alternate.
-//   PackedSteps-2  The final observation of a lane comes directly after the step that ended its
-//       episode, and only there. So a receiver never has one without the other.
-//   PackedSteps-3  A first step leaves the running episode of its lane unended, as the writer
-//       before it did. Any other step continues the running episode.
-//   PackedSteps-4  A final observation has meaning only in the fields that are observations.
+// Kinds: 0 is a step, 1 a step that terminated its episode, and 2 a step that truncated it. 3 is a
+// step that did both, and 4 is the episode's final observation. The kind of an episode's first step
+// is 8 more.
+//   PackedSteps-1  The rows of a lane are in the order of its places. Rows of different lanes may
+//       alternate.
+//   PackedSteps-2  The final observation of a lane directly follows the step that ended its
+//       episode, and occurs nowhere else. So a receiver never has one of the two without the other.
+//   PackedSteps-3  If a first step arrives while an episode of its lane is running, that episode
+//       stays unended, as its writer left it. Any other step continues the running episode.
+//   PackedSteps-4  In a final observation, only the fields that are observations have meaning.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -35,7 +37,7 @@ struct PackedSteps {
   uint64_t rows;
 };
 
-// The fields of a place. Those with a role must be finite (finite.hpp).
+// The fields of a place. Fields with a role must be finite (finite.hpp).
 struct StepRules {
   std::vector<StepField> fields;
   // The fields of a final observation.
@@ -43,29 +45,31 @@ struct StepRules {
   bool finite_rewards;
 };
 
-// The result of checking rows for a writer of `count` lanes: the first wrong row, or the number of
-// rows.
+// The result of look_at_steps() for a writer of `count` lanes. `good` is the index of the first
+// wrong row, or the number of rows if none is wrong.
 struct PackedLook {
   uint64_t good;
-  // Number of rows that are steps.
+  // Number of checked rows that are steps.
   uint64_t steps;
 };
 PackedLook look_at_steps(const Lanes& lanes, uint64_t count, const PackedSteps& given,
                          const StepRules& rules);
 
-// Adds rows that look_at_steps() found good to the lanes [first, first + count), each step as
-// add_steps() would. A lane may get more steps than its ring holds. `episode` as for add_steps().
+// Adds rows that look_at_steps() found correct to the lanes [first, first + count), each step as
+// add_steps() does. A lane may get more steps than its ring has places. `episode` is the same as
+// for add_steps().
 void add_packed_steps(const Lanes& lanes, uint64_t first, uint64_t count, const PackedSteps& given,
                       const StepRules& rules, uint32_t* episode);
 
-// The result of pack_lane(). If not `whole`, a writer overwrote part of it, and the rows are
-// invalid.
+// The result of pack_lane(). If `whole` is false, a writer overwrote some of the places, and the
+// rows are invalid.
 struct PackedLane {
   uint64_t rows, steps;
   bool whole;
 };
-// Writes the places [from, from + count) of a lane, all of them committed, as rows. PackedSteps-2:
-// a step that ended its episode is left out if `count` ends before its final observation.
+// Packs the places [from, from + count) of a lane into rows. All of them must be committed. If the
+// last place is a step that ended its episode, it is left out, because its final observation is
+// missing (PackedSteps-2).
 PackedLane pack_lane(const Lanes& lanes, uint64_t lane, uint64_t from, uint64_t count,
                      uint8_t* out);
 

@@ -1,4 +1,5 @@
-// The tree of priorities: leaves, parents computed from their children, and the descent.
+// The tree of priorities. Sets leaves, computes parents from their children, and descends to the
+// leaves that are drawn.
 #include "rows/priority_tree.hpp"
 
 #include <algorithm>
@@ -14,20 +15,20 @@ namespace hotslot::rows {
 namespace {
 
 constexpr double infinite = std::numeric_limits<double>::infinity();
-// The leaf of a place without a drawable step. It adds up like zero, and its sign distinguishes it
-// from the leaf of a priority of zero.
+// The leaf of a place without a drawable step. In sums it counts as zero. Its sign distinguishes it
+// from the leaf of a step with priority zero.
 constexpr double nobody = -0.0;
 
-// Instead of a leaf, for an id that is skipped.
+// Marks an id that is skipped, in place of its leaf.
 constexpr uint64_t left_out = ~uint64_t{0};
-// Least nodes of a level whose children are worth prefetching.
+// A level's children are prefetched only if the level has at least this many nodes.
 constexpr uint64_t nodes_to_fetch = 512;
-// Leaves that are prefetched, and raised to alpha, together.
+// Number of leaves that are prefetched, and raised to alpha, together.
 constexpr uint64_t leaves_at_once = draws_at_once;
 
 uint64_t pad(uint64_t count) { return (count + fan - 1) / fan * fan; }
 
-// Sizes of the levels above the leaves, from the lowest on.
+// Returns the number of nodes of each level above the leaves, from the lowest level on.
 std::vector<uint64_t> nodes_of(uint64_t leaves) {
   std::vector<uint64_t> nodes;
   uint64_t n = leaves;
@@ -63,12 +64,12 @@ PriorityTree::PriorityTree(void* memory, uint64_t leaves, uint64_t lanes)
     marked_.emplace_back((n + 63) / 64);
     next += 2 * pad(n);
   }
-  // Reserves all memory that following and settling can need, so that a tree is never left half
-  // updated when memory runs out.
+  // Reserves all memory that follow() and settle() can need. So a tree is never left half updated
+  // if memory runs out.
   dirty_.reserve(levels_[0].nodes);
   next_.reserve(levels_[0].nodes);
   before_.reserve(per_lane_);
-  // Readers are numbered, so that the header records whose list the leaves follow.
+  // Each reader has a number, so that the header can record whose list the leaves follow.
   reader_ = __atomic_add_fetch(&header_->readers, 1, __ATOMIC_RELAXED);
 }
 
@@ -101,10 +102,11 @@ void PriorityTree::find(const double* masses, uint64_t count, Drawn* drawn) cons
     std::copy_n(masses + from, some, mass);
     for (size_t level = levels_.size(); level-- > 0;) {
       down(level == 0 ? leaves_ : levels_[level - 1].sum, at, mass, some);
-      // Never descend to a node that only pads the line.
+      // The last nodes of a level only pad its cache line, and a draw must not descend to them.
       const uint64_t nodes = level == 0 ? count_ : levels_[level - 1].nodes;
       for (uint64_t i = 0; nodes % fan != 0 && i < some; ++i) at[i] = std::min(at[i], nodes - 1);
-      // While one draw waits for memory, the others proceed. The upper levels are in the cache.
+      // Prefetches the children, so that one draw waits for memory while the others proceed. The
+      // upper levels are in the cache.
       if (level == 0 || levels_[level - 1].nodes < nodes_to_fetch) continue;
       const double* below = level == 1 ? leaves_ : levels_[level - 2].sum;
       for (uint64_t i = 0; i < some; ++i) __builtin_prefetch(below + at[i] * fan);
@@ -130,7 +132,8 @@ void PriorityTree::settle() {
     const Level& here = levels_[level];
     const double* sums = level == 0 ? leaves_ : levels_[level - 1].sum;
     const double* leasts = level == 0 ? nullptr : levels_[level - 1].least;
-    // If more than half of the nodes changed, it is cheaper to recompute all than to track which.
+    // If more than half of the nodes changed, it is cheaper to recompute all nodes than to track
+    // them.
     all = all || dirty_.size() > here.nodes / 2;
     if (!all && dirty_.size() > here.nodes / 32) sort_dirty(level);
     tree_kernels().make(sums, leasts, all ? nullptr : dirty_.data(),
@@ -149,7 +152,7 @@ void PriorityTree::mark_parents(size_t level) {
   next_.resize(dirty_.size());
   uint64_t *marked = marked_[level + 1].data(), *next = next_.data();
   for (const uint64_t node : dirty_) {
-    // It is always written, and kept only if it was not marked before.
+    // Always writes the parent, but keeps it in the list only if it was not marked before.
     const uint64_t parent = node / fan;
     *next = parent;
     next += ~(marked[parent / 64] >> parent % 64) & 1;
@@ -170,7 +173,8 @@ void PriorityTree::sort_dirty(size_t level) {
 void PriorityTree::raise(double* priorities, uint64_t count) const {
   for (uint64_t i = 0; i < count; ++i) priorities[i] += header_->epsilon;
   tree_kernels().power(priorities, count, header_->alpha);
-  // The sum of all leaves must be finite. +0 is the leaf of a step, −0 stands for no step.
+  // The sum of all leaves must be finite, so each leaf is bounded. + 0.0 changes −0 to +0, because
+  // −0 stands for a place without a step.
   const double most = std::numeric_limits<double>::max() / 2 / static_cast<double>(count_);
   for (uint64_t i = 0; i < count; ++i) priorities[i] = std::min(priorities[i], most) + 0.0;
 }
@@ -245,7 +249,8 @@ void PriorityTree::update(const Drawable& drawable, const double* ids, const Val
       }
     }
   }
-  // The largest is known now. All are set in order once more, because the last of duplicates wins.
+  // The largest priority is known only now. Sets all leaves in order once more, because the last of
+  // duplicates wins.
   for (uint64_t i = 0; i < count && header_->non_finite > before; ++i) {
     if (scratch_[i] == left_out) continue;
     set(scratch_[i],

@@ -1,10 +1,10 @@
-// Priorities of steps, in shared memory: the sum and the minimum of all leaves, kept by a tree with
-// eight children per node (a cache line). It has one owner at a time: pack's thread in a pipeline,
-// else the thread that samples. Each native call leaves it whole.
+// Priorities of steps, in shared memory. A tree with eight children per node (a cache line) keeps
+// the sum and the minimum of all leaves. It has one owner at a time: pack's thread in a pipeline,
+// else the thread that samples. Each native call leaves the tree consistent.
 //
-// A parent's sum is computed from its children alone, in pairs, as in a binary tree of which every
-// third level is stored. So sums depend on the leaves and not on the order of updates, and a draw
-// descends by the same comparisons.
+// A parent's sum is computed only from its children, in pairs. So the sums form a binary tree of
+// which every third level is stored. No sum depends on the order of updates, and a draw compares
+// its mass with the same sums of pairs.
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -13,27 +13,27 @@
 
 namespace hotslot::rows {
 
-// Shared memory that only the owner uses. Doubles and words of eight bytes.
+// Shared memory that only the owner uses. It consists of doubles and words of eight bytes.
 struct alignas(64) TreeHeader {
   double alpha, epsilon;
   // The largest |p| ever given, initially 1.
   double largest;
   uint64_t leaves;
-  // Leaves that are not zero.
+  // Number of leaves that are not zero.
   uint64_t drawn_from;
-  // Updates of sequences before this one are applied.
+  // All updates of sequences below this one are applied.
   uint64_t applied;
-  // The reader whose list the leaves follow, and the number of readers so far. Another reader first
-  // reports its whole list.
+  // Number of the reader whose list the leaves follow, and number of readers so far. Another reader
+  // first reports its whole list.
   uint64_t follows, readers;
-  // Counts of updates: ids whose steps were overwritten meanwhile, and values that are not
-  // priorities.
+  // Numbers of update entries whose steps were overwritten meanwhile, and of entries whose values
+  // are not priorities.
   uint64_t stale, non_finite;
   uint64_t none[6];
 };
 
-// The header is followed by the place up to which each lane is known, then the leaves, then the
-// levels above them.
+// After the header come the place up to which each lane is known, the leaves, and the levels above
+// them.
 uint64_t tree_leaves_at(uint64_t lanes);
 uint64_t tree_bytes(uint64_t leaves, uint64_t lanes);
 
@@ -44,36 +44,36 @@ class PriorityTree final : public Drawable::Listener {
     double value;
   };
 
-  // Takes memory of tree_bytes() that format() has initialized.
+  // Takes memory of tree_bytes() bytes that format() has initialized.
   PriorityTree(void* memory, uint64_t leaves, uint64_t lanes);
   static void format(void* memory, uint64_t leaves, uint64_t lanes, double alpha, double epsilon);
 
   TreeHeader& header() const { return *header_; }
   double total() const;
-  // The minimum of the leaves that are not zero, or infinity if all are zero.
+  // Returns the minimum of the leaves that are not zero, or infinity if all are zero.
   double least() const;
   uint64_t leaves() const { return count_; }
   double leaf(uint64_t i) const;
   bool has(uint64_t i) const;
 
-  // Finds the leaves at which the running sum reaches these masses, never a zero leaf. At least one
-  // leaf must not be zero.
+  // Finds for each mass the leaf at which the running sum of the leaves reaches it. Never finds a
+  // zero leaf. At least one leaf must not be zero.
   void find(const double* masses, uint64_t count, Drawn* drawn) const;
 
-  // Syncs the list, and makes the leaves those of its steps.
+  // Syncs the list, and sets the leaves to those of the list's steps.
   void follow(Drawable& drawable);
 
-  // Applies one update, in order: the last of duplicates wins, and each counts for the largest.
-  // Steps that were overwritten meanwhile are skipped. Floats, which come from a device, are
-  // skipped too if they have the bits `unwritten`, and one that is not a priority becomes the
-  // largest. Doubles were checked before.
+  // Applies one update in order. If an id occurs twice, its last priority wins, and both count for
+  // the largest priority. Skips steps that were overwritten meanwhile. Floats come from a device. A
+  // float with the bits `unwritten` is skipped, and a float that is not a priority becomes the
+  // largest priority. Doubles were checked before.
   template <typename Value>
   void update(const Drawable& drawable, const double* ids, const Value* priorities, uint64_t count);
   static constexpr uint32_t unwritten = 0xffffffffu;
 
-  // Follows a restore that wrote the leaves, the largest priority and the places up to which lanes
-  // are known: computes the parents and the count of leaves. The next reader reports its list
-  // again, which keeps the known leaves.
+  // Call it after a restore wrote the leaves, the largest priority, and the places up to which
+  // lanes are known. Computes the parents and the count of leaves. The next reader reports its
+  // whole list again, and the leaves of known places keep their values.
   void adopt();
 
   // Sets all leaves at once, for draws without a view.
@@ -92,7 +92,8 @@ class PriorityTree final : public Drawable::Listener {
   void settle();
   void sort_dirty(size_t level);
   void mark_parents(size_t level);
-  // Converts priorities to leaves, in place. The array has room for draws_at_once.
+  // Converts priorities to leaves, in place. The array has draws_at_once elements, of which the
+  // first `count` matter.
   void raise(double* priorities, uint64_t count) const;
   double raised(double priority);
 
@@ -101,32 +102,34 @@ class PriorityTree final : public Drawable::Listener {
     uint64_t nodes;
   };
   TreeHeader* header_;
-  // Per lane, the place up to which leaves were set.
+  // For each lane, the place up to which leaves were set.
   uint64_t* known_;
   uint64_t count_, lanes_, per_lane_;
   double* leaves_;
-  // From the leaves' parents to the root.
+  // The levels from the leaves' parents to the root.
   std::vector<Level> levels_;
-  // Nodes of the level above that must be recomputed: a list, and a bit for each.
+  // Nodes that must be recomputed, of one level and of the level above it. `marked_` has a bit for
+  // each node of each level.
   std::vector<uint64_t> dirty_, next_;
   std::vector<std::vector<uint64_t>> marked_;
   uint64_t reader_ = 0;
-  // Bound of a lane's places whose leaves are a predecessor's, while the whole list is reported
-  // again.
+  // While a reader reports its whole list again, places of the lane below this one keep the leaves
+  // that a predecessor set.
   uint64_t kept_below_ = 0;
   std::vector<double> before_;
   std::vector<uint64_t> scratch_;
   double raised_from_ = -1, raised_to_ = 0;
 };
 
-// Importance weights. `least` is the minimum leaf of the tree or of the batch, by `normalize`.
+// How to compute importance weights. `least` is the minimum leaf of the tree or of the batch, as
+// `normalize` says.
 struct Weighing {
   enum Normalize : uint32_t { tree, batch, none };
   Normalize normalize;
   double beta, total, least;
   double drawn_from;
 };
-// Returns the ratio of a leaf, which raised to −beta is its weight.
+// Returns the ratio of a leaf. The ratio to the power of −beta is the leaf's weight.
 double ratio_of(const Weighing& how, double value);
 
 }  // namespace hotslot::rows

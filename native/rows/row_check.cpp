@@ -1,5 +1,5 @@
-// Finds the rows and lanes that have a non-finite number, and decides whether it is rejected or
-// stored as 0.
+// Finds the rows and lanes that have a non-finite value, and decides whether the value is rejected
+// or stored as 0.
 #include "rows/row_check.hpp"
 
 namespace hotslot::rows {
@@ -26,8 +26,8 @@ RowCheck::RowCheck(std::vector<FieldKind> kinds) : kinds_(std::move(kinds)), zer
       ends_[int(kinds_[f].role) - int(Role::terminated)] = int(f);
 }
 
-// As learners read it: by discounts if there are some, else by `terminated`, else done and not
-// truncated.
+// Returns whether a row terminated, as learners decide it. They use `discounts` if the rows have
+// it, else `terminated`, else `dones` without `truncated`.
 bool RowCheck::is_terminated(const std::vector<Field>& fields, uint64_t row) const {
   const auto set = [&](Role role) {
     const int f = ends_[int(role) - int(Role::terminated)];

@@ -1,5 +1,5 @@
-// The seqlock of the replay rows: where a writer may write, and how a reader checks that its copy
-// is whole.
+// The seqlock of the replay rows. It decides where a writer may write, and how a reader checks that
+// its copy is whole.
 #include "rows/rows.hpp"
 
 #include <algorithm>
@@ -13,8 +13,8 @@
 namespace hotslot::rows {
 namespace {
 
-// Most bytes written under one reservation: a reader that hits them waits at most for this write
-// (~100 µs).
+// Most bytes that a writer reserves at once. A reader of one of these rows waits at most until they
+// are written (~100 µs).
 constexpr uint64_t slice_bytes = uint64_t{1} << 20;
 
 uint64_t rows_per_slice(const Source& source) {
@@ -27,8 +27,8 @@ template <bool zeros>
 void write_rows(const Source& source, const Field* fields, size_t field_count, const uint8_t* mask,
                 uint64_t first, uint64_t rows, uint64_t position) {
   uint64_t index = position % source.capacity;
-  // Writes of short rows would wait for cache lines, so the places of this writer's next rows are
-  // prefetched. The hardware prefetches those of long rows.
+  // The stores of short rows would wait for cache lines, so the memory of this writer's next rows
+  // is prefetched. The hardware prefetches the memory of long rows.
   const uint64_t ahead = source.row_bytes <= 512 ? 8 : rows;
   for (uint64_t row = first; row < first + rows; ++row) {
     uint8_t* to = source.rows + index * source.stride;
@@ -50,8 +50,8 @@ void write_rows(const Source& source, const Field* fields, size_t field_count, c
   }
 }
 
-// Rows-3: takes the written rows that start at `begin` from the board. No other thread holds them
-// then.
+// Rows-3: takes the written rows that start at `begin` from the board, and sets `end` to their end.
+// Only the calling thread holds them then. Returns false if they are not on the board.
 bool take_from_board(Header& header, uint64_t begin, uint64_t& end) {
   for (Written& written : header.board) {
     uint64_t turn = begin + 1;
@@ -65,7 +65,8 @@ bool take_from_board(Header& header, uint64_t begin, uint64_t& end) {
   return false;
 }
 
-// Returns false if this thread still holds them: the board is full, or its turn has come meanwhile.
+// Puts written rows on the board. Returns false if this thread still holds the rows. Either the
+// board is full, or `committed` has reached `begin` and this thread took the rows back.
 bool put_on_board(Header& header, uint64_t begin, uint64_t end) {
   for (Written& written : header.board) {
     uint64_t turn = Written::free;
@@ -81,7 +82,7 @@ bool put_on_board(Header& header, uint64_t begin, uint64_t end) {
   return false;
 }
 
-// Commits rows that are written. Returns when they are committed.
+// Commits written rows. Returns when this thread or another one has committed them.
 void commit(Header& header, uint64_t begin, uint64_t end) {
   Backoff turn;
   if (header.committed.load(std::memory_order_acquire) != begin &&
@@ -89,13 +90,14 @@ void commit(Header& header, uint64_t begin, uint64_t end) {
     while (header.committed.load(std::memory_order_acquire) < end) turn.pause();
     return;
   }
-  // Waits for the writers before this one. The stores publish in order, so committed never covers a
-  // half row.
+  // Waits until the writers before this one have committed. The stores publish rows in order, so
+  // `committed` never covers a half-written row.
   while (header.committed.load(std::memory_order_acquire) != begin) turn.pause();
   do {
     header.committed.store(end, std::memory_order_seq_cst);
     begin = end;
-    // Ends if no writer has reserved after these rows: one that reserves now reads committed later.
+    // Ends if no writer has reserved after these rows. A writer that reserves later reads this
+    // value of `committed` and commits its rows itself.
   } while (header.reserved.load(std::memory_order_seq_cst) != begin &&
            take_from_board(header, begin, end));
 }
@@ -108,8 +110,8 @@ void add_slice(const Source& source, const Field* fields, size_t field_count, co
          courtesy.rounds() < rounds_of_courtesy(source.row_bytes))
     courtesy.pause();
 
-  // Rows-2: announces the rows to readers before the first byte changes. Pairs with the load after
-  // a reader's copy.
+  // Rows-2: announces the rows to readers before the first byte changes. Pairs with the reader's
+  // load of `reserved` after its copy.
   const uint64_t begin = header.reserved.fetch_add(rows, std::memory_order_seq_cst);
   const uint64_t end = begin + rows;
   Backoff lap;
@@ -122,9 +124,9 @@ void add_slice(const Source& source, const Field* fields, size_t field_count, co
   commit(header, begin, end);
 }
 
-// Places that a writer may have touched: those of the absolute rows [from, from + count).
+// Indices that a writer may have written: those of the absolute rows [from, to).
 struct Window {
-  uint64_t start;  // index of the first
+  uint64_t start;  // index of the first row
   uint64_t count;
   uint64_t capacity;
 
@@ -136,8 +138,8 @@ struct Window {
   }
 };
 
-// A reader's request that writers let it pass, from the first of a block's rows that it could not
-// copy whole to the block's end.
+// A reader's request that writers let it pass. It lasts from ask() until the block is copied or the
+// reader gives up.
 class Plea {
  public:
   explicit Plea(const Source& source)
@@ -152,8 +154,8 @@ class Plea {
     header_.readers_waiting.fetch_add(1, std::memory_order_seq_cst);
     asked_ = now_ns();
   }
-  // A reader that asked must stay until writers let it pass. Otherwise it would ask in vain
-  // repeatedly.
+  // A reader that has asked stays for at least `patience_ns_`, even after its deadline. Otherwise
+  // it would leave each time before the writers let it pass.
   bool is_over(uint64_t deadline_ns) const {
     if (asked_ == 0 || deadline_ns == 0) return false;
     const uint64_t now = now_ns();
@@ -166,14 +168,15 @@ class Plea {
   uint64_t asked_ = 0;
 };
 
-// Rows-4 for one row. Returns false at the deadline, and `out` is then invalid.
+// Copies one row again until Rows-4 is met. Returns false at the deadline, and then `out` is
+// invalid.
 bool gather_again(const Source& source, uint32_t index, uint8_t* out, Plea& plea,
                   uint64_t deadline_ns) {
   Header& header = *source.header;
   Backoff wait;
   while (true) {
     const uint64_t before = header.committed.load(std::memory_order_acquire);
-    // This first check only saves a copy that would be discarded.
+    // This first check only avoids a copy that the second check would discard.
     if (!Window(source, before, header.reserved.load(std::memory_order_relaxed)).covers(index)) {
       from_shared(out, source.rows + uint64_t{index} * source.stride, source.row_bytes);
       after_shared_reads();
@@ -188,8 +191,8 @@ bool gather_again(const Source& source, uint32_t index, uint8_t* out, Plea& plea
   }
 }
 
-// Copies one block, then copies again the rows that were overtaken meanwhile. Returns the first row
-// that is not whole at the deadline, or `task.end` if all are.
+// Copies one block, then copies again the rows that a writer may have overwritten meanwhile.
+// Returns the first row that is not whole at the deadline, or `task.end` if all rows are whole.
 uint64_t gather_block(const Source& source, CopyRows copy, const CopyTask& task, bool stream_stores,
                       uint64_t deadline_ns) {
   Header& header = *source.header;
@@ -203,8 +206,8 @@ uint64_t gather_block(const Source& source, CopyRows copy, const CopyTask& task,
   bool drained = !stream_stores;
   for (uint64_t at = task.begin; at < task.end; ++at) {
     if (!touched.covers(task.indices[at])) continue;
-    // Ordinary stores follow streaming ones to the same bytes, so the streaming ones must drain
-    // first.
+    // gather_again() writes to the same bytes with ordinary stores, so the streaming stores must
+    // drain first.
     if (!drained) finish_streaming();
     drained = true;
     uint8_t* out = task.out + (at - task.begin) * source.row_bytes;
@@ -213,7 +216,8 @@ uint64_t gather_block(const Source& source, CopyRows copy, const CopyTask& task,
   return task.end;
 }
 
-// Blocks of each thread between two reads of the clock: enough to make waking a helper worthwhile.
+// Number of blocks that each thread copies between two reads of the clock. It is enough to make
+// waking a helper worthwhile.
 constexpr uint64_t blocks_each = 4;
 
 void lower(std::atomic<uint64_t>& least, uint64_t value) {
@@ -221,8 +225,9 @@ void lower(std::atomic<uint64_t>& least, uint64_t value) {
   while (value < seen && !least.compare_exchange_weak(seen, value, std::memory_order_relaxed)) {}
 }
 
-// Returns the rows copied between two reads of `reserved`: ~half a MiB, and a multiple of 64 rows
-// so that the output's cache lines are not cut. Rows of 64 KiB and more are copied one by one.
+// Returns the number of rows of a block, which is copied between two reads of `reserved`. A block
+// has ~half a MiB. It is a multiple of 64 rows, so that blocks meet at cache lines of the output.
+// Rows of 64 KiB and more are copied one by one.
 uint64_t rows_per_block(uint32_t row_bytes) {
   if (row_bytes >= (1u << 16)) return 1;
   const uint64_t rows = (uint64_t{1} << 19) / row_bytes;
@@ -282,7 +287,7 @@ GatherResult gather(const Source& source, GatherJob& job, const uint32_t* indice
   const uint64_t at_once = helpers > 0 ? block * blocks_each * uint64_t(helpers + 1) : block;
   while (job.next_row < count) {
     const uint64_t from = job.next_row, to = std::min(count, from + at_once);
-    // The first row of this round that was not whole at the deadline.
+    // The lowest row of this round that was not whole at the deadline, or `to`.
     std::atomic<uint64_t> torn{to};
     IdleCores::run(int((to - from + block - 1) / block), helpers, [&](int piece) {
       const uint64_t begin = from + piece * block, end = std::min(to, begin + block);
@@ -291,7 +296,8 @@ GatherResult gather(const Source& source, GatherJob& job, const uint32_t* indice
                           at};
       const uint64_t whole = gather_block(source, copy, task, stream_stores, deadline_ns);
       if (whole < end) lower(torn, whole);
-      // By the thread that made the stores, because a fence does not order another thread's.
+      // The thread that made the stores must drain them, because a fence does not order another
+      // thread's stores.
       if (stream_stores) finish_streaming();
     });
     job.next_row = torn.load(std::memory_order_relaxed);

@@ -1,23 +1,25 @@
 // Replay rows in shared memory: the layout of a buffer and its three operations (snapshot, add,
 // gather). Compiled into rows.node (collectors, in-process sampling) and pack.node. Any number of
-// writers and readers, on any thread.
+// threads may write and read.
 //
 //   memory   header (16 lines) │ row 0 │ row 1 │ … │ row capacity−1
 //
-// Absolute row p (counted from the first ever added) lies at index p mod capacity, row_stride()
-// bytes from the row before.
+// Absolute row p (counted from the first row ever added) is at index p mod capacity. Each row
+// begins row_stride() bytes after the row before.
 //   Rows-1  reserved ≥ committed. Rows [committed, reserved) may be half written, and all rows
 //       below committed are whole.
-//   Rows-2  a writer owns the rows [a, b) that its fetch_add on `reserved` returned. It writes them
-//       only once committed ≥ b − capacity, when the earlier lap of the same places is whole.
-//   Rows-3  commits are in order: only the holder of [a, b) moves committed, from a to b. The owner
-//       holds it until it puts it on the board. From there the thread that committed up to a takes
-//       it, or the owner itself once committed is a. The owner reads committed after it put the
-//       rows there, and a thread that commits reads the board after that: one of them finds the
-//       rows. So preempted writers do not delay each other in turn, because the first one to resume
-//       commits for all.
-//   Rows-4  a reader trusts a copied row only if `reserved`, read after the copy, shows that no
-//       writer can have begun on that place since the `committed` read before the copy.
+//   Rows-2  A writer owns the rows [a, b) that its fetch_add on `reserved` returned. It writes them
+//       only after committed ≥ b − capacity, when the rows of the earlier lap at the same indices
+//       are whole.
+//   Rows-3  Commits are in order. Only the holder of the rows [a, b) moves committed, from a to b.
+//       Their owner holds them until it puts them on the board. Then the thread that commits up to
+//       a takes them from the board, or the owner does if committed is already a. The owner puts
+//       the rows on the board and then reads committed. A thread that commits stores committed and
+//       then reads the board. So one of the two always finds the rows. Preempted writers do not
+//       delay each other in turn, because the first one to resume commits for all.
+//   Rows-4  A reader trusts a copied row only if no writer can have begun on its index. The reader
+//       decides this by the `committed` that it read before the copy and the `reserved` that it
+//       read after the copy.
 #pragma once
 #include <atomic>
 #include <cstddef>
@@ -32,15 +34,15 @@ constexpr uint32_t format_version = 3;
 constexpr uint32_t board_places = 16;
 constexpr uint32_t bell_places = 8;
 
-// Written rows [begin, end) whose turn has not come (Rows-3).
+// Rows [begin, end) that are written and that wait for the commit of the rows before them (Rows-3).
 struct Written {
   static constexpr uint64_t free = 0, held = ~uint64_t{0};
-  // free, held (being filled or emptied), or begin + 1. Its store publishes `end` and the rows. It
-  // is sequentially consistent where it becomes begin + 1 and where that is looked for. A thread
-  // that puts rows here stores `turn`, then reads `committed`. A thread that commits stores
-  // `committed`, then reads `turn`. One of the two must see the other's store. Taking a place from
-  // `free` needs only to acquire the release that emptied it, and the load before it is a hint, so
-  // it is relaxed.
+  // free, held (a thread fills or empties the entry), or begin + 1. The store of begin + 1
+  // publishes `end` and the rows. This store, and the loads that search for its value, are
+  // sequentially consistent. A thread that puts rows here stores `turn`, then reads `committed`. A
+  // thread that commits stores `committed`, then reads `turn`. One of the two must see the other's
+  // store. The exchange that takes a `free` entry only needs to acquire the release that emptied
+  // it. The load before the exchange is a hint, so it is relaxed.
   std::atomic<uint64_t> turn;
   uint64_t end;
 };
@@ -50,17 +52,17 @@ struct alignas(64) Header {
   uint32_t version;
   uint32_t capacity;
   uint32_t row_bytes;
-  // End of the rows that writers own. Writers add to it before their first byte (Rows-2), and
-  // readers load it after their last (Rows-4).
+  // End of the rows that writers own. Writers raise it before their first byte (Rows-2), and
+  // readers load it after their last byte (Rows-4).
   alignas(64) std::atomic<uint64_t> reserved;
-  // Rows ever committed. Its store publishes the rows below it, and pairs with every load in
-  // snapshot() and gather(). After the store the thread looks for the next writer in turn, on the
-  // board and in `reserved`, so the store is sequentially consistent. Threads that wait for it, or
-  // for the lap before it, need only to acquire the rows that it published.
+  // Number of rows ever committed. A store to it publishes all rows below it, and pairs with the
+  // loads in snapshot() and gather(). After the store the thread searches the board and `reserved`
+  // for the next rows to commit. So the store is sequentially consistent. Threads that wait for a
+  // value of `committed` need only acquire the rows that it published.
   alignas(64) std::atomic<uint64_t> committed;
-  // Readers that could not get a whole row. Writers let them pass before they reserve again. Never
-  // held across calls. It is a courtesy that publishes no data: a writer whose relaxed load is
-  // stale lets them pass the next time.
+  // Number of readers that repeatedly failed to copy a whole row. While it is not 0, writers wait
+  // before they reserve, up to a bound. Each reader lowers it before its native call returns. It
+  // publishes no data: a writer whose relaxed load is stale waits the next time.
   alignas(64) std::atomic<uint32_t> readers_waiting;
   alignas(64) Written board[board_places];
   // A BellBoard (src/shm/bell.ts). Only JavaScript uses it.
@@ -76,34 +78,34 @@ struct Source {
 };
 
 // Returns the bytes from one row to the next in memory. A long row begins on a cache line, so that
-// it touches as few lines as possible. A short one begins at the alignment of a vector load.
+// it touches as few lines as possible. A short row begins at the alignment of a vector load.
 inline uint64_t row_stride(uint64_t row_bytes) {
   const uint64_t grain = row_bytes >= 256 ? 64 : 16;
   return (row_bytes + grain - 1) / grain * grain;
 }
 
 struct Snapshot {
-  uint64_t ptr;   // rows ever committed
-  uint64_t size;  // rows to draw from: min(ptr, capacity)
+  uint64_t ptr;   // number of rows ever committed
+  uint64_t size;  // number of rows to draw from: min(ptr, capacity)
 };
 
-// Returns the bytes that a buffer takes from a 64-byte boundary on.
+// Returns the size of a buffer in bytes. The buffer begins at a 64-byte boundary.
 uint64_t bytes_needed(uint64_t capacity, uint32_t row_bytes);
 
-// Writes the header of a fresh, zeroed, 64-byte-aligned piece of memory, and requests huge pages if
-// the system has them.
+// Writes the header to memory that is new, zeroed and 64-byte-aligned. Requests huge pages if the
+// system has them.
 void format(void* memory, uint32_t capacity, uint32_t row_bytes);
 
-// Opens formatted memory. Returns a null header if it is not a buffer of this version, is
-// misaligned, or is shorter than its header says.
+// Opens formatted memory. Returns a source without a header if the memory is not a buffer of this
+// version, is misaligned, or is shorter than its header says.
 Source open(void* memory, uint64_t bytes);
 
-// Returns the rows that are whole now.
+// Returns the number of whole rows at this moment.
 Snapshot snapshot(const Source& source);
 
-// One field of the rows to add: `bytes` per row, `stride` bytes from one row to the next, to
-// `offset` within the packed row. Rows whose mask byte is not zero take their bytes from `instead`,
-// dense, if it is not null. Rows whose byte in `zero` is not zero get zeros.
+// One field of the rows to add. A row's `bytes` bytes are copied from `from` + row × `stride` to
+// `offset` in the packed row. If `instead` is not null, rows whose mask byte is not 0 are copied
+// from this dense array. If `zero` is not null, rows whose byte in it is not 0 get zeros.
 struct Field {
   const uint8_t* from;
   const uint8_t* instead;
@@ -118,43 +120,44 @@ inline bool some_zero(const Field* fields, size_t count) {
   return false;
 }
 
-// Adds `count` rows: reserves, writes and commits, slice by slice. It waits only for writers that
-// are writing now. `mask` (count bytes) may be null. Returns when the rows are committed.
+// Adds `count` rows slice by slice: reserves, writes and commits each slice. Waits only for writers
+// that are writing now and, up to a bound, for readers that failed repeatedly. `mask` (count bytes)
+// may be null. Returns when the rows are committed.
 void add(const Source& source, const Field* fields, size_t field_count, const uint8_t* mask,
          uint64_t count);
 
-// The progress of a gather. Value-initialize one per batch.
+// The progress of a gather. Start each batch with a new, value-initialized job.
 struct GatherJob {
-  uint64_t next_row = 0;  // rows before it are whole in `out`
+  uint64_t next_row = 0;  // all rows before it are whole in `out`
 };
 
-// The threads that gather: the calling thread alone, or idle cores too if a batch is large enough
-// for them (shared_from bytes).
+// The threads that gather. `one` is the calling thread alone. `all` also uses idle cores if the
+// batch has at least shared_from bytes.
 enum class Hands { one, all };
 constexpr uint64_t shared_from = uint64_t{1} << 20;
 
 enum class GatherResult { Done, More };
 
-// Copies rows `indices[0 … count)` (each below the snapshot's size) to `out`, packed. Stops at
-// `deadline_ns` (CLOCK_MONOTONIC, 0 = none) and returns More: call again with the same job.
-// Streaming stores bypass the cache, which suits large batches that this CPU does not read again.
-// Every store is ordered before the caller's next store. Each block of rows keeps Rows-4 by itself,
-// so any thread may copy it.
+// Copies the rows `indices[0 … count)` (each below the snapshot's size) to `out`, packed. At
+// `deadline_ns` (CLOCK_MONOTONIC, 0: none) it stops and returns More. Call it again with the same
+// job then. Streaming stores bypass the cache, which suits large batches that this CPU does not
+// read again. All stores are ordered before the caller's next store. Each block of rows is checked
+// by Rows-4 separately, so any thread may copy it.
 GatherResult gather(const Source& source, GatherJob& job, const uint32_t* indices, uint64_t count,
                     uint8_t* out, uint64_t deadline_ns, bool stream_stores,
                     Hands hands = Hands::all);
 
-// Copies the absolute rows [from, from + count), all of them committed, to `out`, packed. Returns
-// the lowest row that cannot have been overwritten meanwhile (Rows-4). The copies of rows below it
-// are invalid.
+// Copies the absolute rows [from, from + count) to `out`, packed. All of them must be committed.
+// Returns the lowest row that cannot have been overwritten meanwhile (Rows-4). Copies of rows below
+// it are invalid.
 uint64_t read_rows(const Source& source, uint64_t from, uint64_t count, uint8_t* out);
 
-// Restores a buffer that is not in use yet. Rows are written to their places, and count after
-// set_rows(), which sets the number of rows ever committed.
+// Restore a buffer that is not in use yet. put_rows() writes rows at their indices. They become
+// readable when set_rows() sets the number of rows ever committed.
 void put_rows(const Source& source, uint64_t from, uint64_t count, const uint8_t* bytes);
 void set_rows(const Source& source, uint64_t committed);
 
-// Whether streaming stores are faster for a batch of `bytes` bytes.
+// Returns whether streaming stores are faster for a batch of `bytes` bytes.
 inline bool should_stream(uint64_t bytes) { return bytes >= (uint64_t{1} << 20); }
 
 }  // namespace hotslot::rows

@@ -1,14 +1,15 @@
-// The loops of tree_kernels.hpp, included by tree_kernels.cpp once per instruction set, inside a
-// namespace that defines how many draws fit a vector (`width`), under KERNEL, that set's target
-// attribute. The loops have no branches, because they would be unpredictable. The file has no
-// #pragma once, because it is included several times.
+// The loops of tree_kernels.hpp. tree_kernels.cpp includes this file once per instruction set,
+// inside a namespace that defines how many draws fit in a vector (`width`). The macro KERNEL is the
+// instruction set's target attribute. The loops have no branches, because they would be
+// unpredictable. The file has no #pragma once, because it is included several times.
 
 typedef double Numbers __attribute__((vector_size(width * 8)));
 typedef int64_t Words __attribute__((vector_size(width * 8)));
 typedef uint64_t Unsigned __attribute__((vector_size(width * 8)));
 
-// Finds the half in which each mass lies, with all bits set for the right one. Never chooses a half
-// whose sum is 0: rounding may leave more mass than the left half has.
+// Decides for each mass whether it lies in the right half, and sets all bits of `to_right` if so.
+// Subtracts `left` from these masses. Never chooses a half whose sum is 0, because rounding may
+// leave more mass than the left half has.
 KERNEL INLINE void go(const Numbers& left, const Numbers& right, Numbers& mass, Words& to_right) {
   to_right = (right > 0) & ((mass > left) | (left == 0));
   mass -= reinterpret_cast<Numbers>(to_right & reinterpret_cast<Words>(left));
@@ -24,7 +25,7 @@ KERNEL void descend(const double* sums, uint64_t* nodes, double* masses, uint64_
     for (uint64_t i = 0; i < fan; ++i)
       for (uint64_t draw = 0; draw < width; ++draw)
         c[i][draw] = sums[static_cast<uint64_t>(at[draw]) + i];
-    // In pairs, as make() adds them up.
+    // Adds in pairs, as make() does.
     Numbers pair[4] = {c[0] + c[1], c[2] + c[3], c[4] + c[5], c[6] + c[7]};
     go(pair[0] + pair[1], pair[2] + pair[3], mass, to_right);
     at -= 4 * to_right;
@@ -40,11 +41,11 @@ KERNEL void descend(const double* sums, uint64_t* nodes, double* masses, uint64_
   }
 }
 
-// x^y = 2^(y log2 x), with x = 2^k m, m from √½ to √2, and log m by the series of atanh((m − 1) /
-// (m + 1)).
+// Computes x^y = 2^(y log2 x), with x = 2^k m and m from √½ to √2. log m is the series of atanh((m
+// − 1) / (m + 1)).
 KERNEL void power(double* values, uint64_t count, double exponent) {
   if (exponent == 1) return;
-  // Added to a small number, it leaves the nearest whole one in the low bits.
+  // Adding to_whole to a small value leaves the nearest integer in the low bits.
   constexpr double to_whole = 6755399441055744, two_52 = 4503599627370496;
   constexpr uint64_t root_half = 0x3fe6a09e667f3bcd, bias = uint64_t{1024} << 52,
                      bits_of_two_52 = uint64_t{0x433} << 52;
@@ -69,8 +70,8 @@ KERNEL void power(double* values, uint64_t count, double exponent) {
     for (int i = 12; i >= 0; --i) result = result * f + exp2_terms[i];
     result = reinterpret_cast<Numbers>(reinterpret_cast<Unsigned>(result) +
                                        (reinterpret_cast<Unsigned>(shifted) << 52));
-    // Values that are zero or subnormal, or whose results would be near the ends of the exponent
-    // range.
+    // True for values that are zero or subnormal, or whose results would be near the ends of the
+    // exponent range. std::pow() computes these below.
     const Words beyond = (x < 2.3e-308) | (near > 1000) | (near < -1000);
     any |= beyond;
     std::memcpy(extreme + from, &beyond, sizeof(beyond));
@@ -97,7 +98,7 @@ KERNEL void make(const double* sums, const double* leasts, const uint64_t* nodes
     } else {
       std::memcpy(&l, leasts + node * fan, sizeof(l));
     }
-    // Adds neighbors, then pairs, then halves. The result is in the first element.
+    // Adds neighbors, then pairs, then the two halves, into the first element.
     s += __builtin_shufflevector(s, s, 1, 0, 3, 2, 5, 4, 7, 6);
     keep_less(l, __builtin_shufflevector(l, l, 1, 0, 3, 2, 5, 4, 7, 6));
     s += __builtin_shufflevector(s, s, 2, 3, 0, 1, 6, 7, 4, 5);

@@ -1,5 +1,5 @@
-// The vectorized kernels of the tree, chosen once for this CPU: several draws descend in parallel,
-// and several powers are taken.
+// The vectorized loops of the priority tree, chosen once for this CPU. Each vector holds several
+// draws, or several values to raise to a power.
 #include "rows/tree_kernels.hpp"
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace loops {
 constexpr double infinite = std::numeric_limits<double>::infinity();
 typedef double Line __attribute__((vector_size(64)));
 
-// 2^f for |f| ≤ ½: (ln 2)^i / i!.
+// Coefficients of 2^f for |f| ≤ ½: (ln 2)^i / i!.
 constexpr double exp2_terms[] = {1,
                                  0.69314718055994530942,
                                  0.24022650695910071233,
@@ -30,7 +30,7 @@ constexpr double exp2_terms[] = {1,
                                  2.5678435993488205142e-11,
                                  1.3691488853904128881e-12};
 
-// GCC takes the first element that is written for a read of its vector.
+// GCC mistakes the first write to an element of a vector for a read of the vector.
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wuninitialized"
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"

@@ -14,10 +14,10 @@
 namespace hotslot::rows {
 namespace {
 
-// Rows that are drawn together: while one waits for memory, the others proceed.
+// Number of rows that are drawn together. While one row waits for memory, the others proceed.
 constexpr uint64_t rows_at_once = 64;
 
-// Blocks of each thread between two reads of the clock.
+// Number of blocks that each thread makes between two reads of the clock.
 constexpr uint64_t view_blocks_each = 2;
 
 }  // namespace
@@ -30,7 +30,7 @@ View::View(const Lanes& lanes, const ViewRule& rule, std::vector<Column> columns
     powers_.push_back(static_cast<float>(std::pow(rule.gamma, k)));
 }
 
-// Sorts the columns, so that those copied from the same places are adjacent.
+// Sets the columns in an order in which columns copied from the same places are adjacent.
 void View::set_columns(std::vector<Column> columns) {
   columns_ = std::move(columns);
   std::stable_sort(columns_.begin(), columns_.end(), [this](const Column& a, const Column& b) {
@@ -54,7 +54,7 @@ void View::look_around() {
   }
 }
 
-// Makes room for the rows of a batch, which have no goals yet.
+// Starts a batch: allocates its rows, which have no new goals yet.
 void View::begin(const Request& request) {
   request_ = request;
   rows_.resize(request.count);
@@ -62,7 +62,7 @@ void View::begin(const Request& request) {
   if (rule_.relabel != ViewRule::own) goals_.assign(request.count, 0);
 }
 
-// Makes room for `blocks` blocks at once, which then allocate no memory while they are made.
+// Allocates the memory of `blocks` blocks in advance, so that make_rows() allocates none.
 void View::make_room(uint64_t blocks) {
   uint64_t places = 0;
   for (const Column& column : columns_) places = std::max(places, places_of(column));
@@ -115,7 +115,7 @@ bool View::draw_rows(uint64_t from, uint64_t to) {
 
 void View::draw_uniformly(uint64_t from, uint64_t to) {
   ordinals_.resize(to - from);
-  // The word's remainder, as in torch's randint.
+  // Takes the word's remainder, as torch's randint does.
   const auto count = static_cast<uint32_t>(drawable_.count());
   uint32_t* next = ordinals_.data();
   generator_.take(to - from, [&next, count](uint32_t word) { *next++ = word % count; });
@@ -139,7 +139,7 @@ void View::draw_by_priority(uint64_t from, uint64_t to) {
 }
 
 View::Row View::row_of(uint64_t drawn) const {
-  // Leaves fit 32 bits, which CPUs divide faster.
+  // Leaves fit in 32 bits, and CPUs divide 32-bit integers faster.
   const auto leaf = static_cast<uint32_t>(drawn), per_lane = static_cast<uint32_t>(lanes_.per_lane);
   const uint64_t lane = leaf / per_lane, at = leaf % per_lane, place = drawable_.place_at(lane, at);
   Row row;
@@ -147,7 +147,8 @@ View::Row View::row_of(uint64_t drawn) const {
   return {lane, place, at, 0, 0};
 }
 
-// Draws one word per row for the ratio, then one word per row for the step.
+// Draws the rows' goals. One word per row decides by the ratio whether it gets a new goal. Then one
+// word per row chooses the step that achieved the goal.
 void View::draw_goals(uint64_t from, uint64_t to) {
   if (rule_.relabel == ViewRule::own) return;
   for (uint64_t i = from; i < to; ++i) goals_[i] = generator_.next() * 0x1p-32 < rule_.ratio;
@@ -192,7 +193,7 @@ View::Result View::gather(uint64_t deadline_ns) {
   const uint64_t each = rows_per_block(), count = request_.count;
   uint64_t bytes = 0;
   for (const Column& column : columns_) bytes += places_of(column) * column.bytes;
-  // The mirror looks up places in order, so it excludes helpers.
+  // A mirror must look up places in order, so no helpers run with a mirror.
   const bool stream = mirror_ == nullptr && bytes * count >= shared_from;
   const int helpers = stream ? IdleCores::helpers(bytes * count) : 0;
   const uint64_t at_once = stream ? view_blocks_each * uint64_t(helpers + 1) : 1;
@@ -204,10 +205,10 @@ View::Result View::gather(uint64_t deadline_ns) {
       const uint64_t begin = from + piece * each;
       make_rows(blocks_[piece], begin, std::min(to, begin + each), stream);
     });
-    // A row that passed its check stays whole. The writer continues meanwhile, and may lap all of
-    // them.
+    // Rows that passed their check are whole copies, and are not checked again. The writer
+    // continues meanwhile, and may overwrite the places of all of them.
     for (int piece = 0; piece < pieces; ++piece) {
-      const std::vector<uint64_t> lost = blocks_[piece].lost;  // make_again() writes to the first
+      const std::vector<uint64_t> lost = blocks_[piece].lost;  // make_again() overwrites blocks_[0]
       if (as_before_ && !lost.empty()) return Result::empty;
       for (const uint64_t i : lost)
         if (!make_again(i)) return Result::empty;
@@ -219,8 +220,8 @@ View::Result View::gather(uint64_t deadline_ns) {
   return Result::done;
 }
 
-// Redraws a row that was overtaken, from the steps drawable now, and makes it, until it is not
-// overtaken.
+// Draws a row again that a writer overtook, from the steps that are drawable now. Repeats this
+// until the row is whole. Returns false if no step is drawable.
 bool View::make_again(uint64_t i) {
   Backoff wait;
   const auto again = [&] {
@@ -244,7 +245,8 @@ bool View::make_again(uint64_t i) {
   return made > 0;
 }
 
-// Computes the weights after the last row, when the minimum of the batch is known.
+// Computes the weights. Runs after the last row, because only then is the minimum of the batch
+// known.
 void View::weigh() {
   Weighing how{request_.normalize, request_.beta, 0, 0, 0};
   double least = chances_.empty() ? 1 : chances_[0].value;

@@ -1,5 +1,5 @@
-// Makes batches of a view: draws steps, and copies the places that the view needs around each into
-// columns. One thread owns it, which idle cores may help.
+// Makes batches of a view: draws steps, and copies the places that the view needs around each step
+// into columns. One thread owns the view, and idle cores may help it.
 #pragma once
 #include <cstdint>
 #include <cstring>
@@ -33,18 +33,19 @@ struct Column {
     mask,           // float32
     learn,          // float32
     relabelled,
-    priorities,  // float32 with the bits "not written"
-    goals,       // for a device: where it finds the goals of relabeled rows
+    priorities,  // float32, each with the bits PriorityTree::unwritten
+    goals,       // for a device: indices of the goals of relabeled rows
   };
   Kind kind;
-  // For a field: its offset in a place, its bytes, and its frames (1: not stacked). Then whether
-  // frames before the episode are zero, and whether it is an observation (a window has one more).
+  // For a field: its offset in a place, its bytes, and its number of frames (1: not stacked).
+  // `zero`: whether frames before the episode are zero. `observation`: whether it is an
+  // observation, of which a window has one more than steps.
   uint32_t offset = 0, bytes = 0, frames = 1;
   bool zero = false, observation = false;
-  // The field of achieved goals that replaces this one in relabeled rows: its offset + 1, or 0 for
+  // Offset + 1 of the field of achieved goals that replaces this field in relabeled rows, or 0 for
   // none.
   uint32_t goal = 0;
-  // Its offset in the batch.
+  // Its offset in the batch, in bytes.
   uint64_t at = 0;
 };
 
@@ -62,58 +63,60 @@ class View {
 
   View(const Lanes& lanes, const ViewRule& rule, std::vector<Column> columns);
 
-  // Makes a device keep the places from now on: a column holds the indices at which the device
-  // finds a field, instead of its bytes.
+  // Makes a device keep the places from now on. A field's column then stores the indices at which
+  // the device finds the field's bytes, instead of the bytes.
   void keep_on_device(std::unique_ptr<Mirror> mirror) { mirror_ = std::move(mirror); }
   Mirror* mirror() { return mirror_.get(); }
-  // Makes the view draw by these priorities from now on.
+  // Makes the view draw by the priorities of this tree from now on.
   void follow(std::unique_ptr<PriorityTree> tree) { tree_ = std::move(tree); }
   PriorityTree* tree() { return tree_.get(); }
   void set_columns(std::vector<Column> columns);
   // Returns the first column of a kind, or null.
   const Column* column(Column::Kind kind) const;
-  // Returns the bytes from a batch's start to the end of its last column, or 2⁶⁴ − 1 if that
-  // overflows.
+  // Returns the bytes from a batch's start to the end of its last column. Returns 2⁶⁴ − 1 if that
+  // number overflows.
   uint64_t batch_bytes(uint64_t count) const;
   const Drawable& drawable() const { return drawable_; }
   const Lanes& lanes() const { return lanes_; }
   const ViewRule& rule() const { return rule_; }
 
-  // Takes the snapshot.
+  // Takes a new snapshot of the drawable steps.
   void look_around();
-  // Draws a batch from the snapshot. Returns `empty` while no step is drawable (or, by priorities,
-  // all priorities are zero). Call gather() after it until done.
+  // Draws a batch from the snapshot. Returns `empty` if no step is drawable or, with a tree, if all
+  // priorities are zero. Call gather() afterwards, until it returns `done`.
   Result draw(const Request& request, uint64_t seed);
-  // Draws a batch that was drawn before, by its ids. `goals` (or null) are the indices of its
-  // goals, and `brought` the places of the `some` steps that it brought. Its weights stay as they
-  // are. Returns false if one of its steps is gone. Call gather() after it, which returns `empty`
-  // if a step went meanwhile.
+  // Draws a batch again that was drawn before, by its ids. `goals` (or null) are the indices of its
+  // goals. `brought` are the indices of the `some` places that the batch brought to the device. Its
+  // weights stay as they are. Returns false if one of its steps is no longer drawable. Call
+  // gather() afterwards, which returns `empty` if a step was overwritten meanwhile.
   bool draw_as_before(const Request& request, const double* ids, const uint32_t* goals,
                       const uint32_t* brought, uint64_t some);
-  // Copies rows until `deadline_ns` (CLOCK_MONOTONIC, 0: none). A step that was overtaken is drawn
-  // again. Idle cores make blocks of a large batch, and each block keeps Lanes-4 by itself.
+  // Copies rows until `deadline_ns` (CLOCK_MONOTONIC, 0: none). Draws a row again if a writer
+  // overtook it. Idle cores make blocks of a large batch, and each block checks Lanes-4 by itself.
+  // Returns `more` at the deadline. Returns `empty` if a row cannot be drawn again.
   Result gather(uint64_t deadline_ns);
-  // Makes a batch of the steps `ids`, with `goals` if not null (−1: the row's own). Returns the
-  // first row that is not drawable, was overtaken, or whose goal is not one of those that the rule
-  // allows, or `count` if all rows are whole.
+  // Makes a batch of the steps `ids`. `goals` is null, or has a goal per row (−1: the row's own
+  // goal). Returns `count` if all rows are whole. Otherwise returns the first row that is not
+  // drawable, was overtaken, or has a goal that the rule does not allow.
   uint64_t take(const Request& request, const double* ids, const double* goals);
 
-  // Rows of the last batch that were drawn again.
+  // Returns how many rows of the last batch were drawn again.
   uint64_t drawn_again() const { return drawn_again_; }
 
  private:
   using Row = Drawable::Step;
-  // A row's leaf, and the tree's numbers, when the row was drawn.
+  // A row's leaf, and the tree's total, minimum and count of nonzero leaves, when the row was
+  // drawn.
   struct Chance {
     double value, total, least, drawn_from;
   };
-  // The extent of a row, from its notes: places [first, first + steps) and the observation after
-  // them, `before` places of padding, and the start of its episode. `lowest` is the lowest place
-  // that is read.
+  // The places of a row, as its notes show: [first, first + steps) and the observation after them.
+  // `before` places of padding come before `first`. `start` is the first place of the episode, and
+  // `lowest` is the lowest place that is read.
   struct Extent {
     uint64_t first, start, lowest;
     uint32_t steps, before;
-    // Only for a transition.
+    // Only for transitions.
     float reward;
     uint8_t terminated, truncated;
   };
@@ -124,13 +127,13 @@ class View {
   void draw_by_priority(uint64_t from, uint64_t to);
   Row row_of(uint64_t drawn) const;
   void draw_goals(uint64_t from, uint64_t to);
-  // The state of the rows [from, to) while one thread makes them.
+  // The state of one thread that makes the rows [from, to).
   struct Block {
     uint64_t from = 0, to = 0;
     std::vector<Extent> extents;
     std::vector<Note> notes;
     std::vector<uint32_t> indices;
-    // Rows that were overtaken.
+    // Rows that a writer overtook.
     std::vector<uint64_t> lost;
     const Extent& extent(uint64_t i) const { return extents[i - from]; }
   };
@@ -146,8 +149,8 @@ class View {
   void write_column(const Column& column, const Block& block) const;
   template <typename Each>
   void each_place(const Column& column, const Row& row, const Extent& extent, Each&& each) const;
-  // The properties, in addition to the row, that determine a column's places. They are equal for
-  // columns that are copied from the same places.
+  // Returns the properties of a column that determine its places in a row. Columns with equal
+  // properties are copied from the same places.
   auto places_by(const Column& column) const {
     const bool window = rule_.edges != ViewRule::transitions;
     return std::make_tuple(column.kind, column.frames, window && column.observation);
@@ -175,16 +178,16 @@ class View {
   Request request_;
   Generator generator_;
   std::vector<Row> rows_;
-  // For hindsight: the place of a row's new goal, after the step that achieved it, or 0 for the
-  // row's own goal.
+  // For hindsight: the place of each row's new goal, after the step that achieved the goal, or 0
+  // for the row's own goal.
   std::vector<uint64_t> goals_;
   std::vector<Chance> chances_;
   std::vector<Block> blocks_;
-  // gamma^k, rounded once.
+  // Element k is gamma^k, rounded once.
   std::vector<float> powers_;
   std::vector<uint32_t> ordinals_;
   uint64_t next_row_ = 0, drawn_again_ = 0;
-  // Whether the batch is one that was drawn before.
+  // True if the batch is one that was drawn before.
   bool as_before_ = false;
 };
 

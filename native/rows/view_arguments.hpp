@@ -1,4 +1,4 @@
-// A view's rule and columns as JavaScript passes them: rows of numbers
+// Converts a view's rule and columns from the arrays of numbers that JavaScript passes
 // (src/store/views/columns.ts).
 #pragma once
 #include <algorithm>
@@ -40,12 +40,12 @@ inline std::vector<Column> columns_of(const double* numbers, size_t count) {
   return columns;
 }
 
-// Whether n is an integer of [least, most].
+// Returns whether n is an integer in [least, most].
 inline bool is_count(double n, double least, double most) {
   return n >= least && n <= most && n == double(uint64_t(n));
 }
 
-// Whether these lanes can have a view with this rule. It checks the numbers before any of them is
+// Returns whether these lanes can have a view with this rule. Checks the numbers before they are
 // narrowed. A rule that needs more places than a lane has is invalid (checkFits() in
 // src/store/views/views.ts throws the error text).
 inline bool sound_rule(const double* n, const Lanes& lanes) {
@@ -58,7 +58,7 @@ inline bool sound_rule(const double* n, const Lanes& lanes) {
   return std::max(n[1], n[3] + n[4]) + n[5] <= most;
 }
 
-// Whether the columns are valid: every field that is read lies within a place.
+// Returns whether the columns are valid. Every field that is read must lie within a place.
 inline bool sound_columns(const double* numbers, size_t count, double frames, const Lanes& lanes) {
   constexpr double word = 4294967295, exact = 9007199254740992;
   for (const double* n = numbers; n < numbers + count * column_numbers; n += column_numbers) {

@@ -1,5 +1,5 @@
-// The part of rows.node that views and priorities call. Thin: JavaScript has checked the arguments,
-// and this checks only what memory safety needs.
+// The functions of rows.node that views and priorities call. JavaScript has checked the arguments,
+// and these functions check only what memory safety needs.
 #include <napi.h>
 
 #include <algorithm>
@@ -22,7 +22,7 @@ std::vector<Column> checked_columns(const Bytes& numbers, double frames, const L
   return columns_of(given, count);
 }
 
-// (lanes, rule, columns, tree memory?)
+// (lanes, rule, columns, memory of a tree?) → view. With a tree it draws by priorities.
 Napi::Value open_view(Info info) {
   const Lanes& lanes = held<Lanes>(info, 0);
   const Bytes rule = require_bytes(info, 1, rule_numbers * 8), columns = require_bytes(info, 2, 0);
@@ -42,14 +42,14 @@ Napi::Value open_view(Info info) {
 
 View& view(Info info) { return *held<ViewHandle>(info, 0); }
 
-// (view, columns)
+// (view, columns): replaces the columns
 void set_columns(Info info) {
   const Bytes columns = require_bytes(info, 1, 0);
   const View& here = view(info);
   view(info).set_columns(checked_columns(columns, here.rule().frames, here.lanes()));
 }
 
-// (view, out?) → the number of drawable steps. Writes as many of their ids to `out` as fit.
+// (view, out?) → the number of drawable steps. Writes their ids to `out`, as many as fit.
 double view_count(Info info) {
   View& here = view(info);
   here.look_around();
@@ -63,7 +63,8 @@ double view_count(Info info) {
   return double(count);
 }
 
-// (view, seed, count, out, beta, normalize) → rows drawn again, or −1 while nothing can be drawn
+// (view, seed, count, out, beta, normalize) → number of rows drawn again, or −1 if nothing can be
+// drawn
 double sample_view(Info info) {
   View& here = view(info);
   const Request request{whole(info, 2), require_bytes(info, 3, 0).data, number(info, 4),
@@ -92,14 +93,14 @@ double take_view(Info info) {
 
 double tree_bytes_js(Info info) { return double(tree_bytes(whole(info, 0), whole(info, 1))); }
 
-// (memory, leaves, lanes, alpha, epsilon)
+// (new memory, leaves, lanes, alpha, epsilon): initializes a tree
 void format_tree(Info info) {
   const uint64_t leaves = whole(info, 1), lanes = whole(info, 2);
   PriorityTree::format(require_bytes(info, 0, tree_bytes(leaves, lanes)).data, leaves, lanes,
                        number(info, 3), number(info, 4));
 }
 
-// (view, ids, priorities: float64 or float32, count)
+// (view, ids, priorities: float64 or float32, count): sets the priorities of steps
 void update_tree(Info info) {
   View& here = view(info);
   const uint64_t count = whole(info, 3);
@@ -114,7 +115,8 @@ void update_tree(Info info) {
   }
 }
 
-// (view, whether to look around first, out of leaves or undefined, facts of six float64)
+// (view, whether to take a snapshot first, out: leaves or undefined, facts: six float64): copies
+// the leaves to `out`, and the tree's statistics to `facts`
 void inspect_tree(Info info) {
   View& here = view(info);
   if (info[1].ToBoolean()) here.look_around();
@@ -129,14 +131,14 @@ void inspect_tree(Info info) {
         double(header.non_finite), double(header.applied)});
 }
 
-// (memory, sequence): marks the updates from this sequence on as not applied yet
+// (memory, sequence): marks the updates of this and later sequences as not applied yet
 void begin_updates(Info info) {
   reinterpret_cast<TreeHeader*>(require_bytes(info, 0, sizeof(TreeHeader)).data)->applied =
       whole(info, 1);
 }
 
-// (leaves, seed, count, beta, normalize, masses?, indices, probabilities, weights) → false where
-// all leaves are zero
+// (leaves, seed, count, beta, normalize, masses?, indices, probabilities, weights) → false if all
+// leaves are zero
 bool draw_leaves(Info info) {
   const Bytes given = require_bytes(info, 0, 8);
   const uint64_t leaves = given.size / 8, count = whole(info, 2);

@@ -1,4 +1,4 @@
-// Reads the notes of a view's rows, and writes the columns that follow from them alone.
+// Reads the notes of a view's rows, and writes the columns that depend only on notes.
 #include <algorithm>
 
 #include "rows/view.hpp"
@@ -12,8 +12,8 @@ void View::fetch_notes(const Row& row) const {
   if (notes > 1) __builtin_prefetch(first + (notes - 1) * sizeof(Note));
 }
 
-// Reads the notes of a row, and writes the columns that follow from them alone. It is bounded for
-// any values, because a writer may be overwriting the notes.
+// Reads a row's notes, sets its extent, and writes the columns of a window that depend only on
+// notes. It stays within bounds for any values, because a writer may be overwriting the notes.
 void View::look(const Row& row, uint64_t i, Extent& extent, std::vector<Note>& notes) const {
   const bool window = rule_.edges != ViewRule::transitions;
   const auto note = [&](uint64_t place) {
@@ -27,8 +27,8 @@ void View::look(const Row& row, uint64_t i, Extent& extent, std::vector<Note>& n
   extent.first = row.place;
   if (rule_.edges == ViewRule::anchor) {
     extent.first = std::max(extent.start, row.place - std::min<uint64_t>(rule_.burn_in, row.place));
-    // An overwritten note may hold any values, and so may the row, if it was drawn before the last
-    // look_around().
+    // A note that is being overwritten may have any values. The row may also be out of date, if it
+    // was drawn before the last look_around().
     extent.first = std::min(row.place, std::max(extent.first, drawable_.seen(row.lane).from));
   }
   extent.before = rule_.edges == ViewRule::anchor
@@ -61,7 +61,7 @@ void View::sum_up(const Note* notes, Extent& extent) const {
   extent.truncated = last.truncated;
 }
 
-// Writes the notes' values of each step of a window, and zeros where it is padded.
+// Writes the values that come from the notes for each step of a window, and zeros for padding.
 void View::write_window(const Note* notes, const Extent& extent, uint64_t i) const {
   const uint64_t length = rule_.window();
   for (const Column& column : columns_) {

@@ -1,4 +1,5 @@
-// Makes the rows of a view's batches: their bytes, or the indices at which a device finds them.
+// Makes the rows of a view's batches. Writes their bytes, or the indices at which a device finds
+// the bytes.
 #include <algorithm>
 
 #include "rows/view.hpp"
@@ -6,14 +7,16 @@
 namespace hotslot::rows {
 namespace {
 
-// Bytes of a batch that are made between two reads of the clock and of the writers' `begun`.
+// Bytes of a batch that one block makes. The clock and the writers' `begun` are read between
+// blocks.
 constexpr uint64_t block_bytes = uint64_t{1} << 19;
-// Notes to fetch ahead of their use.
+// Number of rows whose notes are prefetched ahead of their use.
 constexpr uint64_t notes_ahead = 24;
 
 }  // namespace
 
-// Makes the rows [from, to). Returns false if rows were overtaken, and lists them in block.lost.
+// Makes the rows [from, to). If writers overtook some of them, lists these in block.lost and
+// returns false.
 bool View::make_rows(Block& block, uint64_t from, uint64_t to, bool stream) const {
   block.from = from, block.to = to;
   for (uint64_t i = from; i < std::min(from + notes_ahead, to); ++i) fetch_notes(rows_[i]);
@@ -35,21 +38,21 @@ bool View::make_rows(Block& block, uint64_t from, uint64_t to, bool stream) cons
   if (stream) finish_streaming();
   for (const Column& column : columns_)
     if (column.kind <= Column::achieved) mend_column(column, block);
-  // Lanes-4: something in a row may be newer than its id.
+  // Lanes-4: a row is lost if one of its places may have been overwritten.
   block.lost.clear();
   for (uint64_t i = from; i < to; ++i)
     if (lowest_kept(lanes_, rows_[i].lane) > block.extent(i).lowest) block.lost.push_back(i);
   return block.lost.empty();
 }
 
-// Does the same if a device keeps the places.
+// Makes the rows as make_rows() does, if a device keeps the places.
 bool View::find_rows(Block& block) const {
   for (const Column& column : columns_)
     if (column.kind > Column::achieved) write_column(column, block);
-  // Mirror-2: looks up only rows with whole notes.
+  // Mirror-2: looks up only rows whose notes are whole.
   for (uint64_t i = block.from; i < block.to; ++i)
     if (lowest_kept(lanes_, rows_[i].lane) <= block.extent(i).lowest) find_row(i, block.extent(i));
-  // Lanes-4, for the places that were copied.
+  // Lanes-4, for the places that find_row() copied.
   block.lost.clear();
   for (uint64_t i = block.from; i < block.to; ++i)
     if (lowest_kept(lanes_, rows_[i].lane) > block.extent(i).lowest) block.lost.push_back(i);
@@ -64,7 +67,8 @@ void View::find_row(uint64_t i, const Extent& extent) const {
       const uint64_t goal = goal_of(i);
       put(column, i, 1, 0, goal == 0 ? Mirror::own : mirror_->find(index(row, goal), goal));
     }
-    // Columns that are copied from the same places share one list.
+    // Columns that are copied from the same places have the same offset, and share one list of
+    // indices.
     if (column.kind > Column::achieved || column.at == listed) continue;
     listed = column.at;
     uint64_t next = 0;
@@ -77,7 +81,7 @@ void View::find_row(uint64_t i, const Extent& extent) const {
 
 // ---- copying ------------------------------------------------------------------------------------
 
-// Returns the number of places that a column has in one row.
+// Returns the number of places in one row of a column.
 uint64_t View::places_of(const Column& column) const {
   if (column.kind == Column::achieved) return rule_.n;
   if (column.kind > Column::achieved) return 0;
@@ -125,11 +129,12 @@ uint64_t View::rows_per_block() const {
   uint64_t bytes = 1;
   for (const Column& column : columns_) bytes += places_of(column) * column.bytes;
   const uint64_t rows = std::max<uint64_t>(1, block_bytes / bytes);
-  // Whole cache lines of the output, if rows are short.
+  // Short rows fill whole cache lines of the output.
   return bytes < 8192 ? (rows + 63) / 64 * 64 : rows;
 }
 
-// Returns the index of a place of the row's lane. `place` is less than a lap from the row's own.
+// Returns the index of a place of the row's lane. `place` is less than a lap from the row's own
+// place.
 uint32_t View::index(const Row& row, uint64_t place) const {
   const uint64_t per_lane = lanes_.per_lane;
   uint64_t at;
@@ -180,7 +185,7 @@ void View::list_places(const Column& column, Block& block) const {
   }
 }
 
-// Copies a column from the listed places.
+// Copies a column from the places in block.indices.
 void View::copy_column(const Column& column, const Block& block, bool stream) const {
   const uint64_t per_row = places_of(column);
   const uint64_t count = (block.to - block.from) * per_row;
@@ -195,7 +200,7 @@ void View::copy_column(const Column& column, const Block& block, bool stream) co
   (stream && column.bytes >= 64 ? copy_rows_streaming() : copy_rows_plain())(task);
 }
 
-// Zeroes padded places, and writes new goals.
+// Sets padded places to zero, and writes the new goals of relabeled rows.
 void View::mend_column(const Column& column, const Block& block) const {
   const bool padded_may_be =
       column.kind == Column::achieved || rule_.edges != ViewRule::transitions || column.zero;

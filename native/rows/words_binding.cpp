@@ -1,5 +1,5 @@
-// The part of rows.node that limiters and mailboxes call. Thin: JavaScript has checked the
-// arguments, and this checks only what memory safety needs.
+// The functions of rows.node that limiters and mailboxes call. JavaScript has checked the
+// arguments, and these functions check only what memory safety needs.
 #include <napi.h>
 
 #include "rows/arguments.hpp"
@@ -9,7 +9,7 @@
 namespace hotslot::rows {
 namespace {
 
-// (fresh limiter memory, samples per insert, least size, error buffer, whether adds are gated)
+// (new memory of a limiter, samples per insert, min_size, error buffer, whether adds are gated)
 void format_limiter(Info info) {
   auto& limiter = *reinterpret_cast<Limiter*>(require_bytes(info, 0, sizeof(Limiter)).data);
   limiter.samples_per_insert = number(info, 1);
@@ -27,8 +27,8 @@ bool may_sample_rows(Info info) {
   return may_sample(limiter, limiter.inserts.load(), limiter.samples.load(), whole(info, 1));
 }
 
-// Stores the number that a thread has counted. A thread that is ended still completes its native
-// call, so it leaves both the count and this word, or neither.
+// Stores how far a thread has counted (Limiter-6). A thread that is ended still completes its
+// native call, so it counts and stores this word, or does neither.
 void say_counted(Info info, size_t at) {
   if (!info[at].IsTypedArray()) return;
   const Bytes word = require_bytes(info, at, sizeof(int32_t));
@@ -36,14 +36,15 @@ void say_counted(Info info, size_t at) {
                                                             std::memory_order_seq_cst);
 }
 
-// (limiter, rows, word?, value) → whether they were taken. If they were, `word[0]` becomes `value`
+// (limiter, rows, word?, value) → whether the rows were counted. If they were, `word[0]` becomes
+// `value`.
 bool take_sample_rows(Info info) {
   const bool taken = take_samples(*held<Limiter*>(info, 0), whole(info, 1));
   if (taken) say_counted(info, 2);
   return taken;
 }
 
-// (limiter, rows, which may be negative, word?, value)
+// (limiter, number of rows, negative to give rows back, word?, value)
 void count_samples(Info info) {
   held<Limiter*>(info, 0)->samples.fetch_add(whole(info, 1));
   say_counted(info, 2);
@@ -54,7 +55,7 @@ bool may_insert_rows(Info info) {
   return may_insert(limiter, limiter.admitted.load(), limiter.samples.load(), whole(info, 1));
 }
 
-// (limiter, out of three float64) → admitted, inserts, samples
+// (limiter, out: three float64): writes the counts `admitted`, `inserts` and `samples`
 void limiter_counts(Info info) {
   const Limiter& limiter = *held<Limiter*>(info, 0);
   give(info, 1,
@@ -72,8 +73,8 @@ bool mailbox_publish(Info info) {
   return publish_version(mailbox(info), static_cast<int32_t>(u32(info, 1)));
 }
 
-// (control words, buffers, stride, from): begin, copy and publish in one call → version, 0 when two
-// are unpublished
+// (control words, buffers, stride, from): begins, copies and publishes in one call → version, or 0
+// while two versions are unpublished
 double mailbox_write(Info info) {
   Mailbox& box = mailbox(info);
   const Bytes from = require_bytes(info, 3, 1);
@@ -85,7 +86,7 @@ double mailbox_write(Info info) {
   return publish_version(box, version) ? version : 0;
 }
 
-// (control words, buffers, stride, into, newer than) → version, 0 when none is newer
+// (control words, buffers, stride, into, newer than) → version, or 0 if none is newer
 double mailbox_read(Info info) {
   const Bytes into = require_bytes(info, 3, 1);
   const uint64_t stride = whole(info, 2);

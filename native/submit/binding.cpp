@@ -1,6 +1,6 @@
 // submit.node: the native half of actors/submit.ts and of every transfer backend. It copies a
-// slot's host buffer to its device buffer on the copy stream, or on the consumer's stream if the
-// copy is deferred to it.
+// slot's host buffer to its device buffer on the copy stream. A deferred copy runs on the
+// consumer's stream instead.
 #include <napi.h>
 
 #include "device/addon/pins.hpp"
@@ -14,8 +14,8 @@ class Submitter final {
   static constexpr const char* name = "Submitter";
   static constexpr const char* called = "this submitter";
   // new Submitter({stream, copied: [event…], begins?: [event…], hosts: [memory…], hostOffsets:
-  // [bytes…], slots: [memory…], mode}) mode: 0 copy now, 1 deferred to the consumer, 2 direct (the
-  // rows are already on the device, and no wait is needed)
+  // [bytes…], slots: [memory…], mode}). Mode 0 copies at once. Mode 1 defers the copy to the
+  // consumer's stream. Mode 2 is direct: the rows are already on the device, and no wait is needed.
   explicit Submitter(Info info) : pins_(info.Env()) {
     const auto options = info[0].As<Napi::Object>();
     stream_ = pins_.pin(options.Get("stream"), HOTSLOT_STREAM, "copy stream");
@@ -42,7 +42,8 @@ class Submitter final {
   }
 
  private:
-  // submit(slot, bytes): returns the host seconds it took.
+  // submit(slot, bytes): records the slot's begin and, in mode 0, enqueues the copy and records its
+  // end. Returns the host seconds that the call took.
   double submit(Info info) {
     const size_t slot = slot_of(info, 0, copied_.size());
     const uint64_t bytes = whole(info, 1);
@@ -53,9 +54,9 @@ class Submitter final {
     return double(now_ns() - begin) / 1e9;
   }
 
-  // waitReady(stream handle, slot, bytes): makes the stream wait for the slot's copy. With bytes,
-  // it makes the deferred copy on the stream now and then records the slot's event. Returns the
-  // host seconds it took.
+  // waitReady(stream handle, slot, bytes): makes the stream wait for the slot's copy. In mode 1
+  // with `bytes` above 0, it enqueues the deferred copy on the stream and then records the slot's
+  // event. Returns the host seconds that the call took.
   double wait_ready(Info info) {
     const size_t slot = slot_of(info, 1, copied_.size());
     const double handle = number(info, 0);

@@ -1,7 +1,7 @@
 // Child processes, each with two pipes. Reads and writes take a bounded time, so that a thread
-// which waits for a silent child stays responsive. The handle owns the pipes and, until childGone()
-// is called, the child, so the child ends with its thread. A process may also request to end with
-// the thread that started it.
+// which waits for a silent child stays responsive. A child's handle owns the pipes. It also owns
+// the child until childGone() is called, so the child ends with its thread. A process may also
+// request to end with the thread that started it.
 #include <fcntl.h>
 #include <napi.h>
 #include <poll.h>
@@ -20,9 +20,9 @@ namespace hotslot::system {
 namespace {
 
 struct Child {
-  Descriptor reads, writes;              // our ends, which never block
-  Descriptor their_reads, their_writes;  // the child's ends, until it has them
-  pid_t pid = 0;                         // killed by the destructor; 0: none
+  Descriptor reads, writes;              // ends of this process, which never block
+  Descriptor their_reads, their_writes;  // ends of the child, until it has started
+  pid_t pid = 0;                         // the destructor kills it, 0 for none
   ~Child() {
     if (pid > 0) kill(pid, SIGKILL);
   }
@@ -33,20 +33,20 @@ Child& child(Info info) { return *held<std::unique_ptr<Child>>(info, 0); }
   throw argument("system addon: ", what, ": ", std::strerror(errno));
 }
 
-// Returns the two ends of a pipe, which no other child inherits. It has room for `bytes` bytes if
-// the system permits.
+// Returns the two ends of a pipe, which no other child inherits. The pipe has a capacity of `bytes`
+// bytes if the system permits.
 std::pair<Descriptor, Descriptor> pipe_of(uint64_t bytes) {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) failed("a pipe could not be made");
-  constexpr uint64_t most = 1 << 20;  // what a process may have without privileges
+  constexpr uint64_t most = 1 << 20;  // most that an unprivileged process may request
   fcntl(ends[1], F_SETPIPE_SZ, static_cast<int>(std::min(bytes, most)));
   return {Descriptor(ends[0]), Descriptor(ends[1])};
 }
 
 void never_block(int fd) { fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK); }
 
-// openChild(bytes the pipes should hold, out: two int32) → handle. `out` gets the descriptors that
-// the child reads from and writes to.
+// openChild(bytes that a pipe should store, out: two int32) → handle. Writes the descriptors that
+// the child reads from and writes to into `out`.
 Napi::Value open_child(Info info) {
   const uint64_t bytes = whole(info, 0);
   auto* out = reinterpret_cast<int32_t*>(require_bytes(info, 1, 8).data);
@@ -61,8 +61,8 @@ Napi::Value open_child(Info info) {
                                                std::move(their_reads), std::move(their_writes)}));
 }
 
-// childStarted(child, pid): closes our copies of the child's ends, so that each side sees when the
-// other one ends.
+// childStarted(child, pid): closes this process's copies of the child's ends, so that each side
+// sees when the other side ends.
 void child_started(Info info) {
   Child& of = child(info);
   of.their_reads.close();
@@ -70,10 +70,11 @@ void child_started(Info info) {
   of.pid = static_cast<pid_t>(number(info, 1));
 }
 
-// childGone(child): the child has ended by itself, and another process may have its number.
+// childGone(child): forgets the child's process ID, so that the destructor does not kill it. The
+// child has ended by itself, and another process may have this ID now.
 void child_gone(Info info) { child(info).pid = 0; }
 
-// endWriting(child): ends the child's input.
+// endWriting(child): closes the child's input.
 void end_writing(Info info) { child(info).writes.close(); }
 
 void close_child(Info info) {
@@ -81,8 +82,8 @@ void close_child(Info info) {
   for (Descriptor* end : {&of.reads, &of.writes, &of.their_reads, &of.their_writes}) end->close();
 }
 
-// Moves as many of the remaining bytes as it can, and waits for the first for the given
-// milliseconds. Returns their number, 0 when the time is over, or −1 when the other end is closed.
+// Moves as many of the remaining bytes as possible, and waits up to the given milliseconds for the
+// first one. Returns the number of bytes, 0 if the time is over, or −1 if the other end is closed.
 template <typename Move>
 double moved(Info info, int fd, short events, Move move) {
   const Bytes bytes = require_bytes(info, 1, 0);
@@ -106,12 +107,13 @@ double moved(Info info, int fd, short events, Move move) {
   return double(done);
 }
 
-// readChild(child, bytes, from, milliseconds), and the same for writeChild.
+// readChild(child, bytes, from, milliseconds) and writeChild(child, bytes, from, milliseconds)
+// return the result of moved().
 double read_child(Info info) { return moved(info, child(info).reads.get(), POLLIN, read); }
 double write_child(Info info) { return moved(info, child(info).writes.get(), POLLOUT, write); }
 
-// endWithParent(pid): this process is killed when the thread that started it ends, or at once if it
-// has already ended.
+// endWithParent(pid): makes the system kill this process when the thread that started it ends.
+// Kills this process at once if its parent `pid` has already ended.
 void end_with_parent(Info info) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (double(getppid()) != number(info, 0)) raise(SIGKILL);

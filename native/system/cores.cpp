@@ -1,18 +1,19 @@
-// The process's pool of threads for large jobs, which this addon makes and lends. See
-// wait/core_pool.hpp.
+// Functions for the process's pool of threads for large jobs. This addon creates the pool and lends
+// it to other addons (wait/core_pool.hpp).
 #include "system/exports.hpp"
 #include "wait/core_pool.hpp"
 
 namespace hotslot::system {
 namespace {
 
-// boundCores(most): limits the cores that are used. The smallest bound of all threads counts.
+// boundCores(most): limits the cores that are used. The smallest limit that any thread has set
+// counts.
 void bound_cores(Info info) {
   CorePool::of_process().bound(int(std::min<uint64_t>(whole(info, 0), INT32_MAX)));
 }
 
-// coresNow(): [cores of the process, threads that the library runs, helpers that a large job has
-// now].
+// coresNow() → [cores of the process, threads that the library runs, helpers that a large job would
+// get now]
 Napi::Value cores_now(Info info) {
   const CorePool& pool = CorePool::of_process();
   const int found[] = {pool.cores(), pool.threads(), pool.spare()};

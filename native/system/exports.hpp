@@ -1,5 +1,5 @@
-// The data that system.node keeps for each thread, and the functions that add its files' exports,
-// an object for each subject.
+// The data that system.node keeps for each thread, and the functions that add its exports. Each
+// file adds one object per subject.
 #pragma once
 #include <napi.h>
 #include <unistd.h>
@@ -30,19 +30,20 @@ class Descriptor {
 
 class Thread;
 
-// A word that shows whether its thread lives. See watchThread.
+// A word that shows whether its thread lives (watchThread).
 struct Watch {
   Thread& owner;
   int32_t* word;
   int32_t from, to;
-  // Keeps the memory until the hook has run.
+  // Keeps the memory of the word alive until the hook has run.
   Napi::Reference<Napi::TypedArray> words;
 };
 
-// An environment is a thread that runs the library's code. It is counted until it ends.
+// The environment of one thread that runs the library's code. The thread is counted until its
+// environment ends.
 class Thread : public Environment {
  public:
-  // The watches of this thread's words. Hooks that refer to them run before this is destroyed.
+  // The watches of this thread's words. Their hooks run before this object is destroyed.
   std::vector<std::unique_ptr<Watch>> watches;
 
  private:

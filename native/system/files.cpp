@@ -1,4 +1,4 @@
-// Locks on files between processes.
+// Locks on files, which exclude other processes.
 #include <fcntl.h>
 #include <napi.h>
 #include <sys/file.h>
@@ -13,8 +13,8 @@
 namespace hotslot::system {
 namespace {
 
-// lockFile(path, anything, whether the lock is shared): a handle, null if another process has the
-// lock, or else the system's error text. The system releases the lock when the descriptor is
+// lockFile(path, anything, whether the lock is shared): returns a handle, null if another process
+// has the lock, or the system's error text. The system releases the lock when the descriptor is
 // closed, however the process ends.
 Napi::Value lock_file(Info info) {
   const std::string path = info[0].As<Napi::String>().Utf8Value();

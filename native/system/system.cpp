@@ -6,7 +6,7 @@
 namespace hotslot::system {
 namespace {
 
-// misalignment(view, to): the address of the view's first byte mod `to`.
+// misalignment(view, to): returns the address of the view's first byte mod `to`.
 double misalignment(Info info) {
   const Bytes view = require_bytes(info, 0, 1);
   return double(reinterpret_cast<uintptr_t>(view.data) % u32(info, 1));
@@ -20,7 +20,7 @@ void init(Napi::Env env, Napi::Object exports) {
   add_thread_functions(env, exports);
   add_core_functions(env, exports);
   IdleCores::use(CorePool::table_of_process());
-  make_linkable<Thread>(env, exports);  // last, because the thread is counted from here on
+  make_linkable<Thread>(env, exports);  // last, because this counts the thread
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// Threads: their bells, the words that a thread's end changes, and the clock that all of them read.
+// Functions for threads: bells, words that the end of a thread changes, and the clock that all
+// threads read.
 #include <algorithm>
 #include <cstddef>
 #include <memory>
@@ -10,7 +11,8 @@
 namespace hotslot::system {
 namespace {
 
-// Reads the arguments (words, index). Throws unless the view has `least` words from that index on.
+// Returns the word that the arguments (words, index) name. Throws unless the view has `least` words
+// from that index on.
 int32_t* word(Info info, size_t least = 1) {
   const Bytes words = bytes_of(info[0], "the words");
   const size_t index = size_t(whole(info, 1)), count = words.size / 4;
@@ -18,7 +20,8 @@ int32_t* word(Info info, size_t least = 1) {
   return reinterpret_cast<int32_t*>(words.data) + index;
 }
 int32_t state(Info info, size_t i) { return info[i].As<Napi::Number>().Int32Value(); }
-// Returns the time that a call may take, from an argument in milliseconds, at most a second.
+// Returns how long a call may take, in nanoseconds. Argument i gives the time in milliseconds, of
+// which at most a second counts.
 uint64_t bounded_ns(Info info, size_t i) {
   const double ms = number(info, i);
   return ms > 0 ? uint64_t(std::min(ms, 1000.0) * 1e6) : 0;
@@ -26,24 +29,24 @@ uint64_t bounded_ns(Info info, size_t i) {
 
 void wake_native(Info info) { futex_wake(word(info), 1); }
 
-// lookNative(words, index, seen, ms): polls the word for at most `ms`. True as soon as it differs
-// from `seen`.
+// lookNative(words, index, seen, ms): polls the word for at most `ms`. Returns true as soon as the
+// word differs from `seen`, else false.
 bool look_native(Info info) {
   const uint64_t ns = bounded_ns(info, 3);
   return ns > 0 && look_until(word(info), state(info, 2), ns);
 }
 
-// sleepNative(words, index, seen, ms): sleeps on the bell at `index`, where native code can wake
-// it. True if its count differs from `seen`.
+// sleepNative(words, index, seen, ms): sleeps for at most `ms` on the bell at `index`, where native
+// code can wake it. Returns whether the bell's count differs from `seen`.
 bool sleep_native(Info info) {
   sleep_exactly();
   return reinterpret_cast<Bell*>(word(info, 2))->sleep(state(info, 2), bounded_ns(info, 3));
 }
 
-// watchThread(words, index, before, from, to): changes the word from `before` to `from`, and from
-// there to `to` when this thread's environment ends, however it ends. A thread that has left has
-// stored another word there, which stays. It is one call, because a thread can be terminated
-// between two calls. Returns the word before the call.
+// watchThread(words, index, before, from, to): changes the word from `before` to `from`. When this
+// thread's environment ends, however it ends, a hook changes the word from `from` to `to`. A thread
+// that has left in an orderly way has stored another value, which stays. One call does all this,
+// because a thread can be terminated between two calls. Returns the word's value before the call.
 void thread_ends(void* given) {
   auto* const watch = static_cast<Watch*>(given);
   int32_t expected = watch->from;
@@ -56,7 +59,8 @@ void thread_ends(void* given) {
 double watch_thread(Info info) {
   int32_t* const at = word(info);
   int32_t was = state(info, 2);
-  // Made before the word is set, so that a word that cannot be watched is not claimed.
+  // The watch is allocated before the word is set, so that a word that cannot be watched is not
+  // claimed.
   auto watch = std::make_unique<Watch>(Watch{here(info), at, state(info, 3), state(info, 4),
                                              Napi::Persistent(info[0].As<Napi::TypedArray>())});
   auto& watches = here(info).watches;
@@ -67,8 +71,8 @@ double watch_thread(Info info) {
   return was;
 }
 
-// unwatchThread(words, index, from): the end of this thread no longer changes the word. True if it
-// was watched.
+// unwatchThread(words, index, from): ends the watch, so that the end of this thread no longer
+// changes the word. Returns whether the word was watched.
 bool unwatch_thread(Info info) {
   int32_t* const at = word(info);
   const int32_t from = state(info, 2);

@@ -1,5 +1,5 @@
-// A thread's bell in native code (src/shm/bell.ts shows the same words). Any thread rings, and only
-// the owner sleeps.
+// A thread's bell in native code (src/shm/bell.ts shows the same words). Any thread rings it, and
+// only its owner sleeps on it.
 #pragma once
 #include <linux/futex.h>
 #include <sched.h>
@@ -32,20 +32,21 @@ inline void futex_wake(int32_t* word, int most) {
   syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, most, nullptr, nullptr, 0);
 }
 
-// Linux lets a sleep last 50 µs longer than requested, to wake less often. This turns that off for
-// a thread that waits for a device.
+// Makes the calling thread's sleeps end on time. By default Linux lets a sleep last 50 µs longer
+// than requested, to wake less often. Threads that wait for a device call this.
 inline void sleep_exactly() {
   static thread_local const int set = prctl(PR_SET_TIMERSLACK, 1'000ul);
   (void)set;
 }
 
-// Sleeps while *word == seen, at most `ns`.
+// Sleeps while *word == seen, for at most `ns` nanoseconds.
 inline void futex_wait(int32_t* word, int32_t seen, uint64_t ns) {
   timespec t{time_t(ns / 1000000000u), long(ns % 1000000000u)};
   syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, seen, &t, nullptr, 0);
 }
 
-// Pauses briefly, so that the core's other thread, or the next load, has the core's resources.
+// Pauses briefly, so that the core's other hardware thread, or the next load, can use the core's
+// resources.
 inline void pause_core() {
 #if defined(__x86_64__)
   __builtin_ia32_pause();
@@ -54,8 +55,8 @@ inline void pause_core() {
 #endif
 }
 
-// Polls *word for at most `ns`. Returns true as soon as it differs from `seen`. It yields the core
-// to a ready thread without one, because that may be the thread for which this one waits.
+// Polls *word for at most `ns`. Returns true as soon as it differs from `seen`. Between polls it
+// yields the core, because the awaited thread may be ready and need a core.
 inline bool look_until(int32_t* word, int32_t seen, uint64_t ns) {
   constexpr int looks = 16;
   const uint64_t deadline = now_ns() + ns;
@@ -69,7 +70,8 @@ inline bool look_until(int32_t* word, int32_t seen, uint64_t ns) {
   return false;
 }
 
-// The words of a bell, including JavaScript's: one cache line, so that two bells never share one.
+// Number of words of a bell, including those of JavaScript. A bell fills a cache line, so that two
+// bells never share one.
 constexpr int bell_words = 16;
 
 struct Bell {
@@ -79,21 +81,21 @@ struct Bell {
 
   int32_t read() { return word_at(&count).load(); }
 
-  // Called after the store that the owner should see. It cannot wake a JavaScript sleeper. Such a
-  // park is bounded, and the protocol makes the thread park natively whenever it waits for native
-  // code.
+  // Raises the count, and wakes the owner if it sleeps in native code. Call it after the store that
+  // the owner should see. It cannot wake an owner that sleeps in JavaScript. Such a sleep is
+  // bounded, and the protocol makes a thread park natively whenever it waits for native code.
   void ring() {
     word_at(&count).fetch_add(1);
     if (word_at(&parked).load() == native) futex_wake(&count, 1);
   }
 
-  // Owner only. Sleeps until the count differs from `seen`, for at most `ns`. Returns whether it
-  // differs.
+  // Sleeps until the count differs from `seen`, for at most `ns`. Returns whether it differs. Only
+  // the owner calls it.
   bool sleep(int32_t seen, uint64_t ns) {
     const int32_t before = word_at(&parked).exchange(native);
     if (read() == seen) futex_wait(&count, seen, ns);
-    // Restored rather than cleared, because this thread may have an asynchronous waiter in
-    // JavaScript, which ringers notify only while the word is `javascript`.
+    // Restores `parked` instead of clearing it. This thread may have an asynchronous waiter in
+    // JavaScript, and ringers notify that waiter only while the word is `javascript`.
     word_at(&parked).store(before);
     return read() != seen;
   }

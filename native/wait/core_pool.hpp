@@ -1,16 +1,16 @@
 // The process's pool of threads for large jobs. Helpers can only make a job faster. The calling
-// thread takes every piece that no other has begun, so a helper that never wakes delays nothing.
+// thread takes every piece that no helper has begun, so a helper that never wakes delays nothing.
 //
-//   CorePool-1  One addition to `next` gives a piece to one thread.
-//   CorePool-2  Pieces work on memory of the caller, so run() returns when all pieces that were
-//       begun are counted. A helper that comes later touches only the job, which lives as long as a
-//       thread holds it.
+//   CorePool-1  Each piece goes to one thread, by an addition to `next`.
+//   CorePool-2  Pieces work on memory of the caller, so run() returns only after all begun pieces
+//       are counted. A helper that arrives later touches only the job, which exists as long as a
+//       thread refers to it.
 //   CorePool-3  The caller writes the input before it offers the job, under the lock. A thread
-//       counts a piece after it with release, and run() acquires every count.
-//   CorePool-4  A helper looks at the list and goes to sleep under the lock. A job is listed under
-//       it before helpers are woken.
-//   CorePool-5  A helper joins a job by taking one of its places, under the lock. A job has as many
-//       places as helpers were requested, so no more of them work on it.
+//       counts a piece after its work, with release, and run() acquires every count.
+//   CorePool-4  A helper searches the list of jobs and goes to sleep under the lock. A job is added
+//       to the list under the lock, before helpers are woken.
+//   CorePool-5  A helper joins a job by taking one of the job's places, under the lock. A job has
+//       as many places as helpers were requested, so no more helpers work on it.
 //
 // `test/model/cores.ts` checks every interleaving, with each of these rules broken in turn.
 #pragma once
@@ -35,16 +35,16 @@ namespace hotslot {
 class CorePool {
  public:
   static constexpr int max_helpers = 16;
-  // The helpers' name in `top -H`.
+  // The name of the helpers in `top -H`.
   static constexpr const char* thread_name = "hotslot-cores";
-  // A helper for fewer bytes costs more than it saves.
+  // Bytes of a job for each helper. A helper for fewer bytes costs more than it saves.
   static constexpr uint64_t bytes_each = uint64_t{1} << 18;
 
   explicit CorePool(int cores) : cores_(std::max(cores, 1)) {}
 
-  // Returns the helpers of a job on `cores` cores while the library runs `threads` threads,
-  // including the caller. Most of those threads sleep most of the time, so up to three helpers stay
-  // on few cores, where counting threads would leave none.
+  // Returns the number of helpers for a job on `cores` cores while the library runs `threads`
+  // threads, including the caller. Most of these threads sleep most of the time. So up to three
+  // helpers stay on few cores, although the count of threads would leave none.
   static constexpr int spare(int cores, int threads) {
     const int beside = cores - std::max(threads, 1), least = std::min(cores - 1, 3);
     return std::clamp(std::max(beside, least), 0, max_helpers);
@@ -55,7 +55,7 @@ class CorePool {
   int spare() const { return spare(cores(), threads()); }
   int helpers(uint64_t bytes) const { return int(std::min(uint64_t(spare()), bytes / bytes_each)); }
   void count_thread(int by) { threads_.fetch_add(by, std::memory_order_relaxed); }
-  // Limits the cores that are used from now on.
+  // Limits the cores that jobs use from now on.
   void bound(int cores) {
     cores_.store(std::clamp(cores, 1, this->cores()), std::memory_order_relaxed);
   }
@@ -71,7 +71,7 @@ class CorePool {
         job->call = piece;
         offer(job);
       } catch (const std::bad_alloc&) {
-        job.reset();  // no other thread has it
+        job.reset();  // no other thread refers to it
       }
     if (!job) {
       for (int each = 0; each < pieces; ++each) piece(data, each);
@@ -79,11 +79,12 @@ class CorePool {
     }
     job->work();
     withdraw(job);
-    // Only pieces that helpers have begun are left. They use `data` until they are done.
+    // Helpers have begun all the pieces that are left. They use `data` until these pieces are done.
     while (job->done.load(std::memory_order_acquire) < pieces) sched_yield();
   }
 
-  // Never destroyed: helpers may outlive every static.
+  // Returns the process's pool. It is never destroyed, because helpers may outlive every static
+  // object.
   static CorePool& of_process() {
     static CorePool* const pool = new CorePool(process_cores());
     return *pool;
@@ -105,12 +106,12 @@ class CorePool {
  private:
   struct Job {
     int pieces = 0;
-    int places = 0;  // under the pool's lock
+    int places = 0;  // guarded by the pool's lock
     void* data = nullptr;
     void (*call)(void*, int) = nullptr;
-    // An addition to `next` gives each piece to one thread. The pieces' input was written before
-    // the job was offered, under the lock, so `next` is relaxed. `done` releases a piece's writes,
-    // and run() acquires all of them.
+    // An addition to `next` gives each piece to one thread. `next` is relaxed, because the pieces'
+    // input was written before the job was offered, under the lock. `done` releases a piece's
+    // writes, and run() acquires all of them.
     std::atomic<int> next{0}, done{0};
     bool taken() const { return next.load(std::memory_order_relaxed) >= pieces; }
     void work() {
@@ -121,7 +122,8 @@ class CorePool {
     }
   };
 
-  // Wakes as many helpers as the job has places, or fewer if some already work for other callers.
+  // Adds the job to the list. Wakes as many helpers as it has places, or fewer if some already work
+  // for other callers. Starts threads if too few helpers sleep.
   void offer(const std::shared_ptr<Job>& job) {
     std::lock_guard lock(mutex_);
     jobs_.push_back(job);
@@ -143,7 +145,7 @@ class CorePool {
   }
 
   void help() {
-    // The caller that made this thread may have been bound to fewer cores than the process has.
+    // The caller that started this thread may have been bound to fewer cores than the process has.
     use_cores_of_process();
     std::unique_lock lock(mutex_);
     for (;;) {
@@ -165,8 +167,8 @@ class CorePool {
   }
 
   std::atomic<int> cores_, threads_{0};
-  // Under the lock: all helpers, those that sleep and were not woken, and wake-ups that no helper
-  // has taken yet.
+  // The lock guards the members below: the jobs, the number of helpers, of helpers that sleep and
+  // were not woken, and of wake-ups that no helper has taken.
   std::mutex mutex_;
   std::condition_variable woken_;
   std::deque<std::shared_ptr<Job>> jobs_;

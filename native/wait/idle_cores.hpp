@@ -1,6 +1,6 @@
-// Large jobs of the calling thread, shared with the threads of the process's one pool: products,
-// halos, batches. The pool (wait/core_pool.hpp) belongs to system.node, which lends it to every
-// other addon when the addon is loaded.
+// Shares large jobs of the calling thread with the process's one thread pool. The jobs are matrix
+// products, halos and batches. The pool (wait/core_pool.hpp) belongs to system.node. system.node
+// lends it to every other addon when that addon is loaded.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -10,25 +10,26 @@ namespace hotslot {
 
 constexpr uint32_t cores_version = 1;
 
-// The table that system.node lends. No C++ type crosses it.
+// The table of functions that system.node lends. It has only C types, because addons exchange it.
 struct CoresTable {
   uint32_t version, bytes;
-  // Cores that the process may use.
+  // Returns the number of cores that the process may use.
   int (*cores)();
-  // The number of the pool's threads that may help the caller with a job that reads or writes
+  // Returns how many of the pool's threads may help the caller with a job that reads or writes
   // `bytes` bytes.
   int (*helpers)(uint64_t bytes);
-  // Calls piece(data, 0) to piece(data, pieces - 1), each once and in any order, in the caller's
-  // thread and in at most `helpers` others at once. Returns when all calls have returned. No piece
-  // may throw.
+  // Calls piece(data, 0) to piece(data, pieces - 1), each once and in any order. The caller's
+  // thread and at most `helpers` other threads make the calls. Returns when all calls have
+  // returned. A piece must not throw.
   void (*run)(int pieces, int helpers, void* data, void (*piece)(void*, int));
-  // A thread that the library runs begins (1) or ends (-1).
+  // Counts a thread that the library runs: 1 when it begins, -1 when it ends.
   void (*count_thread)(int by);
 };
 
 class IdleCores {
  public:
-  // Any thread calls it once its addon is loaded. All threads get the same table.
+  // Sets the table. Any thread calls it after its addon was loaded, and all threads pass the same
+  // table.
   static void use(const CoresTable* table) { lent().store(table, std::memory_order_release); }
 
   static int cores() {
@@ -51,7 +52,7 @@ class IdleCores {
     });
   }
 
-  // Counts a native thread of the library while the object exists.
+  // Counts a native thread of the library while this object exists.
   class Thread {
    public:
     Thread() : table_(lent().load(std::memory_order_acquire)) { count(1); }

@@ -1,5 +1,5 @@
-// The number of cores that this process may use: those of its affinity, limited to the average that
-// its control groups allow.
+// Computes the number of cores that this process may use. These are the cores of its affinity,
+// limited to the average that its control groups allow.
 #pragma once
 #include <sched.h>
 #include <unistd.h>
@@ -14,7 +14,7 @@
 namespace hotslot {
 
 // Calls use(bytes, mask) with the affinity of the process's main thread, because another thread may
-// have been bound to fewer cores. Returns false if the system does not report it.
+// have been bound to fewer cores. Returns false if the system does not report the affinity.
 template <class F>
 bool with_affinity(F&& use) {
   for (size_t words = 16; words <= 1024; words *= 2) {
@@ -39,10 +39,10 @@ inline void use_cores_of_process() {
   with_affinity([](size_t bytes, cpu_set_t* set) { sched_setaffinity(0, bytes, set); });
 }
 
-// Returns the whole cores in the smallest limit of the group that `listed` (/proc/self/cgroup)
-// names and of its parents, or 0 if there is no limit. Version 2 has both numbers in cpu.max, and
-// version 1 has a file for each. In a container the root of `mounted` is the group itself, whatever
-// path is listed.
+// Returns the smallest limit of a control group and its parents, rounded down to whole cores, or 0
+// if there is no limit. `listed` (/proc/self/cgroup) names the group, and `mounted` is the root of
+// all groups. Version 2 has quota and period in cpu.max, and version 1 has a file for each. In a
+// container the root of `mounted` is the group itself, whatever path is listed.
 inline int cores_by_group(const std::string& listed, const std::string& mounted) {
   double least = 0;
   const auto limit = [&least](double quota, double period) {
@@ -59,9 +59,10 @@ inline int cores_by_group(const std::string& listed, const std::string& mounted)
       double quota = 0, period = 0;
       if (controllers.empty()) {
         if (std::ifstream(mounted + path + "/cpu.max") >> quota >> period)
-          limit(quota, period);  // "max": there is none
+          limit(quota, period);  // "max" means no limit, and reading it as a number fails
       } else {
-        // The folder's name lists its controllers in any order, and a link has the name of each.
+        // A folder's name lists its controllers in any order. Each controller also has a link with
+        // its name.
         for (const std::string& name : {controllers, std::string("cpu")}) {
           const std::string group = mounted + "/" + name + path;
           if (std::ifstream(group + "/cpu.cfs_quota_us") >> quota &&

@@ -6,7 +6,7 @@
 
 namespace hotslot {
 
-// A lock for short critical sections. It yields while a preempted thread holds it.
+// Yields the core while a preempted thread has the lock.
 class SpinLock {
  public:
   void lock() {
@@ -16,8 +16,8 @@ class SpinLock {
   void unlock() { flag_.store(false, std::memory_order_release); }
 
  private:
-  // A holder acquires what the last holder released. The exchange needs no stronger order, because
-  // it only guards plain memory.
+  // A thread that takes the lock acquires what the last holder released. The exchange needs no
+  // stronger order, because the lock only guards plain memory.
   std::atomic<bool> flag_{false};
 };
 

@@ -1,5 +1,6 @@
-// A thread's own object, which is destroyed when the thread ends. Without memory it throws, whereas
-// for a thread_local with a destructor the C library ends the process.
+// An object of each thread, destroyed when the thread ends. made() throws if there is no memory for
+// it. A thread_local with a destructor is not used, because the C library ends the process in this
+// case.
 #pragma once
 #include <pthread.h>
 
@@ -16,7 +17,7 @@ class ThreadOwn {
       throw std::bad_alloc();
   }
   ThreadOwn(const ThreadOwn&) = delete;
-  // Returns null if this thread has made none.
+  // Returns the object of this thread, or null if made() has not created it.
   T* get() const { return static_cast<T*>(pthread_getspecific(key_)); }
   T& made() const {
     if (T* const known = get()) return *known;

@@ -1,6 +1,7 @@
-// The images, included as they are into the addon's read-only data. `npm run build:kernels` writes
-// the files and the tables of them. A compiler does not list what .incbin includes as a dependency.
-// A table has the sha256 of its files, so it changes with them, and make compiles this again.
+// Includes the kernel images, unchanged, in the addon's read-only data. `npm run build:kernels`
+// writes the images and the tables that list them. Compilers do not report the files of .incbin as
+// dependencies. A table has the sha256 of its files, so it changes when they do, and make compiles
+// this file again.
 #include "kernels/images.hpp"
 
 #pragma GCC visibility push(hidden)
