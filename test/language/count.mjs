@@ -1,15 +1,22 @@
 /**
  * Counts patterns of docs/contributing/style.md in comments and pages. `npm run lint` fails if a
  * count is above its ceiling in ceilings.json. Ceilings only fall: `--lower` writes smaller counts,
- * and never larger ones. `--list NAME` prints every place of one pattern, and `--ceilings FILE`
- * compares with another file.
+ * and never larger ones. `--list NAME` prints every place of one pattern. `--root FOLDER` counts in
+ * another repository, and `--ceilings FILE` compares with another file.
  */
 import { execFileSync } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
-import { fileURLToPath } from 'node:url';
+import { fileURLToPath, pathToFileURL } from 'node:url';
+import { parseArgs } from 'node:util';
 
-const root = new URL('../../', import.meta.url);
-const ceilingsFile = new URL('ceilings.json', import.meta.url);
+const options = {
+  list: { type: 'string' },
+  lower: { type: 'boolean' },
+  root: { type: 'string', default: fileURLToPath(new URL('../../', import.meta.url)) },
+  ceilings: { type: 'string', default: fileURLToPath(new URL('ceilings.json', import.meta.url)) },
+};
+const { list, lower, root: folder, ceilings: ceilingsFile } = parseArgs({ options }).values;
+const root = pathToFileURL(`${folder}/`);
 
 /**
  * Each pattern by name: what finds it in one sentence of prose, and what to write in its place.
@@ -128,24 +135,23 @@ for (const file of files) {
     }
 }
 
-const [option, name] = process.argv.slice(2);
-const ceilings = JSON.parse(readFileSync(option === '--ceilings' ? name : ceilingsFile, 'utf8'));
-if (option === '--list') {
-  if (!Object.hasOwn(places, name))
+const ceilings = JSON.parse(readFileSync(ceilingsFile, 'utf8'));
+if (list !== undefined) {
+  if (!Object.hasOwn(places, list))
     throw new Error(`--list takes one of: ${Object.keys(patterns).join(', ')}`);
-  console.log(places[name].join('\n'));
-} else if (option === '--lower') {
-  const lower = Object.entries(counts).map(([each, count]) => [
+  if (places[list].length > 0) console.log(places[list].join('\n'));
+} else if (lower) {
+  const lowered = Object.entries(counts).map(([each, count]) => [
     each,
     Math.min(count, ceilings[each] ?? count),
   ]);
-  writeFileSync(ceilingsFile, `${JSON.stringify(Object.fromEntries(lower), null, 2)}\n`);
+  writeFileSync(ceilingsFile, `${JSON.stringify(Object.fromEntries(lowered), null, 2)}\n`);
 } else {
   for (const [each, count] of Object.entries(counts))
     if (count > ceilings[each]) {
       console.error(
         `style: '${each}' occurs ${count} times, ${ceilings[each]} are allowed: write ${patterns[each].instead}. ` +
-          `node ${fileURLToPath(import.meta.url).slice(fileURLToPath(root).length)} --list '${each}' prints the places.`,
+          `node test/language/count.mjs --list '${each}' prints the places.`,
       );
       process.exitCode = 1;
     }
