@@ -81,9 +81,9 @@ export function arrayOf<D extends DType>(dtype: D, length: number): ArrayOf<D> {
   try {
     return new dtypes[dtype].array(length) as ArrayOf<D>;
   } catch (error) {
-    const given = `${length} elements of ${dtype} need ${length * dtypes[dtype].bytes} bytes`;
+    const need = `${length} elements of ${dtype} need ${length * dtypes[dtype].bytes} bytes`;
     throw rangeError(
-      `${given}, which the engine could not allocate: ${(error as Error).message}`,
+      `${need}, which the engine could not allocate: ${(error as Error).message}`,
       'ERR_HOTSLOT_MEMORY',
     );
   }

@@ -31,12 +31,12 @@ const tools = [
  * set an environment variable to the path.
  */
 function nodeGyp(): string | null {
-  const sibling = join(
+  const bundled = join(
     dirname(dirname(process.execPath)),
     'lib/node_modules/npm/node_modules/node-gyp/bin/node-gyp.js',
   );
   return (
-    [process.env.npm_config_node_gyp, sibling].find(
+    [process.env.npm_config_node_gyp, bundled].find(
       (path) => path !== undefined && existsSync(path),
     ) ?? null
   );

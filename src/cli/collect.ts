@@ -106,16 +106,16 @@ async function until(
   say: (event: string, words: string, facts: object) => void,
   json: boolean,
 ): Promise<void> {
-  const check = progressPrinter(host);
+  const progress = progressOf(host);
   const closed = new Promise<void>((resolve) => {
     signal.addEventListener('abort', () => resolve(host.close()));
     if (signal.aborted) resolve(host.close());
   });
   const work = Promise.race([host.done, closed.then(() => host.done)]);
   const { columns, isTTY } = process.stdout;
-  if (!json && isTTY && columns > 0) return showProgress(work, { live: check.live });
+  if (!json && isTTY && columns > 0) return showProgress(work, { live: progress.live });
   const timer = setInterval(() => {
-    if (check.isDue()) say('progress', check.line(), check.facts());
+    if (progress.isDue()) say('progress', progress.line(), progress.facts());
   }, LOOK_MS);
   try {
     await work;
@@ -124,7 +124,7 @@ async function until(
   }
 }
 
-function progressPrinter(host: CollectorHost) {
+function progressOf(host: CollectorHost) {
   const begin = performance.now();
   let now = host.statistics();
   let at = begin;

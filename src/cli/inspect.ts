@@ -60,7 +60,7 @@ function indented(record: PlainRecord, depth = 1): string[] {
   return Object.entries(record).flatMap(([name, value]) =>
     typeof value === 'object' && value !== null && !Array.isArray(value)
       ? [`${pad}${name}`, ...indented(value as PlainRecord, depth + 1)]
-      : [`${pad}${name}: ${reported(value)}`],
+      : [`${pad}${name}: ${valueText(value)}`],
   );
 }
-const reported = (value: Plain) => (typeof value === 'string' ? value : JSON.stringify(value));
+const valueText = (value: Plain) => (typeof value === 'string' ? value : JSON.stringify(value));

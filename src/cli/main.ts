@@ -231,11 +231,11 @@ function print(text: string): 0 {
 function refused(error: Error & { code?: string }, fromServer: boolean): 1 {
   if (!fromServer && !error.code?.startsWith('ERR_HOTSLOT_')) throw error;
   // Replaces the library's option names by those of the command line.
-  const reported = error.message
+  const text = error.message
     .replace('insecure: true', '--insecure')
     .replace('; ca takes', '; --ca takes')
     .replace('pass password, or set', 'set');
-  process.stderr.write(`hotslot: ${reported}\n`);
+  process.stderr.write(`hotslot: ${text}\n`);
   return 1;
 }
 

@@ -56,12 +56,12 @@ export class Mlp extends Network {
       checkCount(`sizes[${i}]`, size, 1, 2 ** 20);
     });
     const between = checkActivation('activation', activation);
-    const following = checkActivation('outputActivation', outputActivation);
+    const output = checkActivation('outputActivation', outputActivation);
     const [inputs, outputs] = sizes.slice(-2) as [number, number];
     super([
       ...hiddenLayers(sizes.slice(0, -1), between),
       linear(inputs, outputs),
-      ...layerOf[following](),
+      ...layerOf[output](),
     ]);
     this.sizes = Object.freeze([...sizes]);
     Object.freeze(this);

@@ -1,6 +1,6 @@
 /**
- * Trajectories in files: the same episodes in the same lanes, D4RL's columns, and what is refused
- * before a step is added.
+ * Tests TrajectoryBuffer.load() and dump(): episodes and lanes must be restored, D4RL and Minari
+ * files can be read, and invalid files are rejected before a step is added.
  */
 import { join } from 'node:path';
 import { expect } from 'chai';
@@ -25,11 +25,11 @@ type Buffer = ReturnType<typeof make>;
 interface Episode {
   lane: number;
   steps: unknown[][];
-  /** null: it did not end */
+  /** final observation, or null if the episode has not ended */
   final: unknown[] | null;
 }
 
-/** What lies there, read place by place. */
+/** Returns the stored episodes, read place by place. */
 function episodesOf(buffer: Buffer): Episode[] {
   const found: Episode[] = [];
   const handle = lanesAddon().openLanes(internalsOfTrajectories(buffer as never).memory);
@@ -41,7 +41,7 @@ function episodesOf(buffer: Buffer): Episode[] {
       const read = buffer.read([place * LANES + lane]);
       const seen = [...read.obs, ...read.frame];
       if (read.final[0]) {
-        // Of an episode whose steps are gone.
+        // If the steps of the episode are overwritten, its final observation is ignored.
         if (open) open.final = seen;
         open = null;
         continue;
@@ -64,7 +64,7 @@ function episodesOf(buffer: Buffer): Episode[] {
   return found;
 }
 
-/** Random episodes in every lane, some left by their writers. */
+/** Writes random episodes into every lane. Some writers close in mid-episode. */
 function fill(buffer: Buffer, steps: number, seed = 1): void {
   const dice = new Dice(seed);
   let writer = buffer.writer();
@@ -127,8 +127,8 @@ describe('TrajectoryBuffer.load() and dump()', () => {
           expect(episodesOf(second)).to.deep.equal(wanted);
           expect(wanted.some(({ final }) => final !== null)).to.equal(true);
           expect(new Set(wanted.map(({ lane }) => lane)).size).to.equal(LANES);
-          // What was written again says the same, but for the numbers of steps whose episode had
-          // lost its begin.
+          // A second dump must equal the first one. Only the step numbers of episodes whose
+          // beginning was overwritten may differ.
           const again = join(folder, 'again.npz');
           await second.dump(again);
           const [{ episodeStep, ...one }, { episodeStep: counted, ...other }] = [
@@ -173,7 +173,7 @@ describe('TrajectoryBuffer.load() and dump()', () => {
 
   it('load() uses the extra observation of each Minari episode as the final observation', async () => {
     const { terminals, timeouts, observations, ...rest } = d4rl;
-    // Episodes of 2, 3 and 1 steps; the last one does not end.
+    // Episodes of 2, 3 and 1 steps. The last one does not end.
     const minari = {
       ...rest,
       terminations: terminals as TensorData,
@@ -280,7 +280,7 @@ describe('TrajectoryBuffer.load() and dump()', () => {
     for (const [says, from, options] of cases)
       expect((await rejection(buffer.load(from, options))).message, says).to.include(says);
     expect((await rejection(small(4, 2).load(d4rl))).message).to.equal(
-      'load: steps and final observations need 4 places of lane 0, and a lane has 2: pick some with rows: { from, to }, or make the buffer larger: a capacity of 8 does',
+      'load: steps and final observations need 4 places of lane 0, and a lane has 2: pick some with rows: { from, to }, or make the buffer larger: a capacity of 8 is enough',
     );
     const writer = buffer.writer({ firstLane: 1 });
     expect((await rejection(buffer.load(d4rl))).code).to.equal('ERR_HOTSLOT_STATE_BUSY');

@@ -202,7 +202,8 @@ std::string lies_elsewhere(const Reach& reach, const Rows& rows) {
   if (rows.step == Rows::dense) return {};
   if (reach.step == 0) {
     if (reach.bytes <= rows.run) return {};
-    return sentence(" has ", rows.run, " contiguous bytes, ", reach.bytes, " are needed: it is strided");
+    return sentence(" has ", rows.run, " contiguous bytes, ", reach.bytes,
+                    " are needed: it is strided");
   }
   const uint64_t element = reach.type ? reach.type->bytes : 4, said = reach.step / element;
   const uint64_t row = (reach.bytes - 1) % reach.step + 1;

@@ -32,8 +32,8 @@ export async function writeWhole(
   path: string,
   fill: (put: Put) => Promise<void>,
 ): Promise<void> {
-  const sibling = await writeAtomically(what, path, fill);
-  await sibling.place();
+  const temporary = await writeAtomically(what, path, fill);
+  await temporary.place();
   await flushFolder(dirname(path)).catch((error) => {
     throw described(what, error);
   });
@@ -55,18 +55,18 @@ export async function writeAtomically(
   path: string,
   fill: (put: Put) => Promise<void>,
 ): Promise<AtomicWrite> {
-  const sibling = `${path}.${randomBytes(6).toString('hex')}.tmp`;
+  const temporaryPath = `${path}.${randomBytes(6).toString('hex')}.tmp`;
   let file: FileHandle | null = null;
   const drop = async () => {
     if (file === null) return;
     const open = file;
     file = null;
     await open.close().catch(() => {});
-    await unlink(sibling).catch(() => {}); // the caller throws the earlier error, if any
+    await unlink(temporaryPath).catch(() => {}); // the caller throws the earlier error, if any
   };
   const trying = async (act: (file: FileHandle) => Promise<void>) => {
     try {
-      file ??= await open(sibling, 'wx');
+      file ??= await open(temporaryPath, 'wx');
       await act(file);
     } catch (error) {
       await drop();
@@ -78,7 +78,7 @@ export async function writeAtomically(
     trying(async (opened) => {
       await opened.sync();
       await opened.close();
-      await rename(sibling, path);
+      await rename(temporaryPath, path);
       file = null;
     });
   return { place, drop };

@@ -170,8 +170,8 @@ export function parseHeader(
     names,
     [...json.keys()].filter((name) => name !== METADATA),
   );
-  const given = names ? placed.filter(({ name }) => names.includes(name)) : placed;
-  return { placed: given.map(known), metadata };
+  const chosen = names ? placed.filter(({ name }) => names.includes(name)) : placed;
+  return { placed: chosen.map(known), metadata };
 }
 
 function known(place: Placed | Foreign): Placed {

@@ -217,14 +217,14 @@ export async function compileWith(
   if (tools === null)
     throw unavailableError(`${source.file} cannot be compiled; install ${format.missing}`);
   const text = format.source(source, kernels);
-  const reported = (await Promise.all(tools.map(versionOf))).join('\n');
+  const versions = (await Promise.all(tools.map(versionOf))).join('\n');
   const parts = ['kernel.hpp', 'library.h', 'library.hpp'].map((file) =>
     readFile(`${nativeFolder}kernels/${file}`, 'utf8'),
   );
   const more = format.source === formats.host.source ? await Promise.all(parts) : [];
   const steps = format.steps(tools, 'out');
   const words = headers().map((header) => header.text);
-  const key = contentKey(text, ...words, reported, JSON.stringify(steps), process.arch, ...more);
+  const key = contentKey(text, ...words, versions, JSON.stringify(steps), process.arch, ...more);
   return cached(`${key}${format.ending}`, async (path) => {
     const folder = await mkdtemp(join(tmpdir(), 'hotslot-compile-'));
     try {

@@ -178,13 +178,13 @@ export function checkNeed(
   // If the arguments do not match the declaration, the launch itself throws.
   if (!need || tensors.length !== kernel.tensors.length) return;
   if (tensors.some(({ dtype }, i) => dtype !== kernel.tensors[i])) return;
-  const given = need({ wholes, reals });
-  if (!Array.isArray(given) || given.length !== tensors.length)
+  const needed = need({ wholes, reals });
+  if (!Array.isArray(needed) || needed.length !== tensors.length)
     throw typeError(
-      `kernel '${kernel.name}': need() gives the bytes of each of its ${tensors.length} tensors, got ${describeValue(given)}`,
+      `kernel '${kernel.name}': need() gives the bytes of each of its ${tensors.length} tensors, got ${describeValue(needed)}`,
     );
   for (const [i, tensor] of tensors.entries()) {
-    const bytes = checkCount(`kernel '${kernel.name}': need()[${i}]`, given[i], 0);
+    const bytes = checkCount(`kernel '${kernel.name}': need()[${i}]`, needed[i], 0);
     if (tensor.spanBytes < bytes)
       throw rangeError(
         `kernel '${kernel.name}': tensor ${i} covers ${tensor.spanBytes} bytes, ${bytes} are needed (${kernel.tensors[i]}: ${bytes / dtypes[kernel.tensors[i] as DType].bytes} elements)`,

@@ -157,7 +157,7 @@ export function chooseRows(
   if (given === 'device') {
     if (none !== null)
       throw rangeError(
-        `rows: 'device' cannot be: ${none}`,
+        `rows: 'device' is not possible: ${none}`,
         ring === null ? undefined : 'ERR_HOTSLOT_MEMORY',
       );
     return { location: 'device', reason: 'as asked' };

@@ -51,7 +51,7 @@ export function checkCaptured(
  * Adds the journal's new entries to the statistics and emits their ticks. Returns the error that a
  * listener threw, or null.
  */
-type Report = (statistics: Statistics | null) => { error: unknown } | null;
+type EmitTicks = (statistics: Statistics | null) => { error: unknown } | null;
 
 interface RunPlan extends RunOptions {
   firstTick: number;
@@ -77,15 +77,15 @@ const PATIENCE_MS = 10_000;
 function patience({ waitingFor, standsFor, warn }: RunPlan, finished: () => number): () => void {
   let since = nowMs();
   let last = '';
-  let reported = false;
+  let warned = false;
   return () => {
     const now = `${finished()} ${standsFor()}`;
     if (now !== last) {
       last = now;
       since = nowMs();
-      reported = false;
-    } else if (!reported && nowMs() - since >= PATIENCE_MS) {
-      reported = true;
+      warned = false;
+    } else if (!warned && nowMs() - since >= PATIENCE_MS) {
+      warned = true;
       const thing = waitingFor();
       warn(
         `run() has waited ${PATIENCE_MS / 1000} s for ${thing === 'nothing' ? 'a batch that is under way' : thing}`,
@@ -118,7 +118,7 @@ class Grace {
     if (waits === null) return false;
     if (waits.exchange !== this.#exchange) this.#since = nowMs();
     this.#exchange = waits.exchange;
-    return this.#none || nowMs() - this.#since >= (waits.isNext ? COMING_MS : GRACE_MS);
+    return this.#none || nowMs() - this.#since >= (waits.allRunning ? COMING_MS : GRACE_MS);
   }
 }
 
@@ -129,7 +129,7 @@ class Grace {
 export async function runTicks(
   parts: PipelineRuntime,
   plan: RunPlan,
-  report: Report,
+  emitTicks: EmitTicks,
 ): Promise<Summary> {
   const { signal } = plan;
   const { ring } = parts;
@@ -142,7 +142,7 @@ export async function runTicks(
   if (signal?.aborted) end();
   signal?.addEventListener('abort', end);
   try {
-    return await toTheEnd(parts, plan, report);
+    return await toTheEnd(parts, plan, emitTicks);
   } finally {
     signal?.removeEventListener('abort', end);
     ring.endRun();
@@ -160,7 +160,11 @@ function followCurrent({ compute, device, last }: PipelineRuntime['slots']): voi
   compute.wait(last, { orderOnly: true });
 }
 
-async function toTheEnd(parts: PipelineRuntime, plan: RunPlan, report: Report): Promise<Summary> {
+async function toTheEnd(
+  parts: PipelineRuntime,
+  plan: RunPlan,
+  emitTicks: EmitTicks,
+): Promise<Summary> {
   const { ring, averaging } = parts;
   const { ticks = Number.POSITIVE_INFINITY, signal, publishEvery = 0, rows } = plan;
   const first = ring.next;
@@ -169,11 +173,11 @@ async function toTheEnd(parts: PipelineRuntime, plan: RunPlan, report: Report): 
   followCurrent(parts.slots);
   await tailOver(parts, first, signal);
   // The journal's entries until now belong to manual ticks.
-  let thrown = report(null);
+  let thrown = emitTicks(null);
   const { statistics } = plan;
   const impatient = patience(plan, () => ring.finished);
   const check = () => {
-    thrown ??= report(statistics);
+    thrown ??= emitTicks(statistics);
     try {
       impatient();
     } catch (error) {

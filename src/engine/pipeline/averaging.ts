@@ -205,15 +205,15 @@ export class Averaging {
     rank.setRuns(true);
   }
   /**
-   * The exchange in which poll waits for other learners, or null if it waits for none. `isNext` is
-   * true if all missing learners are in a run.
+   * The exchange in which poll waits for other learners, or null if it waits for none. `allRunning`
+   * is true if all missing learners are in a run.
    */
-  get waits(): { readonly exchange: number; readonly isNext: boolean } | null {
+  get waits(): { readonly exchange: number; readonly allRunning: boolean } | null {
     const { rank, isRunning } = this.group;
     const missing = rank.missing();
     return missing.length === 0
       ? null
-      : { exchange: rank.exchange, isNext: missing.every(isRunning) };
+      : { exchange: rank.exchange, allRunning: missing.every(isRunning) };
   }
   /**
    * Ends the exchange in which poll waits, because the run ends and the missing ranks have not

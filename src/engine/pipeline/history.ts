@@ -142,26 +142,26 @@ export class History {
     const { journal } = this.#ring;
     const trace = this.#trace;
     // A Tick object is created only if there is a listener.
-    const hasListeners = channels.tick.hasSubscribers;
-    const tick = hasListeners || this.#emitter.listenerCount('tick') > 0;
-    const all = tick || trace !== null;
+    const hasSubscribers = channels.tick.hasSubscribers;
+    const wantsTicks = hasSubscribers || this.#emitter.listenerCount('tick') > 0;
+    const all = wantsTicks || trace !== null;
     let failed: { error: unknown } | null = null;
-    const check = (entry: JournalEntry) => {
+    const take = (entry: JournalEntry) => {
       const sequence = entry.record[Field.sequence] as number;
       if (sequence <= this.#lastSequence) return;
       this.#lastSequence = sequence;
       statistics?.add(entry);
       trace?.add(entry);
-      if (!tick || failed) return;
+      if (!wantsTicks || failed) return;
       try {
         const tick = this.#tick(entry);
-        if (hasListeners) channels.tick.publish({ pipeline: this.#emitter, tick: tick });
+        if (hasSubscribers) channels.tick.publish({ pipeline: this.#emitter, tick });
         this.#emitter.emit('tick', tick);
       } catch (error) {
         failed = { error };
       }
     };
-    const { next, missed } = journal.read(this.#at, check, all ? undefined : SAMPLE);
+    const { next, missed } = journal.read(this.#at, take, all ? undefined : SAMPLE);
     this.#at = next;
     trace?.collect();
     if (all && missed > 0) this.#emitter.emit('missed', missed);

@@ -56,7 +56,7 @@ export class ManualTicks {
   #last = -1;
   /** true while requests wait for letGo() */
   #held = false;
-  #retained: Prepared | null = null;
+  #restored: Prepared | null = null;
   /** if rows live on the device: the `spent` event of the tick before */
   #spentLast: DeviceEvent | null = null;
 
@@ -87,8 +87,8 @@ export class ManualTicks {
    * The tick that was prepared before a checkpoint was saved, or null after the caller requests
    * that tick.
    */
-  get retained(): Prepared | null {
-    return this.#retained;
+  get restored(): Prepared | null {
+    return this.#restored;
   }
 
   /** Checks the sample count first, then the tick, for every method that takes both. */
@@ -124,13 +124,13 @@ export class ManualTicks {
     const ring = this.#ring;
     const slot = ring.nextSlotFor(SlotState.Free);
     const sequence = ring.next;
-    const kept = this.#retained?.tick === tickId ? this.#retained : null;
+    const kept = this.#restored?.tick === tickId ? this.#restored : null;
     const requested = { tick: tickId, rows: this.#sampleCount, minPtr: kept ? PACKED : minPtr };
     const request = () => {
       // The slot is Free and the client has requested nothing, so no other thread writes the slot's
       // buffer.
       if (kept) this.#slots.host.batchBytes(slot).set(kept.bytes);
-      this.#retained = null;
+      this.#restored = null;
       ring.askTick(requested, sequence);
     };
     this.#pending = { tick: tickId, slot, sequence, request, before: this.#last };
@@ -160,7 +160,7 @@ export class ManualTicks {
    * tick, it gets the stored batch.
    */
   keep(kept: Prepared): void {
-    this.#retained = kept;
+    this.#restored = kept;
   }
 
   ready(asked: Requested): boolean {
@@ -179,10 +179,10 @@ export class ManualTicks {
   checkOver(what: string): void {
     if (this.#pending || this.#hot)
       throw stateError('RUNNING', `finish the manual tick under way before ${what}`);
-    if (this.#retained)
+    if (this.#restored)
       throw stateError(
         'RUNNING',
-        `tick ${this.#retained.tick} was prepared when the checkpoint was saved; sample it before ${what}`,
+        `tick ${this.#restored.tick} was prepared when the checkpoint was saved; sample it before ${what}`,
       );
   }
 

@@ -95,7 +95,7 @@ export class Positions {
   take(): Position {
     const { ring, slots } = this.#parts;
     const { updates: priorities } = slots;
-    const { requested, retained, lastRequested } = this.#manual;
+    const { requested, restored, lastRequested } = this.#manual;
     const sequence = requested?.sequence ?? ring.next;
     const applied = priorities?.applied ?? 0;
     const updates: Update[] = [];
@@ -106,7 +106,7 @@ export class Positions {
           tick: requested.tick,
           bytes: slots.host.batchBytes(requested.slot).slice(0, slots.host.moves(requested.slot)),
         }
-      : retained;
+      : restored;
     // During a run, the count of manual ticks does not include the run's ticks.
     const last = this.#control.running ? ring.run.tickOf(ring.next - 1) : lastRequested;
     const tick = prepared ? prepared.tick - 1 : last;

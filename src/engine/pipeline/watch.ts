@@ -134,7 +134,7 @@ export class PipelineWatch {
     const { journal } = parts.ring;
     const names = history.scalarNames;
     const sums = new Float64Array(names.length);
-    let knownCount = 0;
+    let count = 0;
     const readEntry = ({ record, scalars }: JournalEntry) => {
       const sequence = record[Field.sequence] as number;
       if (sequence <= this.#sequence) return;
@@ -142,7 +142,7 @@ export class PipelineWatch {
       this.#tick = record[Field.tick] as number;
       this.#version = Math.max(this.#version, record[Field.version] as number);
       this.#keep(record);
-      knownCount++;
+      count++;
       for (let i = 0; i < sums.length; i++) sums[i] = (sums[i] as number) + (scalars[i] as number);
     };
     this.#at = journal.read(this.#at, readEntry, LOOK).next;
@@ -150,9 +150,7 @@ export class PipelineWatch {
     const free = words.filter(({ state }) => state === 'Free').length / words.length;
     this.#free += SMOOTHING * (free - this.#free);
     const means =
-      knownCount === 0
-        ? []
-        : names.map((name, i) => [name, (sums[i] as number) / knownCount] as const);
+      count === 0 ? [] : names.map((name, i) => [name, (sums[i] as number) / count] as const);
     return { finished: parts.ring.finished, tick: this.#tick, scalars: Object.fromEntries(means) };
   }
 

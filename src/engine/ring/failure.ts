@@ -14,7 +14,7 @@ export interface Failure {
 }
 
 export class FailureNote {
-  static readonly text = NOTE_WORDS;
+  static readonly words = NOTE_WORDS;
   readonly #note: SharedNote;
 
   constructor(words: Int32Array) {

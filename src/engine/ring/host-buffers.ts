@@ -59,7 +59,7 @@ export class HostBuffers {
     checkCount('priorityBytes', share.priorityBytes, 0);
     if (!isShared(memory.buffer) || memory.length % this.stride !== 0)
       throw typeError(
-        `${describeValue(memory)} bytes are not hostBuffers of ${this.stride} bytes in shared memory`,
+        `host buffers must be shared memory with a multiple of ${this.stride} bytes, got ${describeValue(memory)}`,
       );
     const { buffer } = memory;
     for (let at = memory.byteOffset; at < memory.byteOffset + memory.length; at += this.stride) {

@@ -71,8 +71,8 @@ export class Ring {
     const header = words(HEADER_WORDS);
     this.bells = new RoleBells(words(BELLS_WORDS), hostsOf(header, hosts), hostingOf(header));
     this.header = new Header(header, this.bells);
-    this.failure = new FailureNote(words(FailureNote.text));
-    this.thrown = new FailureNote(words(FailureNote.text));
+    this.failure = new FailureNote(words(FailureNote.words));
+    this.thrown = new FailureNote(words(FailureNote.words));
     this.#slots = words(depth * LINE);
     this.run = new RunFields(reals(RunFields.count), depth);
     this.#records = Array.from({ length: depth }, () => reals(RECORD_FIELDS));
@@ -94,7 +94,7 @@ export class Ring {
     firstSequence?: number;
   }): Ring {
     const { depth, hosts, manualHosts = hosts, baseSeed = 0, firstSequence = 0 } = options;
-    const lines = HEADER_WORDS + BELLS_WORDS + 2 * FailureNote.text + depth * LINE;
+    const lines = HEADER_WORDS + BELLS_WORDS + 2 * FailureNote.words + depth * LINE;
     const bytes = lines * 4 + (RunFields.count + depth * RECORD_FIELDS) * 8;
     const place = allocateShared(`a ring of ${depth} slots`, bytes, 64);
     const ring = new Ring({ place, depth, journal: Journal.allocate(options.journalCapacity) }, [

@@ -90,12 +90,13 @@ export class TraceWriter {
    * records it, and the number of missed spans, if it is above 0.
    */
   end(missed = 0): void {
-    const closed = {
+    const missing = {
       ...(missed > 0 && { missed }),
       ...(this.#missedSpans > 0 && { missedSpans: this.#missedSpans }),
     };
-    const ending = Object.keys(closed).length > 0 ? `,"otherData":${JSON.stringify(closed)}` : '';
-    this.#write(`\n]${ending}}\n`);
+    const otherData =
+      Object.keys(missing).length > 0 ? `,"otherData":${JSON.stringify(missing)}` : '';
+    this.#write(`\n]${otherData}}\n`);
   }
 
   /** Adds the spans since the last call, with a track for each thread that brings rows. */
@@ -174,8 +175,8 @@ export class TraceWriter {
    * Adds a span with the duration that the device's events measured. It ends when poll saw it done,
    * which is slightly late.
    */
-  #deviceSpan(track: Track, name: string, ms: number, pollMs: number, args: object): void {
-    if (ms >= 0) this.#spanOf(track, name, pollMs - ms, pollMs, args);
+  #deviceSpan(track: Track, name: string, ms: number, endMs: number, args: object): void {
+    if (ms >= 0) this.#spanOf(track, name, endMs - ms, endMs, args);
   }
 
   #spanOf(track: Track, name: string, beginMs: number, endMs: number, args: object): void {

@@ -70,16 +70,11 @@ export class HaloLaunches extends Owner {
   }
 
   /**
-   * Enqueues the launches on `stream`, after all work that is already on `following`. If
-   * `following` is null, the launches do not wait. `mark` is the event for that wait.
+   * Enqueues the launches on `stream`, after all work that is already on `after`. If
+   * `after` is null, the launches do not wait. `mark` is the event for that wait.
    */
-  run(
-    stream: Stream,
-    following: Stream | null,
-    mark: DeviceEvent,
-    arrays: readonly Tensor[],
-  ): void {
-    let first = following?.handle ?? 0;
+  run(stream: Stream, after: Stream | null, mark: DeviceEvent, arrays: readonly Tensor[]): void {
+    let first = after?.handle ?? 0;
     for (const { spans, wholes, arrays: which } of this.#launches) {
       for (let i = 0; i < which.length; i++) {
         const tensor = arrays[which[i] as number] as Tensor;

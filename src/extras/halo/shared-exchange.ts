@@ -309,12 +309,12 @@ function mirror(
   const back = all[to.rank]?.find(({ edge }) => edge === to.edgeThere);
   const turns = to.clockwiseRotation + (back?.clockwiseRotation ?? 0);
   if (back?.rank === rank && back.edgeThere === to.edge && turns % 4 === 0) return back;
-  const reported = back
+  const met = back
     ? `rank ${back.rank}'s edge ${back.edgeThere}, turned ${back.clockwiseRotation} times`
     : 'nobody';
   throw rangeError(
     `neighbors are mutual: over edge ${to.edge} rank ${rank} meets rank ${to.rank}'s edge ${to.edgeThere}, turned ` +
-      `${to.clockwiseRotation} times, but that edge meets ${reported}`,
+      `${to.clockwiseRotation} times, but that edge meets ${met}`,
   );
 }
 

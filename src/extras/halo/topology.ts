@@ -143,9 +143,9 @@ type Step = readonly [x: number, y: number];
  * The part that is one step away, or null if none is. `turns` clockwise quarter turns take the
  * first part's axes to the axes of this part.
  */
-type NeighborOf = { place: HaloPlace; turns: number } | null;
+type NextPart = { place: HaloPlace; turns: number } | null;
 
-function overCube({ face, column, row }: HaloPlace, [stepX, stepY]: Step, n: number): NeighborOf {
+function overCube({ face, column, row }: HaloPlace, [stepX, stepY]: Step, n: number): NextPart {
   const [toColumn, toRow] = [column + stepX, row + stepY];
   const [outX, outY] = [toColumn, toRow].map((at) => (at < 0 ? -1 : at < n ? 0 : 1)) as [
     number,
@@ -181,7 +181,7 @@ function topology(
   faces: number,
   [columns, rows]: readonly [number, number],
   crossed: readonly Edge[],
-  sibling: (place: HaloPlace, step: Step) => NeighborOf,
+  neighborOf: (place: HaloPlace, step: Step) => NextPart,
 ): HaloTopology {
   const ranks = faces * columns * rows;
   const rankAt = ({ face, column, row }: HaloPlace) => (face * rows + row) * columns + column;
@@ -196,7 +196,7 @@ function topology(
     Object.freeze(
       crossed.flatMap((edge): HaloNeighbor[] => {
         const [x, y] = edgeSteps[edge];
-        const found = sibling(place, [x, y]);
+        const found = neighborOf(place, [x, y]);
         if (found === null) return [];
         const edgeThere = edgeOf(turned([-x, -y], found.turns));
         return [

@@ -110,9 +110,9 @@ function outcomeOf({ code, signal, stdout, stderr, failed }: Ended): Outcome {
     ? 'could not be started'
     : `ended with ${signal === null ? `code ${code}` : `signal ${signal}`}`;
   if (!complete && !failed) how += ` ${where(stdout)}`;
-  const reported = failed?.message ?? lastError(stderr) ?? 'it printed no errors';
+  const detail = failed?.message ?? lastError(stderr) ?? 'it printed no errors';
   return {
-    error: new UnifiedMemoryUnsupportedError(`the probe of managed memory ${how}: ${reported}`),
+    error: new UnifiedMemoryUnsupportedError(`the probe of managed memory ${how}: ${detail}`),
     reasons: {},
   };
 }

@@ -170,20 +170,20 @@ export class Critics extends Owner {
    */
   pull(stream: Stream, input: Floats): Floats {
     const { network, count } = this;
-    const given = this.#actorValue === 'first' ? 1 : count;
-    const own = (j: number) => (given === 1 ? this.value : this.#column(this.#values, j));
-    for (let j = 0; j < given; j++)
+    const used = this.#actorValue === 'first' ? 1 : count;
+    const own = (j: number) => (used === 1 ? this.value : this.#column(this.#values, j));
+    for (let j = 0; j < used; j++)
       this.#head.value(
         stream,
         network.forward(stream, this.#online[j]!, input, this.#passes[j]!),
         own(j),
       );
-    if (given > 1) ops[this.#actorValue as 'min' | 'mean'](stream, this.value, this.#values);
-    const least = given > 1 && this.#actorValue === 'min';
+    if (used > 1) ops[this.#actorValue as 'min' | 'mean'](stream, this.value, this.#values);
+    const least = used > 1 && this.#actorValue === 'min';
     // If several critics have the smallest value of a row, the gradients of all of them are added.
     if (least) ops.eq(stream, this.#pulls, this.#values, this.value);
     if (least) ops.mul(stream, this.#pulls, this.#pulls, this.#up);
-    for (let j = 0; j < given; j++) {
+    for (let j = 0; j < used; j++) {
       const pass = this.#passes[j]!;
       const dValue = least ? this.#column(this.#pulls, j) : this.#up;
       this.#head.pull(stream, pass.output, pass.outputGradient, own(j), dValue);

@@ -186,8 +186,8 @@ class CategoricalHead extends Owner implements Head {
     for (let j = 0; j < critics; j++) {
       const probs = this.#probs;
       ops.softmax(stream, probs, next(j));
-      const sibling = j > 0 && this.#goals[j] === undefined;
-      const [to, toMean] = sibling
+      const sharesGoal = j > 0 && this.#goals[j] === undefined;
+      const [to, toMean] = sharesGoal
         ? [this.#scratch, this.#other]
         : [this.#goals[j] as Floats, this.#means[j] as Floats];
       stream.launch('categorical_project', {
@@ -201,7 +201,7 @@ class CategoricalHead extends Owner implements Head {
         ],
         reals: [min, max],
       });
-      if (!sibling) continue;
+      if (!sharesGoal) continue;
       ops.lt(stream, this.#less, toMean, mean);
       ops.where(stream, goal, this.#less, to, goal);
       ops.where(stream, mean, this.#less, toMean, mean);

@@ -147,11 +147,11 @@ export class SacLearner extends ActorCritic {
       throw typeError(`temperatureFrom must be 'actor' or 'next', got ${describeValue(from)}`);
     const learns = temperature === 'auto' ? from : 'nobody';
     const turns = Array.from({ length: policyRepeats }, (_, r) => r);
-    const requested = turns.flatMap((r) => [
+    const perRepeat = turns.flatMap((r) => [
       `actor.${r}` as const,
       ...(learns === 'actor' ? [`alpha.${r}` as const] : []),
     ]);
-    const names = ['next', ...requested];
+    const names = ['next', ...perRepeat];
     super('SacLearner', device, options, {
       keys,
       actor: (all) => actorNetwork(all, (n) => 2 * n),
@@ -196,7 +196,7 @@ export class SacLearner extends ActorCritic {
     if (learns === 'next') this.#known = own(this, device.allocate({ shape: [batchSize] }));
     this.#logProb = own(this, device.allocate({ shape: [batchSize] }));
     installActorHooks(this, {
-      events: [...(learns === 'next' ? (['alpha.0'] as const) : []), ...requested],
+      events: [...(learns === 'next' ? (['alpha.0'] as const) : []), ...perRepeat],
       nextActions: (...args) => this.#nextActions(...args),
       criticsStepped: (stream, context) => {
         if (this.#from !== 'next') return;

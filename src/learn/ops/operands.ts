@@ -54,8 +54,8 @@ function checkShapes(
   const last = (shape: readonly number[], d: number): number => shape[shape.length - 1 - d] ?? 1;
   for (const [i, [name, input]] of inputs.entries()) {
     const shape = shapeOf(input);
-    for (const [other, sibling] of inputs.slice(i + 1)) {
-      const against = shapeOf(sibling);
+    for (const [other, operand] of inputs.slice(i + 1)) {
+      const against = shapeOf(operand);
       const misfit = shape.findIndex((_, d) => {
         const [m, n] = [last(shape, d), last(against, d)];
         return m !== n && m !== 1 && n !== 1;

@@ -75,7 +75,7 @@ function listenToTicks(pipeline: ReplayPipeline, everyMs: number, put: Put): () 
     for (const name in tick.scalars)
       put(`train/${name}`, tick.scalars[name] as number, tick.tickId);
   };
-  const hasListeners = (tick: Tick) => {
+  const onTick = (tick: Tick) => {
     ticks++;
     last = tick;
     const now = performance.now();
@@ -92,12 +92,12 @@ function listenToTicks(pipeline: ReplayPipeline, everyMs: number, put: Put): () 
   const end = () => {
     if (over) return;
     over = true;
-    pipeline.off('tick', hasListeners).off('close', end);
+    pipeline.off('tick', onTick).off('close', end);
     // Writes the last tick, so that the curves end with the training.
     if (last !== null && last !== written) write(last);
     speed();
   };
-  pipeline.on('tick', hasListeners).on('close', end);
+  pipeline.on('tick', onTick).on('close', end);
   return end;
 }
 
@@ -190,13 +190,13 @@ function listenToEpisodes(pool: CollectorPool, put: Put): () => void {
  */
 function trackSpeed(
   tag: string,
-  check: () => { count: number; step: number },
+  progress: () => { count: number; step: number },
   put: Put,
 ): () => void {
   let [since, before, reported] = [performance.now(), 0, false];
   const report = (leastMs: number) => {
     const now = performance.now();
-    const { count, step } = check();
+    const { count, step } = progress();
     if (now - since < leastMs) return;
     if (count > before) {
       put(tag, ((count - before) * 1000) / Math.max(now - since, 1), step);

@@ -34,14 +34,14 @@ export function remoteNow({
   epoch: _epoch,
   run: _run,
   hosts,
-  ...others
+  ...rest
 }: RemoteWatched): RemoteNow {
   const by = Object.fromEntries(states.map((state) => [state, [] as RemoteHostStatus[]]));
   for (const host of hosts) by[host.state]?.push(host);
   const shown = states.flatMap((state) => by[state]?.slice(0, MAX_HOSTS) ?? []).slice(0, MAX_HOSTS);
   const counts = Object.fromEntries(states.map((state) => [state, by[state]?.length ?? 0]));
   return {
-    ...others,
+    ...rest,
     states: counts as Record<RemoteHostState, number>,
     hosts: shown.map((host) => ({ ...host, host: cut(host.host), why: cut(host.why) })),
     more: hosts.length - shown.length,

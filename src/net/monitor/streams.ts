@@ -26,7 +26,7 @@ interface Client {
   /** time from which on the client has not received its last message, 0 if it has received it */
   since: number;
   /** whether the client has missed messages, and gets whole() next */
-  pending: boolean;
+  hasMissed: boolean;
 }
 
 export class Streams {
@@ -50,7 +50,7 @@ export class Streams {
     // Sends news() to the other clients first, because it returns only the changes since its last
     // call.
     this.#send();
-    const client = { response, since: 0, pending: false };
+    const client = { response, since: 0, hasMissed: false };
     this.#clients.add(client);
     response.on('close', () => this.#remove(client));
     // `retry` is the time in milliseconds after which a browser connects again if the connection is
@@ -74,15 +74,15 @@ export class Streams {
     for (const client of [...this.#clients]) {
       const { response } = client;
       if (response.writableLength > 0) {
-        client.pending = true;
+        client.hasMissed = true;
         client.since ||= now;
         if (now - client.since >= PATIENCE_MS) response.destroy();
         continue;
       }
       client.since = 0;
-      if (client.pending) {
+      if (client.hasMissed) {
         whole ??= message(this.#source.whole());
-        client.pending = false;
+        client.hasMissed = false;
         response.write(whole);
       } else response.write(news);
     }

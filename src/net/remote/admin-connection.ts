@@ -72,10 +72,10 @@ export async function openAdminConnection({
   silenceMs = SILENCE_MS,
 }: AdminConnectionOptions): Promise<AdminConnection> {
   const library = await loadLibrary();
-  const noHost = { ...address, username: undefined, password: () => undefined };
+  const anonymousAddress = { ...address, username: undefined, password: () => undefined };
   const connection = new RedisConnection({
     library,
-    address: anonymous ? noHost : address,
+    address: anonymous ? anonymousAddress : address,
     name: 'hotslot-desk',
     silenceMs,
   });

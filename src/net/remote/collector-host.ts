@@ -173,8 +173,8 @@ export class CollectorHost implements AsyncDisposable {
   private constructor(key: unknown, parts: Parts) {
     checkInternal(key, 'CollectorHost', 'CollectorHost.open()');
     this.#parts = parts;
-    this.#stat = setInterval(() => this.#emit(), STAT_MS);
-    this.#emit();
+    this.#stat = setInterval(() => this.#storeStat(), STAT_MS);
+    this.#storeStat();
     const running = parts.uplink.run();
     running.catch(() => {}); // #both() reports the error
     this.done = this.#both(running);
@@ -188,7 +188,7 @@ export class CollectorHost implements AsyncDisposable {
       await Promise.race([running, pool.done.then(() => running)]);
     } catch (error) {
       this.#failed = (error as Error).message;
-      await this.#emit();
+      await this.#storeStat();
       throw error;
     } finally {
       await pool.close();
@@ -246,7 +246,7 @@ export class CollectorHost implements AsyncDisposable {
       });
   }
 
-  async #emit(): Promise<void> {
+  async #storeStat(): Promise<void> {
     const { link, keys, session, name, pool, uplink } = this.#parts;
     const { steps, episodes, meanReturn, recent, waits, version, waiting } = this.statistics();
     const fullMs = uplink.fullMs;

@@ -42,10 +42,10 @@ export const SAID = 'said';
 export const writeStat = (stat: HostStat): Fields => ({ [SAID]: JSON.stringify(stat) });
 
 /** Reads a HostStat. Returns null for any other text. */
-export function readStat(reported: string): HostStat | null {
-  if (reported.length > MAX_CHARACTERS) return null;
+export function readStat(json: string): HostStat | null {
+  if (json.length > MAX_CHARACTERS) return null;
   try {
-    const { number, numberOrNull, text } = reader(JSON.parse(reported), 'stat.');
+    const { number, numberOrNull, text } = reader(JSON.parse(json), 'stat.');
     return {
       host: text('host'),
       pid: number('pid'),

@@ -123,7 +123,7 @@ export class Ingest {
    * overwrites the oldest
    */
   readonly lags = new Float64Array(LAGS);
-  readonly stale = new Float64Array(LAGS);
+  readonly versionLags = new Float64Array(LAGS);
   /** messages whose lag was measured */
   measured = 0;
   readonly #given: IngestOptions;
@@ -298,7 +298,7 @@ export class Ingest {
     }
     const at = this.measured++ % LAGS;
     this.lags[at] = Math.max(0, this.#given.now() - sent);
-    this.stale[at] = Math.max(0, now - version);
+    this.versionLags[at] = Math.max(0, now - version);
     session.version = version;
     return true;
   }

@@ -113,10 +113,10 @@ export class LearnerView {
   }
 
   onAcknowledgement(text: string): void {
-    const reported = readAcknowledgement(text);
-    if (reported === null) return;
-    if (reported.epoch === this.epoch) this.#apply(reported);
-    else void this.#otherEpoch(reported.epoch).then(() => this.#apply(reported));
+    const acknowledgement = readAcknowledgement(text);
+    if (acknowledgement === null) return;
+    if (acknowledgement.epoch === this.epoch) this.#apply(acknowledgement);
+    else void this.#otherEpoch(acknowledgement.epoch).then(() => this.#apply(acknowledgement));
   }
 
   /** Accepts another epoch if Uplink-6 permits that. */
@@ -167,14 +167,14 @@ export class LearnerView {
    * unacknowledged messages have vanished from the server. This sends them again.
    */
   #onHeartbeat(text: string): void {
-    const reported = readHeartbeat(text);
-    if (reported === null) return;
-    if (reported.beat !== this.#beat) {
-      this.#beat = reported.beat;
+    const heartbeat = readHeartbeat(text);
+    if (heartbeat === null) return;
+    if (heartbeat.beat !== this.#beat) {
+      this.#beat = heartbeat.beat;
       this.#beatAt = performance.now();
     }
-    if (reported.epoch !== this.epoch) {
-      void this.#otherEpoch(reported.epoch, reported.beat);
+    if (heartbeat.epoch !== this.epoch) {
+      void this.#otherEpoch(heartbeat.epoch, heartbeat.beat);
       return;
     }
     const { queue } = this.#options;
@@ -182,8 +182,8 @@ export class LearnerView {
       this.#count = null;
       return;
     }
-    this.#count ??= reported.count;
-    if (reported.count >= this.#count + 2) this.#sendAllAgain();
+    this.#count ??= heartbeat.count;
+    if (heartbeat.count >= this.#count + 2) this.#sendAllAgain();
   }
 
   #sendAllAgain(foreign = false): void {

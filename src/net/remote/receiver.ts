@@ -154,7 +154,7 @@ export class Receiver {
     // If all decided messages are trimmed, the first message of the stream is the next one. Its id
     // may be a smaller one, because the server's clock may have been set back.
     const from = this.#done === null || this.#done === this.#trimmed ? BEFORE_FIRST : this.#done;
-    const [check, beginMs] = [this.#watermark.number, nowMs()];
+    const [checkNumber, beginMs] = [this.#watermark.number, nowMs()];
     let entries: readonly Entry[];
     try {
       entries = await link.read(keys.stream(shard), from, MAX_MESSAGES, WAIT_MS);
@@ -178,7 +178,7 @@ export class Receiver {
       this.#watermark.decided();
       this.#ask();
     }
-    if (entries.length < MAX_MESSAGES && from === BEFORE_FIRST) this.#watermark.ended(check);
+    if (entries.length < MAX_MESSAGES && from === BEFORE_FIRST) this.#watermark.ended(checkNumber);
     this.#ask();
     this.#say();
   }
@@ -186,9 +186,9 @@ export class Receiver {
   /** Requests the stream's length, which begins a new check of the watermark (Receiver-5). */
   #readLength(): void {
     const { link, keys, shard } = this.#given;
-    const check = this.#watermark.begin(link.length(keys.stream(shard)));
+    const begun = this.#watermark.begin(link.length(keys.stream(shard)));
     // If the request fails, the next heartbeat or connection begins another check.
-    check.then(() => this.#ask()).catch((error) => howOf(error) === 'denied' && this.#fail(error));
+    begun.then(() => this.#ask()).catch((error) => howOf(error) === 'denied' && this.#fail(error));
   }
 
   /** Asks every session for its rows, if that is due and the current check is over (Receiver-3). */

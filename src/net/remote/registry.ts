@@ -10,7 +10,7 @@ import { watchedCollectors } from '../../run/collectors/watched.ts';
 import type { RemoteThreadTask } from './remote-thread.ts';
 import type { Reports } from './reports.ts';
 
-interface Announcement {
+interface PoolHooks {
   hold(): Promise<PausedPool>;
   failure(): Error | null;
 }
@@ -20,7 +20,7 @@ export function register(
   remote: object,
   { run, buffer, spans }: Pick<RemoteThreadTask, 'run' | 'buffer' | 'spans'>,
   reports: Reports,
-  { hold, failure }: Announcement,
+  { hold, failure }: PoolHooks,
 ): () => void {
   pausables.set(remote, hold);
   watchedCollectors.set(remote, {

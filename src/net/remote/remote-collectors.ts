@@ -65,7 +65,7 @@ export class RemoteCollectors implements AsyncDisposable {
   readonly #marks: readonly SessionOffsets[];
   readonly #threads: readonly SupervisedThread[];
   readonly #reports: Reports;
-  readonly #announcing: NodeJS.Timeout;
+  readonly #statusTimer: NodeJS.Timeout;
   readonly #onWait: (words: string) => void;
   readonly #leave: () => void;
   #epoch = 0;
@@ -168,9 +168,9 @@ export class RemoteCollectors implements AsyncDisposable {
       // open() itself reports a failure until it has resolved.
       this.#end = () => (this.#failure && this.#opened ? reject(this.#failure) : resolve());
     });
-    this.#announcing = setInterval(() => this.#sendStatus(), STATUS_MS).unref();
-    const announcing = { hold: () => this.#hold(), failure: () => this.#failure };
-    this.#leave = register(this, this.#task, this.#reports, announcing);
+    this.#statusTimer = setInterval(() => this.#sendStatus(), STATUS_MS).unref();
+    const hooks = { hold: () => this.#hold(), failure: () => this.#failure };
+    this.#leave = register(this, this.#task, this.#reports, hooks);
   }
 
   /** Returns sums over all hosts from their last reports, and counts of the received rows. */
@@ -192,10 +192,10 @@ export class RemoteCollectors implements AsyncDisposable {
    */
   close(): Promise<void> {
     return this.#closing.once(async () => {
-      clearInterval(this.#announcing);
+      clearInterval(this.#statusTimer);
       this.#leave();
       await Promise.all(
-        this.#threads.map((thread) => thread.stop((running) => emit(running, 'stop'))),
+        this.#threads.map((thread) => thread.stop((running) => postTo(running, 'stop'))),
       );
       this.#reports.close();
       this.#end();
@@ -219,15 +219,15 @@ export class RemoteCollectors implements AsyncDisposable {
       },
       ready: (thread) =>
         new Promise<void>((resolve, reject) => {
-          thread.port.on('message', (reported: RemoteThreadReport) => {
-            if ('ready' in reported) {
-              this.#epoch = reported.ready;
+          thread.port.on('message', (message: RemoteThreadReport) => {
+            if ('ready' in message) {
+              this.#epoch = message.ready;
               resolve();
-            } else if ('waits' in reported) this.#onWait(reported.waits);
-            else if ('report' in reported) this.#reports.take(shard, reported.report);
-            else if ('held' in reported) this.#still.get(thread)?.();
-            else if ('failed' in reported) {
-              const failure = errorOf(fromPlain(reported.failed));
+            } else if ('waits' in message) this.#onWait(message.waits);
+            else if ('report' in message) this.#reports.take(shard, message.report);
+            else if ('held' in message) this.#still.get(thread)?.();
+            else if ('failed' in message) {
+              const failure = errorOf(fromPlain(message.failed));
               if (!this.#closing.begun) this.#failure ??= failure;
               reject(failure);
             }
@@ -259,8 +259,8 @@ export class RemoteCollectors implements AsyncDisposable {
   async #hold(): Promise<PausedPool> {
     if (this.#held) throw stateError('BUSY', 'these collectors are paused for another checkpoint');
     this.#held = true;
-    const requested = this.#threads.flatMap(({ running }) => running ?? []);
-    const still = requested.map((thread) =>
+    const running = this.#threads.flatMap(({ running }) => running ?? []);
+    const still = running.map((thread) =>
       Promise.race([
         thread.ended,
         new Promise<void>((resolve) => this.#still.set(thread, resolve)),
@@ -278,11 +278,11 @@ export class RemoteCollectors implements AsyncDisposable {
   #sendStatus(): void {
     const first = this.#threads[0]?.running;
     if (!first || this.#epoch === 0) return;
-    emit(first, { status: writeStatus(this.#reports.status(this.run, this.#epoch)) });
+    postTo(first, { status: writeStatus(this.#reports.status(this.run, this.#epoch)) });
   }
   #post(message: RemoteThreadMessage): void {
-    for (const { running } of this.#threads) if (running) emit(running, message);
+    for (const { running } of this.#threads) if (running) postTo(running, message);
   }
 }
 
-const emit = ({ port }: MessageThread, message: RemoteThreadMessage) => port.postMessage(message);
+const postTo = ({ port }: MessageThread, message: RemoteThreadMessage) => port.postMessage(message);

@@ -79,7 +79,7 @@ const LOOK_MS = 1000;
 const LAST_WORDS_MS = 500;
 
 const port = parentPort!;
-const say = (reported: RemoteThreadReport) => port.postMessage(reported);
+const say = (report: RemoteThreadReport) => port.postMessage(report);
 
 /**
  * Receives requests of the thread that opened the collectors. Requests that arrive early take
@@ -199,13 +199,13 @@ async function perform(task: RemoteThreadTask): Promise<void> {
     if (server) receiver.onConnected(server);
     inbox.begin(parts);
     const hosts = new WatchedHosts({ link, keys, ingest });
-    const check = () =>
+    const readHosts = () =>
       hosts.read().then(
         (live) => receiver.share(live),
         () => {}, // the next check follows soon
       );
     timers.push(
-      setInterval(check, LOOK_MS),
+      setInterval(readHosts, LOOK_MS),
       setInterval(() => say(reportOf(ingest, receiver, hosts)), REPORT_MS),
     );
     // Hosts can join once the leader has announced the run.
@@ -225,7 +225,7 @@ async function perform(task: RemoteThreadTask): Promise<void> {
 }
 
 function reportOf(ingest: Ingest, receiver: Receiver, hosts: WatchedHosts): RemoteThreadReport {
-  const { counts, lags, stale, measured } = ingest;
+  const { counts, lags, versionLags, measured } = ingest;
   const { gatedMs, connected } = receiver;
   const count = Math.min(measured, lags.length);
   const sums = hosts.sums();
@@ -237,7 +237,7 @@ function reportOf(ingest: Ingest, receiver: Receiver, hosts: WatchedHosts): Remo
       sums,
       hosts: hosts.status(),
       lags: lags.slice(0, count),
-      behind: stale.slice(0, count),
+      behind: versionLags.slice(0, count),
     },
   };
 }

@@ -90,13 +90,13 @@ export class Reports {
   }
 
   statistics(): RemoteStatistics {
-    const { hosts, time: _time, epoch: _epoch, run: _run, ...others } = this.status('', 0);
+    const { hosts, time: _time, epoch: _epoch, run: _run, ...rest } = this.status('', 0);
     const all = this.#of.flatMap((_, shard) => this.#sumsOf(shard) ?? []);
     const sum = (of: (sums: Sums) => number) => all.reduce((so, sums) => so + of(sums), 0);
     const recent = sum(({ recent: some }) => some);
     const oldest = Math.min(...all.map(({ version }) => version));
     return {
-      ...others,
+      ...rest,
       ...this.#counted(),
       meanReturn: recent > 0 ? sum(({ returns }) => returns) / recent : Number.NaN,
       recent,
@@ -163,7 +163,7 @@ export class Reports {
         ),
       ),
       windowFull: all.length > 0 ? this.#sum(({ sums }) => sums.full) / all.length : 0,
-      versionLag: spreadOf(all.map(({ behind: following }) => following)),
+      versionLag: spreadOf(all.map(({ behind }) => behind)),
       streamBytes: this.#sum(({ sums }) => sums.underWay),
       hosts: all.flatMap(({ hosts }) => hosts),
     };

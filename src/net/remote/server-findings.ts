@@ -37,18 +37,18 @@ const LUA_FIXED: Readonly<Record<string, readonly string[]>> = {
   valkey: ['7.2.11', '8.0.6', '8.1.4'],
 };
 
-export function findingsOf(observed: ServerReport): readonly ServerFinding[] {
+export function findingsOf(report: ServerReport): readonly ServerFinding[] {
   return [
-    server(observed),
-    mode(observed),
-    transport(observed),
-    roundTrip(observed),
-    throughput(observed),
-    memory(observed),
-    persistence(observed),
-    users(observed),
-    scripts(observed),
-    backlog(observed),
+    server(report),
+    mode(report),
+    transport(report),
+    roundTrip(report),
+    throughput(report),
+    memory(report),
+    persistence(report),
+    users(report),
+    scripts(report),
+    backlog(report),
   ].filter((finding) => finding !== null);
 }
 

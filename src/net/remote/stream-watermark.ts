@@ -18,13 +18,13 @@ export class StreamWatermark {
   /** Begins a new check. `length` is the length of the stream, which was just requested. */
   async begin(length: Promise<number>): Promise<void> {
     this.forget();
-    const given = this.#requested;
+    const request = this.#requested;
     this.#begun = true;
     const left = await length.catch((error) => {
-      if (given === this.#requested) this.#begun = false;
+      if (request === this.#requested) this.#begun = false;
       throw error;
     });
-    if (given !== this.#requested) return;
+    if (request !== this.#requested) return;
     this.#number++;
     this.#left = left;
   }

@@ -50,19 +50,19 @@ export class WatchedHosts {
     const refused = this.#refused().filter(
       ({ id, since }) => !this.#known.get(id)?.stat && now - since < FORGET_MS,
     );
-    const requested = [...there, ...refused];
+    const wanted = [...there, ...refused];
     for (const { id } of [...sessions, ...refused])
       if (!this.#known.has(id))
         this.#known.set(id, { stat: null, since: now, reportedMs: Number.NEGATIVE_INFINITY });
     if (!this.#reading) {
       this.#reading = true;
       try {
-        const read = requested.map(async ({ id }) => {
-          const [reported = null] = await this.#link.load(this.#keys.stat(id), [SAID]);
-          const stat = reported === null ? null : readStat(reported);
+        const read = wanted.map(async ({ id }) => {
+          const [json = null] = await this.#link.load(this.#keys.stat(id), [SAID]);
+          const stat = json === null ? null : readStat(json);
           const watched = this.#known.get(id) as Watched;
           // The last report has expired, so it is older than STAT_LIFE_MS.
-          if (reported === null)
+          if (json === null)
             watched.reportedMs = Math.min(watched.reportedMs, now - STAT_LIFE_MS - 1);
           if (!stat) return;
           watched.stat = stat;

@@ -371,7 +371,7 @@ export class Checkpoint extends EventEmitter<CheckpointEvents> implements AsyncD
       if (pool.late.length > 0) this.#warn(pool.late);
     };
     let stillSeconds = 0;
-    const check = async () => {
+    const snapshot = async () => {
       const begin = nowMs();
       try {
         return await takeSnapshot(this.#known, this.#folder, save, pool?.state);
@@ -382,8 +382,8 @@ export class Checkpoint extends EventEmitter<CheckpointEvents> implements AsyncD
     try {
       if (!pipeline) await others();
       const taken = await (pipeline
-        ? internalsOf(pipeline).control.use(check, { patient: ending, others })
-        : check());
+        ? internalsOf(pipeline).control.use(snapshot, { patient: ending, others })
+        : snapshot());
       return { taken, stillSeconds };
     } finally {
       (pool as PausedPool | null)?.release();

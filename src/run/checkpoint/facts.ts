@@ -45,8 +45,8 @@ export function learnerFacts(learner: CheckpointLearner, state: NamedTensors): P
   const { settings } = learner;
   const kind =
     typeof learner.kind === 'string' ? learner.kind : (learner.constructor?.name ?? 'object');
-  const shared = settings === undefined ? {} : { settings: plain(settings) };
-  return { kind, ...shared, state: Object.fromEntries(entries) as PlainRecord };
+  const saved = settings === undefined ? {} : { settings: plain(settings) };
+  return { kind, ...saved, state: Object.fromEntries(entries) as PlainRecord };
 }
 
 /**

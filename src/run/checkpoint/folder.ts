@@ -45,10 +45,10 @@ const LOCK = 'lock';
 /** Names of files that only this package writes and removes. */
 const ours = /^(segment|learner|run|priorities|plain)-\d+(\.\d+)?\.(rows|safetensors|v8)$/;
 /** The ending of a temporary file. An interrupted write leaves such a file. */
-const sibling = /\.[0-9a-f]{12}\.tmp$/;
+const temporary = /\.[0-9a-f]{12}\.tmp$/;
 
 const isOurs = (name: string) => {
-  const whole = name.replace(sibling, '');
+  const whole = name.replace(temporary, '');
   return ours.test(whole) || whole === INCOMPLETE || (whole === MANIFEST && whole !== name);
 };
 

@@ -166,7 +166,7 @@ async function resume(
     number
   >;
   const array = <T>(name: string) => (arrays[name] as TensorData).data as T;
-  const readback = Array.from({ length: updates as number }, (_, i) => ({
+  const pendingUpdates = Array.from({ length: updates as number }, (_, i) => ({
     ids: array<Float64Array>(`updates.${i}.ids`),
     priorities: array<Float32Array>(`updates.${i}.priorities`),
   }));
@@ -175,7 +175,7 @@ async function resume(
     sequence: sequence!,
     beta: beta!,
     applied: applied!,
-    updates: readback,
+    updates: pendingUpdates,
     prepared:
       typeof prepared === 'number'
         ? { tick: prepared, bytes: array<Uint8Array>('prepared') }

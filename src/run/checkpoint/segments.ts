@@ -70,7 +70,7 @@ export class Segments {
     const { lanes, numbers, perLane, full } = this.#ledger;
     const states = taken.slice();
     const [from, to] = [column(states, numbers, 0), column(states, numbers, 1)];
-    const kept = this.#committed(from);
+    const kept = this.#reusable(from);
     const begin = from.slice();
     const last = kept.at(-1);
     for (let lane = 0; last && lane < lanes; lane++)
@@ -150,7 +150,7 @@ export class Segments {
    * Returns the segments that contain places at or after `from`. If more than `SMALL_ONES` small
    * segments are at the end of the list, it leaves them out, and save() writes their places again.
    */
-  #committed(from: Float64Array): Segment[] {
+  #reusable(from: Float64Array): Segment[] {
     const kept = this.#segments.filter((segment) => holdsSome(segment, from));
     const all = kept.reduce((sum, { bytes }) => sum + bytes, 0);
     const small = Math.max(SMALL, all * SMALL_SHARE);

@@ -291,7 +291,7 @@ export class CollectorPool implements AsyncDisposable {
   }
 
   async #run(setup: Omit<CollectorSetup, 'port'>): Promise<void> {
-    const { port, gone: closed } = this.#hold.connect(setup.worker);
+    const { port, disconnect } = this.#hold.connect(setup.worker);
     try {
       const running = this.#threads[setup.worker]!.run({ ...setup, port }, [port]);
       // Clears the start time, which is still set if the thread ended during a collect().
@@ -310,7 +310,7 @@ export class CollectorPool implements AsyncDisposable {
       this.#opener.ring();
       throw failure;
     } finally {
-      closed();
+      disconnect();
     }
   }
 

@@ -62,7 +62,7 @@ export class PoolPause {
    * receives each worker's answer to the current hold, or null if the worker's thread is over. Null
    * between holds
    */
-  #acknowledged: ((worker: number, answer: HoldAnswer | null) => void) | null = null;
+  #onAnswer: ((worker: number, answer: HoldAnswer | null) => void) | null = null;
 
   constructor(given: {
     control: Int32Array;
@@ -77,22 +77,22 @@ export class PoolPause {
   }
 
   /**
-   * Creates a channel to a worker. Returns the worker's port, and `gone`, which the caller calls
-   * when the thread's task is over.
+   * Creates a channel to a worker. Returns the worker's port, and `disconnect`, which the
+   * caller calls when the thread's task is over.
    */
-  connect(worker: number): { port: MessagePort; gone: () => void } {
+  connect(worker: number): { port: MessagePort; disconnect: () => void } {
     const { port1, port2 } = new MessageChannel();
-    port1.on('message', (answer: HoldAnswer) => this.#acknowledged?.(worker, answer));
+    port1.on('message', (answer: HoldAnswer) => this.#onAnswer?.(worker, answer));
     port1.unref();
     this.#ports.set(worker, port1);
     /** Closes the channel. A restarted worker may already have another channel. */
-    const closed = () => {
+    const disconnect = () => {
       port1.close();
       if (this.#ports.get(worker) !== port1) return;
       this.#ports.delete(worker);
-      this.#acknowledged?.(worker, null);
+      this.#onAnswer?.(worker, null);
     };
-    return { port: port2, gone: closed };
+    return { port: port2, disconnect };
   }
 
   /**
@@ -142,11 +142,11 @@ export class PoolPause {
       const timer = setTimeout(() => end(), PATIENCE_MS);
       const end = (error?: Error) => {
         clearTimeout(timer);
-        this.#acknowledged = null;
+        this.#onAnswer = null;
         if (error) reject(error);
         else resolve();
       };
-      this.#acknowledged = (worker, answer) => {
+      this.#onAnswer = (worker, answer) => {
         if (answer !== null && answer.hold !== hold) return;
         if (answer !== null && 'refused' in answer)
           return end(
@@ -157,7 +157,7 @@ export class PoolPause {
       };
       // A collector whose thread is over cannot answer.
       for (let worker = 0; worker < this.#workers; worker++)
-        if (!this.#ports.has(worker)) this.#acknowledged(worker, null);
+        if (!this.#ports.has(worker)) this.#onAnswer(worker, null);
       this.#ring();
     });
   }

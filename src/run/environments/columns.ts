@@ -95,10 +95,10 @@ export function stepColumns(
     throw rangeError(
       `environments return the fields obs and actions; the buffer ${wrong in fields ? `has a field '${wrong}'` : `lacks '${wrong}'`}`,
     );
-  const observed = fields.obs as BufferField;
+  const obsField = fields.obs as BufferField;
   return {
-    obs: column('obs', observed, observation, () => obs),
-    finalObs: column('obs', observed, observation, () => vector.nextObs),
+    obs: column('obs', obsField, observation, () => obs),
+    finalObs: column('obs', obsField, observation, () => vector.nextObs),
     actions: actionColumn(fields.actions as BufferField, spaces, actions),
     rewards: () => vector.rewards,
     terminated: () => vector.terminated,

@@ -97,14 +97,14 @@ export function spacesOf(environment: { observationSpace: unknown; actionSpace: 
       `an environment must be an object with reset() and step(), got ${describeValue(environment)}`,
     );
   const { observationSpace, actionSpace } = environment;
-  const observed = boxed('observationSpace', observationSpace);
-  const dtype = observed.dtype ?? 'float32';
+  const box = boxed('observationSpace', observationSpace);
+  const dtype = box.dtype ?? 'float32';
   if (!stored.includes(dtype))
     throw rangeError(
       `observationSpace.dtype must be one of ${stored.join(', ')}, got ${describeValue(dtype)}`,
     );
-  const { shape } = observed;
-  checkEnds('observationSpace', observed, elementCount(shape));
+  const { shape } = box;
+  checkEnds('observationSpace', box, elementCount(shape));
   return {
     observation: { shape, size: elementCount(shape), dtype },
     action: actionsOf(actionSpace),

@@ -143,12 +143,12 @@ async function open<O>(
     const actions = new Float32Array(count * spaces.action.size);
     const stepped = { vector, obs, actions };
     const columns = writer ? stepColumns(fields, stepped) : rowColumns(fields, stepped);
-    const observed = new FrameStack(vector, stack);
+    const frames = new FrameStack(vector, stack);
     await vector.begin();
-    observed.begin();
+    frames.begin();
     // Only the first worker warns of long episodes, so that the workers do not repeat the warning.
     const stepping = worker === 0 ? () => long.step() : () => {};
-    return collectorOf(stepped, columns, observed, explorer, report, {
+    return collectorOf(stepped, columns, frames, explorer, report, {
       stepping,
       close: () => set.close(),
     });
@@ -177,7 +177,7 @@ async function setOf<O>(
 function collectorOf(
   { vector, obs, actions }: Stepped,
   columns: Columns,
-  observed: FrameStack,
+  frames: FrameStack,
   explorer: Explorer,
   report: CollectorContext['report'],
   { stepping, close }: { stepping: () => void; close: () => void | Promise<void> },
@@ -186,7 +186,7 @@ function collectorOf(
   const filled = Object.entries(columns);
   const rows: Record<string, unknown> = {};
   const brought = () => {
-    observed.push();
+    frames.push();
     stepping();
     const steps = count - (vector.skipped?.reduce((sum, one) => sum + one, 0) ?? 0);
     if (steps === 0) return null;
@@ -198,7 +198,7 @@ function collectorOf(
     load: (weights) => explorer.load(weights),
     collect() {
       obs.set(vector.obs as never);
-      const chosen = explorer.act(observed.obs, count);
+      const chosen = explorer.act(frames.obs, count);
       const promised = vector.step(chosen);
       actions.set(chosen);
       return promised ? promised.then(brought) : brought();

@@ -137,18 +137,18 @@ function setOf(
 
 async function play(
   vector: SteppedSet,
-  observed: FrameStack,
+  frames: FrameStack,
   policy: Policy,
   long: LongEpisodes,
   signal: AbortSignal | undefined,
 ): Promise<void> {
-  observed.begin();
+  frames.begin();
   let since = performance.now();
   while (vector.going > 0) {
-    const promised = vector.step(policy.act(observed.obs, vector.count));
+    const promised = vector.step(policy.act(frames.obs, vector.count));
     // The signal also ends the wait for a step that never resolves.
     if (promised) await orAborted(Promise.resolve(promised), signal);
-    observed.push();
+    frames.push();
     long.step();
     if (performance.now() - since < SLICE_MS) continue;
     await orAborted(turn(), signal);

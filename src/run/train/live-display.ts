@@ -52,10 +52,10 @@ export async function showProgress<T>(
   if (typeof (out as { write?: unknown } | null)?.write !== 'function')
     throw typeError(`showProgress writes to a stream, got ${describeValue(out)}`);
   let height = 0;
-  const readback = () => (height > 1 ? `\r\x1b[${height - 1}A` : '\r');
+  const toFirstLine = () => (height > 1 ? `\r\x1b[${height - 1}A` : '\r');
   const redraw = (lines: readonly string[]) => {
     const drawn = lines.map((each) => `${cut(each, out.columns)}\x1b[K`).join('\n');
-    out.write(`${readback()}${drawn}`);
+    out.write(`${toFirstLine()}${drawn}`);
     height = lines.length;
   };
   // The terminals of some containers and CI systems do not know their width. Lines cannot be
@@ -75,6 +75,6 @@ export async function showProgress<T>(
     return await work;
   } finally {
     clearInterval(timer);
-    if (height > 0) out.write(`${readback()}\x1b[J`);
+    if (height > 0) out.write(`${toFirstLine()}\x1b[J`);
   }
 }

@@ -358,15 +358,15 @@ class Training {
     signal: AbortSignal,
     again?: CurvePoint,
   ): Promise<CurvePoint | null> {
-    const observed = await evaluator.evaluate(episodes, again === undefined, signal);
-    if (observed === null) return null;
+    const result = await evaluator.evaluate(episodes, again === undefined, signal);
+    if (result === null) return null;
     const at = again ?? { steps, updates, seconds };
     const point = {
       steps: at.steps,
       updates: at.updates,
       seconds: at.seconds,
       episodes,
-      ...observed,
+      ...result,
     };
     if (this.#curve.at(-1)?.steps === point.steps) this.#curve.pop();
     this.#curve.push(point);

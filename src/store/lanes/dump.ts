@@ -63,7 +63,7 @@ async function columnsOf(buffer: Places, span: Span, ptr: number): Promise<Named
   const spans = Array.from({ length: lanes }, (_, lane) => span(lane));
   const finals = spans.reduce((places, { from, to }) => places + to - from, 0) - size;
   const columns = fields.map((field) => new Rows(field, size));
-  const following = fields.map((field) => (field.observation ? new Rows(field, finals) : null));
+  const finalRows = fields.map((field) => (field.observation ? new Rows(field, finals) : null));
   const rewards = new Float32Array(size);
   const [terminated, truncated] = [new Uint8Array(size), new Uint8Array(size)];
   const [lane, episodeStep] = [new Uint32Array(size), new Uint32Array(size)];
@@ -82,7 +82,7 @@ async function columnsOf(buffer: Places, span: Span, ptr: number): Promise<Named
       const read = placesAt(buffer, ids, ptr);
       for (let i = 0; i < ids.length; i++) {
         if (read.final[i] && steps > first) {
-          following.forEach((rows, f) => {
+          finalRows.forEach((rows, f) => {
             rows?.put(ends, read[fields[f]!.key]!, i);
           });
           ends++;
@@ -105,7 +105,7 @@ async function columnsOf(buffer: Places, span: Span, ptr: number): Promise<Named
   return Object.fromEntries([
     ...fields.map(({ key }, f) => [key, columns[f]!.tensor(size)] as const),
     ...fields.flatMap(({ key }, f) =>
-      following[f] ? [[finalKey(key), following[f].tensor(ends)] as const] : [],
+      finalRows[f] ? [[finalKey(key), finalRows[f].tensor(ends)] as const] : [],
     ),
     ['rewards', of('float32', rewards)],
     ['terminated', of('bool', terminated)],

@@ -163,15 +163,15 @@ function columnsOf(data: DataSet, fields: readonly StepField[]): Columns {
     : whole(data.need(own('timeouts', 'bool'))).map((out, i) => out & ~terminated[i]! & 1);
   const ends = terminated.reduce((all, flag, i) => all + (flag | cut[i]!), 0);
   const each = fields.map((field, f) => {
-    const following = (key: string) => ({ ...field, key });
-    const final = field.observation ? data.find(following(finalKey(field.key))) : undefined;
+    const named = (key: string) => ({ ...field, key });
+    const final = field.observation ? data.find(named(finalKey(field.key))) : undefined;
     if (final && final.rows !== ends)
       throw rangeError(
         `load: column '${final.name}' must have a row for each of the ${ends} episodes that end, but it has ${final.rows}`,
       );
     const next =
       field.observation && !final
-        ? data.ask(following(nextKey(field.key)), others[nextKey(field.key)])
+        ? data.ask(named(nextKey(field.key)), others[nextKey(field.key)])
         : undefined;
     return { field, now: now[f]!, final, next };
   });
@@ -243,7 +243,7 @@ function place(buffer: Lanes, { lane }: Columns, episodes: readonly Episode[]): 
   if (over >= 0)
     throw rangeError(
       `load: steps and final observations need ${used[over]} places of lane ${over}, and a lane has ${buffer.laneCapacity}: ` +
-        `pick some with rows: { from, to }, or make the buffer larger: a capacity of ${Math.max(...used) * buffer.lanes} does`,
+        `pick some with rows: { from, to }, or make the buffer larger: a capacity of ${Math.max(...used) * buffer.lanes} is enough`,
     );
 }
 

@@ -332,7 +332,7 @@ export class BufferReader {
     if (lanesAddon().firstUnwritten(this.#handle, ids) >= 0) return `${where} was never written`;
     const flags = new Uint8Array(3);
     const [rewards, steps, none] = [new Float32Array(1), new Uint32Array(1), new Uint8Array(0)];
-    const closed =
+    const overwritten =
       lanesAddon().readPlaces(
         this.#handle,
         ids,
@@ -343,7 +343,7 @@ export class BufferReader {
         steps,
         flags,
       ) >= 0;
-    if (closed) return `${where} was overwritten (a lane has ${perLane} places), or cleared`;
+    if (overwritten) return `${where} was overwritten (a lane has ${perLane} places), or cleared`;
     return flags[2] === 1
       ? `${where} is a final observation`
       : `${where} lacks steps before or after it that the view needs`;

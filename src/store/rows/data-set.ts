@@ -100,7 +100,7 @@ export class Column {
     const piece = pieceOf(this.#elements * dtypes[dtype].bytes);
     for (let at = from; at < to; at += piece) {
       const values = this.take(at, Math.min(at + piece, to));
-      const invalid = (element: number) => !Number.isFinite(numberAt(values, wanted, element));
+      const isNonFinite = (element: number) => !Number.isFinite(numberAt(values, wanted, element));
       if (
         !checks ||
         (wanted === 'float32' && rowsAddon().firstNotFinite(values, 0, values.length) < 0)
@@ -108,7 +108,7 @@ export class Column {
         continue;
       for (let i = 0; i < values.length; i++) {
         const row = at + Math.floor(i / this.#elements);
-        if (invalid(i) && finite(row))
+        if (isNonFinite(i) && finite(row))
           throw notFinite(
             key,
             i % this.#elements,

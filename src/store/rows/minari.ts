@@ -57,14 +57,18 @@ export function withMinari(
     if (!Object.hasOwn(tensors, renamed[name])) made[renamed[name]] = tensors[name] as TensorData;
   const ends = endsOf(flags);
   const episodes = ends.reduce((sum, end) => sum + end, 0);
-  const given = new Set([OBSERVATIONS, 'obs', ...(columns.obs === undefined ? [] : [columns.obs])]);
+  const observations = new Set([
+    OBSERVATIONS,
+    'obs',
+    ...(columns.obs === undefined ? [] : [columns.obs]),
+  ]);
   for (const [name, tensor] of Object.entries(tensors)) {
     const rows = tensor.shape[0];
     const next = nextOf(name, columns);
     if (rows === steps + episodes && !Object.hasOwn(tensors, next)) {
       made[name] = rowsOf(tensor, ends, 0);
       made[next] = rowsOf(tensor, ends, 1);
-    } else if (given.has(name) && rows !== steps)
+    } else if (observations.has(name) && rows !== steps)
       throw rangeError(
         `load: column '${name}' has ${rows} rows; '${names[0]}' has ${steps} steps in ${episodes} episodes: it must have ${steps} rows, ` +
           `one for each step, or ${steps + episodes}, one more for each episode`,
@@ -73,12 +77,8 @@ export function withMinari(
   return made;
 }
 
-/** Returns one row for each step: the row that is `following` rows after the step's own. */
-function rowsOf(
-  { dtype, shape, data }: TensorData,
-  ends: Uint8Array,
-  following: number,
-): TensorData {
+/** Returns one row for each step: the row that is `offset` rows after the step's own. */
+function rowsOf({ dtype, shape, data }: TensorData, ends: Uint8Array, offset: number): TensorData {
   const [rows, ...each] = shape;
   const elements = rows ? data.length / rows : 0;
   const made = arrayOf(dtype, ends.length * elements);
@@ -86,7 +86,7 @@ function rowsOf(
   // Each earlier episode has one more row than steps. The rows of one episode are contiguous.
   for (let step = 0, episode = 0; step < ends.length; ) {
     const last = ends.indexOf(1, step) + 1;
-    const begin = step + episode + following;
+    const begin = step + episode + offset;
     (made as Uint8Array).set(
       from.subarray(begin * elements, (begin + last - step) * elements),
       step * elements,

@@ -1,6 +1,6 @@
 /**
- * What a capture may and may not do, with CUDA's numbers; after each refusal the stream is usable
- * again.
+ * Tests what a capture accepts and rejects, with CUDA's error numbers. After each rejection the
+ * stream must be usable again.
  */
 import { expect } from 'chai';
 import type { Device, DeviceEvent, Stream, Tensor } from '../../../src/index.ts';
@@ -29,7 +29,7 @@ async function parts(device: Device): Promise<Parts> {
   return { origin, side, fork, join, a, b, [Symbol.dispose]: close };
 }
 
-/** Captures and works as if nothing had happened. */
+/** Checks that the stream can capture and execute again. */
 async function usable(device: Device, stream: Stream): Promise<void> {
   using tensor = device.allocate({ shape: [1], dtype: 'int32' });
   expect(stream.capturing).to.equal(false);

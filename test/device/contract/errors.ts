@@ -1,4 +1,7 @@
-/** A stream's failure: sticky on it, surfacing at the next call, no other stream's business. */
+/**
+ * Tests the failure of a stream. Every later call on the stream must throw it, and other streams
+ * must be unaffected.
+ */
 import { expect } from 'chai';
 import { type Device, DeviceError, type Stream } from '../../../src/index.ts';
 import { Latch } from '../../rig/latch.ts';
@@ -7,7 +10,7 @@ import { tensorOf, valuesOf } from '../../rig/tensors.ts';
 import { until } from '../../rig/until.ts';
 import { captured } from './graphs.ts';
 
-/** A stream that has failed: done with everything, and every call throws. */
+/** Returns a stream that has failed. All of its work is over, and every call throws. */
 async function failed(device: Device): Promise<Stream> {
   const stream = device.createStream();
   stream.launch('fail', {});

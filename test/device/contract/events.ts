@@ -1,4 +1,4 @@
-/** Events: points in streams, and the time between them. */
+/** Tests events, which mark points in streams, and the time between them. */
 import { expect } from 'chai';
 import type { Device } from '../../../src/index.ts';
 import { Latch } from '../../rig/latch.ts';

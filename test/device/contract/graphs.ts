@@ -1,4 +1,4 @@
-/** Graphs: captured once, replayed as often as wanted. */
+/** Tests graphs: capture once, launch any number of times. */
 import { expect } from 'chai';
 import type { Device, GraphExec, Stream } from '../../../src/index.ts';
 import { Latch } from '../../rig/latch.ts';
@@ -6,7 +6,10 @@ import { refusesWith } from '../../rig/refusal.ts';
 import { add, tensorOf, valuesOf } from '../../rig/tensors.ts';
 import { until } from '../../rig/until.ts';
 
-/** Captures what `work` enqueues and makes it ready; the graph itself is closed at once. */
+/**
+ * Captures what `work` enqueues and instantiates it. Closes the graph and returns the executable
+ * graph.
+ */
 export function captured(stream: Stream, work: () => void): GraphExec {
   stream.beginCapture();
   work();
@@ -135,7 +138,7 @@ export function graphContract(device: () => Device): void {
     await latch.shut();
     stream.replay(exec);
     free.fill(tensor, 1);
-    // Asking alone: no thread helps the device.
+    // Only query() is called, so no thread helps the device to execute.
     await until('the free stream is done', () => free.query());
     expect(await valuesOf(tensor, free)).to.deep.equal([1]);
     expect(stream.query()).to.equal(false);

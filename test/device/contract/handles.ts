@@ -1,4 +1,6 @@
-/** Handles: stale ones are refused, closing twice is fine, pins hold things open. */
+/**
+ * Tests handles: stale ones are rejected, a second close is harmless, and pins keep objects open.
+ */
 import { expect } from 'chai';
 import { nativeHandles, nativeStreams } from '../../../src/device/native.ts';
 import {
@@ -103,7 +105,7 @@ export function handleContract(device: () => Device): void {
   it('a poller checks the events of each ring in order, up to the first that is not done', async () => {
     using stream = device().createStream();
     using latch = new Latch(device());
-    // Events that were never recorded are done.
+    // Only event 1 is recorded below. An event that was never recorded is done.
     const events = Array.from({ length: 5 }, () => device().createEvent());
     const watch = new Int32Array(5).fill(Watch.pending);
     const [times, oldest] = [new Float64Array(5), new Int32Array([1, 0])];
@@ -123,7 +125,8 @@ export function handleContract(device: () => Device): void {
     const poller = newPoller(rings);
     latch.hold(stream);
     stream.record(events[1]!);
-    // Of the first ring, 1 is not done: 2 and 0 come behind it. The second ring is another one's.
+    // Ring 1 has events 0 to 2, and its oldest is event 1, which is not done. Events 2 and 0 follow
+    // it and stay pending. Ring 2 is independent, so its events are reported as done.
     expect([poller.check(0), ...watch]).to.deep.equal([2, 1, 1, 1, 2, 2]);
     oldest[0] = 2;
     expect([poller.check(0), ...watch]).to.deep.equal([2, 2, 1, 2, 2, 2]);

@@ -1,4 +1,4 @@
-/** Kernel launches: by name, checked at the door. */
+/** Tests kernel launches by name, and the checks of their arguments. */
 import { expect } from 'chai';
 import { nativeKernels } from '../../../src/device/native.ts';
 import type { Device, Tensor } from '../../../src/index.ts';
@@ -111,8 +111,8 @@ export function kernelContract(device: () => Device): void {
         "tensor 1's rows are 20 bytes apart, but x_stride is 3 elements of 4: pass the tensor's own strides[0]",
       ],
       [table, [4, 3, 3, 3], "tensor 1's rows are 20 bytes apart, but x_stride is 3"],
-      [columns, [3, 4, 4, 5], "tensor 1's rows have 12 bytes side by side, 16 are needed"],
-      [columns, [1, 5, 5, 5], 'tensor 1 has 12 bytes side by side, 20 are needed: it is strided'],
+      [columns, [3, 4, 4, 5], "tensor 1's rows have 12 contiguous bytes, 16 are needed"],
+      [columns, [1, 5, 5, 5], 'tensor 1 has 12 contiguous bytes, 20 are needed: it is strided'],
       [
         table.view({ shape: [4], strides: [5] }),
         [4, 1, 1, 1],
@@ -135,9 +135,10 @@ export function kernelContract(device: () => Device): void {
       stream.launch('axpby', { tensors: [flat, x], wholes: [4], reals: [1, 0] });
     const strided = table.view({ shape: [4], strides: [5] });
     expect(refusal(add(strided)).message).to.include(
-      'tensor 1 has 4 bytes side by side, 16 are needed: it is strided',
+      'tensor 1 has 4 contiguous bytes, 16 are needed: it is strided',
     );
-    // What does lie there, and what is dense and may be read as one likes.
+    // Launches that fit the memory, and launches with contiguous tensors, whose elements may be
+    // read with any row length.
     for (const launch of [
       copy(columns, [4, 3, 3, 5]),
       copy(columns, [1, 3, 3, 3]),
@@ -145,7 +146,8 @@ export function kernelContract(device: () => Device): void {
       copy(cubes, [4, 3, 3, 6]),
       copy(cubes.view({ shape: [2, 3, 2], strides: [12, 2, 1] }), [2, 6, 6, 12]),
       copy(table.view({ shape: [20] }), [4, 3, 3, 4]),
-      // Minibatches of a batch: their rows are one run of rows.
+      // Minibatches of a batch. Their rows have one constant distance, so they count as one list of
+      // rows.
       copy(cubes.view({ shape: [2, 3, 2], strides: [12, 4, 1] }), [6, 2, 2, 4]),
       add(table),
     ])

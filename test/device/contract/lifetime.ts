@@ -1,6 +1,6 @@
 /**
- * What is closed goes when no work can touch it any more, however that work hides; and no thread
- * waits for another because of it.
+ * Tests that closed memory is freed only when no work can use it any more, wherever that work is.
+ * No thread may have to wait for another because of it.
  */
 import { expect } from 'chai';
 import { nativeMemory } from '../../../src/device/native.ts';
@@ -14,8 +14,8 @@ import { captured } from './graphs.ts';
 
 export function lifetimeContract(device: () => Device): void {
   /**
-   * Closes `victim`, lets others take its place, and shows that they got none of what the held work
-   * writes.
+   * Closes `victim` and allocates other tensors that could reuse its memory. Checks that none of
+   * them receives what the held work writes.
    */
   async function harmless(victim: Tensor, latch: Latch): Promise<void> {
     victim.close();
@@ -117,7 +117,7 @@ export function lifetimeContract(device: () => Device): void {
       latch.hold(stream);
       stream.fill(memory, 2);
       stream.record(passed);
-      // A handle is more than a word.
+      // A handle does not fit into one 32-bit word.
       Atomics.store(words, 1, stream.handle % 2 ** 20);
       Atomics.store(words, 3, Math.floor(stream.handle / 2 ** 20));
       Atomics.store(words, 0, round);
@@ -125,7 +125,7 @@ export function lifetimeContract(device: () => Device): void {
       memory.close();
       latch.open();
       await until('the stream is closed', () => Atomics.load(words, 2) === round);
-      // The latch is shut again only behind the stream that it held.
+      // The latch may be shut again only after the stream that it held has passed it.
       await passed.done();
       stream.close();
     }

@@ -1,7 +1,7 @@
 /**
- * A failing kernel where it takes the whole device: every stream says so from then on, nothing
- * hangs, everything can still be closed, and the process goes on without the device. Each test is a
- * process of its own.
+ * Tests a failing kernel on devices where it fails the whole device. Every stream must then throw,
+ * nothing may hang, and everything can still be closed. The process must continue without the
+ * device. Each test runs in its own process.
  */
 import { expect } from 'chai';
 import { nativeHandles } from '../../../src/device/native.ts';
@@ -14,8 +14,8 @@ import { Thread } from '../thread.ts';
 import { captured } from './graphs.ts';
 
 /**
- * Lets a kernel fail and waits until the device says so; in another thread, for this one may be
- * capturing.
+ * Makes a kernel fail and waits in another thread until the device reports the failure. This thread
+ * may be capturing and must not query.
  */
 async function lose(device: Device, failing?: GraphExec): Promise<void> {
   const stream = device.createStream();
@@ -29,7 +29,7 @@ async function lose(device: Device, failing?: GraphExec): Promise<void> {
 }
 
 export function lostContract(device: () => Device, name: string): void {
-  // Opened for the life of the process: not one of the handles that a test leaves behind.
+  // Opens the host device before handles are counted. It stays open for the life of the process.
   before(() => openDevice('host:0').close());
   const lost = (title: string, test: () => Promise<void>) => itAlone(name, title, test);
 
@@ -62,7 +62,7 @@ export function lostContract(device: () => Device, name: string): void {
         expect(error, `${what}: ${error.message}`).to.be.instanceOf(DeviceError);
         expect([error.code, error.family]).to.deep.equal(['ERR_HOTSLOT_DEVICE', device().family]);
         expect(error.message, what).to.include(error.statusName);
-        expect(error.advice, what).to.include('start the process again');
+        expect(error.advice, what).to.include('restart the process');
         statuses.add(error.status);
       }
       expect([...statuses], 'one failure, one status').to.have.length(1);
@@ -88,7 +88,7 @@ export function lostContract(device: () => Device, name: string): void {
       held.record(apart);
       await until('the stream is held', () => reached.query());
       const waits = [apart.done(), held.synchronize()].map(rejection);
-      // All of it is enqueued before anything fails.
+      // All work is enqueued before any of it fails.
       bad.launch('latch', { tensors: [gate], wholes: [10_000] });
       bad.launch('fail', {});
       bad.record(behind);

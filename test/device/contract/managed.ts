@@ -1,6 +1,6 @@
 /**
- * Managed memory: one address, pages that move. What a family cannot do it says, and refuses by
- * name.
+ * Tests managed memory, which has one address and pages that migrate. A device that cannot do
+ * something must say so in its traits and throw.
  */
 import { expect } from 'chai';
 import type { Device } from '../../../src/index.ts';
@@ -19,7 +19,7 @@ export function managedContract(device: () => Device, name: string): void {
         'ERR_HOTSLOT_UNAVAILABLE',
         true,
       ]);
-      this.skip(); // there is none, as was just said
+      this.skip(); // the device has no managed memory
     };
 
   it(

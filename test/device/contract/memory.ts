@@ -1,4 +1,7 @@
-/** Memory: what is allocated, written, copied, filled and read back, and what is refused. */
+/**
+ * Tests device memory: allocation, write, copy, fill and readback, and the arguments that they
+ * reject.
+ */
 import { expect } from 'chai';
 import { type DType, dtypes, type TypedArray } from '../../../src/base/dtype.ts';
 import { type Device, fromBfloat16, fromFloat16 } from '../../../src/index.ts';
@@ -6,7 +9,7 @@ import { Latch } from '../../rig/latch.ts';
 import { refusal, rejection } from '../../rig/refusal.ts';
 import { tensorOf, valuesOf } from '../../rig/tensors.ts';
 
-/** Values of every dtype that only a bit-exact copy keeps. */
+/** Values of every dtype that survive only a bit-exact copy. */
 const samples: Record<DType, TypedArray> = {
   float32: new Float32Array([0, -1.5, 3.4e38, 1e-45, Infinity, 7]),
   float64: new Float64Array([0, -1.5, Number.MAX_VALUE, Number.MIN_VALUE, -Infinity, 7]),
@@ -22,7 +25,7 @@ const samples: Record<DType, TypedArray> = {
   float16: new Uint16Array([0, 0x8001, 0x7e01, 0x3e00, 0xfc00, 7]),
   bfloat16: new Uint16Array([0, 0x8001, 0x7fc1, 0xbfc0, 0xff80, 7]),
 };
-/** The number that an element holds, as fill() takes it. */
+/** Convert the bits of an element to the number that fill() takes. */
 const numberIn: Partial<Record<DType, (bits: Uint16Array) => Float32Array>> = {
   float16: fromFloat16,
   bfloat16: fromBfloat16,
@@ -156,8 +159,8 @@ export function memoryContract(device: () => Device): void {
     );
     const none = Object.create(Float32Array.prototype);
     expect(refusal(() => device().registerHost(none)).message).to.include('takes a typed array');
-    // What a view says of itself is not asked for; and no number is known for elements of a type
-    // that came later.
+    // registerHost() must not trust the `buffer` property of a view. It also rejects a typed array
+    // of an unknown element type.
     const forged = Object.defineProperty(new Uint8Array(8), 'buffer', {
       value: new SharedArrayBuffer(8),
     });

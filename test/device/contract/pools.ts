@@ -1,4 +1,4 @@
-/** Memory that is used again, and what captures of one device share. */
+/** Tests the reuse of memory, and what captures of one device share. */
 import { expect } from 'chai';
 import {
   captureGraph,
@@ -20,7 +20,7 @@ export function poolContract(device: () => Device, name: string): void {
     device().currentStream.fill(before, 7);
     await device().currentStream.synchronize();
     before.close();
-    device().memoryInfo(); // looks for what was let go
+    device().memoryInfo(); // makes the device look for freed memory
     using again = device().allocate({ shape, dtype: 'int32', zeroed: false });
     expect(new Set(await valuesOf(again))).to.deep.equal(new Set([7]));
     using fresh = device().allocate({ shape, dtype: 'int32' });
@@ -31,7 +31,8 @@ export function poolContract(device: () => Device, name: string): void {
     using stream = device().createStream();
     using out = device().allocate({ shape: [4096], dtype: 'int32' });
     const closed = device().allocate({ shape: [4096], dtype: 'int32', zeroed: false });
-    // Kept for `other`: a driver may give nothing while a stream is held.
+    // Leaves memory for `other` in the pool. While a stream is held, a driver may be unable to
+    // allocate.
     device()
       .allocate({ shape: [4096], dtype: 'int32', zeroed: false })
       .close();
@@ -159,7 +160,7 @@ export function poolContract(device: () => Device, name: string): void {
     side.fill(apart, 9);
     using graph = side.endCapture();
     using exec = captured(2, false);
-    exec.update(graph); // apart from the pool now
+    exec.update(graph); // The exec does not belong to the pool now.
     stream.replay(holder);
     side.replay(exec);
     expect(new Set(await valuesOf(apart, side)), 'it does not wait').to.deep.equal(new Set([9]));

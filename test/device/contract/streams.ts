@@ -1,4 +1,7 @@
-/** Streams: order within one, independence between several, and the thread's current one. */
+/**
+ * Tests streams: order within a stream, independence of several streams, and the current stream of
+ * a thread.
+ */
 import { expect } from 'chai';
 import { type Device, openDevice } from '../../../src/index.ts';
 import { Latch } from '../../rig/latch.ts';
@@ -69,7 +72,7 @@ export function streamContract(device: () => Device): void {
     for (const stream of held) {
       latch.hold(stream);
       free.fill(tensor, 1);
-      // Asking alone: no thread helps the device.
+      // Only query() is called, so no thread helps the device to execute.
       await until('the free stream is done', () => free.query());
     }
     expect(held.map((stream) => stream.query())).to.deep.equal(held.map(() => false));

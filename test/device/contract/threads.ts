@@ -1,6 +1,6 @@
 /**
- * Several threads: handles are the process's, captures and current streams the thread's, pins die
- * with their thread.
+ * Tests several threads. Handles belong to the process, captures and current streams to a thread,
+ * and pins end with their thread.
  */
 import { expect } from 'chai';
 import { nativeHandles } from '../../../src/device/native.ts';
@@ -191,7 +191,7 @@ export function threadContract(device: () => Device): void {
     await waiter.terminate();
     free.fill(tensor, 1);
     await until('other work is done', () => free.query());
-    // What the thread waited for has still not come.
+    // The event that the thread waited for is still not done.
     expect(event.query()).to.equal(false);
     latch.open();
     await stream.synchronize();

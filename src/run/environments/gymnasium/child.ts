@@ -90,21 +90,18 @@ export class Child {
     const { id, entry, vectorization, path } = plan;
     try {
       const end = nowMs() + plan.timeoutMs;
-      const given = new TextEncoder().encode(
+      const request = new TextEncoder().encode(
         JSON.stringify({ id, entry, vectorization, path, kwargs, environments }),
       );
       // Sends the options through the pipe, because an argument of a process has at most 128 KiB.
-      await child.#send(new Uint8Array(Uint32Array.of(given.length).buffer), end);
-      await child.#send(given, end);
+      await child.#send(new Uint8Array(Uint32Array.of(request.length).buffer), end);
+      await child.#send(request, end);
       const [text, more] = new Uint32Array((await child.#receive(8, end)).buffer);
-      const reported = JSON.parse(
-        new TextDecoder().decode(await child.#receive(text as number, end)),
-      );
-      if (reported.refused !== undefined)
-        throw unavailableError(`${plan.name}: ${reported.refused}`);
+      const reply = JSON.parse(new TextDecoder().decode(await child.#receive(text as number, end)));
+      if (reply.refused !== undefined) throw unavailableError(`${plan.name}: ${reply.refused}`);
       return {
         child,
-        greeting: reported as Greeting,
+        greeting: reply as Greeting,
         ends: await child.#receive(more as number, end),
       };
     } catch (error) {
@@ -156,8 +153,8 @@ export class Child {
     const printed = this.#outputEnd();
     return new Error(
       code === undefined
-        ? `${name}: its Python closed the pipes to Hotslot, but did not exit${reported(printed)}`
-        : `${name}: its Python exited before its environments were ready, with exit code ${code}${reported(printed)}`,
+        ? `${name}: its Python closed the pipes to Hotslot, but did not exit${lastOutput(printed)}`
+        : `${name}: its Python exited before its environments were ready, with exit code ${code}${lastOutput(printed)}`,
     );
   }
 
@@ -220,7 +217,7 @@ export class Child {
     if (this.#printed !== null) closeSync(this.#printed);
     if (this.#failed || code === 0 || code === undefined) return;
     throw new Error(
-      `${this.#plan.name}: closing its environments failed, with exit code ${code}${reported(printed)}`,
+      `${this.#plan.name}: closing its environments failed, with exit code ${code}${lastOutput(printed)}`,
     );
   }
 
@@ -260,7 +257,7 @@ export class Child {
 
   #died(): Error {
     return new Error(
-      `${this.#plan.name}: its Python (process ${this.#process.pid}) ended${reported(this.#outputEnd())}`,
+      `${this.#plan.name}: its Python (process ${this.#process.pid}) ended${lastOutput(this.#outputEnd())}`,
     );
   }
 
@@ -277,7 +274,7 @@ export class Child {
       Atomics.wait(asleep, 0, 0, 5);
     if (!this.#isDead()) this.#process.kill('SIGKILL');
     return new Error(
-      `${name}: its Python (process ${pid}) was busy with ${doing} for ${timeoutMs / 1000} s and was ended; the option timeout allows more${reported(this.#outputEnd())}`,
+      `${name}: its Python (process ${pid}) was busy with ${doing} for ${timeoutMs / 1000} s and was ended; the option timeout allows more${lastOutput(this.#outputEnd())}`,
     );
   }
 
@@ -296,7 +293,7 @@ export class Child {
   }
 }
 
-const reported = (printed: string): string =>
+const lastOutput = (printed: string): string =>
   printed === '' ? '' : `; its last output:\n${printed}`;
 
 /** Opens a file without a name, which only its descriptor refers to. */
