@@ -1,6 +1,6 @@
 /**
- * Trajectory buffers for benchmarks, and their batches made as pack's thread makes them: into
- * memory that is used again.
+ * Creates trajectory buffers for benchmarks, and makes batches the way the pack actor does, into
+ * memory that is reused.
  */
 import { TrajectoryBuffer, type View } from '../src/index.ts';
 import { allocateShared } from '../src/shm/memory.ts';
@@ -16,7 +16,10 @@ import {
 } from '../src/store/views/columns.ts';
 import { specOf } from '../src/store/views/views.ts';
 
-/** What one add() of all lanes takes; observations at an episode's end are those of its steps. */
+/**
+ * Returns the arguments of one add() for all lanes, without `truncated`. The final observations of
+ * an episode are the same arrays as the observations.
+ */
 export function stepsOf(
   fields: StepFields,
   lanes: number,
@@ -33,8 +36,8 @@ export function stepsOf(
 }
 
 /**
- * Full, of fields that are float32 or bytes; every `episode` steps a lane's is cut, the lanes one
- * after the other.
+ * Creates a full buffer. Its fields must be float32 or bytes. Each lane's episode is truncated
+ * every `episode` steps, and the lanes' episodes end at different steps.
  */
 export function filledSteps(
   options: { capacity: number; lanes: number; fields: StepFields },
@@ -52,7 +55,7 @@ export function filledSteps(
   return buffer;
 }
 
-/** Batches of a view, the draw included; `only` some of its columns, by name. */
+/** Draws and makes batches of a view. `only` restricts the batch to the named columns. */
 export class Batches {
   readonly rows: number;
   readonly bytes: number;
@@ -97,7 +100,7 @@ export class Batches {
     this.#memory = [memory, tree];
   }
 
-  /** One batch; its ids. */
+  /** Draws and makes one batch. Returns the ids of its steps. */
   make(seed: number): Float64Array {
     if (lanesAddon().sampleView(this.#view, seed, this.rows, this.out, 0.4, 0) < 0)
       throw new Error('nothing to draw');
@@ -106,13 +109,13 @@ export class Batches {
   update(ids: Float64Array, priorities: Float32Array): void {
     lanesAddon().updateTree(this.#view, ids, priorities, ids.length);
   }
-  /** Ids of all steps that can be drawn. */
+  /** Returns the ids of all drawable steps. */
   all(): Float64Array {
     const ids = new Float64Array(lanesAddon().viewCount(this.#view));
     lanesAddon().viewCount(this.#view, ids);
     return ids;
   }
-  /** What native code only points at. */
+  /** Memory to which only native code points. This keeps it alive. */
   get kept(): readonly unknown[] {
     return this.#memory;
   }

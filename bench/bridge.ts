@@ -1,6 +1,6 @@
 /**
- * A vector step of environments that Python steps and that do nothing: the way there and back, with
- * what is checked.
+ * Measures a vector step of Python environments that do nothing. The time is that of the way to
+ * Python and back, with Hotslot's checks.
  */
 import { gymnasium } from '../src/entries/collect.ts';
 import { type Benchmark, middle, percentile } from './harness.ts';

@@ -1,7 +1,6 @@
 /**
- * A process of its own that saves a full buffer, or restores one, and prints the most memory that
- * it had meanwhile beyond what it had before, as the system counts it. Pages of files are the
- * system's and are not in it.
+ * A process that saves or restores a full buffer. It prints the peak of its resident memory beyond
+ * the memory before, and the seconds. The page cache is not part of that memory.
  */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { Checkpoint } from '../src/index.ts';
@@ -10,7 +9,7 @@ import { filledRows, touchedRows } from './harness.ts';
 const [doing, folder, rows, floats] = process.argv.slice(2) as [string, string, string, string];
 
 const KIB = 1024;
-/** bytes, of a line of this process's status */
+/** Returns the bytes of a line in this process's /proc status. */
 function status(line: 'VmRSS' | 'VmHWM'): number {
   const found = new RegExp(`^${line}:\\s+(\\d+) kB$`, 'm').exec(
     readFileSync('/proc/self/status', 'utf8'),

@@ -1,6 +1,6 @@
 /**
- * What a pipeline notices of saves in the background: processor time per tick, and how long it
- * stands still.
+ * Measures what saves in the background cost a running pipeline: CPU time per tick, and how long
+ * the pipeline pauses.
  */
 import { readdirSync, readFileSync } from 'node:fs';
 import { stat } from 'node:fs/promises';
@@ -21,13 +21,13 @@ import { type Benchmark, median, middle, percentile } from './harness.ts';
 
 const CAPACITY = 100_000;
 const OBS_DIM = 20;
-/** that come between two saves */
+/** rows that are added between two saves */
 const FRESH = 4096;
 const LANES = 64;
 const EVERY_MS = 200;
 
 const TASKS = '/proc/self/task';
-/** ns that a thread of this process has run; 0 of one that is over */
+/** Returns the ns that a thread of this process has run, or 0 if the thread has ended. */
 function ranFor(thread: string): number {
   try {
     return Number(readFileSync(`${TASKS}/${thread}/schedstat`, 'utf8').split(' ')[0]);
@@ -40,9 +40,9 @@ interface Rig {
   pipeline: ReplayPipeline;
   checkpoint: Checkpoint;
   addRows(): void;
-  /** calls `seen` when it stands still for a save */
+  /** calls `seen` when the pipeline has paused for a save */
   whenStill(seen: () => void): void;
-  /** ns of the pipeline's threads and the device's */
+  /** ns that the threads of the pipeline and of the device have run */
   ran(): number;
 }
 
@@ -58,7 +58,10 @@ const updates = {
 } as const;
 type Kind = keyof typeof updates;
 
-/** Rows that lie there, or steps of many lanes whose priorities are saved with them. */
+/**
+ * Creates the buffer: packed rows, or, for 'priorities', steps of many lanes whose priorities are
+ * saved too.
+ */
 function filled(kind: Kind): {
   buffer: ReplayBuffer | TrajectoryBuffer;
   addRows(): void;
@@ -107,8 +110,7 @@ async function inRig(
   { device: name, folder, kind }: Setting,
   use: (rig: Rig) => Promise<void>,
 ): Promise<void> {
-  // The threads that files are written by are there from here on, so that they are not taken for
-  // the pipeline's.
+  // Starts Node's file threads now. Otherwise they would be counted as threads of the pipeline.
   await Promise.all(Array.from({ length: 16 }, () => stat(folder)));
   const others = new Set(readdirSync(TASKS));
   const device = openDevice(name);
@@ -118,7 +120,7 @@ async function inRig(
   const sizes = { obsDim: OBS_DIM, actions: 4, hidden: [64, 64], batchSize: 64, seed: 1 };
   const learner = learns ? new DqnLearner(device, sizes) : null;
   await learner?.ready;
-  // The least journal that holds the ticks of a save.
+  // 2^16 entries are the smallest journal that holds all ticks of a save.
   const options = {
     buffer,
     device: name,
@@ -153,7 +155,7 @@ async function inRig(
   }
 }
 
-/** ns of processor time per tick while rows come, with saves of them or without. */
+/** Returns ns of CPU time per tick while rows are added. With `saves`, each addition is saved. */
 async function perTick(
   { pipeline, checkpoint, addRows, ran }: Rig,
   ms: number,
@@ -174,15 +176,15 @@ async function perTick(
   return each;
 }
 
-/** Milliseconds of one save while the pipeline runs. */
+/** Milliseconds that were measured for one save while the pipeline runs. */
 interface Seen {
-  /** from the call until nothing moved */
+  /** from the call of save() until the pipeline paused */
   drain: number;
-  /** until all was looked at */
+  /** the pause, until the save has copied its state */
   still: number;
-  /** the longest time between the ends of two ticks */
+  /** the longest time between the ends of two ticks during the save */
   gap: number;
-  /** the same in as long a time before, without a save */
+  /** the longest time between the ends of two ticks before the save, over the same duration */
   usual: number;
 }
 

@@ -1,6 +1,6 @@
 /**
- * Checkpoints: how fast rows are saved and restored beside dd, the memory that takes, and what a
- * pipeline notices of it.
+ * Measures checkpoints: how fast rows are saved and restored compared with dd, how much memory that
+ * takes, and what it costs a running pipeline.
  */
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
@@ -24,7 +24,7 @@ function dd(...args: string[]): void {
   const { status, stderr, error } = spawnSync('dd', args, { encoding: 'utf8' });
   if (status !== 0) throw new Error(`dd ${args.join(' ')}: ${error?.message ?? stderr}`);
 }
-/** The file's bytes leave the page cache: what is read next comes from the disk. */
+/** Drops the file from the page cache, so that the next read comes from the disk. */
 const forget = (file: string) => dd(`if=${file}`, 'iflag=nocache', 'count=0');
 const filesOf = (folder: string) => readdirSync(folder).map((name) => join(folder, name));
 
@@ -34,7 +34,7 @@ async function timed(act: () => unknown): Promise<number> {
   return (performance.now() - begin) * 1000;
 }
 
-/** A first save and a restore, and dd's writing and reading of as many bytes, in turn. */
+/** Compares a first save and a restore with dd, which writes and reads as many bytes, in turn. */
 async function reportSpeed(report: Parameters<Benchmark>[0], quick: boolean): Promise<void> {
   const bytes = (quick ? 128 : 1024) * MIB;
   const saved = filledRows(bytes / ROW_BYTES, FLOATS);
@@ -70,10 +70,11 @@ async function reportSpeed(report: Parameters<Benchmark>[0], quick: boolean): Pr
         return { save, restore };
       },
     };
-    // One round to warm. Who comes first changes: a disk may take the first bytes faster.
+    // The first round's times are dropped. The order of the two alternates, because a disk may
+    // write the first bytes faster.
     for (let round = -1; round < rounds; round++) {
       for (const name of round % 2 === 0 ? (['dd', 'ours'] as const) : (['ours', 'dd'] as const)) {
-        // What was removed before is given back to the disk, at nobody's cost.
+        // Frees the removed files' blocks here, so that neither contender spends time on that.
         spawnSync('sync');
         const took = await contenders[name]();
         globalThis.gc?.();
@@ -101,11 +102,10 @@ async function reportSpeed(report: Parameters<Benchmark>[0], quick: boolean): Pr
 }
 
 /**
- * Most memory of a process of its own beyond what it had, while it saves all, and while another
- * restores it.
+ * Reports the peak memory of a process that saves a large buffer, and of another that restores it.
  */
 async function reportMemory(report: Parameters<Benchmark>[0], quick: boolean): Promise<void> {
-  // The buffer stays in memory, and what is written waits there for the disk.
+  // The buffer and the written pages that wait for the disk must fit into memory.
   const bytes =
     Math.floor(Math.min(quick ? 1e9 : 1e10, freemem() * 0.6) / (4096 * ROW_BYTES)) *
     4096 *

@@ -1,4 +1,7 @@
-/** The environments of the benchmark `collect`, and collectors of them for a pool's threads. */
+/**
+ * Defines the environments of the benchmark `collect`. As a collector file, it runs them in the
+ * threads of a pool.
+ */
 import CartPole from '../examples/environments/cart-pole.ts';
 import makeRobot from '../examples/environments/mujoco/robot.ts';
 import Pendulum from '../examples/environments/pendulum.ts';
@@ -8,7 +11,7 @@ import type { CollectorContext } from '../src/index.ts';
 
 export interface Task {
   name: string;
-  /** steps of a round, over all environments */
+  /** environment steps of a round, over all environments */
   steps: number;
   make(): AnyEnvironment | Promise<AnyEnvironment>;
   policy(): DqnPolicy | SacPolicy;
@@ -42,14 +45,17 @@ export const tasks: readonly Task[] = [
   },
 ];
 
-/** Acts from the first step on: without weights that come. */
+/**
+ * Returns a policy that acts from the first step on, because it loads zero weights and waits for no
+ * others.
+ */
 export function actingOf(task: Task): Policy {
   const made = task.policy();
   made.load(new Float32Array(made instanceof DqnPolicy ? made.parameters.length : made.length));
   return { act: (seen, n) => made.act(seen, n) };
 }
 
-/** For a pool: sixteen environments of the task that `options` name. */
+/** The collector of a pool's thread: sixteen environments of the task that `options` names. */
 export default (context: CollectorContext<{ task: string }>) => {
   const task = tasks.find(({ name }) => name === context.options.task) as Task;
   return vectorCollector<{ task: string }>({

@@ -1,6 +1,6 @@
 /**
- * Environment steps through vectorCollector beside the bare environment, with random actions and
- * with a policy acting.
+ * Measures environment steps through vectorCollector, with random actions and with a policy.
+ * Compares them with the environment alone, and measures collector pools.
  */
 import { setTimeout as wait } from 'node:timers/promises';
 import { type Environment, vectorCollector } from '../src/entries/collect.ts';
@@ -9,7 +9,7 @@ import type inPool from './collect-tasks.ts';
 import { actingOf, type Task, tasks } from './collect-tasks.ts';
 import { type Benchmark, beside, inTurn, median, percentile } from './harness.ts';
 
-/** A collector as a pool makes it, of rows of float32. */
+/** Creates a collector as a pool does. Its rows are float32. */
 async function collectorOf(task: Task, environments: number, acting: boolean) {
   const probe = await task.make();
   const { observationSpace, actionSpace } = probe;
@@ -38,7 +38,7 @@ async function collectorOf(task: Task, environments: number, acting: boolean) {
   return vectorCollector({ make: task.make, environments, ...(acting ? { policy } : {}) })(context);
 }
 
-/** The environment alone, with random actions. */
+/** Returns the environment alone, stepped with random actions. */
 async function bareOf(task: Task) {
   const environment = (await task.make()) as Environment<number | Float32Array>;
   const { actionSpace } = environment;
@@ -62,7 +62,8 @@ async function bareOf(task: Task) {
 }
 
 /**
- * Environment steps a second of a pool's threads together, which act and write into a ReplayBuffer.
+ * Returns environment steps per second of all threads of a pool together. They act with a policy
+ * and write into a ReplayBuffer.
  */
 async function stepsOfPool(task: Task, workers: number, ms: number): Promise<number> {
   const probe = await task.make();
@@ -80,7 +81,7 @@ async function stepsOfPool(task: Task, workers: number, ms: number): Promise<num
     workers,
     options: { task: task.name },
   });
-  // Compiled by then.
+  // V8 has compiled the code by the end of this wait.
   await wait(ms / 2);
   const [begin, before] = [performance.now(), pool.statistics().steps];
   await wait(ms);

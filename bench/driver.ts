@@ -1,14 +1,14 @@
 /**
- * What one call costs the calling thread, from JavaScript and from bare C++: replays, launches,
- * events.
+ * Measures what one call of the driver costs the calling thread: replays, launches, events.
+ * Compares calls from JavaScript with the same calls from C++.
  */
 import { openDevice } from '../src/index.ts';
 import { type Benchmark, beside, inTurn, middle } from './harness.ts';
 import { type RawCalls, rawCalls } from './native.ts';
 
 /**
- * Of calls, and of what they launch: fewer than a queue holds (about a thousand), so the caller
- * never waits.
+ * Limits of a burst: its calls, and the kernels that they launch. A GPU's queue holds about a
+ * thousand, so the caller never waits for a free entry.
  */
 const MAX_CALLS = 200;
 const MAX_NODES = 500;

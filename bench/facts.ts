@@ -1,12 +1,12 @@
 /**
- * The facts that `raw_cuda facts` tells of a driver (bench/native/cuda_facts.hpp), and where two
- * drivers differ in them.
+ * Parses the facts that `raw_cuda facts` prints about a driver (bench/native/cuda_facts.hpp), and
+ * compares those of two drivers.
  */
 
-/** By 'part.name'. */
+/** The value of each fact, by 'part.name'. */
 export type Facts = Readonly<Record<string, unknown>>;
 
-/** Of a line of JSON per fact; half a line is none. */
+/** Parses one fact from each line of JSON, and skips incomplete lines. */
 export function factsOf(text: string): Facts {
   const lines = text.split('\n').flatMap((line) => {
     try {
@@ -23,8 +23,8 @@ export function factsOf(text: string): Facts {
 }
 
 /**
- * What a fact says of the driver, without what is one machine's: whether a call waited for other
- * work, and nothing of costs.
+ * Returns what a fact says about the driver, without the differences between machines. A duration
+ * becomes 'at once', 'for a while' or 'waits', and a cost or a name becomes a constant.
  */
 function meaning(name: string, value: unknown): unknown {
   if (value === undefined) return 'not told';
@@ -35,7 +35,7 @@ function meaning(name: string, value: unknown): unknown {
   return ms < 20 ? 'at once' : ms < 60 ? 'for a while' : 'waits';
 }
 
-/** The names of the facts that say something else. */
+/** Returns the names of the facts that differ in meaning. */
 export const differences = (a: Facts, b: Facts): string[] =>
   [...new Set([...Object.keys(a), ...Object.keys(b)])].filter(
     (name) => meaning(name, a[name]) !== meaning(name, b[name]),

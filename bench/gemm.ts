@@ -1,6 +1,6 @@
 /**
- * Matrix products of networks, Hotslot's own beside OpenBLAS told the processor, one thread each;
- * and shared between cores beside one.
+ * Measures matrix products of networks. Compares Hotslot's own products with OpenBLAS on one
+ * thread, and products that idle cores share with those of one core.
  */
 import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
@@ -10,8 +10,8 @@ import { buildProgram } from './native.ts';
 type Shape = readonly [m: number, n: number, k: number, transposed: number];
 
 /**
- * What a linear layer multiplies: forward x · weightᵀ, its weight's gradient dyᵀ · x, its input's
- * dy · weight.
+ * The products of a linear layer: forward x · weightᵀ, the weight's gradient dyᵀ · x, the input's
+ * gradient dy · weight.
  */
 const layer = (rows: number, inputs: number, outputs: number): Shape[] => [
   [rows, outputs, inputs, 2],
@@ -30,8 +30,8 @@ const shapes: readonly Shape[] = [
 ];
 
 /**
- * The core that OpenBLAS 0.3.21 knows for this processor's vectors; newer ones than it take it for
- * an old one.
+ * Returns the core type to set for OpenBLAS. Version 0.3.21 does not recognize newer CPUs and would
+ * choose code for an old one.
  */
 function coreOf(): string {
   const flags = readFileSync('/proc/cpuinfo', 'utf8');

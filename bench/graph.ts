@@ -1,6 +1,6 @@
 /**
- * What a replay costs: JavaScript's share, the executor's share per node, and the same work issued
- * one by one.
+ * Measures what a replay costs: in JavaScript, and per node in the executor. Compares a replay with
+ * the same operations issued one by one.
  */
 import { openDevice } from '../src/index.ts';
 import { type Benchmark, beside, inTurn, middle } from './harness.ts';
@@ -22,10 +22,10 @@ export const run: Benchmark = async (report, { device: name, quick }) => {
   };
   const rounds = quick ? 20 : 100;
 
-  // JavaScript's share: a burst of replays is enqueued faster than it runs, and the queue drained
-  // between bursts.
+  // JavaScript's share. Replays are enqueued faster than they run, and the queue is drained between
+  // bursts.
   using small = capture(1);
-  // A GPU's queue holds about a thousand; the processor's any number.
+  // A burst fits the queue: a GPU's has about a thousand entries, the CPU device's is unlimited.
   const burst = device.family === 'host' ? 1000 : 200;
   const drain = () => stream.synchronize();
   const { js } = await inTurn(rounds, { js: () => stream.replay(small) }, drain, burst);
@@ -36,7 +36,7 @@ export const run: Benchmark = async (report, { device: name, quick }) => {
     unit: 'µs',
   });
 
-  // Issuing costs the calling thread something per operation, a replay once.
+  // Issuing costs the calling thread time for every operation, and a replay only once.
   const nodes = 100;
   using graph = capture(nodes);
   const calls = await inTurn(
@@ -51,7 +51,7 @@ export const run: Benchmark = async (report, { device: name, quick }) => {
     unit: 'µs',
   });
 
-  // The executor's share: a long graph of almost nothing, waited for.
+  // The executor's share. The time of a long graph of tiny kernels, until it is done.
   const many = 10_000;
   using long = capture(many);
   const { whole } = await inTurn(rounds / 4, { whole: () => stream.replay(long) }, drain);

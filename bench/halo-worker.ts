@@ -1,4 +1,7 @@
-/** One rank of the benchmark's exchange: as many updates as asked, and how long one takes. */
+/**
+ * One rank of the benchmark `halo`'s exchange. It makes the requested number of updates and reports
+ * the mean microseconds of one.
+ */
 import { parentPort, workerData } from 'node:worker_threads';
 import { HaloUpdater, type SharedHaloExchange } from '../src/entries/halo.ts';
 

@@ -1,6 +1,6 @@
 /**
- * Packing and unpacking halos on the processor against numpy and memcpy; what a call costs; the
- * same on a device.
+ * Measures packing and unpacking halos. Compares the CPU with numpy and memcpy, and also measures
+ * the cost of a call, an exchange between threads, and packing on a device.
  */
 import { Worker } from 'node:worker_threads';
 import { nativeMemory } from '../src/device/native.ts';
@@ -59,14 +59,16 @@ function exchangesOf(specification: QuantityHaloSpec): HaloExchangeSpec[] {
   );
 }
 
-/** What numpy has to do; it times 'pack' and 'unpack'. */
+/**
+ * Describes the work to the numpy program, which packs or unpacks on request and returns its time.
+ */
 function numpyTask(spec: QuantityHaloSpec, fortran: boolean) {
   const pack = edges.map((edge) => leaving(spec, edge));
   const unpack = edges.map((edge) => arriving(spec, edge));
   return { dims: spec.dims, shape: spec.shape, fortran, pack, unpack, rotations };
 }
 
-/** Microseconds of one call. */
+/** Returns the mean microseconds of one call. */
 function timed(calls: number, act: () => void): number {
   const begin = performance.now();
   for (let i = 0; i < calls; i++) act();
@@ -74,8 +76,8 @@ function timed(calls: number, act: () => void): number {
 }
 
 /**
- * Microseconds of an exchange between two threads, halves of a periodic plane: each packs and
- * unpacks eight parts.
+ * Returns the microseconds of an exchange between two threads. They are the halves of a periodic
+ * plane, and each packs and unpacks eight regions.
  */
 async function exchanged(specification: QuantityHaloSpec, exchanges: number): Promise<number> {
   const { nPoints, shape, origin, extent, dims, dtype } = specification;
@@ -118,7 +120,7 @@ export const run: Benchmark = async (report, { device: name, quick }) => {
       const times = { ours: [] as number[], numpy: [] as number[], memcpy: [] as number[] };
       for (let round = quick ? -1 : -3; round < rounds; round++) {
         const got = {
-          // One native call each, behind which is one memcpy.
+          // A native call that makes one memcpy.
           memcpy: timed(calls, () => nativeMemory().copyOut(source.handle, target)),
           ours: timed(calls, ours[way]),
           numpy: numpy ? await numpy.time(way) : Number.NaN,
@@ -143,7 +145,7 @@ export const run: Benchmark = async (report, { device: name, quick }) => {
     transformer.finalize();
   }
 
-  // Many points: idle cores help.
+  // A large array. Idle cores help to pack it.
   {
     const specification = new QuantityHaloSpec({
       nPoints: 0,
@@ -176,7 +178,7 @@ export const run: Benchmark = async (report, { device: name, quick }) => {
     transformer.finalize();
   }
 
-  // A halo of a few numbers: the call itself.
+  // Tiny halos. Most of the time is the call itself.
   const small = new QuantityHaloSpec({
     nPoints: 1,
     shape: [6, 6],
@@ -223,7 +225,7 @@ export const run: Benchmark = async (report, { device: name, quick }) => {
     there.finalize();
   }
 
-  // From start to the last halo point, with another thread.
+  // A whole exchange with another thread, from its start until the last halo point is written.
   const tiny = new QuantityHaloSpec({
     nPoints: 1,
     shape: [6, 6],
@@ -247,7 +249,7 @@ export const run: Benchmark = async (report, { device: name, quick }) => {
     });
   }
 
-  // The same parts on the device, from the call until they are packed.
+  // The same regions on the device, from the call until they are packed.
   {
     const spec = specOf(['i', 'j', 'k'], false);
     const transformer = HaloDataTransformer.get(device, exchangesOf(spec));

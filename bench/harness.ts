@@ -1,4 +1,7 @@
-/** What every benchmark shares: rounds taken in turn, medians, and one line per figure. */
+/**
+ * Helpers that all benchmarks share. They time contenders in turn, compute medians and quartiles,
+ * and define the figures that the runner prints.
+ */
 import { ReplayBuffer } from '../src/index.ts';
 import type { Spread } from './quiet.ts';
 
@@ -8,22 +11,24 @@ export interface Figure {
   metric: string;
   value: number;
   unit: string;
-  /** of the rounds whose median `value` is */
+  /** the quartiles of the rounds. `value` is their median */
   quartiles?: readonly [number, number];
-  /** the same work done the other way, in the same run */
+  /** the result of the work that `value` is compared with, measured in the same run */
   baseline?: number;
   baselineQuartiles?: readonly [number, number];
-  /** how much better than the baseline: > 1 is better */
+  /** `value` compared with `baseline`: above 1 is better */
   ratio?: number;
-  /** what it is to come to */
+  /** the result that the benchmark should reach */
   goal?: Goal;
-  /** where it lies, of a curve */
+  /** the figure's point on a curve of the benchmark `scale` */
   at?: { curve: string; series: string; x: number };
-  /** how far the same short work before and after it lay apart; the runner looks */
+  /**
+   * the spread of the machine's reference work before and after the figure. The runner measures it
+   */
   spread?: Spread;
 }
 
-/** So many times better than the baseline, or a value that it may not pass. */
+/** The least ratio, the least value or the most value that a figure should have. */
 export type Goal = { ratio: number } | { least: number } | { most: number };
 
 export function meets({ value, ratio = 0 }: Pick<Figure, 'value' | 'ratio'>, goal: Goal): boolean {
@@ -36,7 +41,7 @@ export type Report = (figure: Omit<Figure, 'bench'>) => void;
 export interface Options {
   device: string;
   quick: boolean;
-  /** where the time goes, in place of how much it is; of `tick` */
+  /** whether `tick` reports the time of each step of a tick instead of the ticks per second */
   explained: boolean;
 }
 
@@ -51,17 +56,18 @@ export function percentile(values: number[], p: number): number {
   return sorted[Math.min(sorted.length - 1, Math.floor(p * sorted.length))] as number;
 }
 
-/** Of one call, in microseconds, a number per round. */
+/** Microseconds of one call, an element per round. */
 export interface Times {
-  /** in the calling thread */
+  /** the time until the calls returned */
   caller: number[];
-  /** until what it enqueued was done too */
+  /** the time until the work that the calls enqueued was done */
   done: number[];
 }
 
 /**
- * Times contenders in turn, so that a noisy moment hits all of them; the first round warms. A
- * contender is called `calls` times at once, then `drain` waits until all of it is done.
+ * Times the contenders in turn, so that a slow moment of the machine affects all of them. In a
+ * round, it calls a contender `calls` times, then `drain` waits until the enqueued work is done.
+ * The times of the first round are dropped, because its code is not compiled yet.
  */
 export async function inTurn<K extends string>(
   rounds: number,
@@ -88,7 +94,7 @@ export async function inTurn<K extends string>(
   return times;
 }
 
-/** The median and the quartiles of what was measured, each told as `as` has it. */
+/** Returns the median and the quartiles of the values, each converted by `as`. */
 export function middle(values: number[], as = (value: number) => value) {
   const [low, value, high] = [0.25, 0.5, 0.75].map((p) => as(percentile(values, p))) as [
     number,
@@ -99,20 +105,20 @@ export function middle(values: number[], as = (value: number) => value) {
 }
 
 /**
- * Median times, told as `as` has them, beside those of the same work done the other way: less time
- * is better.
+ * Compares our times with those of other code for the same work. Returns the medians and quartiles
+ * of both, converted by `as`, and how many times faster ours are.
  */
 export function beside(ours: number[], others: number[], as = (value: number) => value) {
   const { value: baseline, quartiles: baselineQuartiles } = middle(others, as);
   return { ...middle(ours, as), baseline, baselineQuartiles, ratio: median(others) / median(ours) };
 }
 
-/** The same as GB/s, of so many bytes in microseconds. */
+/** Like `beside`, but converts microseconds for `bytes` bytes to GB/s. */
 export function speedBeside(bytes: number, ours: number[], others: number[]) {
   return { ...beside(ours, others, (us) => bytes / us / 1e3), unit: 'GB/s' };
 }
 
-/** A full buffer of rows of so many floats. */
+/** Creates a full buffer whose rows have `floats` floats. */
 export function filledRows(capacity: number, floats: number): ReplayBuffer {
   const buffer = ReplayBuffer.create({ capacity, fields: { row: { shape: [floats] } } });
   const chunk = new Float32Array(4096 * floats).map((_, i) => i);
@@ -122,8 +128,8 @@ export function filledRows(capacity: number, floats: number): ReplayBuffer {
 }
 
 /**
- * A fresh one that has all its pages, so that filling it takes no more memory and no time of the
- * system's for it.
+ * Creates an empty buffer and touches all its pages. The system then allocates no memory while a
+ * benchmark fills the buffer.
  */
 export function touchedRows(capacity: number, floats: number): ReplayBuffer {
   const buffer = ReplayBuffer.create({ capacity, fields: { row: { shape: [floats] } } });

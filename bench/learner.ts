@@ -1,5 +1,6 @@
 /**
- * DQN updates: a captured tick of several minibatches against the same kernels issued one by one.
+ * Compares DQN updates captured in one graph of several minibatches with the same kernels issued
+ * one by one.
  */
 
 import { DqnLearner } from '../src/entries/learner.ts';
@@ -34,7 +35,7 @@ export const run: Benchmark = async (report, { device: name, quick }) => {
       truncated: zero(),
     };
     const out = device.allocate({ shape: [8] });
-    // Once outside: weights and workspaces are there before anything is captured.
+    // Updates once outside the capture, so that weights and workspaces are allocated before it.
     await learner.ready;
     learner.update(stream, batch, out);
     await stream.synchronize();

@@ -1,4 +1,7 @@
-/** A million ticks: none lost, none repeated, memory flat. */
+/**
+ * Runs a million ticks. Reports how many updates were lost or repeated, and how much the memory
+ * grew.
+ */
 import { openDevice, ReplayBuffer, ReplayPipeline } from '../src/index.ts';
 import type { Benchmark } from './harness.ts';
 

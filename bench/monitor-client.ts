@@ -1,6 +1,6 @@
 /**
- * A process that looks at a live page when it is told to: it reads the stream of events and throws
- * it away.
+ * A client of the monitor's live page in a process. It opens the event stream at the URL that it is
+ * sent, and discards the events.
  */
 import { type ClientRequest, get } from 'node:http';
 
@@ -11,7 +11,7 @@ process.on('message', (url: string | null) => {
   request = null;
   if (url === null) return;
   request = get(`${url}events`, (response) => response.resume());
-  // Its end is what is asked for.
+  // The stream ends with an error when this process destroys the request.
   request.on('error', () => {});
 });
 process.on('disconnect', () => process.exit());

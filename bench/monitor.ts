@@ -1,7 +1,7 @@
 /**
- * What the live page costs: CPU time of a pipeline's threads per tick with a client in another
- * process, with none, and without a monitor, in turn. The threads are those that opening the
- * pipeline and its first run add to the process.
+ * Measures what the monitor's live page costs: CPU time per tick of a pipeline's threads. Compares,
+ * in turn, a client in another process, a monitor without a client, and no monitor. The counted
+ * threads are those that the pipeline and its first run start.
  */
 import { fork } from 'node:child_process';
 import { readdirSync, readFileSync } from 'node:fs';
@@ -12,8 +12,8 @@ import { type Benchmark, middle } from './harness.ts';
 
 const threads = () => readdirSync('/proc/self/task');
 /**
- * Milliseconds on a core, to the nanosecond: user and system time are counted in hundredths of a
- * second only.
+ * Returns milliseconds that the thread has run, to the nanosecond. The user and system times of
+ * /proc would only have steps of 10 ms.
  */
 const onCore = (thread: string) =>
   Number(readFileSync(`/proc/self/task/${thread}/schedstat`, 'utf8').split(' ')[0]) / 1e6;
@@ -47,7 +47,7 @@ export const run: Benchmark = async (report, { device: name, quick }) => {
     scalars: learner.scalars,
   });
   await pipeline.run({ ticks: 500 });
-  // Long enough for some messages to a client.
+  // Ticks for a run that is long enough for several messages to a client.
   const ticks = (await pipeline.run({ ticks: 10_000 })).ticksPerSecond * (quick ? 0.3 : 1.5);
   const own = threads().filter((thread) => !before.has(thread));
   const client = fork(new URL('./monitor-client.js', import.meta.url));
@@ -85,7 +85,8 @@ export const run: Benchmark = async (report, { device: name, quick }) => {
     'nobody looks': [],
     'a client': [],
   };
-  // The first round warms. Each has each place in turn.
+  // The times of the first round are dropped. The order of the contenders changes from round to
+  // round.
   for (let round = -1; round < rounds; round++)
     for (let i = 0; i < names.length; i++) {
       const which = names[(round + 1 + i) % names.length] as keyof typeof contenders;

@@ -1,4 +1,7 @@
-/** Builds C++ programs that benchmarks ask: one calls the driver without Hotslot. */
+/**
+ * Builds and runs the C++ programs of the benchmarks. One of them calls the CUDA driver without
+ * Hotslot.
+ */
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
@@ -11,7 +14,7 @@ const compiler = process.env.CXX ?? 'g++';
 const flags = ['-std=c++17', '-Wall', '-Wextra', '-pthread', '-Inative'];
 const own = ['raw_cuda', 'cuda_facts', 'cuda_facts_waiting', 'cuda_facts_work', 'cuda_facts_rules'];
 
-/** The path of the program made of these, built when it is out of date. */
+/** Builds the program from its sources if it is missing or out of date. Returns its path. */
 export function buildProgram(
   name: string,
   sources: readonly string[],
@@ -46,7 +49,7 @@ export function buildProgram(
   return program;
 }
 
-/** The program that calls CUDA's driver. */
+/** Builds the program that calls the CUDA driver. Returns its path. */
 export function buildRawCuda(): string {
   const sources = [
     ...own.map((name) => `bench/native/${name}.cpp`),
@@ -67,11 +70,11 @@ export function buildRawCuda(): string {
 }
 
 export interface RawCalls {
-  /** microseconds of the calling thread */
+  /** microseconds of the calling thread for each call */
   launch: number;
   replay1: number;
   replay100: number;
-  /** how many of them at once */
+  /** calls in a burst */
   burst1: number;
   burst100: number;
   record: number;
@@ -100,7 +103,7 @@ function ask(device: string, what: string, ...numbers: number[]): object {
 
 export const rawCalls = (device: string, rounds: number) =>
   ask(device, 'calls', rounds) as RawCalls;
-/** Milliseconds of the faster source. */
+/** Returns the milliseconds of a copy from the faster of two kinds of pinned memory. */
 export function rawCopyMs(device: string, rounds: number, bytes: number): number {
   const { allocatedMs, registeredMs } = ask(device, 'copy', rounds, bytes) as RawCopy;
   return Math.min(allocatedMs, registeredMs);

@@ -1,4 +1,7 @@
-/** Ops over a million numbers, and over rows, beside a copy of as many bytes on the same stream. */
+/**
+ * Compares ops over a million floats, and over rows, with a copy of as many bytes on the same
+ * stream.
+ */
 
 import { ops } from '../src/entries/learner.ts';
 import { openDevice } from '../src/index.ts';
@@ -23,7 +26,8 @@ export const run: Benchmark = async (report, { device: name, quick }) => {
   const [rows, wide] = [x.view({ shape }), out.view({ shape })];
   const each = out.view({ shape: [4096] });
   const one = (op: (typeof light | typeof heavy)[number]) => () => ops[op](stream, out, x);
-  // Bytes that each reads and writes, in numbers.
+  // For each op: the floats that it reads and writes per element, the least speed relative to
+  // `copy`, and the call.
   const acts: Record<string, [numbers: number, goal: number | null, act: () => void]> = {
     copy: [2, null, () => stream.copy(out, x)],
     add: [3, 0.8, () => ops.add(stream, out, x, y)],

@@ -1,7 +1,7 @@
 /**
- * Gathering random rows into a packed batch, by one thread and with idle cores, beside as many cold
- * bytes copied in order out of the same buffer, and beside the C library's memcpy of the same bytes
- * to the same place: warm, where the last cache is large.
+ * Measures gathering random rows into a packed batch, on one thread and with the help of idle
+ * cores. Compares one thread with two baselines. One gathers as many rows in order, which no cache
+ * holds. The other is memcpy of the batch's bytes, which a large last-level cache holds.
  */
 
 import { nativeMemory } from '../src/device/native.ts';
@@ -13,13 +13,14 @@ import { type Benchmark, filledRows, type Goal, inTurn, speedBeside } from './ha
 const MiB = 2 ** 20;
 
 /**
- * `out` receives so many rows of the buffer, drawn anew each time, or one behind the other: never
- * the same ones soon again.
+ * Returns two functions that gather rows of the buffer into `out`. `random` uses the next of eight
+ * random draws in each call. `inOrder` uses the next rows of the buffer, so it reads the same rows
+ * again only after the whole buffer.
  */
 export function gathers(buffer: ReplayBuffer, rows: number, out: Uint8Array) {
   const handle = rowsAddon().openBuffer(
     internalsOfBuffer(buffer).memory,
-    // One field of bytes, which nothing is asked of.
+    // Describes a row as one field of bytes, which the gather does not convert.
     Uint32Array.of(0, buffer.rowBytes, 1, 0, 0),
     new Float64Array(3),
   );
@@ -51,7 +52,7 @@ export const run: Benchmark = async (report, { quick }) => {
     const buffer = filledRows(quick ? capacity / 8 : capacity, floats);
     const out = new Uint8Array(4 * rows * floats);
     const bytes = out.byteLength;
-    // copyOut is one memcpy behind one native call.
+    // copyOut is a native call that makes one memcpy.
     using source = openDevice('host:0').allocate({ shape: [bytes], dtype: 'uint8' });
     const { random, inOrder } = gathers(buffer, rows, out);
     const { memcpy, cold, one, all } = await inTurn(quick ? Math.ceil(rounds / 5) : rounds, {

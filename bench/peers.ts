@@ -1,10 +1,10 @@
 /**
- * Whole ticks compared with the same in torch, as a learner there has its batches made. On the
- * processor: another process selects rows into a shared slot, and a thread copies it to the
- * learner's tensor, one tick ahead of an eager update. For a GPU: rows go through pinned slots, in
- * turn or by a thread that is one tick ahead, and the copy alone is timed too. On the processor,
- * also one sample call compared with numpy's indexing of each field. Every contender in every
- * round.
+ * Compares whole ticks with the same ticks in torch, with batches made the way torch learners do.
+ * On the CPU device, another process selects rows into a shared slot. A thread copies the slot to
+ * the learner's tensor, one tick ahead of an eager update. On a GPU, rows go through pinned slots,
+ * either in turn or by a thread that is one tick ahead. There the copy alone is timed too. On the
+ * CPU device, also compares one sample() call with numpy's indexing of each field. Every round runs
+ * all contenders.
  */
 import { cpus } from 'node:os';
 import {
@@ -22,9 +22,12 @@ interface Shape {
   obs: number;
   actions: number;
   capacity: number;
-  /** of a round; the peer does 1,000 at most */
+  /** ticks of a round. The peer makes at most 1,000 */
   ticks: number;
-  /** against torch's default, its best thread count, and by manual ticks its default; null: none */
+  /**
+   * least ratios: run() against torch with its default threads, run() against torch with its best
+   * thread count, and manual ticks against its default. null: no goal
+   */
   goals: readonly [autonomous: number, best: number | null, manual: number | null];
 }
 const shapes: readonly Shape[] = [
@@ -32,10 +35,16 @@ const shapes: readonly Shape[] = [
   { rows: 4096, obs: 213, actions: 5, capacity: 1_048_576, ticks: 200, goals: [3, null, null] },
   { rows: 256, obs: 19, actions: 2, capacity: 100_000, ticks: 10_000, goals: [6, null, 3] },
 ];
-/** Of a row: both observations, the actions, and the three numbers of a transition. */
+/**
+ * Returns the floats of a row: both observations, the actions, and the three scalars of a
+ * transition.
+ */
 const floatsOf = ({ obs, actions }: Shape) => 2 * obs + actions + 3;
 const titleOf = (shape: Shape) => `${shape.rows} rows × ${4 * floatsOf(shape)} B`;
-/** 1, 2, 4 … and all cores; for a GPU fewer, since its minutes are. */
+/**
+ * Returns the thread counts that torch is timed with: 1, 2, 4 … and all cores. A GPU gets fewer,
+ * because its time is limited.
+ */
 const countsFor = (device: Device): number[] =>
   device.family === 'host'
     ? threadCounts
@@ -45,11 +54,12 @@ const threadCounts = [
   cpus().length,
 ];
 
-/** What times a tick of so many, in microseconds. */
+/** Runs that many ticks and returns the microseconds of one. */
 type Ticks = (ticks: number) => Promise<number>;
 
 /**
- * Hotslot's ways, each with a pipeline of its own while it is timed; an update is one operation.
+ * Returns Hotslot's contenders by name. Each opens a pipeline while it is timed. An update is one
+ * operation.
  */
 function oursOf(buffer: ReplayBuffer, shape: Shape, device: Device): Record<string, Ticks> {
   const { rows } = shape;
@@ -163,7 +173,10 @@ async function ticks(report: Report, shape: Shape, device: Device, quick: boolea
   tell('manual', null, 'turn', best('turn'), chosen);
 }
 
-/** One call that draws and gathers, as a learner without a pipeline makes it. */
+/**
+ * Compares one sample() call, which draws and gathers, with numpy. A learner without a pipeline
+ * makes this call.
+ */
 async function samples(report: Report, shape: Shape, quick: boolean): Promise<void> {
   const { rows, obs, actions } = shape;
   const capacity = quick ? Math.min(shape.capacity, 131_072) : shape.capacity;
@@ -198,7 +211,10 @@ async function samples(report: Report, shape: Shape, quick: boolean): Promise<vo
   });
 }
 
-/** Leaves out what has no peer here, and says how to get it. */
+/**
+ * Returns whether Python has the modules. If not, prints how to install them, and their part is
+ * skipped.
+ */
 function has(modules: string): boolean {
   if (Peer.has(modules)) return true;
   console.error(`peers: no python3 has ${modules} (apt-get install python3-${modules}): left out`);

@@ -1,8 +1,8 @@
-/** Pictures of what was measured: one look for all of them. */
+/** Draws pictures of measured figures. All pictures share one style. */
 import { parse, View } from 'vega';
 import { compile, type TopLevelSpec } from 'vega-lite';
 
-/** What every picture has besides its own. */
+/** The style of all pictures. */
 export const look = {
   $schema: 'https://vega.github.io/schema/vega-lite/v6.json',
   background: 'white',
@@ -16,7 +16,7 @@ export const look = {
 
 export const COLOURS = ['#0b7a4b', '#8a5cc2', '#d08a1d', '#2f6fb3'];
 
-/** The picture as SVG. */
+/** Renders the picture and returns it as SVG. */
 export async function svgOf(spec: TopLevelSpec): Promise<string> {
   const view = new View(parse(compile(spec).spec), { renderer: 'none' });
   try {

@@ -1,6 +1,6 @@
 /**
- * What a prefetch costs its caller, and what it brings: fresh pages made ahead, beside pages made
- * when touched.
+ * Measures what a prefetch costs its caller and what it saves. Compares fresh pages that a prefetch
+ * makes with pages that are made when they are touched.
  */
 
 import {
@@ -19,7 +19,7 @@ export const run: Benchmark = async (report, { device: name, quick }) => {
   try {
     made = createUnifiedMempool(name);
   } catch (error) {
-    // Without managed memory there are no figures; the reason is printed beside the others'.
+    // Without managed memory there are no figures. The reason is printed.
     if (!(error instanceof UnifiedMemoryUnsupportedError)) throw error;
     return void console.error(`prefetch: ${error.message}`);
   }
@@ -29,8 +29,8 @@ export const run: Benchmark = async (report, { device: name, quick }) => {
   using stream = device.createStream();
   const rounds = quick ? 20 : 100;
 
-  // JavaScript's share: a burst is enqueued faster than it runs, and the queue drained between
-  // bursts.
+  // JavaScript's share. Prefetches are enqueued faster than they run, and the queue is drained
+  // between bursts.
   using small = pool.allocate({ shape: [1024] });
   const burst = device.family === 'host' ? 1000 : 200;
   const drain = () => stream.synchronize();
@@ -47,9 +47,9 @@ export const run: Benchmark = async (report, { device: name, quick }) => {
     unit: 'µs',
   });
 
-  // A tensor's first pages, by a prefetch or by the fill that touches them first; in turn, each in
-  // memory of its own. A GPU gets little: asking for more managed memory than it has free can hang
-  // it.
+  // Makes the first pages of a tensor, by a prefetch or by a fill that touches them, in turn and in
+  // different memory. A GPU gets little memory: a request for more managed memory than is free can
+  // hang the GPU.
   const onHost = device.family === 'host';
   const bytes = (onHost ? (quick ? 64 : 256) : 4) * 2 ** 20;
   const touch = (tensor: Tensor) => stream.fill(tensor, 1);
@@ -61,7 +61,7 @@ export const run: Benchmark = async (report, { device: name, quick }) => {
   for (let round = 0; round < (quick ? 3 : 10); round++) {
     for (const how of ['touch', 'prefetch'] as const) {
       using fresh = pool.allocate({ shape: [bytes], dtype: 'uint8' });
-      // On a GPU zeroing has brought the pages there: they go back first.
+      // On a GPU, zeroing moved the pages to the GPU, so they are moved back to the host first.
       if (!onHost && device.traits.movesPages) prefetchManagedTensor(fresh, { device: -1, stream });
       await stream.synchronize();
       const begin = performance.now();
@@ -90,7 +90,7 @@ export const run: Benchmark = async (report, { device: name, quick }) => {
     unit: 'GB/s',
   });
 
-  // A module: pages that are there already, so it is the calls that count.
+  // A module whose pages exist already, so that mostly the calls are timed.
   const parameters = Array.from(
     { length: 100 },
     (_, i) => [`p${i}`, pool.allocate({ shape: [1024] })] as const,

@@ -1,6 +1,6 @@
 /**
- * Draws and updates by priority of a million steps, beside the same in numpy and, where it is
- * there, torch.
+ * Measures draws and updates by priority over a million steps. Compares them with numpy and, if it
+ * is installed, torch.
  */
 
 import { Random } from '../src/base/random.ts';
@@ -15,7 +15,10 @@ const cases = [
 ];
 const steps = 2 ** 20;
 
-/** Microseconds of one call: the median of some. */
+/**
+ * Returns the median microseconds of `repeats` calls. `before` runs before each call and is not
+ * timed.
+ */
 function timed(repeats: number, act: () => unknown, before: () => unknown = () => {}): number {
   const times: number[] = [];
   for (let i = 0; i < repeats; i++) {
@@ -27,7 +30,10 @@ function timed(repeats: number, act: () => unknown, before: () => unknown = () =
   return median(times);
 }
 
-/** What each contender took in each round, in turn; the first round warms. */
+/**
+ * Returns the times of each contender, one per round, taken in turn. The times of the first round
+ * are dropped.
+ */
 async function inRounds(
   rounds: number,
   contenders: Record<string, () => number | Promise<number>>,
@@ -44,7 +50,7 @@ async function inRounds(
   return times;
 }
 
-/** As pack's thread draws and updates, into memory that is used again. */
+/** Measures draws and updates the way the pack actor makes them, into memory that is reused. */
 async function native(
   report: Report,
   buffer: TrajectoryBuffer,
@@ -110,8 +116,8 @@ async function native(
 }
 
 /**
- * The calls of a learner without a pipeline, which check their arguments and return arrays of their
- * own.
+ * Measures the calls that a learner without a pipeline makes. They check their arguments and return
+ * new arrays.
  */
 async function calls(report: Report, buffer: TrajectoryBuffer, rounds: number): Promise<void> {
   const view = buffer.transitions();
@@ -149,7 +155,8 @@ export const run: Benchmark = async (report, { quick }) => {
     console.error('priorities: python3 has no numpy, nothing to compare with');
   else if (!Peer.has('torch'))
     console.error('priorities: python3 has no torch, numpy alone is compared with');
-  // One place more than can be drawn: the newest step of a lane has no next observation yet.
+  // The capacity has one more step per lane than can be drawn. The newest step of a lane has no
+  // next observation yet.
   const lanes = 64;
   const fields = { obs: { shape: [1], observation: true } } as const;
   const buffer = filledSteps({ capacity: steps + lanes, lanes, fields });

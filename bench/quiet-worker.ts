@@ -1,22 +1,25 @@
 /**
- * A core's part of a look at how quiet the machine is; as a thread's file, the other cores' side of
- * it.
+ * The reference work of one core, from which quiet.ts computes how quiet the machine is. As a
+ * worker's file, it runs that work for every core but the first.
  */
 import { isMainThread, parentPort, workerData } from 'node:worker_threads';
 
 const STEPS = 1_500_000;
-/** 64 MiB a core: more than its share of a last cache. */
+/** Elements that each core reads from: 64 MiB, more than its share of the last-level cache. */
 const WORDS = 2 ** 24;
 const READS = 20_000;
 /**
- * How often a look does each part: one hiccup among the looks before and after a figure is none of
- * its spread.
+ * How often a measurement does the work. With this many times, a single slow one next to a figure
+ * does not widen the figure's spread.
  */
 export const TIMES = 6;
 
 export const memory = (): Int32Array => new Int32Array(WORDS).fill(1);
 
-/** Milliseconds of each piece, numbers first. */
+/**
+ * Does the work TIMES times. `into` receives milliseconds: of the arithmetic, then of the reads,
+ * for each time.
+ */
 export function work(words: Int32Array, into: Float64Array): void {
   let x = 0x9e3779b9;
   for (let time = 0; time < TIMES; time++) {
@@ -31,17 +34,20 @@ export function work(words: Int32Array, into: Float64Array): void {
       x ^= x << 13;
       x ^= x >>> 17;
       x ^= x << 5;
-      // The next place depends on what is read here: reads cannot overtake each other.
+      // The next index depends on the value read here, so the CPU cannot overlap the reads.
       x = (x + (words[x & (WORDS - 1)] as number)) | 0;
     }
     into[2 * time] = half - begin;
     into[2 * time + 1] = performance.now() - half;
   }
-  // What is never used would not be computed.
+  // Uses the result. Otherwise the compiler could remove the computation.
   words[0] = x;
 }
 
-/** In shared memory: which look is asked for, and how many of the other cores have done it. */
+/**
+ * Indices in the shared control words: the number of the requested measurement, and how many
+ * workers have finished it.
+ */
 export const ASKED = 0;
 export const DONE = 1;
 

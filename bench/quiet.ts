@@ -1,39 +1,40 @@
 /**
- * How quiet the machine is: the same short work before and after each figure, on every core at
- * once, and how far its times lie apart. A figure that was measured while others worked here says
- * more about them than about what it is of.
+ * Measures how quiet the machine is. Every core does the same reference work before and after each
+ * figure, and the spread of its times is recorded. If other programs ran meanwhile, a figure says
+ * more about them than about Hotslot.
  */
 import { availableParallelism } from 'node:os';
 import { Worker } from 'node:worker_threads';
 import { type Figure, percentile } from './harness.ts';
 import { ASKED, type Attending, DONE, memory, TIMES, work } from './quiet-worker.ts';
 
-/** Milliseconds of each look's two parts: numbers alone, and reads that no cache answers. */
+/**
+ * Milliseconds of the reference work, in the order of measurement. `numbers` has the arithmetic,
+ * and `memory` the reads that miss every cache.
+ */
 export interface Looks {
   numbers: number[];
   memory: number[];
 }
 
-/**
- * How far the times lie apart: what the slow tenth takes at least, over what the fast tenth takes
- * at most. 1 is perfect.
- */
+/** The 90th percentile of the times divided by the 10th. 1 is perfect. */
 export interface Spread {
   numbers: number;
   memory: number;
 }
 
 /**
- * What a record may have at most. Measured on two cores of a shared virtual machine: looks that
- * went before everything else there had 1.03 to 1.17 of numbers and 1.10 to 1.66 of memory, nine of
- * ten below 1.35; looks among ten busy threads had 2.0 to 52, and 1.6 to 10. Memory is wider
- * because neighbors take their share of the last cache.
+ * The widest spread with which figures are recorded. It was measured on two cores of a shared
+ * virtual machine. While nothing else ran there, the spreads were 1.03 to 1.17 of numbers and 1.10
+ * to 1.66 of memory, nine of ten below 1.35. Next to ten busy threads they were 2.0 to 52 and 1.6
+ * to 10. The limit of memory is wider, because other virtual machines use the same last-level
+ * cache.
  */
 export const MAX_SPREAD: Spread = { numbers: 1.25, memory: 1.5 };
 
 const apart = (times: number[]): number => percentile(times, 0.9) / percentile(times, 0.1);
 
-/** Of the looks from this one on; fewer than two lie nowhere apart. */
+/** Returns the spread of the times from index `from` on. With fewer than two times it is 1. */
 export function spreadOf({ numbers, memory }: Looks, from = 0): Spread {
   if (numbers.length - from < 2) return { numbers: 1, memory: 1 };
   return { numbers: apart(numbers.slice(from)), memory: apart(memory.slice(from)) };
@@ -46,8 +47,8 @@ export const told = ({ numbers, memory }: Spread): string =>
   `${numbers.toFixed(2)} × of numbers, ${memory.toFixed(2)} × of memory`;
 
 /**
- * Whether a figure's own rounds, and its baseline's, lie as close together as a quiet machine's
- * work does; one without rounds does not.
+ * Returns whether the quartiles of the figure and of its baseline are as close as a quiet machine's
+ * times. A figure without quartiles is not steady.
  */
 const isSteady = ({ quartiles, baseline, baselineQuartiles }: Figure): boolean =>
   [quartiles, ...(baseline === undefined ? [] : [baselineQuartiles])].every(
@@ -55,9 +56,10 @@ const isSteady = ({ quartiles, baseline, baselineQuartiles }: Figure): boolean =
   );
 
 /**
- * What is recorded of benchmarks that ran on `device`: all of one during which the machine was
- * quiet. Where it was not, the processor's own figures say more about others' work. A figure of
- * another device says how steady it was itself.
+ * Decides which figures of benchmarks on `device` are recorded. `kept` has all figures of each
+ * benchmark during which the machine was quiet. For a device other than the CPU, it also has each
+ * figure whose own quartiles are close. `refused` has the benchmarks without any figure in `kept`,
+ * with their spreads.
  */
 export function judged(
   device: string,
@@ -74,8 +76,8 @@ export function judged(
 }
 
 /**
- * Why these must not be recorded, what was seen and what to do; null where all were measured in
- * quiet.
+ * Returns why the benchmarks must not be recorded, with the spreads and what to do. Returns null if
+ * the machine was quiet during all of them.
  */
 export function unquiet(benches: Readonly<Record<string, Spread>>): string | null {
   const wide = Object.entries(benches).filter(([, spread]) => isWide(spread));
@@ -88,7 +90,10 @@ export function unquiet(benches: Readonly<Record<string, Spread>>): string | nul
   );
 }
 
-/** Looks at the machine; one for a process. Its threads sleep between two looks. */
+/**
+ * Measures the machine's spread with one thread per core. A process has one such object. Its
+ * threads sleep between two measurements.
+ */
 export class Quiet {
   readonly looks: Looks = { numbers: [], memory: [] };
   readonly #words = memory();
@@ -98,7 +103,7 @@ export class Quiet {
   #told = 0;
   #around: Spread = { numbers: 1, memory: 1 };
 
-  /** On so many cores at once. */
+  /** Starts a thread for each of `cores` cores but the first, which this thread uses. */
   static async open(cores = Math.min(availableParallelism(), 8)): Promise<Quiet> {
     const quiet = new Quiet();
     for (let core = 0; core < cores; core++) {
@@ -111,13 +116,13 @@ export class Quiet {
       quiet.#workers.push(worker);
       await new Promise((resolve) => worker.once('message', resolve));
     }
-    // The first ones compile.
+    // V8 compiles the code during the first measurements.
     for (let i = 0; i < 3; i++) quiet.look();
     quiet.looks.numbers.length = quiet.looks.memory.length = 0;
     return quiet;
   }
 
-  /** About 60 ms: both parts some times on each core, all cores at once. */
+  /** Does the reference work on all cores at once, TIMES times each. It takes about 60 ms. */
   look(): void {
     const control = this.#control;
     Atomics.store(control, DONE, 0);
@@ -130,7 +135,7 @@ export class Quiet {
       Atomics.wait(control, DONE, done);
     }
     for (let time = 0; time < TIMES; time++) {
-      // The slowest core tells: work is over when all of it is.
+      // Records the slowest core's time, because the work is done when all cores are done.
       const slowest = (part: number) =>
         Math.max(...this.#times.map((times) => times[2 * time + part] as number));
       this.looks.numbers.push(slowest(0));
@@ -138,7 +143,10 @@ export class Quiet {
     }
   }
 
-  /** Of the last two looks, the second one taken now; what is told at one moment shares it. */
+  /**
+   * Measures again, and returns the spread of this and the previous measurement. Figures that are
+   * reported within 50 ms share one measurement.
+   */
   around(): Spread {
     if (performance.now() - this.#told < 50) return this.#around;
     const before = this.mark;
@@ -147,7 +155,7 @@ export class Quiet {
     this.#told = performance.now();
     return this.#around;
   }
-  /** Where the last look begins among all of them, for spreadOf(). */
+  /** The index of the last measurement's first time, for spreadOf(). */
   get mark(): number {
     return Math.max(0, this.looks.numbers.length - TIMES);
   }

@@ -1,16 +1,19 @@
 /**
- * One of two learners, in a process of a launcher or in this one: microseconds per tick, alone or
- * averaging behind each.
+ * Measures the microseconds per tick of two learners at the same time, alone or with an average of
+ * the parameters after each tick. It runs as one of two processes of an MPI launcher, or with both
+ * learners in this process.
  */
 
 import { DqnLearner } from '../src/entries/learner.ts';
 import { LearnerGroup, type MpiProcess, openMpi, shareLearnerGroup } from '../src/entries/ranks.ts';
 import { openDevice, ReplayBuffer, ReplayPipeline } from '../src/index.ts';
 
-/** Where: 'mpi' or 'threads'; averaging: 'none', 'one' (each in a group of one) or 'group'. */
+/**
+ * where: 'mpi' or 'threads'. averaging: 'none', 'one' (each learner in a group of one) or 'group'.
+ */
 const [where = '', averaging = 'none', ticks = '0'] = process.argv.slice(2);
 
-/** 10,934 parameters. */
+/** These layers have 10,934 parameters. */
 const hidden = [120, 84];
 
 async function timed(group: LearnerGroup | null): Promise<number> {
@@ -52,7 +55,7 @@ async function timed(group: LearnerGroup | null): Promise<number> {
 
 async function inProcess(mpi: MpiProcess): Promise<number> {
   const parameters = 10_934;
-  // Together, also where each is on its own.
+  // Both processes start together, although each may run alone.
   await mpi.allGather(Float64Array.of(0));
   if (averaging === 'none') return timed(null);
   if (averaging === 'one')

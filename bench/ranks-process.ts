@@ -1,6 +1,7 @@
 /**
- * One of two processes, or (argument `threads`) both ranks in one: tells µs of an exchange. The
- * other argument: how many.
+ * Measures the microseconds of a halo exchange. It runs as one of two processes of an MPI launcher,
+ * or with both ranks in this process (argument `threads`). The second argument is the number of
+ * exchanges.
  */
 import { once } from 'node:events';
 import { Worker } from 'node:worker_threads';

@@ -1,13 +1,13 @@
 /**
- * Two processes of an MPI launcher, and two threads of one: halos between them, and what averaging
- * adds to a learner's tick.
+ * Compares two processes of an MPI launcher with two threads of one process: halo exchanges, and
+ * what averaging adds to a learner's tick.
  */
 import { spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { type Launch, missingLaunch, mpich, openMpi, overTcp } from '../test/ranks/launch.ts';
 import { type Benchmark, beside, median, type Report } from './harness.ts';
 
-/** At most so many times as long as between threads. */
+/** The longest time of an exchange between processes, as a multiple of the time between threads. */
 const goals: readonly (readonly [Launch, number])[] = [
   [openMpi, 1.5],
   [overTcp, 4],
@@ -17,7 +17,10 @@ const file = (name: string) => fileURLToPath(new URL(name, import.meta.url));
 const exchanging = file('./ranks-process.js');
 const learning = file('./ranks-average.js');
 
-/** Microseconds, as the program in two processes, or in two threads, says. */
+/**
+ * Runs the program in two processes, or in one with two threads. Returns the microseconds that it
+ * prints.
+ */
 function timed(by: Launch | null, program: string, ...given: string[]): number {
   const launched = by ? [by.command, ...by.args, '-n', '2'] : [];
   const ours = [process.execPath, '--no-warnings', program, by ? 'mpi' : 'threads', ...given];
@@ -31,8 +34,8 @@ function timed(by: Launch | null, program: string, ...given: string[]): number {
 }
 
 /**
- * Two learners of 10,934 parameters beside each other: on their own, each in a group of one, and
- * averaging behind every tick.
+ * Measures two learners of 10,934 parameters at the same time: without a group, each in a group of
+ * one, and averaging after every tick.
  */
 function averages(report: Report, quick: boolean): void {
   const ticks = String(quick ? 1000 : 4000);

@@ -1,6 +1,6 @@
 /**
- * The record of a device, bench/results/<device>.json: the device, its driver, and each benchmark's
- * medians with the command and the commit that they were measured at. New figures replace those of
+ * Writes a device's record, bench/results/<device>.json. It contains the device, its driver and the
+ * figures of each benchmark, with the command that measured them. New figures delete those of
  * another commit or driver.
  */
 import { spawnSync } from 'node:child_process';
@@ -16,9 +16,9 @@ const root = fileURLToPath(new URL('../../', import.meta.url));
 export const folder = join(root, 'bench/results');
 
 interface Setting {
-  /** what the device calls itself */
+  /** the device's name for itself */
   device: string;
-  /** the interface's version, and the driver's where it tells */
+  /** the version of the driver's interface, and the driver's own version if it is known */
   driver: string;
   cpu: string;
   node: string;
@@ -28,7 +28,7 @@ interface Setting {
 export interface Entry {
   date: string;
   command: string;
-  /** of the machine, over all looks of the benchmark */
+  /** the spread of the machine's reference work during the whole benchmark */
   spread?: Spread;
   figures: readonly Omit<Figure, 'bench'>[];
 }
@@ -37,7 +37,7 @@ export interface DeviceRecord extends Setting {
   benches: Record<string, Entry>;
 }
 
-/** Why figures of this device must not be recorded, or null. */
+/** Returns the reason why figures of this device must not be recorded, or null. */
 export function refusal(device: string): string | null {
   const description = listDevices().find(({ name }) => name === device)?.description ?? '';
   if (/software driver/i.test(description))
@@ -46,7 +46,8 @@ export function refusal(device: string): string | null {
 }
 
 /**
- * The commit that is measured; HOTSLOT_COMMIT says it where the tree travels without its history.
+ * Returns the measured commit. HOTSLOT_COMMIT names it if the tree was copied without its Git
+ * history.
  */
 export function commit(): string {
   if (process.env.HOTSLOT_COMMIT) return process.env.HOTSLOT_COMMIT;
@@ -92,8 +93,8 @@ function setting(device: string): Setting {
 }
 
 /**
- * Writes the figures of the benchmarks that have a spread here; the file's path, and what is in it
- * now.
+ * Writes the figures of the benchmarks that `spreads` names. Returns the file's path and its new
+ * contents.
  */
 export function record(
   device: string,
@@ -102,7 +103,7 @@ export function record(
   spreads: Readonly<Record<string, Spread>>,
 ): { file: string; written: DeviceRecord } {
   const now = setting(device);
-  // The processor itself is called by its cores alone.
+  // The file of the CPU device is named after the CPU and its number of cores.
   const name = device.startsWith('host') ? now.cpu : now.device;
   const file = join(folder, `${slug(name)}.json`);
   let benches: Record<string, Entry> = {};

@@ -1,17 +1,17 @@
 /**
- * A collector for the benchmark: blocks of rows as fast as it is told, each row with the moment it
- * was made.
+ * A collector for the benchmark `remote`. It makes blocks of rows at a requested pace. Each row
+ * contains the time stamp of its creation.
  */
 import { BroadcastChannel, receiveMessageOnPort } from 'node:worker_threads';
 import { type CollectorContext, defineCollector } from '../src/index.ts';
 import { stampNow } from './remote-clock.ts';
 
 /**
- * Tells all collectors of a process how many bytes a second each is to make; 0: none, Infinity:
- * whatever goes.
+ * The channel with the pace of this process's collectors: bytes per second that each makes. 0 stops
+ * them, and Infinity makes them as fast as possible.
  */
 export const PACE = 'hotslot bench pace';
-/** A block; what is told of times is of its rows. */
+/** Bytes of a block. All its rows get the same time stamp. */
 const BLOCK_BYTES = 44_032;
 
 export default defineCollector()((context: CollectorContext) => {
@@ -25,7 +25,7 @@ export default defineCollector()((context: CollectorContext) => {
   );
   const stamped = columns.row;
   const told = new BroadcastChannel(PACE);
-  // It ends with its thread.
+  // The channel does not keep the thread alive.
   told.unref();
   const sleep = new Int32Array(new SharedArrayBuffer(4));
   let pace = 0;
@@ -47,7 +47,7 @@ export default defineCollector()((context: CollectorContext) => {
       if (pace !== Number.POSITIVE_INFINITY) {
         const now = performance.now();
         if (now < due) Atomics.wait(sleep, 0, 0, due - now);
-        // What was held up for long is not made up for.
+        // After a long delay, the collector makes up for at most 20 ms.
         due = Math.max(due, now - 20) + (1000 * rows * floats * 4) / pace;
       }
       if (stamped) {

@@ -1,6 +1,6 @@
 /**
- * A process of its own with a CollectorHost, whose collector makes rows at the pace that this
- * process is told.
+ * A process with a CollectorHost. The parent process sends it the pace at which its collector makes
+ * rows.
  */
 import { BroadcastChannel } from 'node:worker_threads';
 import { CollectorHost } from '../src/entries/remote.ts';

@@ -1,4 +1,4 @@
-/** What the learner's thread leaves to be collected for a message that it takes. */
+/** Measures the heap bytes that the learner's thread allocates for each message that it takes. */
 import { ReplayBuffer } from '../src/index.ts';
 import { Ingest } from '../src/net/remote/ingest.ts';
 import { emptyHeader, HEADER_BYTES, sealMessage } from '../src/net/remote/message.ts';
@@ -10,7 +10,8 @@ const MESSAGES = 400;
 const ROWS = 300;
 
 /**
- * Rounds that the collector came in between count too much, or too little: the middle one has none.
+ * Reports the median over rounds, because a garbage collection distorts the round that it happens
+ * in.
  */
 export function garbage(report: Report): void {
   const buffer = ReplayBuffer.create({ capacity: 10_000, fields: { row: { shape: [43] } } });
@@ -38,7 +39,7 @@ export function garbage(report: Report): void {
     for (const bytes of messages) ingest.take(bytes);
     each.push((process.memoryUsage().heapUsed - before) / MESSAGES);
   }
-  // The first rounds compile.
+  // Drops the first rounds, in which V8 compiles the code.
   const value = median(each.slice(10));
   report({
     case: `a message of ${ROWS} rows that is taken`,

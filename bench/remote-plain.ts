@@ -1,7 +1,7 @@
 /**
- * The broker alone, by its own client: what Hotslot is held against. Roles: one writes messages,
- * eight on the way at most; one reads and acknowledges them; one has many connections that take a
- * value when they are told of it.
+ * The Redis server with its own client and without Hotslot, as a baseline. `writer` writes
+ * messages, at most eight of them unacknowledged. `reader` reads and acknowledges them. `takers`
+ * has many connections, each of which reads a key's value when a channel announces it.
  */
 import { createClient } from '@redis/client';
 import { monotonic, sinceStamp, stampNow } from './remote-clock.ts';
@@ -11,14 +11,14 @@ export interface PlainTask {
   readonly url: string;
   readonly ca?: string;
   readonly bytes: number;
-  /** connections that take the value of a key when they are told by a channel */
+  /** connections that read the value of `key` after each notice on `channel` */
   readonly takers?: { readonly count: number; readonly key: string; readonly channel: string };
 }
 
 const STREAM = 'plain:in';
 const ACKS = 'plain:ack';
 const WINDOW = 8;
-/** The protocol's type of strings, to be read as bytes. */
+/** Redis's type code of strings, which the client then returns as bytes. */
 const BYTES = { ['$'.charCodeAt(0)]: Buffer };
 
 async function connected({ url, ca }: PlainTask) {

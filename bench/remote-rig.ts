@@ -1,6 +1,6 @@
 /**
- * What the benchmark of remote collectors runs: a server, a learner in this process, and others in
- * processes of their own.
+ * Starts what the benchmark `remote` runs: a learner in this process, and collectors and clients in
+ * other processes.
  */
 import { type ChildProcess, fork } from 'node:child_process';
 import { readFileSync } from 'node:fs';
@@ -14,7 +14,7 @@ import type { HostTask } from './remote-host.ts';
 import type { PlainTask } from './remote-plain.ts';
 import type { SwarmTask } from './remote-swarm.ts';
 
-/** A child that said it is ready. */
+/** A child process that has reported that it is ready. */
 export class Child {
   readonly #child: ChildProcess;
 
@@ -58,7 +58,7 @@ export class Child {
   }
 }
 
-/** Seconds of processor time that a process has had, all of its threads together. */
+/** Returns the seconds of CPU time that a process has used in all its threads. */
 export function processorTime(pid: number): number {
   const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
   const [user, system] = stat
@@ -69,7 +69,7 @@ export function processorTime(pid: number): number {
   return (user! + system!) / 100;
 }
 
-/** Bytes in seconds, and the processor time that server, reader and writer took for them. */
+/** A measured period: its bytes, its seconds, and the CPU seconds of server, reader and writer. */
 export interface Span {
   bytes: number;
   seconds: number;
@@ -78,19 +78,19 @@ export interface Span {
   writer: number;
 }
 
-/** Somebody sends and somebody reads: ours, or the broker's client alone. */
+/** A writer and a reader connected by a server: Hotslot's, or the server's own client. */
 export interface Line {
-  /** bytes a second; 0: stands still, Infinity: whatever goes */
+  /** sets the bytes per second: 0 stops the writer, Infinity is as fast as possible */
   pace(bytes: number): Promise<void>;
-  /** bytes that arrived so far */
+  /** returns the bytes that have arrived */
   bytes(): Promise<number>;
   readonly pids: { readonly server: number; readonly reader: number; readonly writer: number };
-  /** ms from making to arriving since the last call */
+  /** returns the ms from creation to arrival of each row or message since the last call */
   lags(): Promise<number[]>;
   close(): Promise<void>;
 }
 
-/** For `ms` at that pace, once it goes. */
+/** Sets the pace, waits `warmMs`, then measures for `ms`. */
 export async function spanOf(line: Line, pace: number, ms: number, warmMs = 300): Promise<Span> {
   await line.pace(pace);
   await wait(warmMs);
@@ -143,7 +143,7 @@ export interface OursOptions {
   readonly buffer: ReplayBuffer;
   readonly flushBytes: number;
   readonly run: string;
-  /** looks at every row's stamp; the looking takes time of this process */
+  /** whether every row's time stamp is read, which takes CPU time of this process */
   readonly watched?: boolean;
 }
 
@@ -164,7 +164,7 @@ export async function ourLine({
     pids: { server: server.pid, reader: process.pid, writer: host.pid },
     async pace(pace) {
       host.tell(`${pace}`);
-      // What is on the way comes to its end.
+      // Waits until the rows that are already sent have arrived.
       if (pace === 0) for (let last = -1; last !== buffer.ptr; await wait(100)) last = buffer.ptr;
     },
     bytes: async () => buffer.ptr * buffer.rowBytes,
@@ -178,7 +178,7 @@ export async function ourLine({
   };
 }
 
-/** Looks at the stamps of rows as soon as they are committed. */
+/** Reads the time stamps of rows as soon as they are committed. */
 class Watch {
   readonly #buffer: ReplayBuffer;
   #lags: number[] = [];

@@ -1,6 +1,6 @@
 /**
- * Many hosts in one process: real uplinks over real connections, over outboxes that have rows
- * without anybody collecting them.
+ * Many hosts in one process. Their uplinks and connections are real. Their outboxes have rows
+ * without any collector.
  */
 import { setTimeout as wait } from 'node:timers/promises';
 import { WeightMailbox } from '../src/index.ts';
@@ -20,15 +20,18 @@ export interface SwarmTask {
   readonly run: string;
   readonly hosts: number;
   readonly flushBytes: number;
-  /** ms between two rows of a host; 0: there are always rows */
+  /** ms between two rows of a host. 0: rows are always waiting */
   readonly everyMs: number;
 }
-/** What it says, in ms of the machine's clock. */
+/** What this process sends to its parent. The moments are ms of the machine's monotonic clock. */
 export type SwarmSays =
   | 'ready'
   | { readonly first: number; readonly all: number }
   | { readonly weights: number };
-/** A row for each host now, and when the learner has it; or a version, and when all have it. */
+/**
+ * What the parent requests. 'mark': each host makes a row, and the answer says when the learner had
+ * the first row and when it had all. A version: the answer says when all hosts had it.
+ */
 export type SwarmIsTold = 'mark' | { readonly version: number };
 
 class Rows implements Outbox {
@@ -69,7 +72,7 @@ async function openHost(session: number) {
     fetching = true;
     weights
       .fetch()
-      .catch(() => {}) // the next notice asks again
+      .catch(() => {}) // the next notice fetches again
       .finally(() => {
         fetching = false;
       });
@@ -119,7 +122,7 @@ async function openHost(session: number) {
       workers: 1,
       failed: '',
     } as never);
-    link.store(keys.stat(session), told, STAT_LIFE_MS).catch(() => {}); // the next one comes soon
+    link.store(keys.stat(session), told, STAT_LIFE_MS).catch(() => {}); // more statistics follow
   };
   stat();
   setTimeout(() => setInterval(stat, STAT_MS), Math.random() * STAT_MS);

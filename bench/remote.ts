@@ -1,7 +1,7 @@
 /**
- * Collectors on other machines: what comes in over one server of this machine, beside the server's
- * own client without Hotslot; how late it is; what it takes of a learner's ticks; and how it goes
- * on after the server was killed. Needs redis-server or valkey-server.
+ * Measures collectors on other machines, over a server on this machine. Reports rows per second and
+ * their delay, the cost for a learner's ticks, and the time to resume after the server was killed.
+ * Compares with the server's own client. Needs redis-server or valkey-server.
  */
 import { loadavg } from 'node:os';
 import { setTimeout as wait } from 'node:timers/promises';
@@ -29,7 +29,7 @@ import {
 import type { SwarmSays, SwarmTask } from './remote-swarm.ts';
 
 const MB = 1e6;
-/** what a host waits for more rows at most, as its default says */
+/** the longest time that a host waits for more rows, which is the default of `flushMs` */
 const FLUSH_MS = 20;
 const STEADY = 100 * MB;
 const UNLIMITED = Number.POSITIVE_INFINITY;
@@ -44,7 +44,7 @@ interface Speed {
   readonly name: string;
   readonly floats: number;
   readonly flushBytes: number;
-  /** MB a second at least, and millions of rows where that is asked for */
+  /** least MB per second, and least millions of rows per second if there is that goal */
   readonly least: number;
   readonly leastRows?: number;
 }
@@ -62,7 +62,10 @@ const large: Speed = {
   least: 430,
 };
 
-/** As fast as it goes, in turn with the broker alone; and what that took of the processors. */
+/**
+ * Measures the highest rate, in turn with the server's own client, and the CPU time of each
+ * process.
+ */
 async function speed(
   report: Report,
   quick: boolean,
@@ -114,7 +117,7 @@ async function speed(
   return 1 / median(us) / MB;
 }
 
-/** At a steady pace: how late rows come. */
+/** Measures the delay of rows at a steady pace. */
 async function lateness(report: Report, quick: boolean): Promise<void> {
   const server = await startServer();
   const buffer = rowsOf(500_000, small.floats);
@@ -156,7 +159,7 @@ async function lateness(report: Report, quick: boolean): Promise<void> {
   await server.stop();
 }
 
-/** Ticks of a small DQN while rows arrive, and while none do. */
+/** Compares the ticks of a small DQN while rows arrive with its ticks while none arrive. */
 async function ticks(report: Report, quick: boolean): Promise<void> {
   const server = await startServer();
   const batchSize = 128;
@@ -212,7 +215,7 @@ async function ticks(report: Report, quick: boolean): Promise<void> {
 const swarm = (server: TestServer, given: Omit<SwarmTask, 'url'>) =>
   Child.open('remote-swarm', { url: server.url, ...given });
 
-/** The server is killed and comes back empty: when rows come in again. */
+/** Kills the server and starts it empty. Measures the time until rows arrive again. */
 async function restarts(report: Report, hosts: number, times: number, most: number): Promise<void> {
   const server = await startServer();
   const buffer = rowsOf(100_000, small.floats);
@@ -220,7 +223,7 @@ async function restarts(report: Report, hosts: number, times: number, most: numb
   const all = await swarm(server, { run: 'again', hosts, flushBytes: 2 ** 15, everyMs: 200 });
   const found = { first: [] as number[], all: [] as number[] };
   for (let i = 0; i < times; i++) {
-    // Who lost a connection that was not a second old waits longer before the next one.
+    // A host whose connection was less than a second old waits longer before it connects again.
     await wait(1200 + 500 * Math.random());
     await server.kill();
     const done = all.answer<Exclude<SwarmSays, 'ready' | { weights: number }>>();
@@ -246,7 +249,10 @@ async function restarts(report: Report, hosts: number, times: number, most: numb
   await server.stop();
 }
 
-/** A learner that takes nothing: what the server has then, of what may be on the way. */
+/**
+ * Measures the server's memory while the learner takes no rows, compared with the bytes that may be
+ * in transit.
+ */
 async function memory(report: Report, quick: boolean): Promise<void> {
   const server = await startServer();
   const transitBytes = 2 ** 25;
@@ -298,7 +304,7 @@ async function memory(report: Report, quick: boolean): Promise<void> {
   await server.stop();
 }
 
-/** A version of the weights until many have it. */
+/** Measures the time until many hosts have a new version of the weights. */
 async function weights(report: Report, quick: boolean, hosts: number): Promise<void> {
   const server = await startServer();
   const buffer = rowsOf(100_000, small.floats);
@@ -348,7 +354,8 @@ async function weights(report: Report, quick: boolean, hosts: number): Promise<v
 }
 
 /**
- * Of these figures many are of several processes on few cores: what else ran there belongs to them.
+ * Reports the load average. Many figures are of several processes on few cores, so other programs
+ * change them.
  */
 const load = (report: Report, when: string) =>
   report({

@@ -1,4 +1,6 @@
-/** One side of the exchange: waits for its turn, passes it on, and side 0 keeps the times. */
+/**
+ * One of two threads that pass a turn to each other. Side 0 records the time of each round trip.
+ */
 import { workerData } from 'node:worker_threads';
 import { BELL_WORDS, Bell } from '../src/shm/bell.ts';
 

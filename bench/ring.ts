@@ -1,12 +1,16 @@
 /**
- * A hand-over between two threads: there and back through bells, against bare Atomics on one word.
+ * Measures a round trip between two threads. Compares bells with Atomics.wait and Atomics.notify on
+ * one word.
  */
 import { Worker } from 'node:worker_threads';
 import { BELL_WORDS } from '../src/shm/bell.ts';
 import { type Benchmark, beside, median, middle } from './harness.ts';
 import type { Exchange } from './ring-worker.ts';
 
-/** Both sides are workers: the main thread never parks. Microseconds per round trip. */
+/**
+ * Returns the microseconds of each round trip. Both sides are workers, because the main thread
+ * never parks.
+ */
 async function roundTrips(how: Exchange['how'], rounds: number): Promise<number[]> {
   const words = new Int32Array(new SharedArrayBuffer((2 * BELL_WORDS + 16) * 4));
   const times = new Float64Array(new SharedArrayBuffer(rounds * 8));

@@ -1,6 +1,6 @@
 /**
- * Runs benchmarks by name (all of them by default) and prints their figures, readable or as JSON
- * lines.
+ * Runs the named benchmarks, by default all that concern the device. Prints their figures as text
+ * or as JSON lines.
  */
 import { cpus } from 'node:os';
 import { parseArgs } from 'node:util';
@@ -70,7 +70,7 @@ const seconds: Readonly<Record<Name, string>> = {
   remote: '200 s',
   long: '30 s',
 };
-/** Without a device of their own. */
+/** Benchmarks that run by default only on the CPU device. */
 const processor: readonly Name[] = [
   'pack',
   'sample',
@@ -83,11 +83,10 @@ const processor: readonly Name[] = [
   'monitor',
 ];
 /**
- * About what a processor does not have: run when they are named, and by default on every other
- * device.
+ * Benchmarks about what the CPU device does not have. They run by default on every other device.
  */
 const accelerator: readonly Name[] = ['transfer', 'driver', 'seen'];
-/** Only when they are named. */
+/** Benchmarks that run only if they are named. */
 const named: readonly Name[] = [
   'torch',
   'torch-tf32',
@@ -148,7 +147,7 @@ function options(): CommandLine {
     if (values.record && values.quick) throw new Error('--quick figures are not recorded');
     if (values.explain && (positionals.join() !== 'tick' || values.record))
       throw new Error("--explain is of 'tick' alone, and its figures are not recorded");
-    // How many cores take part is settled once for a process.
+    // A process decides only once how many cores share its work, and `torch` sets that to one.
     if (
       positionals.includes('torch') &&
       positionals.length > 1 &&
@@ -179,8 +178,8 @@ function options(): CommandLine {
 }
 
 /**
- * A GPU that idles has slow clocks and a slow link: it is kept busy for half a second before it is
- * timed.
+ * Keeps a GPU busy for half a second before a benchmark. An idle GPU lowers its clocks and the
+ * speed of its PCIe link.
  */
 async function warmUp(name: string): Promise<void> {
   using device = openDevice(name);
@@ -224,7 +223,7 @@ if (recorded) {
   if (Object.keys(spreads).length > 0) {
     const command = `npm run bench -- ${process.argv.slice(2).join(' ')}`;
     const { file, written } = record(settings.device, command, kept, spreads);
-    // Some make pictures of what is in the record.
+    // Some benchmarks draw pictures of the recorded figures.
     for (const bench of Object.keys(spreads)) {
       const { recorded } = (await import(`./${bench}.js`)) as {
         recorded?: (written: DeviceRecord) => Promise<void>;
@@ -252,7 +251,7 @@ if (json)
     JSON.stringify({ summary: true, figures: figures.length, node: process.versions.node }),
   );
 
-/** A goal as it is told: the first word says of what. */
+/** Returns a goal as text. */
 function asked(goal: Goal): string {
   if ('ratio' in goal) return `${round(goal.ratio)} ×`;
   return 'least' in goal ? `at least ${round(goal.least)}` : `at most ${round(goal.most)}`;
@@ -279,7 +278,7 @@ function row({ bench, case: of, metric, unit, spread, ...figure }: Figure): stri
   return `${named} ${unit.padEnd(5)} ${within(figure.quartiles).padEnd(18)} ${ratio.padStart(8)} ${baseline.padEnd(20)} ${still}${goal}`;
 }
 
-/** The quartiles behind a median. */
+/** Returns the quartiles as text, or an empty string if the figure has none. */
 function within(quartiles: Figure['quartiles']): string {
   return quartiles ? ` ${quartiles.map(round).join('–')}` : '';
 }

@@ -1,6 +1,6 @@
 /**
- * One in-process sample call: draw the indices and gather the rows, as a learner without a pipeline
- * would.
+ * Measures one sample() call, which draws indices and gathers rows, as a learner without a pipeline
+ * makes it.
  */
 import { ReplayBuffer } from '../src/index.ts';
 import { type Benchmark, middle, percentile } from './harness.ts';

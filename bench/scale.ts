@@ -1,6 +1,6 @@
 /**
- * Cost against what grows: rows stored, bytes a row, rows of a batch, slots, writers. `--record`
- * keeps tables and pictures in bench/results/scale.
+ * Measures costs along what grows: stored rows, bytes of a row, rows of a batch, slots, writers.
+ * `--record` writes tables and pictures to bench/results/scale.
  */
 import { join } from 'node:path';
 import { ReplayBuffer, ReplayPipeline, TrajectoryBuffer } from '../src/index.ts';
@@ -17,7 +17,7 @@ const powers = (from: number, to: number, by: number) =>
     (_, i) => from * by ** i,
   );
 
-/** Tells a place of a curve. */
+/** Reports a point of a curve. */
 type Tell = (
   series: string,
   x: number,
@@ -39,8 +39,8 @@ const teller =
     });
 
 /**
- * As pack and a collector meet them: batches into memory that is used again, and one add() of 16
- * rows.
+ * Measures draws, priority updates and add() of 16 rows. Batches are made as the pack actor makes
+ * them, into memory that is reused.
  */
 function rowsStored(tell: Tell, quick: boolean): void {
   const rounds = quick ? 200 : 3000;
@@ -103,7 +103,10 @@ function rowsStored(tell: Tell, quick: boolean): void {
   }
 }
 
-/** Microseconds of each call, contenders in turn; a tenth warms. */
+/**
+ * Returns the microseconds of each call, with the contenders in turn. First runs a tenth of the
+ * rounds untimed.
+ */
 function sparse(
   rounds: number,
   contenders: Record<string, () => unknown>,
@@ -143,7 +146,7 @@ async function rowSize(tell: Tell, quick: boolean): Promise<void> {
   }
 }
 
-/** Microseconds of a tick of an update of one operation. */
+/** Returns the microseconds of a tick. Its update is one operation. */
 async function tickTime(
   buffer: ReplayBuffer,
   device: string,
@@ -260,7 +263,7 @@ export const run: Benchmark = async (report, { device, quick }) => {
   for (const line of risen(told)) console.error(`scale: ${line}`);
 };
 
-/** Once the figures are in the record. */
+/** Writes tables and pictures. The runner calls it after it has written the record. */
 export async function recorded({ cpu, node, commit, benches }: DeviceRecord): Promise<void> {
   const { figures, ...entry } = benches.scale!;
   await write(join(folder, 'scale'), figures, { cpu, node, commit, ...entry });

@@ -1,6 +1,6 @@
 /**
- * How late an actor sees that an update is over: what a tick takes beyond an update of known
- * length, one tick at a time.
+ * Measures how late an actor notices that an update is done. It runs ticks one at a time, with an
+ * update of known length. The rest of each tick's time is the delay.
  */
 import { ReplayPipeline } from '../src/index.ts';
 import { type Benchmark, filledRows, middle } from './harness.ts';

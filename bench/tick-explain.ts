@@ -1,7 +1,7 @@
 /**
- * Where the time of a small tick goes: each tick's record says when every role began and ended, and
- * what lies between two of its moments is a step of its own or the way from one role to the next.
- * Beside them what the bytes alone cost.
+ * Reports where the time of a small tick goes. Each tick's record has the moments when every role
+ * began and ended. The time between two moments is a role's work or the way from one role to the
+ * next. For comparison, also measures moving the bytes alone.
  */
 import { nativeMemory } from '../src/device/native.ts';
 import { internalsOf } from '../src/engine/pipeline/replay-pipeline.ts';
@@ -32,7 +32,7 @@ const steps = [
   ['launched until seen spent', replayEnd, doneAt],
 ] as const;
 
-/** The records of the last ticks that the journal holds. */
+/** Returns the records of the last ticks that the journal still has. */
 function records(pipeline: ReplayPipeline): Float64Array[] {
   const { journal } = internalsOf(pipeline).parts.ring;
   const kept: Float64Array[] = [];
@@ -53,9 +53,7 @@ function tell(report: Report, way: string, ticks: Float64Array[], perSecond: num
   });
 }
 
-/**
- * What moving the bytes costs when nothing else is done: the rows gathered, and the batch copied.
- */
+/** Measures moving the bytes without a pipeline: gathering the rows, and copying the batch. */
 function bytesAlone(report: Report, buffer: ReplayBuffer, rows: number, device: string): void {
   const opened = openDevice(device);
   const out = new Float32Array(rows * 43);

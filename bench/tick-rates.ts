@@ -1,10 +1,10 @@
-/** Ticks per second of a pipeline: by themselves, and one by one in the caller's hands. */
+/** Measures ticks per second of a pipeline: in run(), and as manual ticks. */
 import { Worker } from 'node:worker_threads';
 import type { Placement } from '../src/engine/pipeline/options.ts';
 import { type ReplayBuffer, ReplayPipeline } from '../src/index.ts';
 import type { ManualTask } from './tick-worker.ts';
 
-/** An update of one operation: what remains is Hotslot's own. */
+/** Captures an update of one operation, so that almost all of a tick's time is Hotslot's own. */
 export function idle(pipeline: ReplayPipeline): void {
   pipeline.capture((batch, { stream, out }) => {
     stream.copy(
@@ -27,7 +27,10 @@ export async function rate(
   return (await pipeline.run({ ticks })).ticksPerSecond;
 }
 
-/** Ticks from `tick` on: each batch is asked for while the caller has the one before. */
+/**
+ * Runs manual ticks from `tick` on, and returns ticks per second. It requests each batch while it
+ * still uses the one before.
+ */
 export async function manualTicks(
   pipeline: ReplayPipeline,
   rows: number,
@@ -44,7 +47,7 @@ export async function manualTicks(
   return (ticks / (performance.now() - begin)) * 1000;
 }
 
-/** The same in this thread, or in a worker that may block. */
+/** Returns the rate of manual ticks in this thread, or in a worker whose calls may block. */
 export async function manualRate(
   thread: 'main' | 'worker',
   task: Omit<ManualTask, 'buffer'>,

@@ -1,4 +1,4 @@
-/** Manual ticks in a worker, whose calls block. */
+/** Runs manual ticks in a worker, where the calls block. */
 import { parentPort, workerData } from 'node:worker_threads';
 import type { Placement } from '../src/engine/pipeline/options.ts';
 import { ReplayBuffer, ReplayPipeline } from '../src/index.ts';

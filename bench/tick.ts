@@ -1,6 +1,6 @@
 /**
- * Whole ticks through the four actors: small ones per second, large ones against one thread that
- * gathers and copies.
+ * Measures whole ticks through the four actors: the rate of small ticks, and large ticks compared
+ * with one thread that gathers and copies.
  */
 import { nativeMemory } from '../src/device/native.ts';
 import { openDevice, uniformIndices } from '../src/index.ts';
@@ -55,7 +55,7 @@ export const run: Benchmark = async (report, { device, quick, explained }) => {
       metric: 'ticks per second',
       ...middle(values),
       unit: '1/s',
-      // The few ticks of --quick run code that V8 has not optimized yet.
+      // --quick has no goal, because its few ticks run code that V8 has not optimized yet.
       ...(!quick && name.endsWith("'auto'") && { goal: { least: 30_000 } }),
     });
   small.close();
@@ -63,8 +63,8 @@ export const run: Benchmark = async (report, { device, quick, explained }) => {
   const rows = quick ? 4096 : 32_768;
   const floats = 430;
   const large = filledRows(quick ? 16_384 : 1_048_576, floats);
-  // What a learner without a pipeline does in turn: gather into memory that the device reaches in
-  // place, copy, wait.
+  // The baseline is a learner without a pipeline. It gathers into memory that the device can read,
+  // copies, and waits.
   const opened = openDevice(device);
   const bytes = rows * floats * 4;
   const shared = allocateShared('a batch', bytes, 4096);
@@ -74,8 +74,8 @@ export const run: Benchmark = async (report, { device, quick, explained }) => {
   using target = opened.allocate({ shape: [bytes], dtype: 'uint8' });
   const onHost = opened.family === 'host';
   const copy = async () => {
-    // On the processor one call moves the bytes in this thread; a stream would only hand them to
-    // another.
+    // On the CPU device, one call copies the bytes in this thread. A stream would make another
+    // thread copy them.
     if (onHost)
       return void nativeMemory().copyOut(
         target.handle,

@@ -1,6 +1,6 @@
 /**
- * Moving tensors between two devices of a family: the copy, the part that the target's work hides,
- * what a call costs.
+ * Measures moving tensors between two devices of a family: the copy, how much of it the target's
+ * work hides, and the cost of a call.
  */
 import { nativeMemory } from '../src/device/native.ts';
 import { DeviceGenerator } from '../src/entries/graph.ts';
@@ -9,20 +9,22 @@ import { type Device, listDevices, openDevice, type Tensor } from '../src/index.
 import { type Benchmark, beside, inTurn, median, middle, speedBeside } from './harness.ts';
 
 const PIECES = 32;
-/** a piece: a square of floats, 4 MiB */
+/** rows and columns of a piece, which is a square of floats: 4 MiB */
 const SIDE = 1024;
 /**
- * The product that the target makes of its first rows. Bound by arithmetic, not by the memory that
- * copies share; but the host device shares it with idle cores, and then none is left to copy.
+ * The target multiplies this many first rows of a piece by a matrix with COLUMNS columns.
+ * Arithmetic limits the product, and not the memory that copies use too. But the CPU device shares
+ * the product with idle cores, so no core is left for copying.
  */
 const COLUMNS = 128;
 const ROWS = 256;
 /**
- * The random numbers that it lays on its first elements: bound by arithmetic too, and of one core.
+ * The target fills this many first elements of a piece with random numbers. Arithmetic limits this
+ * too, and it uses one core.
  */
 const ELEMENTS = 2 ** 15;
 
-/** Milliseconds until what `enqueue` gave the device is done. */
+/** Enqueues work and returns the milliseconds until the device has done it. */
 async function timed(device: Device, enqueue: () => void): Promise<number> {
   const begin = performance.now();
   enqueue();
@@ -39,7 +41,7 @@ export const run: Benchmark = async (report, { device: name, quick }) => {
   const op = new ToDevice(source, target);
   const rounds = quick ? 10 : 40;
 
-  // One copy, from the call until the target has it, into memory that was used before.
+  // One copy, from the call until the target has the bytes, into memory that was used before.
   const bytes = 64 << 20;
   {
     using x = source.allocate({ shape: [bytes], dtype: 'uint8' });
@@ -70,7 +72,7 @@ export const run: Benchmark = async (report, { device: name, quick }) => {
     });
   }
 
-  // Pieces one after the other: the target computes on one while the next one is copied.
+  // A sequence of pieces. The target computes on one while the next is copied.
   {
     using pieces = source.allocate({ shape: [PIECES, SIDE, SIDE] });
     source.currentStream.fill(pieces, 1);
@@ -108,8 +110,8 @@ export const run: Benchmark = async (report, { device: name, quick }) => {
           compute(x);
         }),
       };
-      // As much work a piece as takes one and a half times its copy: a copy can then be hidden but
-      // for the first.
+      // Repeats the work on a piece until it takes one and a half times as long as the piece's
+      // copy. Then every copy but the first can be hidden.
       for (let i = 0; i < 3; i++) await timed(target, ways.both);
       const alone = async (act: () => void) => {
         const times: number[] = [];
@@ -117,7 +119,8 @@ export const run: Benchmark = async (report, { device: name, quick }) => {
         return median(times);
       };
       const enough = 1.5 * (await alone(ways.copy));
-      // A burst of few has the start of a thread in it, so that its share of one says little.
+      // The time of few repeats contains the start of a thread, so `repeats` grows in steps and is
+      // measured again.
       for (let took = await alone(ways.compute); took < enough; took = await alone(ways.compute))
         repeats = Math.ceil(repeats * Math.min(4, Math.max(1.1, enough / took)));
       const times = await inTurn(rounds, ways, () => target.currentStream.synchronize());
@@ -151,8 +154,8 @@ export const run: Benchmark = async (report, { device: name, quick }) => {
     }
   }
 
-  // JavaScript's share of a call, beside the bare operations that it stands for: small tensors,
-  // drained between bursts.
+  // JavaScript's share of a call. Compares small tensors with the bare operations that forward()
+  // makes. The queue is drained between bursts.
   using small = source.allocate({ shape: [64] });
   using there = target.allocate({ shape: [64] });
   using event = source.createEvent();

@@ -1,4 +1,4 @@
-/** Updates of SAC, scalar and distributional, compared with the same written in PyTorch. */
+/** Compares SAC updates, scalar and distributional, with the same updates in PyTorch. */
 
 import { SacLearner, type SacOptions } from '../src/entries/learner.ts';
 import { type Device, Random } from '../src/index.ts';
@@ -18,7 +18,10 @@ const cases = [
   },
 ];
 
-/** What a GPU alone is fast enough for; and what a rehearsal is. */
+/**
+ * `large` is for GPUs only, because the CPU is too slow. `small` replaces the large cases with
+ * --quick.
+ */
 const large = { ...cases[1]!, batch: 8192 };
 const small = { ...cases[1]!, batch: 128 };
 

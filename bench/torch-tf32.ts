@@ -1,5 +1,5 @@
 /**
- * The benchmark `torch` with products that keep 10 bits of mantissa, on both sides:
- * NVIDIA_TF32_OVERRIDE=1, which the runner asks for.
+ * The benchmark `torch` with TF32 products, which keep 10 bits of mantissa, on both sides. The
+ * runner requires NVIDIA_TF32_OVERRIDE=1.
  */
 export { run } from './torch.ts';

@@ -1,8 +1,8 @@
 /**
- * Learners compared with the same written in PyTorch: double DQN, whole steps with their draws and
- * updates alone; SAC's updates. On the processor both sides have one thread. On a GPU PyTorch's
- * updates are CUDA graphs at its best setting (bench/peers/best.py); a rehearsal there without
- * PyTorch's GPU runs its side on the processor.
+ * Compares learners with the same learners in PyTorch: double DQN, as whole steps with their draws
+ * and as updates alone, and SAC updates. On the CPU device, both sides have one thread. On a GPU,
+ * PyTorch replays its updates as CUDA graphs (bench/peers/best.py). In a rehearsal on a software
+ * driver, PyTorch has no GPU and runs on the CPU.
  */
 
 import { DqnLearner } from '../src/entries/learner.ts';
@@ -18,7 +18,7 @@ const cases = [
 /** minibatches of a tick */
 const PER_TICK = 4;
 
-/** Rows as a collector brings them. */
+/** Returns random transitions as a collector would add them. */
 function transitions(rows: number, obs: number, actions: number) {
   const random = new Random(1);
   const column = (width: number, next = () => random.between(-0.5, 0.5)) =>
@@ -33,7 +33,7 @@ function transitions(rows: number, obs: number, actions: number) {
   };
 }
 
-/** One update on rows that are on the device, as a graph. */
+/** Captures one update on rows that are already on the device. */
 async function captured(device: Device, learner: DqnLearner, rows: ReturnType<typeof transitions>) {
   const stream = device.createStream();
   const count = rows.rewards.length;
@@ -62,9 +62,10 @@ async function captured(device: Device, learner: DqnLearner, rows: ReturnType<ty
 
 export const run: Benchmark = async (report, { device: name, quick }) => {
   const accelerator = !name.startsWith('host');
-  // One thread each, unless the caller says otherwise.
+  // Each side has one thread, unless the caller sets HOTSLOT_CORES.
   if (!accelerator) process.env.HOTSLOT_CORES ??= '1';
-  // What NVIDIA's libraries of both sides read: products of 10 bits of mantissa.
+  // NVIDIA's libraries on both sides read this variable. With 1, their products keep 10 bits of
+  // mantissa.
   const tf32 = process.env.NVIDIA_TF32_OVERRIDE === '1';
   const kind = tf32 ? ', TF32 products' : '';
   if (!Peer.has('torch, numpy')) {

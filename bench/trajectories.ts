@@ -1,6 +1,6 @@
 /**
- * Steps in lanes: batches of transitions and of stacked frames, writing, and ticks of a pipeline
- * that draws by priority.
+ * Measures steps in lanes: batches of transitions and of stacked frames, writing, and ticks of a
+ * pipeline that draws by priority.
  */
 import { nativeMemory } from '../src/device/native.ts';
 import {
@@ -28,7 +28,10 @@ import { Writers } from './writers.ts';
 const floats = (n: number) => ({ shape: [n] });
 const observed = (...shape: number[]) => ({ shape, observation: true });
 
-/** Beside gather of the same bytes a row, from buffers that no cache holds. */
+/**
+ * Compares batches of transitions with a gather of as many bytes per row, from buffers that no
+ * cache holds.
+ */
 async function transitions(report: Report, quick: boolean): Promise<void> {
   const [rows, rowBytes] = [32_768, 1720];
   const capacity = quick ? 131_072 : 1_048_576;
@@ -76,7 +79,7 @@ async function transitions(report: Report, quick: boolean): Promise<void> {
   buffer.close();
 }
 
-/** Beside memcpy of the bytes written. */
+/** Compares batches of stacked frames with memcpy of as many bytes. */
 async function stacks(report: Report, quick: boolean): Promise<void> {
   const rows = 256;
   const obs = { ...observed(84, 84), dtype: 'uint8' } as const;
@@ -101,7 +104,10 @@ async function stacks(report: Report, quick: boolean): Promise<void> {
   buffer.close();
 }
 
-/** Places of 172 bytes, written by worker threads for a while, each way in turn. */
+/**
+ * Measures worker threads that write steps of 172 bytes, each arrangement of lanes and threads in
+ * turn.
+ */
 async function writing(report: Report, quick: boolean): Promise<void> {
   const fields = { obs: observed(40), actions: floats(3) };
   const capacity = 16 * (quick ? 4096 : 65_536);
@@ -167,7 +173,7 @@ async function writing(report: Report, quick: boolean): Promise<void> {
   told('4 threads, 16 lanes each; 1 thread', rates.more, rates.one);
 }
 
-/** Small batches through a pipeline, by priority beside uniform. */
+/** Compares a pipeline's small batches drawn by priority with batches drawn uniformly. */
 async function ticks(report: Report, quick: boolean): Promise<void> {
   const fields = {
     obs: observed(16),
@@ -210,7 +216,7 @@ async function ticks(report: Report, quick: boolean): Promise<void> {
 export const run: Benchmark = async (report, { quick }) => {
   for (const part of [transitions, stacks, writing, ticks]) {
     await part(report, quick);
-    // The buffers of a part are larger than what the next one may have beside them.
+    // The next measurement may not fit into memory while the buffers of this one exist.
     globalThis.gc?.();
   }
 };

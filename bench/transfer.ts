@@ -1,6 +1,6 @@
 /**
- * Host-to-device copies of the pipeline on the device's own clock, against the best that the driver
- * alone does with the same bytes; and how much of them a learner's update hides.
+ * Measures the pipeline's host-to-device copies on the device's clock. Compares them with the best
+ * copies of the driver alone, and computes how much of a copy a learner's update hides.
  */
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -45,8 +45,8 @@ interface Run {
 }
 
 /**
- * What a tick took whole, and its copy and its update on the device's clock; medians in
- * milliseconds.
+ * Runs ticks. Returns the milliseconds of a whole tick, and the median of its copy on the device's
+ * clock.
  */
 async function piped(
   { buffer, device, rows, ticks }: Run,
@@ -91,8 +91,8 @@ async function piped(
 }
 
 /**
- * The update alone, replayed over a batch that stays: what a tick takes when its copy costs
- * nothing.
+ * Measures the update alone, replayed on the same batch. This is what a tick takes if its copy
+ * costs nothing.
  */
 async function aloneMs(
   device: Device,

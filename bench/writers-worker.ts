@@ -1,4 +1,4 @@
-/** Writes steps as fast as it can while it is its turn, and counts them. */
+/** Writes steps as fast as possible while its group has the turn, and counts them. */
 import { parentPort, workerData } from 'node:worker_threads';
 import {
   ReplayBuffer,
@@ -11,12 +11,15 @@ import { stepsOf } from './batches.ts';
 
 export interface Writing {
   fields: StepFields;
-  /** one of the two */
+  /** one of `shared` and `packed` is given */
   shared?: SharedTrajectoryBuffer;
   packed?: SharedReplayBuffer;
   firstLane: number;
   lanes: number;
-  /** the first word says whose turn it is: none's at 0, −1 is the end */
+  /**
+   * the group of this worker. The first element of `words` is the group that has the turn: 0 is no
+   * group, −1 ends the threads
+   */
   turn: number;
   words: Int32Array;
   counts: BigInt64Array;

@@ -1,4 +1,4 @@
-/** Threads that write steps as fast as they can, some of them at a time: each group in its turn. */
+/** Groups of threads that write steps as fast as possible. One group writes at a time. */
 import { Worker } from 'node:worker_threads';
 import type { Writing } from './writers-worker.ts';
 
@@ -9,7 +9,7 @@ export class Writers {
   readonly #workers: Worker[] = [];
   readonly #groups: BigInt64Array[][] = [];
 
-  /** A thread for each of these; the group's number. */
+  /** Starts a thread for each element of `works`. Returns the group's number. */
   group(works: readonly Omit<Writing, 'turn' | 'words' | 'counts'>[]): number {
     const turn = this.#groups.length + 1;
     const counted = works.map((work) => {
@@ -28,7 +28,7 @@ export class Writers {
       this.#workers.map((worker) => new Promise((resolve) => worker.once('message', resolve))),
     );
   }
-  /** Millions of steps a second while it is the group's turn, for so long. */
+  /** Lets the group write for `ms`, and returns millions of steps per second. */
   async rate(group: number, ms: number): Promise<number> {
     const steps = () =>
       this.#groups[group - 1]!.reduce((sum, counts) => sum + Number(Atomics.load(counts, 0)), 0);

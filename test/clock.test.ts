@@ -1,4 +1,4 @@
-/** Timers of any length: Node fires one of more than 2^31 − 1 ms after 1 ms. */
+/** Tests timers of any length. Node itself fires a timer of more than 2^31 − 1 ms after 1 ms. */
 import { expect } from 'chai';
 import { callAfter } from '../src/base/clock.ts';
 import { LongTimers } from './rig/long-timers.ts';

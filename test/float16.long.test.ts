@@ -1,6 +1,6 @@
 /**
- * Floats of two bytes: every pattern there and back, and rounding against the rule, numpy and
- * torch.
+ * Tests the conversions of two-byte floats: every bit pattern in both directions, and rounding
+ * against the rule, numpy and torch.
  */
 import { spawnSync } from 'node:child_process';
 import { expect } from 'chai';
@@ -15,12 +15,12 @@ interface Format {
   name: string;
   to: (values: Float32Array) => Uint16Array;
   from: (bits: Uint16Array) => Float32Array;
-  /** bits of infinity, and the one that makes a NaN quiet */
+  /** bits of infinity, and the bit that makes a NaN quiet */
   infinity: number;
   quiet: number;
-  /** what every 16 bits mean */
+  /** returns the number that 16 bits mean */
   value: (bits: number) => number;
-  /** reads floats or patterns from its input, and writes what they become */
+  /** a Python module and two programs, which convert floats to bit patterns and back */
   module: string;
   narrow: string;
   widen: string;
@@ -70,8 +70,8 @@ const wordsOf = (values: Float32Array) =>
   new Uint32Array(values.buffer, values.byteOffset, values.length);
 
 /**
- * Every number of the format, what lies halfway between neighbors, the floats beside those, and
- * random bits.
+ * Returns floats that are hard to round: every number of the format, the middle between neighbors,
+ * the floats next to both, and random bits.
  */
 function awkward({ from, infinity }: Format): Float32Array {
   const positive = from(every.subarray(0, infinity));
@@ -90,7 +90,7 @@ function awkward({ from, infinity }: Format): Float32Array {
   return new Float32Array(both.buffer);
 }
 
-/** The program's answer, or undefined where its module is not installed. */
+/** Returns the output of the Python program, or undefined if its module is not installed. */
 function python({ module }: Format, program: string, input: Uint8Array): ArrayBuffer | undefined {
   const found = spawnSync(PYTHON, ['-c', `import ${module}`]);
   if (found.status !== 0) return undefined;
@@ -116,7 +116,7 @@ for (const format of formats) {
         else if (!Object.is(number, value(bits)))
           expect.fail(`${bits} is ${number}, not ${value(bits)}`);
         const wanted = isNaNBits(bits) ? bits | quiet : bits;
-        if (back[bits] !== wanted) expect.fail(`${bits} came back as ${back[bits]}`);
+        if (back[bits] !== wanted) expect.fail(`${bits} was converted back to ${back[bits]}`);
       }
     });
 
@@ -133,7 +133,8 @@ for (const format of formats) {
         const size = bits & 0x7fff;
         if (bits >> 15 !== Number(Object.is(number, -0) || number < 0))
           expect.fail(`${number} changed its sign`);
-        // As if numbers went on beyond the largest, which is odd.
+        // Treats infinity as the number that would follow the largest one. The largest is odd, so a
+        // tie becomes infinity.
         const at = (n: number) => (n === infinity ? value(infinity - 1) + step : value(n));
         const off = Math.abs(Math.abs(number) - at(size));
         if (Math.abs(number) > at(infinity)) expect(size).to.equal(infinity);
@@ -158,7 +159,7 @@ for (const format of formats) {
       const [theirs, ours] = [new Float32Array(widened), from(every)];
       for (let bits = 0; bits < 65_536; bits++)
         if (!Object.is(ours[bits], theirs[bits]))
-          expect.fail(`${bits} is ${ours[bits]} here and ${theirs[bits]} there`);
+          expect.fail(`${bits} is ${ours[bits]} in Hotslot and ${theirs[bits]} in Python`);
       const narrowed = new Uint16Array(
         python(format, format.narrow, new Uint8Array(values.buffer)) as ArrayBuffer,
       );
@@ -166,7 +167,7 @@ for (const format of formats) {
       for (let i = 0; i < got.length; i++) {
         const [ours, theirs] = [got[i] as number, narrowed[i] as number];
         if (ours !== theirs && !(isNaNBits(ours) && isNaNBits(theirs)))
-          expect.fail(`${values[i]} is ${ours} here and ${theirs} there`);
+          expect.fail(`${values[i]} is ${ours} in Hotslot and ${theirs} in Python`);
       }
     });
 

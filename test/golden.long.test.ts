@@ -1,6 +1,6 @@
 /**
- * The golden runner as it is called: every file we keep passes whole, and a wrong number anywhere
- * is found and told.
+ * Tests the golden runner as a command. It passes all fixture files, and reports a wrong value at
+ * any place of a file.
  */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -17,7 +17,7 @@ const golden = (...files: string[]) => run('test/golden.js', files);
 type Json = Record<string, unknown>;
 const read = (name: string): Json => JSON.parse(readFileSync(fixture(name), 'utf8'));
 
-/** Another number, flag or text. */
+/** Returns another number, flag or text. */
 function wrong(value: unknown): unknown {
   if (typeof value === 'string') return `${value.startsWith('A') ? 'B' : 'A'}${value.slice(1)}`;
   return value === 0 || value === 1 ? 1 - value : (value as number) + 1;
@@ -30,11 +30,11 @@ function spoil(file: Json, path: string): void {
   at[last] = wrong(at[last]);
 }
 
-/** `prioritized/cases/3/…` is of the case prioritized.cases[3]. */
+/** Returns the case of a path: `prioritized/cases/3/…` belongs to prioritized.cases[3]. */
 const caseOf = (path: string): string =>
   path.replace(/^prioritized\//, 'prioritized.').replace(/^([\w.]+)\/(\d+)\/.*/, '$1[$2]');
 
-/** A place in a file, and what the line about its case says when the number there is wrong. */
+/** A place in a file, and what the line about its case must say if the value there is wrong. */
 type Spoiled = readonly [path: string, says: RegExp];
 
 const ofReplay: readonly Spoiled[] = [
@@ -160,7 +160,10 @@ const ofOthers: Readonly<Record<string, readonly Spoiled[]>> = {
   ],
 };
 
-/** As few lists as there are places in one case: a run tells only the first difference of each. */
+/**
+ * Splits the places into as few lists as possible, with at most one place of each case in a list. A
+ * run only reports the first difference of a case.
+ */
 function rounds(all: readonly Spoiled[]): Spoiled[][] {
   const lists: Spoiled[][] = [];
   for (const each of all) {
@@ -196,7 +199,7 @@ describe('golden runner', () => {
   });
 
   for (const [name, all] of Object.entries({ 'replay_reference.json': ofReplay, ...ofOthers })) {
-    // What is not of the first lists is for the longest runs.
+    // Only the longest runs try the lists after the first two.
     const lists = rounds(all).slice(0, setting({ short: 2, all: 2, long: all.length }));
     const places = `${lists.flat().length} of ${all.length}`;
     itAll(

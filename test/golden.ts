@@ -1,7 +1,7 @@
 /**
- * `node dist/test/golden.js FILE…` checks every case of golden files by what the library's doors
- * give. It prints a line for each case that fails, with the first difference, and ends with `N
- * cases, M failed`. Exits with 1 when a case fails, a kind is unknown or a file cannot be read.
+ * `node dist/test/golden.js FILE…` checks every case of golden files with the library's public API.
+ * It prints a line with the first difference for each case that fails, and ends with
+ * `N cases, M failed`. It exits with 1 if a case fails, a kind is unknown or a file cannot be read.
  */
 import { readFileSync } from 'node:fs';
 import { Difference } from './golden/differences.ts';

@@ -1,6 +1,6 @@
 /**
- * The rules of the house, read from the sources themselves: who may import whom, who may call the
- * addons, and how a file opens. docs/contributing/design/README.md says why.
+ * Checks the repository's rules in the sources. They say which file may import which, which may
+ * call the addons, and how a file begins. docs/contributing/design/README.md has the reasons.
  */
 import { readdirSync, readFileSync } from 'node:fs';
 import { dirname, join, normalize } from 'node:path';
@@ -10,7 +10,10 @@ import { pagesOfDocs } from './rig/pages.ts';
 
 const root = fileURLToPath(new URL('../../', import.meta.url));
 
-/** Paths from the root of the files of a folder, at any depth, that end like this. */
+/**
+ * Returns the files of a folder at any depth that have one of these endings, as paths relative to
+ * the repository's root.
+ */
 const filesOf = (folder: string, ...ends: string[]): string[] =>
   readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' })
     .filter((name) => ends.some((end) => name.endsWith(end)))
@@ -26,7 +29,7 @@ const natives = filesOf('native', '.cpp', '.hpp', '.h', '.gk').filter(
 
 const files = new Set(filesOf('native', '.hpp', '.h', '.inc', '.gk', '.cpp'));
 
-/** What the file imports, types too: paths from the root, or names of packages. */
+/** Returns what the file imports, also types: paths relative to the root, or names of packages. */
 function importsOf(file: string): string[] {
   const found = textOf(file).matchAll(
     /^(?:import|export)\b[^;]*?\bfrom '([^']+)'|\bimport\(\s*'([^']+)'|^import '([^']+)'/gm,
@@ -37,8 +40,8 @@ function importsOf(file: string): string[] {
 }
 
 /**
- * src/engine/ring/slot.ts is of the layer `engine`; a file beside the layers and all of src/entries
- * are of `entries`.
+ * Returns the layer of a file. src/engine/ring/slot.ts is in `engine`. Files directly in src, and
+ * those in src/entries, are in `entries`.
  */
 function layerOf(file: string): string {
   const [top, layer, more] = file.split('/') as [string, string, string | undefined];
@@ -47,7 +50,7 @@ function layerOf(file: string): string {
 const inRoom = (file: string, rooms: readonly string[]) =>
   rooms.some((room) => file === room || file.startsWith(`${room}/`));
 
-/** The layers that each one may know besides its own. */
+/** The lower layers that each layer may import. */
 const below: Readonly<Record<string, readonly string[]>> = {
   base: [],
   shm: ['base'],
@@ -74,14 +77,14 @@ const below: Readonly<Record<string, readonly string[]>> = {
     'actors',
   ],
 };
-/** Files beside the layers by which these open pipelines. */
+/** Files outside the layers that these files may import to open pipelines. */
 const assembled: Readonly<Record<string, readonly string[]>> = {
   'src/assembly.ts': ['src/cli/self-test.ts'],
 };
 
 /**
- * What each folder of native code includes from others. No family knows another, but that ROCm's is
- * CUDA's over HIP's table.
+ * The folders of native code that each folder may include. No device family includes another,
+ * except ROCm's: it is CUDA's code over the table of HIP's functions.
  */
 const nativeKnows: Readonly<Record<string, readonly string[]>> = {
   wait: [],
@@ -102,7 +105,7 @@ const nativeKnows: Readonly<Record<string, readonly string[]>> = {
   ranks: ['wait', 'device/addon', 'device/core'],
 };
 
-/** Who alone may import a file or a package. */
+/** The only folders and files that may import a file or a package. */
 const doors: Readonly<Record<string, readonly string[]>> = {
   // The functions of system.node.
   'src/base/system-addon.ts': [
@@ -120,14 +123,14 @@ const doors: Readonly<Record<string, readonly string[]>> = {
     'src/engine/pipeline',
     'src/cli/doctor.ts',
   ],
-  // Those of submit.node, poll.node and replay.node.
+  // The functions of submit.node, poll.node and replay.node.
   'src/device/transfer/native.ts': [
     'src/device/transfer',
     'actors',
     'src/engine/pipeline',
     'src/entries/transfer.ts',
   ],
-  // Those of rows.node.
+  // The functions of rows.node.
   'src/store/rows/rows-addon.ts': ['src/store'],
   'src/store/lanes/lanes-addon.ts': ['src/store', 'src/engine/pipeline/source.ts'],
   'src/store/rows/persistence-addon.ts': ['src/store'],
@@ -137,7 +140,7 @@ const doors: Readonly<Record<string, readonly string[]>> = {
   comlink: ['src/shm/control.ts', 'src/shm/comlink.d.ts'],
 };
 
-/** Packages that examples load, and where. */
+/** Packages that examples import, and the files that may. */
 const outside: Readonly<Record<string, readonly string[]>> = {
   '@mujoco/mujoco': ['examples/environments/mujoco/engine.ts'],
 };
@@ -167,7 +170,7 @@ describe('repository rules', () => {
       const room = folder.startsWith('native/kernels') ? 'kernels' : folder.slice('native/'.length);
       const allowed = [room, ...(nativeKnows[room] ?? [])].map((each) => `native/${each}/`);
       for (const [, name] of textOf(file).matchAll(/^#include "([^"]+)"/gm)) {
-        // As the compiler finds it: beside the file, or from native/.
+        // The compiler looks next to the file, then in native/.
         const to = [join(folder, name!), `native/${name}`].find((each) => files.has(each));
         if (!to || !allowed.some((each) => to.startsWith(each)))
           wrong.push(`${file} → ${to ?? name}`);
@@ -177,7 +180,8 @@ describe('repository rules', () => {
   });
 
   it('test files are named *.long.test.ts if and only if `test:all` adds or lengthens tests', () => {
-    // Of test/rig/setting.ts; and files that make such tests for others.
+    // A file makes such tests if it imports these functions, or imports a file that makes them for
+    // others.
     const makes =
       /^import \{[^}]*\b(itLonger|itAll|describeAll)\b[^}]*\} from '[^']*rig\/setting\.ts';$/m;
     const makers = filesOf('test', '.ts').filter(
@@ -256,20 +260,20 @@ describe('repository rules', () => {
   });
 
   it('sources call String() in template literals only in collector-pool.ts', () => {
-    // A collector may throw what is no error: its text is all that there is to tell.
+    // A collector may throw a value that is not an Error. Its text is all that can be reported.
     const wrong = sources.filter((file) => /\$\{[^}`]*\bString\(/.test(textOf(file)));
     expect(wrong).to.deep.equal(['src/run/collectors/collector-pool.ts']);
   });
 
   it('every protocol rule is defined once, and every cited rule is defined', () => {
-    // Two spaces behind its name tell the rule from a comment that cites it.
+    // A rule's definition has two spaces after its name, and a citation has not.
     const definition = /^\s*(?:\*|\/\/) +([A-Z]\w*-\d+) {2}/gm;
     const defined = new Map<string, string[]>();
     for (const file of [...sources, ...natives])
       for (const [, rule = ''] of textOf(file).matchAll(definition))
         defined.set(rule, [...(defined.get(rule) ?? []), file]);
     const twice = [...defined].filter(([, places]) => places.length > 1);
-    expect(twice, 'written more than once').to.deep.equal([]);
+    expect(twice, 'rules that are defined more than once').to.deep.equal([]);
     expect(defined.size).to.be.at.least(100);
     const rooms = new Set([...defined.keys()].map((rule) => rule.replace(/-\d+$/, '')));
     const cited = new RegExp(`\\b(${[...rooms].join('|')})-(\\d+)\\b`, 'g');
@@ -281,7 +285,7 @@ describe('repository rules', () => {
     const unknown = [...sources, ...natives, ...tests, ...pages].flatMap((file) =>
       [...textOf(file).matchAll(cited)].map(([rule]) => rule).filter((rule) => !defined.has(rule)),
     );
-    expect(unknown, 'cited, and written nowhere').to.deep.equal([]);
+    expect(unknown, 'rules that are cited and not defined').to.deep.equal([]);
   });
 
   it('every source, native, example, bench and test file starts with a comment', () => {

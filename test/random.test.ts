@@ -1,5 +1,5 @@
 /**
- * The seeded generator: the numbers of a seed stay what they are, streams of one seed are apart.
+ * Tests the seeded generator: a seed always gives the same numbers, and streams of one seed differ.
  */
 import { expect } from 'chai';
 import { Random } from '../src/index.ts';

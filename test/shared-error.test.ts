@@ -1,5 +1,6 @@
 /**
- * Errors in shared memory: whatever is thrown goes in, and comes out as much as there is room for.
+ * Tests errors in shared memory: any thrown value can be encoded, and is decoded with as much of it
+ * as fits.
  */
 import { expect } from 'chai';
 import { rangeError } from '../src/base/errors.ts';

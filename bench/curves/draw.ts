@@ -1,13 +1,13 @@
 /**
- * A picture of kept curves: return against environment steps, beside what others have published,
- * and against wall-clock.
+ * Draws recorded learning curves: return against environment steps with the published curves of
+ * other projects, and return against seconds.
  */
 import { COLOURS, look, svgOf } from '../picture.ts';
 import type { Published } from './published.ts';
 import type { CurveRecord, Look } from './record.ts';
 
 const [OURS, ...THEIRS] = COLOURS as [string, ...string[]];
-/** Places along an axis where the seeds' means are taken. */
+/** Intervals of the horizontal axis, at whose ends the means over the seeds are computed. */
 const PLACES = 40;
 
 interface Row {
@@ -18,7 +18,7 @@ interface Row {
   who: string;
 }
 
-/** A curve's value between two looks; null where it has none. */
+/** Interpolates a curve between two evaluations. Returns null outside the curve. */
 function valueAt(curve: readonly Look[], along: 'steps' | 'seconds', x: number): number | null {
   const after = curve.findIndex((look) => look[along] >= x);
   if (after < 0) return null;
@@ -29,7 +29,10 @@ function valueAt(curve: readonly Look[], along: 'steps' | 'seconds', x: number):
   return a.meanReturn + ((b.meanReturn - a.meanReturn) * (x - a[along])) / (b[along] - a[along]);
 }
 
-/** Where every seed has a value: their mean, the lowest and the highest. */
+/**
+ * Returns the mean, the lowest and the highest return of the seeds, along the range that all seeds
+ * have.
+ */
 export function spreadOf({ runs }: CurveRecord, along: 'steps' | 'seconds', who: string): Row[] {
   const from = Math.max(...runs.map(({ curve }) => curve[0]![along]));
   const to = Math.min(...runs.map(({ curve }) => curve.at(-1)![along]));
@@ -46,7 +49,7 @@ const theirs = ({ who, points }: Published): Row[] =>
 
 interface Scales {
   colours: { domain: string[]; range: string[] };
-  /** of both panels, so they can be held against each other */
+  /** the vertical range of both panels, so that they can be compared */
   returns: [number, number];
 }
 
@@ -112,7 +115,7 @@ function panel(rows: readonly Row[], title: string, { colours, returns }: Scales
   };
 }
 
-/** The picture as SVG. */
+/** Draws both panels and returns them as SVG. */
 export async function draw(record: CurveRecord, others: readonly Published[]): Promise<string> {
   const { environment, algorithm, episodes, runs, cpu } = record;
   const ours = `Hotslot, ${environment}, ${runs.length} ${runs.length === 1 ? 'seed' : 'seeds'}, greedy`;

@@ -1,6 +1,6 @@
 /**
- * Trains some seeds of each preset that fits two cores, keeps their curves under
- * bench/results/curves, and draws them beside published ones.
+ * Trains several seeds of each preset that two cores can train. Stores their curves in
+ * bench/results/curves, and draws them with published curves.
  */
 
 import {
@@ -22,9 +22,9 @@ interface Trained {
   algorithm: Algorithm;
   /** environment steps of a seed */
   steps: number;
-  /** environment steps between two looks */
+  /** environment steps between two evaluations */
   every: number;
-  /** greedy episodes of a look */
+  /** episodes of an evaluation */
   episodes: number;
 }
 
@@ -85,7 +85,7 @@ function seedsOf(text: string): number[] {
   });
 }
 
-/** Throws UsageError. Returns null if --help was given. */
+/** Parses the command line. Throws a UsageError if it is wrong. Returns null if it has --help. */
 function parse(args: readonly string[]): CommandLine | null {
   const flagged = args.findIndex((arg) => arg.startsWith('--'));
   const [words, options] = flagged < 0 ? [args, []] : [args.slice(0, flagged), args.slice(flagged)];

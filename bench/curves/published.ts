@@ -1,11 +1,11 @@
 /**
- * Curves that others have published of the same environments and algorithms, each with where it
- * stands.
+ * Learning curves that other projects have published for the same environments and algorithms, each
+ * with its source.
  */
 
 /**
- * A point: environment steps, mean return, and how far it spreads downwards and upwards; without a
- * spread null.
+ * A point of a curve: environment steps, mean return, and the lower and upper end of its band. The
+ * ends are null if no band was published.
  */
 export type PublishedPoint = readonly [
   steps: number,
@@ -15,13 +15,13 @@ export type PublishedPoint = readonly [
 ];
 
 export interface Published {
-  /** as the picture calls it */
+  /** the curve's name in the picture */
   who: string;
   source: string;
   points: readonly PublishedPoint[];
 }
 
-/** [steps, mean, deviation] as they are published. */
+/** Converts published [steps, mean, standard deviation] to points. */
 const deviating = (points: readonly (readonly [number, number, number])[]): PublishedPoint[] =>
   points.map(([steps, mean, by]) => [steps, mean, mean - by, mean + by]);
 

@@ -1,6 +1,6 @@
 /**
- * The record of an environment and a learner, bench/results/curves/<name>.json: a curve for each
- * seed, and where it was measured.
+ * Reads and writes the record of an environment and an algorithm, bench/results/curves/<name>.json.
+ * It has a curve for each seed, and the machine and commit that it was measured on.
  */
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { cpus } from 'node:os';
@@ -11,11 +11,11 @@ import { commit } from '../record.ts';
 const root = fileURLToPath(new URL('../../../', import.meta.url));
 const folder = join(root, 'bench/results/curves');
 
-/** A look: greedy episodes at the newest weights. */
+/** An evaluation: greedy episodes with the newest weights. */
 export interface Look {
   steps: number;
   seconds: number;
-  /** over the episodes of the look: mean, and standard deviation */
+  /** mean and standard deviation over the episodes of the evaluation */
   meanReturn: number;
   deviation: number;
 }
@@ -31,7 +31,7 @@ export interface SeedRun {
 export interface CurveRecord {
   environment: string;
   algorithm: string;
-  /** greedy episodes of a look */
+  /** episodes of an evaluation */
   episodes: number;
   cpu: string;
   node: string;
@@ -51,8 +51,8 @@ export function readRecord(name: string): CurveRecord | null {
 type What = Pick<CurveRecord, 'environment' | 'algorithm' | 'episodes' | 'command'>;
 
 /**
- * Keeps the run beside those of other seeds. Those of another commit, machine or command go: a
- * record has one setting.
+ * Adds the run to the record. It replaces a run of the same seed. A record has one setting, so runs
+ * of another commit, machine or command are deleted.
  */
 export function keepRun(name: string, what: What, run: SeedRun): void {
   const setting = {
@@ -71,7 +71,7 @@ export function keepRun(name: string, what: What, run: SeedRun): void {
   const head = Object.entries({ ...setting, date }).map(
     ([key, value]) => `  ${JSON.stringify(key)}: ${JSON.stringify(value)},`,
   );
-  // A look is a line.
+  // An evaluation is written as one line.
   const lines = runs.map(({ curve, ...of }) => {
     const looks = curve.map((look) => `        ${JSON.stringify(look)}`).join(',\n');
     return `    ${JSON.stringify(of).slice(0, -1)}, "curve": [\n${looks}\n    ]}`;

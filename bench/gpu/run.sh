@@ -1,20 +1,21 @@
 #!/usr/bin/env bash
-# Shows Hotslot on a machine with a GPU and its driver: cautious steps first, each with a time limit. The others run also
-# when one fails or hangs; what a step tells is in its file as soon as it is told.
+# Tests Hotslot on a machine with a GPU and its driver. The cautious steps are first, and each step has a time limit. If a step
+# fails or hangs, the others still run. A step's output is in its file as soon as the step prints it.
 #
 #   bash bench/gpu/run.sh first          the card, its driver, the kernels, the device contract
-#   bash bench/gpu/run.sh second         all that is built on devices; what loses the card comes last
+#   bash bench/gpu/run.sh second         everything that is built on devices, at the end the tests that lose the card
 #   bash bench/gpu/run.sh third          figures: PyTorch on the same card, benchmarks, a training
-#   bash bench/gpu/run.sh [step…]        the steps that are named; 'bench' is all benchmarks, 'tests' all tests
-#   bash bench/gpu/run.sh --limits       every step's limit in seconds, and the sum of each of the three: at most five minutes
+#   bash bench/gpu/run.sh [step…]        the named steps; 'bench' is all benchmarks, 'tests' all tests
+#   bash bench/gpu/run.sh --limits       every step's limit in seconds, and the sums of the three groups: at most five minutes each
 #
-# It runs in the archive that `npm run stage:gpu` packed into carry/, which has Node too; without one in this clone, built.
+# It runs in the archive that `npm run stage:gpu` packed into carry/, which also has Node. Without an archive it runs in this
+# clone, which must be built.
 #
 # DEVICE   the device to test (cuda:0)
-# OUT      the folder that takes the results (./gpu-results)
-# WORK     a folder with dist, build and node_modules to run in, in place of the archive
-# LIMIT    no step may take longer than so many seconds; calls=4: this step may not
-# REHEARSE set where the driver is no GPU's: short benchmarks, no record
+# OUT      the folder for the results (./gpu-results)
+# WORK     a folder with dist, build and node_modules to run in, instead of the archive
+# LIMIT    the most seconds that any step may take, or NAME=SECONDS for one step, such as calls=4
+# REHEARSE not empty: short benchmarks without a record, for a driver that is not a GPU's
 set -uo pipefail
 tree=$(cd "$(dirname "$0")/../.." && pwd)
 device=${DEVICE:-cuda:0}
@@ -72,7 +73,8 @@ settle || exit 1
 
 failed=0
 running=
-# step NAME FILE COMMAND…: what it prints goes to the file, what it complains about to the log.
+# step NAME FILE COMMAND…: runs the command with the step's time limit. FILE receives its output, and the log its
+# errors.
 step() {
   local name=$1 file=$out/$2 limit=${limits[$1]} most begin=$SECONDS said how why code=
   shift 2
@@ -102,7 +104,7 @@ step() {
   printf '%-21s %-18s %4s s%s\n' "$name" "$how" $((SECONDS - begin)) "$why" | tee -a "$out/steps.txt"
   [ "$how" = ok ] || [ "$how" = 'left out' ] || tail -c +$((said + 1)) "$log" | grep . | tail -n 4 | cut -c1-300 | sed 's/^/    /'
 }
-# The whole group of a step. What hangs inside the kernel does not end, and is not waited for.
+# Ends the step's process group. Does not wait for a process that hangs inside the kernel.
 end_group() {
   local signal
   for signal in TERM KILL; do

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# stacks.sh PID: what this process and all that it started are doing, thread by thread; in full where there is a debugger.
+# stacks.sh PID: prints what each thread of this process and of its descendants is doing, with its stack if a debugger
+# is installed.
 family() {
   local each
   echo "$1"

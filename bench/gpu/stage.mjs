@@ -1,6 +1,6 @@
-// `npm run stage:gpu`: packs into carry/ what a machine with a GPU needs that has neither Node nor
-// a network: Node itself, the built addons and scripts, and the few packages of the tests.
-// bench/gpu/run.sh unpacks and runs it there.
+// `npm run stage:gpu` packs what a machine with a GPU needs if it has neither Node nor a network.
+// The archive in carry/ has Node, the built addons and scripts, and the packages of the tests.
+// bench/gpu/run.sh unpacks it on that machine and runs from it.
 import { spawnSync } from 'node:child_process';
 import {
   copyFileSync,
@@ -37,11 +37,11 @@ function run(command, args, options = {}) {
   return stdout;
 }
 
-/** These packages and all that they need, as folders under node_modules. */
+/** Returns the folders of these packages and of all their dependencies under node_modules. */
 function closure(names) {
   const found = new Set();
   const visit = (name, from) => {
-    // A package may bring its own version of another one along.
+    // A package may have its own version of a dependency in its folder.
     const nested = join(from, 'node_modules', name);
     const path = existsSync(join(root, nested)) ? nested : join('node_modules', name);
     if (found.has(path) || !existsSync(join(root, path))) return;

@@ -1,7 +1,7 @@
-# The steps of run.sh, which reads this file: where they run, and what each of them does.
+# The steps of run.sh, which sources this file: where they run, and what each of them does.
 # shellcheck shell=bash disable=SC2154
 
-# Where there is Node, and what it runs. An archive is unpacked once; what the tree has is only linked to.
+# Chooses the folder to work in and the Node to run. Unpacks an archive once, and links to the folders of the tree.
 settle() {
   local archive=$tree/carry/hotslot.tar.xz each
   if [ -n "${WORK:-}" ]; then work=$(cd "$WORK" && pwd)
@@ -15,21 +15,23 @@ settle() {
   node=$(command -v node) || { echo "there is no Node here: pack an archive with npm run stage:gpu where there is one"; return 1; }
   [ -e dist/test/gpu/run.js ] || { echo "$work is not built; run: npm ci"; return 1; }
   if [ -e commit ]; then HOTSLOT_COMMIT=$(cat commit) && export HOTSLOT_COMMIT; fi
-  # This machine's libraries first; Node's own are carried along for where they are missing or too old.
+  # The addons use this machine's libraries. If these are missing or too old, they use the copies that were packed with
+  # Node.
   if ! "$node" -e "require('$work/build/Release/device.node')" 2>&3; then
     library_folder "$work/lib"
     "$node" -e "require('$work/build/Release/device.node')" || { echo "the addons do not load here; see $log"; return 1; }
   fi
   [ -n "${HOTSLOT_CUDA:-}" ] || find_libraries
   find_torch
-  # cuBLAS opens libraries beside it by their names.
+  # cuBLAS opens other libraries of its folder by name.
   case ${HOTSLOT_CUBLAS:-} in */*) library_folder "$(dirname "$HOTSLOT_CUBLAS")" ;; esac
   raw=$work/build/bench/raw_cuda
   if [ "$work" = "$tree" ] || [ ! -x "$raw" ]; then
     "$node" -e "import('$work/dist/bench/native.js').then(({ buildRawCuda }) => buildRawCuda())" 2>&3 ||
       echo "the bare driver's program does not build; see $log"
   fi
-  # The driver says there why it refused. Kernels are compiled once for all steps, the first time in 'facts'.
+  # The driver writes to CUDA_LOG_FILE why a call failed. All steps share compiled kernels, which 'facts' compiles
+  # first.
   export CUDA_LOG_FILE=$out/cuda.log CUDA_DEVICE_MAX_CONNECTIONS=32 CUDA_CACHE_PATH=$work/build/jit
   export HOTSLOT_TEST_STACKS=$out/stacks.txt
   export node raw index device out REHEARSE=${REHEARSE:-}
@@ -57,7 +59,7 @@ find_libraries() {
   done
 }
 
-# A Python that has PyTorch, as `python3`.
+# Puts a Python with PyTorch first in the PATH, so that `python3` finds it.
 find_torch() {
   local each has="import importlib.util as u, sys; sys.exit(u.find_spec('torch') is None)"
   python3 -c "$has" 2>/dev/null && return
@@ -66,8 +68,8 @@ find_torch() {
   done
 }
 
-# A context that stays open beside the steps: without one the driver may start anew for every process. Where the GPU takes
-# one process at a time it would keep all others out.
+# Keeps a context open during the steps. Without one, the driver may start anew for every process. If only one process
+# at a time may use the GPU, nothing keeps a context, because it would block the others.
 kept=
 keep() {
   case $device in cuda*) ;; *) return ;; esac
@@ -81,9 +83,9 @@ let_go() {
 }
 
 smi() { command -v nvidia-smi >/dev/null && timeout 10 nvidia-smi -i "$index" "$@" 2>/dev/null; }
-# Not by tee: it would open the log anew, and empty it.
+# Writes to the log without tee, because tee would open the log again and truncate it.
 left_out() { echo "left out: $1" && echo "left out: $1" >&2 && exit 77; }
-# A tool of the toolkit, wherever that lies.
+# Prints the path of one of the toolkit's programs.
 tool() {
   local each
   for each in "$(command -v "$1")" /usr/local/cuda*/bin/"$1" /opt/*/.venv/lib/python3*/site-packages/nvidia/*/bin/"$1" \
@@ -102,7 +104,8 @@ look() {
   if [ -w "${HOME:-/}" ]; then echo "HOME is writable"; else echo "HOME is not writable: outside these steps every process compiles the kernels anew"; fi
   echo "HOTSLOT_CUBLAS=${HOTSLOT_CUBLAS:-} LD_LIBRARY_PATH=${LD_LIBRARY_PATH:-} commit ${HOTSLOT_COMMIT:-of this clone}"
   smi -q -d COMPUTE,ECC,CLOCK,PCIE || smi -q -d COMPUTE,ECC,CLOCK || echo "no nvidia-smi"
-  # Clocks and link as they are under work; the kernels that this compiles are not kept, for 'facts' times that.
+  # Prints clocks and link speed under load. The driver does not keep the kernels that this compiles, because 'facts'
+  # times their compilation.
   local told
   exec 4< <(CUDA_CACHE_DISABLE=1 timeout 12 "$raw" spin "$index" 2)
   read -r -t 10 told <&4 && echo "$told" && sleep 1
@@ -119,7 +122,7 @@ kernels() {
   "$ptxas" -arch="sm_${sm:-90}" -v -o "$out/kernels.cubin" "$out/kernels.ptx" 2>&1 || exit 1
   echo "assembled for sm_${sm:-90}"
   cuobjdump=$(tool cuobjdump) || { echo "no cuobjdump here"; exit 0; }
-  # A multiplication and an addition in one: only division and roots may have them.
+  # Counts fused multiply-adds. Only division and roots may have them.
   "$cuobjdump" -sass "$out/kernels.cubin" | awk '/Function :/ { name = $NF } /FFMA/ { count[name]++ } END { for (name in count) print "FFMA", name, count[name] }'
 }
 
@@ -174,7 +177,7 @@ run_step() {
     ;;
   same) tests same 45 ;;
   pinned) tests pinned 30 ;;
-  # Broad rather than deep: what fails is run again alone where there is more time (npm run test:gpu).
+  # These run every test once. Where there is more time, npm run test:gpu runs each failed test again alone.
   contract) tests contract 20 --once ;;
   above) tests above 60 --once ;;
   lost) tests lost 20 --once ;;
@@ -186,10 +189,10 @@ run_step() {
       --trace "$out/train.trace.json"
     ;;
   bench-* | torch | peers) bench "$name" "${name#bench-}" "$record" ;;
-  # Libraries of NVIDIA read it when they start.
+  # NVIDIA's libraries read this variable when they are loaded.
   torch-tf32) NVIDIA_TF32_OVERRIDE=1 bench torch-tf32 torch-tf32 "$record" ;;
   memcheck) step memcheck memcheck.txt bash -c memcheck ;;
-  # Memory is back only when nobody keeps a context.
+  # The memory is free only after no process keeps a context.
   after) let_go && sleep 1 && step after after.txt bash -c after ;;
   esac
 }
@@ -199,7 +202,8 @@ bench() {
   [ -n "$REHEARSE" ] || cp bench/results/*.json "$out/" 2>&3
 }
 
-# A process per unit of tests, each with this limit: beyond the ten seconds after which a latch that nobody opens gives up.
+# Runs each unit of tests in a process, with this limit in seconds. It is longer than the ten seconds after which a
+# latch opens by itself.
 tests() { step "$1" "tests-$1.jsonl" "$node" dist/test/gpu/run.js "$device" --json --only "$1" --limit "$2" "${@:3}"; }
 
 tell_table() { "$node" "$tree/bench/gpu/table.mjs" "$out" 2>&3 | tee "$out/table.txt"; }

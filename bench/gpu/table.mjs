@@ -1,5 +1,5 @@
-// What a run of run.sh found, short: from those of its files that are there. node table.mjs FOLDER,
-// in a built tree.
+// Prints a summary of a run of run.sh from the result files that exist. Usage: node table.mjs
+// FOLDER, in a built tree.
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import process from 'node:process';
@@ -12,7 +12,7 @@ const { differences, factsOf } = await import(
 );
 
 const text = (path) => (existsSync(path) ? readFileSync(path, 'utf8') : '');
-/** The whole lines that are JSON: a step that was ended may have left half of one. */
+/** Returns the lines that are JSON. A step that was ended may have written half a line. */
 const lines = (name) =>
   text(join(folder, name))
     .split('\n')
@@ -26,7 +26,7 @@ const lines = (name) =>
 const short = (value) =>
   Math.abs(value) >= 1000 ? Math.round(value).toLocaleString('en') : value.toPrecision(3);
 
-/** What each step shows when it is ok. */
+/** What each step shows if it is ok. */
 const shows = {
   look: 'the bare driver starts',
   facts: 'the driver answers all questions that its documents leave open',
@@ -49,7 +49,7 @@ const shows = {
   'torch-tf32': 'updates with TF32 products, compared with PyTorch',
 };
 
-/** What ran. */
+/** Prints which device ran, with the date. */
 function tellDevice() {
   const { 'loading.device': card, 'loading.cuda': cuda } = {
     ...factsOf(text(join(folder, 'facts.jsonl'))),
@@ -61,7 +61,10 @@ function tellDevice() {
   );
 }
 
-/** One line where all is as on the first card; else each fact that is not. */
+/**
+ * Prints how many facts match those of an H100, the first card that was asked, and each fact that
+ * differs.
+ */
 function tellFacts(name) {
   const told = factsOf(text(join(folder, `${name}.jsonl`)));
   if (Object.keys(told).length === 0) return;
@@ -108,7 +111,7 @@ function tellTests(name) {
   if (failures.length > 6) console.log(`  and ${failures.length - 6} more in tests-${name}.jsonl`);
 }
 
-/** Hotslot and PyTorch in one table. */
+/** Prints all comparisons with PyTorch in one table. */
 function tellPeers(figures) {
   if (figures.length === 0) return;
   console.log('times compared with PyTorch, µs: where the ratio is above 1, Hotslot is faster');
@@ -121,7 +124,10 @@ function tellPeers(figures) {
   }
 }
 
-/** As run.sh wrote them; of a step that ran more than once, the last time. */
+/**
+ * Prints the lines that run.sh wrote for its steps. For a step that ran more than once, prints the
+ * last line.
+ */
 function tellSteps() {
   const last = new Map();
   for (const line of text(join(folder, 'steps.txt')).split('\n').filter(Boolean)) {

@@ -1,5 +1,5 @@
-// Runs the parts of cuda_facts.hpp, each in a process of its own, which opens the driver itself:
-// what one of them loses, the others still tell.
+// Runs the parts of cuda_facts.hpp. Each runs in a process that opens the driver itself. So a crash
+// or the loss of the device in one part does not affect the others.
 #include "cuda_facts.hpp"
 
 #include <sys/wait.h>
@@ -13,7 +13,7 @@ struct Part {
   void (*tell)(const Rig&, Json&);
 };
 
-// What loses the device comes last.
+// The part that loses the device is the last.
 constexpr Part parts[] = {
     {"loading", loading},
     {"firsts", firsts},
@@ -36,8 +36,8 @@ std::string end_of(int how) {
 
 }  // namespace
 
-// The chosen parts, or all. After so many seconds each is ended; 0: never. How many did not come to
-// their end.
+// Runs the chosen parts, or all if `chosen` is empty. Ends a part after `seconds`, or never if that
+// is 0. Returns how many parts did not end normally.
 int facts(int index, unsigned seconds, const std::vector<std::string>& chosen) {
   for (const std::string& each : chosen)
     if (std::none_of(std::begin(parts), std::end(parts),
@@ -59,7 +59,7 @@ int facts(int index, unsigned seconds, const std::vector<std::string>& chosen) {
       json.text("device", rig.name).number("cuda", rig.version);
       part.tell(rig, json);
       std::fflush(nullptr);
-      // Not through the driver's own ending: a context that was lost may hang there.
+      // Skips the driver's exit handlers, which may hang after the context was lost.
       _exit(0);
     }
     int how = 0;

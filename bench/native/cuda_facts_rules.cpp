@@ -1,4 +1,4 @@
-// Facts about what the driver allows and what it leaves behind: registration, captures, managed
+// Facts about what the driver allows and which state it leaves: registration, captures, managed
 // memory, a lost device.
 #include <cstdint>
 #include <set>
@@ -8,7 +8,7 @@
 
 namespace raw {
 
-// What registration takes: ranges that overlap, and ranges apart that share a page.
+// Asks which registrations the driver accepts: overlapping ranges, and separate ranges on one page.
 void registering(const Rig& rig, Json& json) {
   const auto& call = rig.call;
   auto* at = static_cast<unsigned char*>(pages(4));
@@ -25,7 +25,8 @@ void registering(const Rig& rig, Json& json) {
 
 namespace {
 
-// What a capture in this thread's mode bars, and whether trying breaks it.
+// Asks which calls a thread-local capture forbids to its thread, and whether a forbidden call
+// invalidates the capture.
 void barred(const Rig& rig, Json& json) {
   const auto& call = rig.call;
   const EventHandle event = rig.new_event(event_disable_timing);
@@ -56,8 +57,8 @@ void barred(const Rig& rig, Json& json) {
   });
 }
 
-// A stream that joined a capture and was not joined back, or whose origin was destroyed: is it free
-// again?
+// Asks whether a stream that joined a capture is usable again without having been joined back. The
+// capture either ends or, with `destroys`, loses its origin stream.
 void left_behind(const Rig& rig, Json& json, const char* how, bool destroys) {
   const auto& call = rig.call;
   const DevicePtr memory = rig.allocate(16);
@@ -88,8 +89,8 @@ void left_behind(const Rig& rig, Json& json, const char* how, bool destroys) {
   tell("_endCaptureAgain", call.stream_end_capture(side, &graph));
 }
 
-// The end of a capture by another thread than the one that began it, twice; does the stream record
-// again?
+// Asks what happens if another thread ends a capture, twice, and whether the stream can then begin
+// a new one.
 void ended_elsewhere(const Rig& rig, Json& json) {
   const auto& call = rig.call;
   const StreamHandle stream = rig.new_stream();
@@ -113,8 +114,8 @@ void capturing(const Rig& rig, Json& json) {
   ended_elsewhere(rig, json);
 }
 
-// Few bytes of managed memory: where it lies, what moves with what, what a prefetch on an idle
-// stream costs its caller.
+// Asks about managed memory: where small allocations are, and which bytes a hint or a prefetch
+// affects. Also measures what a prefetch on an idle stream costs its caller.
 void managed(const Rig& rig, Json& json) {
   const auto& call = rig.call;
   int concurrent = 0;
@@ -134,7 +135,7 @@ void managed(const Rig& rig, Json& json) {
                            : Status(status::not_supported);
     json.number(what, got == status::success
                           ? where
-                          : 1000 + got);  // a device, -1 the host, -2 none; else the status
+                          : 1000 + got);  // a device, -1: host, -2: none, else 1000 + status
   };
   const DevicePtr one = take(256), two = take(256);
   json.number("smallAddressesApart", double(two > one ? two - one : one - two));
@@ -174,8 +175,8 @@ void managed(const Rig& rig, Json& json) {
   for (const DevicePtr each : {one, two, many}) rig.must(call.mem_free(each), "cuMemFree");
 }
 
-// What a kernel that traps leaves: nothing works behind it, and every call should say so with one
-// number.
+// Asks what calls return after a kernel has trapped. No call works after that, and every call
+// should return the same status.
 void losing(const Rig& rig, Json& json) {
   const auto& call = rig.call;
   const EventHandle event = rig.new_event(event_disable_timing);

@@ -1,5 +1,5 @@
-// Facts about calls that wait: for another stream's work, or for another thread that is inside the
-// driver.
+// Facts about calls that wait, either for the work of another stream or for another thread inside
+// the driver.
 #include <pthread.h>
 #include <unistd.h>
 
@@ -89,8 +89,8 @@ void waiting_objects(const Rig& rig, StreamHandle busy, Json& json) {
   for (const DevicePtr each : {x, y, z}) rig.must(call.mem_free(each), "cuMemFree");
 }
 
-// The time of a call while another thread is inside a free that waits for a busy stream, if it
-// does.
+// Measures the time of a call while another thread is inside a free, which may wait for a busy
+// stream.
 template <class F>
 void beside_free(const Rig& rig, StreamHandle busy, Json& json, const std::string& what, F&& act) {
   const auto& call = rig.call;
@@ -145,7 +145,7 @@ struct Blas {
     const char* driver = std::getenv("HOTSLOT_CUDA");
     const bool named = path && *path;
     if (named && std::string(path) == "none") return reason = "HOTSLOT_CUBLAS=none", false;
-    // What stands in for a driver is not what a library of the system would find.
+    // The system's cuBLAS would load the system's driver, and not the one that HOTSLOT_CUDA names.
     if (!named && driver && *driver)
       return reason = "not tried over the driver that HOTSLOT_CUDA names", false;
     for (const char* each :
@@ -207,7 +207,7 @@ void products(const Rig& rig, Json& json) {
   beside("sgemmTransposed", 32, true);
   beside("sgemmLarge", most, false);
   beside("sgemmLargeAgain", most, false);
-  // A shape that is new inside a capture may have to load its kernel there.
+  // cuBLAS may have to load a kernel inside the capture for a new shape.
   GraphHandle graph = nullptr;
   rig.must(call.stream_begin_capture(rig.stream, capture_relaxed), "cuStreamBeginCapture");
   const double begin = now_us();

@@ -1,5 +1,5 @@
-// Facts about work on its way: what is first in a process, what asking costs, what events and
-// streams do for each other.
+// Facts about enqueued work: the first call of each kind in a process, the cost of queries, and the
+// order between events and streams.
 #include <unistd.h>
 
 #include "cuda_facts.hpp"
@@ -52,9 +52,9 @@ void loading(const Rig& rig, Json& json) {
   json.number("bytesPerExec10Destroyed", (before - free_now()) / execs);
 }
 
-// Each of these is the process's first; what the driver does for itself may load a kernel of its
-// own. Told is how long the call took, and how long until what it enqueued was done: about 100
-// where it waited for the other stream.
+// Measures the first call of each kind in the process, for which the driver may load a kernel.
+// Prints how long the call took, and how long until its work was done. Either is about 100 ms if it
+// waited for the busy stream.
 void firsts(const Rig& rig, Json& json) {
   const auto& call = rig.call;
   const StreamHandle busy = rig.new_stream();
@@ -157,8 +157,8 @@ void marks(const Rig& rig, Json& json) {
   each("usOfExchangeMode", [&] { call.exchange_capture_mode(&mode); });
 }
 
-// An event that a graph records is another event after every launch: 600 at once, although no node
-// has run yet.
+// Asks about an event that a graph records. On some drivers, a launch of the graph resets the
+// event: a query returns 600 at once, although no node has run yet.
 void events(const Rig& rig, Json& json) {
   const auto& call = rig.call;
   if (!call.event_record_with_flags) return static_cast<void>(json.text("eventNodes", "none"));
@@ -178,7 +178,7 @@ void events(const Rig& rig, Json& json) {
     rig.must(call.graph_launch(exec, rig.stream), "cuGraphLaunch");
     json.number(("eventQueryAfter" + which).c_str(), call.event_query(event));
     json.number(("streamQueryAfter" + which).c_str(), call.stream_query(rig.stream));
-    // Who waits for it now waits for this replay.
+    // A stream that waits for the event now waits for this replay.
     rig.must(call.stream_wait_event(waits, event, 0), "cuStreamWaitEvent");
     rig.must(call.memset_d32_async(memory, 1, 1, waits), "cuMemsetD32Async");
     usleep(10'000);
@@ -195,12 +195,12 @@ void events(const Rig& rig, Json& json) {
 
 namespace {
 
-// How many streams can be held while another one goes on: they share hardware queues
-// (CUDA_DEVICE_MAX_CONNECTIONS). A queue clogs when work that has to wait stands at its head, so
-// `behind` each latch there is some, or not.
+// Returns how many streams a kernel can block while another stream still runs. Streams share
+// hardware queues (CUDA_DEVICE_MAX_CONNECTIONS). A queue stops if the work at its head has to wait.
+// With `behind`, each blocked stream has such work after its kernel.
 int held_beside_a_free_one(const Rig& rig, bool behind) {
   const auto& call = rig.call;
-  // Opened from the host: a stream for it could share a queue with one that is held.
+  // The host opens the latch. A stream that opened it could share a queue with a blocked one.
   auto* const gate = static_cast<volatile int*>(pages(1));
   DevicePtr word = 0;
   rig.must(call.mem_host_register(const_cast<int*>(gate), 4096,

@@ -1,6 +1,7 @@
-// Times matrix products in turn: Hotslot's own on one core and shared with idle ones, and those of
-// a BLAS held to one thread. Arguments: rounds, then m n k and 0 to 3 for each shape (1: A is
-// stored transposed, 2: B is). Prints a JSON line for each: the rounds' times in microseconds.
+// Times matrix products in turn: Hotslot's on one core, Hotslot's shared with idle cores, and
+// OpenBLAS's on one thread. Arguments: rounds, then m, n, k and a number for each shape (1: A is
+// stored transposed, 2: B is). Prints a JSON line for each shape, with the microseconds of each
+// round.
 #include <dlfcn.h>
 
 #include <algorithm>
@@ -54,7 +55,7 @@ int main(int count, char** arguments) {
         ta ? hotslot::MatrixView{a.data(), 1, m} : hotslot::MatrixView{a.data(), k, 1};
     const hotslot::MatrixView right =
         tb ? hotslot::MatrixView{b.data(), 1, k} : hotslot::MatrixView{b.data(), n, 1};
-    // About half a millisecond a round.
+    // So many calls that a round takes about half a millisecond.
     const int calls = std::max(1, int(2e7 / (double(m) * n * k)));
     std::vector<double> ours, shared, theirs;
     for (int round = -1; round < rounds; round++) {

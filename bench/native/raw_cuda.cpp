@@ -1,10 +1,13 @@
-// raw_cuda calls INDEX ROUNDS: microseconds of the calling thread per driver call, medians over
-// bursts. raw_cuda copy INDEX ROUNDS BYTES: milliseconds of one host-to-device copy on the device's
-// clock, out of memory the driver allocated and out of memory it registered. Each prints one JSON
-// object. raw_cuda facts INDEX SECONDS [PART…]: how the driver behaves, see cuda_facts.hpp.
-// raw_cuda keep INDEX SECONDS: holds a context, so that the driver does not start anew for every
-// process beside it. raw_cuda spin INDEX SECONDS: keeps the GPU busy, so that its clocks and its
-// link are those of work.
+// Calls the CUDA driver without Hotslot. Each command but facts prints one JSON object.
+// raw_cuda calls INDEX ROUNDS: microseconds of the calling thread per driver call, as medians over
+// bursts.
+// raw_cuda copy INDEX ROUNDS BYTES: milliseconds of a host-to-device copy on the device's clock,
+// from memory that the driver allocated and from memory that it registered.
+// raw_cuda facts INDEX SECONDS [PART…]: how the driver behaves, see cuda_facts.hpp.
+// raw_cuda keep INDEX SECONDS: keeps a context open. Otherwise the driver may start anew for every
+// other process.
+// raw_cuda spin INDEX SECONDS: keeps the GPU busy, so that others can read its clocks and link
+// speed under load.
 #include "raw_cuda.hpp"
 
 #include <unistd.h>
@@ -14,8 +17,8 @@
 namespace raw {
 namespace {
 
-// Of calls, and of what they launch: fewer than a queue holds (about a thousand), so the caller
-// never waits for the device.
+// Limits of a burst: its calls, and the kernels that they launch. A queue has about a thousand
+// entries, so the caller never waits for the device.
 constexpr int max_calls = 200, max_nodes = 500;
 
 template <class F>
@@ -114,7 +117,7 @@ int main(int argc, char** argv) {
   if (what == "facts")
     return raw::facts(index, unsigned(number(3)), {argv + std::min(argc, 4), argv + argc}) == 0 ? 0
                                                                                                 : 1;
-  // What holds a context loads no kernels: whoever comes first is to compile them, and be timed.
+  // `keep` loads no kernels. The driver shall compile them in the first process that is timed.
   const raw::Rig rig{index, what != "keep"};
   raw::Json json;
   json.text("device", rig.name).number("cuda", rig.version);

@@ -1,5 +1,5 @@
-// The CUDA driver without Hotslot: what its own calls cost here, for benchmarks to stand beside. No
-// toolkit and no vendor header; the declarations and the kernels' image are Hotslot's.
+// Calls the CUDA driver without Hotslot, so that benchmarks can compare the costs. Uses no toolkit
+// and no vendor header. The declarations and the kernels' images are Hotslot's.
 #pragma once
 #include <dlfcn.h>
 
@@ -33,14 +33,14 @@ inline double median(std::vector<double> values) {
   return values.at(values.size() / 2);
 }
 
-// What every part starts from: the driver's calls, the device's primary context current, a stream,
-// the kernels.
+// What every command starts with: the driver's functions, the device's primary context as the
+// current one, a stream, and the kernels.
 struct Rig {
   Table call;
   int version = 0;
   DeviceId device = 0;
   std::string name;
-  double context_us = 0, module_us = 0;  // what making them took
+  double context_us = 0, module_us = 0;  // time to create each
   Context context = nullptr;
   StreamHandle stream = nullptr;
   Module module = nullptr;
@@ -109,26 +109,26 @@ struct Rig {
     must(call.module_get_function(&found, module, kernel), "cuModuleGetFunction");
     return found;
   }
-  // As Hotslot launches what has one element.
+  // Launches as Hotslot does for one element.
   Status launch(Function kernel, void** arguments, StreamHandle on) const {
     return call.launch_kernel(kernel, 1, 1, 1, 256, 1, 1, 0, on, arguments, nullptr);
   }
-  // A stream that is busy for so long from here on.
+  // Enqueues a kernel that keeps the stream busy for `us` microseconds.
   void occupy(StreamHandle which, long long us) const {
     void* arguments[] = {&us};
     must(launch(function("spin"), arguments, which), "cuLaunchKernel");
   }
-  // A GPU that idles has slow clocks and a slow link: it is kept busy for so long before anything
-  // is timed.
+  // Keeps the GPU busy for `seconds` before a measurement. An idle GPU lowers its clocks and the
+  // speed of its PCIe link.
   void warm_up(double seconds) const {
     for (const double end = now_us() + seconds * 1e6; now_us() < end; synchronize())
       occupy(stream, 5000);
   }
 };
 
-// One JSON object, flat, in the order of the calls; or, with a part's name, an object per line as
-// soon as it is known: what a later call takes with it, a hang or a crash, is not what was learned
-// before.
+// Prints one flat JSON object, in the order of the calls. With a part's name it prints each value
+// at once as an object on its own line. If a later call hangs or crashes, the earlier values are
+// already printed.
 class Json {
  public:
   explicit Json(const char* part = nullptr) : part_(part) {}

@@ -1,7 +1,7 @@
-"""What the programs in torch share: the place they run at, and torch's best setting there.
+"""What the torch programs share: the device they run on, and torch's best settings for it.
 
-On a GPU that is: the update as a CUDA graph, Adam fused and capturable, targets followed by _foreach_lerp_. Where torch has no
-GPU, the same program runs on the processor, each step as it is.
+On a GPU, a step is replayed as a CUDA graph, Adam is fused and capturable, and _foreach_lerp_ updates the targets. Without a GPU,
+the same program runs on the CPU and calls each step.
 """
 import time
 
@@ -26,7 +26,7 @@ class Place:
             torch.cuda.synchronize()
 
     def ready(self, step):
-        """The step as it is called: on a GPU, the replay of its graph."""
+        """Returns the step as a function: on a GPU, the replay of its graph."""
         if not self.gpu:
             return step
         side = torch.cuda.Stream()
@@ -41,7 +41,7 @@ class Place:
         return graph.replay
 
     def mean(self, step, rounds):
-        """Microseconds of a step, until all of them are done."""
+        """Returns the mean microseconds of a step, until all steps are done."""
         self.wait()
         begin = time.perf_counter()
         for _ in range(rounds):

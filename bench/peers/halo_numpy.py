@@ -1,7 +1,7 @@
-"""The other side of the benchmark `halo`: what numpy takes to pack and unpack the same parts.
+"""The numpy side of the benchmark `halo`: packs and unpacks the same regions.
 
-Reads one JSON line: {"dims", "shape", "fortran", "pack": [[start, stop]…] per edge, "unpack", "rotations"}. Then, for every line
-'pack' or 'unpack', does it 200 times and prints the median in microseconds.
+Reads one JSON line: {"dims", "shape", "fortran", "pack": [[start, stop]…] per edge, "unpack", "rotations"}. For every further line,
+'pack' or 'unpack', it does that 200 times and prints the median in microseconds.
 """
 import json
 import sys

@@ -1,4 +1,4 @@
-"""Vector environments that do nothing, so that what is measured is the way to them and back."""
+"""Vector environments that do nothing, so that a benchmark measures only the way to them and back."""
 
 import numpy as np
 

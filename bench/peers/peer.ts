@@ -1,13 +1,16 @@
-/** A program in another language that times the same work when it is asked, a line for a line. */
+/**
+ * Runs a Python program that times the same work on request. Each request and each answer is a
+ * line.
+ */
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 
-/** The one of the PATH, and Debian's, which has what apt-get installs. */
+/** The python3 of the PATH, and Debian's, which has the modules that apt-get installs. */
 const pythons = ['python3', '/usr/bin/python3'];
 const found = new Map<string, string | null>();
 
-/** The python that has these modules, or null. */
+/** Returns the Python that has these modules, or null. */
 export function pythonWith(modules: string): string | null {
   if (!found.has(modules)) {
     const has = (python: string) => spawnSync(python, ['-c', `import ${modules}`]).status === 0;
@@ -16,32 +19,34 @@ export function pythonWith(modules: string): string | null {
   return found.get(modules) as string | null;
 }
 
-/** What a program in torch says of itself. */
+/** What a torch program reports about itself in its first line. */
 export interface Said {
   torch: string;
   threads: number;
   /** a GPU's name, or 'processor' */
   place: string;
-  /** its updates are replayed as CUDA graphs */
+  /** whether its updates are replayed as CUDA graphs */
   graphs: boolean;
 }
 export const threadsOf = (count: number): string => `${count} thread${count === 1 ? '' : 's'}`;
 export const nameOf = ({ torch, place, graphs }: Said): string =>
   `PyTorch ${torch}${graphs ? `, CUDA graphs on ${place}` : ` on the ${place}`}`;
 
-/** The folder of the programs. */
+/** The folder of the Python programs. */
 export const PROGRAMS = fileURLToPath(new URL('../../../bench/peers/', import.meta.url));
 
 export class Peer {
   readonly #child: ChildProcess;
   readonly #answers: AsyncIterator<string>;
 
-  /** Whether there is a python that has these modules. */
+  /** Returns whether a Python has these modules. */
   static has(modules: string): boolean {
     return pythonWith(modules) !== null;
   }
 
-  /** `program`: a file of this folder, for a python that has `modules`; it is told `task` first. */
+  /**
+   * Starts `program`, a file of this folder, with a Python that has `modules`, and sends it `task`.
+   */
   constructor(program: string, modules: string, task: unknown) {
     const python = pythonWith(modules) ?? 'python3';
     this.#child = spawn(python, [PROGRAMS + program], { stdio: ['pipe', 'pipe', 'inherit'] });
@@ -58,11 +63,11 @@ export class Peer {
     if (done) throw new Error('the other program ended');
     return value;
   }
-  /** The first line of a program in torch. */
+  /** Reads the first line of a torch program. */
   async said(): Promise<Said> {
     return JSON.parse(await this.line()) as Said;
   }
-  /** Microseconds. */
+  /** Requests `what` and returns its microseconds. */
   async time(what: string): Promise<number> {
     this.#say(what);
     return Number(await this.line());

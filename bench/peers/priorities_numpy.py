@@ -1,7 +1,7 @@
-"""The other side of the benchmark `priorities`: draws with weights, and updates, as they are written with numpy and torch.
+"""The numpy and torch side of the benchmark `priorities`: draws with weights, and updates of priorities.
 
-Reads one JSON line: {"leaves", "count", "torch"}. Then, for every line that names one of `ways`, does it some times and prints
-the median in microseconds.
+Reads one JSON line: {"leaves", "count", "torch"}. For every further line, a name in `ways`, it runs that function several times
+and prints the median in microseconds.
 """
 import json
 import sys
@@ -14,7 +14,7 @@ leaves, count = case["leaves"], case["count"]
 rng = np.random.default_rng(1)
 alpha, beta, epsilon = 0.6, 0.4, 1e-6
 
-# Node i has the children 2i and 2i + 1; leaf i is node leaves + i. Leaves are a power of two.
+# Node i has the children 2i and 2i + 1. Leaf i is node leaves + i. The number of leaves is a power of two.
 levels = leaves.bit_length() - 1
 sums = np.zeros(2 * leaves)
 least = np.full(2 * leaves, np.inf)

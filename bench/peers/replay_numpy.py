@@ -1,7 +1,7 @@
-"""The numpy side of the benchmark `peers`: a batch as a buffer of one array per field gives it, each indexed by the drawn rows.
+"""The numpy side of the benchmark `peers`: makes a batch from one array per field, each indexed by the drawn rows.
 
-Reads one JSON line: {"rows", "capacity", "obs", "actions"}. The first line it prints says what runs. Then, for every line, a number
-of calls, prints the median of one in microseconds.
+Reads one JSON line: {"rows", "capacity", "obs", "actions"}, and prints numpy's version. For every further line, a number of calls,
+it makes the calls and prints their median in microseconds.
 """
 import json
 import sys
@@ -12,7 +12,7 @@ import numpy as np
 case = json.loads(sys.stdin.readline())
 rows, capacity = case["rows"], case["capacity"]
 rng = np.random.default_rng(1)
-# Arrays of steps by environments, of which there is one here.
+# Arrays of steps × environments. Here there is one environment.
 wide = lambda width: rng.random((capacity, 1, width), np.float32)
 flat = lambda: np.zeros((capacity, 1), np.float32)
 obs, next_obs, actions = wide(case["obs"]), wide(case["obs"]), wide(case["actions"])

@@ -1,19 +1,19 @@
-"""The torch side of the benchmark `peers`: batches from replay, as a learner in torch has them made.
+"""The torch side of the benchmark `peers`: makes batches the way a torch learner does.
 
-Reads one JSON line: {"rows", "floats", "capacity", "accelerator"}. The first line it prints says what runs. Then, for every line
-'<way> <threads> <ticks>', it prints the mean of a tick in microseconds; 0 threads are torch's own choice. An update reads one row of
-its batch. Ways, for a learner on the processor:
+Reads one JSON line: {"rows", "floats", "capacity", "accelerator"}, and prints what it runs on. For every further line,
+'<way> <threads> <ticks>', it prints the mean of a tick in microseconds. With 0 threads, torch chooses their number. An update reads
+one row of its batch. Ways for a learner on the CPU:
 
-pipeline  rows lie in one tensor in shared memory. A process of its own draws rows for each tick and selects them into one of two
-          shared slots; a thread here copies the slot to the learner's tensor, while the learner works on the other one.
-          Requests and answers go through queues, one tick ahead
-turn      selected and copied by this process alone, one after the other
+pipeline  The rows are in one tensor in shared memory. A second process draws rows for each tick and selects them into one of two
+          shared slots. A thread of this process copies the slot to a tensor of the learner, while the learner uses its other
+          tensor. Requests and answers go through queues, one tick ahead.
+turn      This process selects, copies and updates in turn.
 
-For a learner on a GPU, through pinned slots, where copies wait for nobody; without a GPU the same on the processor:
+Ways for a learner on a GPU, with pinned slots and asynchronous copies. Without a GPU they run on the CPU:
 
-turn      selected and copied in turn
-ahead     a thread of this process selects and copies, one tick ahead
-copy      the copy alone
+turn      The learner's thread selects, copies and updates in turn.
+ahead     A second thread of this process selects and copies, one tick ahead.
+copy      Only the copy.
 """
 import json
 import queue
@@ -106,7 +106,7 @@ class Learner:
 
 
 class PinnedLearner:
-    """Slots are pinned on a GPU. Events say when a slot is copied and when its batch is used."""
+    """Packs into slots, which are pinned on a GPU. Events record when a slot was copied and when its batch was used."""
 
     def __init__(self, case, place):
         shape = (case["rows"], case["floats"])
@@ -129,7 +129,7 @@ class PinnedLearner:
         self.place.wait()
 
     def fill(self, tick):
-        """On a GPU, by a stream of its own, which waits until the batch before last is used."""
+        """Packs and copies a batch. On a GPU the copy runs on a second stream, after the batch before last was used."""
         slot = tick % DEPTH
         if not self.place.gpu:
             select(self.storage, tick, self.slots[slot])
@@ -153,7 +153,7 @@ class PinnedLearner:
     def serve(self):
         while True:
             tick = self.wanted.get()
-            # A count is its own thread's.
+            # torch's number of threads belongs to the calling thread, so this thread sets it too.
             torch.set_num_threads(self.threads)
             self.fill(tick)
             self.ready.put(tick)

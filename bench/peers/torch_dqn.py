@@ -1,12 +1,12 @@
-"""The other side of the benchmark `torch`: the same double DQN steps, as one writes them in PyTorch.
+"""The PyTorch side of the benchmark `torch`: the same double DQN steps.
 
-Reads one JSON line: {"obs", "actions", "hidden", "batch", "rows", "accelerator", "tf32"}. The first line it prints says what
-runs. Then it prints the mean of many in microseconds, for every line:
+Reads one JSON line: {"obs", "actions", "hidden", "batch", "rows", "accelerator", "tf32"}, and prints what it runs on. For every
+further line it prints the mean of many calls in microseconds:
 
-update    the update alone, on rows that are there
-step      rows drawn from the processor's memory, then the update: of numpy arrays, or on a GPU through pinned memory, where
-          the next rows are drawn while the last ones are copied and used
-resident  on a GPU: rows drawn from the GPU's memory, draw and update one graph
+update    The update alone, on fixed rows.
+step      Draws rows from host memory, then updates. On the CPU the rows are in numpy arrays. On a GPU they go through pinned
+          memory, and the next rows are drawn while the last ones are copied and used.
+resident  On a GPU: draws rows from the GPU's memory. One graph has the draw and the update.
 """
 import json
 import sys
@@ -69,7 +69,7 @@ columns = [torch.from_numpy(column) for column in storage.values()]
 
 
 class Pinned:
-    """Rows selected into one of two pinned slots and copied from there to where the graph reads them."""
+    """Selects rows into one of two pinned slots and copies them from there to the tensors that the graph reads."""
 
     def __init__(self):
         self.slots = [[column[:batch].clone().pin_memory() for column in columns] for _ in range(2)]

@@ -1,8 +1,8 @@
-"""The other side of the benchmark `torch`: the same updates of SAC, as one writes them in PyTorch, on one thread.
+"""The PyTorch side of the benchmark `torch`: the same SAC updates, on one thread.
 
-Reads one JSON line: {"obs", "actions", "actor", "critic", "batch", "atoms", "accelerator", "tf32"}; atoms 1 is scalar critics with
-ReLU, more are categorical ones with LayerNorm and SiLU from -20 to 20. The first line it prints says what runs. Then, for every
-line 'update', it prints the mean of many in microseconds.
+Reads one JSON line: {"obs", "actions", "actor", "critic", "batch", "atoms", "accelerator", "tf32"}. With atoms 1 the critics are
+scalar, with ReLU. With more they are categorical from -20 to 20, with LayerNorm and SiLU. Prints what it runs on. For every further
+line, 'update', it prints the mean of many updates in microseconds.
 """
 import json
 import sys

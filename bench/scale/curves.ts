@@ -1,28 +1,31 @@
 /**
- * The curves of the benchmark `scale`: what they are drawn along, what is measured at each place,
- * and how far they may rise.
+ * Defines the curves of the benchmark `scale`: the horizontal axis, the metrics, and how much worse
+ * each may become along it.
  */
 import type { Figure } from '../harness.ts';
 
 export interface Curve {
-  /** its file, and the first half of its figures' cases */
+  /** the name of its file, and the first part of its figures' cases */
   name: string;
   title: string;
-  /** along the picture */
+  /** the title of the horizontal axis */
   x: string;
-  /** up it; several are pictures side by side, each of the series that have that metric */
+  /**
+   * the metrics on the vertical axis. Each has its own panel with all series that have the metric
+   */
   metrics: readonly Metric[];
 }
 
 export interface Metric {
   metric: string;
   unit: string;
-  /** less is better, or more is */
+  /** whether smaller or larger values are better */
   better: 'less' | 'more';
   /**
-   * How much worse the last place of a series may be than `since`, the place from which it should
-   * be level: where nothing is in a cache any more, or where what is fixed is spread over enough.
-   * Measured, with some room; null where it must rise.
+   * How much worse the last point of a series may be than the point at `since`. From there on the
+   * curve should be level, because no cache holds the data any more or because fixed costs are
+   * spread enough. The limits are measured values with some margin. null for a metric that grows by
+   * nature.
    */
   level: { since: number; within: number } | null;
 }
@@ -33,8 +36,8 @@ export const curves: readonly Curve[] = [
     title: 'Cost against rows stored, small rows',
     x: 'rows stored',
     metrics: [
-      // From a million on no cache holds them: what is left is a deeper tree, and pages that the
-      // processor has to look up.
+      // From a million rows on, no cache holds them. The rest of the growth comes from a deeper
+      // tree and from TLB misses.
       { metric: 'time of 256', unit: 'µs', better: 'less', level: { since: 1e6, within: 2.5 } },
       {
         metric: 'time of 16 added',
@@ -49,7 +52,7 @@ export const curves: readonly Curve[] = [
     title: 'Gather against row size, one thread, rows that no cache holds',
     x: 'bytes a row',
     metrics: [
-      // From a page of 4 KiB on a row is a run of its own.
+      // From 4 KiB on, a row fills a page and is read sequentially.
       { metric: 'speed', unit: 'GB/s', better: 'more', level: { since: 4096, within: 1.3 } },
       { metric: 'time per row', unit: 'ns', better: 'less', level: null },
     ],
@@ -80,11 +83,13 @@ export const curves: readonly Curve[] = [
   },
 ];
 
-/** The figure's curve. */
+/** Returns the figure's curve, or undefined. */
 export const curveOf = (figure: Pick<Figure, 'at'>): Curve | undefined =>
   curves.find(({ name }) => name === figure.at?.curve);
 
-/** How much worse a series is at its last place than at `since`; 1: level. */
+/**
+ * Returns how many times worse the last point of a series is than the point at `since`. 1 is level.
+ */
 export function rise(metric: Metric, points: readonly { x: number; value: number }[]): number {
   const first = points.find(({ x }) => x >= (metric.level?.since ?? 0));
   const last = points.at(-1);

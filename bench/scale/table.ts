@@ -1,6 +1,4 @@
-/**
- * What was measured of each curve, as tables and pictures beside the record: bench/results/scale.
- */
+/** Writes the measured curves as tables and pictures to bench/results/scale. */
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Figure } from '../harness.ts';
@@ -24,7 +22,7 @@ interface Series {
   points: { x: number; value: number; low: number; high: number }[];
 }
 
-/** The series of one metric of a curve, along it. */
+/** Returns the series of a metric, with their points in the order of x. */
 export function seriesOf(curve: Curve, metric: Metric, figures: readonly Placed[]): Series[] {
   const own = figures.filter(
     ({ at, metric: of }) => at?.curve === curve.name && of === metric.metric,
@@ -43,7 +41,7 @@ export function seriesOf(curve: Curve, metric: Metric, figures: readonly Placed[
   }));
 }
 
-/** What rises more than it may, a line each. */
+/** Returns a line for each series that becomes worse than its metric allows. */
 export function risen(figures: readonly Placed[]): string[] {
   return curves.flatMap((curve) =>
     curve.metrics.flatMap((metric) =>
@@ -61,7 +59,7 @@ export function risen(figures: readonly Placed[]): string[] {
 const short = (value: number): string =>
   value >= 1000 ? Math.round(value).toLocaleString('en') : String(Number(value.toPrecision(3)));
 
-/** One table of a curve's metric: a line for each place, a column for each series. */
+/** Returns a metric's table: a row for each x, a column for each series. */
 export function tableOf(curve: Curve, metric: Metric, figures: readonly Placed[]): string {
   const series = seriesOf(curve, metric, figures);
   const places = [...new Set(series.flatMap(({ points }) => points.map(({ x }) => x)))].sort(
@@ -89,13 +87,13 @@ export function tableOf(curve: Curve, metric: Metric, figures: readonly Placed[]
   return lines.map((cells) => `| ${cells.join(' | ')} |`).join('\n');
 }
 
-/** Thousands, or 1,024s where it is made of those. */
+/** The axis labels: multiples of 1,024 in Ki, other values in thousands and millions. */
 const LABEL =
   "datum.value % 1024 == 0 ? format(datum.value / 1024, '~r') + ' Ki' : datum.value < 1000 ? datum.value : format(datum.value, '~s')";
 
 /**
- * A picture of a curve: a panel for each metric, a line for each series with the quartiles of its
- * rounds behind it.
+ * Draws a curve as SVG: a panel for each metric, a line for each series, and a band between the
+ * quartiles of its rounds.
  */
 export function draw(curve: Curve, figures: readonly Placed[], of: Measured): Promise<string> {
   const panel = (metric: Metric) => {
@@ -128,7 +126,8 @@ export function draw(curve: Curve, figures: readonly Placed[], of: Measured): Pr
       scale: { type: 'log' as const, domain: [places[0]! / 1.15, places.at(-1)! * 1.15] },
       axis: { grid: true, values: places, labelExpr: LABEL, labelOverlap: true },
     };
-    // What differs by more than tenfold is seen by its powers, anything else from zero on.
+    // Values that differ more than tenfold have a logarithmic axis. Others have a linear axis from
+    // zero.
     const wide = most / least > 10;
     const y = {
       type: 'quantitative' as const,
@@ -172,7 +171,7 @@ export function draw(curve: Curve, figures: readonly Placed[], of: Measured): Pr
   });
 }
 
-/** Writes all of it; the folder. */
+/** Writes the pictures and README.md with the tables. Returns the folder. */
 export async function write(
   folder: string,
   figures: readonly Placed[],

@@ -1,6 +1,6 @@
 /**
- * Our declarations of the drivers' interfaces, compiled beside the vendors' headers: every
- * difference is a static_assert.
+ * Compiles our declarations of the drivers' interfaces together with the vendors' headers. A
+ * static_assert fails for each difference.
  */
 import { spawnSync } from 'node:child_process';
 import { existsSync, readdirSync } from 'node:fs';
@@ -15,14 +15,17 @@ const { env } = process;
 interface Check {
   vendor: string;
   source: string;
-  /** what it includes of the vendor's */
+  /** the vendor's header that the source includes */
   header: string;
-  /** folders that may hold it, besides the compiler's own */
+  /** folders that may have the header, besides the compiler's own */
   folders: (string | undefined)[];
-  /** another one's header may be the compiler's own */
+  /**
+   * whether the header must be in one of the folders, because the compiler may find another
+   * vendor's header of that name
+   */
   named?: boolean;
   missing: string;
-  /** what the build with -DNEGATIVE must say, and nothing else */
+  /** messages of the build with -DNEGATIVE, which must have no others */
   wrong: string[];
 }
 
@@ -111,13 +114,18 @@ function works(compiler: string): boolean {
   return spawnSync(compiler, ['--version']).status === 0;
 }
 
-/** g++ (or CXX), and a clang where there is one: each has its own idea of a constant. */
+/**
+ * Returns g++ (or CXX), and a clang if there is one. The two differ in what they accept as a
+ * constant.
+ */
 function compilers(): string[] {
   const clang = ['clang++', 'clang++-19', 'clang++-16', 'clang++-14'].find(works);
   return [env.CXX ?? 'g++', clang].filter((name) => name !== undefined && works(name)) as string[];
 }
 
-/** The folder to include from, '' for the compiler's own; null when the header is nowhere. */
+/**
+ * Returns the folder to include from, '' for the compiler's own, or null if the header is missing.
+ */
 function folderOf({ header, folders, named }: Check, compiler: string): string | null {
   const found = folders.find((folder) => folder && existsSync(join(folder, header)));
   if (found) return found;
@@ -129,7 +137,7 @@ function folderOf({ header, folders, named }: Check, compiler: string): string |
 }
 
 /**
- * What the compiler finds wrong: the message of every assertion that fails, any other error as it
+ * Returns the compiler's errors: the message of each failed assertion, and every other line as it
  * is.
  */
 function errors(
@@ -155,7 +163,7 @@ function errors(
     env: { ...env, LC_ALL: 'C' },
   });
   const lines = done.stderr.split('\n').filter((line) => /\b(error|warning): /.test(line));
-  // g++ and newer clangs end with the message, older clangs quote it.
+  // g++ and newer clangs end with the message, and older clangs quote the message.
   return lines.map(
     (line) =>
       /static assertion failed(?: due to requirement .*')?: (.*)$/.exec(line)?.[1] ??

@@ -1,6 +1,6 @@
-// Our declarations of the CUDA driver against NVIDIA's own: cudaTypedefs.h names every signature
-// there ever was. -DNEGATIVE adds declarations that are wrong, each in its own way; that build must
-// fail with exactly their messages.
+// Compares our declarations of the CUDA driver with NVIDIA's. cudaTypedefs.h has a name for every
+// version of every signature. -DNEGATIVE adds declarations that are wrong, each in its own way.
+// That build must fail with exactly their messages.
 #include <cuda.h>
 #include <cudaTypedefs.h>
 

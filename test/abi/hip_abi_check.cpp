@@ -1,7 +1,7 @@
-// Our declarations of the HIP runtime against AMD's headers: most of them are CUDA's with another
+// Compares our declarations of the HIP runtime with AMD's headers. Most are CUDA's with another
 // name. -DNEGATIVE adds declarations that are wrong.
 #define __HIP_PLATFORM_AMD__
-#define __HIP_DISABLE_CPP_FUNCTIONS__  // overloads would hide the functions themselves
+#define __HIP_DISABLE_CPP_FUNCTIONS__  // overloads would hide the plain functions
 #include <hip/hip_runtime_api.h>
 #include <hip/hiprtc.h>
 
@@ -23,7 +23,7 @@ struct Declared<cuda::Call<R(P...)>> {
   static_assert(same_function<typename Declared<decltype(cuda::Table::entry)>::Pointer, \
                               decltype(&::symbol), true>,                               \
                 #symbol " is not cuda::Table::" #entry);
-// What older headers lack is checked by newer ones.
+// Calls that older headers lack are only checked with newer headers.
 #if HIP_VERSION_MAJOR >= 6
 #define OPTIONAL_hipGraphUpload(entry) SAME(entry, hipGraphUpload)
 #else
@@ -38,7 +38,7 @@ struct Declared<cuda::Call<R(P...)>> {
 #define OPTIONAL_hipDeviceTotalMem(entry) SAME(entry, hipDeviceTotalMem)
 #define OPTIONAL_hipGraphGetNodes(entry) SAME(entry, hipGraphGetNodes)
 #define OPTIONAL_hipModuleUnload(entry) SAME(entry, hipModuleUnload)
-// These decide whether there is managed memory.
+// If these are missing, the device has no managed memory.
 #define OPTIONAL_hipMallocManaged(entry) SAME(entry, hipMallocManaged)
 #define OPTIONAL_hipMemPrefetchAsync(entry) SAME(entry, hipMemPrefetchAsync)
 #define OPTIONAL_hipMemAdvise(entry) SAME(entry, hipMemAdvise)

@@ -1,6 +1,6 @@
-// Our declarations of Level Zero against the headers that are installed. What is newer than they
-// are cannot be checked here: each such piece is compared where its own macro exists. -DNEGATIVE
-// adds declarations that are wrong.
+// Compares our declarations of Level Zero with the installed headers. Declarations newer than these
+// headers are only checked if the macro of their extension exists. -DNEGATIVE adds declarations
+// that are wrong.
 #include <level_zero/loader/ze_loader.h>
 #include <level_zero/ze_api.h>
 
@@ -90,7 +90,7 @@ SAME_NUMBER(Priority::high, ZE_COMMAND_QUEUE_PRIORITY_PRIORITY_HIGH);
 SAME_NUMBER(ModuleFormat::spirv, ZE_MODULE_FORMAT_IL_SPIRV);
 SAME_NUMBER(MemoryAdvice::prefer_device, ZE_MEMORY_ADVICE_SET_PREFERRED_LOCATION);
 
-// The first two fields of every extensible structure, then its own.
+// Checks the size and the first two fields of an extensible structure. Its other fields follow.
 #define SAME_DESC(ours, theirs)          \
   SAME_STRUCT(ours, theirs);             \
   SAME_FIELD(ours, type, theirs, stype); \
@@ -203,7 +203,8 @@ SAME_FIELD(Timestamps, context_end, ze_kernel_timestamp_result_t, context.kernel
 
 // ---- newer than 1.4 -----------------------------------------------------------------------------
 
-// Headers from spec 1.10 on say which one they are; before that their extensions' names do.
+// Headers from spec 1.10 on define their version. Older ones only define the names of their
+// extensions.
 #ifdef ZE_API_VERSION_CURRENT_M
 SAME_NUMBER(queue_in_order, ZE_COMMAND_QUEUE_FLAG_IN_ORDER);
 SAME_NUMBER(list_in_order, ZE_COMMAND_LIST_FLAG_IN_ORDER);

@@ -1,5 +1,5 @@
-// Our declarations of MPI against the header of the library that is there: Open MPI's, one of
-// MPICH's family, or the standard ABI's. -DNEGATIVE adds declarations that are wrong.
+// Compares our declarations of MPI with the header of the installed library: Open MPI, the MPICH
+// family, or the standard ABI. -DNEGATIVE adds declarations that are wrong.
 #include <mpi.h>
 
 #include "ranks/abi.hpp"
@@ -33,7 +33,8 @@ static_assert(MPI_SUCCESS == 0 && MPI_MAX_LIBRARY_VERSION_STRING <= max_text &&
                   MPI_MAX_ERROR_STRING <= max_text,
               "max_text is too little");
 
-// Addresses made of numbers are no constant expressions: the number in the macro's text is.
+// Returns the number in the text of a macro. An address made from a number is not a constant
+// expression.
 constexpr unsigned long long number_in(const char* text) {
   const char* last = text;
   for (const char* at = text; *at; ++at)
@@ -53,7 +54,7 @@ constexpr unsigned long long number_in(const char* text) {
 SAME_HANDLE(Ours::status_ignore, MPI_STATUS_IGNORE);
 SAME_HANDLE(Ours::statuses_ignore, MPI_STATUSES_IGNORE);
 #if defined(OPEN_MPI)
-// Ours are the names of what theirs are the addresses of.
+// Open MPI's constants are addresses of these objects, and our declarations have their names.
 template <class Address>
 constexpr bool there = std::is_pointer_v<Address>;
 static_assert(there<decltype(&ompi_mpi_comm_world)> && there<decltype(&ompi_mpi_byte)> &&

@@ -1,6 +1,6 @@
-// How two declarations of one binary interface are compared: values by size, alignment and class,
-// functions by that of every parameter, structures field by field. Everything is decided while
-// compiling; the message names what differs.
+// Compares two declarations of one binary interface: values by size, alignment and class, functions
+// by their parameters, and structures by their fields. All comparisons happen at compile time, and
+// the message names the difference.
 #pragma once
 #include <cstddef>
 #include <type_traits>
@@ -27,8 +27,8 @@ struct Shape<void> {
   static constexpr size_t size = 0, alignment = 0;
 };
 
-// With `addresses` a pointer and a whole number of its size count as one: both travel in the same
-// registers, and HIP declares as pointers what CUDA declares as numbers.
+// With `addresses`, a pointer and a whole number of the same size count as equal. Both are passed
+// in the same registers, and HIP declares pointers where CUDA declares numbers.
 template <class Ours, class Theirs, bool addresses = false>
 constexpr bool same_value() {
   constexpr Class a = class_of<Ours>(), b = class_of<Theirs>();
@@ -56,11 +56,11 @@ constexpr bool same_function = SameFunction<Ours, Theirs, addresses>::value;
 
 }  // namespace hotslot::abi
 
-// A number of ours against the vendor's constant.
+// Compares a number of ours with the vendor's constant.
 #define SAME_NUMBER(ours, theirs)                                           \
   static_assert((unsigned long long)(ours) == (unsigned long long)(theirs), \
                 #ours " is not " #theirs)
-// A structure of ours against the vendor's, then its fields.
+// Compares the size of a structure of ours with the vendor's. SAME_FIELD compares its fields.
 #define SAME_STRUCT(ours, theirs)                                                   \
   static_assert(sizeof(ours) == sizeof(theirs) && alignof(ours) == alignof(theirs), \
                 #ours " has not the size of " #theirs)

@@ -1,5 +1,6 @@
 /**
- * The four actors in one thread, stepped in whatever order a test wants, checked after every step.
+ * A rig for tests of the four actors. It hosts them in one thread, lets a test step them in any
+ * order, and checks the rules of slots after every step.
  */
 import { expect } from 'chai';
 import { makeActors } from '../../actors/make.ts';
@@ -16,7 +17,7 @@ import { type CaptureFunction, openDevice } from '../../src/index.ts';
 import { filled, SAMPLE } from '../pipeline/fixture.ts';
 import { TESTED } from '../rig/tested-device.ts';
 
-/** The real actors on the real host device, stepped by hand in whatever order a test wants. */
+/** The real actors on the real host device. A test steps them in any order. */
 export class Bench {
   readonly source: BatchSource;
   readonly slots: Slots;
@@ -31,8 +32,9 @@ export class Bench {
   journal: { sequence: number; count: number }[] = [];
 
   /**
-   * `update` is captured beside the counting of updates. `kept`: how a device keeps rows or steps;
-   * null that it does not.
+   * @param update is captured in the same graph as the kernel that counts updates.
+   * @param kept describes the ring in which the device keeps rows or steps. null: the device keeps
+   *   none.
    */
   constructor(
     depth: number,
@@ -65,7 +67,8 @@ export class Bench {
       stream.launch('axpby', { tensors: [this.#count, this.#one], wholes: [1], reals: [1, 1] });
       stream.copy(out.view({ shape: [1] }), this.#count);
     });
-    // As a run does: behind what was written on the current stream, the numbers above among it.
+    // As in a run, the compute stream waits for the writes of the current stream, here of `#count`
+    // and `#one`.
     this.slots.device.currentStream.record(this.slots.last);
     this.slots.compute.wait(this.slots.last);
     this.ring.setBeta(source.beta);
@@ -80,7 +83,7 @@ export class Bench {
     for (const role of roles) this.actors.push(this.make(role));
   }
 
-  /** A fresh actor of a role, as a successor would start. */
+  /** Creates a new actor of the role, as the successor of an actor that died is created. */
   make(role: (typeof roles)[number]): Actor {
     const [actor] = makeActors(
       {
@@ -102,7 +105,7 @@ export class Bench {
     return actor as Actor;
   }
 
-  /** Steps a role and checks what must hold after every step. */
+  /** Steps the actor of a role, then checks the rules that must hold after every step. */
   step(role: number): number {
     const done = (this.actors[role] as Actor).work();
     this.#check();
@@ -118,7 +121,8 @@ export class Bench {
       });
     });
     this.#seen = next;
-    // Slot-3: in sequence order, states never rise: a later slot is never ahead of an earlier one.
+    // Slot-3: in sequence order, states never increase. A later sequence is never in a later state
+    // than an earlier one.
     const lives = Array.from({ length: ring.depth }, (_, slot) => ({
       sequence: ring.sequence(slot),
       state: ring.state(slot),
@@ -130,7 +134,7 @@ export class Bench {
       expect(active[i]?.sequence).to.equal((active[i - 1]?.sequence as number) + 1);
       expect(active[i]?.state).to.be.at.most(active[i - 1]?.state as number);
     }
-    // Slot-5: whatever is Free has been journalled, each sequence once.
+    // Slot-5: each sequence whose slot is Free is in the journal once.
     expect(this.journal.map(({ sequence }) => sequence)).to.deep.equal(
       Array.from({ length: ring.finished }, (_, i) => i),
     );
@@ -140,8 +144,8 @@ export class Bench {
   }
 
   /**
-   * Launches a slot's graph past its actor: behind the copy like every launch, for Ready may be
-   * said before the copy is over.
+   * Launches a slot's graph without its replay actor. Like every launch it waits for the copy,
+   * because a slot may become Ready before its copy is done.
    */
   launch(slot: number): void {
     const handle = this.ring.run.learner.graphs[slot] as number;

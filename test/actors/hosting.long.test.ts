@@ -1,6 +1,7 @@
 /**
- * By `auto` one thread hosts all roles in manual ticks, and two host them in runs: between the two,
- * whatever dies, nothing is lost.
+ * Tests `placement: 'auto'`, which hosts all roles in one thread during manual ticks and in two
+ * threads during runs. The tests assert that no tick is lost or repeated when roles move, also if a
+ * thread ends during the move.
  */
 import { once } from 'node:events';
 import { expect } from 'chai';
@@ -28,7 +29,7 @@ const byHand = async (made: ReplayPipeline, tick: number) => {
   return rows;
 };
 
-/** Two threads over one ring whose actors only say which role they have. */
+/** Creates two threads that share a ring. Their actors only record which role they have. */
 function twoThreads() {
   const ring = Ring.create({
     depth: 2,
@@ -137,7 +138,8 @@ describe('roles that move between threads', () => {
       for (let round = 0; round < rounds; round++) {
         const worker = workersOf(made)[round % threadsOf(made)];
         const again = once(made as never, 'restart');
-        // Before the roles move to the run, once they may, or when they are to come back.
+        // The thread ends before the roles move to the run, when they may move, or when they are to
+        // move back after the run.
         const moment = (round >> 1) % 3;
         if (moment === 0) void worker?.terminate();
         const running = made.run({ ticks: 7 });

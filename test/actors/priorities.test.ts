@@ -1,6 +1,6 @@
 /**
- * Priorities at fixed lag, stepped: each update is taken up once, in order, whatever order the
- * actors are stepped in and whoever dies.
+ * Tests that stepped actors apply priority updates at a fixed lag. Each update must be applied once
+ * and in order, whatever the order of steps and whichever actor dies.
  */
 import { expect } from 'chai';
 import { checkSteps } from '../../src/engine/device-rows/options.ts';
@@ -15,7 +15,10 @@ import { Bench } from './bench.ts';
 const ROWS = 8;
 const TICKS = 60;
 
-/** A bench whose update gives every row its reward; what it draws is held against the replica. */
+/**
+ * A bench whose update sets the priority of each row to its reward. After each step it compares the
+ * drawn ids with those of the replica.
+ */
 class Priorities {
   readonly sampler = prioritized();
   readonly bench: Bench;
@@ -23,7 +26,10 @@ class Priorities {
   readonly #want;
   #drawn = 0;
 
-  /** `kept`: the device keeps the steps, and priorities come of what it gathers. */
+  /**
+   * @param kept whether the device keeps the steps. If so, priorities are computed from the
+   *   gathered observations.
+   */
   constructor(depth: number, kept = false) {
     const { buffer } = stepsBuffer();
     const priorities = ({ obs }: TransitionSample) =>
@@ -75,7 +81,10 @@ class Priorities {
     this.bench.actors[role] = this.bench.make(roles[role]!);
   }
 
-  /** Closing takes up what is pending: then all of them were, each once. */
+  /**
+   * Closes the bench, which applies the pending updates. Then checks that every update was applied
+   * once.
+   */
   end(): void {
     this.bench.close();
     expect(this.sampler.inspect()).to.deep.equal(this.#want.leaves);
@@ -126,7 +135,7 @@ describe('priority updates of stepped actors', () => {
     const bench = new Bench(3, 10, source);
     const [pack] = [0];
     bench.step(pack);
-    expect(bench.ring.idle, 'nothing is asked for while nothing is there').to.equal(true);
+    expect(bench.ring.idle, 'no request while the buffer has no steps').to.equal(true);
     addSteps(writer, 20);
     bench.step(pack);
     for (let n = 0; bench.ring.finished < 10 && n < 1000; n++)
@@ -140,7 +149,7 @@ describe('priority updates of stepped actors', () => {
       rows: ROWS,
       publishEvery: 0,
     });
-    // Three requests, and then the steps are gone.
+    // The actor requests three ticks. After that the buffer is cleared.
     const packer = bench.actors[pack] as Actor;
     buffer.clear();
     writer.close();
@@ -159,8 +168,10 @@ describe('priority updates of stepped actors', () => {
     const [sampled, rung] = [limiter.samples, other.read()];
     packer.work();
     const back = asked.filter((state) => state === SlotState.Requested).length;
-    expect(limiter.samples, 'the limiter has them back').to.equal(sampled - back * ROWS);
-    expect(other.read(), 'another pipeline hears that there is room').to.be.above(rung);
+    expect(limiter.samples, 'samples of the withdrawn requests are returned').to.equal(
+      sampled - back * ROWS,
+    );
+    expect(other.read(), 'the bell of another pipeline is rung').to.be.above(rung);
     expect(
       [0, 1, 2].filter((slot) => bench.ring.state(slot) === SlotState.Requested),
     ).to.deep.equal([]);

@@ -1,9 +1,12 @@
 /**
- * Pipelines whose threads a test steps: the opener's code, the actors, the shared words, native
- * pack and the host device are the real ones. A thread's step is one actor's work(), as
- * actors/thread.ts does it. An opener's step goes from one sleep on its bell to the next. At every
- * ring of a bell, before every store that hands something on, and between any two steps the test
- * may do something that in real threads another thread would do there.
+ * A world in which a test steps the threads of pipelines. The opener's code, the actors, the shared
+ * control words, native pack and the host device are the real ones. A step of a thread is one call
+ * of an actor's work(), as in actors/thread.ts. A step of an opener lasts from one sleep on its
+ * bell to the next.
+ *
+ * The test may act at points: at every ring of a bell, before every store that passes a slot or an
+ * exchange on, and between any two steps. Such an act stands for what another thread could do at
+ * that moment.
  */
 
 import { makeActors } from '../../actors/make.ts';
@@ -17,16 +20,16 @@ import type { Role } from '../../src/engine/ring/slot.ts';
 import { Bell } from '../../src/shm/bell.ts';
 import { ExchangeControlBlock } from '../../src/shm/exchange-control.ts';
 
-/** A wait that nothing ends for so long, on the world's clock, is one for ever. */
+/** A wait that lasts longer than this on the world's clock is taken for one that never ends. */
 const FOR_EVER_MS = 120_000;
 /**
- * Such a wait has also taken this long on the machine's clock. Before, the host device's threads
- * may not have had a turn.
+ * Such a wait must also have lasted this long on the machine's clock. Until then the threads of the
+ * host device may not have had CPU time.
  */
 const PATIENCE_MS = 30_000;
 /**
- * Rounds in which nothing moves, before the clock does: the host device works in threads of its
- * own.
+ * Number of rounds without any progress after which the world's clock advances. The host device
+ * works in threads of its own and may need this time.
  */
 const STILL = 3;
 
@@ -51,7 +54,7 @@ class SteppedThread {
     this.#actors = makeActors(setup, hosted, ring, null);
   }
 
-  /** One actor's work, or the thread's end; how much that was. */
+  /** Runs one work() call of the next actor, or ends the thread. Returns how much was done. */
   step(): number {
     const { ring } = this.#threads;
     if (this.#actors.length === 0) return 0;
@@ -76,9 +79,9 @@ class SteppedThread {
 }
 
 export class World implements Disposable {
-  /** points so far at which something could be done */
+  /** number of points so far at which the test could act */
   points = 0;
-  /** what is done at which of them */
+  /** what the test does, by the number of the point */
   readonly #acts = new Map<number, () => void>();
   readonly #threads: SteppedThread[] = [];
   #parked: Parked[] = [];
@@ -87,7 +90,7 @@ export class World implements Disposable {
   #counts = false;
   #skew = 0;
   #random: () => number = () => 0;
-  /** the clock of the machine */
+  /** reads the machine's clock */
   readonly #now: () => number;
   #everywhere = true;
   #patience = PATIENCE_MS;
@@ -156,11 +159,11 @@ export class World implements Disposable {
     this.replace(systemClock(), 'nowMs', (now) => () => answered(now()) + world.#skew);
     this.#now = performance.now.bind(performance);
     this.replace(performance, 'now', () => () => world.#now() + world.#skew);
-    // This clock makes every wait a long one, which a pipeline warns of.
+    // On this clock every wait seems long, and a pipeline warns of long waits.
     this.replace(process, 'emitWarning', () => () => {});
   }
 
-  /** A method is another one until this world is closed. */
+  /** Replaces a method until this world is closed. */
   replace<T extends object, K extends keyof T>(of: T, name: K, by: (before: T[K]) => T[K]): void {
     const own = Object.hasOwn(of, name);
     const before = of[name];
@@ -171,7 +174,7 @@ export class World implements Disposable {
     });
   }
 
-  /** The same of a getter. */
+  /** Replaces a getter until this world is closed. */
   redefine<T extends object>(
     of: T,
     name: keyof T,
@@ -182,20 +185,23 @@ export class World implements Disposable {
     this.#undo.push(() => Object.defineProperty(of, name, { configurable: true, get: before }));
   }
 
-  /** For a world that is broken on purpose: what waits for ever is found at once. */
+  /**
+   * Ends waits without patience, for a world that is broken on purpose: a wait that never ends
+   * throws at once.
+   */
   hurry(): void {
     this.#patience = 0;
   }
 
-  /** Does this in the next turn of the event loop, as an opener that is busy would. */
+  /** Calls `act` in the next turn of the event loop, as a busy opener would. */
   later(act: () => void): void {
     this.#later.push(act);
   }
 
   /**
-   * Does this at that point, counted from now on. Unless `everywhere`, there is no point after a
-   * step that did nothing. A stop there differs from a stop before that step only in which actor
-   * looks first.
+   * Plans what is done at which points, counted from this call on. Without `everywhere` there is no
+   * point after a step that did nothing. A stop at such a point differs from a stop before that
+   * step only in which actor notices it first.
    */
   plan(
     acts: readonly { at: number; act: () => void }[],
@@ -209,7 +215,7 @@ export class World implements Disposable {
     this.#counts = true;
   }
 
-  /** Steps everybody until `done`; throws when they wait for ever. */
+  /** Steps all actors and openers until `done` returns true. Throws if they would wait for ever. */
   async until(what: string, done: () => boolean, state: () => string): Promise<void> {
     let still = 0;
     const end = this.#now() + this.#patience;
@@ -226,8 +232,8 @@ export class World implements Disposable {
   }
 
   /**
-   * A step of each actor, in a drawn order, then of each opener that was rung or has slept for long
-   * enough.
+   * Steps each actor in a random order. Then steps each opener whose bell was rung or whose wait
+   * timed out. Returns how much was done.
    */
   async round(): Promise<number> {
     let moved = 0;
@@ -252,7 +258,7 @@ export class World implements Disposable {
       if (bell.read() !== seen) moved++;
       wake(bell.read() !== seen);
     }
-    // Openers go on to their next sleep, and native promises to theirs.
+    // In this turn of the event loop openers run to their next sleep, and native promises settle.
     await new Promise(setImmediate);
     return moved;
   }

@@ -1,4 +1,7 @@
-/** Every order of the four actors' steps, and successors between any two of them. */
+/**
+ * Tests the four actors in every order of six steps, with a successor of any actor between any two
+ * steps. The bench checks the rules of slots after every step.
+ */
 import { expect } from 'chai';
 import { loadAddon, ThreadEnding } from '../../src/base/addon.ts';
 import type { Actor } from '../../src/engine/pipeline/actors.ts';
@@ -17,7 +20,7 @@ describe('stepped actors', () => {
       const bench = new Bench(depth, Number.POSITIVE_INFINITY);
       for (let order = 0; order < 4 ** 6; order++) {
         for (let step = 0, rest = order; step < 6; step++, rest >>= 2) bench.step(rest & 3);
-        // Short histories keep the checks quick; sequences go on.
+        // The checks take longer the longer the journal is. The sequence numbers continue.
         if (bench.journal.length > 400) break;
       }
       bench.close();
@@ -48,7 +51,10 @@ describe('stepped actors', () => {
 
   describe('Limiter-6: samples counted by a requester that died before its request', () => {
     const pack = 0;
-    /** A bench whose pack actor was ended behind the count of the first sequence. */
+    /**
+     * Creates a bench whose pack actor ended after it had counted the samples of the first
+     * sequence.
+     */
     function died(): { bench: Bench; limiter: RateLimiter } {
       const limiter = RateLimiter.create({ samplesPerInsert: 8, minSize: 4, errorBuffer: 1000 });
       const buffer = ReplayBuffer.offPolicy({ capacity: 64, obsDim: 4, actionDim: 1, limiter });
@@ -89,7 +95,8 @@ describe('stepped actors', () => {
 
   it('Slot-8: any role can be replaced between any two steps', () => {
     const bench = new Bench(3, 60);
-    // A fixed walk through roles, with a successor for each of them in turn before every step.
+    // A fixed order of roles. Before every step a successor replaces the actor of one role, each
+    // role in turn.
     for (let n = 0; bench.journal.length < 60; n++) {
       expect(n, 'the walk goes on for ever').to.be.lessThan(5000);
       const replaced = (n * 7 + 3) % 4;
@@ -101,8 +108,7 @@ describe('stepped actors', () => {
   });
 
   const files = { Packer: 'pack', Submitter: 'submit', Replayer: 'replay' } as const;
-  // What a thread sees while it is being terminated: native calls that do nothing, and JavaScript
-  // that runs on.
+  // A thread that is being terminated may still run JavaScript, but its native calls do nothing.
   const silent = {
     pack: ['pack', 'Packer', 'pack', SlotState.Requested],
     submit: ['submit', 'Submitter', 'submit', SlotState.Packed],
@@ -152,7 +158,7 @@ describe('stepped actors', () => {
     bench.step(pack);
     bench.step(submit);
     stepTo(poll, SlotState.Ready);
-    // The launch without the hand-over: what an actor that dies between the two leaves behind.
+    // Launches without passing the slot on, as an actor does that dies between the two.
     bench.launch(0);
     bench.actors[replay]?.close();
     bench.actors[replay] = bench.make('replay');

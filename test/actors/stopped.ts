@@ -1,6 +1,6 @@
 /**
- * Two learners of a group in a stepped world, stops at any point of it, and what must be true
- * afterwards.
+ * A rig that runs two learners of a group in a stepped world, stops them at given points, and
+ * checks their state afterwards.
  */
 import { expect } from 'chai';
 import { internalsOf } from '../../src/engine/pipeline/replay-pipeline.ts';
@@ -16,11 +16,13 @@ export interface Planned {
   readonly rank: 0 | 1;
   readonly at: number;
 }
-/** Depth 2, two ranks, up to three ticks, a mean after every one or two. */
+/**
+ * Two ranks, depth 2, up to three ticks, parameters averaged after every tick or every second tick.
+ */
 export interface Case {
   readonly ticks: readonly [number, number];
   readonly every: 1 | 2;
-  /** rank 1 has no rows before rank 0 has ended */
+  /** whether rank 1 has no rows until rank 0 has ended */
   readonly starved?: true;
 }
 
@@ -32,7 +34,7 @@ export interface How {
 
 type Outcome = { ended?: unknown; ticks?: number; error?: Error };
 
-/** Two learners in a world of their own. */
+/** Two learners in one world. */
 interface Table {
   readonly of: Case;
   readonly world: World;
@@ -64,7 +66,10 @@ async function lay(of: Case, breaks?: (world: World) => void): Promise<Table> {
   return { of, world, limiters, learners, buffers };
 }
 
-/** Left by a case whose stops end nothing for good: the next case goes on with it. */
+/**
+ * The learners of the last case, if its stops ended nothing for good. The next case runs them
+ * again.
+ */
 let laid: Table | null = null;
 
 async function clear({ world, learners }: Table): Promise<void> {
@@ -81,7 +86,7 @@ async function clear({ world, learners }: Table): Promise<void> {
     world[Symbol.dispose]();
   }
 }
-/** Behind the last case. */
+/** Closes the learners after the last case. */
 export async function clearUp(): Promise<void> {
   if (laid !== null) await clear(laid);
 }
@@ -101,8 +106,8 @@ async function settle<T>(
 }
 
 /**
- * Plays the case with these stops. Returns how many points there were: a stop behind the last one
- * has not come. Throws what was found to be wrong. `breaks` puts faults into the world.
+ * Runs the case with these stops and throws what is wrong. Returns the number of points. A stop
+ * planned for a later point did not happen. `breaks` injects faults into the world.
  */
 export async function play(of: Case, planned: readonly Planned[], how: How = {}): Promise<number> {
   try {
@@ -129,7 +134,7 @@ async function played(
   const aborts = learners.map(() => new AbortController());
   const done: Promise<unknown>[] = [];
   const came = new Set<Stop>();
-  /** of each rank, what may be applied at most */
+  /** of each rank: how many ticks had finished before, and the most that may be finished after */
   const first = rings.map((ring) => ring.finished);
   const most = ticks.map((each, rank) => first[rank]! + each);
   const act = ({ stop, rank }: Planned) => {
@@ -143,9 +148,9 @@ async function played(
     else {
       const held = internalsOf(made).control.use(
         async () => {
-          // Others go on meanwhile.
+          // The other threads run meanwhile.
           for (let turn = 0; turn < 3; turn++) {
-            expect(rings[rank]!.idle, 'nothing is under way while a save holds the run').to.equal(
+            expect(rings[rank]!.idle, 'no slot is in use while a save holds the run').to.equal(
               true,
             );
             await new Promise(setImmediate);
@@ -153,7 +158,7 @@ async function played(
         },
         { patient: null },
       );
-      // A pipeline that ends meanwhile ends the save.
+      // If the pipeline closes or fails meanwhile, the save rejects.
       done.push(came.has('close') || came.has('fail') ? held.catch(() => {}) : held);
       held.catch(() => {});
     }
@@ -187,9 +192,9 @@ async function played(
       expect(limiter.samples, `rank ${rank}: rows that the limiter counts`).to.equal(
         rings[rank]!.finished * SAMPLE,
       );
-    // Both are as they were: a run of one mean makes them equal. Each counts its ticks from its
-    // latest mean: where both were stopped between two means, one may be due for the next mean
-    // before the other, and who is through first ends the run.
+    // Both learners can run again, and a run up to the next mean makes them equal. Each learner
+    // counts its ticks from its latest mean. If both were stopped between two means, one may reach
+    // the next mean first. The learner that finishes first ends the run of both.
     const isAlike = every === 1 || planned.length === 1;
     const again = await settle(
       table,

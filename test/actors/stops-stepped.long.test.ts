@@ -1,9 +1,7 @@
 /**
- * Stops between any two steps of two learners: opener, requester, pack, submit, poll, replay and
- * averager as they are. `npm test` has one stop at every eighth place where something has changed,
- * and some two by seed; test:all has one at every seventh step; the longest setting has one
- * everywhere, and two wherever something has changed. Faults that were there once are put back, and
- * found.
+ * Tests stops of two learners of a group between any two steps of opener, requester, pack, submit,
+ * poll, replay and averager. The settings differ in how many points are tried, from every eighth
+ * change to all. Faults that Hotslot had once are injected and must be detected.
  */
 import { expect } from 'chai';
 import { GroupRank } from '../../src/engine/group/group-rank.ts';
@@ -18,22 +16,22 @@ const cases: readonly Case[] = [
   { ticks: [3, 3], every: 1 },
   { ticks: [3, 2], every: 2 },
 ];
-/** Rank 0 waits in its first exchange: only what stops it ends its run. */
+/** Rank 0 waits in its first exchange, so its run ends only if it is stopped. */
 const starved: Case = { ticks: [3, 3], every: 1, starved: true };
-/** Behind these it only waits. */
+/** After this number of points rank 0 only waits. */
 const STARVED_POINTS = 100;
 const ranks = [0, 1] as const;
 
 interface Everywhere extends How {
-  /** points from one case to the next */
+  /** number of points between two cases */
   readonly step?: number;
   readonly only?: readonly Stop[];
   readonly of?: readonly (0 | 1)[];
-  /** a second stop of the same rank, so many points later */
+  /** a second stop of the same rank, `after` points later */
   readonly second?: { readonly stop: Stop; readonly after: number };
 }
 
-/** Every stop of every rank at each point; how many cases that were. */
+/** Plays each stop on each rank at every point. Returns the number of cases. */
 async function everywhere(
   of: Case,
   { step = 1, only = stops, of: who = ranks, second, ...more }: Everywhere = {},
@@ -53,7 +51,7 @@ async function everywhere(
   return played;
 }
 
-/** mulberry32 */
+/** Returns a mulberry32 generator. */
 function drawn(seed: number): () => number {
   let state = seed;
   return () => {
@@ -208,7 +206,7 @@ describe('stops of two stepped learners', function () {
             () => null,
             (error: unknown) => error,
           );
-        expect(found, 'no stop shows it').to.be.instanceOf(Error);
+        expect(found, 'the error that shows the fault').to.be.instanceOf(Error);
       });
   });
 });

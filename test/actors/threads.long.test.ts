@@ -1,4 +1,7 @@
-/** The four actors in threads of their own: stopped, lost and replaced at every state of a slot. */
+/**
+ * Tests the four actors in separate threads that are stopped, terminated and replaced in every
+ * state of a slot. Every tick must be applied once and in order.
+ */
 import { once } from 'node:events';
 import { expect } from 'chai';
 import { OpenedStream } from '../../src/device/stream.ts';
@@ -18,9 +21,7 @@ import { rejection } from '../rig/refusal.ts';
 import { itAll, itLonger, setting } from '../rig/setting.ts';
 import { until } from '../rig/until.ts';
 
-/**
- * The journal's story of an exact run: every tick once, in order, and every update applied once.
- */
+/** Checks that the journal has each tick once, in order, and that each update was applied once. */
 function expectExact(ticks: Tick[], count: number): void {
   const once = ticks.filter((tick, i) => tick.tickId !== ticks[i - 1]?.tickId);
   expect(once.map((tick) => tick.tickId)).to.deep.equal(Array.from({ length: count }, (_, i) => i));
@@ -30,9 +31,9 @@ function expectExact(ticks: Tick[], count: number): void {
 }
 
 /**
- * Brings a manual pipeline to a slot state that stays: no rows (Requested), a held copy stream
- * (Submitted), an unsampled batch (Ready), a held learner (Replaying). Packed needs a thread that
- * is missing; it has tests of its own below.
+ * Brings a slot of a manual pipeline to a state and keeps it there. Requested: the buffer has no
+ * rows. Submitted: the copy stream is held. Ready: the batch is not sampled. Replaying: the learner
+ * is held. Packed needs a missing thread and is tested below.
  */
 const held: Record<string, (made: ReplayPipeline, latch: Latch) => Promise<void>> = {
   Free: async () => {},
@@ -126,8 +127,8 @@ describe('actors in separate threads', () => {
           using latch = latchOf(made);
           await held[state]?.(made, latch);
           const restarted = once(made as never, 'restart');
-          // The lost thread may be the one that runs the held work: native code ends before its
-          // thread does.
+          // The terminated thread may be the one that runs the held native work, and a thread ends
+          // only after that work.
           const terminated = workersOf(made)[thread]?.terminate();
           latch.open();
           await terminated;
@@ -156,8 +157,8 @@ describe('actors in separate threads', () => {
     });
 
     /**
-     * Submit's thread is lost, and its successor kept from attaching: what pack hands on stays
-     * Packed.
+     * Ends submit's thread and prevents its successor from attaching. A slot that pack passes on
+     * stays Packed.
      */
     async function packed(): Promise<ReplayPipeline> {
       const made = await pipeline({ placement: SPREAD, restart: 2 });
@@ -231,8 +232,7 @@ describe('actors in separate threads', () => {
       const abort = new AbortController();
       bufferOf(made).add(rows(64));
       const running = made.run({ signal: abort.signal });
-      // A different role each time, after a different number of ticks: the seconds differ, the
-      // moments are anyone's.
+      // Ends a thread of a different role each time, after a different number of ticks.
       for (let kill = 0; kill < kills; kill++) {
         const thread = (kill * 5 + (kill >> 2)) % 4;
         const goal = made.inspect().finished + 5 + ((kill * 37) % 61);

@@ -1,6 +1,6 @@
 /**
- * When figures are recorded, and what is said when they are not; and that a look at the machine
- * tells times.
+ * Tests which benchmark figures are recorded, the message for figures that are not, and that Quiet
+ * measures times.
  */
 import { expect } from 'chai';
 import { isWide, judged, MAX_SPREAD, Quiet, spreadOf, unquiet } from '../../bench/quiet.ts';

@@ -1,6 +1,6 @@
 /**
- * What the benchmark `scale` makes of its figures: series in order, what rises more than it may, a
- * table, a picture.
+ * Tests how the benchmark `scale` presents its figures: the order of series, the warnings about
+ * rises, a table and a picture.
  */
 import { expect } from 'chai';
 import { curves, rise } from '../../bench/scale/curves.ts';
@@ -10,7 +10,7 @@ const curve = curves.find(({ name }) => name === 'rows-stored')!;
 const [metric] = curve.metrics as [(typeof curve.metrics)[number]];
 const { since, within } = metric.level!;
 
-/** A place of a series; quartiles a tenth below and above. */
+/** A point of a series. Its quartiles are a tenth below and above the value. */
 const at = (x: number, value: number, series = 'a'): Placed => ({
   case: '',
   metric: metric.metric,

@@ -1,6 +1,6 @@
 /**
- * Benchmarks that take seconds run, as `npm run bench -- NAME… --quick`: nothing else calls what
- * they measure as they do.
+ * Tests that the short benchmarks run with `npm run bench -- NAME… --quick`. They call code in ways
+ * that no other test does.
  */
 import { expect } from 'chai';
 import { meets } from '../../bench/harness.ts';

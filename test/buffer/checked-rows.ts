@@ -1,15 +1,16 @@
 /**
- * Rows that carry their own checksum: who wrote them, which they are, and a body that follows from
+ * Rows with a checksum. `id` has the writer and the row's sequence number, and `body` follows from
  * both.
  */
 import type { FieldSpec } from '../../src/store/rows/fields.ts';
 
 const BODY = 1021;
-/** 32-bit words of a packed row: writer, sequence, body */
+/** 32-bit words of a packed row: writer, sequence number, body */
 export const WORDS = 2 + BODY;
 
 /**
- * 4,092 bytes: several copies per row, long enough to be overtaken, and rows that cut cache lines.
+ * A row has 4,092 bytes. add() copies it in several pieces, so a reader can meet a partly written
+ * row, and rows share cache lines.
  */
 export const fields: Record<string, FieldSpec> = {
   id: { shape: [2], dtype: 'uint32' },
@@ -20,7 +21,7 @@ function word(writer: number, sequence: number, k: number): number {
   return Math.imul(writer * 7919 + sequence * 31 + k, 2654435761) >>> 0;
 }
 
-/** Rows `first` … of `writer` (both from 1), for add(). */
+/** Returns `count` rows of `writer` for add(), from sequence number `first`. Both count from 1. */
 export function checkedRows(
   writer: number,
   first: number,
@@ -38,8 +39,8 @@ export function checkedRows(
 const known = new Map<number, Buffer>();
 
 /**
- * The whole row, made once: checking must cost less than gathering, or hardly a gather meets a
- * writer.
+ * Returns the whole row, which is computed only once. If checking took longer than gathering, few
+ * gathers would overlap a write.
  */
 function wholeRow(writer: number, sequence: number): Buffer {
   const key = writer * 2 ** 20 + sequence;
@@ -52,7 +53,10 @@ function wholeRow(writer: number, sequence: number): Buffer {
   return row;
 }
 
-/** What is wrong with the packed rows, or null: one was never written, or holds words of two. */
+/**
+ * Returns what is wrong with packed rows, or null. A row is wrong if it was never written or mixes
+ * two rows.
+ */
 export function fault(rows: Uint32Array): string | null {
   const bytes = Buffer.from(rows.buffer, rows.byteOffset, rows.byteLength);
   for (let start = 0; start < rows.length; start += WORDS) {

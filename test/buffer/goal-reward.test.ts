@@ -1,4 +1,7 @@
-/** Rewards of goals: by hand, against float64, and the bits that the kernel has. */
+/**
+ * Tests goalReward() against values computed by hand, a float64 reference, and the device kernel's
+ * bits.
+ */
 import { expect } from 'chai';
 import { goalReward, openDevice, Random } from '../../src/index.ts';
 import { refusal } from '../rig/refusal.ts';
@@ -6,7 +9,7 @@ import { TESTED } from '../rig/tested-device.ts';
 
 const random = new Random(12);
 
-/** Windows whose steps are at the goal, about the threshold away, or anywhere. */
+/** Makes windows whose steps are at the goal, about the threshold away from it, or anywhere. */
 function windows(rows: number, n: number, dims: number, threshold: number) {
   const goal = Float32Array.from({ length: rows * dims }, () => random.between(-2, 2));
   const steps = Int32Array.from({ length: rows }, (_, i) => i % (n + 1));
@@ -34,7 +37,7 @@ describe('goalReward()', () => {
     expect([...goalReward({ ...given, steps: Int32Array.of(0, 0), gamma: 0 })]).to.deep.equal([
       0, 0,
     ]);
-    // As far away as the threshold is near enough; no distance is not.
+    // A distance equal to the threshold reaches the goal. A NaN distance does not.
     expect([...goalReward({ ...given, steps: Int32Array.of(3, 3), threshold: 5 })]).to.deep.equal([
       0, 0,
     ]);

@@ -1,6 +1,6 @@
 /**
- * A thread of the rate limiter's stress test: adds or samples, and parks on its bell whenever it is
- * told "not yet".
+ * A thread of the rate limiter's stress test. It adds rows or takes samples, and parks on its bell
+ * whenever the limiter refuses.
  */
 import { internalsOfLimiter } from '../../src/store/rate-limiter.ts';
 import {
@@ -15,7 +15,7 @@ export interface LimiterWork {
   stop: SharedArrayBuffer;
   role: 'add' | 'sample';
   rows: number;
-  /** adds to make; a sampler goes on until it is stopped */
+  /** how many adds to make. A sampler continues until it is stopped */
   times: number;
 }
 

@@ -1,6 +1,6 @@
 /**
- * Rows from files and back: the same bytes in the same order, D4RL's columns, and what is refused
- * before a row is added.
+ * Tests ReplayBuffer's load() and dump() with files and arrays. Rows keep their bytes and order,
+ * load() reads D4RL and Minari columns, and wrong data is rejected before any row is added.
  */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -30,7 +30,7 @@ const bools = (...values: number[]): TensorData => ({
   shape: [values.length],
   data: Uint8Array.from(values),
 });
-/** All rows, oldest first, field by field. */
+/** Returns all rows as numbers, oldest first, field by field. */
 function rowsOf(buffer: ReplayBuffer): number[][] {
   const { ptr, size, capacity } = buffer;
   const indices = Uint32Array.from({ length: size }, (_, i) => (ptr - size + i) % capacity);
@@ -40,8 +40,8 @@ function rowsOf(buffer: ReplayBuffer): number[][] {
   ]);
 }
 /**
- * A zip file whose one entry with this text in its header has another of the same length, and its
- * sum.
+ * Replaces `from` by `to` in a header within a zip file, and corrects the entry's checksum. Both
+ * texts have the same length.
  */
 function retyped(file: Buffer, from: string, to: string): Buffer {
   const at = file.indexOf(from);
@@ -56,7 +56,10 @@ function retyped(file: Buffer, from: string, to: string): Buffer {
   return file;
 }
 const small = (capacity = 10) => ReplayBuffer.offPolicy({ capacity, obsDim: 1, actionDim: 1 });
-/** Two episodes of D4RL: one that terminated and one that timed out, and the begin of a third. */
+/**
+ * D4RL columns of three episodes: one that terminated, one that timed out, and the start of a
+ * third.
+ */
 const d4rl: NamedTensors = {
   observations: floats([6, 1], [1, 2, 3, 4, 5, 6]),
   actions: floats([6, 1], [10, 20, 30, 40, 50, 60]),
@@ -84,12 +87,12 @@ describe('ReplayBuffer.load() and dump()', () => {
       [1, 0],
       [0, 0],
     ];
-    expect(flags(0), 'dones and truncated; termination counts').to.deep.equal(want);
-    // Without next observations: each row's is the one behind, and the two rows that have none are
-    // left out.
+    expect(flags(0), 'dones and truncated: both flags count as terminated').to.deep.equal(want);
+    // Without next observations, load() takes the next row's observation. It skips the two rows
+    // that have none: the truncated row and the last row.
     expect(
       await buffer.load({ ...rest, ...pair }),
-      'the cut row and the last one are left out',
+      'load() skips the truncated row and the last row',
     ).to.equal(4);
     const dones = floats([6], [0, 1, 0, 0, 1, 0]);
     const refused = await rejection(buffer.load({ ...rest, ...next, ...pair, dones }));
@@ -142,7 +145,8 @@ describe('ReplayBuffer.load() and dump()', () => {
     for (const [key, words] of [
       ['rewards', 'rewards of row 4 of the loaded data holds NaN'],
       ['actions', 'actions of row 4 of the loaded data holds NaN'],
-      // Row 3, which was cut, is left out; row 2 has the observation of row 3 behind it.
+      // Row 3 was truncated and is skipped. So the first row that holds the NaN observation of row
+      // 4 is row 4.
       ['observations', 'obs of row 4 of the loaded data holds NaN'],
     ] as const)
       expect((await rejection(buffer.load(odd(key, 4)))).message).to.include(words);
@@ -161,7 +165,7 @@ describe('ReplayBuffer.load() and dump()', () => {
       ).message,
     ).to.include('cannot hold the 1e+39 in row 4');
     expect(buffer.ptr).to.equal(0);
-    // Behind what terminated the row stores 0.
+    // A terminated row stores 0 for a NaN next observation.
     const next = floats([6, 1], [2, Number.NaN, 4, 5, 6, 7]);
     expect(await buffer.load({ ...d4rl, next_observations: next })).to.equal(6);
     expect(rowsOf(buffer)[1]![1]).to.equal(0);
@@ -214,7 +218,8 @@ describe('ReplayBuffer.load() and dump()', () => {
 
   it('load() reads D4RL columns with or without next_observations', async () => {
     const buffer = small();
-    // The last of what timed out, and the file's last row, have no next observation.
+    // load() skips the last row of the timed-out episode and the last row of the file, which have
+    // no next observation.
     expect(await buffer.load(d4rl)).to.equal(4);
     const wanted = [
       [1, 2, 10, 0.1, 0, 0],
@@ -246,8 +251,8 @@ describe('ReplayBuffer.load() and dump()', () => {
       data: BigInt64Array.from(values, BigInt),
     });
     /**
-     * Three episodes: 3 steps that terminate, 1 that is truncated, 2 that end with both flags.
-     * Observation t of episode e is 10 e + t.
+     * Three episodes: 3 steps that terminate, 1 step that is truncated, 2 steps that end with both
+     * flags. Observation t of episode e is 10 e + t.
      */
     const lengths = [3, 1, 2];
     const steps = lengths.flatMap((length, e) =>
@@ -280,7 +285,7 @@ describe('ReplayBuffer.load() and dump()', () => {
       const part = small();
       expect(await part.load(minari, { rows: { from: 2, to: 5 } })).to.equal(3);
       expect(rowsOf(part as ReplayBuffer)).to.deep.equal(wanted.slice(2, 5));
-      // Of one episode, and of an end that no flag tells.
+      // A single episode whose end has no flag.
       const { observations, ...rest } = minari;
       const first = Object.entries(rest).map(([name, { data, ...each }]) => [
         name,
@@ -409,7 +414,8 @@ describe('ReplayBuffer.load() and dump()', () => {
   it('load() ignores a column of an unsupported dtype unless a field reads the column', () =>
     inFolder(async (folder) => {
       const path = join(folder, 'x.npz');
-      // Shown by a column of float16 whose header says text of two bytes.
+      // Makes a column of an unsupported dtype: a float16 column whose header says that it is text
+      // of two bytes.
       await writeNpz(path, {
         ...d4rl,
         notes: { dtype: 'float16', shape: [6], data: new Uint16Array(6) },
@@ -523,7 +529,8 @@ describe('ReplayBuffer.load() and dump()', () => {
         const path = join(folder, 'x.npz');
         await writeNpz(path, { old: tensor('int8', [1]) });
         const written = buffer.dump(path);
-        // It reads once code for files is there, and looks again behind each piece.
+        // dump() starts to read after it has loaded the code for files. It checks ptr after each
+        // piece.
         const gather = buffer.gather.bind(buffer);
         buffer.gather = (indices, out) => {
           buffer.add(transitions(1));

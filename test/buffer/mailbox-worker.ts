@@ -1,6 +1,6 @@
 /**
- * A thread of the mailbox's stress test: writes versions two deep, or reads them and checks every
- * element.
+ * A thread of the mailbox's stress test. It writes versions with two writes at a time, or reads
+ * versions and checks every element.
  */
 import {
   type SharedWeightMailbox,
@@ -30,8 +30,8 @@ function buffer(index: number): Float32Array {
 }
 
 /**
- * Odd versions by write(), even ones as a device would: begun, filled from outside, published
- * later.
+ * Writes odd versions by write(). Writes even versions as a device would: begins one, fills its
+ * buffer, and publishes it later.
  */
 function write(): { wrong: string | null; seen: number } {
   const weights = new Float32Array(box.length);

@@ -1,6 +1,7 @@
 /**
- * Numbers that are NaN or infinite: refused with row and field, stored as 0 where an episode
- * terminated, or kept.
+ * Tests non-finite numbers in rows. Depending on the option, add() throws with row and field or
+ * keeps the number. In the next observation of a terminated episode it stores 0 instead of
+ * throwing.
  */
 import { expect } from 'chai';
 import { toBfloat16, toFloat16 } from '../../src/base/float16.ts';
@@ -8,7 +9,7 @@ import { ReplayBuffer } from '../../src/index.ts';
 
 const odd = [Number.NaN, Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY];
 
-/** Three off-policy rows; the second one ended. */
+/** Makes three off-policy rows. By default the second is terminated. */
 function rows(ends: { dones: number; truncated: number } = { dones: 1, truncated: 0 }) {
   const field = (width: number) => Float32Array.from({ length: 3 * width }, (_, i) => i + 1);
   return {
@@ -44,11 +45,13 @@ describe('ReplayBuffer with non-finite numbers', () => {
       given.nextObs[3] = value;
       given.nextCritic[1] = value;
       expect(buffer.add(given)).to.equal(3);
-      expect([...row(buffer, 1, 'nextObs')], 'the whole observation').to.deep.equal([0, 0]);
+      expect([...row(buffer, 1, 'nextObs')], 'the whole next observation is 0').to.deep.equal([
+        0, 0,
+      ]);
       expect([...row(buffer, 1, 'nextCritic')]).to.deep.equal([0]);
       expect([...row(buffer, 0, 'nextObs')]).to.deep.equal([1, 2]);
       expect([...row(buffer, 1, 'obs')]).to.deep.equal([3, 4]);
-      expect(given.nextObs[3], 'the caller’s array').to.deep.equal(value);
+      expect(given.nextObs[3], 'the caller’s array is unchanged').to.deep.equal(value);
       for (const ends of [
         { dones: 0, truncated: 0 },
         { dones: 1, truncated: 1 },
@@ -62,7 +65,7 @@ describe('ReplayBuffer with non-finite numbers', () => {
           )
           .with.property('code', 'ERR_HOTSLOT_RANGE');
       }
-      expect(buffer.ptr, 'rows after refusals').to.equal(3);
+      expect(buffer.ptr, 'rejected rows are not added').to.equal(3);
     });
 
   for (const key of ['obs', 'critic', 'actions', 'rewards', 'dones', 'truncated'] as const)

@@ -1,4 +1,4 @@
-/** Where fields lie in a packed row, and which schemas are refused. */
+/** Tests the offsets of fields in a packed row, and which schemas are rejected. */
 import { expect } from 'chai';
 import type { FieldSpec } from '../../src/store/rows/fields.ts';
 import { offPolicyLayout, schemaLayout } from '../../src/store/rows/pack-layout.ts';

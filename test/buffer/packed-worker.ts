@@ -1,4 +1,6 @@
-/** Goes on from the mark for ever, a few numbered rows at a time. */
+/**
+ * A thread that adds numbered packed rows for ever, a few at a time, starting at the buffer's mark.
+ */
 import { ReplayBuffer, type SharedReplayBuffer } from '../../src/store/rows/replay-buffer.ts';
 import { givenTask, perform, say } from '../rig/test-thread.ts';
 

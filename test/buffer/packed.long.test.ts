@@ -1,6 +1,6 @@
 /**
- * Rows that come packed, and the mark that moves with them: equal to rows that were added by field,
- * all or nothing.
+ * Tests addPacked() and the mark that advances with the rows. Packed rows equal rows that were
+ * added by field, and an add() takes all rows or none.
  */
 import { expect } from 'chai';
 import { RateLimiter, ReplayBuffer } from '../../src/index.ts';
@@ -21,7 +21,7 @@ const rowsOf = (n: number, from = 0) => ({
 });
 const marks = () => new BigUint64Array(new SharedArrayBuffer(64));
 
-/** The rows [from, from + n), packed. */
+/** Returns the rows [from, from + n) in packed form. */
 function packed(n: number, from = 0): Uint8Array {
   using made = ReplayBuffer.create({ capacity: Math.max(1, n), fields });
   made.add(rowsOf(n, from));
@@ -142,7 +142,7 @@ describe('ReplayBuffer.addPacked()', () => {
       const before = buffer.ptr;
       while (buffer.ptr === before) await new Promise(setImmediate);
       await thread.worker.terminate();
-      // A thread that goes on from the mark takes no row twice, and leaves none out.
+      // A thread that continues from the mark repeats no row and skips none.
       expect(Number(words[0])).to.equal(buffer.ptr);
       const rows = new BigInt64Array(1);
       buffer.gather(Uint32Array.of((buffer.ptr - 1) % buffer.capacity), rows);

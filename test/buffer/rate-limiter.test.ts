@@ -1,6 +1,6 @@
 /**
- * Samples per insert stay in their band, the limiter says what it waits for, and no two threads
- * wait for each other.
+ * Tests the rate limiter: the samples per insert stay in their band, waitingFor() names what is
+ * missing, and no two threads wait for each other.
  */
 import { expect } from 'chai';
 import {
@@ -71,9 +71,9 @@ describe('RateLimiter', () => {
 
   it('gates add() while inserts lead, and admits the same rows after samples are counted', () => {
     const { limiter, buffer } = limited({ gateAdd: true });
-    expect(buffer.add(rows(10)), 'filling up to minSize is free').to.equal(10);
+    expect(buffer.add(rows(10)), 'the limiter admits rows up to minSize').to.equal(10);
     expect(buffer.add(rows(10))).to.equal(10);
-    expect(buffer.add(rows(1)), 'not yet').to.equal(0);
+    expect(buffer.add(rows(1)), 'the row must wait for samples').to.equal(0);
     expect([buffer.ptr, limiter.inserts, limiter.samples]).to.deep.equal([20, 20, 0]);
     expect(limiter.addWaitingFor(1)).to.equal(
       'inserts: an add of 1 needs 2 rows sampled, has 0 (20 inserted)',
@@ -146,7 +146,8 @@ describe('RateLimiter', () => {
       limiter.checkBand({ sampleCount: batch, addCount: add });
       let turns = 0;
       for (let i = 0; i < 4000; i++) {
-        // Greedy either way, so that the walk visits both ends of the band.
+        // Samples as often as possible, then adds as often as possible, so that the walk reaches
+        // both ends of the band.
         const sampleFirst = Math.floor(i / 97) % 2 === 0;
         const sampled = sampleFirst && limiter.takeSamples(batch);
         const added = !sampled && buffer.add(rows(add)) > 0;
@@ -177,8 +178,8 @@ describe('RateLimiter', () => {
   it('makes add() throw instead of returning 0 for rows that could block a known batch forever', () => {
     const { limiter, buffer } = limited({ errorBuffer: 40, gateAdd: true });
     limiter.checkBand({ sampleCount: 30 });
-    expect(buffer.add(rows(30)), 'within the band').to.equal(30);
-    expect(buffer.add(rows(5)), 'later').to.equal(0);
+    expect(buffer.add(rows(30)), 'the rows fit into the band').to.equal(30);
+    expect(buffer.add(rows(5)), 'the rows must wait for samples').to.equal(0);
     expect(() => buffer.add(rows(6))).to.throw(
       RangeError,
       'a batch of 30 rows plus an add of 6 rows',

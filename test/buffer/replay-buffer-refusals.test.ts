@@ -1,4 +1,7 @@
-/** Whatever is refused says which rule and which values, and leaves the buffer as it was. */
+/**
+ * Tests that rejected calls of a replay buffer name the rule and the values, and leave the buffer
+ * unchanged.
+ */
 import { expect } from 'chai';
 import type { TypedArray } from '../../src/base/dtype.ts';
 import type { OffPolicyRows } from '../../src/store/rows/fields.ts';
@@ -104,7 +107,7 @@ describe('ReplayBuffer with invalid arguments', () => {
         error,
         text,
       );
-      expect(buffer.ptr, 'nothing was taken').to.equal(0);
+      expect(buffer.ptr, 'no row was added').to.equal(0);
     });
   }
 

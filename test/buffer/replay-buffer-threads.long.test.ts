@@ -1,6 +1,6 @@
 /**
- * Many writers and readers in real threads: no row torn, none lost, no thread hangs, even when
- * writers are terminated.
+ * Tests a replay buffer with several writer threads and a reader, also while writers are
+ * terminated. No row is torn or lost, and no thread hangs.
  */
 import { once } from 'node:events';
 import { expect } from 'chai';
@@ -12,14 +12,14 @@ import type { RowWork } from './row-worker.ts';
 
 type Reading = { checked: number; wrong: string | null };
 
-/** Threads on one buffer that start together. */
+/** Threads that share one buffer and start together. */
 class RowThreads {
   readonly control = new SharedArrayBuffer(12);
   readonly buffer: ReplayBuffer;
   readonly together: number;
   /**
-   * of the reader, before a writer ends: a busy machine may not run a thread while the others do
-   * all their work
+   * turns that the reader must have before a writer ends. On a busy machine, a thread may otherwise
+   * not run before the others are done
    */
   readonly turns: number;
   #writers = 0;
@@ -83,7 +83,7 @@ describe('ReplayBuffer in several threads', () => {
           reader.result<Reading>(),
         ]);
         expect(reading.wrong).to.equal(null);
-        expect(reading.checked, 'the reader had its turns').to.be.greaterThan(0);
+        expect(reading.checked, 'the reader has checked rows').to.be.greaterThan(0);
         expect(Math.min(first, second)).to.be.at.least(adds * rowsPerAdd);
         expect(buffer.ptr).to.equal(first + second);
         checkAll(buffer);
@@ -108,11 +108,12 @@ describe('ReplayBuffer in several threads', () => {
     const survivor = threads.send('write', 60_000, 1).result();
     const reading = threads.send('read').result<Reading>();
     const bell = internalsOfBuffer(buffer).bells.claim()!;
-    const alive = setInterval(() => {}, 1000); // waitAsync alone does not hold the process
+    const alive = setInterval(() => {}, 1000); // waitAsync alone does not keep the process alive
     for (let round = 0; round < 8; round++) {
       const victim = threads.send('write for ever', 0, 1 + (round % 3), 0);
       await once(victim.worker, 'online');
-      // Not before it writes: a few of its own adds or the survivor's, whichever ring first.
+      // Terminates the victim after a few adds, when it probably writes. The adds may be the
+      // survivor's.
       for (let rings = 0; rings < 5; rings++) {
         const seen = bell.read();
         if (Atomics.load(new Int32Array(threads.control), 1) === 0) break;

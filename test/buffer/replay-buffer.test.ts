@@ -1,4 +1,7 @@
-/** One thread's view of the replay buffer: what goes in comes out. */
+/**
+ * Tests a replay buffer in one thread: rows are stored unchanged, in order, and read back by
+ * gather() and sample().
+ */
 import { expect } from 'chai';
 import { internalsOfBuffer, ReplayBuffer } from '../../src/store/rows/replay-buffer.ts';
 import { A, C, count, D, transitions, width, withCritic } from './transitions.ts';
@@ -113,9 +116,10 @@ describe('ReplayBuffer', () => {
     expect(Array.from(row(1).subarray(D, 2 * D))).to.deep.equal([1003, 1004, 1005]);
     expect(Array.from(row(1).subarray(width + C))).to.deep.equal([2004, 2005, 2006, 2007]);
     expect(Array.from(row(2).subarray(width + C))).to.deep.equal([708, 709, 710, 711]);
-    expect([row(1)[0], row(1)[2 * D], row(1)[width]], 'the other fields stay').to.deep.equal([
-      3, 202, 604,
-    ]);
+    expect(
+      [row(1)[0], row(1)[2 * D], row(1)[width]],
+      'the other fields are unchanged',
+    ).to.deep.equal([3, 202, 604]);
   });
 
   it('accepts terminalMask as booleans, and ignores the terminal fields if no element is set', () => {
@@ -143,7 +147,7 @@ describe('ReplayBuffer', () => {
 
   it('counts rows exactly beyond 2^32, and keeps wrapping', () => {
     using buffer = ReplayBuffer.create({ capacity: 3, fields: { x: { shape: [] } } });
-    const start = 2 ** 32 + 1; // 2^32 mod 3 is 1, so the next row lies at index 2
+    const start = 2 ** 32 + 1; // 2^32 mod 3 is 1, so the next row has index 2
     internalsOfBuffer(buffer).setCounters(start);
     expect([buffer.ptr, buffer.size]).to.deep.equal([start, 3]);
     buffer.add({ x: Float32Array.of(1, 2) });
@@ -180,7 +184,7 @@ describe('ReplayBuffer', () => {
   it('add() derives dones from terminated and truncated, and throws for contradicting dones', () => {
     using buffer = ReplayBuffer.offPolicy({ capacity: 8, obsDim: D, actionDim: A });
     const { dones: _, truncated: __, ...rest } = transitions(4);
-    // Going, terminated, cut, both: termination counts.
+    // The four combinations: running, terminated, truncated, and both, which counts as terminated.
     const [terminated, truncated] = [Uint8Array.of(0, 1, 0, 1), [false, false, true, true]];
     expect(buffer.add({ ...rest, terminated, truncated })).to.equal(4);
     const flags = (row: number) =>
@@ -223,7 +227,7 @@ describe('ReplayBuffer', () => {
     buffer.add({ x: Float32Array.of(0, 1, 2, 3) });
     const { reserved, committed, ledger } = internalsOfBuffer(buffer);
     expect([reserved.load(), committed.load()]).to.deep.equal([4, 4]);
-    // As a writer does that has two rows to write: they go over the oldest two.
+    // Acts as a writer that has reserved two rows. They overwrite the oldest two.
     reserved.store(6);
     expect([ledger.read(0, 0, 4, new Uint8Array(4 * buffer.rowBytes)), buffer.ptr]).to.deep.equal([
       2, 4,

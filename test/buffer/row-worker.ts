@@ -1,18 +1,21 @@
-/** A thread of the replay buffer's stress tests: writes checked rows, or reads and checks them. */
+/**
+ * A thread of the replay buffer's stress tests. It writes checked rows, or reads rows and checks
+ * them.
+ */
 import { ReplayBuffer, type SharedReplayBuffer } from '../../src/store/rows/replay-buffer.ts';
 import { givenTask, perform } from '../rig/test-thread.ts';
 import { checkedRows, fault, WORDS } from './checked-rows.ts';
 
 export interface RowWork {
   shared: SharedReplayBuffer;
-  /** threads that are ready; writers that still write; turns of the reader */
+  /** counts: threads that are ready, writers that still write, turns of the reader */
   control: SharedArrayBuffer;
   role: 'write' | 'write for ever' | 'read';
-  /** threads that start together; a thread that joins later says 0 */
+  /** threads that start together. 0 for a thread that joins later */
   together: number;
-  /** writers count from 1 */
+  /** the writer's number, from 1 */
   writer: number;
-  /** at the least: a writer goes on until the reader has had `turns` */
+  /** the least number of adds. A writer continues until the reader has had `turns` turns */
   adds: number;
   rowsPerAdd: number;
   turns: number;
@@ -41,7 +44,7 @@ function startTogether(): void {
 }
 
 function write(adds: number): number {
-  // A few prepared batches: most of the time is spent in add(), where the races are.
+  // Prepares a few batches, so that most of the time is spent in add(), where races are possible.
   const batches = Array.from({ length: 8 }, (_, i) =>
     checkedRows(work.writer, i * work.rowsPerAdd + 1, work.rowsPerAdd),
   );
@@ -50,8 +53,8 @@ function write(adds: number): number {
     for (let i = 0; i < adds || Atomics.load(control, TURNS) < work.turns; i++)
       rows += buffer.add(batches[i % batches.length]!);
   } finally {
-    // Also where it threw: the reader waits for no writer that has ended. One that writes for ever
-    // is not among them.
+    // Counts a writer as ended even after an error, because the reader waits for the writers.
+    // Writers with the role 'write for ever' are not counted.
     if (work.role === 'write') Atomics.sub(control, WRITING, 1);
   }
   return rows;
@@ -68,7 +71,8 @@ function read(): { checked: number; wrong: string | null } {
     last = ptr;
     if (ptr === 0) continue;
     const size = Math.min(ptr, buffer.capacity);
-    // The newest rows: where writers are, and where a commit that comes too early shows.
+    // Reads the newest rows. Writers are close to them, and rows that were committed too early
+    // would appear there.
     for (let i = 0; i < ROWS; i++) indices[i] = (ptr - 1 - (i % size)) % buffer.capacity;
     const wrong =
       fault(buffer.gather(indices, out)) ?? fault(buffer.sample({ seed, count: ROWS }, out).rows);
@@ -79,7 +83,7 @@ function read(): { checked: number; wrong: string | null } {
   return { checked, wrong: null };
 }
 
-/** A reader that ended, for whatever reason, keeps no writer waiting for its turns. */
+/** Reads. If the reader ends for any reason, writers no longer wait for its turns. */
 function readAndRelease(): ReturnType<typeof read> {
   try {
     return read();

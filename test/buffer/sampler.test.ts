@@ -1,4 +1,4 @@
-/** Draws are torch's own, value by value, and so are the rows packed from them. */
+/** Tests that uniform draws equal torch's, value by value, and so do the rows packed from them. */
 import { readFileSync } from 'node:fs';
 import { expect } from 'chai';
 import { uniformIndices } from '../../src/store/rows/sampler.ts';

@@ -1,4 +1,4 @@
-/** Off-policy rows whose every element says where it belongs. */
+/** Off-policy rows in which each element encodes its own position. */
 import type { CriticRows, OffPolicyRows } from '../../src/store/rows/fields.ts';
 
 /** obsDim, actionDim and criticDim of the tests' buffers */
@@ -25,5 +25,5 @@ export function withCritic(n: number): OffPolicyRows & CriticRows {
   return { ...transitions(n), critic: count(n * C, 600), nextCritic: count(n * C, 700) };
 }
 
-/** float32 of a row without a critic */
+/** floats of a row without a critic */
 export const width = 2 * D + A + 3;

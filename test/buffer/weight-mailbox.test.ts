@@ -1,6 +1,6 @@
 /**
- * Versions arrive whole, in order and newest first, also for threads that read while they are
- * written.
+ * Tests that a weight mailbox delivers versions whole, in order and the newest first, also to
+ * threads that read during writes.
  */
 import { expect } from 'chai';
 import { systemMemory } from '../../src/base/system-addon.ts';
@@ -25,7 +25,7 @@ describe('WeightMailbox', () => {
       expect(box.write(weights(5, version))).to.equal(version);
     expect(box.read(into)).to.equal(10);
     expect(into).to.deep.equal(weights(5, 10));
-    expect(box.read(into, 10), 'nothing newer').to.equal(0);
+    expect(box.read(into, 10), 'there is no newer version').to.equal(0);
     box.write(weights(5, 11));
     expect(box.read(into, 10)).to.equal(11);
   });
@@ -37,7 +37,7 @@ describe('WeightMailbox', () => {
     expect(versionsOf(box).begin()).to.deep.include({ version: 3, buffer: 0 });
     expect([versionsOf(box).begin(), box.write(weights(3, 9))]).to.deep.equal([null, 0]);
     const into = new Float32Array(3);
-    expect([box.read(into), into[0]], 'the published one is untouched').to.deep.equal([1, 1]);
+    expect([box.read(into), into[0]], 'the published version is unchanged').to.deep.equal([1, 1]);
     versionsOf(box).publish(2);
     expect(versionsOf(box).begin()).to.deep.include({ version: 4, buffer: 1 });
   });
@@ -97,9 +97,9 @@ describe('WeightMailbox', () => {
     const box = WeightMailbox.create({ length: 1 });
     for (const version of [1, 2]) expect(versionsOf(box).begin()?.version).to.equal(version);
     versionsOf(box).refuse(1);
-    expect(box.write(weights(1, 1)), 'the second is under way').to.equal(0);
+    expect(box.write(weights(1, 1)), 'version 2 is still being written').to.equal(0);
     versionsOf(box).refuse(2);
-    // Another run writes version 1 again, and its weights are no numbers either.
+    // A second run writes version 1, and its weights are non-finite again.
     versionsOf(box).refuse(1);
     expect([1, 2, 3].map((version) => box.write(weights(1, version)))).to.deep.equal([1, 2, 3]);
   });
@@ -107,11 +107,10 @@ describe('WeightMailbox', () => {
   it('Mailbox-3: read() returns 0 after a write has begun in the buffer of the newest version', () => {
     const box = WeightMailbox.create({ length: 4 });
     box.write(weights(4, 1));
-    // A version whose write has begun in version 1's buffer: what a device copy under way looks
-    // like.
+    // Simulates a device copy in progress: a write has begun in the buffer of version 1.
     const control = new Int32Array(box.share().memory, box.share().offset, 32);
     Atomics.store(control, 0, 4);
-    expect(box.read(new Float32Array(4)), 'bounded, and never version 1').to.equal(0);
+    expect(box.read(new Float32Array(4)), 'read() returns, but not version 1').to.equal(0);
     Atomics.store(control, 0, 3);
     expect(box.read(new Float32Array(4))).to.equal(1);
   });
@@ -140,8 +139,8 @@ describe('WeightMailbox', () => {
   it('throws for invalid lengths, arrays and shared objects', () => {
     for (const length of [0, -1, 1.5, Number.NaN])
       expect(() => WeightMailbox.create({ length })).to.throw(RangeError, `got ${length}`);
-    // Three such versions are 6 GiB. In Node 20 one array holds 4 at most, in later ones more: then
-    // they must be free.
+    // A mailbox keeps three versions, here 6 GiB. In Node 20 an array has at most 4 GiB. Later
+    // versions allow more, so that memory must be free.
     const [major = 0] = process.versions.node.split('.').map(Number);
     const refused = major < 22 ? refusal(() => WeightMailbox.create({ length: 2 ** 29 })) : null;
     if (refused) {

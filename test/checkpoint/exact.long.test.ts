@@ -1,6 +1,6 @@
 /**
- * Saves change nothing of a run, and a run that goes on from any of them is the same, bit for bit:
- * ticks, draws, priorities.
+ * Tests that saves do not change a run, and that a run restored from any of its saves ends in the
+ * same state. Ticks, draws and priorities are compared bit for bit.
  */
 import { cpSync } from 'node:fs';
 import { join } from 'node:path';
@@ -24,7 +24,7 @@ import {
   type Run,
 } from './rig.ts';
 
-/** Runs, and ticks of each. */
+/** Number of runs, and of ticks in each. */
 const PIECES = setting({ short: 1, all: 2, long: 30 });
 const TICKS = setting({ short: 60, all: 100, long: 400 });
 const ADDED = 60;
@@ -42,7 +42,10 @@ const listen = ({ pipeline }: Run): Told[] => {
   return told;
 };
 
-/** Another pipeline's threads end only with it: priorities are all applied when it is closed. */
+/**
+ * Returns the final state as text. Closes the pipeline first, because the actor threads of another
+ * pipeline end only then, and all priorities are applied by then.
+ */
 async function ended(run: Run): Promise<string> {
   const device = await run.learner.state();
   await run.pipeline.close();
@@ -70,14 +73,14 @@ const kinds: [name: string, kind: Kind, options?: Options][] = [
 describe('Checkpoint: exact resume', function () {
   this.timeout(setting({ short: 120_000, all: 300_000 }));
   afterEach(closeAll);
-  /** saves of runs of threads that fell into one */
+  /** number of saves that were taken during a run on threads */
   let within = 0;
-  // A short run has too few of them to be sure of one.
+  // A short run has too few saves to guarantee that one is taken during a run.
   after(() => SETTING === 'short' || expect(within).to.be.greaterThan(0));
 
   for (const [name, kind, options] of kinds)
     for (const [place, pipeline] of Object.entries(placements)) {
-      // Two threads of every kind are for the longest runs.
+      // Only the longest setting runs every kind with two threads.
       if (place === 'threads' && name !== SHORT && SETTING !== 'long') continue;
       const opened = () => make(kind, { ...options, pipeline });
 
@@ -92,14 +95,13 @@ describe('Checkpoint: exact resume', function () {
             const saves: SavedCheckpoint[] = [];
             const copies: { at: string; tick: number }[] = [];
             checkpoint.on('saved', (saved) => {
-              // As it lies there now.
+              // Copies the checkpoint as it is after this save.
               const at = join(folder, `copy-${saved.save}`);
               cpSync(join(folder, 'now'), at, { recursive: true });
               saves.push(saved);
               copies.push({ at, tick: saved.tick });
             });
-            // Ahead of a run, from its first tick, and from a turn of the event loop that falls
-            // anywhere in it.
+            // Saves before a run, from its first tick, and from a later turn of the event loop.
             for (let piece = 0; piece < PIECES; piece++) {
               const save = () => checkpoint.save();
               const first = new Promise<unknown>((resolve) =>
@@ -161,7 +163,7 @@ describe('Checkpoint: exact resume', function () {
         const plain = await make(kind, options);
         plain.add(40);
         await act(plain, 0, total);
-        // A tick that was prepared has its batch, whatever came behind it.
+        // A prepared tick keeps its batch, although rows are added after startPrepare().
         const prepared = await make(kind, options);
         prepared.add(40);
         const checkpoint = await Checkpoint.open(folder, prepared.parts);
@@ -172,7 +174,8 @@ describe('Checkpoint: exact resume', function () {
         const saved = await checkpoint.save();
         await checkpoint.close();
         expect(saved.tick).to.equal(before - 1);
-        // Restored and saved again before anybody asked for it, it is still there.
+        // Restores and saves again before anybody samples the prepared tick. The second save must
+        // contain the tick.
         const between = await make(kind, options);
         await Checkpoint.restore(folder, between.parts);
         const later = await Checkpoint.open(folder, between.parts);
@@ -182,7 +185,7 @@ describe('Checkpoint: exact resume', function () {
         const back = await Checkpoint.restore(folder, again.parts);
         expect(back?.tick).to.equal(before - 1);
         expect(again.limiter.samples).to.equal(before * ROWS);
-        // Rows that come in between are not in it.
+        // The batch must not contain rows that are added meanwhile.
         const bytes = async (run: Run) => {
           const batch = (await run.pipeline.sampleLargeBatch(before, ROWS)) as Readonly<
             Record<string, Tensor>
@@ -226,8 +229,8 @@ describe('Checkpoint: exact resume', function () {
           if (tick % 3 === 0) run.add(1);
           await manualTick(run, tick);
         }
-        // The clock is the machine's: the saves come on while the loop turns, and it waits for
-        // some.
+        // `every` follows the machine's clock. Saves continue while the event loop turns, and this
+        // loop waits for three of them.
         for (; every && saves < 3; await new Promise(setImmediate));
         for (; tick < 40; tick++) await manualTick(run, tick);
         await checkpoint.close();

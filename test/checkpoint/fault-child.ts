@@ -1,26 +1,27 @@
 /**
- * The process that faults strike: saves a run, changes it, and saves it again with a fault ahead.
- * Arguments: a folder, the kind of run, and for a process that is to die "MODE:N"; with "first"
- * behind it the first save is struck, opening included. Otherwise it goes through every call that
- * can fail, each in a folder of its own, and prints what became of each.
+ * A process into which fault_shim.c injects faults. It saves a run, changes the run, and saves
+ * again with a fault ahead. Its arguments are a folder, the kind of run, and "MODE:N" for a process
+ * that is to die. If "first" follows, the fault is in the first save, including open(). Without
+ * "MODE:N" the process makes every call fail that can fail, each in a folder of its own, and prints
+ * the outcomes.
  */
 import { join } from 'node:path';
 import { Checkpoint } from '../../src/index.ts';
 import { change, changed, filesIn, type Kind, make, namedIn, restored } from './rig.ts';
 import { tell } from './shim.ts';
 
-/** How a call that failed ended. */
+/** The outcome of a call that failed. */
 export interface Failed {
   mode: string;
   at: number;
-  /** code and message of what save() rejected with; null when it resolved */
+  /** code and message of save()'s rejection, or null if save() resolved */
   error: { code: string; message: string } | null;
-  /** the checkpoint before is unchanged, byte for byte */
+  /** whether the files of the previous checkpoint are unchanged */
   untouched: boolean;
-  /** files that no manifest names */
+  /** files that the manifest does not name */
   left: string[];
   restored: string;
-  /** a later save */
+  /** the same after a later save */
   later: { left: string[]; restored: string };
 }
 
@@ -32,7 +33,8 @@ const [folder = '', kind = 'rows', fault, stride = '1', first = '0'] = process.a
 ];
 
 /**
- * The same of the first save, where there is nothing before; `restored` is empty where nothing is.
+ * Makes a call of the first save fail, so that there is no previous checkpoint. `restored` is empty
+ * if the folder has no checkpoint. Returns null if the save made fewer calls than `at`.
  */
 async function failsFirst(mode: string, at: number): Promise<Failed | null> {
   const mine = join(folder, `first-${mode}-${at}`);
@@ -106,7 +108,7 @@ if (fault === 'read-only') {
     code,
     message,
   }));
-  // Reading asks for nothing.
+  // restore() must work in a folder that cannot be changed.
   await Checkpoint.restore(folder, fresh.parts);
   tell('over');
   console.log(JSON.stringify({ error, restored: await fresh.print() }));

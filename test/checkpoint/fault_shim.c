@@ -1,11 +1,11 @@
 /*
- * Preloaded into a process under test: counts its calls that change files below $FAULT_FOLDER, and at the one that it
- * is told to lets the process die, or the call fail. The process talks to it by unlinking names that nobody has:
- * "fault:MODE:N" arms it for the Nth call from there on, "fault:over" disarms it, and fails with EEXIST where it has
- * struck.
+ * A library that is preloaded into a process under test. It counts the calls that change files
+ * below $FAULT_FOLDER. At a given call it lets the process die, or lets the call fail. The process
+ * controls the library by unlinking names that do not exist. "fault:MODE:N" arms it for the Nth
+ * call from then on. "fault:over" disarms it, and fails with EEXIST if the fault has happened.
  *
- * A process that dies takes what was not flushed with it, as a loss of power would: a file's bytes, and, by mode, new
- * names.
+ * A process that dies loses what it has not flushed, as in a loss of power: the bytes of files and,
+ * by mode, new names.
  */
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -25,29 +25,29 @@
 enum { LONGEST = 4096, MOST = 512 };
 enum Mode {
   off,
-  /* the process dies behind the call; */
-  kill_bytes,  /* bytes that were not flushed are gone */
-  kill_names,  /* and so are names whose folder was not flushed */
-  kill_others, /* and so are those but the manifest's: a disk writes them in no order */
-  kill_half,   /* it dies within a write */
-  /* the call fails: */
+  /* the process dies after the call */
+  kill_bytes,  /* bytes that were not flushed are lost */
+  kill_names,  /* also names whose folder was not flushed */
+  kill_others, /* also such names, except the manifest's: a disk may write names in any order */
+  kill_half,   /* the process dies within a write */
+  /* the call fails */
   fail_io,       /* once, with EIO */
-  fail_full,     /* from there on nothing more fits on the disk */
-  fail_read_only /* from there on nothing at all can be changed */
+  fail_full,     /* this and later calls that need room, with ENOSPC */
+  fail_read_only /* this and all later calls, with EROFS */
 };
 static const char* const modes[] = {"off",       "kill-bytes", "kill-names", "kill-others",
                                     "kill-half", "fail-io",    "fail-full",  "fail-read-only"};
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static enum Mode mode = off;
-static long left; /* calls before the one */
+static long left; /* number of calls before the fault */
 static int struck;
-static __thread int half; /* the process dies within this write; what other threads write elsewhere stays whole */
-static ino_t dirty[MOST]; /* files that were written and not flushed since */
+static __thread int half; /* whether the process dies within this write. Writes of other threads stay whole */
+static ino_t dirty[MOST]; /* files that were written and not flushed afterwards */
 static int dirty_count;
 static struct {
-  char from[LONGEST], to[LONGEST], before[LONGEST]; /* before: what `to` was, or "" */
-} renames[64];                                      /* since their folder was flushed */
+  char from[LONGEST], to[LONGEST], before[LONGEST]; /* before: a copy of the replaced `to`, or "" */
+} renames[64];                                      /* renames after the latest flush of the folder */
 static int rename_count;
 
 #define REAL(name) ((__typeof__(&name))real(#name))
@@ -91,7 +91,7 @@ static void flushed(int fd) {
   rename_count = 0;
 }
 
-/* Files of a folder, and of those in it. */
+/* Truncates the files of a folder and of its subfolders that were written and not flushed. */
 static void lose_bytes(const char* folder) {
   DIR* all = opendir(folder);
   for (struct dirent* each; all && (each = readdir(all));) {
@@ -117,7 +117,7 @@ static void lose_names(int manifests) {
 static void die(void) {
   if (mode == kill_names || mode == kill_others) lose_names(mode == kill_names);
   lose_bytes(getenv("FAULT_FOLDER"));
-  /* Names of what was there before go as well. */
+  /* Removes the saved copies of replaced files. */
   for (int i = 0; i < rename_count; i++)
     if (renames[i].before[0]) REAL(unlink)(renames[i].before);
   kill(getpid(), SIGKILL);
@@ -125,8 +125,11 @@ static void die(void) {
 
 enum Kind { creates, writes, flushes, renames_it, removes };
 
-/* An error number, where this call is to fail; holds the lock until over(). */
-static int last; /* the process dies behind this call */
+/*
+ * Counts a call, and returns an error number if this call is to fail, else 0. Holds the lock until
+ * over().
+ */
+static int last; /* whether the process dies after this call */
 static int counted(enum Kind kind) {
   pthread_mutex_lock(&lock);
   if (mode == off || (mode == kill_half && kind != writes)) return 0;
@@ -170,7 +173,10 @@ static int command(const char* path) {
   return 1;
 }
 
-/* `call` where it applies to ours, and then `after` it. */
+/*
+ * Runs `call` and then `after` if `applies` is true, with the lock held and the fault applied.
+ * Otherwise only runs `call`.
+ */
 #define GUARDED(type, kind, applies, call, after) \
   if (!(applies)) return call;                    \
   const int error = counted(kind);                \
@@ -189,7 +195,7 @@ ssize_t write(int fd, const void* bytes, size_t size){
         GUARDED(ssize_t, writes, ours(fd), REAL(pwrite)(fd, bytes, half ? size / 2 : size, at), soil(fd))} ssize_t
     pwrite64(int fd, const void* bytes, size_t size, off64_t at){
         GUARDED(ssize_t, writes, ours(fd), REAL(pwrite64)(fd, bytes, half ? size / 2 : size, at), soil(fd))}
-/* Of several pieces a half write has the first. */
+/* A half write of several pieces writes the first piece. */
 ssize_t writev(int fd, const struct iovec* pieces, int count){
     GUARDED(ssize_t, writes, ours(fd), REAL(writev)(fd, pieces, half ? 1 : count), soil(fd))} ssize_t
     pwritev64(int fd, const struct iovec* pieces, int count, off64_t at) {

@@ -1,7 +1,7 @@
 /**
- * Saves that are cut short at every call that changes a file: by the end of the process, and of
- * what was not flushed, and by calls that fail. What is there afterwards is the whole checkpoint
- * before, or the whole new one.
+ * Tests saves that are interrupted at every call that changes a file. Either the process dies and
+ * loses what it has not flushed, or the call fails. Afterwards the folder must hold the whole
+ * previous or the whole new checkpoint.
  */
 import { spawn } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -27,15 +27,15 @@ import { buildFaultShim } from './shim.ts';
 
 const CHILD = fileURLToPath(new URL('./fault-child.js', import.meta.url));
 const KINDS = setting<Kind[]>({ short: ['steps'], all: ['rows', 'steps'] });
-/** Of the calls of a save that can fail, every so manyth, from one on. */
+/** Every STRIDEth call of a save that can fail is made to fail, beginning with call FIRST. */
 const STRIDE = setting({ short: 29, all: 10, long: 1 });
 const FIRST = setting({ short: '6', all: '0' });
 type Deaths = [mode: string, at: number | null][];
 const everywhere = (...modes: string[]): Deaths => modes.map((mode) => [mode, null]);
 const everyDeath = everywhere('kill-bytes', 'kill-half', 'kill-names', 'kill-others');
 /**
- * How a process dies, and at which call; at each in turn where none is named. `all` has each kind
- * of death in one kind of run.
+ * How a process dies, and at which call. null: at each call in turn. The setting `all` tests each
+ * kind of death with one kind of run.
  */
 const DEATHS = setting<Partial<Record<Kind, Deaths>>>({
   short: {
@@ -47,10 +47,13 @@ const DEATHS = setting<Partial<Record<Kind, Deaths>>>({
   },
   long: { rows: everyDeath, steps: everyDeath },
 });
-/** Of the calls at which a process may die, every so manyth. */
+/** Distance between the calls at which processes die. */
 const DEATH_STRIDE = setting({ short: 1, all: 5, long: 1 });
 
-/** The same in the first save of a folder, of which every so manyth call is struck. */
+/**
+ * Kinds of death in the first save of a folder, and the distance between the calls at which
+ * processes die.
+ */
 const FIRST_DEATHS = setting({
   short: ['kill-others'],
   all: ['kill-others'],
@@ -68,19 +71,19 @@ interface Ended {
 describe('Checkpoint: faults during a save', function () {
   this.timeout(setting({ short: 120_000, all: 600_000 }));
   let shim: { path: string; folder: string };
-  /** what a run is after none, one, two, three changes */
+  /** the printed state of a run after 0, 1, 2 and 3 changes */
   const prints: Partial<Record<Kind, string[]>> = {};
 
   before(async function () {
     const folder = mkdtempSync(join(tmpdir(), 'hotslot-shim-'));
     const path = buildFaultShim(folder);
-    if (path === null) return this.skip(); // as was just said
+    if (path === null) return this.skip(); // buildFaultShim() printed why
     shim = { path, folder };
     for (const kind of KINDS) {
       prints[kind] = [];
       for (const times of [0, 1, 2, 3])
         prints[kind].push(await (await changed(kind, times)).print());
-      expect(new Set(prints[kind]).size, 'changes that show').to.equal(4);
+      expect(new Set(prints[kind]).size, 'different printed states').to.equal(4);
     }
     await closeAll();
   });
@@ -103,7 +106,10 @@ describe('Checkpoint: faults during a save', function () {
     });
   }
 
-  /** Which of the two states is there; then a save behind it, and back. */
+  /**
+   * Restores the folder, which must hold the state after one or two changes. Then changes and saves
+   * the run, and restores it again. Returns the number of changes that were found first.
+   */
   async function goesOn(kind: Kind, folder: string, at: string): Promise<number> {
     const { run, print } = await restored(kind, folder);
     const found = prints[kind]!.indexOf(print);
@@ -138,7 +144,7 @@ describe('Checkpoint: faults during a save', function () {
           expect(found.length).to.be.at.least(
             only === null ? (mode === 'kill-half' ? 5 : 20) / DEATH_STRIDE : 1,
           );
-          // The new one is there from one call on.
+          // From some call on, the new checkpoint is found.
           expect(found, mode).to.deep.equal([...found].sort());
           if (only === null && mode !== 'kill-half')
             expect(new Set(found)).to.deep.equal(new Set([1, 2]));
@@ -225,7 +231,7 @@ describe('Checkpoint: faults during a save', function () {
         for (const { mode, at, error, untouched, left, restored: print, later } of all) {
           const what = `${mode} at call ${at}`;
           if (error === null) {
-            // It is saved: what could not be removed is for the next time.
+            // The save has succeeded. The next save removes files that could not be removed.
             expect(print, what).to.equal(second);
           } else {
             expect(error.code, what).to.equal('ERR_HOTSLOT_UNAVAILABLE');
@@ -234,20 +240,19 @@ describe('Checkpoint: faults during a save', function () {
               .and.to.include(words[mode as keyof typeof words]);
             expect(error.message, what).to.not.include('\n');
             if (error.message.includes('a loss of power')) {
-              // Whichever of the two manifests comes back, its files are there.
+              // Either manifest may be found after a loss of power, so the files of both are kept.
               doubts++;
               expect([print, left.length > 0], what).to.deep.equal([second, true]);
             } else {
               expect(error.message, what).to.match(/; the checkpoint of tick 3 is unchanged$/);
               expect([untouched, print], what).to.deep.equal([true, first]);
-              // Of a folder that nothing can be removed from, what was written stays until the next
-              // time.
+              // If no file can be removed, the files of this save stay until the next save.
               if (mode !== 'fail-read-only') expect(left, what).to.deep.equal([]);
             }
           }
           expect(later, what).to.deep.equal({ left: [], restored: second });
         }
-        if (STRIDE === 1) expect(doubts, 'flushes behind the manifest that failed').to.equal(2);
+        if (STRIDE === 1) expect(doubts, 'failed flushes after the manifest').to.equal(2);
       },
     );
   }

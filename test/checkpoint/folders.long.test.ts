@@ -1,4 +1,7 @@
-/** Whose files a folder holds, which names are flushed, and who may be there at once. */
+/**
+ * Tests which files a checkpoint may replace, which folders are flushed, and which processes may
+ * use a folder at once.
+ */
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
 import {
@@ -42,8 +45,8 @@ async function saved(folder: string, { parts }: Run): Promise<void> {
 }
 
 /**
- * What `act` does to the disk: 'open PATH', 'mkdir PATH', 'flush PATH', in order. `fail` may throw
- * for one.
+ * Returns the operations of `act` on the disk in order: 'open PATH', 'mkdir PATH', 'flush PATH'.
+ * `fail` may throw to make one of them fail.
  */
 async function told(act: () => Promise<unknown>, fail = (_: string) => {}): Promise<string[]> {
   const all: string[] = [];
@@ -102,7 +105,7 @@ describe('Checkpoint: folders', () => {
         }
         expect(readFileSync(join(place, name), 'utf8')).to.equal('mine');
       }
-      // What a write that was cut off leaves is nobody's.
+      // A temporary file of an interrupted write belongs to no checkpoint.
       const cut = join(folder, 'cut');
       mkdirSync(cut);
       writeFileSync(join(cut, 'learner-1.safetensors.0123456789ab.tmp'), 'half');
@@ -139,6 +142,7 @@ describe('Checkpoint: folders', () => {
         [first, runs],
       ] as const) {
         const at = did.indexOf(`mkdir ${path}`);
+        expect(at, `${did}`).to.be.at.least(0);
         expect(did.indexOf(`flush ${above}`, at), `${did}`).to.be.above(at);
       }
       const curves = join(folder, 'curves');
@@ -146,7 +150,7 @@ describe('Checkpoint: folders', () => {
       board.scalar('a', 1, 0);
       const wrote = await told(() => board.close());
       const file = wrote.findIndex((each) => each.startsWith(`open ${curves}/events`));
-      expect(wrote.indexOf(`flush ${folder}`)).to.be.below(file);
+      expect(wrote.indexOf(`flush ${folder}`), `${wrote}`).to.be.within(0, file - 1);
       expect(wrote.indexOf(`flush ${curves}`, file), `${wrote}`).to.be.above(file);
     }));
 
@@ -186,7 +190,7 @@ describe('Checkpoint: folders', () => {
       const run = await changed('steps', 1);
       await saved(folder, run);
       const readers = await Promise.all([make('steps'), make('steps')]);
-      // A learner that takes its time: both are within at once.
+      // The loadState() of these learners waits, so that both restores run at once.
       let [within, most] = [0, 0];
       let [come, goOn] = [() => {}, () => {}];
       const both = new Promise<void>((resolve) => (come = resolve));
@@ -211,7 +215,7 @@ describe('Checkpoint: folders', () => {
       await Promise.all(restoring);
       expect(most).to.equal(2);
       for (const reader of readers) expect(await reader.print()).to.equal(await run.print());
-      // Another process that saves there lets nobody read.
+      // While another process has the folder open for saves, restore() rejects.
       const child: ChildProcess = fork(HOLDER, [folder]);
       await once(child, 'message');
       const busy = await rejection(Checkpoint.restore(folder, (await make('steps')).parts));
@@ -260,7 +264,7 @@ describe('Checkpoint: folders', () => {
         /the checkpoint of another run/,
       );
       expect(filesIn(copy)).to.deep.equal(files);
-      // A copy of what it saved itself is its own.
+      // A copy of the run's own checkpoint is accepted.
       rmSync(copy, { recursive: true });
       cpSync(one, copy, { recursive: true });
       await saved(copy, run);

@@ -1,5 +1,6 @@
 /**
- * A process that goes on from a folder's checkpoint and has it open for saving until it is ended.
+ * A process that restores a folder's checkpoint, then opens the folder for saves until it is
+ * killed.
  */
 import { Checkpoint } from '../../src/index.ts';
 import { restored } from './rig.ts';
@@ -7,5 +8,5 @@ import { restored } from './rig.ts';
 const folder = process.argv[2] as string;
 const { run } = await restored('steps', folder);
 await Checkpoint.open(folder, run.parts);
-process.on('message', () => {}); // stays
+process.on('message', () => {}); // keeps the process alive
 process.send?.('it is open');

@@ -1,6 +1,6 @@
 /**
- * What is in the files: rings that are wrapped, lanes out of step, what was forgotten, and no more
- * than what is new.
+ * Tests the contents of checkpoint files: rings that wrapped, lanes of unequal length, cleared
+ * buffers, and saves that write only new rows.
  */
 import { spawnSync } from 'node:child_process';
 import { cpSync, rmSync, statSync } from 'node:fs';
@@ -26,7 +26,7 @@ const PRINTER = fileURLToPath(new URL('./printer.js', import.meta.url));
 const LAST = setting({ short: 6, all: 10, long: 14 });
 const SAVES = setting({ short: 3, all: 150, long: 300 });
 
-/** Segments of a folder, and the bytes of all. */
+/** Returns the names of a folder's segments and their total size in bytes. */
 function segmentsIn(folder: string): { names: string[]; bytes: number } {
   const names = Object.keys(filesIn(folder)).filter((name) => name.startsWith('segment-'));
   return { names, bytes: names.reduce((sum, name) => sum + statSync(join(folder, name)).size, 0) };
@@ -82,7 +82,7 @@ describe('Checkpoint: saved contents', function () {
         buffer: again.buffer,
         learner: { ...learner, loadState },
       });
-      expect(found.size, 'arrays of one moment').to.equal(1);
+      expect(found.size, 'distinct values in the arrays').to.equal(1);
       const leaves = again.sampler.inspect().leaves.filter((leaf) => leaf > 0);
       expect(leaves).to.have.length(all.length);
       expect(new Set(leaves).size, 'priorities of one moment').to.equal(1);
@@ -107,13 +107,13 @@ describe('Checkpoint: saved contents', function () {
         });
         expect(status, stderr).to.equal(0);
         expect(stdout.trim()).to.equal(await run.print());
-        // What is there goes on as if nothing had been.
+        // The restored run and the original must stay equal after a further change.
         const { run: again } = await restored(kind, at);
         for (const each of [run, again]) await change(each, LAST);
         expect(await again.print()).to.equal(await run.print());
       }
 
-      /** The folder is open: a copy of it is restored. */
+      /** Restores a copy of the folder, because the folder itself is open for saves. */
       async function restoredBeside(at: string, kind: 'rows' | 'steps') {
         const copy = `${at}-copy`;
         cpSync(at, copy, { recursive: true });
@@ -145,7 +145,7 @@ describe('Checkpoint: saved contents', function () {
           };
         };
         type Made = ReturnType<typeof made>;
-        /** Lane 3 never has a step; lane 0 has most. */
+        /** Lane 3 never has a step, and lane 0 has the most steps. */
         const steps = (writer: ReturnType<Made['buffer']['writer']>, from: number, to: number) => {
           for (let t = from; t < to; t++) {
             const each = (of: (lane: number) => number) =>
@@ -203,7 +203,8 @@ describe('Checkpoint: saved contents', function () {
           await checkpoint.save();
           await checkpoint.close();
           const again = made();
-          // A sampler is its buffer's from its first use on, which may find nothing.
+          // Binds the sampler to its buffer. A sampler belongs to a buffer from its first use on,
+          // also if there is nothing to sample.
           const empty = refusal(() =>
             again.buffer.sample({ view: again.view, seed: 0, count: 1, sampler: again.sampler }),
           );
@@ -214,7 +215,7 @@ describe('Checkpoint: saved contents', function () {
           const goesOn = again.buffer.writer({ resume: true });
           expect(contents(again.buffer), `up to ${to}`).to.deep.equal(contents(now.buffer));
           expect(prioritiesOf(again.sampler)).to.deep.equal(prioritiesOf(now.sampler));
-          // The restored one goes on, and so does what it is saved as.
+          // The restored buffer and the original continue with the same steps.
           steps(writer, to, to + 9);
           steps(goesOn, to, to + 9);
           expect(print(again, to), `on from ${to}`).to.deep.equal(print(now, to));
@@ -261,7 +262,7 @@ describe('Checkpoint: saved contents', function () {
       }
       expect(most).to.be.within(setting({ short: 5, all: 60 }), 70);
       expect(Object.keys(filesIn(folder))).to.deep.equal(await namedIn(folder));
-      // All of it is new: nothing that was there is needed any more.
+      // All rows of the ring are new, so no earlier segment is needed.
       add(50_000);
       await checkpoint.save();
       const { names, bytes } = segmentsIn(folder);
@@ -278,7 +279,7 @@ describe('Checkpoint: saved contents', function () {
       const run = await changed('steps', 1);
       let looking = 0;
       const extra = async () => {
-        expect(++looking, 'looks at once').to.equal(1);
+        expect(++looking, 'concurrent calls of extra()').to.equal(1);
         await new Promise(setImmediate);
         looking--;
       };

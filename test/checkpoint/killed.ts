@@ -1,7 +1,7 @@
 /**
- * The proof of resuming, as a process: a lock-step run that is killed in the midst of saving itself
- * again and again, and goes on in another process, ends with the bits of one that nobody disturbed.
- * For the host, and for every family's driver.
+ * Runs the CartPole example in lock-step, kills it during saves, and resumes it in another process.
+ * Returns its result with that of a run that was not killed. Tests of the host and of every device
+ * family use it.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { join } from 'node:path';
@@ -21,8 +21,8 @@ export interface Ran {
 }
 
 /**
- * How a process of the example is started: arguments, and the environment in which it finds its
- * device. `free`: not in turns.
+ * Starts processes of the example. Arguments and environment name the device. `free` omits
+ * --lock-step.
  */
 export class Example {
   readonly #args: readonly string[];
@@ -56,7 +56,7 @@ export class Example {
     return Object.assign(child, { ended });
   }
 
-  /** To its end; its summary. */
+  /** Runs the example to its end and returns its summary. */
   async run(...args: string[]): Promise<Ran> {
     const { stdout, stderr } = await this.start(args).ended;
     const last = stdout.trim().split('\n').at(-1);
@@ -65,15 +65,15 @@ export class Example {
   }
 
   /**
-   * Saves every few milliseconds, and is killed as soon as a save past `tick` is there; the last
-   * tick that is saved.
+   * Runs the example with a save every 10 ms. Kills it as soon as a save past `tick` exists.
+   * Returns the last saved tick.
    */
   async killedBehind(tick: number, folder: string): Promise<number> {
     const child = this.start(['--resume', folder, '--every', '10ms', '--max-seconds', '600']);
     let saved = -1;
     while (saved < tick && child.exitCode === null) {
       await new Promise(setImmediate);
-      // While the first one is on its way there is none.
+      // Until the first save is complete, the folder has no checkpoint.
       saved = (await Checkpoint.inspect(folder).catch(() => null))?.tick ?? -1;
     }
     child.kill('SIGKILL');
@@ -84,13 +84,13 @@ export class Example {
   }
 }
 
-/** The path of a folder that is not there yet. */
+/** Calls `use` with the path of a folder that does not exist yet. */
 export const withFolder = <T>(use: (folder: string) => Promise<T>): Promise<T> =>
   withFastFolder((folder) => use(join(folder, 'run')));
 
 /**
- * Killed `kills` times, each some ticks later, and then on to its end, beside a run that was left
- * alone.
+ * Kills the example `kills` times, each time some ticks later, then lets it finish. Also runs it
+ * once without kills.
  */
 export async function killedAndWhole(
   example: Example,
@@ -102,7 +102,7 @@ export async function killedAndWhole(
     for (let kill = 0; kill < kills; kill++)
       saved = await example.killedBehind(saved + more / 2, folder);
     const ticks = String(saved + 1 + more);
-    // Beside each other: a process takes longer to begin than to train.
+    // Runs both at once, because a process takes longer to start than to train.
     return Promise.all([
       example.run('--ticks', ticks, '--resume', folder),
       example.run('--ticks', ticks),

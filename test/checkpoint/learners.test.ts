@@ -1,4 +1,7 @@
-/** Learners of other algorithms and settings: each difference is named, and nothing is loaded. */
+/**
+ * Tests Checkpoint.restore() of learners with other algorithms or settings. It must name each
+ * difference and load nothing.
+ */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect } from 'chai';
@@ -97,7 +100,8 @@ describe('Checkpoint.restore() of a learner', () => {
           'learner.settings.actionHigh is [2,2] here, [1,1] in the checkpoint',
         ].join('; '),
       );
-      // What is said in full is what is meant in short, and a seed is of first values only.
+      // An explicit default equals the omitted option. A seed affects only the initial parameters,
+      // so it may differ.
       const same = sac({
         gamma: 0.99,
         tau: 0.005,
@@ -109,8 +113,8 @@ describe('Checkpoint.restore() of a learner', () => {
     }));
 
   /**
-   * The rate that later steps take, of a learner into which the folder was restored, and the
-   * warnings meanwhile.
+   * Restores the folder into the learner and applies a step. Returns the learning rate that the
+   * learner uses, and the warnings.
    */
   async function resumed(
     folder: string,
@@ -134,7 +138,7 @@ describe('Checkpoint.restore() of a learner', () => {
         0.5,
         [`${text}0.5 (state: 0.25)`],
       ]);
-      // A default is a rate that was not given.
+      // A rate that is left at its default counts as not given.
       await saved(`${folder}/sac`, sac());
       const faster = sac({ actorOptimizer: { learningRate: 0.5 } });
       const restoring = () => Checkpoint.restore(`${folder}/sac`, { learner: faster });
@@ -160,7 +164,7 @@ describe('Checkpoint.restore() of a learner', () => {
       ]);
       const second = dqn();
       expect(await resumed(`${folder}/first`, second)).to.deep.equal([0.125, []]);
-      // Over a second resume, too.
+      // A second resume keeps the rate too.
       await saved(`${folder}/again`, second);
       expect(await resumed(`${folder}/again`, dqn({ learningRate: 0.5 }))).to.deep.equal([
         0.125,

@@ -1,6 +1,6 @@
 /**
- * Parts that are not those that were saved: each difference is named, nothing is changed, and the
- * parts can still be used.
+ * Tests Checkpoint.restore() into parts that differ from the saved ones. It must name each
+ * difference and change no part, and the parts can still be used.
  */
 import { readdirSync } from 'node:fs';
 import { expect } from 'chai';
@@ -156,8 +156,8 @@ describe('Checkpoint: parts that do not fit', () => {
       expect(draws).to.include(
         'pipeline.draws is "by priorities" here, "uniformly" in the checkpoint',
       );
-      // Where nothing comes home later, a ring may be deeper. What else the run needs is given
-      // back, and need not be asked for.
+      // Without collectors or prioritized steps the ring may be deeper. restore() returns the other
+      // parts of the checkpoint, and the caller need not ask for them.
       const back = await Checkpoint.restore(folder, { ...few, mailbox: mailbox!, extra });
       expect(back).to.deep.include({ save: 1, tick: 3, collectors: undefined, extra: undefined });
       expect(contents(few.buffer!)).to.deep.equal(contents(run.parts.buffer!));
@@ -221,7 +221,7 @@ describe('Checkpoint: parts that do not fit', () => {
         'the pipeline has run 4 ticks; restore into a pipeline that was just opened',
       );
       expect(error).to.include({ code: 'ERR_HOTSLOT_STATE_BUSY' });
-      // Of what is refused for its pipeline nothing else was restored.
+      // restore() rejects because of the pipeline and must not have restored any other part.
       const all = `${folder}/all`;
       const whole = await changed('rows', 1);
       await save(all, whole.parts);
@@ -294,7 +294,8 @@ describe('Checkpoint: parts that do not fit', () => {
       extra = () => 7;
       state = () => ({ weights: { dtype: 'float32', shape: [2], data: new Float32Array(3) } });
       await refused(/shape of \[2\] has 2 elements, data has 3/);
-      // It is rejected while the tree is still written: somebody listens all the same.
+      // The state is rejected while the files are still being written. The rejection must not count
+      // as unhandled.
       const unheard: unknown[] = [];
       const hear = (error: unknown) => void unheard.push(error);
       process.on('unhandledRejection', hear);

@@ -1,16 +1,16 @@
 /**
- * A collector for tests of saved pools: every row says its worker and its number, which goes on
- * from state().
+ * A collector for tests of saved pools. Each row holds its worker and a number, which continues
+ * from the saved state.
  */
 import { type Collector, type CollectorContext, defineCollector } from '../../src/index.ts';
 
 export interface NumbersOptions {
   /**
-   * none: it says nothing of itself; throws: it cannot; stuck: worker 0 does not come back from
-   * collect() until it is let go
+   * `number`: state() returns the next number. `none`: no state(). `throws`: state() throws.
+   * `stuck`: collect() of worker 0 waits for words[1]
    */
   states: 'number' | 'none' | 'throws' | 'stuck';
-  /** Int32: 0: collect() calls of worker 0; 1: 1 when it may go on */
+  /** Int32. 0: number of collect() calls of worker 0. 1: set to 1 to release a stuck worker 0 */
   words: Int32Array;
 }
 
@@ -20,7 +20,7 @@ export default defineCollector<NumbersOptions>()((context: CollectorContext<Numb
   let number = (state as { number: number } | undefined)?.number ?? 0;
   const collector: Collector<{ value: Float32Array }> = {
     collect() {
-      // No ring goes round before it is looked at.
+      // Slows the worker down, so that the ring does not wrap before the test reads it.
       Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 0.1);
       if (worker === 0) {
         Atomics.add(words, 0, 1);

@@ -1,6 +1,6 @@
 /**
- * Saves beside writers that never wait: what is kept is whole, in order and without gaps, whatever
- * was overtaken.
+ * Tests saves during writes that never pause. The saved rows and steps must be complete, in order
+ * and without gaps, although the writer overwrites some during the save.
  */
 import { join } from 'node:path';
 import { expect } from 'chai';
@@ -16,7 +16,7 @@ const SAVES = setting({ short: 1, all: 15, long: 200 });
 const RINGS = setting({ short: [300], all: [300, 20_000] });
 const LANES = setting({ short: [30_000], all: [60, 30_000] });
 
-/** Runs a writer for as long as `use` takes. */
+/** Runs a writer in a thread until `use` settles. */
 async function beside(task: Omit<WriterTask, 'stop'>, use: () => Promise<void>): Promise<void> {
   const stop = new Int32Array(new SharedArrayBuffer(4));
   const thread = new TestThread<WriterTask>(THREAD, { ...task, stop });
@@ -28,20 +28,20 @@ async function beside(task: Omit<WriterTask, 'stop'>, use: () => Promise<void>):
   }
 }
 
-/** The first number of what are whole and follow each other. */
+/** Checks that the rows are complete and numbered consecutively. Returns the first number. */
 function numbered(words: Float64Array, what: string): number {
   const first = words[0]!;
   let wrong = 0;
   for (let i = 0; i < words.length; i++)
     if (words[i] !== wordOf(first + Math.floor(i / WORDS), i % WORDS)) wrong++;
-  expect(wrong, `${what}: words that are not what was added`).to.equal(0);
+  expect(wrong, `${what}: values that differ from the added ones`).to.equal(0);
   return first;
 }
 
 describe('Checkpoint: saves during writes', function () {
   this.timeout(setting({ short: 120_000, all: 300_000 }));
 
-  // The small ring goes round many times in a save, the other once in a few.
+  // The small ring wraps many times in a save. The large ring wraps once in several saves.
   for (const capacity of RINGS)
     itLonger(
       `a save of a ring of ${capacity} rows holds the newest rows, complete and in order`,

@@ -1,6 +1,6 @@
 /**
- * A save by `every` waits for the end of a tick, and nobody waits for it in vain; listeners that
- * throw change nothing.
+ * Tests saves that wait. A save by `every` waits for the end of a tick, and close() drops a waiting
+ * save. Errors of listeners must not disturb saves.
  */
 import { expect } from 'chai';
 import { internalsOf } from '../../src/engine/pipeline/replay-pipeline.ts';
@@ -13,7 +13,9 @@ import { change, changed, closeAll, inFolder, make, manualTick, ROWS, type Run }
 const wants = ({ pipeline }: Run) =>
   until('it wants to save', () => internalsOf(pipeline).control.standing);
 
-/** Errors that nobody catches, while `act` goes on; as many as there are to be. */
+/**
+ * Runs `act` and returns the messages of uncaught errors. Waits until there are `count` of them.
+ */
 async function uncaughtOf(count: number, act: () => Promise<void>): Promise<string[]> {
   const heard: string[] = [];
   const before = process.listeners('uncaughtException');
@@ -42,7 +44,7 @@ describe('Checkpoint: saves that wait', () => {
         throw new Error('in the midst of a tick');
       });
       expect(error.message).to.equal('in the midst of a tick');
-      // Nothing stands still, and the folder is free.
+      // The pipeline is not paused, and the folder is free.
       expect(internalsOf(run.pipeline).control.standing).to.equal(false);
       expect(await Checkpoint.inspect(folder)).to.equal(null);
       run.pipeline.afterTick();
@@ -72,7 +74,7 @@ describe('Checkpoint: saves that wait', () => {
       await second.close();
       await first.close();
       run.pipeline.afterTick();
-      // Asked for behind steps that are still to come.
+      // The tick is requested for rows that are not added yet.
       run.pipeline.startPrepare(5, ROWS, run.parts.buffer!.ptr + 3);
       const third = await Checkpoint.open(`${folder}/third`, { ...run.parts, every });
       await wants(run);

@@ -1,6 +1,6 @@
 /**
- * Pools that are saved: no row of a collector is lost or doubled, whoever waits for whom, and those
- * that cannot be asked.
+ * Tests checkpoints of collector pools. No row of a collector may be lost or repeated. Collectors
+ * without state(), with a failing state() or with a stuck collect() are tested too.
  */
 import { expect } from 'chai';
 import {
@@ -29,7 +29,10 @@ const keep = <T extends { close(): unknown }>(made: T): T => {
   return made;
 };
 
-/** Adds are gated: at most 30 rows until some are sampled. */
+/**
+ * Creates a buffer with a limiter. If adds are gated, at most 30 rows can be added before rows are
+ * sampled.
+ */
 function made(gateAdd = true) {
   const limiter = RateLimiter.create({
     samplesPerInsert: 1,
@@ -55,7 +58,10 @@ async function pooled(
   });
   return { words, pool: keep(pool) };
 }
-/** How many rows of each worker there are; each worker's numbers follow each other from 0 on. */
+/**
+ * Returns the number of rows of each worker. Checks that the numbers of each worker count up from
+ * 0.
+ */
 function counted(buffer: ReplayBuffer<{ value: 'float32' }, { value: Float32Array }>): number[] {
   const { size } = buffer;
   const values = buffer.gather(
@@ -100,7 +106,7 @@ describe('Checkpoint: collector pools', () => {
           if (gates) await until('both wait', () => pool.statistics().waits >= WORKERS);
           await saved(folder, { buffer, collectors: pool });
           const at = gates ? buffer.ptr : 0;
-          // The one that was saved goes on.
+          // The saved pool continues.
           limiter.countSamples(gates ? 40 : 1);
           await until('it goes on', () => buffer.ptr > at + 30);
           await pool.close();
@@ -111,7 +117,8 @@ describe('Checkpoint: collector pools', () => {
           const { ptr } = again.buffer;
           if (gates) expect([ptr, again.limiter.inserts]).to.deep.equal([30, 30]);
           const { pool: second } = await pooled(again.buffer, 'number', back?.collectors);
-          // Steps are counted when they are made: one of each may wait to be added.
+          // Steps are counted when they are collected. One row of each worker may still wait to be
+          // added.
           expect(second.statistics().steps).to.be.at.least(ptr);
           again.limiter.countSamples(gates ? 70 : 1);
           await until('the restored one goes on', () => again.buffer.ptr >= ptr + 70);
@@ -133,7 +140,7 @@ describe('Checkpoint: collector pools', () => {
       await until('both wait', () => buffer.ptr === 30 && pool.statistics().waits >= WORKERS);
       const checkpoint = await Checkpoint.open(folder, { buffer, collectors: pool, pipeline });
       for (let tick = 0; tick < 6; tick++) {
-        // Room for them is made by this very tick.
+        // Only this tick makes room for the rows that it waits for.
         pipeline.startPrepare(tick, 8, buffer.ptr + 3);
         const { tick: at } = await checkpoint.save();
         expect(at).to.equal(tick - 1);

@@ -1,4 +1,4 @@
-/** Another process that restores a folder: says what is there. */
+/** A process that restores a folder and prints the restored state. */
 import { type Kind, restored } from './rig.ts';
 
 const [kind, folder] = process.argv.slice(2) as [Kind, string];

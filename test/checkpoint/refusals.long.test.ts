@@ -1,6 +1,6 @@
 /**
- * Folders that hold something else or are damaged, and calls that are wrong: one sentence each, and
- * nothing is changed.
+ * Tests that checkpoint calls reject damaged or foreign folders and invalid options. Each error is
+ * one sentence, and no file or part is changed.
  */
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
@@ -48,7 +48,7 @@ describe('Checkpoint: rejected folders and options', () => {
   });
   afterEach(closeAll);
 
-  /** A folder with a checkpoint of one change. */
+  /** Calls `use` with a folder that holds a checkpoint of a run after one change. */
   const inSaved = <T>(use: (folder: string) => Promise<T>): Promise<T> =>
     inFolder(async (folder) => {
       const run = await changed('steps', 1);
@@ -58,8 +58,8 @@ describe('Checkpoint: rejected folders and options', () => {
     });
 
   /**
-   * Restoring is refused, the folder stays, and the same parts can be used, or restored into when
-   * it is mended.
+   * Checks that restore() rejects and leaves the folder's files as they are. After `mend` the same
+   * parts must be restorable. Without `mend` they must still be usable.
    */
   async function refuses(folder: string, why: RegExp, mend: (() => void) | null): Promise<void> {
     const files = filesIn(folder);
@@ -67,12 +67,12 @@ describe('Checkpoint: rejected folders and options', () => {
     const error = await rejection(Checkpoint.restore(folder, run.parts));
     expect(error.message).to.match(why).and.to.not.include('\n');
     expect(['ERR_HOTSLOT_RANGE', 'ERR_HOTSLOT_UNAVAILABLE'], error.stack).to.include(error.code);
-    expect(filesIn(folder), 'the folder').to.deep.equal(files);
+    expect(filesIn(folder), 'files of the folder').to.deep.equal(files);
     if (mend) {
       mend();
       await Checkpoint.restore(folder, run.parts);
     } else await change(run, 1);
-    expect(await run.print(), 'the parts').to.equal(first);
+    expect(await run.print(), 'state of the parts').to.equal(first);
     await run.close();
   }
 
@@ -97,7 +97,8 @@ describe('Checkpoint: rejected folders and options', () => {
           harms.push(flip(kind === 'checkpoint' ? 1 : 0, 7), flip(middle, 5));
         for (const [i, harm] of harms.entries()) {
           harm();
-          // Into the same parts when it is whole again, and used without it.
+          // The first harm is mended, and the same parts are restored. After each other harm they
+          // are used without a restore.
           await refuses(
             folder,
             new RegExp(`${name}' is damaged`),
@@ -163,7 +164,8 @@ describe('Checkpoint: rejected folders and options', () => {
         /has parts that this Hotslot does not know: ranks, halo; update Hotslot$/,
         mend,
       );
-      // Of later issues: of which rank it is, and how far each host's rows have come.
+      // Parts that a later release could add: the rank of a learner, and the progress of each
+      // host's rows.
       says((whole) => Object.assign(whole.body.parts, { rank: { is: {} }, marks: { is: {} } }));
       await refuses(
         folder,
@@ -227,7 +229,7 @@ describe('Checkpoint: rejected folders and options', () => {
         [new URL('http://example.org/'), /file: URL/],
       ] as [string, RegExp][])
         expect((await rejection(Checkpoint.open(path, parts))).message).to.match(why);
-      // Of its own making, without a save.
+      // Checkpoint.open() creates the folder. Without a save it holds no checkpoint.
       const checkpoint = await Checkpoint.open(nowhere, parts);
       await checkpoint.close();
       expect(await Checkpoint.restore(nowhere, parts)).to.equal(null);
@@ -266,7 +268,7 @@ describe('Checkpoint: rejected folders and options', () => {
         expect(filesIn(folder)).to.deep.equal(files);
         child.kill('SIGKILL');
         await once(child, 'exit');
-        // Whoever died has let go.
+        // The lock ends with the process that held it.
         await Checkpoint.restore(folder, other.parts);
         expect(await other.print()).to.equal(await run.print());
       }),
@@ -288,12 +290,12 @@ describe('Checkpoint: rejected folders and options', () => {
       expect(filesIn(folder)).to.deep.equal(files);
       await change(run, 2);
       await saved(folder, run);
-      // The second goes on from a save that is not there any more.
+      // The second run was restored from a save that no longer exists.
       expect(await rejection(Checkpoint.open(folder, second.parts))).to.include({
         code: 'ERR_HOTSLOT_STATE_BUSY',
       });
       expect(Object.keys(filesIn(folder))).to.deep.equal(await namedIn(folder));
-      // The first is still its own, elsewhere and here.
+      // The first run can still save into another folder and into this one.
       const elsewhere = join(folder, '..', `${folder}-elsewhere`);
       try {
         await saved(elsewhere, run);

@@ -1,6 +1,6 @@
 /**
- * A training that is killed goes on: bit for bit in lock-step, and with its collectors, statistics
- * and limiter in the free run.
+ * Tests training that is killed and resumed. In lock-step it must end bit for bit like an
+ * uninterrupted run. A free run must keep its collectors, statistics and limiter.
  */
 import { mkdirSync, readdirSync } from 'node:fs';
 import { expect } from 'chai';
@@ -14,7 +14,10 @@ const ways = {
   'prioritized, three steps': ['--device', 'host:0', '--replay', 'prioritized', '--n-step', '3'],
 };
 
-/** Times differ, and the loss is smoothed since the process began. */
+/**
+ * Selects the fields that must be equal. Times differ, and the mean loss begins anew in each
+ * process.
+ */
 const exact = ({ weights, ticks, steps, episodes }: Ran) => ({ weights, ticks, steps, episodes });
 
 describe('cartpole-dqn with --resume', () => {
@@ -37,7 +40,7 @@ describe('cartpole-dqn with --resume', () => {
         await withFolder(async (folder) => {
           const saved = await example.killedBehind(199, folder);
           expect(saved).to.be.at.least(199);
-          // A busy machine lets the killer look late.
+          // On a busy machine the process may be killed much later than tick 199.
           const most = Math.max(400, saved + 51);
           const ticks = ['--ticks', String(most)];
           const [killed, whole] = await Promise.all([

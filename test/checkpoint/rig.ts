@@ -1,6 +1,6 @@
 /**
- * What checkpoint tests share: small parts of a run that can be changed, compared byte by byte, and
- * made anew.
+ * A rig for checkpoint tests: small parts of a run that tests change, compare byte by byte and
+ * create again.
  */
 import { createHash } from 'node:crypto';
 import { readdirSync, readFileSync, statSync } from 'node:fs';
@@ -26,22 +26,22 @@ import {
 } from '../../src/index.ts';
 import { TESTED } from '../rig/tested-device.ts';
 
-/** Everything that a run has; of rows or of trajectories. */
+/** All parts of a run, with a buffer of rows or of trajectories. */
 export interface Run {
   readonly parts: CheckpointOptions;
   readonly learner: Standin;
   readonly mailbox: WeightMailbox;
   readonly limiter: RateLimiter;
   readonly pipeline: ReplayPipeline;
-  /** adds so many rows, or steps of each lane, each with its number */
+  /** adds `count` rows, or `count` steps of each lane, each with its number */
   add(count: number): void;
-  /** everything that it is, in text */
+  /** returns the complete state of the run as text */
   print(): Promise<string>;
   close(): Promise<void>;
 }
 export type Kind = 'rows' | 'uniform' | 'steps';
 
-/** A learner that is two arrays, and what its update makes of every batch on the device. */
+/** A learner of two arrays. A captured update adds every batch to its tensor `seen`. */
 export class Standin {
   readonly weights = Float32Array.of(0.5, -1, 2, 3, 4, 5);
   readonly count = new Int32Array(1);
@@ -54,7 +54,7 @@ export class Standin {
     for (const [i, weight] of this.weights.entries())
       this.weights[i] = Math.fround(weight * 1.01 + i);
   }
-  /** The order of batches shows in it. */
+  /** Adds the batch to `seen` in a way that depends on the order of batches. */
   look(stream: Stream, values: Tensor): void {
     stream.launch('axpby', {
       tensors: [this.seen, values],
@@ -103,7 +103,7 @@ const stepFields = {
   number: { shape: [], dtype: 'float64' },
 } as const;
 
-/** Rows that follow from their numbers. */
+/** Creates rows whose values follow from their numbers. */
 export function rowsFrom(first: number, count: number) {
   return {
     value: Float32Array.from(
@@ -112,7 +112,9 @@ export function rowsFrom(first: number, count: number) {
     ),
   };
 }
-/** One step of each lane; episodes are of 5 + lane steps, and every second one is cut off. */
+/**
+ * Creates one step of each lane. Episodes have 5 + lane steps, and every second one is truncated.
+ */
 export function stepOf(lanes: number, t: number) {
   const each = <A>(make: (lane: number) => A) =>
     Array.from({ length: lanes }, (_, lane) => make(lane));
@@ -132,7 +134,7 @@ export function stepOf(lanes: number, t: number) {
 }
 
 const open = new Set<Run>();
-/** For afterEach: closes what a test made, failed or not. */
+/** For afterEach(): closes all runs that a test created, also if the test failed. */
 export async function closeAll(): Promise<void> {
   await Promise.all([...open].map((run) => run.close()));
 }
@@ -185,7 +187,8 @@ export async function make(kind: Kind, options: Options = {}): Promise<Run> {
     let t = -1;
     let writer: ReturnType<typeof steps.writer> | undefined;
     add = (count) => {
-      // Whoever goes on goes on with the episodes: where they are follows from the steps so far.
+      // A restored run continues its episodes. The number of stored steps gives the position in
+      // them.
       writer ??= steps.writer({ resume: steps.ptr > 0 });
       if (t < 0) t = steps.ptr / lanes;
       for (let i = 0; i < count; i++) writer.add(stepOf(lanes, t++));
@@ -269,7 +272,7 @@ export function prioritiesOf(sampler: PrioritizedSampler): object {
   return { leaves: bytesOf(leaves), ...facts };
 }
 
-/** Every row, or every place, that is there, as its bytes. */
+/** Returns the bytes of every stored row or place. */
 export function contents(buffer: ReplayBuffer | TrajectoryBuffer): object {
   const { ptr, size } = buffer;
   if (buffer instanceof ReplayBuffer) {
@@ -289,7 +292,7 @@ export function contents(buffer: ReplayBuffer | TrajectoryBuffer): object {
   };
 }
 
-/** The n-th change of everything that there is. */
+/** Makes the n-th change of all parts. */
 export async function change(run: Run, n: number): Promise<void> {
   run.add(9 + n);
   run.learner.update();
@@ -299,7 +302,7 @@ export async function change(run: Run, n: number): Promise<void> {
   for (let tick = (n - 1) * 4; tick < n * 4; tick++) await manualTick(run, tick);
 }
 
-/** What the captured update does, by hand. */
+/** Runs a manual tick with the work of the captured update. */
 export async function manualTick({ pipeline, learner }: Run, tick: number): Promise<void> {
   const batch = (await pipeline.sampleLargeBatch(tick, ROWS)) as Readonly<Record<string, Tensor>>;
   const { device } = learner.seen;
@@ -310,14 +313,14 @@ export async function manualTick({ pipeline, learner }: Run, tick: number): Prom
   pipeline.afterTick();
 }
 
-/** A run after so many changes. */
+/** Creates a run and changes it `times` times. */
 export async function changed(kind: Kind, times: number, options?: Options): Promise<Run> {
   const run = await make(kind, options);
   for (let n = 1; n <= times; n++) await change(run, n);
   return run;
 }
 
-/** What a folder restores to, in text; with the run that was restored into. */
+/** Restores a folder into a new run. Returns the run and its state as text. */
 export async function restored(
   kind: Kind,
   folder: string,
@@ -331,7 +334,7 @@ export async function restored(
 
 export { withFastFolder as inFolder } from '../rig/fast-folder.ts';
 
-/** Names and bytes of a folder's files, but for the lock. */
+/** Returns the names and bytes of a folder's files, without the lock. */
 export function filesIn(folder: string): Record<string, string> {
   const names = readdirSync(folder).filter(
     (name) => name !== 'lock' && statSync(join(folder, name)).isFile(),
@@ -343,7 +346,7 @@ export function filesIn(folder: string): Record<string, string> {
       .slice(0, 16);
   return Object.fromEntries(names.sort().map((name) => [name, sum(name)]));
 }
-/** The files that the folder's checkpoint is made of. */
+/** Returns the names of the files that belong to the folder's checkpoint. */
 export async function namedIn(folder: string): Promise<string[]> {
   const contents = await Checkpoint.inspect(folder);
   return [
@@ -352,7 +355,7 @@ export async function namedIn(folder: string): Promise<string[]> {
   ].sort();
 }
 
-/** The text of a manifest that was edited, with the checksum that belongs to it. */
+/** Returns the text of an edited manifest with the checksum of its new body. */
 export function signed(whole: { body: unknown }): string {
   return JSON.stringify({ ...whole, checksum: crc32(Buffer.from(JSON.stringify(whole.body))) });
 }

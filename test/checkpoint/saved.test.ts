@@ -1,7 +1,7 @@
 /**
- * Files and checkpoints of earlier releases are read, to the bit. test/fixtures/saved/make.mjs
- * wrote them, with what that release itself reads in `expected.json`: contents, and what the ticks
- * behind a restore draw.
+ * Tests that files and checkpoints of earlier releases are read bit for bit.
+ * test/fixtures/saved/make.mjs wrote them. Its `expected.json` holds what that release reads: the
+ * contents, and the draws of the ticks after a restore.
  */
 import { cpSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -20,8 +20,8 @@ const versions = readdirSync(saved, { withFileTypes: true })
   .map(({ name }) => name);
 
 /**
- * What a runtime needs to know of a model, and its weights. Constants beside them and operators may
- * change.
+ * Returns the inputs, outputs and weights of a model. Constants and operators may differ between
+ * releases.
  */
 function faceOf(model: Uint8Array): object {
   const graph = new Fields(model).message(7);
@@ -34,7 +34,7 @@ for (const version of versions)
   describe(`files of release ${version}`, () => {
     const folder = join(saved, version);
     const expected = JSON.parse(readFileSync(join(folder, 'expected.json'), 'utf8'));
-    /** A reader locks the folder of a checkpoint. */
+    /** Calls `use` with a copy of the folder, because a reader writes a lock into the folder. */
     const inCopy = (use: (copy: string) => Promise<void>) =>
       inFolder((copy) => {
         cpSync(folder, copy, { recursive: true });

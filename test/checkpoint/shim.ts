@@ -1,4 +1,4 @@
-/** Builds fault_shim.c, and talks to it in a process that it is in. */
+/** Builds fault_shim.c, and controls it from the process into which it is preloaded. */
 import { spawnSync } from 'node:child_process';
 import { unlinkSync } from 'node:fs';
 import { join } from 'node:path';
@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url';
 
 const SOURCE = fileURLToPath(new URL('../../../test/checkpoint/fault_shim.c', import.meta.url));
 
-/** The library, built in the folder; null where there is no compiler, which is then said. */
+/** Builds the library in the folder. If there is no compiler, prints this and returns null. */
 export function buildFaultShim(folder: string): string | null {
   const path = join(folder, 'fault_shim.so');
   const compiler = process.env.CC ?? 'gcc';
@@ -21,7 +21,7 @@ export function buildFaultShim(folder: string): string | null {
   return path;
 }
 
-/** Tells the shim; whether it had struck. */
+/** Sends a command to the shim. Returns true if its fault has happened. */
 export function tell(words: string): boolean {
   try {
     unlinkSync(`fault:${words}`);

@@ -1,14 +1,12 @@
-/**
- * A sweep takes no more than 56 MiB, however large the ring is and however fast its writers are.
- */
+/** Tests that a sweep uses at most 56 MiB, for any size of ring and any speed of its writers. */
 import { expect } from 'chai';
 import { Sweeper } from '../../src/run/checkpoint/sweep.ts';
 
 const MIB = 1 << 20;
 
 /**
- * A ring whose writers come on by so many places while some are copied; it counts the memory that
- * is copied to.
+ * Simulates a ring whose writers advance by `byCopy` places during each copy. `bytes()` returns the
+ * size of the memory that is copied to.
  */
 function ring(perLane: number, placeBytes: number, byCopy: number) {
   let newest = 10 * perLane;
@@ -47,8 +45,8 @@ describe('Sweeper', () => {
   it('sweep() uses at most 56 MiB, and returns null if a ring of 60 MiB does not fit', () => {
     const { sweeper, bytes, newest } = ring(60 * 1024, 1024, 20 * 1024);
     const at = newest();
-    // All of the ring, what was asked for when writers went on meanwhile, and what they overtake
-    // during the copy.
+    // The first sweep needs the whole ring. The others also need the places that are written
+    // meanwhile, or are overwritten during the copy.
     expect(sweeper.fits(at - 60 * 1024, at)).to.equal(false);
     expect(sweeper.sweep(at - 60 * 1024)).to.equal(null);
     expect(sweeper.fits(at - 29 * 1024, at - 20 * 1024)).to.equal(false);

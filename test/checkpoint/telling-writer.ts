@@ -1,6 +1,6 @@
 /**
- * A thread that adds rows, or steps of its lanes, as fast as it can: each says its number, and that
- * again in every word of it.
+ * The code of a thread that adds rows or steps as fast as it can. Each one holds its number, and
+ * values that follow from the number.
  */
 import {
   ReplayBuffer,
@@ -9,23 +9,23 @@ import {
   TrajectoryBuffer,
 } from '../../src/index.ts';
 
-/** float64 values of one. */
+/** Number of float64 values in a row or step. */
 export const WORDS = 12;
 export const fields = { words: { shape: [WORDS], dtype: 'float64' } } as const;
 export const laneFields = {
   words: { shape: [WORDS], dtype: 'float64', observation: true },
 } as const;
-/** What the i-th word of a number is. */
+/** Returns the i-th value of the row or step with this number. */
 export const wordOf = (number: number, i: number) => (i === 0 ? number : number * 31 + i);
 
 export interface WriterTask {
   rows?: SharedReplayBuffer<never>;
   lanes?: SharedTrajectoryBuffer<never>;
-  /** Int32: 1 ends it */
+  /** Int32. 1 ends the thread */
   stop: Int32Array;
 }
 
-/** Only the writer's module has a task. */
+/** The thread's code. Only the module writer-thread.ts calls it with a task. */
 export function write({ rows, lanes, stop }: WriterTask): number {
   let number = 0;
   if (rows) {
@@ -44,7 +44,7 @@ export function write({ rows, lanes, stop }: WriterTask): number {
   const count = buffer.lanes;
   const words = new Float64Array(count * WORDS);
   const none = new Uint8Array(count);
-  // Lane l has a step at every time that l + 1 divides; its steps count by themselves.
+  // Lane l has a step at every time that l + 1 divides. Each lane numbers its steps separately.
   const numbers = Array.from({ length: count }, () => 0);
   for (let t = 0; Atomics.load(stop, 0) === 0; t++) {
     const skip = Uint8Array.from(numbers, (_, lane) => Number(t % (lane + 1) !== 0));

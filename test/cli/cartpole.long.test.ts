@@ -1,6 +1,6 @@
 /**
- * The main job's command line: output, exit codes, Ctrl-C, and that the process ends by itself each
- * time.
+ * Tests the CartPole example's command line: output, exit codes and Ctrl-C. The process must end by
+ * itself each time.
  */
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';

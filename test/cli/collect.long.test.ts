@@ -1,5 +1,6 @@
 /**
- * `hotslot collect` as a user runs it: a host of its own process for a learner that this one is.
+ * Tests `hotslot collect` as a user runs it. The host is another process, and this process is the
+ * learner.
  */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -15,7 +16,7 @@ import { type RunOptions, run, runEach } from './run-command.ts';
 const collect = (args: readonly string[], options: RunOptions = {}) =>
   run('src/cli/main.js', ['collect', ...args], options);
 
-/** Counts, and brings four numbers at a time, 2000 in all. */
+/** A collector module that returns four rows at a time with increasing numbers, 2000 in all. */
 const MODULE = `let next = 0;
 export default ({ options, report }) => ({
   collect() {
@@ -107,7 +108,7 @@ describe('hotslot collect', () => {
     });
     after(() => server?.stop());
 
-    /** A learner that lets so many rows in. */
+    /** Opens a learner that accepts `room` rows before it waits for samples. */
     async function learner(name: string, options: object, room: number) {
       const limiter = RateLimiter.create({
         samplesPerInsert: 1,
@@ -117,8 +118,8 @@ describe('hotslot collect', () => {
       });
       const fields = { number: { dtype: 'float64', shape: [64] } } as const;
       const buffer = ReplayBuffer.create({ capacity: 10_000, fields, limiter });
-      // Less than a message of 510 rows: one is on the way, and what the learner does not take
-      // keeps the host from sending.
+      // Fewer bytes than a message of 510 rows. So one message is in transit, and the host sends no
+      // more until the learner takes it.
       const transitBytes = 2 ** 16;
       const remote = await RemoteCollectors.open({
         url: server.url,
@@ -153,7 +154,8 @@ describe('hotslot collect', () => {
           const ran = collect(args('one', '--name', 'box'), {
             interruptAt: /"progress"/,
             onStdout(stdout) {
-              // It had to wait first; what is left goes out when it is ended.
+              // The host first reports that it waits. Then the learner takes more rows, and the
+              // host sends the rest before it ends.
               if (!interrupted && stdout.includes('"progress"')) limiter.countSamples(1000);
               interrupted ||= stdout.includes('"progress"');
             },
@@ -172,7 +174,7 @@ describe('hotslot collect', () => {
             waitingFor: 'the learner takes no more rows for now',
             steps: 2000,
           });
-          // One message, or one with what there was before it was full.
+          // One message of 510 rows, possibly after the rows that were sent before it was full.
           expect(progress.acknowledged).to.be.within(510, 1019);
           expect(rest).to.have.length(1);
           expect(rest[0]).to.include({

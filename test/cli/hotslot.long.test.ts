@@ -1,4 +1,4 @@
-/** The hotslot command as a user runs it. */
+/** Tests the hotslot command as a user runs it. */
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -87,7 +87,8 @@ describe('hotslot', () => {
       /by itself.* \(.*no\/such\.so.*named by HOTSLOT_BLAS\)/,
     );
     expect(await asked('libm.so.6')).to.match(/by itself.* \(libm\.so\.6 has no sgemm_\)/);
-    // Its vectors are those of the processor, and then no library is faster.
+    // With AVX2, Hotslot's own matrix products are as fast as a library's, so the doctor does not
+    // recommend one.
     const { stdout } = await run(MAIN, ['doctor'], { env: { HOTSLOT_BLAS: '' } });
     if (/\bavx2\b/.test(readFileSync('/proc/cpuinfo', 'utf8')))
       expect(stdout)

@@ -1,4 +1,4 @@
-/** What `hotslot inspect` says of a folder. */
+/** Tests what `hotslot inspect` prints about a folder. */
 import { readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect } from 'chai';

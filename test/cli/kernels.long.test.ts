@@ -1,4 +1,4 @@
-/** `hotslot kernels` as a user runs it, and the example that has a kernel of its own. */
+/** Tests `hotslot kernels` as a user runs it, and the example with its own kernel. */
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -50,7 +50,7 @@ describe('hotslot kernels', () => {
     const env = { HOTSLOT_CACHE: join(folder, 'cache') };
     const first = await run(MAIN, ['kernels', source], { env });
     expect(first.code).to.equal(0);
-    // Nobody could compile now.
+    // A compilation would fail now, because TMPDIR does not exist.
     const again = await run(MAIN, ['kernels', source], {
       env: { ...env, TMPDIR: '/no/such/folder' },
     });

@@ -1,6 +1,6 @@
 /**
- * Runs a command's module once for each list of arguments, in this process: it prints what each
- * wrote and its exit code, a JSON line each. Arguments: the module's URL, and a JSON list of lists.
+ * Runs a command's module in this process, once for each list of arguments. Prints a JSON line for
+ * each run with its output and exit code. Arguments: the module's URL, and a JSON list of lists.
  */
 import { fileURLToPath } from 'node:url';
 
@@ -16,7 +16,7 @@ for (const [i, args] of (JSON.parse(lists) as string[][]).entries()) {
       said[name] += String(text);
       return true;
     };
-  // What it imports is loaded once.
+  // The query makes Node load the module again. The modules that it imports are loaded once.
   await import(`${url}?${i}`);
   Object.assign(stdout, { write: write.stdout });
   Object.assign(stderr, { write: write.stderr });

@@ -1,4 +1,6 @@
-/** The commands that look at a server: acl, doctor --url and hosts, as a user runs them. */
+/**
+ * Tests the commands that connect to a server, as a user runs them: acl, doctor --url and hosts.
+ */
 import { expect } from 'chai';
 import { acl } from '../../src/cli/acl.ts';
 import { hosts, table } from '../../src/cli/hosts.ts';
@@ -15,7 +17,7 @@ const MAIN = 'src/cli/main.js';
 const hotslot = (args: string[], password = '') =>
   run(MAIN, args, { env: { HOTSLOT_REDIS_PASSWORD: password } });
 
-/** Run in this process. */
+/** Options for commands that run in this process. */
 const quiet = { insecure: false, ca: '', json: false, print() {} };
 
 describe('hotslot acl, doctor --url and hosts', () => {
@@ -189,7 +191,7 @@ describe('hotslot acl, doctor --url and hosts', () => {
         const status = aStatus({}, [aHost()]);
         const keys = keysOf('x');
         await client.set(keys.status, Buffer.from(writeStatus(status)));
-        // What it said before it went.
+        // The learner's last status exists, but the learner does not.
         const gone = await hotslot(['hosts', '--url', url, '--run', 'x'], password);
         expect([gone.code, gone.stdout, gone.stderr]).to.deep.equal([
           1,
@@ -215,7 +217,7 @@ describe('hotslot acl, doctor --url and hosts', () => {
         expect((await rejection(() => hosts(secret))).message).to.match(
           /run x has not reported anything yet$/,
         );
-        // A collector reads what it needs, and this is not of it.
+        // A collector's user may not read the status.
         const [, collector] = users;
         const other = server.url.replace('//', `//${collector.name}:${collector.password}@`);
         expect((await rejection(() => hosts({ ...secret, url: other }))).message).to.match(

@@ -1,4 +1,4 @@
-/** Runs a compiled command as a user would, in a process of its own that has to end by itself. */
+/** Runs a compiled command as a user would, in a process that must end by itself. */
 import { spawn } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 
@@ -6,23 +6,23 @@ export interface Ran {
   code: number | null;
   stdout: string;
   stderr: string;
-  /** stdout, a line each */
+  /** the non-empty lines of stdout */
   lines: string[];
 }
 
 export interface RunOptions {
   env?: NodeJS.ProcessEnv;
-  /** sent SIGINT when its stdout matches */
+  /** the process gets SIGINT when its stdout matches */
   interruptAt?: RegExp;
-  /** sent SIGINT with it */
+  /** the process gets SIGINT when the signal aborts */
   signal?: AbortSignal;
-  /** told all of its stdout so far, whenever there is more */
+  /** called with all of stdout so far, whenever there is more */
   onStdout?: (stdout: string) => void;
-  /** the same of its stderr; the function sends SIGINT */
+  /** called with all of stderr so far, whenever there is more. `interrupt` sends SIGINT */
   onStderr?: (stderr: string, interrupt: () => void) => void;
 }
 
-/** `file` relative to the compiled tree, e.g. 'src/cli/main.js'. */
+/** Runs `file`, relative to the compiled tree, such as 'src/cli/main.js'. */
 export function run(
   file: string,
   args: readonly string[],
@@ -55,8 +55,8 @@ export function run(
 }
 
 /**
- * The same for each of many command lines that end before anything is begun, such as wrong usage,
- * one after the other in one process: to start it takes longer than to refuse.
+ * Runs many command lines in turn in one process, because starting a process takes longer than
+ * these commands. They must end at once, such as for wrong usage.
  */
 export async function runEach(
   file: string,

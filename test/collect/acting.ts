@@ -1,4 +1,4 @@
-/** A collector whose policy plays the weights. */
+/** A collector whose actions come from the published weights. */
 import { vectorCollector } from '../../src/entries/collect.ts';
 import { Counting } from './counting.ts';
 

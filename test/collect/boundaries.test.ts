@@ -1,6 +1,6 @@
 /**
- * Numbers at the boundary of environments: what float32 has not, ends of boxes, what lies behind an
- * end, and whose arrays they are.
+ * Tests values at the boundary of environments: values that float32 cannot represent, bounds of box
+ * spaces, observations after an end, and the ownership of arrays.
  */
 import { once } from 'node:events';
 import { expect } from 'chai';
@@ -15,7 +15,9 @@ import { EnvironmentList } from '../../src/run/environments/vector-environment.t
 
 type DType = 'float32' | 'float64' | 'int32' | 'uint8';
 
-/** Shows `shown` in each step, and ends its episode with the second one. */
+/**
+ * Creates an environment whose observation is `shown(step)`. Its episode ends with the second step.
+ */
 function environment(
   dtype: DType,
   shown: (step: number) => number,
@@ -57,7 +59,7 @@ describe('observations and actions of environments', () => {
         2,
       );
       expect([...vector.nextObs]).to.deep.equal([1, value]);
-      expect([...vector.obs], 'of the next episode').to.deep.equal([0, 1]);
+      expect([...vector.obs], 'first observation of the next episode').to.deep.equal([0, 1]);
       const whole = await stepped(
         environment('uint8', (step) => (step === 2 ? value : 2)),
         2,
@@ -142,7 +144,7 @@ describe('observations and actions of environments', () => {
           .to.equal(Math.fround(highEnd(end)))
           .and.at.most(end);
         if (Math.fround(end) === end) expect([lowEnd(end), highEnd(end)]).to.deep.equal([end, end]);
-        else expect(highEnd(end), 'neighbors').to.be.below(lowEnd(end));
+        else expect(highEnd(end), 'float32 neighbors of the bound').to.be.below(lowEnd(end));
       }
       const { action } = spacesOf({
         observationSpace: { shape: [1] },
@@ -201,7 +203,7 @@ describe('observations and actions of environments', () => {
       const policies: ActorPolicy[] = [new SacPolicy(how, { greedy: true }), new Td3Policy(how)];
       for (const policy of policies)
         for (const sign of [-1, 1]) {
-          // A bias of the last layer so large that tanh is ±1.
+          // A bias of the last layer that is so large that tanh returns ±1.
           const weights = new Float32Array(policy.length);
           weights.fill(100 * sign, -policy.network.outputs);
           const [action] = policy.load(weights).act(Float32Array.of(0), 1);
@@ -255,7 +257,7 @@ describe('observations and actions of environments', () => {
           ['rewards', 10],
         ]);
     }
-    expect([[...set.terminated], [...set.rewards]], 'the set’s own').to.deep.equal([
+    expect([[...set.terminated], [...set.rewards]], 'arrays of the environment set').to.deep.equal([
       [0, 1],
       [9, 10],
     ]);

@@ -1,15 +1,15 @@
-/** A collector of environments that Python counts. */
+/** A collector of the counting environments that Python runs (counting_envs.py). */
 import { spawnSync } from 'node:child_process';
 import { type GymnasiumOptions, gymnasium, vectorCollector } from '../../src/entries/collect.ts';
 import type { CollectorContext } from '../../src/index.ts';
 
 /**
- * Debian's has numpy as a package; whatever is called python3 may have none. Another one can be
- * named, such as one with Gymnasium.
+ * Debian's Python has numpy as a package, and other Pythons may have none. The variable can name
+ * another Python, such as one with Gymnasium.
  */
 export const PYTHON = process.env.HOTSLOT_TEST_PYTHON ?? '/usr/bin/python3';
 
-/** Skips the tests, with the reason, if this Python has no such package. */
+/** Skips the tests and prints the reason if this Python does not have the package. */
 function need(context: Mocha.Context, name: string, remedy: string): void {
   if (spawnSync(PYTHON, ['-c', `import ${name}`]).status === 0) return;
   console.log(`      left out: ${PYTHON} has no ${name} (${remedy})`);
@@ -28,7 +28,7 @@ export const counted = (options: GymnasiumOptions) =>
     ...options,
   });
 
-/** For a pool. */
+/** The default export creates the collector in a pool's worker. */
 export default (
   context: CollectorContext<{ entry: string; kwargs?: object; environments?: number }>,
 ) => {

@@ -1,12 +1,12 @@
 /**
- * Rows of counting environments, wherever they were counted: each is the step that it says, and
- * none is missing.
+ * Checks rows of counting environments, wherever they were collected. Each row must be the step
+ * that it claims to be, and no row may be missing.
  */
 import { expect } from 'chai';
 
 /**
- * `rows` lie one behind the other as ReplayBuffer.offPolicy() has them: obs 4, nextObs 4 … rewards
- * at 10, dones at 11.
+ * Checks rows with the columns of ReplayBuffer.offPolicy(): 4 of obs, 4 of nextObs, the reward at
+ * column 10, the done flag at 11. Rows are contiguous.
  */
 export function expectCounted(rows: Float32Array, width: number): void {
   const before = new Map<number, number[]>();
@@ -20,7 +20,7 @@ export function expectCounted(rows: Float32Array, width: number): void {
       10 * i! + count! + 1,
     ]);
     expect(dones).to.equal(Number(nextCount === 3 + i!));
-    // Each environment's rows come in its order.
+    // The rows of each environment are in the order of its steps.
     const last = before.get(i!);
     if (last) expect([episode, count]).to.deep.equal(last[1] === 3 + i! ? [last[0]! + 1, 0] : last);
     before.set(i!, [nextEpisode!, nextCount!]);
@@ -28,8 +28,8 @@ export function expectCounted(rows: Float32Array, width: number): void {
 }
 
 /**
- * What a policy sees of counting environments: the last observations of an episode, its first one
- * in place of earlier ones.
+ * Checks the stacks that a policy of counting environments receives. A stack holds the last
+ * observations of an episode. If there are too few, it repeats the first one.
  */
 export function expectStacks(obs: Float32Array, n: number, stack: number): void {
   expect(obs).to.have.length(4 * n * stack);

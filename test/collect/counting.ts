@@ -1,4 +1,4 @@
-/** An environment whose observations say where they come from, and collectors of it. */
+/** An environment whose observations count its episodes and steps, and collectors of it. */
 import type {
   Environment,
   Explore,
@@ -9,9 +9,9 @@ import { vectorCollector } from '../../src/entries/collect.ts';
 import type { CollectorContext } from '../../src/index.ts';
 
 export interface CountingOptions {
-  /** reset() and step() give promises */
+  /** whether reset() and step() return promises */
   later?: boolean;
-  /** actions: so many, or without it a box of two numbers within ±2 */
+  /** number of discrete actions. If omitted, actions are a box of two values within ±2 */
   discrete?: number;
   environments?: number;
   explore?: Explore;
@@ -19,8 +19,8 @@ export interface CountingOptions {
 }
 
 /**
- * Shows its index, the episode's number, the step within it and the last action; its episodes take
- * 3 + index steps.
+ * Shows its index, the number of the episode, the step within the episode, and the last action. An
+ * episode has 3 + index steps.
  */
 export class Counting implements Environment<number | Float32Array> {
   readonly observationSpace;
@@ -71,7 +71,10 @@ export class Counting implements Environment<number | Float32Array> {
   }
 }
 
-/** What a collector is told that no pool has made. */
+/**
+ * Creates a collector context without a pool, with an object that records what the collector
+ * reports.
+ */
 export function contextOf(change: Partial<CollectorContext<CountingOptions>> = {}) {
   const told = { steps: 0, episodes: [] as [number, number | undefined][] };
   const report = {
@@ -106,7 +109,7 @@ export function contextOf(change: Partial<CollectorContext<CountingOptions>> = {
   return { told, context };
 }
 
-/** A collector of counting environments, and those. */
+/** Creates a collector of counting environments. Returns it with the environments. */
 export async function counting(
   change: Partial<CollectorContext<CountingOptions>> = {},
   options: Partial<VectorCollectorOptions<CountingOptions>> = {},
@@ -125,7 +128,10 @@ export async function counting(
   return { collector: await factory(context), made, told };
 }
 
-/** For a pool: options say how many, and what they are like. */
+/**
+ * The default export creates the collector in a pool's worker. The pool's options set the number
+ * and kind of environments.
+ */
 export default (context: CollectorContext<CountingOptions>) => {
   const { environments, explore } = context.options;
   return vectorCollector<CountingOptions>({

@@ -1,5 +1,5 @@
-"""Environments in the form of Gymnasium's, which need numpy alone: what counting.ts does, one by one and as vector environments in
-each way to begin anew; and some that break."""
+"""Environments of Gymnasium's form that need only numpy. They count as counting.ts does, singly and
+as vector environments with each autoreset mode. Some fail on purpose."""
 
 import os
 import sys
@@ -20,7 +20,8 @@ class Discrete:
 
 
 class Counting:
-    """Shows its index, the episode's number, the step within it and the last action; its episodes take 3 + index steps."""
+    """Shows its index, the number of the episode, the step within the episode, and the last action.
+    An episode has 3 + index steps."""
 
     made = 0
 
@@ -94,7 +95,7 @@ def counting_vector(num_envs, mode):
 
 
 class Broken(Counting):
-    """Breaks in its third step."""
+    """Fails in its third step."""
 
     def __init__(self, index, how):
         super().__init__(index)
@@ -138,7 +139,8 @@ def parting(seconds):
 
 
 class Returned(Counting):
-    """Returns in each step the entry of `steps` that the action names: a list is an observation."""
+    """Returns in each step the entry of `steps` whose index is the action. A list stands for an
+    observation."""
 
     def __init__(self, dtype, steps, obs_size=4):
         super().__init__(0)
@@ -157,7 +159,7 @@ class Returned(Counting):
 
 
 class ReturnedVector(CountingVector):
-    """The same of all environments: the first action names the entry."""
+    """The vector form of Returned. The first action selects the entry for all environments."""
 
     def __init__(self, count, mode, steps):
         super().__init__(count, mode)
@@ -179,7 +181,8 @@ def returned_vector(num_envs, mode, steps):
 
 
 class Keeper(Counting):
-    """Keeps its actions and writes into them; all of them show one array, which the next step of any of them changes."""
+    """Keeps its actions and writes into them. All environments share one observation array, which
+    each step of any of them changes."""
 
     def __init__(self, dtype, shape, low=-1, high=1):
         super().__init__(0)
@@ -206,7 +209,7 @@ def keeper(**how):
 
 
 class KeeperVector(CountingVector):
-    """The same, with the actions of all."""
+    """The vector form of Keeper. It keeps the actions of all environments."""
 
     def __init__(self, count, mode):
         super().__init__(count, mode)
@@ -225,7 +228,8 @@ def keeper_vector(num_envs, mode):
 
 
 class Pool:
-    """Steps all of its environments, as EnvPool does, and is no vector environment of Gymnasium's form."""
+    """Steps all of its environments, as EnvPool does, but is not a vector environment of
+    Gymnasium's form."""
 
     def __init__(self):
         self.observation_space, self.action_space = Box(0, 1, (2,)), Discrete(2)
@@ -239,7 +243,7 @@ def pool(num_envs):
 
 
 def told(**kwargs):
-    """Its keyword arguments are shown by an error."""
+    """Raises an error that shows the keyword arguments."""
     raise RuntimeError(" ".join(f"{name}={value!r}" for name, value in kwargs.items()))
 
 
@@ -253,11 +257,11 @@ class Graph:
 
 
 class Image(Box):
-    """A subclass of Box is a Box."""
+    """A subclass of Box must be accepted as a Box."""
 
 
 class Choice(Discrete):
-    """… and of Discrete a Discrete."""
+    """A subclass of Discrete must be accepted as a Discrete."""
 
 
 def big(shape, actions=2):
@@ -270,7 +274,7 @@ def big(shape, actions=2):
 
 
 class Big(Box):
-    """Has ends as Box has, and makes none."""
+    """Has bounds as Box has, but allocates no arrays for them."""
 
     def __init__(self, shape):
         self.shape, self.dtype = tuple(shape), np.dtype("uint8")
@@ -304,7 +308,7 @@ def odd_spaces(what):
 
 
 def wrapped(what):
-    """With Gymnasium: what refusals recommend."""
+    """Needs Gymnasium. Uses the wrappers that error texts recommend."""
     import gymnasium
     from gymnasium import spaces, wrappers
 

@@ -1,6 +1,6 @@
 /**
- * Which spaces of Python's environments are taken, and how values travel both ways: exactly, or
- * refused with the value.
+ * Tests which spaces of Python environments are accepted, and that values travel both ways exactly
+ * or are rejected with an error that names the value.
  */
 import { expect } from 'chai';
 import type { EnvironmentSet, SteppedSet } from '../../src/entries/collect.ts';
@@ -13,7 +13,7 @@ import { counted, needGymnasium, needNumpy } from './bridged.ts';
 const opened = (entry: string, kwargs: object, count = 1): Promise<EnvironmentSet> =>
   counted({ entry: `counting_envs:${entry}` }).open({ count, options: kwargs });
 
-/** Plays a set and closes it. */
+/** Steps a set of environments with `play` and closes the set. */
 async function playing(
   entry: string,
   kwargs: object,
@@ -30,7 +30,7 @@ async function playing(
   }
 }
 
-/** What each step that an action names is refused with. null: it is taken. */
+/** Checks the error of the step with each action. null: the step is accepted. */
 const each =
   (says: (string | null)[], count = 1) =>
   (steps: SteppedSet): void => {
@@ -149,7 +149,7 @@ describe('gymnasium(): values', () => {
       const steps = values.map((value) => [0, value]);
       return playing('returned', { dtype, steps, obs_size: 2 }, 1, (played, set) => {
         expect(set.spaces.observation).to.deep.equal({ shape: [2], size: 2, dtype: travels });
-        // train() divides bytes of images alone by 255.
+        // train() divides only the bytes of images by 255.
         const image = { ...set.spaces, observation: { ...set.spaces.observation, shape: [2, 1] } };
         const learner = { algorithm: 'dqn', convolutions: [{ filters: 1, kernel: 1 }] } as const;
         expect(planOf(learner, image, { seed: 0, stack: 1 }).policy.scale).to.equal(1);
@@ -212,7 +212,8 @@ describe('gymnasium(): values', () => {
         [0, Number.NaN, 3, 0],
         [0, 0, 3, 0],
       ]);
-      // It begins an episode in the next one, whose first observation is an episode's.
+      // The next step begins an episode. Its first observation does not follow a terminated step,
+      // so NaN is rejected.
       expect(() => played.step([1])).to.throw(
         'environment 0: step() returned NaN as number 1 of an observation, in step 1 of its episode',
       );
@@ -232,7 +233,8 @@ describe('gymnasium(): values', () => {
       () =>
         playing('keeper', { dtype, shape, low: -0.1, high: 0.1 }, 2, (played) => {
           const n = shape.length === 0 ? 1 : 2;
-          // A float64's end lies between two floats: actions have the one within the box.
+          // A float64 bound can lie between two float32 values. Actions use the value inside the
+          // box.
           const least = { float16: -0.0999755859375, float32: -0.1, float64: -0.09999999403953552 }[
             dtype
           ] as number;
@@ -240,8 +242,8 @@ describe('gymnasium(): values', () => {
             played.step(Float32Array.from({ length: 2 * n }, (_, i) => (i < n ? value : 1 / 32)));
             return [...played.nextObs];
           });
-          // Its dtype and shape; inside of the box; the first number now, and both ends of the
-          // first action that it kept.
+          // What the environment shows: whether dtype and shape are right, whether the action is
+          // inside the box, its first element now, and both ends of the first action that it kept.
           const low = dtype === 'float32' ? Math.fround(-0.1) : least;
           const [first, second] = n === 1 ? [77, 77] : [low, 1 / 32];
           const at = (step: number, last: number) => (step === 0 ? last : 77);

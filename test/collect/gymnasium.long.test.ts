@@ -1,7 +1,7 @@
 /**
- * Environments that Python steps: rows, episodes and ends in each way to begin anew, and whatever
- * breaks there is told. The environments are of Gymnasium's form, and need numpy alone: Gymnasium
- * cannot be had as a package here.
+ * Tests environments that Python steps: rows, episodes and ends in each autoreset mode, and the
+ * errors of broken environments. The environments have Gymnasium's form and need only numpy,
+ * because Gymnasium cannot be installed as a package here.
  */
 import { spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
@@ -38,8 +38,8 @@ const opened = (
 ): Promise<EnvironmentSet> =>
   counted({ entry: `counting_envs:${entry}`, ...more }).open({ count, options: kwargs });
 /**
- * Processes that this one has started and not ended. A sanitizer that is loaded before pgrep makes
- * it hang.
+ * Returns the ids of the Python processes that this process has started and not ended. Clears
+ * LD_PRELOAD, because a preloaded sanitizer makes pgrep hang.
  */
 function children(): string[] {
   const env = { PATH: process.env.PATH };
@@ -80,8 +80,8 @@ describe('gymnasium()', () => {
         const { obs, nextObs, actions, rewards, dones, truncated } = columns ?? {};
         for (let row = 0; row < (rewards?.length ?? 0); row++) {
           const [i, episode, count] = obs!.subarray(4 * row);
-          // The row's action is what the environment saw, and it ended as its episode's number
-          // says.
+          // The row's action must be the one that the environment saw. Even episodes end by
+          // truncation.
           expect(nextObs![4 * row + 3]).to.equal(actions![2 * row + 1]);
           const over = count! + 1 === 3 + i!;
           expect([dones![row], truncated![row]]).to.deep.equal([
@@ -99,7 +99,8 @@ describe('gymnasium()', () => {
       await collector.close?.();
       expectCounted(Float32Array.from(rows), 12);
       expect(told.steps).to.equal(steps);
-      // Beginning anew takes a step of its own in next-step: of 4, 5 and 6 steps one each.
+      // In next-step mode beginning an episode takes a step of its own, so one step of every 4, 5
+      // or 6 gives no row.
       const each = [3, 4, 5].map((length) =>
         way === 'next-step' ? 60 - Math.floor(60 / (length + 1)) : 60,
       );
@@ -122,7 +123,7 @@ describe('gymnasium()', () => {
           expect(returns[k]).to.equal(length * 10 * (length - 3) + (length * (length + 1)) / 2);
         expect([...lengths].every((length) => length >= 3 && length <= 5)).to.equal(true);
       }
-      // Fewer episodes than environments.
+      // evaluate() may play fewer episodes than there are environments.
       expect(
         (await evaluate({ environments: set, policy: zero, episodes: 1 })).lengths,
       ).to.deep.equal(Float64Array.of(3));
@@ -204,7 +205,7 @@ describe('gymnasium()', () => {
         ],
         [
           'nan',
-          // Environment 0's episode terminates in that step.
+          // Environment 0's episode terminates in this step, so its NaN is accepted.
           /^environment 1 of those that evaluate: step\(\) returned NaN as number 1 of an observation, in step 3 of its episode$/,
         ],
         [
@@ -263,7 +264,7 @@ describe('gymnasium()', () => {
     );
   const lingering = async () => (await opened('broken', { how: 'lingers' })).close();
 
-  // Each waits for seconds, and so all do at once.
+  // Each of the three waits for seconds, so they run at once.
   itAll(
     'ends a Python process that does not answer, closes its pipes without exiting, or lingers after close()',
     () => Promise.all([silent(), parting(), lingering()]).then(() => {}),

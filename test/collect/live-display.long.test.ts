@@ -1,10 +1,10 @@
-/** What a terminal and a pipe are written while an example works. */
+/** Tests what showProgress() writes to a terminal and to a pipe while an example works. */
 import { EventEmitter, once } from 'node:events';
 import { expect } from 'chai';
 import { showProgress } from '../../src/run/train/live-display.ts';
 import { itAll } from '../rig/setting.ts';
 
-/** Keeps what is written; emits each text. */
+/** An output that keeps the written text and emits `text` at each write. */
 class Output extends EventEmitter {
   readonly isTTY: boolean;
   columns = 20;
@@ -24,7 +24,7 @@ class Output extends EventEmitter {
   }
 }
 
-/** Work that is over after so many texts. */
+/** Resolves after `count` texts were written. */
 const texts = (out: Output, count: number) =>
   new Promise<string>((resolve) => {
     let left = count;

@@ -1,6 +1,6 @@
 /**
- * What environments, policies and buffers may not be: told with the environment, the step and the
- * rule.
+ * Tests that collectors reject invalid environments, policies and buffers. The error names the
+ * environment, the step and the rule.
  */
 import { expect } from 'chai';
 import {
@@ -23,7 +23,7 @@ const like = (change: object): AnyEnvironment =>
     ...change,
   }) as unknown as AnyEnvironment;
 
-/** What the third step of a collector is refused with, or making it. */
+/** Returns the error of creating a collector or of one of its first three steps. */
 async function refused(
   options: Partial<VectorCollectorOptions<CountingOptions>>,
   change: Partial<CollectorContext<CountingOptions>> = {},
@@ -208,7 +208,8 @@ describe('vectorCollector(): errors', () => {
     expect(await refused({ make: () => throws })).to.equal(broken);
     const rejects = like({ step: () => Promise.reject(broken) });
     expect(await refused({ make: () => rejects })).to.equal(broken);
-    // One throws while the other’s promise is open, and rejects later: nobody is left with it.
+    // One environment throws while the promise of the other is pending. That promise rejects later
+    // and must not count as unhandled.
     let count = 0;
     const both = () =>
       count++ === 0 ? like({ step: async () => Promise.reject(new Error('late')) }) : throws;

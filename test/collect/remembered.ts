@@ -1,6 +1,6 @@
 /**
- * Images of which the last two say what to do: the right action is where the bright column was one
- * image earlier.
+ * An environment that needs the last two images. The right action is the side on which the bright
+ * column was one image earlier.
  */
 import type { Environment, EnvironmentContext, Step } from '../../src/entries/collect.ts';
 import { Random } from '../../src/index.ts';
@@ -14,11 +14,11 @@ export default class Remembered implements Environment<number> {
   readonly #image = new Uint8Array(SIDE * SIDE);
   #random = new Random(0);
   #step = 0;
-  /** what is shown, and what was shown before */
+  /** the side that is shown now, and the side that was shown before */
   #now = 0;
   #before = 0;
 
-  /** `shape`: what is claimed of images that are never asked for. */
+  /** @param shape overrides the declared shape, for tests that never read an image. */
   constructor({ options }: EnvironmentContext<{ shape?: number[] } | undefined>) {
     this.observationSpace = { shape: options?.shape ?? [SIDE, SIDE], dtype: 'uint8' };
   }
@@ -29,7 +29,10 @@ export default class Remembered implements Environment<number> {
     return this.#look();
   }
 
-  /** 1 for the right action; the first one cannot be known, and counts nothing. */
+  /**
+   * The reward is 1 for the right action. In the first step it is 0, because no earlier image
+   * exists.
+   */
   step(action: number): Step {
     const reward = this.#step > 0 && action === this.#before ? 1 : 0;
     return { obs: this.#look(), reward, terminated: ++this.#step === LENGTH };

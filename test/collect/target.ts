@@ -1,6 +1,6 @@
 /**
- * Small environments that are learned at once: the reward is best where the action is what the
- * observation says.
+ * Small environments that a learner solves quickly. The best action follows directly from the
+ * observation.
  */
 import { setTimeout as wait } from 'node:timers/promises';
 import type { Environment, EnvironmentContext, Step } from '../../src/entries/collect.ts';
@@ -8,22 +8,28 @@ import { Random } from '../../src/index.ts';
 
 export interface TargetOptions {
   /**
-   * two actions, of which the sign says one; without it a number within ±1, half of what is seen
+   * true: two actions, and the sign of the observation gives the right one. Otherwise the best
+   * action is half of the observation, within ±1
    */
   discrete?: boolean;
-  /** steps of an episode, 5 by default; none ends by itself where it is Infinity */
+  /** steps of an episode, 5 by default. Infinity: episodes do not end */
   length?: number;
-  /** reset() answers so late, in milliseconds; Infinity: never */
+  /** delay of reset() in milliseconds. Infinity: reset() never resolves */
   late?: number;
-  /** throws in so many steps of an environment; not in the first, which evaluates */
+  /**
+   * number of the step in which an environment throws. It must be above the number of steps of the
+   * first evaluation
+   */
   failAt?: number;
-  /** episodes of the environments that evaluate which end; those after them do not */
+  /** number of episodes of the evaluation's environments that end. Later episodes do not end */
   ending?: number;
-  /** throws null in the place of an error */
+  /** whether step `failAt` throws null instead of an error */
   nothing?: boolean;
-  /** gives a reward that is none in the place of an error */
+  /** whether step `failAt` returns NaN as reward instead of throwing */
   wrong?: boolean;
-  /** Int32 words: 0: environments made, 1: closed, and from 2 on how many have each index */
+  /**
+   * Int32. 0: number of environments created. 1: number closed. From 2 on: how many have each index
+   */
   words?: Int32Array;
 }
 
@@ -55,7 +61,7 @@ export class Target implements Environment<number | ArrayLike<number>> {
   reset(seed: number): number[] | Promise<number[]> {
     this.#random = new Random(seed);
     this.#left = this.#options.length ?? LENGTH;
-    // The collectors' environments are counted from 0, two of them.
+    // Environments 0 and 1 belong to the collectors, and the others to the evaluation.
     const { ending = Number.POSITIVE_INFINITY } = this.#options;
     if (this.#index >= 2 && ++this.#episodes > ending) this.#left = Number.POSITIVE_INFINITY;
     const { late } = this.#options;
@@ -86,7 +92,7 @@ export class Target implements Environment<number | ArrayLike<number>> {
   }
 }
 
-/** A function and a promise, as a module may have them. */
+/** The default export is an async function, which a module of environments may have. */
 export default async ({ index, options }: EnvironmentContext<TargetOptions | undefined>) => {
   await Promise.resolve();
   return new Target(index, options ?? {});

@@ -1,4 +1,6 @@
-/** train() stopped and gone on with: its counts, its curve and what it learned. */
+/**
+ * Tests train() that stops and is resumed from a checkpoint: its counts, its curve and its weights.
+ */
 import { expect } from 'chai';
 import { type TrainOptions, train } from '../../src/entries/collect.ts';
 import { readSafetensors } from '../../src/entries/formats.ts';
@@ -49,8 +51,8 @@ describe('train() with a checkpoint', () => {
   itAll('keeps each point of the curve once when it is resumed', () =>
     withFolder(async (folder) => {
       const checkpoint = { folder };
-      // The learner is slow: its collectors wait for it, and the last look has as many steps as the
-      // one before.
+      // A slow learner makes its collectors wait. The last evaluation may then have the same number
+      // of steps as the one before.
       const learner = {
         algorithm: 'sac',
         actorHidden: [128],
@@ -79,7 +81,7 @@ describe('train() with a checkpoint', () => {
       const learner = { algorithm: 'dqn', ...made } as const;
       const explore = { hold: 3, epsilon: { from: 0.5, to: 0.125, steps: 100 } };
       const evaluation = { every: 250, episodes: 2, confirm: 3 };
-      // A goal that no return reaches; capacity, warmUp and gamma fit the checkpoint alone.
+      // No return reaches this goal. Only the checkpoint's capacity, warmUp and gamma fit.
       const first = {
         ...small,
         environmentOptions: { discrete: true },
@@ -134,7 +136,7 @@ describe('train() with a checkpoint', () => {
           'explore.epsilon.to 0.25 (saved: 0.125), evaluation.confirm 4 (saved: 3)',
       ]);
       expect(await rate()).to.equal(0.5);
-      // The options of the second run are the saved ones now.
+      // The saved options are now those of the second run.
       expect(
         await warningsOf('CheckpointWarning', () => resume({ steps: 400, goal: 98 })),
       ).to.deep.equal([]);
@@ -181,7 +183,7 @@ describe('train() with a checkpoint', () => {
         );
         expect(first.seconds).to.be.lessThan(DAY);
         using timers = new LongTimers();
-        // The first point is behind a tick of this run; the day is over then.
+        // The first point follows a tick of this run. At this point the time limit ends.
         const then = await train(
           training({ ...shared, seconds: DAY, onPoint: () => timers.fire() }),
         );

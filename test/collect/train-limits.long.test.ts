@@ -1,6 +1,6 @@
 /**
- * How a training ends by its seconds and its signal, also in an evaluation whose episodes never
- * end.
+ * Tests that train() ends at its time limit and by its signal, also during an evaluation whose
+ * episodes never end.
  */
 import { expect } from 'chai';
 import { evaluate, type TrainOptions, train } from '../../src/entries/collect.ts';
@@ -29,7 +29,7 @@ const training = (
 const words = () => new Int32Array(new SharedArrayBuffer(8));
 const policy = { act: (_: unknown, n: number) => new Float32Array(n) };
 
-/** Calls `fn` when the event loop has turned a few times. */
+/** Calls `fn` after ten turns of the event loop. */
 async function later(fn: () => void): Promise<void> {
   for (let i = 0; i < 10; i++) await new Promise(setImmediate);
   fn();
@@ -54,7 +54,8 @@ describe('collect/train: limits', function () {
   });
 
   itAll('train() continues after 24.8 days of a limit of 40 days', async () => {
-    // The first piece is over as soon as it is armed, the second one never.
+    // The limit is armed in two pieces. The first one ends as soon as it is armed, and the second
+    // one never ends.
     using timers = new LongTimers(
       (armed, ms) => ms === 2 ** 31 - 1 && setImmediate(() => armed.fire()),
     );
@@ -66,8 +67,8 @@ describe('collect/train: limits', function () {
   it('train() ends at its seconds during an endless evaluation, unsolved and without a curve point', async () => {
     const count = words();
     const environmentOptions = { length: Number.POSITIVE_INFINITY, words: count };
-    // The seconds are over when the evaluation has warned; so is the time of the last one, soon
-    // after it began.
+    // The time limit ends when the evaluation has warned. The time of the last evaluation ends soon
+    // after its begin.
     using timers = new LongTimers(
       (armed, ms) => ms !== DAY * 1000 && void later(() => armed.fire()),
     );
@@ -134,8 +135,8 @@ describe('collect/train: limits', function () {
   itAll(
     'train() is unsolved when its seconds end the evaluation that should confirm the goal',
     async () => {
-      // The first evaluation reaches the goal; no later episode ends, and the last evaluation is
-      // ended too.
+      // The first evaluation reaches the goal. Later episodes do not end, and the time limit also
+      // ends the last evaluation.
       using timers = new LongTimers(
         (armed, ms) => ms !== DAY * 1000 && void later(() => armed.fire()),
       );

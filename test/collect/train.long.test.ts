@@ -1,6 +1,6 @@
 /**
- * A training as a whole: it learns, stops where it should, and leaves nothing open, however it
- * ends.
+ * Tests train() as a whole: it learns, stops at its goal or limit, and leaves nothing open, however
+ * it ends.
  */
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
@@ -35,7 +35,7 @@ const learners = {
   sac: { algorithm: 'sac', ...small, ...fast },
 } as const;
 
-/** A training of the small environment. */
+/** Returns options for train() with the small environment of target.ts. */
 const training = (change: Partial<TrainOptions> = {}, words?: Int32Array): TrainOptions => {
   const environmentOptions: TargetOptions = words ? { words } : {};
   const evaluation = { every: 500, episodes: 5, confirm: 20 };
@@ -73,7 +73,8 @@ describe('train()', () => {
         expect(result.meanReturn).to.be.at.least(discrete ? 4.9 : -0.05);
         expect(result.interrupted).to.equal(false);
         expect(result.curve.at(-1)).to.include({ episodes: 20, meanReturn: result.meanReturn });
-        // The look that was confirmed was told, and the one that confirmed it stands in its place.
+        // onPoint received the evaluation that reached the goal. The confirming evaluation replaces
+        // it in the curve.
         expect(points.at(-1)).to.equal(result.curve.at(-1));
         for (const [i, { steps }] of result.curve.entries())
           if (i > 0) expect(steps).to.be.greaterThan(result.curve[i - 1]!.steps);
@@ -117,7 +118,8 @@ describe('train()', () => {
       const images = (change: Partial<TrainOptions>) => train(training({ ...one, ...change }));
       const two = await images({ stack: 2, nStep: 1, goal: 4.9, steps: 6000 });
       expect(two.solved, JSON.stringify(two.curve)).to.equal(true);
-      // Bytes, the newest last: bright on the left before, on the right now.
+      // Bytes of two images, the newer one last. The bright column is on the left in the older one
+      // and on the right in the newer one, or the reverse.
       const image = (column: number) =>
         Array.from({ length: 16 }, (_, i) => (i % 4 === column ? 255 : 0));
       for (const [before, now, action] of [
@@ -127,7 +129,7 @@ describe('train()', () => {
         expect(two.policy.act(Float32Array.from([...image(before), ...image(now)]), 1)[0]).to.equal(
           action,
         );
-      // One image does not say it: half of five are guessed.
+      // A single image does not show the right action, so about half of the five actions are right.
       const single = await images({ steps: 1500 });
       expect(single.meanReturn).to.be.within(1, 4);
     },
@@ -257,7 +259,7 @@ describe('train()', () => {
       const error = await rejection(train(training({ environmentOptions, steps: 1_000_000 })));
       expect(error.message).to.match(/environment \d broke \(target\.[jt]s:\d+:\d+\)$/);
       expect(count[0]).to.equal(count[1]);
-      // What was given is refused by this package, whose own lines say nothing to anybody.
+      // Hotslot rejects the environment's reward, so the error contains no stack lines of Hotslot.
       const wrong = { failAt: 700, words: count, wrong: true };
       const refused = await rejection(
         train(training({ environmentOptions: wrong, steps: 1_000_000 })),

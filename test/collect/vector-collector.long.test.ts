@@ -1,6 +1,6 @@
 /**
- * Environments as columns: every row is the step that it says, whatever ends, whoever waits,
- * whichever buffer it goes to.
+ * Tests vectorCollector(): each row must be the step that it claims to be, with episodes of
+ * different lengths, asynchronous environments and every kind of buffer.
  */
 import { expect } from 'chai';
 import { evaluate, vectorCollector } from '../../src/entries/collect.ts';
@@ -13,7 +13,7 @@ import { Counting, type CountingOptions, contextOf, counting } from './counting.
 const ENTRY = new URL('./counting.js', import.meta.url);
 
 type Columns = Record<string, Float32Array>;
-/** A policy that plays the numbers 0.25, 0.5, … one after the other. */
+/** Returns a policy whose actions are 0.25, 0.5, … in turn. */
 const playing = () => {
   let count = 0;
   return {
@@ -81,7 +81,7 @@ describe('vectorCollector()', () => {
       const { collector } = await counting(of, { environments: 3, stack, policy: () => ({ act }) });
       for (let step = 0; step < 40; step++) await collector.collect();
       expect(seen).to.equal(40);
-      // Of one length, so that none rests while others play.
+      // All episodes have one length, so that no environment is idle while others play.
       const environments = [1, 1, 1].map((index) => new Counting(index, of.options));
       await evaluate({ environments, policy: { act }, stack, episodes: 9 });
       expect(seen).to.equal(40 + 3 * 4);
@@ -148,8 +148,8 @@ describe('vectorCollector()', () => {
       const { actions } = (await collector.collect()) as unknown as { actions: Uint8Array };
       shares.push(actions.filter((action) => action > 0).length / count);
     }
-    // Two workers: half of the way after one round, all of it after two. Three of four random
-    // actions are not 0.
+    // With two workers epsilon has fallen half of the way after one round, and all of it after two.
+    // Three of four random actions differ from 0.
     for (const [round, share] of [1, 0.55, 0.1, 0.1].entries())
       expect(shares[round], `round ${round}`).to.be.within(
         0.75 * share - 0.06,
@@ -193,7 +193,8 @@ describe('vectorCollector()', () => {
       expect(random).to.be.within(0.48, 0.52);
       for (let i = 0; i < 200; i++) {
         const mine = acted.map((actions) => actions[i]!).join();
-        // Each is there five times in a row, but for the last, and for one that is drawn again.
+        // Each random action is repeated five times in a row. The last one may be cut off, and an
+        // action that is drawn twice in a row counts as one run.
         for (const [run, action] of mine.matchAll(/(?<=^|,)([1-9]\d*)(?:,\1)*(?=,)/g))
           if (!mine.endsWith(run))
             expect(run.split(',').length % 5, `environment ${i}: ${action}`).to.equal(0);
@@ -212,7 +213,7 @@ describe('vectorCollector()', () => {
       [...((await collector.collect()) as Columns).actions!].every((action) => action === 1.5);
     expect(await acted()).to.equal(false);
     collector.load?.(Float32Array.of(3), 1);
-    // Two environments of two workers: four steps a round.
+    // Two workers with two environments each make four steps a round.
     expect([await acted(), await acted(), await acted(), await acted()]).to.deep.equal([
       false,
       false,

@@ -1,6 +1,6 @@
 /**
- * Collectors of trajectories in real threads: each has its lanes, and what ends one of them leaves
- * the others' steps and its own whole.
+ * Tests collectors of trajectories in real threads. Each collector has its own lanes, and the end
+ * of a collector leaves all steps whole.
  */
 import { setTimeout as wait } from 'node:timers/promises';
 import type { Worker } from 'node:worker_threads';
@@ -55,7 +55,7 @@ interface Step {
   episodeStep: number;
 }
 
-/** Places of a lane that were written; none was overwritten. */
+/** Returns the number of written places of a lane. Fails if a place was overwritten. */
 function placesOf(buffer: Buffer, lane: number): number {
   const isThere = (n: number) => {
     try {
@@ -71,7 +71,7 @@ function placesOf(buffer: Buffer, lane: number): number {
   return places;
 }
 
-/** All of them. */
+/** Returns all steps of a lane. */
 function stepsOf(buffer: Buffer, lane: number): Step[] {
   const steps: Step[] = [];
   const places = placesOf(buffer, lane);
@@ -94,8 +94,8 @@ function stepsOf(buffer: Buffer, lane: number): Step[] {
 }
 
 /**
- * Steps follow one another; a collector made anew begins at 0 and begins an episode. Gives the
- * makers, in order.
+ * Checks that the steps of a lane are consecutive, and that a restarted collector begins at 0 with
+ * a new episode. Returns the numbers of the lane's collectors in order.
  */
 function checkLane(buffer: Buffer, lane: number): number[] {
   const makers: number[] = [];
@@ -107,7 +107,9 @@ function checkLane(buffer: Buffer, lane: number): number[] {
     } else {
       expect(step.count).to.equal(before.final ? before.count : before.count + 1);
       expect(step.episodeStep).to.equal(before.final ? 0 : before.episodeStep + 1);
-      expect(step.final, 'behind an end').to.equal(before.terminated);
+      expect(step.final, 'a final observation follows each terminated step').to.equal(
+        before.terminated,
+      );
     }
     if (!step.final) expect(step.terminated).to.equal((step.count + 1) % EPISODE === 0);
     before = step;
@@ -115,7 +117,7 @@ function checkLane(buffer: Buffer, lane: number): number[] {
   return makers;
 }
 
-/** Draws of a buffer that is written meanwhile hold no mixture. */
+/** Checks that rows drawn during writes contain the values of one episode. */
 function checkDraws(buffer: Buffer, seed: number): void {
   const view = buffer.transitions({ nStep: 3, gamma: 1 });
   if (buffer.drawable(view) === 0) return;
@@ -149,7 +151,7 @@ function checkDraws(buffer: Buffer, seed: number): void {
   }
 }
 
-/** Warnings of collectors while `act` runs. */
+/** Returns the texts of the collector warnings during `act`. */
 async function warningsOf(act: (heard: readonly string[]) => Promise<void>): Promise<string[]> {
   const heard: string[] = [];
   const hear = ({ name, message }: Error) =>
@@ -173,7 +175,7 @@ describe('CollectorPool of a TrajectoryBuffer', () => {
     const workers = Array.from({ length: 7 }, (_, lane) => stepsOf(buffer, lane)[0]!.worker);
     expect(workers).to.deep.equal([0, 0, 1, 1, 2, 2, 2]);
     for (let lane = 0; lane < 7; lane++) expect(checkLane(buffer, lane)).to.have.length(1);
-    // A step may have been counted and not added any more.
+    // When the pool closes, a counted step may not have been added.
     expect(buffer.ptr).to.be.within(pool.statistics().steps - 7, pool.statistics().steps);
   });
 
@@ -201,7 +203,7 @@ describe('CollectorPool of a TrajectoryBuffer', () => {
           () => buffer.ptr === full + 4 && limiter.addWaitingFor(2) !== null,
         );
         await pool.close();
-        // Rejects where the collector did not hear the stop, and its thread was terminated.
+        // Rejects if close() had to terminate the thread because the collector ignored the stop.
         await pool.done;
         expect(buffer.ptr).to.equal(full + 4);
         for (const lane of [0, 1]) checkLane(buffer, lane);
@@ -238,7 +240,8 @@ describe('CollectorPool of a TrajectoryBuffer', () => {
         expect(warnings[0]).to.match(/^collector 1 failed: .*; it is restarted$/);
         for (let lane = 0; lane < 5; lane++)
           expect(checkLane(buffer, lane)).to.have.length(lane < 2 ? 1 : 3);
-        // Its last steps have no end, and three steps before that none can be whole.
+        // The last steps of a failed collector have no end. So its last three steps have no whole
+        // window.
         const view = buffer.transitions({ nStep: 3 });
         const drawable = new Set(buffer.drawableIds(view));
         const steps = stepsOf(buffer, 4);
@@ -283,7 +286,7 @@ describe('CollectorPool of a TrajectoryBuffer', () => {
       expect(warnings).to.have.length(times);
       for (const text of warnings)
         expect(text).to.match(/^collector [01] failed: .*exit.*; it is restarted$/);
-      // Every lane is free: of those that ended, and of the last ones.
+      // All lanes are free: those of the terminated threads, and those of the last threads.
       using writer = buffer.writer();
       expect(writer.lanes).to.equal(6);
     },
@@ -297,7 +300,7 @@ describe('CollectorPool of a TrajectoryBuffer', () => {
       await until('it writes', () => buffer.ptr > 100);
       let last: Worker | null = null;
       for (let time = 0; time < times; time++) {
-        // As soon as it is there: its module has not run.
+        // Terminates the thread as soon as it exists, before its module has run.
         await until(
           'there is another thread',
           () => threadsOf(pool)[0] !== undefined && threadsOf(pool)[0] !== last,
@@ -321,7 +324,8 @@ describe('CollectorPool of a TrajectoryBuffer', () => {
         restart: 1,
       });
       Atomics.store(words, 2, 1);
-      // No turn of the event loop, by which it would be made anew, before its lanes are taken here.
+      // Does not return to the event loop, which would restart the collector, before this thread
+      // has taken its lane.
       let held: ReturnType<Buffer['writer']> | null = null;
       for (const end = performance.now() + 60_000; held === null && performance.now() < end; ) {
         try {

@@ -1,6 +1,6 @@
 /**
- * Collectors in real threads: they add, read weights, wait for the limiter, fail and stop, all
- * through shared memory.
+ * Tests collectors in real threads. They add rows, read weights, wait for the limiter, fail and
+ * stop, all through shared memory.
  */
 
 import { once } from 'node:events';
@@ -40,7 +40,9 @@ function newest(buffer: ReplayBuffer): [number, number] {
   return [row[0] as number, row[1] as number];
 }
 
-/** What open() rejects with; and it must be the only one to reject. */
+/**
+ * Returns the error with which open() rejects. Fails if another promise rejects without a handler.
+ */
 async function refused(
   options: CollectorPoolOptions,
 ): Promise<Error & { code?: string; cause?: Error }> {
@@ -82,7 +84,7 @@ describe('CollectorPool', () => {
     expect(buffer.ptr).to.be.within(steps - 2, steps);
     expect(episodes).to.be.within(Math.floor(steps / 10) - 1, Math.floor(steps / 10));
     expect(recent).to.be.at.most(200);
-    // Worker 0 reports 10 an episode, worker 1 reports 20.
+    // Worker 0 reports returns of 10, worker 1 of 20.
     expect(meanReturn).to.be.within(10, 20);
     expect(version).to.equal(0);
   });
@@ -119,7 +121,7 @@ describe('CollectorPool', () => {
         () => buffer.ptr === full + 4 && limiter.addWaitingFor(1) !== null,
       );
       await pool.close();
-      // Rejects where the collector did not hear the stop, and its thread was terminated.
+      // Rejects if close() had to terminate the thread because the collector ignored the stop.
       await pool.done;
       expect(buffer.ptr).to.equal(full + 4);
     },
@@ -184,7 +186,7 @@ describe('CollectorPool', () => {
     });
     await until('the heap was looked at twice', () => Atomics.load(words, 1) === 1);
     await pool.close();
-    // Of each wait 20 bytes would be 2 MB and more.
+    // Fewer than 20 bytes per promise.
     expect(Atomics.load(words, 0)).to.be.below(20 * collects);
   });
 
@@ -202,7 +204,7 @@ describe('CollectorPool', () => {
     );
     await pool.close();
     await pool.close();
-    expect(Atomics.load(words, 1), 'collectors closed').to.equal(2);
+    expect(Atomics.load(words, 1), 'number of closed collectors').to.equal(2);
   });
 
   itAll('close() terminates a stuck collector after at least 4 seconds', async () => {
@@ -232,7 +234,7 @@ describe('CollectorPool', () => {
     limiter.takeSamples(8);
     await until('it goes on by the new weights', () => newest(buffer)[0] === 7);
     await pool.close();
-    // Rejects where the collector did not hear the stop, and its thread was terminated.
+    // Rejects if close() had to terminate the thread because the collector ignored the stop.
     await pool.done;
   });
 
@@ -245,9 +247,9 @@ describe('CollectorPool', () => {
       () => buffer.ptr === 3 && Atomics.load(words, 0) === 4,
     );
     await pool.close();
-    // Rejects where the collector did not hear the stop, and its thread was terminated.
+    // Rejects if close() had to terminate the thread because the collector ignored the stop.
     await pool.done;
-    expect(Atomics.load(words, 1), 'closed').to.equal(1);
+    expect(Atomics.load(words, 1), 'number of closed collectors').to.equal(1);
   });
 
   itAll('a failed collector is restarted `restart` times, and then done rejects', async () => {
@@ -273,7 +275,7 @@ describe('CollectorPool', () => {
         'rows come again',
         () => buffer.ptr > before && Atomics.load(words, 3) === restart,
       );
-      // What it is told of before: every step that it had reported.
+      // The new collector's `stepsBefore` has all steps that were reported before.
       expect(Atomics.load(words, 4)).to.be.within(reported + 1, Atomics.load(words, 5));
     }
     expect(warnings[0]).to.match(
@@ -320,15 +322,11 @@ describe('CollectorPool', () => {
     for (const { worker, return: value, length, version } of seen)
       expect([value, length, version]).to.deep.equal([10 * (worker + 1), 10, 1]);
     expect(seen.every(({ missed }) => missed === 0)).to.equal(true);
-    // The last ones are read, and then it is over.
-    const counted = [...seen];
-    const rest = (async () => {
-      for await (const episode of pool.episodes()) counted.push(episode);
-    })();
+    // The iterator ends when the pool closes.
+    const rest = all(pool.episodes());
     await new Promise(setImmediate);
     await pool.close();
     await rest;
-    expect(counted.length).to.be.at.least(seen.length);
   });
 
   it('StatisticsPages.episodes() counts the episodes that a slow reader missed', async () => {
@@ -364,7 +362,8 @@ describe('CollectorPool', () => {
     const before = StatisticsPages.create(1);
     before.writer(0).episode(1, 2);
     const { page } = before.saved(0);
-    // As checkpoints have it: eight values of the worker's, then 256 episodes of three.
+    // The layout that checkpoints store: eight values of the worker, then 256 episodes of three
+    // values each.
     expect([page.length, ...page.subarray(8, 11)]).to.deep.equal([8 + 256 * 3, 1, 2, 0]);
     const ended = 2 ** 32 - 2;
     const after = StatisticsPages.create(2);
@@ -394,7 +393,8 @@ describe('CollectorPool', () => {
       });
     expect((await reading(controller.signal)).message).to.equal('enough');
     const failing = reading();
-    // Nobody reads these yet: the failure is told by `done`, and by them when somebody does.
+    // No code reads this iterator yet, so its rejection is not unhandled. It rejects when it is
+    // read later.
     const unread = pool.episodes();
     Atomics.store(words, 2, 1);
     expect((await failing).message).to.match(/^collector 0 failed: the environment broke/);

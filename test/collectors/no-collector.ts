@@ -1,2 +1,2 @@
-/** A module that is no collector. */
+/** A module that exports no collector. */
 export const nothing = 'this module exports no factory';

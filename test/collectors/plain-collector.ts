@@ -1,27 +1,30 @@
-/** A collector for the pool's tests: what it does follows from the options it is given. */
+/** A collector for the pool's tests. Its options decide what it does. */
 import type { Collector, CollectorContext } from '../../src/index.ts';
 
 export interface PlainOptions {
-  /** where collect() misbehaves */
+  /** the call that misbehaves, or the way in which collect() does */
   fault?: 'factory' | 'collect' | 'stuck' | 'not a collector' | 'never' | 'slow';
-  /** 'factory' and 'collect' throw it in place of an error */
+  /** the value that 'factory' and 'collect' throw instead of an error */
   nothing?: 'null' | 'undefined';
-  /** collect() answers with promises, which the event loop has to keep */
+  /** collect() returns promises, for which the event loop must stay alive */
   later?: boolean;
-  /** a step takes a moment: nobody misses an episode */
+  /** each step takes some time, so that readers miss no episode */
   calm?: boolean;
-  /** 'collect' leaves a timer behind, which throws */
+  /** 'collect' leaves a timer that throws */
   leaves?: boolean;
-  /** only this worker misbehaves; all when left out */
+  /** the only worker that misbehaves. By default all do */
   faulty?: number;
   /**
-   * Int32 words between a test and its collectors: collect() calls, closes, 1 when 'collect' may
-   * fail; where there are more: restarts, steps before, steps that it has reported
+   * Int32 words that the test and its collectors share: calls of collect(), closes, 1 if 'collect'
+   * may fail. With more words: restarts, `stepsBefore`, and the reported steps
    */
   words?: Int32Array;
 }
 
-/** Rows of one float: worker × 1,000,000 + a count, or the first weight once one was loaded. */
+/**
+ * Returns rows of two floats: worker × 1,000,000 + a count, or the first weight after weights were
+ * loaded, and the worker.
+ */
 export default async function plain(context: CollectorContext): Promise<Collector> {
   const { worker, options, report, seed, restarts, stepsBefore } = context;
   const {
@@ -55,9 +58,9 @@ export default async function plain(context: CollectorContext): Promise<Collecto
     },
     collect() {
       if (words) Atomics.add(words, 0, 1);
-      // A stuck environment never comes back: nothing but the end of its thread ends it.
+      // A stuck environment never returns. Only the end of its thread ends the loop.
       while (mine === 'stuck' && count === 3) {}
-      // Once per time that the test says so.
+      // Fails once each time the test sets the word.
       if (mine === 'collect' && words && Atomics.compareExchange(words, 2, 1, 0) === 1) {
         const late = () => {
           throw new Error('a timer that was left');

@@ -1,16 +1,16 @@
 /**
- * Promises nothing, as often as it is asked, and tells how its thread's heap has grown between two
- * counts of that.
+ * Returns a promise of null from each collect(). Reports how much its thread's heap has grown
+ * between two calls.
  */
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { defineCollector } from '../../src/index.ts';
 
 export interface PromisingOptions {
-  /** collects at which the heap is looked at */
+  /** the numbers of the two calls of collect() that measure the heap */
   first: number;
   last: number;
-  /** 0: bytes it has grown by; 1: set when that is known */
+  /** word 0: bytes that the heap has grown. Word 1: 1 after word 0 is set */
   words: Int32Array;
 }
 

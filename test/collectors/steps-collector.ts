@@ -1,6 +1,6 @@
 /**
- * Collectors of lanes for the pool's tests: every step says its lane, how many its collector had
- * made before, and which collector.
+ * A collector of lanes for the pool's tests. Each step contains its lane, its number in the lane,
+ * its worker and its collector.
  */
 import type { CollectorContext } from '../../src/index.ts';
 import { defineCollector } from '../../src/index.ts';
@@ -9,28 +9,25 @@ import { defineCollector } from '../../src/index.ts';
 export const EPISODE = 10;
 
 export const fields = {
-  /** lane, steps of it before, worker, the number of the collector */
+  /** lane, number of the step in its lane, worker, number of the collector */
   obs: { shape: [4], observation: true },
   actions: { shape: [], dtype: 'int32' },
 } as const;
 
 export interface StepsOptions {
-  /**
-   * how collect() ends: it throws, its thread exits, or dies of what nobody caught; when the words
-   * say so
-   */
+  /** how collect() fails: it throws, its thread exits, or it dies of an uncaught error */
   fault?: 'collect' | 'exit' | 'uncaught' | 'factory';
-  /** only this worker misbehaves; all when left out */
+  /** the only worker that misbehaves. By default all do */
   faulty?: number;
-  /** collect() answers with promises, which the event loop has to keep */
+  /** collect() returns promises, for which the event loop must stay alive */
   later?: boolean;
-  /** it adds by its writer, and returns null */
+  /** it adds its steps with the writer, and returns null */
   itself?: boolean;
-  /** a step takes a moment: no ring is full before it is looked at */
+  /** each step takes some time, so that no ring is full before the test reads it */
   calm?: boolean;
   /**
-   * Int32 words between a test and its collectors: 0: collectors made; 1: closes; 2: 1 when it may
-   * fail
+   * Int32 words that the test and its collectors share: 0: collectors created. 1: closes. 2: 1 if a
+   * collector may fail
    */
   words: Int32Array;
 }
@@ -86,7 +83,8 @@ export function makeSteps({
       }
       if (calm) Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1);
       if (itself) {
-        // What the limiter does not take now is offered again by the pool, which waits for it.
+        // Returns the steps that the limiter does not accept now. The pool waits for the limiter
+        // and adds them.
         const made = next();
         return writer.add(made) > 0 ? null : made;
       }

@@ -1,4 +1,4 @@
-/** Closing once, however often it is called. */
+/** Tests that Closing closes once, however often it is called. */
 import { expect } from 'chai';
 import { Closing } from '../../src/base/closing.ts';
 import { rejection } from '../rig/refusal.ts';

@@ -1,4 +1,4 @@
-/** Answers, fails, hangs or ends, as it is told. */
+/** A thread whose methods answer, fail, hang or end the thread. */
 import { parentPort } from 'node:worker_threads';
 import { expose } from '../../src/shm/control.ts';
 

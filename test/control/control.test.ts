@@ -1,4 +1,4 @@
-/** Calls across threads. */
+/** Tests method calls from one thread to another. */
 import { expect } from 'chai';
 import { ActorThreads } from '../../src/engine/pipeline/actor-threads.ts';
 import { Ring } from '../../src/engine/ring/ring.ts';

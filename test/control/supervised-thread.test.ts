@@ -1,4 +1,6 @@
-/** Threads that end before they are ready, while they run, when they are told to, and too late. */
+/**
+ * Tests threads that end before they are ready, while they run, when they are told to, or too late.
+ */
 import { expect } from 'chai';
 import { Control } from '../../src/shm/control.ts';
 import { SupervisedThread, type Supervision } from '../../src/shm/supervised-thread.ts';
@@ -20,7 +22,9 @@ const supervised = (how: Partial<Supervision>) =>
     lost: () => expect.fail('told to be lost'),
     ...how,
   });
-/** One that is ready, and the reason with which it is told to be lost. */
+/**
+ * Starts a thread and waits until it is ready. `lost` resolves with the reason that lost() gets.
+ */
 async function ready() {
   let tell = (_: Error) => {};
   const lost = new Promise<Error>((resolve) => {

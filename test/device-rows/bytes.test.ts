@@ -1,6 +1,6 @@
 /**
- * What crosses the bus for rows and steps that live on the device, as a software driver counts it
- * (DeviceRows-9).
+ * Tests how many bytes cross the bus for rows and steps that are stored on the device
+ * (DeviceRows-9). A software driver counts the bytes.
  */
 import { expect } from 'chai';
 import { OUT_BYTES, PARAMS_BYTES } from '../../src/engine/ring/slot.ts';
@@ -14,7 +14,10 @@ const ROWS = 256;
 const TICKS = 64;
 const DEPTH = 4;
 
-/** Bytes to the device during a run, and bytes that each of its ticks brings home. */
+/**
+ * Runs ticks. Returns the bytes copied to the device during the run, and the bytes that each tick
+ * copies to the host.
+ */
 async function moved(options: object) {
   const driver = await software();
   const now = () => {
@@ -29,7 +32,7 @@ async function moved(options: object) {
   });
   const captured = now();
   await made.run({ ticks: TICKS });
-  // A graph's copies are counted when they are captured: once a slot.
+  // The driver counts a graph's copies when the graph is captured, once for each slot.
   const home = (captured.toHost - begin.toHost) / DEPTH;
   const { rowStride } = made.transferManifest;
   return {
@@ -40,11 +43,11 @@ async function moved(options: object) {
   };
 }
 const near = (got: number, want: number) =>
-  expect(got / want, `${got} bytes, ${want} are told`).to.be.within(0.99, 1.01);
+  expect(got / want, `${got} bytes instead of ${want}`).to.be.within(0.99, 1.01);
 
 describe('device-rows/bytes', () => {
   before(function () {
-    // Counted by the software drivers of CUDA and ROCm.
+    // Only the software drivers of CUDA and ROCm count bytes.
     if (!/^(cuda|rocm)/.test(TESTED)) this.skip();
   });
 
@@ -55,7 +58,7 @@ describe('device-rows/bytes', () => {
     expect(stats.ingestedRows).to.equal(1024);
     near(toDevice, 1024 * 64 + TICKS * PARAMS_BYTES);
     expect(home).to.equal(OUT_BYTES);
-    // Each row was drawn sixteen times: that is what crossed before.
+    // Each row was drawn sixteen times. Without rows on the device, every draw would copy the row.
     expect(toDevice / (TICKS * ROWS * 64)).to.be.below(0.0625 * 1.3);
   });
 
@@ -67,8 +70,8 @@ describe('device-rows/bytes', () => {
       const view = buffer.transitions({ nStep: 3, stack: { obs: 4 } });
       const { toDevice, home, stats, stride } = await moved({ buffer, view, sampler: sampler?.() });
       expect(stats.ingestedRows).to.be.within(0.9 * LANES * 300, LANES * 340);
-      // Of a row: reward, discount, two flags, how many steps, its id; its four frames now and
-      // then, two places more now and then.
+      // Bytes of a drawn row: reward, discount, two flags, number of steps, id. Then 4 bytes for
+      // each list entry: four frames now and next, and one more place now and next.
       const row = 4 + 4 + 2 + 4 + 8 + 4 * (4 + 4 + 1 + 1) + (sampler ? 4 + 4 : 0);
       near(toDevice, stats.ingestedRows * (stride + 4) + TICKS * (PARAMS_BYTES + ROWS * row));
       expect(home).to.equal(OUT_BYTES + (sampler ? 4 * ROWS : 0));

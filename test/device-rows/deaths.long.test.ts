@@ -1,6 +1,6 @@
 /**
- * Rows and steps on their way to the device while an actor dies at each of its stores in turn: no
- * update is lost, repeated, or of other rows.
+ * Kills an actor before or after each of its stores, in turn, while rows and steps are copied to
+ * the device. Tests that no update is lost, repeated or made from wrong rows.
  */
 import { expect } from 'chai';
 import { checkRing, checkSteps } from '../../src/engine/device-rows/options.ts';
@@ -19,13 +19,13 @@ const TICKS = 6;
 
 interface Scene {
   bench: Bench;
-  /** collectors go on */
+  /** adds rows, as collectors do */
   add(): void;
-  /** throws unless the slot's batch is what it should be */
+  /** throws unless the slot's batch contains the expected rows */
   check(slot: number): Promise<void>;
 }
 
-/** So many rows come at once. */
+/** A scene with rows of a ReplayBuffer. Each add() adds `atOnce` rows. */
 const rows = (atOnce: number) => (): Scene => {
   const places = 12;
   const buffer = ReplayBuffer.create({ capacity: 16, fields: FIELDS });
@@ -77,7 +77,10 @@ function steps(): Scene {
   };
 }
 
-/** One life of a scene, in which the actor dies that comes to this store; how many there were. */
+/**
+ * Runs all ticks of a scene. The actor that reaches store number `dies` dies there, and a new actor
+ * replaces it. Returns the number of stores.
+ */
 async function live(make: () => Scene, mortals: Mortals, dies: number | null): Promise<number> {
   const { bench, add, check } = make();
   const { ring } = bench;
@@ -87,7 +90,7 @@ async function live(make: () => Scene, mortals: Mortals, dies: number | null): P
   for (let round = 0; ring.finished < TICKS; round++) {
     expect(
       round,
-      `${ring.finished} of ${TICKS} ticks are over: it goes on for ever`,
+      `${ring.finished} of ${TICKS} ticks have finished, and no more do`,
     ).to.be.lessThan(20_000);
     for (const [at, role] of roles.entries()) {
       const actor = bench.actors[at]!;
@@ -96,14 +99,14 @@ async function live(make: () => Scene, mortals: Mortals, dies: number | null): P
         actor.close();
         bench.actors[at] = bench.make(role);
       }
-      // All slots have one batch: it is that of the last tick that was launched.
+      // All slots share one batch. It contains the rows of the last launched tick.
       const launched = [...Array(ring.depth).keys()].filter(
         (slot) => ring.state(slot) === SlotState.Replaying,
       );
       const last = launched.sort((a, b) => ring.sequence(a) - ring.sequence(b)).pop();
       if (last === undefined || seen.has(ring.sequence(last))) continue;
       seen.add(ring.sequence(last));
-      // Who died may have launched one more than it said.
+      // An actor that died may have launched a tick that its record does not show.
       if (!alive) continue;
       await check(last);
       checked++;
@@ -124,7 +127,7 @@ async function live(make: () => Scene, mortals: Mortals, dies: number | null): P
 describe('device-rows/deaths', function () {
   this.timeout(setting({ short: 120_000, all: 300_000 }));
   before(function () {
-    // Whatever the device is, the stores are the same.
+    // The stores are the same on every device, so one device is enough.
     if (!TESTED.startsWith('host')) this.skip();
   });
 

@@ -1,6 +1,6 @@
 /**
- * What the device does of a tick's lists, given by hand: where each column is gathered from, and
- * what is put where, in which order.
+ * Tests what the device does with a tick's lists, which the test writes by hand. Checks the source
+ * of each gathered row, the places of fresh rows, and the order of gathers and writes.
  */
 import { expect } from 'chai';
 import { DeviceSteps } from '../../src/engine/device-rows/device-steps.ts';
@@ -40,7 +40,10 @@ describe('DeviceSteps.draw()', () => {
       Array.from(
         await kept.batch.view({ shape: [12], offset: column.at / 4, dtype: 'float32' }).toArray(),
       );
-    /** One tick: what it brings to which places, and where its columns lie. */
+    /**
+     * Runs a tick. `brings` has fresh rows with their places, and `now` and `next` are the lists of
+     * the two columns.
+     */
     const tick = (
       brings: readonly (readonly [place: number, value: number])[],
       now: number[],
@@ -69,10 +72,11 @@ describe('DeviceSteps.draw()', () => {
     tick([[3, 10], [5, 20]], [fresh(0), fresh(1), -1], [fresh(1), fresh(0), fresh(0)]); // biome-ignore format: a tick a line
     expect(await gathered(obs)).to.deep.equal(rows(10, 20, 0));
     expect(await gathered(nextObs)).to.deep.equal(rows(20, 10, 10));
-    // Place 3 twice, of two laps; of what it brings, the first goes nowhere.
+    // Place 3 gets a row twice, in two laps of the ring. The first fresh row has place -1, so it is
+    // not stored.
     tick([[-1, 30], [3, 40]], [3, fresh(1), fresh(0)], [5, 3, -2]); // biome-ignore format: a tick a line
     expect(await gathered(obs)).to.deep.equal(rows(10, 40, 30));
-    expect(await gathered(nextObs), 'the last is left as it was').to.deep.equal(rows(20, 10, 10));
+    expect(await gathered(nextObs), 'the last row is unchanged').to.deep.equal(rows(20, 10, 10));
     tick([[0, 50]], [3, 5, 0], [fresh(0), 3, 5]);
     expect(await gathered(obs)).to.deep.equal(rows(40, 20, 0));
     expect(await gathered(nextObs)).to.deep.equal(rows(50, 40, 20));

@@ -1,6 +1,6 @@
 /**
- * What a tick draws of rows on the device: the host's form, the kernels', and a reference of big
- * integers.
+ * Tests the draws of a tick of rows on the device. Compares the host's function, the kernels, and a
+ * reference with big integers.
  */
 import { expect } from 'chai';
 import { Random } from '../../src/base/random.ts';
@@ -11,7 +11,7 @@ import { TESTED } from '../rig/tested-device.ts';
 
 const U32 = 0xffffffffn;
 
-/** Philox4x32-10 as its paper has it. */
+/** Philox4x32-10, as defined in its paper. */
 function philox(counter: readonly bigint[], key: bigint): bigint[] {
   let x = [...counter];
   for (let round = 0n; round < 10n; round++) {
@@ -43,7 +43,7 @@ const cases: PhiloxIndices[] = [
     capacity: 2 ** 32 - 1,
     count: 9,
   })),
-  // The place wraps at every distance from the ring's end.
+  // The draws wrap around the ring's end at every position of `low`.
   ...Array.from({ length: 8 }, (_, low) => ({
     seed: 1,
     tick: low,
@@ -118,7 +118,7 @@ describe('device-rows/head', () => {
       hits[row - 100]!++;
     const expected = count / span;
     const chi = hits.reduce((sum, n) => sum + (n - expected) ** 2 / expected, 0);
-    // Of 1,023 degrees of freedom: five deviations on either side.
+    // Chi-square has 1,023 degrees of freedom. Five standard deviations are allowed on either side.
     expect(Math.abs(chi - 1023)).to.be.below(5 * Math.sqrt(2 * 1023));
   });
 

@@ -1,17 +1,17 @@
 /**
- * Actors that die at any of their stores. What counts as one: a field of a slot's record,
- * parameters or head, every word that threads share, and what native calls write or enqueue, before
- * it and behind it. Words that are published by a store count as it does.
+ * Makes actors die at any of their stores. Stores are writes to a slot's record, parameters or
+ * head, Atomics calls, and native calls that write or enqueue. A native call counts twice, before
+ * and after it. Words that a later Atomics store publishes count as part of that store.
  */
 import { loadAddon } from '../../src/base/addon.ts';
 import { nativeStreams } from '../../src/device/native.ts';
 import { HostBuffers } from '../../src/engine/ring/host-buffers.ts';
 import { Ring } from '../../src/engine/ring/ring.ts';
 
-/** What a thread that is ended does from there on: nothing. */
+/** Ends an actor at a store. Like a terminated thread, it executes nothing after that. */
 export class Death extends Error {}
 
-/** Of each addon, its class and the methods that write or enqueue. */
+/** For each addon, a class and its methods that write or enqueue. */
 const methods = {
   pack: ['ViewPacker', 'pack'],
   submit: ['Submitter', 'submit', 'waitReady'],
@@ -20,7 +20,7 @@ const methods = {
 type Method = (...given: unknown[]) => unknown;
 
 export class Mortals implements Disposable {
-  /** stores so far */
+  /** stores since dieAt() */
   stores = 0;
   #dies = Number.POSITIVE_INFINITY;
   #within = false;
@@ -33,7 +33,7 @@ export class Mortals implements Disposable {
     for (const [addon, [type, ...names]] of Object.entries(methods)) {
       const file = loadAddon<Record<string, new (...given: never[]) => object>>(addon as 'pack');
       const Whole = file[type]!;
-      // Methods of native classes stay as they are: those of a class that is made of one need not.
+      // Methods of a native class cannot be replaced, but those of its subclass can.
       const Mortal = class extends Whole {};
       for (const name of names) {
         const whole = Whole.prototype[name] as Method;
@@ -49,13 +49,13 @@ export class Mortals implements Disposable {
     for (const name of ['params', 'head'] as const) this.#watch(HostBuffers.prototype, name);
   }
 
-  /** The actor that comes to this store dies before it; null: all live on. */
+  /** The actor that reaches this store dies. With null, every actor lives. */
   dieAt(store: number | null): void {
     this.stores = 0;
     this.#dies = store ?? Number.POSITIVE_INFINITY;
   }
 
-  /** Whether the actor is alive behind it. */
+  /** Returns whether the actor is alive after `act`. */
   survives(act: () => void): boolean {
     this.#within = true;
     try {
@@ -88,7 +88,9 @@ export class Mortals implements Disposable {
     });
   }
 
-  /** A method whose arrays an actor writes to. */
+  /**
+   * Patches a method so that each element written to the array that it returns counts as a store.
+   */
   #watch(of: object, name: string): void {
     const target = of as Record<string, (slot: number) => object>;
     const whole = target[name]!;

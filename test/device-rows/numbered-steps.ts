@@ -1,8 +1,8 @@
-/** Steps whose every element follows from their ids, of episodes that all have one length. */
+/** Steps in which every element follows from the step's id. All episodes have the same length. */
 import { TrajectoryBuffer } from '../../src/index.ts';
 
 export const LANES = 3;
-/** steps of an episode; its final observation has a place of its own */
+/** steps of an episode, whose final observation takes one more place */
 export const LENGTH = 11;
 const fields = {
   obs: { shape: [2], observation: true },
@@ -14,7 +14,7 @@ export const numberedBuffer = (perLane: number) =>
   TrajectoryBuffer.create({ capacity: LANES * perLane, lanes: LANES, fields });
 export type NumberedBuffer = ReturnType<typeof numberedBuffer>;
 
-/** Steps [from, from + n) of every lane. */
+/** Adds the steps [from, from + n) of every lane. */
 export function addNumbered(
   writer: ReturnType<NumberedBuffer['writer']>,
   from: number,

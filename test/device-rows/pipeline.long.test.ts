@@ -1,6 +1,6 @@
 /**
- * Pipelines whose rows live on the device: what they draw, beside writers at full speed, and
- * whatever dies.
+ * Tests pipelines whose rows are stored on the device: which rows they draw, next to writers at
+ * full speed, and when actors are terminated.
  */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -44,7 +44,7 @@ const open = (buffer: NumberedBuffer, options: object = {}) =>
     ...options,
   });
 
-/** A writer beside `act`; how many rows there were in the end. */
+/** Runs `act` while a thread adds rows. Returns how many rows there are at the end. */
 async function beside(
   buffer: NumberedBuffer,
   rowsPerAdd: number,
@@ -59,7 +59,7 @@ async function beside(
   };
   const writer = new TestThread<Writing>(new URL('./writer.js', import.meta.url), work);
   try {
-    // It has begun.
+    // Waits until the thread has begun.
     while (buffer.ptr === work.from) await new Promise((resolve) => setImmediate(resolve));
     await act();
   } finally {
@@ -69,7 +69,8 @@ async function beside(
 }
 
 /**
- * Adds up x + y of every row that a run draws: nothing, unless a row is torn; and counts the ticks.
+ * Captures an update that adds x + y of every drawn row to a sum and counts the ticks. The sum
+ * stays 0 unless a row is torn.
  */
 function sums(made: Awaited<ReturnType<typeof open>>) {
   const device = openDevice(TESTED);
@@ -125,7 +126,7 @@ describe('device-rows/pipeline', function () {
           expect([...(await batch.x.toArray())]).to.deep.equal(
             Array.from({ length: SAMPLE }, (_, i) => want[16 * i]),
           );
-          // The hot tick again is the same batch.
+          // A second call for the current tick returns the same batch.
           expect(await made.sampleLargeBatch(tick, SAMPLE)).to.equal(batch);
           made.afterTick();
           buffer.add(numbered(buffer.ptr, 30));
@@ -133,7 +134,7 @@ describe('device-rows/pipeline', function () {
         const { captured, close } = sums(made);
         const { scalars } = await captured.run({ ticks: 50 });
         expect(scalars.sum).to.equal(0);
-        // Rows come span by span, as ticks give way: fifty fast ones may be over before the last.
+        // Ticks copy rows span by span. Fifty fast ticks may end before the last span is copied.
         for (let more = 0; more < 100 && made.ring!.stats().ingestedRows < 150; more++)
           await captured.run({ ticks: 5 });
         expect(made.transferManifest).to.include({
@@ -168,7 +169,7 @@ describe('device-rows/pipeline', function () {
       });
       made.afterTick({ stream });
     }
-    // A draw that waits for nothing is over by then.
+    // If the draw did not wait for the latch, it would be done by now.
     await new Promise((resolve) => setTimeout(resolve, 20));
     latch.open();
     const { visible, drawable } = made.ring!.stats();
@@ -288,7 +289,7 @@ describe('device-rows/pipeline', function () {
               expect(id).to.be.at.least(low);
             }
             made.afterTick();
-            // Read behind the draw: rows below it are never drawn again.
+            // Reads `low` after the draw. No later tick draws a row below it.
             low = made.ring!.stats().low;
           }
         });
@@ -323,7 +324,7 @@ describe('device-rows/pipeline', function () {
         for (let death = 0; !over && death < setting({ short: 3, all: 5, long: 40 }); death++) {
           const before = seen.length;
           await workersOf(made)[numbers.below(4)]?.terminate();
-          // The next one when ticks go on.
+          // Waits until the run continues, then terminates the next actor.
           while (!over && seen.length < before + 20)
             await new Promise((resolve) => setImmediate(resolve));
         }
@@ -346,7 +347,7 @@ describe('device-rows/pipeline', function () {
     made.startPrepare(1, SAMPLE);
     await made.sampleLargeBatch(1, SAMPLE);
     made.afterTick();
-    // Nothing is hot: all of it comes.
+    // No batch is in use, so the pipeline copies all rows.
     await made.sampleLargeBatch(2, SAMPLE);
     expect(made.ring!.stats()).to.include({ visible: 150, droppedRows: 0 });
     made.afterTick();
@@ -358,7 +359,7 @@ describe('device-rows/pipeline', function () {
     using device = openDevice(TESTED);
     using first = device.createStream();
     using second = device.createStream();
-    // Opened before the pipeline is closed, also where this fails.
+    // The latch is opened before the pipeline is closed, even if the test fails.
     using latch = new Latch(device).hold(first);
     await device.withStream(first, () => made.sampleLargeBatch(0, SAMPLE));
     const { x } = await device.withStream(second, () => made.sampleLargeBatch(0, SAMPLE));

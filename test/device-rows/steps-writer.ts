@@ -1,6 +1,6 @@
 /**
- * A thread that adds numbered steps, from the first on, until it is told to stop; says how many
- * there are then.
+ * A thread that adds numbered steps until it is told to stop. It returns how many steps each lane
+ * has then.
  */
 import { type SharedTrajectoryBuffer, TrajectoryBuffer } from '../../src/index.ts';
 import { givenTask, perform } from '../rig/test-thread.ts';
@@ -8,7 +8,7 @@ import { addNumbered, type NumberedBuffer } from './numbered-steps.ts';
 
 export interface StepWriting {
   shared: SharedTrajectoryBuffer;
-  /** int32: 1 stops it */
+  /** int32: 1 stops the thread */
   control: SharedArrayBuffer;
   from: number;
 }

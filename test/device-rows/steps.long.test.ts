@@ -1,6 +1,6 @@
 /**
- * Steps of a view that live on the device: the bits of rows on the host, beside writers at full
- * speed, and whatever dies.
+ * Tests views whose steps are stored on the device. The batches have the bits of batches from the
+ * host, next to writers at full speed, and when actors are terminated.
  */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -45,7 +45,7 @@ const opened = (options: object) =>
     ...options,
   } as TrajectoryPipelineOptions) as Promise<ReplayPipeline>;
 
-/** A writer beside `act`. */
+/** Runs `act` while a thread adds steps. */
 async function beside(
   buffer: NumberedBuffer,
   from: number,
@@ -202,7 +202,7 @@ describe('device-rows/steps', function () {
       },
     );
 
-  // Places for all that comes.
+  // A buffer that has places for all steps.
   const roomy = () => {
     const { buffer, writer } = stepsBuffer(60);
     return {
@@ -226,7 +226,7 @@ describe('device-rows/steps', function () {
         try {
           const { buffer, view, add } = make();
           await using made = await opened({ buffer, view, sampler: prioritized() });
-          // The checkpoint's settings have the number of places too.
+          // The checkpoint also stores the number of places.
           expect(made.transferManifest).to.include({
             ringRows: buffer.capacity,
             guardRows: 0,
@@ -235,7 +235,7 @@ describe('device-rows/steps', function () {
           for (let tick = 0; tick < 5; tick++) await next(made, tick);
           made.startPrepare(5, ROWS);
           expect(await made.waitUntilReady(5, ROWS, { timeoutMs: 60_000 })).to.equal(true);
-          // It was drawn before these came.
+          // Tick 5 was drawn before these steps are added.
           add(4, 100);
           {
             await using checkpoint = await Checkpoint.open(folder, {
@@ -349,7 +349,8 @@ describe('device-rows/steps', function () {
         (batch, { stream, out, priorities }) => {
           const columns = batch as Record<string, Tensor<'float32'>>;
           ops.convert(stream, ids, (columns.ids as Tensor).view({ shape: [ROWS, 1] }));
-          // What was gathered is of this step, and |p| comes of it.
+          // The gathered observation equals the step's id, and the priority is computed from the
+          // observation.
           const first = columns.obs!.view({ shape: [ROWS, 1], strides: [2, 1] });
           ops.ne(stream, wrong, first, ids);
           ops.sum(stream, out.view({ shape: [1] }), wrong.view({ shape: [1, ROWS] }));

@@ -1,6 +1,6 @@
 /**
- * A thread that adds numbered rows, from the first on, until it is told to stop; says how many
- * there are then.
+ * A thread that adds numbered rows until it is told to stop. It returns how many rows there are
+ * then.
  */
 import { ReplayBuffer, type SharedReplayBuffer } from '../../src/index.ts';
 import { givenTask, perform } from '../rig/test-thread.ts';
@@ -8,7 +8,7 @@ import { numbered } from './numbered.ts';
 
 export interface Writing {
   shared: SharedReplayBuffer;
-  /** int32: 1 stops it */
+  /** int32: 1 stops the thread */
   control: SharedArrayBuffer;
   from: number;
   rowsPerAdd: number;

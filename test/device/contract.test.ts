@@ -1,4 +1,4 @@
-/** The contract on every device of this machine. */
+/** Runs the device contract on every device of this machine. */
 import { listDevices } from '../../src/index.ts';
 import { deviceContract } from './contract.ts';
 

@@ -1,6 +1,7 @@
 /**
- * What every device family does alike, written once: contract.test.ts runs it on every available
- * device. Nothing in here knows a family. Each test leaves as many handles open as it found.
+ * The device contract: the tests that every device family must pass. contract.test.ts runs it on
+ * every available device. No test depends on a family. Each test must leave as many handles open as
+ * it found.
  */
 import { expect } from 'chai';
 import { getSharedCaptureStream, getSharedGraphPool } from '../../src/entries/graph.ts';
@@ -54,8 +55,8 @@ export function deviceContract(name: string): void {
       expect(openHandles(), 'open handles').to.deep.equal(openBefore);
       expect(pinnedHandles(), 'pins').to.equal(0);
     });
-    // What belongs to the device itself is there before handles are counted, also where other
-    // threads have it open.
+    // Creates the handles that belong to the device itself before handles are counted. Other
+    // threads may have the device open too.
     let held: Device;
     before(() => {
       held = openDevice(name);

@@ -1,6 +1,6 @@
 /**
- * What only the host device promises: several memories in one machine, and an executor that never
- * leaves work lying.
+ * Tests what only the host device promises: several separate memories, and an executor that
+ * executes all enqueued work without help of the caller.
  */
 import { spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
@@ -80,8 +80,8 @@ describe('CPU devices', () => {
     using tensor = device.allocate({ shape: [1] });
     latch.hold(stream);
     for (let i = 1; i <= 5; i++) stream.fill(tensor, i);
-    // A stream that executed in its caller's thread would have gone through all of them, the held
-    // kernel included.
+    // If the stream executed in the calling thread, all of its work would be done by now, including
+    // the held kernel.
     expect(stream.query()).to.equal(false);
     latch.open();
     await stream.synchronize();
@@ -102,7 +102,7 @@ describe('CPU devices', () => {
       held.push(stream);
     }
     free.fill(tensor, 5);
-    expect(free.query(), 'sixteen streams can be held at once').to.equal(false);
+    expect(free.query(), 'the free stream waits while 16 streams are held').to.equal(false);
     expect(await valuesOf(tensor, free)).to.deep.equal([5]);
     latch.open();
     for (const stream of held) await stream.synchronize();

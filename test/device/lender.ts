@@ -1,9 +1,12 @@
 /**
- * A process of its own, because it would crash if memory went away under a running copy: with the
- * argument 'exit' it exits (code 3) while copies out of its shared memory run; with 'thread' a
- * thread of its own is ended while they run; with 'pipeline' that thread has a whole pipeline,
- * whose graph takes longer than its end will wait; with 'closed' and 'collected' the memory itself
- * is closed or dropped while a copy out of it is still queued.
+ * A child process that must survive the loss of memory from which copies run. Its argument says how
+ * the memory is lost:
+ * - 'exit': the process exits with code 3 during copies out of its shared memory.
+ * - 'thread': a thread of the process is terminated during the copies.
+ * - 'pipeline': that thread has a pipeline whose graph runs longer than the end of the thread
+ *   waits.
+ * - 'closed', 'collected': the memory is closed, or its object is collected, while a copy out of it
+ *   is queued.
  */
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
@@ -24,7 +27,10 @@ function lend() {
   return stream;
 }
 
-/** A copy that waits behind a latch, out of memory that only the device still knows. */
+/**
+ * Enqueues a copy that waits for a latch. Then drops the last reference to its source, so that only
+ * the device knows the memory.
+ */
 async function orphan(close: boolean): Promise<void> {
   const device = openDevice('host:0');
   const bytes = 8 << 20;
@@ -47,7 +53,7 @@ async function orphan(close: boolean): Promise<void> {
     throw new Error(`the copy read ${got[0]} and ${got[bytes - 1]}`);
 }
 
-/** A pipeline in this thread, running graphs of three seconds. */
+/** Runs a pipeline in this thread. Its graphs take three seconds. */
 async function learn(): Promise<void> {
   const buffer = ReplayBuffer.create({ capacity: 1000, fields: { x: { shape: [4096] } } });
   buffer.add({ x: new Float32Array(4096 * 100) });
@@ -63,8 +69,8 @@ async function learn(): Promise<void> {
     }
   });
   const running = pipeline.run();
-  // The first batch is on its way to the learner; then this thread's event loop does not turn for
-  // long.
+  // Waits until the learner runs on the first batch. After that the event loop of this thread does
+  // not turn for long.
   while (pipeline.inspect().slots.every(({ state }) => state !== 'Replaying'))
     await new Promise(setImmediate);
   say('running');
@@ -75,7 +81,7 @@ if (!isMainThread && givenTask() === 'pipeline') {
   await learn();
 } else if (!isMainThread) {
   say(lend().handle);
-  // Until it is ended.
+  // keeps the thread alive until it is terminated
   parentPort?.on('message', () => undefined);
 } else if (process.argv[2] === 'closed' || process.argv[2] === 'collected') {
   await orphan(process.argv[2] === 'closed');
@@ -84,7 +90,7 @@ if (!isMainThread && givenTask() === 'pipeline') {
   await thread.next();
   await thread.terminate();
   gc();
-  // Whatever the thread enqueued has come this far only after it.
+  // This returns only after all work that the thread enqueued.
   await openDevice('host:0').currentStream.synchronize();
 } else {
   lend();

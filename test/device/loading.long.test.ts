@@ -1,6 +1,7 @@
 /**
- * An addon that cannot begin in one thread is not taken from another place there: handles of the
- * first core mean nothing to a second, and a second pool would have threads of its own.
+ * Tests a thread in which an addon fails to load. Hotslot must not load the addon from another path
+ * instead. A second core would not know the handles of the first one, and would start a second
+ * thread pool.
  */
 import { spawnSync } from 'node:child_process';
 import { once } from 'node:events';
@@ -16,8 +17,8 @@ import { refusal } from '../rig/refusal.ts';
 import { itAll } from '../rig/setting.ts';
 
 /**
- * The library is refused to the thread that asks for it, as where there is no memory for it; then
- * the thread asks again.
+ * A program for a thread. Its first load of the library fails, as if there were no memory. Then it
+ * tries again.
  */
 const programFor = (library: string) => `
   const { parentPort } = require('node:worker_threads');
@@ -55,7 +56,7 @@ describe('device/loading', () => {
     (name === 'system' ? it : itAll)(
       `${name}: openDevice() throws in a thread whose dlopen fails, and succeeds on the second call`,
       async function () {
-        if (process.versions.bun) this.skip(); // it asks the system by itself
+        if (process.versions.bun) this.skip(); // Bun does not load addons through process.dlopen.
         expect(openDevice('host:0').name).to.equal('host:0');
         const thread = new Worker(programFor(`${name}.node`), { eval: true });
         const [[refused, then]] = (await once(thread, 'message')) as [

@@ -1,6 +1,6 @@
 /**
- * device.loadKernels(): from source and from images, issued and captured, in every thread; and what
- * is refused.
+ * Tests device.loadKernels() with source and with images, eager and captured, in every thread. Also
+ * tests which declarations and images it rejects.
  */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -121,7 +121,7 @@ describe('device/own-kernels', () => {
     'a loaded kernel is unloaded when its device closes, and a later launch throws',
     async () => {
       const own = openDevice(TESTED === 'host:0' ? 'host:3' : TESTED);
-      if (TESTED !== 'host:0') device.close(); // else it would hold them
+      if (TESTED !== 'host:0') device.close(); // An open device would keep the kernels.
       const before = openHandles().kernels;
       const { saxpy: kernel } = await own.loadKernels({ source: saxpySource, kernels: { saxpy } });
       expect(openHandles().kernels).to.equal((before ?? 0) + 1);
@@ -238,7 +238,7 @@ describe('device/own-kernels', () => {
           device.loadKernels({ source: saxpySource, kernels: { other: saxpy } }),
         );
         expect(missing.message).to.include('other');
-        // AMD's code objects say nothing of it.
+        // AMD's code objects have no argument counts to compare with.
         if (family === 'rocm') return;
         const declared = { saxpy: { ...saxpy, wholes: 2 } };
         const differs = await rejection(() =>

@@ -1,4 +1,4 @@
-/** Two devices of one family: copies between them, ordered by events that cross. */
+/** Tests two devices of one family: copies between them, in the order that events set. */
 import { expect } from 'chai';
 import { StaticBufferLoader } from '../../src/entries/graph.ts';
 import { type Device, listDevices, openDevice, type Tensor } from '../../src/index.ts';
@@ -9,7 +9,7 @@ import { TESTED } from '../rig/tested-device.ts';
 import { captured } from './contract/graphs.ts';
 
 const family = TESTED.split(':')[0] as string;
-// The host device lists its first only; it has eight.
+// The host family lists only its first device, and has eight.
 const second = family === 'host' || listDevices().some(({ name }) => name === `${family}:1`);
 
 describe(`${family}: peer devices`, () => {
@@ -73,7 +73,8 @@ describe(`${family}: peer devices`, () => {
     origin.beginCapture();
     origin.fill(a, 2);
     origin.record(fork);
-    // What is captured there is one list of one device.
+    // A capture on xpu is one command list of one device, so it cannot include a stream of the
+    // peer.
     const joins = family !== 'xpu';
     if (joins) {
       side.wait(fork);
@@ -144,7 +145,7 @@ describe(`${family}: peer devices`, () => {
         loader.load({ x: source }, 'training', microbatch),
       );
       source.write(new Float32Array([30, 40]));
-      expect(there.currentStream.query(), 'written before it was copied').to.equal(false);
+      expect(there.currentStream.query(), 'the later write waits for the copy').to.equal(false);
       latch.open();
       expect(await valuesOf(buffers.x as Tensor, stream)).to.deep.equal([1, 2]);
       source.write(new Float32Array([1, 2]));
@@ -152,7 +153,7 @@ describe(`${family}: peer devices`, () => {
   });
 
   it('use managed memory of the peer in place, prefetch its pages and advise on them', async function () {
-    if (here.traits.noManaged || there.traits.noManaged) this.skip(); // there is none to share
+    if (here.traits.noManaged || there.traits.noManaged) this.skip(); // no managed memory
     using shared = here.allocateManaged({ shape: [2000] });
     using own = there.allocate({ shape: [2000] });
     using stream = there.createStream();
@@ -180,7 +181,7 @@ describe(`${family}: peer devices`, () => {
   });
 
   it('calls throw for tensors and events of another device family', function () {
-    // Here the host device is the other family.
+    // In this run the tested device is the host device, so there is no other family.
     if (family === 'host') this.skip();
     using elsewhere = openDevice('host:0').allocate({ shape: [1] });
     using event = openDevice('host:0').createEvent();

@@ -1,4 +1,4 @@
-/** A source with two kernels, as a program would bring it. */
+/** A kernel source with two kernels, as a program would pass it to loadKernels(). */
 export const saxpySource = `
 GK_KERNEL saxpy(GK_G float* y, GK_G const float* x, gk_i64 n, gk_real a) {
   GK_EACH(i, n) y[i] = a * x[i] + y[i];

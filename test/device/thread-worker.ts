@@ -1,4 +1,7 @@
-/** What other threads do with handles that the test's thread made: numbers alone came here. */
+/**
+ * Tasks of other threads with handles that the test's thread created. A thread receives only the
+ * numbers of the handles.
+ */
 import { Handle } from '../../src/device/handle.ts';
 import {
   nativeGraphs,
@@ -31,7 +34,7 @@ export interface Handles {
   host?: number;
   exec?: number;
   bytes?: number;
-  /** word 0: what the test's thread says, and is notified of */
+  /** word 0: set by the test's thread, which notifies it */
   words?: Int32Array;
 }
 export interface HandleTask {
@@ -42,7 +45,7 @@ export interface HandleTask {
 const { task, handles } = givenTask<{ task: TaskName; handles: Required<Handles> }>();
 const { device: name, stream, side, event, fork, memory, host, exec, bytes, words } = handles;
 
-/** With a bell the thread attends: it has promised to help the device. */
+/** With a bell the thread attends: it must help the device to execute. */
 function poller(bell: boolean): Poller {
   const made = newPoller({
     device: openDevice(name).handle,
@@ -69,7 +72,10 @@ const replayer = () =>
   newReplayer({ stream, spent: [event], graphs: [exec], times: new Float64Array(2) });
 
 const tasks = {
-  /** Copies host → memory, waits for it, replays, waits again: each step by its own addon. */
+  /**
+   * Copies host memory to device memory, waits, launches a graph, and waits again. Each step uses
+   * another addon.
+   */
   actors() {
     const [submit, poll, replay] = [submitter(), poller(false), replayer()];
     submit.submit(0, bytes);
@@ -78,7 +84,7 @@ const tasks = {
     replay.launch(0, -1);
     const again = poller(false);
     while (again.check(1_000_000) === 0);
-    // The event is done a moment before its stream says so.
+    // The event may be done shortly before the stream reports that it is drained.
     let drained = false;
     for (const end = performance.now() + 60_000; !drained && performance.now() < end; )
       drained = replay.drained();
@@ -86,23 +92,26 @@ const tasks = {
     return drained;
   },
   query: () => nativeStreams().streamQuery(stream),
-  /** Asks until the answer is the stream's error. */
+  /** Queries the stream until its failure is thrown. Gives up after a minute. */
   untilFailed() {
     for (const end = performance.now() + 60_000; performance.now() < end; )
       nativeStreams().streamQuery(stream);
     return 'a minute without an error';
   },
   endCapture: () => nativeGraphs().endCapture(stream),
-  /** Joins a capture that another thread began, adds to it and leaves the event to join it back. */
+  /**
+   * Joins a capture that another thread began, and enqueues a fill. Records the event by which the
+   * other thread joins this stream back.
+   */
   joinCapture() {
     nativeStreams().wait(side, fork);
     nativeStreams().fill(side, memory, 0, bytes, new Int32Array([7]));
     nativeStreams().record(side, event);
     return nativeGraphs().capturing(side);
   },
-  /** Allocates while another thread captures: each thread answers for itself. */
+  /** Allocates while another thread captures. Only the capturing thread is restricted. */
   allocate: () => nativeHandles().close(nativeMemory().allocate(openDevice(name).handle, 64)),
-  /** Replays without end, and counts. */
+  /** Launches the graph without end, and counts the launches in word 0. */
   replays() {
     say('replaying');
     for (;;) {
@@ -110,7 +119,7 @@ const tasks = {
       Atomics.add(words, 0, 1);
     }
   },
-  /** Closes the handle in words 1 and 3 whenever word 0 says so, and answers in word 2. */
+  /** For each round in word 0, closes the handle in words 1 and 3. Confirms the round in word 2. */
   closes() {
     say('waiting');
     for (let round = 1; ; round++) {
@@ -119,7 +128,7 @@ const tasks = {
       Atomics.store(words, 2, round);
     }
   },
-  /** Has a capture open until word 0 changes. */
+  /** Keeps a capture open until word 0 changes. */
   captures() {
     nativeGraphs().beginCapture(stream);
     say('capturing');
@@ -144,8 +153,8 @@ const tasks = {
     return true;
   },
   /**
-   * There and back through every kind of forwardSync: a dense tensor, then the middle columns of a
-   * wider one.
+   * Moves a dense tensor, then the middle columns of a wider tensor, to the other device and back
+   * by forwardSync().
    */
   moveSync() {
     using op = new ToDevice('cpu', name);
@@ -157,20 +166,23 @@ const tasks = {
       Array.from((home.forwardSync(each) as CpuTensor).data, Number),
     );
   },
-  /** Says the transfer stream's handle and keeps both devices open until it is told to end. */
+  /**
+   * Sends the handle of the transfer stream and keeps both devices open until the thread is
+   * terminated.
+   */
   transferStream() {
     say(DeviceSpec.getTransferStream(openDevice(name), openDevice(handles.other as string)).handle);
     Atomics.wait(words, 0, 0);
   },
-  /** Pins everything and never gives it back. */
+  /** Pins all handles and never releases them. */
   hold() {
     const held = [submitter(), poller(true), replayer()];
     say(held.length);
     Atomics.wait(words, 0, 0);
   },
   /**
-   * Closes the event that another thread has pinned. That thread may take longer than close()
-   * waits.
+   * Closes the event that another thread has pinned. Retries, because that thread may hold the pin
+   * longer than close() waits.
    */
   closesPinned() {
     const closing = new Handle(event);
@@ -183,14 +195,14 @@ const tasks = {
     }
     return nativeHandles().handleCount(nativeHandles().kinds.event).pinned;
   },
-  /** Pins the event until it is told to let go. */
+  /** Pins the event until word 0 changes, then releases it. */
   letGo() {
     const held = poller(false);
     say('holding');
     Atomics.wait(words, 0, 0);
     held.close();
   },
-  /** Attends and waits natively for an event that does not come. */
+  /** Attends, and waits natively for an event that is never done. */
   wait() {
     const attending = poller(true);
     say('waiting');

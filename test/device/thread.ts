@@ -1,4 +1,4 @@
-/** A worker thread that does one of the tasks of thread-worker.ts. */
+/** A worker thread that runs a task of thread-worker.ts. */
 import { TestThread } from '../rig/test-thread.ts';
 import type { Handles, HandleTask, TaskName } from './thread-worker.ts';
 

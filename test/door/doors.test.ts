@@ -1,5 +1,6 @@
 /**
- * The doors: what each entry of the package exports, and that no type that users meet stays behind.
+ * Tests the entries of the package: what each exports, and that every type in a public declaration
+ * is exported.
  */
 import { execFileSync } from 'node:child_process';
 import { readdirSync, readFileSync } from 'node:fs';
@@ -17,7 +18,7 @@ const doors = Object.entries(exports).filter(
   },
 );
 
-/** Names by the declaration file that they come from, types among them. */
+/** Returns the exported names, types included, by the declaration file that defines them. */
 function exported(types: string): Map<string, string[]> {
   const found = new Map<string, string[]>();
   const text = readFileSync(join(root, types), 'utf8');
@@ -100,8 +101,8 @@ describe('entry points of the package', () => {
   });
 
   it('export every type that a public declaration names', () => {
-    // Classes that users meet by what inherits from them, and the insides of what only goes through
-    // postMessage.
+    // Base classes that users only see through their subclasses, and types that only postMessage()
+    // transfers.
     const behind = [
       'Owner',
       'Handle',

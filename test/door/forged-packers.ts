@@ -1,4 +1,7 @@
-/** What pack's thread is handed by another thread, forged; and what its record may come to say. */
+/**
+ * Forged input of the pack actor's thread: values that another thread passes to it, and forged
+ * records.
+ */
 
 import { attachPacker, type Packer } from '../../src/engine/pipeline/packer.ts';
 import { BatchSource, type SharedView } from '../../src/engine/pipeline/source.ts';
@@ -33,7 +36,7 @@ function recordOf(over: Readonly<Record<number, number>>): Float64Array {
   return Object.assign(record, over);
 }
 
-/** A packer of a view's batches whose source was changed on its way. */
+/** Packs a batch of a view, after `change` has changed the source on its way to the pack actor. */
 function packs(
   change: (source: Numbers, buffer: TrajectoryBuffer) => void,
   setting: Setting = {},
@@ -61,7 +64,7 @@ const mirror = () => new Float64Array(new SharedArrayBuffer(8 * (8 + 64)));
 const kept = (freshAt: number, most: number) =>
   ({ mirror: mirror(), freshAt, most }) as Numbers['kept'];
 
-/** A packer of rows, whose counts are changed meanwhile. */
+/** Creates a packer of rows. The caller changes its counts. */
 function packsRows(rows: number, batchBytes: number) {
   const buffer = rowsOf(64, 8);
   const source = { kind: 'rows', buffer: buffer.share() } as const;
@@ -125,7 +128,8 @@ export const packers: Record<string, Case> = {
         memory.offset + rowsAddon().layouts.rows.reserved,
         1,
       );
-      // A writer is over every row: the packer comes back for them.
+      // A writer seems to overwrite every row, so the packer has to read the rows again in the next
+      // call.
       reserved[0] = 128n;
       packer.pack(0, record);
       reserved[0] = 64n;

@@ -1,4 +1,4 @@
-/** What forgeries are made of. */
+/** Helpers that make forged objects. */
 
 import {
   ReplayBuffer,
@@ -8,7 +8,10 @@ import {
 } from '../../src/index.ts';
 import { rowsAddon } from '../../src/store/rows/rows-addon.ts';
 
-/** What must be refused with an error of ours, or may do anything but harm. */
+/**
+ * A forgery. `refused` must throw one of Hotslot's errors. `harmless` may return anything, but must
+ * not crash the process.
+ */
 export type Case = { readonly refused: () => unknown } | { readonly harmless: () => unknown };
 
 export const clone = <T extends object>(shared: T): T => structuredClone({ ...shared });
@@ -28,7 +31,7 @@ export function fillSteps(buffer: TrajectoryBuffer, count: number): void {
   }
 }
 
-/** What a lane has: begun, committed, steps, floor. */
+/** Returns the words of the first lane: begun, committed, steps, floor. */
 export function laneWords(buffer: TrajectoryBuffer): BigUint64Array {
   const { memory, offset } = buffer.share();
   return new BigUint64Array(memory, offset + rowsAddon().layouts.lanes.bytes, 4);
@@ -42,7 +45,7 @@ export function rowsOf(capacity: number, elements: number): ReplayBuffer {
 
 type Shared = SharedReplayBuffer | SharedTrajectoryBuffer;
 
-/** The same with a field that is changed. */
+/** Returns a copy in which one field of the layout is changed. */
 export function withField<S extends Shared>(shared: S, name: string | number, change: object): S {
   const copy = clone(shared) as S & { layout: { fields: Record<string | number, object> } };
   Object.assign(copy.layout.fields[name] as object, change);

@@ -1,6 +1,6 @@
 /**
- * What another thread hands over is looked at before native code touches it: a forgery is refused,
- * and harms nothing.
+ * Tests that forged objects from another thread are checked before native code uses them. They are
+ * rejected or do no harm.
  */
 import { spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
@@ -15,7 +15,7 @@ describe('forged shared objects and words', () => {
       killSignal: 'SIGKILL',
     });
     const said = stdout.trim().split('\n');
-    expect({ status, signal }, `in '${said.at(-1)}':\n${stderr}`).to.deep.equal({
+    expect({ status, signal }, `in the case '${said.at(-1)}':\n${stderr}`).to.deep.equal({
       status: 0,
       signal: null,
     });

@@ -1,6 +1,6 @@
 /**
- * A process that attaches what nobody shared, and words that no writer wrote: it says each case,
- * then ends.
+ * A process that attaches forged objects and reads words that no writer wrote. It prints the name
+ * of each case, then runs it.
  */
 import { failHaloExchange, periodicTopology, shareHaloExchange } from '../../src/entries/halo.ts';
 import { LearnerGroup, shareLearnerGroup } from '../../src/entries/ranks.ts';
@@ -15,7 +15,7 @@ const attachRows = (change: object) => ReplayBuffer.attach({ ...clone(shareRows(
 const attachSteps = (change: object) =>
   TrajectoryBuffer.attach({ ...clone(shareSteps()), ...change });
 
-/** A header's word of 32 bits. */
+/** Returns the object after changing a 32-bit word of its header. */
 function headed<S extends { memory: SharedArrayBuffer; offset: number }>(
   shared: S,
   word: number,
@@ -25,7 +25,7 @@ function headed<S extends { memory: SharedArrayBuffer; offset: number }>(
   return shared;
 }
 
-/** A mailbox whose published and begun versions are what nobody wrote. */
+/** Creates a mailbox with forged versions. */
 function mailbox(begun: number, published: number, length = 2 ** 20): WeightMailbox {
   const box = WeightMailbox.create({ length });
   const { memory, offset } = box.share();
@@ -34,7 +34,7 @@ function mailbox(begun: number, published: number, length = 2 ** 20): WeightMail
   return box;
 }
 
-/** Drawn by priorities from a tree whose memory says anything. */
+/** Creates a function that draws by priority, and then changes the memory of the sampler's tree. */
 function drawn(capacity: number, change: (tree: Float64Array) => void) {
   const buffer = steps(capacity);
   fillSteps(buffer, 16);

@@ -1,4 +1,7 @@
-/** Names with British spelling, which options, members and topologies have until 0.5. */
+/**
+ * Tests the old names with British spelling, which options, members and topologies accept until
+ * 0.5.
+ */
 import { expect } from 'chai';
 import { withPresentNames, withSavedNames } from '../../src/base/old-names.ts';
 import { train } from '../../src/entries/collect.ts';

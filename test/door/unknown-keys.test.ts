@@ -1,4 +1,4 @@
-/** A misspelt option is told, wherever options are taken, with the names that there are. */
+/** Tests that every function with options rejects a misspelt option, and lists the valid names. */
 import { expect } from 'chai';
 import { DeviceGenerator } from '../../src/entries/graph.ts';
 import { Adam, DqnLearner, Mlp } from '../../src/entries/learner.ts';

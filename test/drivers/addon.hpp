@@ -1,6 +1,6 @@
-// Lets a test talk to a software driver from JavaScript: process.dlopen() of the library that the
-// core has opened already gives { fail(spec | null), calls(), live(), waits(), moved() }. Node-API
-// is declared here and weak, so that a driver loads without Node too.
+// Exports the functions of a software driver that tests call from JavaScript. The core has opened
+// the library already. process.dlopen() of the same library returns { fail(spec | null), calls(),
+// live(), waits(), moved() }.
 #pragma once
 #include <cstddef>
 

@@ -1,7 +1,7 @@
 /**
- * Builds the software drivers that tests put in place of a vendor's: one shared library each, in
- * build/drivers. An object is compiled again when anything it was made from has changed, and shared
- * between the drivers: kernels take long.
+ * Builds the software drivers that tests load in place of a vendor's driver. Each is one shared
+ * library in build/drivers. An object file is compiled again if one of its inputs has changed. The
+ * drivers share object files, because the kernels take long to compile.
  */
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
@@ -30,8 +30,9 @@ const flags = [
   '-Inative',
 ];
 /**
- * What is only tested with need not be fast, and sanitizers make optimized code slow to compile:
- * -Og takes half of -O1's time. What instructions are counted of is optimized.
+ * Optimization flags. Tests compile with -Og, because they need not be fast and sanitizers make
+ * optimized code slow to compile: -Og takes half of -O1's time. Code whose instructions test/guard
+ * counts is optimized.
  */
 const flagsOf = (sanitizer: string, source: string) =>
   sanitizer === ''
@@ -44,9 +45,9 @@ const flagsOf = (sanitizer: string, source: string) =>
         '-fno-sanitize-recover=all',
       ];
 /**
- * Files that pass pointers on, to a driver or to JavaScript, and read little through them:
- * `test:all` does not check those pointers for null and alignment, which is a third of the time
- * that these files take to compile. Reading through null ends a process anyway.
+ * Files that mostly pass pointers to a driver or to JavaScript. `test:all` does not check these
+ * pointers for null and alignment, which saves a third of the files' compile time. Reading through
+ * null ends a process anyway.
  */
 const passing = /^native\/device\/(addon|cuda|hip|level_zero)\/|binding\.cpp$/;
 const unchecked = (sanitizer: string, source: string) =>
@@ -54,7 +55,7 @@ const unchecked = (sanitizer: string, source: string) =>
     ? ['-fno-sanitize=null,alignment,vptr']
     : [];
 
-/** 'hip-old' is what ROCm 5.2 had of 'hip'. */
+/** Names of the software drivers. 'hip-old' has only the calls of ROCm 5.2. */
 export type SoftwareDriver =
   | 'level_zero'
   | 'cuda'
@@ -74,14 +75,16 @@ const drivers: Record<
   SoftwareDriver,
   { file: string; source: string; defines: string[]; device: string[] }
 > = {
-  // It has queues of its own, stricter than the host device's, and runs the same kernels.
+  // This driver has its own queues, which are stricter than those of the host device. It runs the
+  // same kernels.
   level_zero: {
     file: 'libze_software.so.1',
     source: 'test/drivers/level_zero.cpp',
     defines: [],
     device: [],
   },
-  // Beside the software drivers, and alone none: without kernels, and without a door.
+  // Libraries that tests load in addition to a software driver. They contain no kernels and no
+  // JavaScript functions (addon.hpp).
   cublas: { file: 'libcublas.so.13', source: 'test/drivers/cublas.cpp', defines: [], device: [] },
   nvrtc: { file: 'libnvrtc.so.13', source: 'test/drivers/nvrtc.cpp', defines: [], device: [] },
   hiprtc: {
@@ -110,7 +113,7 @@ export interface Unit {
   defines: readonly string[];
 }
 
-/** Why this driver cannot be built here, or null. */
+/** Returns why this machine cannot build the driver, or null if it can. */
 export function missingForDriver(driver: SoftwareDriver): string | null {
   const headers =
     driver === 'level_zero'
@@ -125,7 +128,9 @@ export function missingForDriver(driver: SoftwareDriver): string | null {
   return null;
 }
 
-/** Of a sanitizer build, or of the plain one: nothing is shared between the two. */
+/**
+ * Returns the output folder of a sanitizer build, or of the plain build. The two share no files.
+ */
 const place = (sanitizer: string) =>
   join(root, 'build/drivers', sanitizer === '' ? 'plain' : sanitizer.replace(',', '-'));
 
@@ -135,7 +140,7 @@ function hash(parts: readonly string[]): string {
   return digest.digest('hex').slice(0, 32);
 }
 
-/** What the compiler said an object was made from. */
+/** Returns the input files of an object, read from the compiler's dependency file. */
 const madeFrom = (dependencies: string) =>
   readFileSync(dependencies, 'utf8')
     .replace(/^[^:]*:/, '')
@@ -143,7 +148,10 @@ const madeFrom = (dependencies: string) =>
     .trim()
     .split(/\s+/);
 
-/** The same with the files' bytes as they are now. */
+/**
+ * Hashes the command and the current bytes of the object's input files. Returns null if one of the
+ * files is missing.
+ */
 function made(command: readonly string[], dependencies: string): string | null {
   if (!existsSync(dependencies)) return null;
   const files = madeFrom(dependencies);
@@ -169,15 +177,17 @@ function run(commands: readonly (readonly string[])[]): void {
     throw new Error(`what tests need does not build:\n${done.stderr.slice(0, 8000)}`);
 }
 
-/** What goes into one library or program: sources under one sanitizer, or none. */
+/**
+ * Sources of one library or program, and the sanitizer that they are compiled with ('' for none).
+ */
 export interface Part {
   units: readonly Unit[];
   sanitizer: string;
 }
 
 /**
- * What no program runs under a sanitizer in `test:all`: families without a rig; and under that of
- * threads, kernels that its programs do not launch.
+ * Sources that no program runs under the sanitizer in `test:all`. These are families without a test
+ * rig. Under the thread sanitizer they are also kernels that its programs do not launch.
  */
 const idle: Readonly<Record<string, RegExp>> = {
   thread: /^native\/(device\/(hip|level_zero)\/|kernels\/(blas|gemm|gemm_builtin|halo|overlap)\.)/,
@@ -187,8 +197,9 @@ const isIdle = (source: string, sanitizer: string) =>
   SETTING !== 'long' && (idle[sanitizer]?.test(source) ?? false);
 
 /**
- * What node-gyp compiled for the addons is taken as it is: that is what users run. So is what only
- * has to be there.
+ * Returns the object file that node-gyp compiled for an addon, or null. Plain builds reuse these
+ * objects, because users run them. Sanitizer builds reuse the objects of idle sources, which only
+ * have to link.
  */
 const ofAddon = ({ source, defines }: Unit, sanitizer: string): string | null => {
   const without = isIdle(source, sanitizer);
@@ -210,7 +221,7 @@ const objectOf = ({ source, defines }: Unit, sanitizer: string) => {
   return join(place(sanitizer), 'objects', `${source.replaceAll('/', '-')}${form}.o`);
 };
 
-/** Builds the objects that are out of date, all at once. */
+/** Compiles all objects that are out of date, in parallel. */
 export function compileAll(parts: readonly Part[]): void {
   const stale = new Map<string, { temporary: string; command: string[] }>();
   for (const { units, sanitizer } of parts) {
@@ -234,12 +245,12 @@ export function compileAll(parts: readonly Part[]): void {
     return [...command, '-c', '-MMD', '-MF', `${temporary}.d`, '-o', temporary];
   });
   if (commands.length > 0) run(commands);
-  // Whole or not at all: another process may build the same.
+  // Renames finished files, because another process may build the same object.
   for (const [object, { temporary, command }] of stale) {
     renameSync(`${temporary}.d`, `${object}.d`);
     renameSync(temporary, object);
-    // Something that was changed meanwhile may have been read before: such an object is made again
-    // the next time.
+    // If an input changed during the compilation, the compiler may have read its old text. The key
+    // then never matches, so the next build compiles the object again.
     const changed = madeFrom(`${object}.d`).some(
       (file) => statSync(join(root, file)).mtimeMs >= begin,
     );
@@ -247,17 +258,21 @@ export function compileAll(parts: readonly Part[]): void {
   }
 }
 
-/** The objects' paths, up to date. */
+/** Compiles objects that are out of date, and returns the paths of all. */
 function compile(units: readonly Unit[], sanitizer: string): string[] {
   compileAll([{ units, sanitizer }]);
-  // Of each inline function the linker takes the first copy: it must be one under the sanitizer.
+  // The linker takes the first copy of each inline function. That copy must be one with the
+  // sanitizer, so idle sources come last.
   const last = (unit: Unit) => Number(isIdle(unit.source, sanitizer));
   return [...units]
     .sort((a, b) => last(a) - last(b))
     .map((unit) => ofAddon(unit, sanitizer) ?? objectOf(unit, sanitizer));
 }
 
-/** What an object was made from, and how; of one that node-gyp made, its bytes. */
+/**
+ * Returns the key of an object: the hash of its command and inputs, or of its bytes if node-gyp
+ * compiled it.
+ */
 const keyOf = (object: string) =>
   existsSync(`${object}.key`)
     ? readFileSync(`${object}.key`, 'utf8')
@@ -269,7 +284,7 @@ function link(
   sanitizer: string,
   extra: readonly string[],
 ): void {
-  // An object file that somebody else made is known by its bytes.
+  // Objects in `extra` have no key, so their bytes are hashed.
   const made = extra
     .filter((each) => each.endsWith('.o'))
     .map((path) => readFileSync(path, 'latin1'));
@@ -283,7 +298,7 @@ function link(
   writeFileSync(`${file}.key`, key);
 }
 
-/** What a driver is made of. */
+/** Returns the sources of a driver. */
 export function unitsOfDriver(driver: SoftwareDriver, sanitizer = ''): Unit[] {
   const { source, defines, device } = drivers[driver];
   const kernels = readdirSync(join(root, 'native/kernels'))
@@ -293,15 +308,15 @@ export function unitsOfDriver(driver: SoftwareDriver, sanitizer = ''): Unit[] {
   const shared = library
     ? []
     : [...kernels, ...device.filter((path) => existsSync(join(root, path)))];
-  // A door for tests in JavaScript: see addon.hpp. A driver is not what is tested, and checks of
-  // undefined behaviour make it thrice as long to compile.
+  // addon.hpp adds functions that tests call from JavaScript. Tests do not look for undefined
+  // behavior in a driver, and those checks triple its compile time.
   const door = library ? [] : ['-include', 'test/drivers/addon.hpp'];
   const unchecked = sanitizer.includes('undefined') ? ['-fno-sanitize=undefined'] : [];
   const own = { source, defines: [...defines, ...door, ...unchecked] };
   return [own, ...shared.map((path) => ({ source: path, defines: [] }))];
 }
 
-/** The path of a shared library of that name, built when it is not up to date. */
+/** Returns the path of the shared library `name`, and builds the library if it is out of date. */
 export function buildLibrary(name: string, units: readonly Unit[], sanitizer: string): string {
   const library = join(place(sanitizer), name);
   mkdirSync(dirname(library), { recursive: true });
@@ -313,11 +328,14 @@ export function buildLibrary(name: string, units: readonly Unit[], sanitizer: st
   return library;
 }
 
-/** The path of the driver's library. */
+/** Builds a software driver and returns the path of its library. */
 export const buildSoftwareDriver = (driver: SoftwareDriver, sanitizer = ''): string =>
   buildLibrary(drivers[driver].file, unitsOfDriver(driver, sanitizer), sanitizer);
 
-/** A program beside the drivers; it is named after its first source. */
+/**
+ * Builds a program that uses the drivers, and returns its path. The program is named after its
+ * first source.
+ */
 export function buildDriverProgram(
   sources: readonly (string | Unit)[],
   libraries: readonly string[],

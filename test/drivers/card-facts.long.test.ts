@@ -1,6 +1,6 @@
 /**
- * Over the driver of CUDA 13, every fact about a driver is what the H100 said on 27 November 2026,
- * or named here.
+ * Compares every fact that the software driver of CUDA 13 reports with the facts that an H100
+ * reported on 27 November 2026. Only the differences listed here are allowed.
  */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -14,7 +14,7 @@ const root = fileURLToPath(new URL('../../../', import.meta.url));
 const recorded = (file: string) =>
   factsOf(readFileSync(join(root, 'bench/results/h100', file), 'utf8'));
 
-/** Where the software driver differs, and why that is no fault of it. */
+/** Facts that differ on the software driver, each with the reason why that is not a fault. */
 const differs: Readonly<Record<string, string>> = {
   'firsts.msBeside_firstLaunchOfAKernel':
     'it loads each kernel at its first launch, as drivers may: the library must be ready',
@@ -34,11 +34,11 @@ describe('software CUDA driver', () => {
     this.timeout(600_000);
     const card = recorded('facts.jsonl');
     expect(Object.keys(card)).to.have.length.at.least(150);
-    // A second process, with the kernels compiled, said the same.
+    // A second process on the card, with compiled kernels, reported the same facts.
     expect(differences(recorded('facts-warm.jsonl'), card)).to.deep.equal([]);
     const first = toldBy([]);
     expect([first.status, first.stderr]).to.deep.equal([0, '']);
-    // One by one, and that each part ended well is a fact too.
+    // raw_cuda prints each fact on its own line. The end of each part is a fact, too.
     const lines = first.stdout.trim().split('\n');
     for (const line of lines)
       expect(Object.keys(JSON.parse(line)))
@@ -50,7 +50,7 @@ describe('software CUDA driver', () => {
     for (const [name, end] of ends) expect(end, name).to.equal('ok');
     const told: Record<string, unknown> = { ...first.told };
     const wrong = () => differences(told, card).filter((name) => !Object.hasOwn(differs, name));
-    // A busy machine keeps a call from returning for 20 ms now and then: its part is asked again,
+    // On a busy machine a call sometimes takes 20 ms longer. The parts with differences run again,
     // and the shortest time counts.
     for (let again = 0; again < 30 && wrong().length > 0; again++) {
       const parts = [...new Set(wrong().map((name) => name.split('.')[0]!))];

@@ -1,6 +1,6 @@
 /**
- * What a process meets on a driver that waits, loads late or shares its queues; prints one JSON
- * object, like probe.ts.
+ * Runs one probe of a device on a driver that waits, loads late or shares its queues. Prints one
+ * JSON object, like probe.ts.
  */
 
 import { compileAllocator, createUnifiedMempool } from '../../src/entries/memory.ts';
@@ -12,7 +12,7 @@ import { until } from '../rig/until.ts';
 import { counts, settle, software } from './talk.ts';
 
 const probes: Record<string, (refusing?: boolean) => unknown> = {
-  /** what the first look at a device finds */
+  /** opens a device and returns its traits, the loaded modules and the number of connections */
   async opened() {
     const { watchdog, matrixProducts } = openDevice(TESTED).traits;
     const loaded = counts((await software()).calls()).cuModuleLoadData ?? 0;
@@ -24,7 +24,7 @@ const probes: Record<string, (refusing?: boolean) => unknown> = {
     };
   },
 
-  /** the first product of all, made in a capture */
+  /** computes the first matrix product of the process in a capture */
   async firstProduct() {
     const device = openDevice(TESTED);
     using stream = device.createStream();
@@ -40,7 +40,7 @@ const probes: Record<string, (refusing?: boolean) => unknown> = {
     return [...new Set(await c.toArray(stream))];
   },
 
-  /** how many graphs each step uploads, and what the replays of all of them leave */
+  /** counts the graphs that each step uploads, and returns the values that all replays leave */
   async uploads() {
     const { calls } = await software();
     const device = openDevice(TESTED);
@@ -71,8 +71,8 @@ const probes: Record<string, (refusing?: boolean) => unknown> = {
     const exec = single.instantiate();
     step('instantiated', () => two.instantiate().close());
     using latch = new Latch(device).hold(first);
-    // The replay waits; the graph changes meanwhile, and another stream replays it behind the
-    // first.
+    // The replay waits behind the latch. Meanwhile the graph is updated, and a second stream
+    // replays it after the first.
     step('replayed', () => first.replay(exec));
     step('updated', () => exec.update(alike));
     step('replaced', () => exec.update(two));
@@ -86,25 +86,26 @@ const probes: Record<string, (refusing?: boolean) => unknown> = {
     return { ...steps, values };
   },
 
-  /** the same on a driver that begins another capture */
+  /** runs `givenUp` on a driver that begins another capture */
   goesOn: () => probes.givenUp?.(false),
 
   /**
-   * a stream whose capture died with its thread, on a driver that then refuses to begin another one
+   * uses a stream after the thread that captured it has ended, on a driver that refuses to begin
+   * another capture
    */
   async givenUp(refusing = true) {
     const { fail, live } = await software();
     const device = openDevice(TESTED);
     using tensor = device.allocate({ shape: [1], dtype: 'int32' });
     using other = device.createStream();
-    // The first capture of all is the core's own, which looks how events in graphs behave.
+    // The core makes the first capture of the process, to find out how events in graphs behave.
     other.beginCapture();
     other.endCapture().close();
     const before = counts(live());
     const stream = device.createStream();
     const mark = device.createEvent();
     using its = device.allocate({ shape: [1], dtype: 'int32' });
-    // The thread's own is begun, the next one is not.
+    // The thread's own capture begins, and the next one fails.
     fail(refusing ? 'cuStreamBeginCapture:2:801:forever' : null);
     await new Thread('beginCapture', { device: device.name, stream: stream.handle }).result();
     await until('the capture is gone', () => !stream.capturing);
@@ -134,7 +135,7 @@ const probes: Record<string, (refusing?: boolean) => unknown> = {
     return { messages, values, streams };
   },
 
-  /** managed memory on a device that this process has open */
+  /** creates a unified memory pool on a device that this process has open */
   async managed() {
     const device = openDevice(TESTED);
     await compileAllocator();
@@ -146,9 +147,7 @@ const probes: Record<string, (refusing?: boolean) => unknown> = {
     }
   },
 
-  /**
-   * memory given back while another stream is busy, and how often the driver was asked to take it
-   */
+  /** closes memory while another stream is busy, and counts the driver's free calls */
   async givenBack() {
     const { calls, live } = await software();
     const device = openDevice(TESTED);
@@ -174,7 +173,7 @@ const probes: Record<string, (refusing?: boolean) => unknown> = {
     const asked = (counts(calls()).cuMemAlloc ?? 0) - (allocated.cuMemAlloc ?? 0);
     const latch = new Latch(device);
     const before = frees();
-    // Let go behind work that ends, and looked for while other work runs.
+    // Closes memory after work that ends. The device checks this memory while other work runs.
     using short = device.createStream();
     short.launch('spin', { wholes: [20_000] });
     device.allocateManaged({ shape: [4] }).close();

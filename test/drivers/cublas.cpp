@@ -1,7 +1,7 @@
-// libcublas for tests: cuBLAS's interface over the software libcuda that HOTSLOT_CUDA names, whose
-// own kernel multiplies. As strict as the real one where it can be: a stream change takes the
-// workspace away, a handle serves one thread at a time, and nothing is created while the thread
-// captures.
+// The libcublas of the tests: cuBLAS's interface on top of the software libcuda that HOTSLOT_CUDA
+// names, whose kernel multiplies. It is as strict as cuBLAS where it can be. Setting the stream
+// resets the workspace, and only one thread at a time may use a handle. Nothing may be created
+// while the thread captures.
 #include <dlfcn.h>
 
 #include <atomic>
@@ -62,7 +62,7 @@ struct Handle {
   std::set<std::string> shapes;
 };
 
-// One thread at a time, as the real handle wants it.
+// Aborts the process if a second thread uses the handle.
 struct Using {
   explicit Using(Handle& handle) : handle(handle) {
     if (!handle.busy.exchange(true)) return;
@@ -106,8 +106,8 @@ EXPORT int cublasSgemm_v2(void* handle, int trans_a, int trans_b, int m, int n, 
                           const float* alpha, const float* a, int lda, const float* b, int ldb,
                           const float* beta, float* c, int ldc) {
   const Using use(*static_cast<Handle*>(handle));
-  // HOTSLOT_SOFTWARE_BLAS=refuse: it starts, and has no kernels for this GPU; =arch: nor for larger
-  // matrices; =wrong: it multiplies wrongly.
+  // HOTSLOT_SOFTWARE_BLAS=refuse: the library starts, but has no kernels for this GPU. =arch: it
+  // has none for larger matrices. =wrong: its products are wrong.
   const char* asked = std::getenv("HOTSLOT_SOFTWARE_BLAS");
   const std::string how = asked ? asked : "";
   if (how == "refuse") return execution_failed;
@@ -123,7 +123,7 @@ EXPORT int cublasSgemm_v2(void* handle, int trans_a, int trans_b, int m, int n, 
   for (auto& each : wholes) values[at++] = &each;
   for (auto& each : reals) values[at++] = &each;
   const auto& driver = use.handle.driver;
-  // Each kind of product has a kernel of its own, which is loaded when it is first used.
+  // Each kind of product has its own kernel, which is loaded at its first use.
   const auto size = [](int n) { return n <= 32 ? 's' : n <= 256 ? 'm' : 'l'; };
   const std::string shape{trans_a ? 't' : 'n', trans_b ? 't' : 'n', size(m), size(n), size(k)};
   if (use.handle.shapes.insert(shape).second) driver.load(("cuBLAS's kernel for " + shape).c_str());

@@ -1,6 +1,6 @@
 /**
- * The software drivers of CUDA and HIP: every rule of theirs once, through the interface that
- * Hotslot uses.
+ * Tests the software drivers of CUDA and HIP: check programs call them through the interface that
+ * Hotslot uses, and check each of their rules once.
  */
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
@@ -10,7 +10,10 @@ import { expect } from 'chai';
 import { describeAll } from '../rig/setting.ts';
 import { buildDriverProgram, buildSoftwareDriver } from './build.ts';
 
-/** Runs where the version matters: the oldest driver that Hotslot takes, and the newest. */
+/**
+ * Groups of checks that depend on the version. They run as 12.0, the oldest version that Hotslot
+ * accepts, and as 13.0, the newest.
+ */
 const onBoth: [string, string][] = [
   ['lookups', 'finds calls by name and version, and reads PTX up to its own version'],
   ['contexts', 'needs a current context in the calling thread'],
@@ -105,7 +108,7 @@ describeAll('software drivers of CUDA and HIP', function () {
   }
   function passes(program: string, driver: string, group: string, env: NodeJS.ProcessEnv): void {
     const done = run(program, driver, group, env);
-    // Nothing is ever printed by the driver itself.
+    // The driver itself prints nothing.
     expect([done.stdout, done.stderr, done.status, done.signal]).to.deep.equal(['', '', 0, null]);
   }
 
@@ -117,14 +120,14 @@ describeAll('software drivers of CUDA and HIP', function () {
       program = buildDriverProgram(['test/drivers/cuda_check.cpp'], []);
     });
 
-    /** They go on with other streams after a failure. */
+    /** Groups that use other streams after a failure. */
     const failing = ['kernels', 'graphs', 'let-go'];
     for (const version of ['12.0', '13.0'])
       for (const [group, title] of onBoth)
         it(`${version}: ${title}`, () =>
-          // The newer one also looks for operations without an order: a check that is only nearly
-          // right is found at once. `let-go` gives memory back without one, on purpose, and counts
-          // what is said of that.
+          // Version 13.0 also reports operations without an order, which finds mistakes in the
+          // checks themselves. `let-go` is excluded: it frees memory without an order on purpose,
+          // and counts the complaints.
           passes(program, driver, group, {
             HOTSLOT_SOFTWARE_CUDA:
               version === '13.0' && failing.includes(group) ? '13.0,sticky=stream' : version,

@@ -1,14 +1,19 @@
-// libcuda.so.1 for tests: NVIDIA's driver interface over the host device, with the rules of a real
-// driver and some more. The same source with -DHOTSLOT_SOFTWARE_HIP=5 or =7 is libamdhip64.so of an
-// old or a new ROCm.
-//   HOTSLOT_SOFTWARE_CUDA=12.0|13.0|11.8, then options with commas between. The version says how it
-//   behaves where the documents are silent: see cuda_card.hpp. devices=N, memory=BYTES per device,
-//   sticky=context or sticky=stream (what a failing kernel takes with it), register=refuse, ptx=6.3
-//   (newest .version taken), cc=8.0, peer=none, managed=none, or managed=exclusive (not while the
-//   CPU may use it), hang=cuMemAllocManaged (the call that never returns)
-//   HOTSLOT_SOFTWARE_HIP=devices=N,memory=BYTES,sticky=context,register=refuse,peer=none,managed=none,hang=NAME,arch=gfx90a
-//   HOTSLOT_SOFTWARE_FAIL=name[:nth[:status[:forever]]], HOTSLOT_SOFTWARE_STRICT=print|abort,
-//   HOTSLOT_SOFTWARE_LOG=path
+// The libcuda.so.1 of the tests: NVIDIA's driver interface on top of the host device. It has the
+// rules of a real driver, and some stricter ones. With -DHOTSLOT_SOFTWARE_HIP=5 or =7 the same
+// source is libamdhip64.so of an old or a new ROCm. Environment variables:
+// - HOTSLOT_SOFTWARE_CUDA is a version (12.0, 13.0 or 11.8), then options with commas between them.
+//   The version decides how the driver behaves where the documents do not say (cuda_card.hpp).
+// - HOTSLOT_SOFTWARE_HIP has only options, also arch=gfx90a.
+// - HOTSLOT_SOFTWARE_FAIL=name[:nth[:status[:forever]]], HOTSLOT_SOFTWARE_STRICT=print|abort and
+//   HOTSLOT_SOFTWARE_LOG=path: see steering.hpp.
+//
+// make_devices() has all options. Some of them are:
+//   devices=N, memory=BYTES per device
+//   sticky=context, sticky=stream: what a failing kernel makes unusable
+//   register=refuse, peer=none, managed=none
+//   managed=exclusive: the CPU may not always use managed memory
+//   ptx=6.3: newest accepted .version; cc=8.0
+//   hang=cuMemAllocManaged: a call that never returns
 #ifdef HOTSLOT_SOFTWARE_HIP
 #include "hip_exports.hpp"
 #else
@@ -21,7 +26,7 @@ SOFTWARE_EXPORT void hotslot_software_fail(const char* spec) { desk().injection.
 
 SOFTWARE_EXPORT const char* hotslot_software_calls(void) { return lent_text(calls_text()); }
 
-// What was made and not given back, and how often something was done that nobody may do.
+// Returns the number of live objects of each kind, and the number of complaints ("violations").
 SOFTWARE_EXPORT const char* hotslot_software_live(void) {
   Driver& all = driver();
   std::lock_guard guard(all.lock);
@@ -52,14 +57,14 @@ SOFTWARE_EXPORT const char* hotslot_software_live(void) {
   return lent_text(std::move(text));
 }
 
-// How long calls kept their callers: lines 'name µs µs', the longest in the main thread and in any
-// other.
+// Returns how long calls blocked their callers, as lines 'name µs µs': the longest time in the main
+// thread, and in any other.
 SOFTWARE_EXPORT const char* hotslot_software_waits(void) { return lent_text(waits_text()); }
 SOFTWARE_EXPORT const char* hotslot_software_moved(void) {
   return lent_text(lines({{"to_device", op::bytes_to_device}, {"to_host", op::bytes_to_host}}));
 }
 
-// Something outside the driver, like a library's own kernels, is loaded now.
+// A library calls this when it loads something outside the driver, such as its kernels.
 SOFTWARE_EXPORT void hotslot_software_load(const char* what) {
   static Call call("(a library)");
   thread_state().call = &call;
@@ -67,7 +72,7 @@ SOFTWARE_EXPORT void hotslot_software_load(const char* what) {
   if (thread_state().current) load(*thread_state().current, what);
 }
 
-// The sentences behind `violations`, since the last time.
+// Returns the texts of the `violations` since the last call.
 SOFTWARE_EXPORT const char* hotslot_software_complaints(void) {
   return lent_text(desk().complaints.take());
 }

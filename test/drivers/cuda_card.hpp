@@ -1,8 +1,7 @@
-// How a card behaves where NVIDIA's documents leave it open. A driver of 13.0 or newer does as one
-// H100 did on 27 November 2026; an older one, and HIP's, does what is hardest on the caller. The
-// source of each line is the fact of that name in bench/results/h100/facts.jsonl, which
-// bench/native/cuda_facts.hpp explains. test/drivers/card-facts.long.test.ts asks the driver for
-// all of them and compares.
+// How a GPU behaves where NVIDIA's documents do not say. Versions from 13.0 behave like an H100 on
+// 27 November 2026. Older versions and HIP behave in the way that is hardest for the caller. Each
+// line names its fact in bench/results/h100/facts.jsonl, which bench/native/cuda_facts.hpp
+// explains. test/drivers/card-facts.long.test.ts compares all facts with the driver.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -10,25 +9,26 @@
 namespace hotslot::software {
 
 struct Card {
-  // lost_…: a kernel that fails takes its context, and each call answers 719 from then on. Else it
-  // takes its stream.
+  // lost_…: a kernel that fails makes its context unusable, and each later call returns 719. If
+  // false, only the kernel's stream fails.
   bool kernels_lose_contexts = false;
-  // msWhileAnotherFrees_eventQuery, …streamQuery: they get in while another thread's call waits for
-  // all work.
+  // msWhileAnotherFrees_eventQuery, …streamQuery: these queries return while a call of another
+  // thread waits for all work.
   bool queries_pass = false;
-  // msBeside_copyFromPageableSameStream, of 1 MiB: so many bytes are copied before the call
-  // returns. The call waits for the stream where there are more; no card was asked for that.
-  // NVIDIA's documents promise 64 KiB.
+  // msBeside_copyFromPageableSameStream, measured with 1 MiB: copies of up to this size read
+  // pageable memory before the call returns. A larger copy waits for the stream, which no GPU was
+  // measured for. NVIDIA's documents promise 64 KiB.
   size_t snapshot_bytes = 64 << 10;
-  // status of cuStreamEndCapture, 908: the capture is over although another thread than its own
-  // asked (the contract's test of threads on that day; facts.jsonl has no line). A second time it
-  // answers 401. A thread that is ending counts as another one.
+  // cuStreamEndCapture in another thread returns 908 and ends the capture, and a second call
+  // returns 401. The contract's test of threads found this on the same day, so facts.jsonl has no
+  // line. A thread that is ending counts as another thread.
   bool captures_end_elsewhere = false;
-  // smallAddressesApart: what lies between two small pieces of managed memory.
+  // smallAddressesApart: the distance in bytes between two small allocations of managed memory.
   size_t managed_grain = 256;
-  // msBeside_hostAlloc: 32 ms for 64 MiB. Registering 1 MiB took 0.6 to 1.0 ms, so the time is
-  // taken to be that of the bytes, with and without work; the card was not asked for less, nor
-  // without (msBeside_hostAllocSmall and msAlone_hostAlloc ask it now).
+  // msBeside_hostAlloc: 32 ms for 64 MiB. Registering 1 MiB took 0.6 to 1.0 ms. The time is
+  // therefore assumed to be proportional to the bytes, with and without other work. The GPU was
+  // measured neither with smaller sizes nor without work. The facts msBeside_hostAllocSmall and
+  // msAlone_hostAlloc measure both now.
   uint64_t host_alloc_us_per_mib = 0;
 };
 

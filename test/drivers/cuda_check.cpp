@@ -1,6 +1,6 @@
-// Every rule of the software CUDA driver once, through the ABI that Hotslot uses: cuda_check DRIVER
-// GROUP. Says what differs from what was expected and returns 1. The environment the driver reads
-// is the caller's to set.
+// Checks every rule of the software CUDA driver once, through the interface that Hotslot uses.
+// Usage: cuda_check DRIVER GROUP. Prints each difference from the expected result and returns 1.
+// The caller sets the driver's environment.
 #include "cuda_check_contexts.hpp"
 #include "cuda_check_graphs.hpp"
 #include "cuda_check_memory.hpp"

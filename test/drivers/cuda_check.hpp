@@ -1,4 +1,5 @@
-// What the two programs that check the software drivers of this family have in common.
+// What cuda_check and hip_check, the programs that check the software drivers of this family,
+// share.
 #pragma once
 #include <dlfcn.h>
 
@@ -42,7 +43,7 @@ inline long long live(const char* kind) { return value_in(live_text(), kind); }
 inline long long calls(const char* name) { return value_in(calls_text(), name); }
 inline long long violations() { return live("violations"); }
 
-// Whether a call ever kept its thread for so many milliseconds.
+// Returns whether the call ever blocked a thread for at least `ms` milliseconds.
 inline bool kept(const char* name, long long ms) {
   const std::string all = std::string("\n") + waits_text(), key = "\n" + std::string(name) + " ";
   const size_t at = all.find(key);
@@ -52,7 +53,7 @@ inline bool kept(const char* name, long long ms) {
   return std::max(main, other) >= ms * 1000;
 }
 
-// The last call's status once it is no longer "not ready".
+// Repeats the query until its status is not "not ready", and returns that status.
 template <class F>
 int settled(F&& query) {
   for (;;) {
@@ -62,7 +63,7 @@ int settled(F&& query) {
   }
 }
 
-// A driver's complaints say most about what is wrong.
+// Runs a group. If a check fails, prints the driver's complaints, which often name the cause.
 template <size_t N>
 int run_group(const Scenario (&groups)[N], const char* name) {
   const int code = run_scenario(groups, name);

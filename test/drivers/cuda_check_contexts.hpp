@@ -1,4 +1,4 @@
-// Groups of cuda_check: finding calls, contexts, handles, registered memory.
+// Groups of cuda_check: lookups of calls, contexts, stale handles, registered memory.
 #pragma once
 #include "cuda_check_setup.hpp"
 
@@ -25,7 +25,7 @@ void lookups() {
   OK(lookup("cuFuncLoad", &found, 12000, 1, &why));
   IS(2, why);
   IS(version >= 13000, bool(cu.func_load));
-  // Two signatures of one name, of which an old driver has the old one.
+  // These names have two signatures, and an old driver has only the old one.
   IS(true, bool(cu.mem_prefetch_v1) && bool(cu.mem_advise_v1));
   IS(version >= 12020, bool(cu.mem_prefetch)), IS(version >= 12020, bool(cu.mem_advise));
   IS(false, cu.mem_prefetch && reinterpret_cast<void*>(cu.mem_prefetch.function) ==
@@ -42,7 +42,7 @@ void lookups() {
   int value = 0;
   OK(cu.device_get_attribute(&value, attribute_cc_major, 0));
   IS(8, value);
-  // A PTX of the driver's own version is read, one of the next is not.
+  // The driver reads PTX of its own version, and rejects PTX of the next version.
   enter();
   Module module = nullptr;
   IS(0, cu.module_load_data(&module, version >= 13000 ? ".version 9.0\n.target sm_75"
@@ -74,7 +74,7 @@ void contexts() {
   OK(cu.context_set_current(made));
   context = made;
   at = memory(16);
-  // A context is current in one thread.
+  // A context is current in only one thread.
   std::thread([&] { IS(status::invalid_context, cu.mem_free(at)); }).join();
   OK(elsewhere([&] { return cu.mem_free(at); }));
   unsigned flags = 9;
@@ -112,7 +112,7 @@ void registrations() {
   static unsigned char block[8192];
   unsigned char* page = block + 17;
   OK(cu.mem_host_register(page, 100, 3));
-  OK(cu.mem_host_register(page + 100, 100, 3));  // the same page, next to each other
+  OK(cu.mem_host_register(page + 100, 100, 3));  // adjacent, on the same page
   IS(status::already_registered, cu.mem_host_register(page + 50, 100, 3));
   IS(status::invalid_value, cu.mem_host_unregister(page + 1));
   IS(status::not_registered, cu.mem_host_unregister(page + 200));
@@ -121,9 +121,10 @@ void registrations() {
   OK(cu.mem_host_get_device_pointer(&pointer, page + 5, 0));
   IS(true, pointer == DevicePtr(page + 5));
   OK(cu.memcpy_htod_async(at, page, 100, s));
-  IS(status::invalid_value, cu.memcpy_htod_async(at, page, 150, s));        // ends in another one
-  IS(status::invalid_value, cu.memcpy_htod_async(at, page - 8, 50, s));     // begins before it
-  IS(status::invalid_value, cu.memcpy_dtoh_async(page + 150, at, 100, s));  // ends behind it
+  IS(status::invalid_value, cu.memcpy_htod_async(at, page, 150, s));  // ends in another range
+  // begins before the range
+  IS(status::invalid_value, cu.memcpy_htod_async(at, page - 8, 50, s));
+  IS(status::invalid_value, cu.memcpy_dtoh_async(page + 150, at, 100, s));  // ends after the range
   OK(cu.stream_synchronize(s));
   OK(cu.mem_host_unregister(page));
   OK(cu.mem_host_register(page + 50, 50, host_register_portable));

@@ -12,8 +12,8 @@ void captures() {
   static char block[64];
   Module module = nullptr;
   int late_loads = 0;
-  // What this thread's own capture bars, in the default mode and in thread-local mode, and what
-  // relaxing allows.
+  // For each mode of the thread: which calls this thread's own capture bars. The capture is
+  // thread-local. A relaxed thread may make most calls.
   for (const CaptureMode thread_mode : {capture_global, capture_thread_local, capture_relaxed}) {
     const bool barred = thread_mode != capture_relaxed;
     OK(exchange(thread_mode));
@@ -51,7 +51,7 @@ void captures() {
   OK(exchange(capture_global));
   IS(status::invalid_value, exchange(CaptureMode(3)));
 
-  // What other threads' captures bar: nothing but global ones do, and relaxed threads never care.
+  // Which captures of other threads bar a call: only global captures bar global threads.
   for (const CaptureMode capture_mode : {capture_global, capture_thread_local, capture_relaxed}) {
     for (const CaptureMode thread_mode : {capture_global, capture_thread_local, capture_relaxed}) {
       Parts p;
@@ -67,7 +67,7 @@ void captures() {
         OK(p.end());
     }
   }
-  // A mode is its thread's.
+  // Each thread has its own mode.
   CaptureMode mode = capture_relaxed;
   OK(cu.exchange_capture_mode(&mode));
   IS(capture_global, mode);
@@ -84,7 +84,7 @@ void captures() {
   IS(401, p.begin());
   IS(status::capture_wrong_thread, elsewhere([&] { return p.end(); }));
   if (as_the_card()) {
-    // Refused, and over all the same.
+    // The call failed, but it ended the capture.
     IS(401, p.end());
     OK(p.begin());
   }
@@ -92,7 +92,8 @@ void captures() {
   OK(p.end());
   OK(p.begin(capture_relaxed));
   OK(elsewhere([&] { return p.end(); }));
-  // 901 after 905, 902; 903, 904; 907 for events last recorded inside.
+  // 905, 902 and 903 break the capture, and further calls return 901. Ending it returns 904 if a
+  // stream did not join. An event that was last recorded in a capture returns 907.
   OK(cu.event_record(p.join, p.side));
   OK(p.begin());
   IS(status::capture_isolation, cu.stream_wait_event(p.origin, p.join, 0));
@@ -118,17 +119,17 @@ void captures() {
   IS(status::captured_event, cu.event_query(p.fork));
   IS(status::captured_event, cu.stream_wait_event(p.side, p.fork, 0));
   OK(exchange(capture_relaxed));
-  IS(status::captured_event, cu.event_query(p.fork));  // relaxed or not
+  IS(status::captured_event, cu.event_query(p.fork));  // also in a relaxed thread
   OK(exchange(capture_thread_local));
   OK(cu.event_record(p.fork, p.side));
   OK(settled([&] { return cu.event_query(p.fork); }));
-  // The origin is destroyed: who joined is free.
+  // Destroying the origin ends the capture, and the joined stream leaves it.
   OK(p.begin());
   OK(cu.event_record(p.fork, p.origin));
   OK(cu.stream_wait_event(p.side, p.fork, 0));
   OK(cu.stream_destroy(p.origin));
   OK(settled([&] { return cu.stream_query(p.side); }));
-  // Launching a graph is no part of a capture.
+  // A graph launch cannot be captured.
   Parts q;
   OK(q.begin());
   OK(q.fill());
@@ -138,7 +139,7 @@ void captures() {
   OK(q.begin());
   IS(status::capture_unsupported, cu.graph_launch(exec, q.origin));
   q.broken();
-  // What is loaded in a capture may be, and waits.
+  // A relaxed thread may load a module during a capture, and the driver complains about each load.
   IS(late_loads, violations());
 }
 
@@ -151,7 +152,7 @@ void graphs() {
   OK(cu.memset_d8_async(y, 0, 64, p.origin));
   OK(cu.memset_d32_async(x, 0x3f800000, 16, p.origin));
   OK(cu.stream_synchronize(
-      p.origin));  // the other stream, where the graph is launched too, has no order with it
+      p.origin));  // the stream `side`, which also launches the graph, has no order with this one
   const auto capture = [&](auto&& work) {
     OK(p.begin());
     work();
@@ -187,7 +188,7 @@ void graphs() {
   OK(cu.memcpy_dtoh_async(to, p.a, 64, p.side));
   IS(8, to[0]);
 
-  // Updates: the same nodes in the same order with other arguments.
+  // An update takes the same nodes in the same order, with other arguments.
   ExecUpdateResult info{-1, nullptr, nullptr};
   const GraphHandle same = capture([&] {
     OK(axpby(add, p.origin, y, x, 16, 10, 1));
@@ -223,8 +224,8 @@ void graphs() {
   for (const GraphHandle graph : {same, shorter, other, directions}) OK(cu.graph_destroy(graph));
 
   if (cu.event_record_with_flags) {
-    // A record that is a node: every launch renews it, and it can be asked for and timed from
-    // outside.
+    // A record can be a node. Every launch records the event again, and the host can query and time
+    // the event.
     const EventHandle begun = event(event_default), over = event(event_default);
     const GraphHandle timed = capture([&] {
       OK(cu.event_record_with_flags(begun, p.origin, event_record_external));
@@ -247,7 +248,7 @@ void graphs() {
     OK(cu.graph_exec_destroy(timer));
     OK(cu.graph_destroy(timed));
   }
-  // Destroyed while it runs, it runs on.
+  // A graph that is destroyed during its run finishes the run.
   {
     Latch latch(p.side);
     OK(cu.graph_launch(exec, p.side));
@@ -261,7 +262,7 @@ void graphs() {
   IS(0, violations());
   IS(0, live("graphs")), IS(0, live("execs"));
 
-  // A wrong address in a graph is the launching stream's fault.
+  // An invalid address in a graph makes the launching stream fail.
   const GraphHandle illegal = capture([&] { OK(axpby(add, p.origin, y, x, 17)); });
   OK(cu.graph_instantiate(&exec, illegal, 0));
   const StreamHandle bad = stream();

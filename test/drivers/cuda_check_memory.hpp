@@ -1,11 +1,11 @@
-// Groups of cuda_check: memory that goes while it is used, and managed memory.
+// Groups of cuda_check: memory that is freed while it is used, and managed memory.
 #pragma once
 #include "cuda_check_setup.hpp"
 
 namespace {
 
-// Memory that goes while something still refers to it: what a real driver would do with it is
-// anybody's guess.
+// Frees memory while work or graphs still refer to it. What a vendor's driver does then is
+// undefined.
 void let_go() {
   enter();
   Parts p;
@@ -51,7 +51,7 @@ void let_go() {
   OK(cu.mem_host_register(block, 64, 3));
   queued([&](StreamHandle s) { OK(cu.memcpy_htod_async(p.a, block, 64, s)); },
          [&] { OK(cu.mem_host_unregister(block)); });
-  // By a graph that is under way.
+  // The memory is used by a graph that is running.
   const DevicePtr d = memory(64);
   OK(p.begin());
   OK(cu.memset_d8_async(d, 1, 64, p.origin));
@@ -59,7 +59,7 @@ void let_go() {
   GraphExecHandle exec = nullptr;
   OK(cu.graph_instantiate(&exec, p.graph, 0));
   queued([&](StreamHandle s) { OK(cu.graph_launch(exec, s)); }, [&] { OK(cu.mem_free(d)); });
-  // Work that is done uses nothing, as soon as anybody can know.
+  // Work that is known to be done no longer uses its memory.
   for (int i = 0; i < 200; ++i) {
     const long long before = violations();
     const DevicePtr e = memory(64);
@@ -91,7 +91,7 @@ void managed() {
   IS(1, value);
   OK(cu.device_get_attribute(&value, attribute_concurrent_managed_access, 0));
   IS(1, value);
-  // Fresh memory was brought nowhere, belongs nowhere, and nobody reaches it.
+  // Fresh memory has neither a location nor a preferred location, and no device that accesses it.
   IS(device_invalid, attribute(range_last_prefetch_location, at, 8192));
   IS(device_invalid, attribute(range_preferred_location, at, 8192));
   OK(cu.mem_range_get_attribute(by, sizeof by, range_accessed_by, at, 8192));
@@ -133,8 +133,8 @@ void managed() {
      cu.mem_range_get_attribute(&value, 4, range_preferred_location, plain, 64));
   IS(status::invalid_value, cu.mem_range_get_attribute(by, 8, range_preferred_location, at, 64));
   IS(status::invalid_value, cu.mem_range_get_attribute(by, 6, range_accessed_by, at, 64));
-  // A prefetch is no part of a capture, and breaks it; memory and advice are barred like all that
-  // is not enqueued.
+  // A prefetch cannot be captured, and breaks the capture. Allocations and advice break it too,
+  // because a capture bars every call that is not enqueued.
   Parts p;
   OK(p.begin());
   IS(status::capture_unsupported, cu.mem_prefetch_v1(at, 64, 0, p.origin));
@@ -147,7 +147,7 @@ void managed() {
     p.broken();
   }
   IS(0, violations());
-  // Not freed while a prefetch of it is queued.
+  // Freeing memory while a prefetch of it is queued causes a complaint.
   {
     Latch latch(s);
     OK(cu.mem_prefetch_v1(at, 8192, 0, s));
@@ -158,7 +158,7 @@ void managed() {
   IS(status::invalid_value, cu.mem_prefetch_v1(at, 64, 0, s));
 }
 
-// managed=exclusive
+// Runs with managed=exclusive.
 void exclusive() {
   enter();
   const StreamHandle s = stream();

@@ -1,10 +1,11 @@
-// What the software drivers of CUDA and HIP find in the order of operations (order.hpp), and what
-// they do not mind: for every way to order two operations once with it and once without. Run with
-// HOTSLOT_SOFTWARE_ORDER=1.
+// Checks the detector (order.hpp) in the software drivers of CUDA and HIP. For each way to order
+// two operations, the program runs once with the order and once without. The detector must complain
+// only without. Runs with HOTSLOT_SOFTWARE_ORDER=1.
 #pragma once
 #include "cuda_check.hpp"
 
-// Of its own: the vendors number some things differently.
+// This namespace keeps CUDA's names apart from those of HIP, which hip_check uses. The vendors
+// number some things differently.
 namespace order_check {
 
 using namespace hotslot::cuda;
@@ -34,7 +35,7 @@ struct Orders {
   void fill(DevicePtr at, StreamHandle on, size_t size = bytes) {
     OK(cu.memset_d8_async(at, 1, size, on));
   }
-  // Adds what lies there to `sum`.
+  // Adds the values at `at` to `sum`.
   void use(DevicePtr at, StreamHandle on) {
     long long n = bytes / 4;
     float one = 1;
@@ -49,7 +50,8 @@ struct Orders {
     for (auto stream : {learner, side}) OK(cu.stream_synchronize(stream));
   }
 
-  // What is in conflict now is said with both operations; the host then knows all to be done.
+  // Waits for all work, so that the host knows it to be done. Then checks that a complaint names
+  // both operations.
   void finds(const char* one, const char* other, const char* line) {
     settle();
     const std::string said = complaints_text();
@@ -64,8 +66,9 @@ struct Orders {
 #define FINDS(one, other) finds(one, other, CHECK_SAID(""))
 #define MINDS_NOTHING() minds_nothing(CHECK_SAID(""))
 
-  // A ring whose side stream gathers the next batch into the slot that the learner had before.
-  // Nothing but a learner that waits for its device once per tick keeps the batch whole.
+  // Imitates a pipeline: the side stream gathers the next batch into a slot that the learner's
+  // stream used two ticks before. Without a wait for the learner, the gather overwrites a batch
+  // that is still read.
   void batch_that_is_still_read(bool waits) {
     constexpr long long rows = 8, words = 8, of = 16, shift = 0;
     DevicePtr ring = 0, places = 0;
@@ -96,13 +99,12 @@ struct Orders {
     FINDS("a fill #", "axpby #");
     fill(a, side), behind(learner, side), use(a, learner);
     MINDS_NOTHING();
-    // An event stands for what was before it was recorded, and a wait for what was recorded before
-    // the wait.
+    // An event stands for the work before its record. A wait uses the record before the wait.
     record(event, side), fill(a, side), wait(learner, event), use(a, learner);
     FINDS("a fill #", "axpby #");
     record(event, side), wait(learner, event), fill(a, side), record(event, side), use(a, learner);
     FINDS("a fill #", "axpby #");
-    // Never recorded is no order. In a row of waits each counts.
+    // An event that was never recorded orders nothing. In a chain of waits, each counts.
     EventHandle never = nullptr;
     OK(cu.event_create(&never, event_disable_timing));
     fill(a, side), wait(learner, never), use(a, learner);
@@ -111,19 +113,20 @@ struct Orders {
     OK(cu.stream_create(&third, stream_non_blocking, 0));
     fill(a, side), behind(third, side), behind(learner, third), use(a, learner);
     MINDS_NOTHING();
-    // Who reads beside another minds nothing, nor who is its neighbor; who writes one byte does.
+    // Concurrent reads are no conflict, and neither are adjacent writes. A write that overlaps by
+    // one byte is.
     OK(cu.memcpy_dtod_async(b, a, bytes, side)), use(a, learner);
     MINDS_NOTHING();
     fill(a, side, bytes / 2), fill(a + bytes / 2, learner, bytes / 2);
     MINDS_NOTHING();
     fill(a, side, bytes / 2), fill(a + bytes / 2 - 1, learner, 1);
     FINDS("a fill #", "1 bytes at ");
-    // Only one of the two that read is waited for.
+    // Two streams read, and the write waits for only one of them.
     use(a, learner), OK(cu.memcpy_dtod_async(b, a, bytes, third)), behind(side, learner),
         fill(a, side);
     FINDS("a copy #", "a fill #");
     OK(cu.stream_synchronize(third));
-    // Pinned memory is memory; what a copy into pageable memory waited for is done.
+    // Copies of pinned memory can conflict. A copy to pageable memory has waited for its source.
     void* pinned = nullptr;
     OK(cu.mem_host_alloc(&pinned, bytes, 0));
     OK(cu.memcpy_dtoh_async(pinned, a, bytes, side)),
@@ -140,7 +143,7 @@ struct Orders {
     OK(settled([&] { return cu.event_query(event); }));
     use(a, learner);
     MINDS_NOTHING();
-    // The look is at what was recorded.
+    // The query covers only what was recorded.
     record(event, side), fill(a, side);
     OK(settled([&] { return cu.event_query(event); }));
     use(a, learner);
@@ -149,7 +152,7 @@ struct Orders {
     OK(settled([&] { return cu.stream_query(side); }));
     use(a, learner);
     MINDS_NOTHING();
-    // Memory goes back when the host knows that nothing touches it.
+    // Memory may be freed only after the host knows that nothing uses it.
     DevicePtr brief = 0;
     OK(cu.mem_alloc(&brief, bytes));
     fill(brief, side), record(event, side), OK(cu.mem_free(brief));
@@ -165,7 +168,8 @@ struct Orders {
     FINDS("an unregistration of memory", "a copy #");
   }
 
-  // A graph of two branches that fill `a`, the second one behind the first or beside it.
+  // Captures a graph with two branches that fill `a`. With `edge`, the second fill comes after the
+  // first. Otherwise the fills are concurrent.
   GraphExecHandle branches(bool edge) {
     GraphHandle graph = nullptr;
     GraphExecHandle exec = nullptr;
@@ -185,7 +189,7 @@ struct Orders {
     OK(cu.graph_launch(apart, learner));
     FINDS("node 1 of a graph, writes 16 bytes", "node 2 of a graph, writes: an edge");
     fill(a, learner), OK(cu.graph_launch(joined, learner)), OK(cu.graph_launch(joined, side));
-    MINDS_NOTHING();  // launches of one graph come one after the other
+    MINDS_NOTHING();  // launches of one graph run one after another
     OK(cu.graph_launch(joined, learner)), OK(cu.graph_launch(again, side));
     FINDS("of a graph, writes", "of a graph, writes");
     OK(cu.graph_launch(joined, learner)), behind(side, learner), OK(cu.graph_launch(again, side));
@@ -193,7 +197,7 @@ struct Orders {
     OK(cu.graph_launch(joined, learner)), use(a, side);
     FINDS("of a graph, writes", "axpby #");
     if (!cu.event_record_with_flags) return;
-    // An event that every launch records anew.
+    // Each launch records this event again.
     GraphHandle graph = nullptr;
     GraphExecHandle tells = nullptr;
     OK(cu.stream_begin_capture(learner, capture_thread_local));
@@ -207,7 +211,7 @@ struct Orders {
     FINDS("a fill #", "axpby #");
   }
 
-  // Rows that are written while others of the same ring are gathered.
+  // One row of a ring is written while other rows of the ring are gathered.
   void rows() {
     constexpr long long rows = 4, words = 16, of = 8, shift = 0;
     DevicePtr ring = 0, places = 0;

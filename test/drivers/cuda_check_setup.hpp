@@ -1,5 +1,5 @@
-// What the groups of cuda_check begin with: the driver's table, a context and its objects, kernels,
-// a latch, parts of a capture.
+// What the groups of cuda_check share: the driver's table, a context and its objects, kernels, a
+// latch, and the parts of a capture.
 #pragma once
 #include "cuda_check.hpp"
 
@@ -12,8 +12,7 @@ Init init;
 DriverGetVersion driver_version;
 GetProcAddress lookup;
 
-// What the table asks for, at the versions it was compiled for; what may be missing is missing
-// where the driver is older.
+// Looks a call up at the version that it was compiled for. An older driver may lack optional calls.
 template <class E>
 void resolve(E& entry, int version, bool required, int driver) {
   void* found = nullptr;
@@ -24,7 +23,7 @@ void resolve(E& entry, int version, bool required, int driver) {
   entry.function = reinterpret_cast<decltype(entry.function)>(found);
 }
 
-// Without a table where the driver is too old for it.
+// Opens the driver. Without `whole`, the table stays empty, because the driver is too old for it.
 void open(const char* path, bool whole) {
   void* library = open_library(path);
   symbol(library, init, "cuInit");
@@ -45,7 +44,7 @@ void enter(int device = 0) {
   OK(cu.context_set_current(context));
 }
 
-// Whether the driver does as the card of cuda_card.hpp.
+// Returns whether the driver behaves like the H100 (cuda_card.hpp).
 bool as_the_card() {
   int version = 0;
   OK(driver_version(&version));
@@ -78,7 +77,7 @@ auto elsewhere(F&& f) {
 }
 Status exchange(CaptureMode mode) { return cu.exchange_capture_mode(&mode); }
 
-// Pointers, then whole numbers, then reals, as every kernel of Hotslot takes them.
+// Every kernel of Hotslot takes pointers, then whole numbers, then reals.
 const char* const ptx = R"(
 // .version 99.0 in a comment is none
 .version 6.3
@@ -109,7 +108,7 @@ struct Kernels {
   Function get(const char* name) const {
     Function found = nullptr;
     OK(cu.module_get_function(&found, module, name));
-    // Before a capture may be the first to need it.
+    // Loads the kernel before a capture uses it.
     if (cu.func_load) OK(cu.func_load(found));
     return found;
   }
@@ -123,7 +122,7 @@ Status axpby(Function function, StreamHandle on, DevicePtr y, DevicePtr x, long 
   return launch(function, on, {&y, &x, &n, &a, &b});
 }
 
-// Holds a stream until it is opened.
+// Blocks a stream until open() is called.
 struct Latch {
   const Kernels kernels;
   int* word = nullptr;
@@ -138,7 +137,8 @@ struct Latch {
   void open() { __atomic_store_n(word, 1, __ATOMIC_SEQ_CST); }
 };
 
-// What waits for a held stream, begun in another thread and let through once it is seen to wait.
+// Calls `act` in another thread, where it waits for a blocked stream. Opens the latch once `waits`
+// returns true.
 template <class F, class G>
 void waits_for(Latch& latch, F&& act, G&& waits) {
   std::thread waiter([&] {
@@ -160,7 +160,8 @@ struct Parts {
     return cu.stream_begin_capture(origin, mode);
   }
   Status end() { return cu.stream_end_capture(origin, &graph); }
-  // A broken capture says so, ends without a graph, and leaves the stream usable.
+  // Checks a broken capture: further calls return the status, it ends without a graph, and the
+  // stream is usable afterwards.
   void broken() {
     IS(status::capture_invalidated, fill());
     IS(status::capture_invalidated, end());

@@ -1,4 +1,4 @@
-// Groups of cuda_check: copies, streams and events, kernels and their faults.
+// Groups of cuda_check: copies, streams and events, kernels and their failures.
 #pragma once
 #include "cuda_check_setup.hpp"
 
@@ -11,8 +11,8 @@ void copies() {
   unsigned char source[1024], got[1024] = {};
   for (int i = 0; i < 1024; ++i) source[i] = static_cast<unsigned char>(i * 7);
   {
-    // Pageable memory may be used again at once, even when the copy's turn has not come; pinned
-    // memory may not.
+    // The caller may reuse pageable memory at once, even if the copy has not run yet. It may not
+    // reuse pinned memory.
     Latch latch(s);
     unsigned char* pinned = nullptr;
     OK(cu.mem_host_alloc(reinterpret_cast<void**>(&pinned), 4, 0));
@@ -23,7 +23,7 @@ void copies() {
     pageable[0] = pinned[0] = 2;
     IS(status::not_ready, cu.stream_query(s));
     latch.open();
-    OK(cu.memcpy_dtoh_async(got, a, 2, s));  // to pageable memory: it has arrived
+    OK(cu.memcpy_dtoh_async(got, a, 2, s));  // a copy to pageable memory has arrived
     IS(1, got[0]), IS(2, got[1]);
     OK(cu.mem_free_host(pinned));
   }
@@ -67,7 +67,7 @@ void streams_and_events() {
     IS(status::not_ready, cu.stream_query(s));
     OK(cu.stream_wait_event(other, end, 0));
     IS(status::not_ready, cu.stream_query(other));
-    // Whatever a destroyed event stood for still holds.
+    // Waits for a destroyed event remain.
     OK(cu.event_destroy(plain));
     latch.open();
   }
@@ -118,7 +118,7 @@ void kernels() {
   float got[16];
   OK(cu.memcpy_dtoh_async(got, y, 64, s));
   IS(5, got[0]), IS(5, got[15]);
-  // Doubles where the image says so; the host form gets them whole.
+  // The image declares doubles, and the host form gets them without rounding.
   {
     const Function advance = kernels.get("adam_advance");
     DevicePtr step = memory(4), scales = memory(16), rate = memory(4);
@@ -149,14 +149,14 @@ void kernels() {
     const StreamHandle bad = stream();
     OK(axpby(add, bad, y, at, n));
     IS(expected, settled([&] { return cu.stream_query(bad); }));
-    IS(expected, cu.memset_d8_async(y, 0, 1, bad));  // sticky
+    IS(expected, cu.memset_d8_async(y, 0, 1, bad));  // the error stays
     IS(expected, cu.stream_synchronize(bad));
     IS(complaints, violations() - before);
   };
-  illegal(status::illegal_address, x, 17, 0);        // beyond its end
-  illegal(status::illegal_address, x + 8192, 1, 0);  // in nobody's memory
+  illegal(status::illegal_address, x, 17, 0);        // beyond the end of x
+  illegal(status::illegal_address, x + 8192, 1, 0);  // outside all memory
   illegal(716, x + 2, 1, 0);
-  illegal(status::launch_failed, x, 0, 1);  // no kernel of Hotslot is launched with this
+  illegal(status::launch_failed, x, 0, 1);  // Hotslot launches no kernel with n = 0
   static float pageable[16], pinned[16];
   illegal(status::illegal_address, DevicePtr(pageable), 16, 0);
   OK(cu.mem_host_register(pinned, 64, host_register_portable));

@@ -1,11 +1,10 @@
-// Groups of cuda_check: what a driver is told to be by its environment; and threads that do
-// everything at once.
+// Groups of cuda_check: the driver's options, and threads that make all calls at the same time.
 #pragma once
 #include "cuda_check_setup.hpp"
 
 namespace {
 
-// hang=cuMemAllocManaged
+// Runs with hang=cuMemAllocManaged.
 void hangs() {
   enter();
   static std::atomic<bool> returned{false};
@@ -18,7 +17,7 @@ void hangs() {
   while (calls("cuMemAllocManaged") != 1) std::this_thread::yield();
   std::this_thread::sleep_for(std::chrono::milliseconds(50));
   IS(false, returned.load());
-  memory(64);  // others go on
+  memory(64);  // other calls still return
   IS(1, live("allocations"));
 }
 
@@ -37,8 +36,8 @@ void two_devices() {
   OK(cu.context_set_current(second));
   const StreamHandle there = stream();
   const DevicePtr b = memory(64);
-  // A kernel and a record need their own device's stream; waiting, asking and copies between two do
-  // not.
+  // A launch and a record need a stream of their own device. Waits, queries and copies between two
+  // devices do not.
   IS(status::invalid_handle, axpby(add, there, b, b, 16));
   IS(status::invalid_handle, axpby(add, here, a, a, 16));
   IS(status::invalid_handle, cu.event_record(mark, there));
@@ -69,7 +68,7 @@ void two_devices() {
   OK(cu.context_set_current(context));
   OK(cu.memcpy_dtoh_async(got, a, 64, here));
   IS(3, got[15]);
-  // Managed memory is everybody's, and goes where it is wanted.
+  // All devices may use managed memory, and it moves to the device that prefetches it.
   DevicePtr shared = 0;
   OK(cu.mem_alloc_managed(&shared, 64, mem_attach_global));
   OK(cu.memset_d32_async(shared, 0x40000000, 16, there));
@@ -87,7 +86,7 @@ void two_devices() {
   IS(0, violations());
 }
 
-// memory=65536, register=refuse, ptx=6.3
+// Runs with memory=65536, register=refuse, ptx=6.3.
 void limits() {
   enter();
   Module module = nullptr;
@@ -119,14 +118,14 @@ void limits() {
 
 void no_device() { IS(status::no_device, init(0)); }
 
-// stickiness=context
+// Runs with the unknown option stickiness=context.
 void misspelt() {
   IS(status::unknown, init(0));
   IS(1, violations());
   IS(0, strcmp(complaints_text(), "nobody knows the option stickiness=context\n"));
 }
 
-// HOTSLOT_SOFTWARE_FAIL=cuMemAlloc:2:2,cuStreamQuery:1:719:forever
+// Runs with HOTSLOT_SOFTWARE_FAIL=cuMemAlloc:2:2,cuStreamQuery:1:719:forever.
 void injection() {
   enter();
   DevicePtr at = 0;
@@ -154,7 +153,7 @@ void injection() {
       IS(-1, calls("cuMemFree"));
 }
 
-// HOTSLOT_SOFTWARE_STRICT=abort
+// Runs with HOTSLOT_SOFTWARE_STRICT=abort.
 void strict() {
   enter();
   const DevicePtr at = memory(64);
@@ -165,7 +164,7 @@ void strict() {
   wrong("it went on");
 }
 
-// Several threads at everything at once, for the sanitizers.
+// Four threads make many calls at the same time, for the sanitizers.
 void threads() {
   enter();
   const Kernels kernels;

@@ -1,4 +1,4 @@
-// Groups of cuda_check: what a card makes its callers wait for, see cuda_waits.hpp.
+// Groups of cuda_check: calls that block their callers as on a GPU (cuda_waits.hpp).
 #pragma once
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -8,8 +8,8 @@
 
 namespace {
 
-// Whether a call that another thread makes is still in there after a while: what must not happen
-// can only be waited for.
+// Calls `act` in another thread, and returns whether it still blocks after 50 ms. Then opens the
+// latch. Nothing but waiting shows that a call blocks.
 template <class F>
 bool held_up(F&& act, Latch& latch) {
   std::atomic<int> state{0};
@@ -28,8 +28,8 @@ bool held_up(F&& act, Latch& latch) {
   return held;
 }
 
-// Each of them waits for work that has nothing to do with it. No other call gets in meanwhile, but
-// queries where the card lets them pass.
+// Each free waits for unrelated work. Meanwhile no other call returns, except queries if the driver
+// behaves like the H100.
 void frees_wait() {
   enter();
   static unsigned char block[64];
@@ -80,7 +80,7 @@ void frees_wait() {
     IS(true, kept(call, 20));
   IS(!as_the_card(), kept("cuEventQuery", 20));
   IS(as_the_card(), kept("cuMemsetD8Async", 20));
-  // Nothing to wait for.
+  // No work is queued, so nothing waits.
   const DevicePtr last = memory(64);
   OK(cu.mem_free(last));
   IS(0, violations());
@@ -99,8 +99,8 @@ void loads_wait() {
     Latch latch(busy);
     IS(true, held_up([&] { OK(cu.module_load_data(&second, ptx)); }, latch));
   }
-  // A kernel that was not loaded by name is loaded by its first launch; older drivers load what is
-  // asked for.
+  // From 12.4 on, the first launch loads the kernel. Older drivers load it when it is requested by
+  // name.
   const StreamHandle other = stream();
   {
     Latch latch(stream());
@@ -124,7 +124,7 @@ void loads_wait() {
   IS(0, violations());
 }
 
-// With CUDA_DEVICE_MAX_CONNECTIONS=2: the first stream and the third share a queue.
+// Runs with CUDA_DEVICE_MAX_CONNECTIONS=2, so that the first and the third stream share a queue.
 void queues() {
   enter();
   const DevicePtr at = memory(64);
@@ -138,7 +138,8 @@ void queues() {
     return false;
   };
   Latch latch(first);
-  // What runs blocks nobody; what waits behind it does.
+  // Running work blocks no other stream. Work that waits after it blocks the streams of the same
+  // queue.
   IS(true, runs(third));
   OK(cu.memset_d8_async(at, 2, 64, first));
   IS(true, runs(second));
@@ -148,7 +149,7 @@ void queues() {
   IS(0, violations());
 }
 
-// With CUDA_DEVICE_MAX_CONNECTIONS=32, and 30 streams.
+// Runs with CUDA_DEVICE_MAX_CONNECTIONS=32, and uses 30 streams.
 void one_queue_each() {
   enter();
   const DevicePtr at = memory(64);
@@ -164,7 +165,7 @@ void one_queue_each() {
   OK(cu.stream_synchronize(all[0]));
 }
 
-// depth=100
+// Runs with depth=100.
 void full_queue() {
   enter();
   const DevicePtr at = memory(64);
@@ -179,8 +180,8 @@ void full_queue() {
                latch));
   OK(cu.stream_synchronize(busy));
   IS(true, kept("cuMemsetD8Async", 20));
-  // What is done makes room, graphs count by their nodes, and one larger than the queue runs when
-  // it is empty.
+  // Finished work makes room. A graph counts as many operations as it has nodes. A graph larger
+  // than the queue runs when the queue is empty.
   for (int i = 0; i < 1000; ++i) {
     OK(cu.memset_d8_async(at, 1, 64, busy));
     if (i % 50 == 0) OK(cu.stream_synchronize(busy));
@@ -216,7 +217,7 @@ void pageable() {
      held([&](StreamHandle on) { return cu.memcpy_htod_async(at, most, sizeof most, on); }));
   IS(true, held([&](StreamHandle on) { return cu.memcpy_htod_async(at, more, sizeof more, on); }));
   IS(true, held([&](StreamHandle on) { return cu.memcpy_dtoh_async(small, at, 4, on); }));
-  // It keeps the stream from others, and leaves other streams alone.
+  // The copy blocks calls of other threads on its stream, but not on other streams.
   const StreamHandle busy = stream(), other = stream();
   Latch latch(busy);
   std::thread copying([&] {
@@ -236,8 +237,8 @@ void pageable() {
   IS(0, violations());
 }
 
-// Managed memory is packed: neighbors share pages, and what is said of a page is said of both.
-// memory=64 MiB
+// Small managed allocations share pages, and advice about a page applies to both. Runs with
+// memory=64 MiB.
 void pages() {
   enter();
   const StreamHandle s = stream();
@@ -248,7 +249,7 @@ void pages() {
   OK(cu.mem_advise_v1(a, 16, advise_preferred_location, 0));
   IS(0, attribute(range_preferred_location, b, 16));
   OK(cu.mem_prefetch_v1(a, 16, 0, s));
-  // Nothing else was to be done: it moved before the call returned.
+  // The stream was idle, so the pages moved before the call returned.
   IS(0, attribute(range_last_prefetch_location, b, 16));
   DevicePtr apart = 0;
   OK(cu.mem_alloc_managed(&apart, 8192, mem_attach_global));
@@ -298,7 +299,7 @@ void forks() {
   IS(2, value(true));
 }
 
-// slow=50,exec_timeout=1
+// Runs with slow=50,exec_timeout=1.
 void slow() {
   const auto begin = std::chrono::steady_clock::now();
   enter();

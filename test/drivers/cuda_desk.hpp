@@ -1,6 +1,5 @@
-// What the software drivers of CUDA and HIP have beside the vendor's calls: options from the
-// environment, counts of calls, and the desk for failures to inject and for complaints about
-// misuse.
+// What the software drivers of CUDA and HIP have in addition to the vendor's calls. This is options
+// from the environment, counts of calls, injected failures, and complaints about misuse.
 #pragma once
 #include <algorithm>
 
@@ -8,7 +7,7 @@
 
 namespace hotslot::software {
 
-// One call's name and how often it was made. All of them are statics of the library and form a
+// The name and the count of one call. All calls are static variables of the library and form a
 // list.
 struct Call {
   explicit Call(const char* call_name) : name(call_name), next(first().exchange(this)) {}
@@ -18,7 +17,7 @@ struct Call {
   }
   const char* const name;
   std::atomic<uint64_t> count{0};
-  // The longest that it kept a caller waiting, in nanoseconds: the main thread, and any other.
+  // Longest time in nanoseconds that the call blocked the main thread, and any other thread.
   std::atomic<uint64_t> kept_main{0}, kept_other{0};
   Call* const next;
 };
@@ -30,8 +29,8 @@ inline std::string calls_text() {
   return lines(sorted);
 }
 
-// Lines 'name µs µs' of calls that kept somebody waiting: the longest in the main thread, and in
-// any other.
+// Returns lines 'name µs µs' of the calls that blocked a thread: the longest time in the main
+// thread, and in any other.
 inline std::string waits_text() {
   std::map<std::string, std::pair<uint64_t, uint64_t>> sorted;
   for (Call* call = Call::first().load(); call; call = call->next) {
@@ -47,7 +46,7 @@ inline std::string waits_text() {
   return text;
 }
 
-// 'word,key=value,word': the words, and the values by key.
+// Parses 'word,key=value,word' to the words and to the values by key.
 struct Options {
   std::vector<std::string> words;
   std::map<std::string, std::string> values;
@@ -73,12 +72,12 @@ struct Options {
 struct Desk {
   Injection injection{999};
   Complaints complaints;
-  // The process is ending: whatever is called from here on finds a driver that has shut down.
+  // True while the process ends. Every call then fails because the driver has shut down.
   std::atomic<bool> gone{false};
   Desk() { injection.set(environment("HOTSLOT_SOFTWARE_FAIL")); }
 };
 
-// Never destroyed: threads of the process may still call while statics die.
+// The desk is never destroyed, because threads may still call while static variables are destroyed.
 inline Desk& desk() {
   static Desk* desk = new Desk;
   return *desk;

@@ -1,4 +1,4 @@
-// The calls on devices and contexts, and what errors are called.
+// Calls on devices and contexts, and the names of errors.
 #pragma once
 #include <fcntl.h>
 #include <sys/file.h>
@@ -24,7 +24,7 @@ inline Status device_get(DeviceId* out, int index) {
 inline Status device_get_name(char* out, int length, DeviceId id) {
   device_at(id);
   demand(out && length > 0, status::invalid_value);
-  // test/rig/error-scope.ts reads the end of it.
+  // test/rig/error-scope.ts reads the end of the name.
   const char* const scope = driver().card.kernels_lose_contexts ? ", errors lose the context" : "";
 #ifdef HOTSLOT_SOFTWARE_HIP
   snprintf(out, size_t(length), "Hotslot software driver (HIP %d%s)", HOTSLOT_SOFTWARE_HIP, scope);
@@ -69,7 +69,8 @@ inline Status device_total_mem(size_t* out, DeviceId id) {
   return 0;
 }
 
-// Whether no other process has the devices; then this one has them until it ends.
+// Returns whether no other process has the devices. From then on this process has them until it
+// ends.
 inline bool alone() {
   if (driver().exclusive.empty()) return true;
   static const int file = open(driver().exclusive.c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0600);

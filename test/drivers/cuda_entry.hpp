@@ -1,5 +1,5 @@
-// The door of every call: counted, perhaps made to fail, refused when the driver is not there, then
-// under the lock.
+// The entry of every call: enter() counts the call, injects a failure if one is due, and returns an
+// error if the driver is not initialized. It then runs the call under the driver's lock.
 #pragma once
 #include <unistd.h>
 

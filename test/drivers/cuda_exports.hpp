@@ -1,11 +1,12 @@
-// CUDA's names: three symbols, and the table behind cuGetProcAddress_v2 with the versions at which
-// signatures changed.
+// Exports CUDA's interface: three symbols, and the table of cuGetProcAddress_v2 with the versions
+// in which signatures changed.
 #pragma once
 #include "cuda_entry.hpp"
 
 namespace hotslot::software {
 
-// The version the environment asks for; a process keeps the one it saw first.
+// Returns the options of HOTSLOT_SOFTWARE_CUDA, the version among them. They are read once per
+// process.
 inline const Options& cuda_options() {
   static const Options options = [] {
     const char* text = getenv("HOTSLOT_SOFTWARE_CUDA");
@@ -20,7 +21,7 @@ inline int cuda_version() {
   const long major = strtol(cuda_options().words[0].c_str(), &end, 10);
   return int(major * 1000 + (end && *end == '.' ? strtol(end + 1, nullptr, 10) * 10 : 0));
 }
-// The newest PTX a driver's compiler reads.
+// Returns the newest PTX version that the driver's compiler reads.
 inline int ptx_of(int version) {
   static constexpr int known[][2] = {
       {13010, 91}, {13000, 90}, {12090, 88}, {12080, 87}, {12070, 86}, {12050, 85}, {12040, 84},
@@ -30,7 +31,7 @@ inline int ptx_of(int version) {
   return 63;
 }
 
-// A call as the table hands it out.
+// The function of a call that cuGetProcAddress_v2 returns.
 template <auto F, Call& call>
 struct Entrance;
 template <class... P, Status (*F)(P...), Call& call>
@@ -40,7 +41,7 @@ struct Entrance<F, call> {
   }
 };
 
-// What a lookup for an older version finds where the signature was another then.
+// Replaces a call whose lookup asks for a version with an older signature.
 inline Status other_signature() {
   desk().complaints.say(
       "a call through a signature that is older than the one it was compiled for");
@@ -49,12 +50,13 @@ inline Status other_signature() {
 
 struct Listed {
   const char* name;
-  int first, ours;  // when the name appeared, and the version whose signature is implemented
+  int first, ours;  // version that introduced the name, and version of the implemented signature
   void* entrance;
 };
 
-// Those of the table of cuda/abi.hpp have its types; the name's first version where that had
-// another signature. A name with two signatures is there twice, the older first.
+// All calls. TABLE entries must have the types of cuda/abi.hpp. `first` is the version that
+// introduced the name, perhaps with another signature, and `ours` the version of the implemented
+// signature. A name with two implemented signatures is listed twice, with the older one first.
 #define SOFTWARE_CUDA_ENTRIES(TABLE, OTHER)                                     \
   TABLE(get_error_name, cuGetErrorName, 6000, 6000)                             \
   TABLE(get_error_string, cuGetErrorString, 6000, 6000)                         \
@@ -175,7 +177,7 @@ SOFTWARE_EXPORT int cuDriverGetVersion(int* version) {
   });
 }
 
-// Finds the newest signature that is no newer than what the caller was compiled for.
+// Finds the newest signature that is not newer than the caller's `version`.
 SOFTWARE_EXPORT int cuGetProcAddress_v2(const char* name, void** out, int version, uint64_t flags,
                                         int* symbol_status) {
   using namespace hotslot::software;

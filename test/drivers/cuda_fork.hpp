@@ -1,7 +1,7 @@
-// What a fork does to registered memory on some systems (gVisor, Linux before 5.9): both processes
-// share its pages until one of them writes. The parent's next write makes it a copy, and the device
-// goes on with the pages it knows. Pages that are kept from the child (MADV_DONTFORK) are not
-// shared, and stay what they are.
+// Imitates what a fork does to registered memory on some systems (gVisor, Linux before 5.9). Both
+// processes share the pages until one of them writes. When the parent writes, it gets a copy of the
+// page, and the device continues to use the old page. Pages with MADV_DONTFORK are not shared and
+// stay the same.
 #pragma once
 #include <pthread.h>
 
@@ -13,7 +13,7 @@
 
 namespace hotslot::software {
 
-// Of every mapping of this process: where it is, and whether a fork leaves it out.
+// A mapping of this process, and whether a fork leaves it out (MADV_DONTFORK).
 struct Mapping {
   uintptr_t begin, end;
   bool left_out;
@@ -34,8 +34,8 @@ inline std::vector<Mapping> mappings() {
   return all;
 }
 
-// Before a fork, in the parent. A range that has a page which will part is parted whole: from now
-// on the device has what was in it, see Range::seen.
+// Runs in the parent before a fork. If a fork shares a page of a registered range, the whole range
+// is parted: the device continues to use a copy of its bytes (Range::seen).
 inline void part_from_child() {
   Driver& all = driver();
   all.lock.lock();

@@ -1,4 +1,4 @@
-// The calls on modules, kernels, captures and graphs.
+// Calls on modules, kernels, captures and graphs.
 #pragma once
 #include "cuda_images.hpp"
 #include "cuda_streams.hpp"
@@ -8,7 +8,7 @@ namespace hotslot::software::op {
 
 // ---- modules and kernels ------------------------------------------------------------------------
 
-// The entries of an image, or why it cannot be loaded.
+// Returns the entries of an image. Throws the status that says why the image cannot be loaded.
 inline Entries read_image(const void* image) {
 #ifdef HOTSLOT_SOFTWARE_HIP
   Hsaco object(image);
@@ -28,15 +28,15 @@ inline Entries read_image(const void* image) {
 #endif
 }
 
-// What a module knows of its entries; functions are made of them on demand.
+// The entries of a module. Functions are created from them when they are requested.
 struct LoadedModule : Module {
   LoadedModule(Device& device, Entries&& read) : Module{device}, entries(std::move(read)) {}
   const Entries entries;
   std::set<std::string> loaded;
 };
 
-// A kernel is loaded when it is first asked for, by drivers of today when it is first launched or
-// loaded by name.
+// Loads a kernel at its first use. Drivers before 12.4 load it when it is requested by name. Newer
+// ones load it at its first launch or by cuFuncLoad.
 inline void load(const Function& function) {
   auto& module = static_cast<LoadedModule&>(*function.module);
   if (module.loaded.insert(function.name).second) load(module.owner, "the kernel " + function.name);
@@ -55,7 +55,7 @@ inline Status module_load_data(cuda::Module* out, const void* image) {
 inline Status module_unload(cuda::Module handle) {
   current();
   unsafe();
-  // msBeside_moduleUnload of bench/results/h100/facts.jsonl.
+  // Unloading waits for all work: msBeside_moduleUnload of bench/results/h100/facts.jsonl.
   drain(driver().modules.get(handle)->owner);
   const Ref<Module> module = driver().modules.take(handle);
   module->live.store(false);
@@ -72,13 +72,14 @@ inline Status module_get_function(cuda::Function* out, cuda::Module handle, cons
   demand(found != entries.end(), status::not_found);
   Function function{module, name, found->second.parameters, form_of(name)};
   if (function.kernel) {
-    // Pointers, then whole numbers, then reals, as every kernel of Hotslot has them.
+    // Every kernel of Hotslot takes pointers, then whole numbers, then reals.
     const std::string words(size_t(function.kernel->pointers + function.kernel->wholes), 'q');
     const auto with = [&](char real) {
       return words + std::string(size_t(function.kernel->reals), real);
     };
     if (!found->second.known) function.parameters = with(found->second.reals);
-    // What it was compiled with is not what its host form takes: there is nothing to launch.
+    // The image was compiled with other parameters than the host form has, so the kernel cannot be
+    // launched.
     if (function.parameters != with('f') && function.parameters != with('d')) {
       desk().complaints.say(std::string("the image's ") + name + " takes (" + function.parameters +
                             "), not (" + with('f') + ")");
@@ -97,7 +98,7 @@ inline Status func_load(cuda::Function handle) {
   return 0;
 }
 
-// Enqueues what fails as a kernel does that found something wrong: the stream's error is sticky
+// Enqueues a kernel that fails, like a kernel that finds invalid work. The stream's error is sticky
 // from then on.
 inline void enqueue_failure(Stream& stream, Status why) {
   asking(stream.fault, [&] {
@@ -167,13 +168,13 @@ inline Status launch_kernel(cuda::Function handle, unsigned grid_x, unsigned gri
     add_node(*stream, {'k', 0}, {});
     return 0;
   }
-  // As on a GPU, a wrong address is found out later, by whoever asks.
+  // As on a GPU, the launch succeeds, and a later query reports the invalid address.
   constexpr Status misaligned_address = 716;
   Status fault = 0;
   std::vector<Ref<Range>> touched;
   for (int i = 0; i < kernel->pointers; ++i) {
     const auto at = reinterpret_cast<uintptr_t>(launch.args.pointer[i]);
-    // Of a kernel that a program brought: whatever lies from there on.
+    // A program's own kernel may touch everything up to the end of the range.
     if (brought(*kernel)) {
       const Ref<Range> around = range_around(at);
       reach[i].bytes = around ? around->end() - at : 1;
@@ -187,7 +188,7 @@ inline Status launch_kernel(cuda::Function handle, unsigned grid_x, unsigned gri
         {view(stream, at, reach[i].bytes, fault ? nullptr : range), 0, reach[i].bytes});
     touched.push_back(std::move(range));
   }
-  // Before it may run: it may say more then.
+  // Runs before the launch, because the kernel may report its bytes as soon as it runs.
   if (!fault && !unseen(*kernel)) {
     node.late = LateKernels::all().watch(launch, stream->capturing());
     const uint16_t late = told_late(kernel->name);
@@ -244,13 +245,13 @@ inline Status stream_end_capture(StreamHandle handle, GraphHandle* out) {
   const Ref<Capture> capture = stream->capture;
   const bool origin = capture->origin == stream;
   if (origin && capture->mode != capture_relaxed && capture->thread != calling_thread()) {
-    // An H100 refuses it, and the capture is over all the same.
+    // On an H100 the call returns an error, but it ends the capture.
     if (driver().card.captures_end_elsewhere)
       close_capture(capture), driver().relay.run([&] { stream->host->end_capture(); });
     return status::capture_wrong_thread;
   }
-  // Whatever comes of it, the stream it began on is free afterwards; another one hears that it
-  // cannot end it.
+  // The stream that began the capture leaves it even if the call fails. On another stream, the host
+  // device throws below.
   if (origin) close_capture(capture);
   Ref<hotslot::Graph> graph;
   driver().relay.run([&] { graph = stream->host->end_capture(); });
@@ -291,15 +292,15 @@ inline Status graph_upload(GraphExecHandle handle, StreamHandle on) {
   const Ref<Exec>& exec = driver().execs.get(handle);
   demand(&exec->owner == &stream->owner, status::invalid_handle);
   demand(!stream->capturing(), status::capture_unsupported);
-  // No status tells this mistake: the upload may wait for work that the capture holds back.
+  // No status exists for this mistake: the upload may wait for work that the capture holds back.
   for (const Ref<Capture>& open : driver().captures)
     if (open->thread == calling_thread())
       desk().complaints.say("a graph was uploaded by a thread that captures");
   return 0;
 }
 
-// What it touches must still be there: a real device would read and write what now belongs to
-// somebody else.
+// Returns what the graph refers to and what no longer exists, or null. A GPU would read and write
+// memory that now belongs to something else.
 inline const char* dead(const Contents& contents) {
   for (auto& range : contents.ranges)
     if (!range->live.load())
@@ -329,12 +330,12 @@ inline Status graph_launch(GraphExecHandle handle, StreamHandle on) {
     stream->host->record(flight.done, false);
     driver().flights.push_back(std::move(flight));
   } catch (const Error&) {
-    // It failed already: nothing runs there any more.
+    // The stream has failed and runs nothing more.
   }
   return 0;
 }
 
-// The numbers that say why an update was not taken.
+// Results that say why an update was rejected.
 enum UpdateResult : int {
   updated = 0,
   topology_changed = 2,

@@ -1,5 +1,5 @@
-// Kernel images as a driver reads them: which entries a PTX text or an AMD code object has and what
-// parameters they take.
+// Reads kernel images like a driver: the entries of a PTX text or of an AMD code object, and their
+// parameters.
 #pragma once
 #include <elf.h>
 
@@ -12,16 +12,16 @@
 
 namespace hotslot::software {
 
-// One letter per parameter: q 8 bytes, w 4 bytes, f float, d double, ? anything else. `known`: the
-// image says so.
+// A kernel's parameters, one letter each: q 8 bytes, w 4 bytes, f float, d double, ? anything else.
+// `known` says whether the image lists them.
 struct Entry {
   std::string parameters;
   bool known = false;
-  char reals = 'f';  // what a real is where the image does not say
+  char reals = 'f';  // type of reals if the image does not list the parameters
 };
 using Entries = std::map<std::string, Entry>;
 
-// '8.0' as 80, '12.8' as 128: versions that compare.
+// Returns a version as an integer that can be compared: '8.0' as 80, '12.8' as 128.
 inline int tenths(const std::string& text) {
   char* end = nullptr;
   const long major = strtol(text.c_str(), &end, 10);
@@ -40,7 +40,7 @@ class Ptx {
       const std::string words = after(at + 7);
       if (words.compare(0, 3, "sm_") == 0) target = int(strtol(words.c_str() + 3, nullptr, 10));
     }
-    // Only what is visible outside the module has a name outside it.
+    // Only visible entries can be found by name from outside the module.
     for (size_t at = 0; (at = text_.find(".visible", at)) != std::string::npos;) {
       at = skip(at + 8);
       if (text_.compare(at, 6, ".entry") == 0) entry(skip(at + 6));
@@ -76,7 +76,7 @@ class Ptx {
     Entry& made = entries[text_.substr(at, end - at)];
     end = skip(end);
     if (end >= text_.size() || text_[end] != '(') {
-      made.known = true;  // without a list it takes none
+      made.known = true;  // an entry without a list has no parameters
       return;
     }
     const size_t close = text_.find(')', end);
@@ -102,13 +102,14 @@ class Ptx {
   const std::string text_;
 };
 
-// The stand-in for a code object: this line, then one kernel per line, 'name' or 'name f64' where
-// its reals are doubles. A line 'arch gfx90a' says what it was made for.
+// The header of the tests' replacement for a code object. Each further line is the name of a
+// kernel, with ' f64' after it if its reals are doubles. A line 'arch gfx90a' names the
+// architecture.
 constexpr const char* hsaco_header = "HOTSLOT-SOFTWARE-HSACO\n";
 
 struct Hsaco {
   bool readable = false;
-  std::string arch;  // empty: any
+  std::string arch;  // empty if the image runs on any architecture
   Entries entries;
 
   explicit Hsaco(const void* image) {
@@ -135,8 +136,8 @@ struct Hsaco {
       text = *end ? end + 1 : end;
     }
   }
-  // A kernel is a symbol with '.kd' behind its name. The image's length is nowhere said: the
-  // section table is trusted.
+  // Reads an ELF code object, in which each kernel has a symbol with the suffix '.kd'. The image's
+  // length is unknown, so the section table is trusted.
   void elf(const unsigned char* image) {
     Elf64_Ehdr head;
     memcpy(&head, image, sizeof head);

@@ -1,7 +1,7 @@
-// What the driver does, once for both vendors: CUDA's calls over the host device, stricter than a
-// GPU. Every function runs under the driver's lock and leaves by `Refusal` or by the host device's
-// `Error` when it has to say no. Here: whose turn it is and on what device, what a capture bars,
-// and memory.
+// Implements CUDA's calls on top of the host device, for both vendors, and more strictly than a
+// GPU. Every function runs under the driver's lock. It throws `Refusal`, or the host device's
+// `Error`, if it rejects the call. This file has the current device of the thread, the calls that a
+// capture bars, and memory.
 #pragma once
 #include <time.h>
 
@@ -20,19 +20,19 @@ inline Device& device_at(int index) {
   return *driver().devices[size_t(index)];
 }
 
-// A stream's sticky error under the number the driver has for it.
+// Calls `f`. If the stream has failed, throws its status under the vendor's number.
 template <class F>
 auto asking(const Ref<Fault>& fault, F&& f) {
   try {
     return f();
   } catch (const Error& error) {
     if (error.status != status::launch_failed || !fault) throw;
-    seen(fault->clock);  // who hears of it knows that nothing of the stream runs any more
+    seen(fault->clock);  // whoever gets the error knows that the stream has stopped
     throw Refusal{fault->status.load()};
   }
 }
 
-// Where failing kernels take their context, one of them spoils it for good.
+// Throws if a kernel has failed on the device and failing kernels make their context unusable.
 inline void refuse_poisoned(Device& device) {
   if (!driver().card.kernels_lose_contexts) return;
   for (auto& weak : device.streams) {
@@ -87,15 +87,15 @@ inline Event& event_of(EventHandle handle) {
 
 // ---- captures: who is barred --------------------------------------------------------------------
 
-// Asking a capturing stream is what breaks its capture on the host device.
+// Breaks the capture. On the host device, a query of a capturing stream does that.
 inline void invalidate(Capture& capture) {
   try {
     capture.origin->host->query();
   } catch (const Error&) {}
 }
 
-// Before every call that a capture may forbid: in this thread, or in any thread when it captures
-// globally.
+// Runs before every call that a capture may forbid. Throws if this thread captures, or if any
+// thread captures in global mode.
 inline void unsafe(bool ignores_mode = false) {
   const ThreadState& thread = thread_state();
   bool barred = false;
@@ -127,7 +127,7 @@ inline Ref<Range> range_around(uintptr_t at) {
   return at < below->end() ? below : nullptr;
 }
 
-// The first known range that shares a byte with [at, at + bytes).
+// Returns the first known range that shares a byte with [at, at + bytes), or null.
 inline Ref<Range> range_within(uintptr_t at, size_t bytes) {
   if (Ref<Range> around = range_around(at)) return around;
   auto above = driver().ranges.lower_bound(at);
@@ -139,7 +139,8 @@ inline bool foreign(const Range& range, const Device& device) {
          &range.owner != &device;
 }
 
-// The range a copy's end lies in; null for pageable memory. Partly in one is what no driver takes.
+// Returns the range that contains one side of a copy, or null for pageable memory. Throws if the
+// copy is only partly in a range.
 inline Ref<Range> locate(uintptr_t at, size_t bytes, const Device& device) {
   demand(at != 0 && bytes <= UINTPTR_MAX - at, status::invalid_value);
   Ref<Range> range = range_within(at, bytes);
@@ -152,11 +153,11 @@ inline bool done(Flight& flight) {
   try {
     return flight.done->query();
   } catch (const Error&) {
-    return true;  // the stream failed: nothing more runs there
+    return true;  // the stream failed and has stopped
   }
 }
 
-// Whether work that has not finished refers to it.
+// Returns whether unfinished work refers to the range.
 inline bool in_use(Range& range) {
   for (auto& stream : range.users())
     if (!idle(*stream)) return true;
@@ -184,7 +185,7 @@ inline Status mem_get_info(size_t* free, size_t* total) {
   Device& device = current();
   demand(free && total, status::invalid_value);
   *total = capacity(device);
-  // What is handed out in pieces is taken from the whole in larger ones, where it has many.
+  // Device memory is taken in pieces of 2 MiB if the device has a multiple of that.
   constexpr uint64_t piece = 2 << 20;
   const uint64_t memory = driver().memory,
                  taken = memory % piece ? device.used : (device.used + piece - 1) / piece * piece;
@@ -192,9 +193,9 @@ inline Status mem_get_info(size_t* free, size_t* total) {
   return 0;
 }
 
-// Managed memory comes out of larger pieces, one behind the other: neighbors share pages, and what
-// is said of a page is said of them all. Fresh pieces belong nowhere; who reaches them is in
-// `reached_by`.
+// Allocates managed memory within larger blocks, one after another. Neighbors share pages, and
+// advice about a page applies to all of them. A new block belongs to no device, and `reached_by`
+// has the devices that may access it.
 inline uintptr_t packed(Device& device, size_t bytes, Ref<Memory>& memory) {
   constexpr size_t piece = 2 << 20;
   const size_t grain = driver().card.managed_grain;
@@ -323,7 +324,7 @@ inline Ref<Range> managed_range(DevicePtr at, size_t bytes) {
   return range;
 }
 
-// The CPU, or a device that may have the pages at any time.
+// Returns the CPU, or a device that may use the pages at any time.
 inline int place_of(DeviceId id) {
   if (id == device_cpu) return on_cpu;
   device_at(id);

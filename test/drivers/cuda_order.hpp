@@ -1,5 +1,5 @@
-// What the software drivers of CUDA and HIP tell the detector of order.hpp: a stream is a queue
-// that keeps its order, and what an event was recorded behind is known when it is recorded.
+// Reports operations of the software drivers of CUDA and HIP to the detector (order.hpp). A stream
+// is a queue that keeps its order. A record fixes what its event comes after.
 #pragma once
 #include "cuda_state.hpp"
 #include "order_parts.hpp"
@@ -12,14 +12,15 @@ inline Detector& detector() {
   return *detector;
 }
 
-// Kernels that say their bytes when they run, by a number behind their arguments.
+// Kernels that report their bytes when they run. The last real argument of a launch is its number.
 class LateKernels {
  public:
   static LateKernels& all() {
     static LateKernels* all = new LateKernels;
     return *all;
   }
-  // The launch will say them, under the number that comes back; 0: its bytes are known already.
+  // Prepares a launch to report its bytes under the returned number. Returns 0 if the bytes are
+  // known already.
   uint64_t watch(Launch& launch, bool captured) {
     if (!Detector::on() || !told_late(launch.kernel->name)) return 0;
     std::lock_guard guard(lock_);
@@ -43,7 +44,7 @@ class LateKernels {
   struct One {
     const Kernel* kernel = nullptr;
     bool captured = false;
-    std::deque<StepRef> steps;  // replays run in their order
+    std::deque<StepRef> steps;  // one for each replay, in order
   };
   static const char* run(const KernelArgs* args) {
     const One one = all().next(uint64_t(args->real[max_floats - 1]));
@@ -81,8 +82,8 @@ inline void step(Clock& clock, const Contents::Node& node, uint64_t queue, int i
   if (node.late) LateKernels::all().expect(node.late, made);
 }
 
-// Just before or behind what is given to a stream: at once a step, in a capture a node, which is a
-// step of each launch.
+// Reports an operation next to the call that enqueues it. Outside a capture it is a step at once.
+// In a capture it is a node, which becomes a step of each launch.
 inline void add_node(Stream& stream, Contents::Node node,
                      std::initializer_list<Ref<Range>> ranges) {
   Capture* capture = stream.capturing();
@@ -97,7 +98,7 @@ inline void add_node(Stream& stream, Contents::Node node,
     if (range) capture->contents->ranges.push_back(range);
 }
 
-// A launch comes after the launches before it of the same graph, on whatever streams.
+// Reports a launch of a graph. It comes after earlier launches of the same graph on any stream.
 inline void order_launch(Stream& stream, Exec& exec) {
   if (!Detector::on() || stream.capturing()) return;
   Clock begin = stream.clock(), end;
@@ -118,7 +119,8 @@ inline void order_launch(Stream& stream, Exec& exec) {
 inline void seen(const Clock& clock) {
   if (Detector::on()) detector().seen(clock);
 }
-// The host asks whether what comes before `clock` is done.
+// Returns `ask()`: whether everything before `clock` is done. If so, the host knows that from now
+// on.
 template <class F>
 bool looks(const Clock& clock, F&& ask) {
   const bool done = ask();

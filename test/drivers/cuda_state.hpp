@@ -1,6 +1,6 @@
-// The software driver's objects: what the vendor's handles name, each over an object of the host
-// device, and the books that a real driver keeps or should keep: which memory is live, what queued
-// work and graphs refer to, who captures.
+// The objects that the vendor's handles refer to, each on top of an object of the host device. They
+// also record what a driver must know: which memory is live, what queued work and graphs refer to,
+// and which thread captures.
 #pragma once
 #include <condition_variable>
 #include <deque>
@@ -23,7 +23,7 @@ namespace status = cuda::status;
 constexpr Status illegal_state = 401, invalid_ptx = 218, invalid_device_function = 98,
                  peer_access_unsupported = 217, exclusive_process = 46;
 
-// Leaves a call with this status.
+// Thrown to return from a call with this status.
 struct Refusal {
   Status status;
 };
@@ -35,7 +35,7 @@ struct Stream;
 struct Event;
 struct Device;
 
-// A stretch of memory the driver knows: its own or registered.
+// A range of memory that the driver allocated or that the program registered.
 struct Range {
   enum Kind : uint8_t { device, host, registered };
   Range(Kind range_kind, Device& owner_device, uintptr_t start, size_t length, unsigned range_flags,
@@ -51,22 +51,24 @@ struct Range {
   const uintptr_t begin;
   const size_t bytes;
   const unsigned flags;
-  const Ref<Memory> memory;  // null: registered
-  // Cleared when it is freed or unregistered; queued work and graphs may still hold it.
+  const Ref<Memory> memory;  // null if the memory is registered
+  // False after the memory is freed or unregistered. Queued work and graphs may still refer to the
+  // range.
   std::atomic<bool> live{true};
   uintptr_t end() const { return begin + bytes; }
   size_t offset(uintptr_t at) const { return at - reinterpret_cast<uintptr_t>(memory->address); }
   bool managed() const { return memory && memory->managed; }
-  // Of registered memory that a fork took from the device: the pages that the device goes on with.
+  // Set if a fork separated registered memory from the device. `pages` is then the copy that the
+  // device continues to use.
   bool parted = false;
   std::vector<uint8_t> pages;
   uintptr_t seen(uintptr_t at) const {
     return parted ? reinterpret_cast<uintptr_t>(pages.data()) + (at - begin) : at;
   }
-  unsigned reached_by = 0;  // of managed memory: devices that advice named, a bit each
+  unsigned reached_by = 0;  // devices that advice about this managed memory named, one bit each
 
-  // The streams whose queues hold work on it. Views count themselves in and out, on whatever thread
-  // finishes the work.
+  // Counts the streams whose queued work uses the range. A View calls hold() when it is created and
+  // release() when it is destroyed, on any thread.
   void hold(const Ref<Stream>& stream) {
     std::lock_guard guard(lock_);
     auto& user = users_[stream.get()];
@@ -91,8 +93,8 @@ struct Range {
   std::map<Stream*, std::pair<int, std::weak_ptr<Stream>>> users_;
 };
 
-// A part of a range as one piece of work sees it, or of pageable memory. The host device keeps it
-// until that work is done.
+// The memory that one piece of work uses: a part of a range, or pageable memory. The host device
+// keeps the view until the work is done.
 class View final : public Memory {
  public:
   View(hotslot::Device& device, uintptr_t address, size_t bytes, Ref<Range> range,
@@ -109,10 +111,10 @@ class View final : public Memory {
 
  private:
   const Ref<Range> range_;
-  const Ref<Stream> stream_;  // null: of a graph
+  const Ref<Stream> stream_;  // null for work of a graph
 };
 
-// What pageable memory held when it was handed over.
+// A copy of pageable memory, made when the call was made.
 class Snapshot final : public Memory {
  public:
   Snapshot(hotslot::Device& device, const void* from, size_t bytes)
@@ -122,17 +124,16 @@ class Snapshot final : public Memory {
   ~Snapshot() override { delete[] address; }
 };
 
-// How a stream failed, once it has: a kernel that found its work wrong, or one that was given a
-// wrong address.
+// How a stream failed: a kernel found invalid work, or it got an invalid address.
 struct Fault {
   std::atomic<Status> status{status::launch_failed};
-  Clock clock;  // for the detector: behind all that the stream was given
+  Clock clock;  // for the detector: after everything that the stream was given
 };
 
-// A queue of the hardware, which several streams may share: what is given to it starts in order.
+// A hardware queue, which several streams may share. Its work starts in order.
 struct HardwareQueue {
-  std::weak_ptr<Stream> last;   // who gave it something last
-  Ref<hotslot::Event> started;  // that something has begun
+  std::weak_ptr<Stream> last;   // the stream that used the queue last
+  Ref<hotslot::Event> started;  // done when the last work has started
 };
 
 struct Module {
@@ -146,23 +147,23 @@ struct Function {
   const Kernel* kernel;
 };
 
-// What a graph holds, as far as the driver must know.
+// What the driver knows about the contents of a graph.
 struct Contents {
   struct Node {
     char type;     // k kernel, m copy, s fill, e event record
-    int memories;  // of a copy: which kinds, which an update may not change
-    // For the detector: what it is called, its bytes or under which number it will say them, and
-    // which nodes it has edges from.
+    int memories;  // of a copy: the kinds of memory, which an update must not change
+    // For the detector: name, touched bytes (or the number under which LateKernels reports them),
+    // and the nodes that this node has edges from.
     const char* what = nullptr;
     std::vector<Touch> touches;
     uint64_t late = 0;
     std::vector<uint32_t> after;
-    Ref<Event> event;  // of a record
+    Ref<Event> event;  // of an event record
   };
   std::vector<Node> nodes;
   std::vector<Ref<Range>> ranges;
   std::vector<Ref<Module>> modules;
-  bool illegal = false;  // a kernel in it has a wrong address
+  bool illegal = false;  // whether a kernel of the graph has an invalid address
 };
 
 struct Capture {
@@ -177,15 +178,17 @@ struct Stream {
   Device& owner;
   Ref<hotslot::Stream> host;
   int priority = 0;
-  Ref<Capture> capture;  // the last one it took part in
+  Ref<Capture> capture;  // the last capture that the stream took part in
   Ref<Fault> fault = std::make_shared<Fault>();
-  size_t queue = 0;            // of the hardware
-  uint64_t held_by = 0;        // the thread whose call keeps the whole stream
-  Ref<hotslot::Event> before;  // behind what it was given before its capture
-  // How much it was given, and marks that tell how much of it is done.
+  size_t queue = 0;            // index of the hardware queue
+  uint64_t held_by = 0;        // thread whose call blocks the stream for other threads, or 0
+  Ref<hotslot::Event> before;  // after all work before the capture
+  // Number of operations that the stream was given, and number of those that are known to be done.
+  // `marks` has the events that show which are done.
   uint64_t given = 0, passed = 0;
   std::deque<std::pair<uint64_t, Ref<hotslot::Event>>> marks;
-  // For the detector: its name, and in a capture which nodes its next work comes after.
+  // For the detector: the stream's name and, in a capture, the nodes that its next operation comes
+  // after.
   uint64_t number = 0;
   std::vector<uint32_t> last_nodes;
   Clock& clock() { return fault->clock; }
@@ -199,9 +202,9 @@ struct Event {
   Device& owner;
   Ref<hotslot::Event> host;
   bool timing = true, recorded = false, in_graph = false;
-  Ref<Capture> capture;  // last recorded inside this one
+  Ref<Capture> capture;  // the capture that it was last recorded in, or null
   Ref<Fault> fault;      // of the stream that recorded it last
-  // What it was recorded behind: outside captures, and in one.
+  // For the detector: what the last record comes after, outside captures and in a capture.
   Clock clock;
   std::vector<uint32_t> last_nodes;
 };
@@ -216,16 +219,16 @@ struct Exec {
   Device& owner;
   Ref<hotslot::Exec> host;
   Ref<const Contents> contents;
-  Clock clock;  // behind its launches
+  Clock clock;  // after its launches
 };
 
-// A piece of managed memory, and how much of it was given away.
+// A block of managed memory, and how many of its bytes are allocated.
 struct Packing {
   Ref<Memory> memory;
   size_t used = 0;
 };
 
-// A device and its primary context in one; their addresses are what the context's handles are.
+// A device and its primary context. The address of this object is the context's handle.
 struct Device {
   int index = 0;
   Ref<hotslot::Device> host;
@@ -233,16 +236,17 @@ struct Device {
   unsigned flags = 0;
   uint64_t used = 0;
   Status poisoned = 0;
-  std::set<std::string> loaded;  // what was loaded when it was first used
-  size_t last_queue = SIZE_MAX;  // that a stream was given
-  uint64_t drained_by = 0;       // the thread that waits for all work, and lets no other call in
-  HardwareQueue queues[2][32];   // for kernels, for copies
-  Packing packing;               // what managed memory comes out of
-  std::set<Device*> peers;       // whose memory its kernels may touch
-  std::vector<std::weak_ptr<Stream>> streams;  // also destroyed ones that still work
+  std::set<std::string> loaded;  // what its first use has loaded
+  size_t last_queue = SIZE_MAX;  // hardware queue of the newest stream
+  uint64_t drained_by = 0;       // thread that waits for all work and blocks other calls, or 0
+  HardwareQueue queues[2][32];   // for kernels and for copies
+  Packing packing;               // the block that managed memory is allocated from
+  std::set<Device*> peers;       // devices whose memory its kernels may touch
+  std::vector<std::weak_ptr<Stream>> streams;  // includes destroyed streams that still have work
 };
 
-// Handles are numbers that are never used twice, for no kind of object, and no address of anything.
+// Handles are numbers that are never reused, not even for another kind of object, and that are not
+// addresses.
 inline uintptr_t new_handle() {
   static std::atomic<uintptr_t> last{0x5eed'0000'0000};
   return last.fetch_add(16) + 16;
@@ -276,9 +280,9 @@ class Registry {
   std::unordered_map<uintptr_t, Ref<T>> live_;
 };
 
-// The one thread that begins and ends captures on the host device: there, a capture belongs to its
-// thread and bars it from much. Which thread may do what here is this driver's own business, for it
-// has modes.
+// Begins and ends all captures of the host device in one thread. On the host device a capture
+// belongs to its thread and bars it from many calls. The software driver itself decides which
+// thread may make which call, because the vendor's captures have modes.
 class Relay {
  public:
   void run(const std::function<void()>& job) {
@@ -314,32 +318,31 @@ class Relay {
   bool started_ = false;
 };
 
-// A replay that may still run.
+// A replay that may still be running.
 struct Flight {
   Ref<hotslot::Event> done;
   Ref<const Contents> contents;
 };
 
 struct Driver {
-  std::mutex lock;  // every call holds it, except while it blocks
+  std::mutex lock;  // held by every call, except while the call blocks
   bool initialised = false;
-  int version = 0, ptx = 0, cc = 0;  // 13000, 90, 80
+  int version = 0, ptx = 0, cc = 0;  // e.g. 13000, 90, 80
   Card card;
   bool refuse_register = false, peer = true;
   bool managed = true,
-       concurrent = true;  // managed memory is there; the CPU may use it at any time
+       concurrent = true;  // whether managed memory exists, and whether the CPU may always use it
   std::string hang;        // the call that never returns
-  // What a card makes wait; see cuda_waits.hpp.
+  // Whether calls wait for all work, as on a GPU. See cuda_waits.hpp.
   bool frees_wait = true, loads_wait = true, allocations_wait = false, prefetches_wait = true;
-  uint64_t pageable_copies =
-      0;  // out of memory that is not pinned, or into it, that were no part of a capture
+  uint64_t pageable_copies = 0;  // copies from or to memory that is not pinned, outside captures
   uint64_t connections = 8, depth = 1000, slow = 0;
   bool exec_timeout = false;
-  bool fills_load =
-      false;              // fills are made by kernels, which are loaded when they are first needed
-  std::string exclusive;  // a file: one process at a time has the devices
-  bool late_graph_events = false;  // a graph's record shows when it is made, and not before
-  uint64_t memory = 0;             // per device; 0: the machine's
+  bool fills_load = false;  // whether a fill loads a kernel when first used
+  std::string exclusive;    // lock file, with which one process at a time has the devices
+  // whether a graph's events count as done even before their record runs
+  bool late_graph_events = false;
+  uint64_t memory = 0;  // bytes per device, or 0 for the machine's memory
   std::string arch;
   std::vector<std::unique_ptr<Device>> devices;
   Registry<Stream, cuda::StreamHandle> streams;
@@ -348,8 +351,8 @@ struct Driver {
   Registry<Exec, cuda::GraphExecHandle> execs;
   Registry<Module, cuda::Module> modules;
   Registry<Function, cuda::Function> functions;
-  std::map<uintptr_t, Ref<Range>> ranges;  // by their begin; none overlaps another
-  std::vector<Ref<Capture>> captures;      // open ones
+  std::map<uintptr_t, Ref<Range>> ranges;  // by begin address, without overlaps
+  std::vector<Ref<Capture>> captures;      // open captures
   std::list<Flight> flights;
   Relay relay;
 };
@@ -359,9 +362,10 @@ inline Driver& driver() {
   return *driver;
 }
 
-// The calling thread's part.
+// State of the calling thread.
 struct ThreadState {
-  // Never used again, unlike what the system calls a thread: captures outlive theirs.
+  // A number that is never reused. The system reuses its thread ids, and a capture may outlive its
+  // thread.
   const uint64_t id = [] {
     static std::atomic<uint64_t> last{0};
     return last.fetch_add(1) + 1;
@@ -369,14 +373,15 @@ struct ThreadState {
   Device* current = nullptr;
   cuda::CaptureMode mode = cuda::capture_global;
   Status last = 0;
-  Call* call = nullptr;  // the one it is in
+  Call* call = nullptr;  // the call that runs
 };
 inline ThreadState& thread_state() {
   static thread_local ThreadState state;
   return state;
 }
-// 0 in a thread that is ending, where another thread may end captures: an H100 took a thread for
-// another one when the destructors of its pthread keys ran.
+// Returns the thread's id, or 0 in a thread that is ending. Another thread may end a capture of
+// such a thread. On an H100, a thread counted as another one while the destructors of its pthread
+// keys ran.
 inline uint64_t calling_thread() {
   static thread_local bool ends = false;
   struct End {

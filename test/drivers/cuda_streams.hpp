@@ -1,4 +1,4 @@
-// The calls on streams and events, and the work that needs no kernel.
+// Calls on streams and events, copies, fills and prefetches.
 #pragma once
 #include "cuda_memory.hpp"
 
@@ -41,7 +41,7 @@ inline Status stream_destroy(StreamHandle handle) {
   const Ref<Stream> stream = driver().streams.take(handle);
   Capture* capture = stream->capturing();
   if (!capture || capture->origin != stream) return 0;
-  // Its capture goes with it, and whoever joined is free.
+  // Destroying the stream ends its capture, and the streams that joined the capture leave it.
   try {
     driver().relay.run([&] { stream->host->end_capture(); });
   } catch (const Error&) {}
@@ -56,8 +56,8 @@ inline Status stream_query(StreamHandle handle) {
   return looks(stream->clock(), ask) ? 0 : status::not_ready;
 }
 
-// Blocks until everything enqueued so far is done; with a reason, as part of a call that keeps the
-// stream meanwhile.
+// Blocks until all work of the stream is done. With `why`, the call also blocks other threads'
+// calls on the stream meanwhile.
 inline void drain(const Ref<Stream>& stream, const char* why = nullptr) {
   if (why) {
     stream->held_by = thread_state().id;
@@ -85,7 +85,7 @@ inline Status stream_synchronize(StreamHandle handle) {
 
 inline Status event_create(EventHandle* out, unsigned flags) {
   Device& device = current();
-  // Events for other processes must not have timing.
+  // Events that are shared with other processes must not have timing.
   demand(out && flags <= 7 && ((flags & 4) == 0 || flags & event_disable_timing),
          status::invalid_value);
   const bool timing = (flags & event_disable_timing) == 0;
@@ -133,8 +133,8 @@ inline Status event_record(EventHandle event, StreamHandle stream) {
 
 inline Status event_query(EventHandle handle) {
   Event& event = event_of(handle);
-  // HIP's asking was barred by other threads' captures whatever the thread's own mode, until ROCm
-  // 7.2.1.
+  // Until ROCm 7.2.1, captures of other threads barred hipEventQuery regardless of the thread's own
+  // mode.
 #ifdef HOTSLOT_SOFTWARE_HIP
   unsafe(HOTSLOT_SOFTWARE_HIP < 7);
 #else
@@ -175,7 +175,7 @@ inline Status stream_wait_event(StreamHandle on, EventHandle handle, unsigned fl
   const Ref<Stream> stream = stream_of(on);
   Event& event = event_of(handle);
   demand(flags <= 1, status::invalid_value);
-  demand(flags == 0, status::not_supported);  // a wait that is a node
+  demand(flags == 0, status::not_supported);  // a wait that becomes a node of a graph
   if (event.in_graph && driver().late_graph_events) return 0;
   const bool joins = event.capture && !event.capture->ended && !stream->capturing();
   if (joins)
@@ -204,16 +204,17 @@ inline int memory_kind(const Ref<Range>& range) {
   return range ? range->kind == Range::device ? 2 : 1 : 0;
 }
 
-// What is enqueued reads pinned memory when its turn comes. Pageable memory may be used again at
-// once, so it is read now, and a copy to it has arrived when the call returns; a graph's copy reads
-// and writes it at each replay.
+// Enqueues a copy, which reads and writes pinned memory when it runs. The caller may reuse pageable
+// memory after the call. The call therefore reads pageable memory at once, and a copy to pageable
+// memory is done when the call returns. A graph's copy reads and writes pageable memory at each
+// replay.
 inline Status copy(const Ref<Stream>& stream, uintptr_t to, const Ref<Range>& to_range,
                    uintptr_t from, const Ref<Range>& from_range, size_t bytes) {
   if (bytes == 0) return 0;
   const bool capturing = stream->capturing();
   take_place(stream, Engine::copy);
   driver().pageable_copies += !capturing && (!from_range || !to_range);
-  // What is more goes through the driver's own staging, in the stream's turn.
+  // A larger copy goes through the driver's staging memory, after all earlier work of the stream.
   if (!from_range && !capturing && bytes > driver().card.snapshot_bytes)
     drain(stream, "a copy out of pageable memory");
   const Span target{view(stream, to, bytes, to_range), 0, bytes};
@@ -224,7 +225,7 @@ inline Status copy(const Ref<Stream>& stream, uintptr_t to, const Ref<Range>& to
       0, bytes};
   asking(stream->fault, [&] { stream->host->copy(target, source); });
   Contents::Node node{'m', memory_kind(to_range) * 3 + memory_kind(from_range), "a copy"};
-  // What is pageable no driver keeps an eye on.
+  // The detector ignores pageable memory, because no driver tracks that memory.
   if (to_range) node.touches.push_back({to, bytes, true});
   if (from_range) node.touches.push_back({from, bytes, false});
   add_node(*stream, std::move(node), {to_range, from_range});
@@ -234,7 +235,8 @@ inline Status copy(const Ref<Stream>& stream, uintptr_t to, const Ref<Range>& to
   return 0;
 }
 
-// Device memory, or host memory under the address that devices know it by.
+// Returns the range of device memory, or of host memory at its device address. Throws if the
+// address is unknown.
 inline Ref<Range> on_device(DevicePtr at, size_t bytes, Device& device) {
   Ref<Range> range = locate(at, bytes, device);
   demand(range != nullptr, status::invalid_value);
@@ -246,7 +248,7 @@ inline void same_device(const Range& range, const Stream& stream) {
          status::invalid_handle);
 }
 
-// Bytes that copies between host and device were asked to move, those of captures too.
+// Bytes of all requested copies between host and device, including those in captures.
 inline std::atomic<uint64_t> bytes_to_device{0}, bytes_to_host{0};
 
 inline Status memcpy_htod_async(DevicePtr to, const void* from, size_t bytes, StreamHandle on) {
@@ -335,10 +337,10 @@ inline Status prefetch_to(DevicePtr at, size_t bytes, int where, StreamHandle on
   const Ref<Stream> stream = stream_of(on);
   demand(driver().concurrent, status::invalid_device);
   const Ref<Range> range = managed_range(at, bytes);
-  // The whole memory is what moves; the view in it is what counts the work.
+  // The host device moves the whole memory. The view only counts this work as a use of the range.
   const Ref<Memory> used = view(stream, at, bytes, range);
   take_place(stream, Engine::copy);
-  // A stream that has nothing else to do moves the pages before the call returns.
+  // If the stream is idle, the pages move before the call returns.
   const bool at_once = driver().prefetches_wait && !stream->capturing() && idle(*stream);
   asking(stream->fault, [&] {
     stream->host->prefetch({Ref<Memory>(used, range->memory.get()), range->offset(at), bytes},

@@ -1,12 +1,14 @@
-// What a card makes its callers wait for, where its documents say so or others measured it:
-// - A free, an unregistration, the load of a module or of a kernel, and the first products of
-//   cuBLAS wait until all work of the context is done. Meanwhile no other call gets in. (A HIP
-//   runtime waits, and lets others in.)
-// - Streams share a few hardware queues, in which work starts in the order it was given: what has
-//   to wait at the head of one keeps everybody behind it waiting.
-// - A stream takes about a thousand pieces of work; then the call waits until it has begun some.
-// How long each call kept a thread is noted. One that keeps its caller for a second is complained
-// about: on a card, a test that holds a stream and then makes such a call never ends.
+// Imitates the waits of a GPU's driver, as its documents describe or others measured:
+// - A free, an unregistration, and the load of a module or a kernel wait until all work of the
+//   context is done. So do the first products of cuBLAS. Meanwhile no other call of the context
+//   begins. (A HIP runtime waits, but does not block other calls.)
+// - Streams share a few hardware queues, in which work starts in the order of the calls. Work that
+//   waits at the head of a queue blocks all work after it.
+// - A stream holds about a thousand operations. When it is full, the next call waits until the
+//   stream has begun some.
+//
+// The driver measures how long each call blocks its thread. It complains about a call that blocks
+// for a second. On a GPU a test would hang that holds a stream and then makes such a call.
 #pragma once
 #include <time.h>
 #include <unistd.h>
@@ -18,7 +20,7 @@
 
 namespace hotslot::software {
 
-// While a call keeps its caller.
+// Measures how long a call blocks its thread.
 class Kept {
  public:
   explicit Kept(const char* by) : by_(by), begin_(now_ns()) {}
@@ -30,7 +32,7 @@ class Kept {
     for (uint64_t seen = longest.load(); seen < now && !longest.compare_exchange_weak(seen, now);) {
     }
   }
-  // Between two looks; without the driver's lock.
+  // Sleeps between two checks, without the driver's lock.
   void nap() {
     constexpr uint64_t too_long = 1'000'000'000;
     if (!told_ && now_ns() - begin_ > too_long) {
@@ -55,8 +57,8 @@ void keep_until(const char* by, Over&& over) {
   for (Kept kept(by); !over();) kept.nap();
 }
 
-// At the door: while another thread's call waits for all work, no call on that device gets in.
-// Those that only concern the thread do.
+// Blocks a call while a call of another thread waits for all work of the device. Calls that concern
+// only the thread do not block.
 inline void await_entry(const Call& call) {
   Device* const device = thread_state().current;
   if (!device || !device->drained_by) return;
@@ -68,8 +70,8 @@ inline void await_entry(const Call& call) {
              [device] { return !device->drained_by || device->drained_by == thread_state().id; });
 }
 
-// Whether everything that the stream was given, outside captures, is done. A failed stream does
-// nothing any more.
+// Returns whether all work of the stream outside captures is done. A failed stream does no more
+// work.
 inline bool idle(Stream& stream) {
   try {
     return stream.capturing() ? !stream.before || stream.before->query() : stream.host->query();
@@ -84,7 +86,7 @@ inline bool idle(Device& device) {
   return true;
 }
 
-// Until all work of the device is done.
+// Waits until all work of the device is done.
 inline void drain(Device& device) {
 #ifdef HOTSLOT_SOFTWARE_HIP
   keep_until("work that is not done", [&] { return idle(device); });
@@ -97,14 +99,14 @@ inline void drain(Device& device) {
 #endif
 }
 
-// So long, whatever the work does meanwhile.
+// Blocks the caller for `us` microseconds, whatever the device does.
 inline void pass(uint64_t us, const char* by) {
   if (us == 0) return;
   const uint64_t end = now_ns() + us * 1000;
   keep_until(by, [end] { return now_ns() >= end; });
 }
 
-// What a driver needs to wake up, or to compile what it is given.
+// Sleeps for the time that a driver needs to wake up or to compile.
 inline void take_time() {
   const uint64_t ms = driver().slow;
   if (!ms) return;
@@ -113,7 +115,8 @@ inline void take_time() {
   nanosleep(&time, nullptr);
 }
 
-// Before what a driver loads when it is first needed. A capture is no place for it.
+// Imitates what a driver loads at its first use, which waits for all work. Complains if a capture
+// causes the load.
 inline void load(Device& device, const std::string& what) {
   if (!driver().loads_wait) return;
   for (auto& capture : driver().captures)
@@ -122,7 +125,8 @@ inline void load(Device& device, const std::string& what) {
   drain(device);
 }
 
-// Behind what the stream was given so far, for as long as a capture keeps it from being asked.
+// Records an event after all earlier work of the stream, because the stream cannot be queried
+// during a capture.
 inline void mark_before(Stream& stream) {
   try {
     stream.before = stream.owner.host->create_event(false);
@@ -132,8 +136,8 @@ inline void mark_before(Stream& stream) {
   }
 }
 
-// The queue of a new stream: one that has the fewest, in turn. Without streams that go, that is the
-// order in which they are made; what a card does when some went is not known.
+// Returns the hardware queue of a new stream: the next one in turn of those with the fewest
+// streams. It is unknown what a GPU does after streams were destroyed.
 inline size_t next_queue(Device& device) {
   std::vector<size_t> streams(driver().connections);
   for (auto& weak : device.streams)
@@ -148,11 +152,12 @@ inline size_t next_queue(Device& device) {
 
 enum class Engine : uint8_t { compute, copy };
 
-// The place of one piece of work, or of a graph of so many, among what was given before. Made just
-// before it is given; outside captures alone.
+// Gives `count` operations a position in the stream and in its hardware queue. Called just before
+// they are enqueued. Does nothing in a capture.
 inline void take_place(const Ref<Stream>& stream, Engine engine, uint64_t count = 1) {
   if (stream->capturing()) return;
-  // A mark every so often; what lies between two counts as pending with the later one.
+  // There is one mark for every `every` operations. Operations between two marks count as pending
+  // until the later mark is done.
   const uint64_t depth = driver().depth, every = depth / 20 + 1;
   auto& marks = stream->marks;
   keep_until("a launch queue that is full", [&] {
@@ -185,7 +190,7 @@ inline void take_place(const Ref<Stream>& stream, Engine engine, uint64_t count 
     stream->host->record(queue.started, false);
     queue.last = stream;
   } catch (const Error&) {
-    // It has failed: whoever gives it work is told so there.
+    // The stream has failed. The call that enqueues the work returns the error.
   }
 }
 

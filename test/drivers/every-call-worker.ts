@@ -1,7 +1,7 @@
 /**
- * A whole training run again and again, each time with one driver call failing; one JSON line per
- * failure on stdout. Run in a software driver's environment; arguments: how many of each call's
- * occurrences to fail; a placement.
+ * Repeats a training run, each time with one failing driver call, and prints one JSON line for each
+ * failure. It runs in a software driver's environment. The arguments are the number of occurrences
+ * of each call that fail, and a placement.
  */
 import { readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -29,23 +29,23 @@ export interface Outcome {
   call: string;
   nth: number;
   forever: boolean;
-  /** milliseconds from the start to everything closed */
+  /** milliseconds from the start until everything is closed */
   ms: number;
-  /** the run came to the call that was to fail */
+  /** whether the run reached the call that was to fail */
   fired: boolean;
-  /** the driver call that the error names; null when the run went well */
+  /** the driver call that the error names, or null if the run succeeded */
   named: string | null;
-  /** the error's words; null when the run went well */
+  /** the error's message, or null if the run succeeded */
   error: string | null;
   /** driver calls that process warnings named */
   warned: string[];
-  /** closing threw this */
+  /** what closing threw, or null */
   closing: string | null;
-  /** kinds of objects of which more live than before */
+  /** number of additional live objects after the run, by kind */
   leaked: Record<string, number>;
 }
 
-/** of a run: where one that hangs is */
+/** The current step of the run, which is printed if the run hangs. */
 let stage: string | null = null;
 const [most, placement] = process.argv.slice(2) as [string, string];
 const at = (
@@ -55,14 +55,17 @@ const driver = await software();
 const trace = join(tmpdir(), `hotslot-every-call-${process.pid}.json`);
 const TICKS = 6;
 
-/** The innermost driver call that an error tells of. */
+/** Returns the driver call of the innermost DeviceError, or null. */
 function namedBy(error: unknown): string | null {
   for (let at = error; at instanceof Error; at = at.cause)
     if (at instanceof DeviceError) return at.call;
   return null;
 }
 
-/** Opens, captures, trains, publishes, ticks by hand, reads back; closes whatever came of it. */
+/**
+ * Opens, captures, trains, publishes, ticks by hand and reads back. It closes everything even if a
+ * step fails.
+ */
 async function train(closing: (error: unknown) => void): Promise<void> {
   const parts = await openParts({
     seed: 1,
@@ -75,7 +78,8 @@ async function train(closing: (error: unknown) => void): Promise<void> {
   try {
     const { buffer, pipeline, learner } = parts;
     pipeline.on('warning', (text) => warnings.push(text));
-    // Heard here, and thrown by the next call: it may come while nobody waits.
+    // The listener prevents an uncaught 'error' event. The pipeline's next call throws the same
+    // error.
     pipeline.on('error', () => {});
     if (buffer instanceof ReplayBuffer) buffer.add(rows(64));
     stage = 'run';
@@ -99,7 +103,7 @@ async function train(closing: (error: unknown) => void): Promise<void> {
   }
 }
 
-/** The same over trajectories, where priorities come home. */
+/** Runs the same steps over trajectories, where priorities return from the device. */
 async function byPriorities(closing: (error: unknown) => void): Promise<void> {
   const { buffer, writer } = stepsBuffer(20, 80);
   const sampler = prioritized();
@@ -113,12 +117,13 @@ async function byPriorities(closing: (error: unknown) => void): Promise<void> {
     sampleCount: 8,
     depth: 2,
     placement: at,
-    // Steps travel there as they are drawn.
+    // The pipeline copies steps to the device when they are drawn.
     rows: 'device',
   });
   try {
     pipeline.on('warning', (text) => warnings.push(text));
-    // Heard here, and thrown by the next call: it may come while nobody waits.
+    // The listener prevents an uncaught 'error' event. The pipeline's next call throws the same
+    // error.
     pipeline.on('error', () => {});
     stage = 'running, by priorities';
     pipeline.capture((batch, { stream, priorities }) => stream.copy(priorities!, batch.rewards));
@@ -135,11 +140,11 @@ async function byPriorities(closing: (error: unknown) => void): Promise<void> {
       closing(error);
     }
   }
-  // The sampler is free again, whatever came of it.
+  // The pipeline has released the sampler, even if it failed.
   buffer.updatePriorities([0], [1]);
 }
 
-/** Rows that the device keeps, as they come there: in several copies. */
+/** Runs a pipeline whose rows stay on the device. Several copies carry them there. */
 async function keptRows(closing: (error: unknown) => void): Promise<void> {
   const buffer = ReplayBuffer.offPolicy({ capacity: 64, obsDim: 4, actionDim: 1 });
   buffer.add(rows(64));
@@ -175,7 +180,9 @@ async function keptRows(closing: (error: unknown) => void): Promise<void> {
   }
 }
 
-/** A graph made, changed twice and run: what a training run does when it captures again. */
+/**
+ * Captures a graph, updates it twice and replays it, as a training run does if it captures again.
+ */
 function recaptured(device: Device): void {
   using stream = device.createStream();
   using a = device.allocate({ shape: [4] });
@@ -188,7 +195,7 @@ function recaptured(device: Device): void {
       try {
         stream.endCapture().close();
       } catch {
-        // broken by the first error
+        // The first error has broken the capture.
       }
       throw error;
     }
@@ -210,18 +217,18 @@ const threads = () => readdirSync('/proc/self/task').length;
 const warnings: string[] = [];
 process.on('warning', ({ message }) => warnings.push(message));
 
-// What belongs to the device itself stays: it is always there when things are counted.
+// Stays open, so that every count below includes the objects of the device itself.
 const held = openDevice(TESTED);
 
 /**
- * What was let go is kept for the next allocation, more or less of it as threads went: asking for
- * too much gives it back.
+ * Empties the cache of closed memory, whose size depends on the timing of threads. A request for
+ * too much memory makes the device free it.
  */
 function trimmed(): void {
   try {
     held.allocate({ shape: [held.memoryInfo().total] }).close();
   } catch {
-    // Four times the memory that there is.
+    // Expected: the request is for four times the memory of the device.
   }
 }
 
@@ -234,13 +241,13 @@ function living(): Record<string, number> {
     pins: pinnedHandles(),
   };
   delete all.pageable_copies;
-  // Staging memory is kept for the next read or write, up to a limit.
+  // The device caches staging memory for the next read or write, up to a limit.
   delete all.host_allocations;
   delete all.host_allocation_bytes;
   return all;
 }
 
-/** What there is more of than before. */
+/** Returns the kinds of objects whose number has grown since `before`. */
 function leaks(before: Record<string, number>): Record<string, number> {
   const more = Object.entries(living()).map(
     ([kind, count]) => [kind, count - (before[kind] ?? 0)] as const,
@@ -248,7 +255,7 @@ function leaks(before: Record<string, number>): Record<string, number> {
   return Object.fromEntries(more.filter(([, count]) => count > 0));
 }
 
-/** What each thread does now, as Linux tells. */
+/** Returns what each thread does now, from /proc. */
 function doing(): string {
   const told = (thread: string, what: string) => {
     try {
@@ -263,8 +270,8 @@ function doing(): string {
 }
 
 /**
- * Says what begins: who stops a worker that hangs learns from it where. One that can still say so
- * ends by itself.
+ * Prints what begins, so that whoever stops a hanging worker knows where it hung. The worker prints
+ * its threads and exits by itself after a minute, if its event loop still runs.
  */
 function begins(what: string): void {
   process.stderr.write(`${what}\n`);
@@ -296,9 +303,9 @@ async function attempt(call: string, nth: number, forever: boolean): Promise<Out
   const ms = Math.round(performance.now() - begin);
   driver.fail(null);
   const fired = (counts(driver.calls())[call] ?? 0) - asked >= nth;
-  // What was let go while it was in use is given back by a later call that looks.
+  // A later call returns closed memory that was in use, so the loop below makes such calls.
   let leaked = leaks(before);
-  // Where the driver was said to keep something, that is all there is to wait for.
+  // If a warning says that the driver kept an object, waiting longer does not help.
   const patience = warnings.length > 0 ? 200 : 3000;
   for (
     const end = performance.now() + patience;
@@ -324,7 +331,7 @@ async function attempt(call: string, nth: number, forever: boolean): Promise<Out
   };
 }
 
-// Twice: the second run finds everything loaded, every thread of the pool made, and counts only its
+// Two runs load everything and create every thread of the pool. The run after them counts only its
 // own calls.
 for (let i = 0; i < 2; i++) {
   begins('first runs');
@@ -332,7 +339,7 @@ for (let i = 0; i < 2; i++) {
     throw error;
   });
 }
-// Every thread of Node's pool, too.
+// Creates every thread of Node's pool.
 await Promise.all(Array.from({ length: 8 }, () => held.currentStream.synchronize()));
 const before = counts(driver.calls());
 await train((error) => {
@@ -343,7 +350,7 @@ const made = Object.entries(counts(driver.calls()))
   .filter(([, count]) => count > 0);
 const threadsBefore = threads();
 begins('a run beside a busy stream');
-// While another stream is busy all along: no call may wait for that.
+// A run while another stream is busy. No call of the run may wait for that stream.
 {
   using stream = held.createStream();
   using latch = new Latch(held);
@@ -358,7 +365,7 @@ process.stdout.write(
   `${JSON.stringify({ made: Object.fromEntries(made), waits: driver.waits() })}\n`,
 );
 
-/** Which of a call's occurrences are to fail. */
+/** Returns which occurrences of a call are to fail, counted from 1. */
 function tried(count: number): number[] {
   const first = [...Array(Math.min(count, Number(most))).keys()].map((i) => i + 1);
   const later = Number(most) > 1 ? [Math.ceil(count / 2), Math.max(1, count - 1), count] : [count];

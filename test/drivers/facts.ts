@@ -1,10 +1,13 @@
-/** `raw_cuda facts` over the software driver, see bench/native/cuda_facts.hpp. */
+/** Runs `raw_cuda facts` on the software driver. See bench/native/cuda_facts.hpp. */
 import { spawnSync } from 'node:child_process';
 import { factsOf } from '../../bench/facts.ts';
 import { buildRawCuda } from '../../bench/native.ts';
 import { buildSoftwareDriver } from './build.ts';
 
-/** The chosen parts, or all. Each is ended after `seconds`. */
+/**
+ * Runs the chosen parts, or all, and returns their facts. A part ends after `seconds` at the
+ * latest.
+ */
 export function toldBy(chosen: readonly string[], env: NodeJS.ProcessEnv = {}, seconds = 30) {
   const software = {
     HOTSLOT_CUDA: buildSoftwareDriver('cuda'),

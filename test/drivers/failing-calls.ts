@@ -1,16 +1,18 @@
 /**
- * A training run on a family's software driver, again and again, each time with one driver call
- * failing.
+ * Tests a training run on a family's software driver. Each run has one failing driver call. Errors
+ * or warnings must name the call, and every object must be closed.
  */
 import { expect } from 'chai';
 import { itAll, setting } from '../rig/setting.ts';
 import type { Outcome } from './every-call-worker.ts';
 import { type Mode, run } from './software.ts';
 
-/** ms: just less than a test may take */
+/** Time limit of the worker in ms, slightly below the test's own limit. */
 const limit = setting({ short: 110_000, all: 590_000, long: 1_190_000 });
 
-/** Calls of which one failure may pass without a word, and why nobody is harmed. */
+/**
+ * Calls that may fail once without an error or warning, each with the reason why that does no harm.
+ */
 const harmless: Record<string, string> = {
   cuCtxGetCurrent: 'the context is then set again',
   hipGetDevice: 'the device is then set again',
@@ -30,7 +32,8 @@ const harmless: Record<string, string> = {
   zexCounterBasedEventCreate2: 'an event is made the older way instead, or marks as above',
   zeEventQueryStatus: 'asked again by the next look',
   zeEventHostReset: 'the event is set aside and reset later',
-  // What a driver refuses to take back is offered once more, and only then told.
+  // If the driver refuses to free an object, Hotslot tries once more, and reports only a second
+  // failure.
   cuMemFree: 'offered again',
   cuMemFreeHost: 'offered again',
   cuMemHostUnregister: 'offered again',
@@ -58,9 +61,9 @@ const harmless: Record<string, string> = {
 };
 
 /**
- * `most` is how many of a call's occurrences fail, one after another; the last one fails besides,
- * of more than one also the one before and one in the middle. The longest runs do so in threads as
- * well, which takes three times as long as inline.
+ * Declares the tests. Of each call the first `most` occurrences fail, one in each run, and also the
+ * last. If `most` is above 1, the one in the middle and the last but one fail as well. The longest
+ * runs repeat this with a thread for each role, which takes three times as long as inline.
  */
 export function failsEveryCall(mode: Mode, most: number): void {
   for (const placement of setting({
@@ -83,16 +86,17 @@ export function failsEveryCall(mode: Mode, most: number): void {
         .split('\n')
         .map((line) => JSON.parse(line) as object);
       const { made, waits } = lines[0] as { made: Record<string, number>; waits: string };
-      // What a card makes wait kept no thread, main or actor's, though another stream was busy.
+      // A GPU makes some calls wait for running work. No such call may block a thread while another
+      // stream is busy.
       const long = waits.split('\n').filter((line) =>
         line
           .split(' ')
           .slice(1)
           .some((us) => Number(us) > 5000),
       );
-      expect(long, 'calls that kept a thread for more than 5 ms').to.deep.equal([]);
+      expect(long, 'calls that blocked a thread for more than 5 ms').to.deep.equal([]);
       expect(Object.keys(made).length).to.be.at.least(15);
-      // The Level Zero driver has threads of its own.
+      // The Level Zero driver has its own threads.
       const least = mode.driver === 'level_zero' ? 16 : 2;
       expect((lines.at(-1) as { threads: number }).threads, 'threads left').to.be.at.most(least);
       const outcomes = lines.slice(1, -1) as Outcome[];
@@ -106,14 +110,15 @@ export function failsEveryCall(mode: Mode, most: number): void {
           named === call ||
           warned.includes(call) ||
           warned.some((text) => text.includes('kept for good'));
-        // What the mode would have allowed beside a capture that a failure before left open.
+        // If the exchange of capture modes fails, a capture that an earlier failure left open may
+        // reject the call (900).
         const barred = call.endsWith('ThreadExchangeStreamCaptureMode') && error?.includes('(900)');
         if (!told && !barred && !(error === null && call in harmless))
           wrong.push({ ...each, why: 'not told' });
         if (closing !== null) wrong.push({ ...each, why: 'not closed' });
         if (ms > 10_000) wrong.push({ ...each, why: 'took too long' });
-        // What the driver would not take back is all that may be left: one kind of object, as often
-        // as that was said.
+        // Only objects that the driver refused to free may leak. They are of one kind, and each has
+        // a warning.
         const kinds = Object.keys(leaked).filter((kind) => kind !== 'allocation_bytes');
         const most = warned.length;
         if (kinds.length > 1 || kinds.some((kind) => (leaked[kind] as number) > most))

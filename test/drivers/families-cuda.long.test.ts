@@ -1,4 +1,4 @@
-/** CUDA over its software driver. */
+/** Tests CUDA devices on their software driver, as CUDA 12.0 and 13.0. */
 import { expect } from 'chai';
 import { describeAll, itAll, itShort, setting } from '../rig/setting.ts';
 import { testFile } from '../rig/test-file.ts';

@@ -1,11 +1,15 @@
-/** Level Zero over its software driver, as of each of its times. */
+/**
+ * Tests Level Zero devices on their software driver, as old and new versions and with each set of
+ * extensions.
+ */
 import { describeAll, itLong, SETTING, setting } from '../rig/setting.ts';
 import { failsEveryCall } from './failing-calls.ts';
 import { carriesAbove, describeMode, hasPeers } from './families.ts';
 import { modes } from './software.ts';
 
 describeMode(modes.ze14, {}, () => {
-  // Its calls are others than today's; what is built on them is the same.
+  // Version 1.4 uses other driver calls than today's version. The modules above devices are the
+  // same.
   describeAll('modules above devices, and failing driver calls', () => {
     carriesAbove(modes.ze14, { declare: itLong });
     if (SETTING === 'long') failsEveryCall(modes.ze14, 20);

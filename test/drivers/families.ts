@@ -1,7 +1,7 @@
 /**
- * Every family of devices over its software driver: the contract, all that is built on devices, a
- * training run, and the same run with driver calls failing. Every mode is a process of its own. A
- * test file per family says what each mode shows.
+ * Tests one device family on its software driver: the device contract, the modules above devices,
+ * and a training run. A training run with failing driver calls is in failing-calls.ts. Each mode
+ * runs in its own process. The families-*.long.test.ts files choose the tests of each mode.
  */
 import { expect } from 'chai';
 import { Example, killedAndWhole, withFolder } from '../checkpoint/killed.ts';
@@ -10,16 +10,22 @@ import { testFile } from '../rig/test-file.ts';
 import { environmentOf, libraryOf, type Mode, need, run, runTests } from './software.ts';
 
 const folders = (...names: string[]) => names.map((name) => testFile(`${name}/*`));
-/** What has tests of its own above devices: what asks most of one, and all of it. */
+/**
+ * Tests of modules above devices: the tests that use most features of a device (`closest`), and all
+ * of them (`above`).
+ */
 const closest = folders('transfer', 'graph', 'memory');
 const above = [
   ...folders('actors', 'pipeline', 'learner', 'trace', 'linop', 'halo', 'gpu'),
   testFile('ranks/group'),
   ...closest,
 ];
-/** And parts of halos that overlap. */
+/** The smaller selection also has the halo tests that overlap. */
 const inPart = [...closest, testFile('halo/overlap')];
-/** Has run on the host, and asks nothing of a device. */
+/**
+ * Mocha options that leave out tests of the CPU device and tests that use no device. These run
+ * elsewhere.
+ */
 const elsewhere = [
   '--fgrep',
   ' on cpu',
@@ -28,7 +34,10 @@ const elsewhere = [
 ];
 
 const hostRuns = new Map<string, Promise<object>>();
-/** 100 ticks of the host that nobody disturbed; run once. */
+/**
+ * Runs 100 ticks on the CPU device without interruption, and caches the result for each kind of
+ * replay.
+ */
 function hostRun(replay: string): Promise<object> {
   const made =
     hostRuns.get(replay) ??
@@ -40,16 +49,19 @@ function hostRun(replay: string): Promise<object> {
 }
 
 interface Place {
-  /** the one of its family that a short run is about */
+  /** whether this is the newest mode of its family, which shorter runs test */
   newest?: boolean;
   /**
-   * sections of the contract in which `test:all` looks at the mode: those whose driver calls are
-   * others than the newest one's
+   * sections of the contract that `test:all` runs in this mode, because their driver calls differ
+   * from those of the newest mode
    */
   differs?: readonly string[];
 }
 
-/** One mode; one that is neither newest nor differs is for the longest runs. */
+/**
+ * Declares the tests of one mode. Only the longest runs test a mode that is neither `newest` nor
+ * has `differs`.
+ */
 export function describeMode(
   mode: Mode,
   { newest = false, differs = [] }: Place = {},
@@ -68,7 +80,7 @@ export function describeMode(
     keeps(
       `keeps the device contract${part ? `: ${differs.join(', ')} (npm run test:long: all of it)` : ''}`,
       async () => {
-        // The host device is there too, and keeps it without a driver.
+        // The grep leaves out the CPU device, which keeps the contract without a driver.
         const sections = part ? ` (${differs.join('|')}) ` : '';
         const own = ['--grep', `device contract on ${mode.device}${sections}`];
         const least = part ? 6 * differs.length : 100;
@@ -76,8 +88,8 @@ export function describeMode(
       },
     );
 
-    // In `all` the newest CUDA solves it, as the host does in test/cli/cartpole; in the longest
-    // runs all do.
+    // In `all` only the newest CUDA mode trains until CartPole is solved. test/cli/cartpole does
+    // the same on the CPU device. The longest runs do it in every mode.
     const solved = setting({
       short: false,
       all: newest && mode.device.startsWith('cuda'),
@@ -125,7 +137,8 @@ export function describeMode(
             [whole.ticks, whole.weights],
             replay,
           );
-          // In turns the host and the families make the same bits: what one began, another ends.
+          // The CPU device and the families compute the same bits. One device begins a run, and the
+          // other resumes it.
           const host = new Example(['--device', 'host:0', '--replay', replay], env);
           const pairs =
             newest && replay === 'prioritized'
@@ -176,8 +189,8 @@ export function describeMode(
 }
 
 /**
- * All that has tests above devices; `brief`: the whole of it is for the longest runs; with
- * `itLong`, any of it.
+ * Declares the tests of modules above devices. With `brief`, `all` runs only part of them, and the
+ * longest runs run all. With `declare: itLong`, only the longest runs run them.
  */
 export function carriesAbove(
   mode: Mode,
@@ -194,7 +207,7 @@ export function carriesAbove(
   );
 }
 
-/** What the driver is told beside its mode, for more than one device. */
+/** Declares the tests that need two devices. `told` has the driver's options for that. */
 export function hasPeers(
   mode: Mode,
   told: Record<string, string>,

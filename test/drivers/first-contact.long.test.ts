@@ -1,6 +1,6 @@
 /**
- * What a card does and no document promises, over software drivers that do likewise; each by one
- * option of theirs.
+ * Tests Hotslot against driver behavior that GPUs show and no document describes. An option of the
+ * software driver turns on each behavior.
  */
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
@@ -37,7 +37,7 @@ describeAll('undocumented driver behavior', function () {
     it(`${mode.name}: closed memory returns to the driver after all work has ended, not before`, async () => {
       const { during, asked, after, registrations } = await probe(mode, ['givenBack']);
       expect({ during, registrations }).to.deep.equal({ during: 0, registrations: 0 });
-      // Sizes that differ a little share what was let go before.
+      // Allocations of similar sizes reuse memory that was closed before.
       expect(asked).to.be.at.most(2);
       expect(after).to.be.at.least(5);
     });
@@ -47,7 +47,7 @@ describeAll('undocumented driver behavior', function () {
       const once = { instantiated: 1, replayed: 0, updated: 1, replaced: 1, 'in a capture': 0 };
       const values = [21, 21, 21, 21];
       expect(await probe(mode, ['uploads'])).to.deep.equal({ ...once, values });
-      // A failure is no error: the first replay uploads then.
+      // A failed upload is ignored, because the first replay uploads the graph.
       const upload = mode === hip ? 'hipGraphUpload' : 'cuGraphUpload';
       const fails = { HOTSLOT_SOFTWARE_FAIL: `${upload}:1:2:forever` };
       expect(await probe(mode, ['uploads'], fails)).to.deep.equal({ ...once, values });
@@ -79,7 +79,7 @@ describeAll('undocumented driver behavior', function () {
   });
 
   it('the tests of pinned memory pass, with a process that forks', async () => {
-    // With memory of its own: the machine's free memory is everybody's.
+    // The mode has 1 GiB of memory, because other processes also use the machine's memory.
     const own = { ...cuda13, told: { HOTSLOT_SOFTWARE_CUDA: `13.0,memory=${2 ** 30}` } };
     expect(await runTests(own, [testFile('gpu/pinned')])).to.be.at.least(8);
   });

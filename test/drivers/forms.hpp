@@ -1,6 +1,6 @@
-// Host forms of the kernels that a software driver launches: the core's own, and of those that
-// programs bring, the ones in the shared libraries (kernels/library.h) that
-// HOTSLOT_SOFTWARE_KERNELS names, with colons between.
+// Finds the host form of the kernels that a software driver launches. The core has the host forms
+// of its own kernels. The host forms of a program's own kernels are in shared libraries
+// (kernels/library.h). HOTSLOT_SOFTWARE_KERNELS names the libraries, with colons between them.
 #pragma once
 #include <dlfcn.h>
 
@@ -18,17 +18,18 @@ namespace hotslot::software {
 
 inline const char* need_unknown(const KernelArgs&, Reach*) { return nullptr; }
 
-// Nobody knows how much of its tensors such a kernel touches.
+// Returns whether a program brought the kernel. The driver does not know how many bytes such a
+// kernel touches.
 inline bool brought(const Kernel& kernel) { return kernel.need == need_unknown; }
 
-// Kernels that the detector of order.hpp leaves out: nobody knows what a program's touches, and one
-// that holds its stream reads a word that another is to write meanwhile.
+// Returns whether the detector (order.hpp) ignores the kernel. The bytes of a program's kernel are
+// unknown. A kernel that holds its stream reads a word that another writer stores meanwhile.
 inline bool unseen(const Kernel& kernel) { return brought(kernel) || kernel.may_hold; }
 
 inline const Kernel* brought_form(const std::string& name) {
   static std::mutex lock;
   static auto& kernels =
-      *new std::deque<Kernel>;  // read by threads that go on while the process ends
+      *new std::deque<Kernel>;  // never destroyed: threads read it while the process ends
   static std::map<std::string, const Kernel*> known;
   std::lock_guard guard(lock);
   if (const auto found = known.find(name); found != known.end()) return found->second;
@@ -50,9 +51,9 @@ inline const Kernel* brought_form(const std::string& name) {
   return nullptr;
 }
 
-// A halo kernel whose moves run from the last to the first. Threads of a launch run in any order on
-// a card, so moves of one launch that write one element leave the value of either. On the host the
-// moves run in the table's order.
+// Returns a halo kernel that runs its moves from the last to the first. On a GPU the threads of a
+// launch run in any order, so moves that write the same element leave either value. The host form
+// runs the moves in the table's order.
 template <int bits>
 const Kernel* last_move_first() {
   static const Kernel* const own = find_kernel(("halo" + std::to_string(bits)).c_str());

@@ -1,6 +1,6 @@
 /**
- * `npm run test:gpu` and the benchmarks' record, over the software driver: what they refuse, and
- * how they tell what failed.
+ * Tests `npm run test:gpu`, `bench/run.js --record` and `raw_cuda facts` on the software driver:
+ * what they reject, and how they report failures.
  */
 import { spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';

@@ -1,4 +1,7 @@
-/** bench/gpu/run.sh over the software driver: a step that hangs or fails takes nothing with it. */
+/**
+ * Tests bench/gpu/run.sh on the software driver. If a step hangs or fails, the other steps still
+ * run and the results stay.
+ */
 import { spawnSync } from 'node:child_process';
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -41,13 +44,13 @@ describe('bench/gpu/run.sh', () => {
     expect(status).to.equal(1);
     expect(stdout).to.match(/^copy +ok .*\ncalls +over its 3 s .*\nkernels +(ok|left out) .*\n/m);
     expect(stdout).to.match(/^\d of 4 steps are ok; .*not ok: calls$/m);
-    // The reason stands behind what is left out, and the log has all steps.
+    // A skipped step has its reason at the end of its line, and the log has all steps.
     expect(stdout).to.match(/^after +(ok|left out +\d+ s no nvidia-smi here$)/m);
     expect(told('log.txt').match(/^== \w+: /gm)).to.have.length(4);
     expect(JSON.parse(told('copy.json'))).to.include.keys('allocatedMs', 'registeredMs');
     expect(told('kernels.ptx')).to.match(/^\/\/\n.*\.visible \.entry axpby\(/s);
     expect(told('stacks.txt')).to.match(/^== calls, over its 3 s\n-- \d+: .*raw_cuda calls 0 /);
-    // The table has what there is, and the steps.
+    // The table has the available results and all steps.
     expect(told('table.txt')).to.match(
       /^a copy to the device: .*\ncopy +ok .* copies to the device from pinned memory\ncalls +over its 3 s/ms,
     );
@@ -73,7 +76,7 @@ describe('bench/gpu/run.sh', () => {
     },
   );
 
-  // The context is what every step needs first.
+  // Every step first creates the context.
   const hangs = { HOTSLOT_SOFTWARE_CUDA: '13.0,hang=cuDevicePrimaryCtxRetain' };
   const everyStep = (): string[] => {
     const { stdout } = steps(['--limits']);
@@ -86,7 +89,7 @@ describe('bench/gpu/run.sh', () => {
   const hang = (names: readonly string[], limit: number) => {
     const { status, stdout } = steps(names, { ...hangs, LIMIT: String(limit) });
     expect(status).to.equal(1);
-    // These need no driver, or a tool that few machines have.
+    // These steps need no driver, or they need a tool that few machines have.
     for (const name of names.filter((each) => !['kernels', 'after', 'memcheck'].includes(each)))
       expect(stdout, name).to.match(
         new RegExp(`^${name} +(over its ${limit} s|failed \\(1\\)) `, 'm'),

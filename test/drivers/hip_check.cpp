@@ -1,5 +1,5 @@
-// Where the software HIP runtime is not CUDA, through the ABI that Hotslot uses: hip_check RUNTIME
-// GROUP. What is CUDA is the same code, and cuda_check shows it.
+// Checks where the software HIP runtime differs from CUDA, through the interface that Hotslot uses.
+// Usage: hip_check RUNTIME GROUP. The rest is the same code as CUDA's, and cuda_check checks it.
 #include "cuda_check_order.hpp"
 #include "device/hip/abi.hpp"
 
@@ -58,8 +58,8 @@ void is_there(bool recent) {
   IS(status::invalid_device, set_device(2));
   IS(status::invalid_device, get_last_error());
   OK(get_last_error());
-  // While another thread captures globally, the old runtime refuses to be asked in any mode, and
-  // breaks that capture.
+  // While another thread captures globally, the old runtime rejects a query in any mode, and breaks
+  // that capture.
   const StreamHandle s = stream();
   hotslot::cuda::EventHandle event = nullptr;
   OK(same.event_create(&event, 2));
@@ -88,7 +88,7 @@ void devices() {
   OK(init(0));
   const StreamHandle here = stream();
   const DevicePtr a = memory(64);
-  // The current device is the thread's.
+  // Each thread has its own current device.
   OK(set_device(1));
   std::thread([] {
     int device = 9;
@@ -104,7 +104,7 @@ void devices() {
   OK(memcpy_peer_async(reinterpret_cast<void*>(a), 0, reinterpret_cast<void*>(b), 1, 64, there));
   OK(same.stream_synchronize(there));
   IS(status::invalid_handle, same.memset_d8_async(b, 3, 64, here));
-  // Managed memory is everybody's.
+  // All devices may use managed memory.
   DevicePtr shared = 0;
   int value = 0;
   OK(device_get_attribute(&value, attribute_managed_memory, 1));
@@ -126,7 +126,7 @@ void devices() {
   IS(status::invalid_value, same.mem_prefetch_v1(a, 64, 1, there));
   OK(same.stream_synchronize(there));
   OK(same.mem_free(shared));
-  // A direction must be so.
+  // The direction of a copy must match its addresses.
   IS(21, memcpy_async(got, reinterpret_cast<void*>(a), 64, 1, here));
   IS(21, memcpy_async(got, reinterpret_cast<void*>(a), 64, 5, here));
   OK(memcpy_async(got, reinterpret_cast<void*>(a), 32, 2, here));
@@ -134,7 +134,7 @@ void devices() {
   IS(3, got[0]), IS(3, got[63]);
 }
 
-// A code object's stand-in; and an ELF file that is one only by its head.
+// The tests' replacement for a code object. An ELF file with only a header follows below.
 const char object[] = "HOTSLOT-SOFTWARE-HSACO\naxpby\nadam_advance f64\nstranger\ngather_places\n";
 const char for_other[] = "HOTSLOT-SOFTWARE-HSACO\narch gfx1100\naxpby\n";
 const char for_this[] = "HOTSLOT-SOFTWARE-HSACO\narch gfx90a\naxpby\n";
@@ -181,7 +181,7 @@ void kernels() {
   float got[4];
   OK(same.memcpy_dtoh_async(got, y, 16, s));
   IS(5, got[3]);
-  // Two results apart from each other.
+  // HIP returns the node and the reason separately.
   GraphNode node = nullptr;
   int why = -1;
   OK(graph_exec_update(exec, graph, &node, &why));

@@ -1,6 +1,6 @@
-// HIP's names, as plain symbols: HOTSLOT_SOFTWARE_HIP is 5 for what ROCm 5.2 had, 7 for all. There
-// are no contexts to be seen: a thread has a current device, at first number 0, and every call
-// initialises.
+// Exports HIP's interface as plain symbols. HOTSLOT_SOFTWARE_HIP is 5 for the calls of ROCm 5.2,
+// and 7 for all calls. HIP shows no contexts: a thread has a current device, at first device 0, and
+// every call initializes the driver.
 #pragma once
 #include "cuda_entry.hpp"
 
@@ -29,7 +29,7 @@ Status hip_enter(Call& call, F&& f) {
   return status;
 }
 
-// HIP numbers attributes its own way.
+// HIP has its own numbers of attributes.
 inline Status hip_attribute(int* out, int attribute, int device) {
   op::device_at(device);
   demand(out && attribute >= 0 && (attribute <= 88 || (attribute >= 10000 && attribute < 20000)),
@@ -54,7 +54,8 @@ inline Status hip_attribute(int* out, int attribute, int device) {
   return 0;
 }
 
-// What a copy's direction says must be so: host, device, or 4, whatever the addresses say.
+// Copies, and rejects a copy whose direction does not match its addresses. Kind 4 accepts any
+// addresses.
 inline Status hip_memcpy(void* to, const void* from, size_t bytes, int kind,
                          cuda::StreamHandle on) {
   constexpr Status invalid_direction = 21;
@@ -72,7 +73,7 @@ inline Status hip_memcpy(void* to, const void* from, size_t bytes, int kind,
 
 }  // namespace hotslot::software
 
-// name, parameters, what it does
+// Arguments: the name, the parameters, and the expression that returns the status.
 #define SOFTWARE_HIP_CALL(symbol, parameters, does)                    \
   static hotslot::software::Call call_##symbol(#symbol);               \
   SOFTWARE_EXPORT int symbol parameters {                              \
@@ -87,7 +88,7 @@ using HipExec = hotslot::cuda::GraphExecHandle;
 using HipNode = hotslot::cuda::GraphNode;
 using HipModule = hotslot::cuda::Module;
 using HipFunction = hotslot::cuda::Function;
-using HipPointer = hotslot::cuda::DevicePtr;  // void* there
+using HipPointer = hotslot::cuda::DevicePtr;  // void* in HIP's headers
 using HipCaptureMode = hotslot::cuda::CaptureMode;
 using HipAdvice = hotslot::cuda::MemoryAdvice;
 using HipRangeAttribute = hotslot::cuda::RangeAttribute;
@@ -208,7 +209,7 @@ SOFTWARE_HIP_CALL(hipDeviceCanAccessPeer, (int* out, int from, int to),
 SOFTWARE_HIP_CALL(hipDeviceEnablePeerAccess, (int peer, unsigned flags),
                   op::enable_peer_access(op::device_at(peer), flags))
 
-// The two results apart: the node at fault, and why.
+// HIP returns two separate results: the node with the error, and the reason.
 SOFTWARE_HIP_CALL(hipGraphExecUpdate, (HipExec exec, HipGraph graph, HipNode* error_node, int* why),
                   ([&] {
                     demand(error_node && why, status::invalid_value);
@@ -225,7 +226,7 @@ SOFTWARE_HIP_CALL(hipEventRecordWithFlags, (HipEvent event, HipStream stream, un
 SOFTWARE_HIP_CALL(hipGraphUpload, (HipExec exec, HipStream stream), op::graph_upload(exec, stream))
 #endif
 
-// These answer with something else than a status, or with an old one.
+// These calls do not return the status of the call itself.
 static hotslot::software::Call call_hipGetErrorName("hipGetErrorName"),
     call_hipGetErrorString("hipGetErrorString"), call_hipGetLastError("hipGetLastError");
 SOFTWARE_EXPORT const char* hipGetErrorName(int status) {

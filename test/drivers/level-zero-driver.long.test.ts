@@ -1,6 +1,6 @@
 /**
- * The Level Zero software driver under the vendor's own loader: what it does for a good caller and
- * to a bad one.
+ * Tests the Level Zero software driver under the vendor's loader. A check program calls the driver
+ * correctly and with mistakes.
  */
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
@@ -11,7 +11,8 @@ import { describeAll } from '../rig/setting.ts';
 import { buildDriverProgram, buildSoftwareDriver, missingForDriver } from './build.ts';
 
 /**
- * The loader checks every argument before the driver sees it; it takes nothing newer than spec 1.4.
+ * Makes the loader check every argument before the driver gets it. The loader's checks know nothing
+ * newer than spec 1.4.
  */
 const validated = { ZE_ENABLE_VALIDATION_LAYER: '1', ZE_ENABLE_PARAMETER_VALIDATION: '1' };
 

@@ -1,14 +1,14 @@
-// A Level Zero driver in software, for tests: the vendor's loader loads it through
-// ZE_ENABLE_ALT_DRIVERS as it would a real one. It is stricter than any: lists keep no order they
-// do not promise, device memory is out of the host's reach, stale handles, memory in use,
-// half-registered ranges and racing threads are found. What steers it (steering.hpp):
-//   HOTSLOT_SOFTWARE_ZE: spec=1.4 (default), spec=1.9 or modern, then single features (see
-//     Features)
-//   HOTSLOT_SOFTWARE_STRICT: print: mistakes of the caller are said; abort: and end the program
-//   HOTSLOT_SOFTWARE_FAIL: name[:nth[:status[:forever]]]: this call fails
-//   HOTSLOT_SOFTWARE_LOG: a file that gets every call and its count at exit
-// Declarations come from the vendor's headers alone, never from the ABI page of the backend it
-// checks.
+// A Level Zero driver in software, for tests. The vendor's loader loads it through
+// ZE_ENABLE_ALT_DRIVERS like a real driver. It is stricter than any real driver: lists keep no
+// order that they do not promise, and the host cannot touch device memory. It finds stale handles,
+// memory in use, half-registered ranges and racing threads. Environment variables (steering.hpp):
+// - HOTSLOT_SOFTWARE_ZE: spec=1.4 (default), spec=1.9 or modern, then single features (Features).
+// - HOTSLOT_SOFTWARE_STRICT: print prints mistakes of the caller, and abort also ends the process.
+// - HOTSLOT_SOFTWARE_FAIL: name[:nth[:status[:forever]]] makes this call fail.
+// - HOTSLOT_SOFTWARE_LOG: a file that gets every call and its count at exit.
+//
+// The declarations come only from the vendor's headers, never from the ABI header of the backend
+// that the driver checks.
 #include "level_zero_graphs.hpp"
 
 namespace software {
@@ -60,14 +60,14 @@ SOFTWARE_EXPORT void hotslot_software_fail(const char* specification) {
 SOFTWARE_EXPORT const char* hotslot_software_calls(void) {
   return software::lent_text(software::Calls::all().text());
 }
-// Nothing here waits for more than the specification says.
+// No call waits longer than the specification says, so there is nothing to report.
 SOFTWARE_EXPORT const char* hotslot_software_waits(void) { return ""; }
 SOFTWARE_EXPORT const char* hotslot_software_moved(void) { return ""; }
 SOFTWARE_EXPORT const char* hotslot_software_live(void) {
   std::lock_guard held(software::machine().lock);
   return software::lent_text(software::machine().live());
 }
-// What callers did wrong so far, a line each: what HOTSLOT_SOFTWARE_STRICT would have said.
+// Returns all complaints so far, one per line, as HOTSLOT_SOFTWARE_STRICT prints them.
 SOFTWARE_EXPORT const char* hotslot_software_violations(void) {
   return software::lent_text(software::Calls::all().complaints.all());
 }

@@ -1,4 +1,4 @@
-// The calls of the Level Zero software driver that append to a list.
+// Calls of the Level Zero software driver that append to a list.
 #pragma once
 #include "level_zero_queues.hpp"
 
@@ -15,7 +15,7 @@ Ref<List> appendable(ze_command_list_handle_t handle) {
   recording.broken = why;
   refuse(invalid_argument, why);
 }
-// One more node of the graph; the list's next one comes after it.
+// Adds a node to the graph of a recording. The list's next node comes after it.
 void record(const Ref<List>& list, Work&& work, const std::vector<Ref<Event>>& waits) {
   Recording& recording = *list->recording;
   if (!recording.broken.empty())
@@ -24,7 +24,7 @@ void record(const Ref<List>& list, Work&& work, const std::vector<Ref<Event>>& w
   work.needs = after;
   for (auto& event : waits) {
     if (!event->recorded && !event->pool && !event->point)
-      continue;  // never signalled counts as done
+      continue;  // an event that was never signaled counts as done
     if (!event->recorded || event->recording.lock() != list->recording)
       break_recording(recording, "a recording waits for what was signalled outside it");
     work.needs.insert(work.needs.end(), event->recorded_after.begin(), event->recorded_after.end());
@@ -59,7 +59,7 @@ struct Waits {
                 (list.immediate() ? newer::counter_immediate : newer::counter_regular),
             invalid_argument, "a counter-based event made for the other kind of list");
   }
-  // Into what runs now.
+  // Stores the events in work that runs now, outside a recording.
   void into(Work& work, const List& list) const {
     work.signal = signal;
     work.waits_for_events = !events.empty();
@@ -71,7 +71,7 @@ struct Waits {
         work.waits.push_back(event);
         continue;
       }
-      // What this list signalled itself is in order anyhow.
+      // An in-order list is always after its own signals.
       const auto own = [&](auto& earlier) { return earlier->signal == event; };
       if (event->point && std::none_of(list.work.begin(), list.work.end(), own))
         work.points.push_back(event->point);
@@ -84,8 +84,8 @@ void append(std::unique_lock<std::mutex>& held, const Ref<List>& list, Work&& wo
   for (auto& event : waits.events)
     if (const auto theirs = event->recorded ? event->recording.lock() : nullptr;
         theirs && theirs->open && !list->recording) {
-      // Waiting for a recorded event takes the list into the recording, to be joined before its
-      // end.
+      // A wait for a recorded event makes the list take part in the recording. It must join back
+      // before the recording ends.
       require(list->immediate() && list->in_order, invalid_argument,
               "only in-order immediate lists can be recorded");
       list->recording = theirs;
@@ -163,7 +163,7 @@ ze_result_t zeCommandListAppendMemoryFill(ze_command_list_handle_t handle, void*
     append(held, list, std::move(work), Waits(*list, signal, count, events));
   });
 }
-// What is prefetched or advised about.
+// Returns the memory of a prefetch or an advice.
 Range shared_range(const List& list, const void* memory, size_t bytes, const char* what) {
   pointer(memory);
   require(bytes > 0, invalid_size, "a prefetch of nothing, or an advice about it");
@@ -188,7 +188,7 @@ ze_result_t zeCommandListAppendMemAdvise(ze_command_list_handle_t handle, ze_dev
   return enter_alone("zeCommandListAppendMemAdvise", Alone(handle), [&](auto& held) {
     const auto list = appendable(handle);
     const auto about = device_of(device);
-    // Nobody's mistake: whoever advises cannot know what a driver takes.
+    // This is no complaint, because the caller cannot know which advice a driver accepts.
     if (uint32_t(advice) > (features().minor > 4 ? 9u : 7u)) refuse(invalid_enumeration);
     Work work;
     work.ranges = {shared_range(*list, memory, bytes, "an advice")};

@@ -1,6 +1,6 @@
-// Drives the Level Zero software driver through the vendor's loader, the way a backend would and
-// the ways it must not. One scenario per process, named by the argument: the loader and the driver
-// read the environment once. Says what does not hold and returns 1.
+// Calls the Level Zero software driver through the vendor's loader, correctly and with mistakes.
+// Each process runs one scenario, which its argument names, because the loader and the driver read
+// the environment once. Prints each failed check and returns 1.
 #include "level_zero_check_kernels.hpp"
 #include "level_zero_check_lists.hpp"
 #include "level_zero_check_memory.hpp"
@@ -23,7 +23,7 @@ const Scenario scenarios[] = {
 }  // namespace
 
 int main(int count, char** arguments) {
-  // A lost wake shows as a process that does not end.
+  // If a wake is lost, the process hangs. The alarm ends it.
   alarm(60);
   return run_scenario(scenarios, count > 1 ? arguments[1] : "");
 }

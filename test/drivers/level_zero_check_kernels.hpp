@@ -1,5 +1,5 @@
-// Scenarios of the Level Zero software driver: kernels, of a module made here and of the one that
-// Hotslot ships.
+// Scenarios of level_zero_check: kernels of a module that the program creates, and of Hotslot's
+// module.
 #pragma once
 #include "level_zero_check_setup.hpp"
 
@@ -54,7 +54,7 @@ void kernels() {
   IS(ZE_RESULT_ERROR_INVALID_COMMAND_LIST_TYPE,
      zeCommandListAppendLaunchKernel(copies, kernel, &one_group, nullptr, 0, nullptr));
 
-  // What does not build says why.
+  // The build log of an invalid module contains the reason.
   for (const bool junk : {true, false}) {
     auto words = spirv({{"axpby", "ppidd"}});
     if (junk) words = {1, 2, 3};
@@ -77,7 +77,7 @@ void kernels() {
     OK(zeModuleBuildLogDestroy(log));
   }
 
-  // A kernel that fails takes its list with it, and whoever waits for that list, but nobody else.
+  // If a kernel fails, its list fails, and so do lists that wait for it. Other lists still work.
   auto failing = program.kernel("fail");
   auto after = s.event();
   auto doomed = s.immediate(), waiting = s.immediate();
@@ -96,12 +96,12 @@ void kernels() {
   OK(zeCommandQueueExecuteCommandLists(queue, 1, &regular, nullptr));
   IS(ZE_RESULT_ERROR_DEVICE_LOST, zeCommandQueueSynchronize(queue, soon));
   IS(ZE_RESULT_ERROR_DEVICE_LOST, zeCommandQueueExecuteCommandLists(queue, 1, &regular, nullptr));
-  // A reset event forgets.
+  // A reset event no longer reports the failure.
   OK(zeEventHostReset(after));
   IS(ZE_RESULT_NOT_READY, zeEventQueryStatus(after));
 }
 
-// The module Hotslot ships: every kernel in it takes what its host form takes.
+// Loads Hotslot's own module. Every kernel of it must take the parameters of its host form.
 void image() {
   Setup s;
   const auto* shipped = hotslot::spirv_images;

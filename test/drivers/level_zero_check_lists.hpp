@@ -1,4 +1,4 @@
-// Scenarios of the Level Zero software driver: lists, events and queues, in and out of order.
+// Scenarios of level_zero_check: lists, events and queues, in order and out of order.
 #pragma once
 #include "level_zero_check_setup.hpp"
 
@@ -29,7 +29,8 @@ void basics() {
   CHECK(groups[0].flags == 3 && groups[1].flags == ZE_COMMAND_QUEUE_GROUP_PROPERTY_FLAG_COPY &&
         groups[1].numQueues == 2);
 
-  // Host, device, device, host: each step waits for the one before.
+  // Copies from host to device, device to device, and device to host. Each copy waits for the one
+  // before.
   auto* a = s.memory();
   auto* b = s.memory();
   std::vector<float> in(n), out(n);
@@ -42,7 +43,7 @@ void basics() {
   OK(zeCommandListAppendMemoryCopy(list, out.data(), b, bytes, e[2], 1, &e[1]));
   OK(zeEventHostSynchronize(e[2], soon));
   CHECK(in == out);
-  // A signalled event stays so until it is reset; the host's own signal counts the same.
+  // An event stays signaled until it is reset. The host's own signal has the same effect.
   for (auto event : e) OK(zeEventQueryStatus(event));
   ze_kernel_timestamp_result_t first{}, last{};
   OK(zeEventQueryKernelTimestamp(e[0], &first));
@@ -51,18 +52,18 @@ void basics() {
   OK(zeEventHostReset(e[0]));
   IS(ZE_RESULT_NOT_READY, zeEventQueryStatus(e[0]));
   IS(ZE_RESULT_NOT_READY, zeEventHostSynchronize(e[0], 1'000'000));
-  // Waiting for what nobody has signalled yet waits, whoever signals.
+  // A command waits for an event that is not signaled yet, whoever signals it.
   const float two = 2;
   OK(zeCommandListAppendMemoryFill(list, a, &two, 4, bytes, e[1], 1, &e[0]));
   OK(zeEventHostReset(e[2]));
   OK(zeCommandListAppendMemoryCopy(list, out.data(), a, bytes, e[2], 1,
-                                   &e[1]));  // e[1] is signalled still: it passes at once
+                                   &e[1]));  // e[1] is still signaled, so the copy does not wait
   OK(zeEventHostSynchronize(e[2], soon));
   CHECK(out[1] == 1);
   OK(zeEventHostSignal(e[0]));
   s.finish(list);
   CHECK(s.read(list, a) == 2);
-  // On the device: reset, wait, signal.
+  // The device resets, waits and signals.
   OK(zeCommandListAppendEventReset(list, e[1]));
   s.finish(list);
   IS(ZE_RESULT_NOT_READY, zeEventQueryStatus(e[1]));
@@ -85,8 +86,8 @@ void basics() {
   s.end();
 }
 
-// Nothing but events and barriers orders a list that is not in-order, and what is not ordered comes
-// the other way round.
+// Only events and barriers order a list that is not in-order. The driver runs unordered commands in
+// reverse.
 void unordered() {
   Setup s;
   auto list = s.immediate();
@@ -101,7 +102,7 @@ void unordered() {
   OK(zeCommandListAppendMemoryFill(list, a, &two, 4, bytes, nullptr, 0, nullptr));
   s.finish(list);
   CHECK(s.read(list, a) == 2);
-  // A signal without a barrier overtakes what stands before it.
+  // A signal without a barrier before it overtakes earlier commands.
   auto early = s.event();
   OK(zeCommandListAppendMemoryFill(list, a, &three, 4, bytes, nullptr, 0, nullptr));
   OK(zeCommandListAppendSignalEvent(list, early));
@@ -112,7 +113,7 @@ void unordered() {
   OK(zeEventHostSynchronize(done, soon));
   s.finish(list);
   CHECK(s.read(list, a) == 3);
-  // A barrier with events waits for those alone, and holds what comes later.
+  // A barrier with events waits for these events only, and blocks later commands.
   auto gate = s.event();
   Latch latch(s);
   latch.hold(list);
@@ -125,7 +126,7 @@ void unordered() {
   OK(zeEventHostSynchronize(done, soon));
   s.finish(list);
   CHECK(s.read(list, a) == 1);
-  // The same within a regular list.
+  // The same rules hold in a regular list.
   auto queue = s.queue();
   for (const bool ordered : {false, true}) {
     auto regular = s.list();
@@ -166,7 +167,7 @@ void lists() {
   IS(ZE_RESULT_ERROR_INVALID_ARGUMENT, zeCommandListAppendBarrier(list, nullptr, 0, nullptr));
   CHECK(complained("closed list"));
   IS(ZE_RESULT_ERROR_INVALID_ARGUMENT, zeCommandListClose(list));
-  // The arguments are those of the append, however often it runs.
+  // Each run uses the arguments as they were at the append.
   argument(kernel, 3, 100.0f);
   const float zero = 0;
   OK(zeCommandListAppendMemoryFill(reader, b, &zero, 4, bytes, nullptr, 0, nullptr));
@@ -183,7 +184,8 @@ void lists() {
   OK(zeCommandQueueSynchronize(queue, soon));
   (void)violated();
 
-  // While it is on one queue it is not given to another, reset, destroyed, nor is anything it uses.
+  // While a list is on a queue, another queue rejects it. Neither the list nor anything that it
+  // uses can be reset or destroyed.
   Latch latch(s);
   auto held = s.list();
   latch.hold(held);
@@ -203,7 +205,7 @@ void lists() {
   latch.open();
   OK(zeCommandQueueSynchronize(queue, soon));
 
-  // What it refers to has to be there when it runs.
+  // Everything that a list refers to must exist when it runs.
   s.free(a);
   IS(ZE_RESULT_ERROR_INVALID_ARGUMENT, zeCommandQueueExecuteCommandLists(queue, 1, &held, nullptr));
   CHECK(complained("freed"));
@@ -231,7 +233,7 @@ void lists() {
   s.end();
 }
 
-// One chain of events across many lists: whatever the machine does, the last one's bytes are there.
+// A chain of events across many lists. The bytes of the last step must arrive.
 void storm() {
   Setup s;
   constexpr uint32_t lists = 6, steps = 20000;

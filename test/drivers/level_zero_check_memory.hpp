@@ -1,12 +1,12 @@
-// Scenarios of the Level Zero software driver: several devices, little memory, and memory that a
-// device and the host share.
+// Scenarios of level_zero_check: two devices, little memory, and memory that a device and the host
+// share.
 #pragma once
 #include "level_zero_check_setup.hpp"
 
 namespace {
 
 void peers() {
-  // devices=2,memory=64 is set.
+  // Runs with devices=2,memory=64.
   Setup s;
   CHECK(s.devices.size() == 2);
   ze_bool_t can = 0;
@@ -37,8 +37,8 @@ void peers() {
   s.end();
 }
 
-// Memory that moves: its device's and the host's, and where the driver says so everybody's.
-// devices=2,memory=64 is set.
+// Shared memory moves between its device and the host and, if the driver says so, to other devices.
+// Runs with devices=2,memory=64.
 void shared() {
   Setup s;
   const ze_device_mem_alloc_desc_t on{ZE_STRUCTURE_TYPE_DEVICE_MEM_ALLOC_DESC, nullptr, 0, 0};
@@ -93,7 +93,7 @@ void shared() {
   IS(ZE_RESULT_ERROR_INVALID_ARGUMENT, zeContextMakeMemoryResident(s.context, s.device, &s, 4));
   (void)violated();
 
-  // The other device.
+  // The second device uses the memory.
   std::swap(s.device, s.devices[1]);
   auto theirs = s.immediate();
   std::swap(s.device, s.devices[1]);
@@ -114,7 +114,7 @@ void shared() {
   allocate(ZE_RESULT_ERROR_OUT_OF_DEVICE_MEMORY, 64 << 20, s.device);
   s.finish(list), s.finish(theirs);
 
-  // A prefetch that waits is work on the memory.
+  // A prefetch that waits is work that uses the memory.
   (void)violated();
   auto gate = s.event();
   OK(zeCommandListAppendBarrier(list, nullptr, 1, &gate));

@@ -1,11 +1,10 @@
-// Scenarios of the Level Zero software driver: callers that are wrong, and calls that fail because
-// a test says so.
+// Scenarios of level_zero_check: wrong calls, and injected failures.
 #pragma once
 #include "level_zero_check_setup.hpp"
 
 namespace {
 
-// The loader's validation layer sees these; the driver never does.
+// The loader's validation layer rejects these calls, so the driver never gets them.
 void validation() {
   Setup s;
   IS(ZE_RESULT_ERROR_INVALID_NULL_HANDLE, zeEventQueryStatus(nullptr));
@@ -33,7 +32,7 @@ void validation() {
   s.end();
 }
 
-// What the layer lets pass and a driver of silicon might too.
+// Mistakes that the validation layer does not notice, and perhaps not even a GPU's driver.
 void mistakes() {
   Setup s;
   void* nowhere = nullptr;
@@ -86,7 +85,7 @@ void mistakes() {
   desc.index = 2;
   IS(ZE_RESULT_ERROR_INVALID_ARGUMENT,
      zeCommandListCreateImmediate(s.context, s.device, &desc, &other));
-  // Memory, events and lists with work on them stay.
+  // Memory, events and lists cannot be destroyed while queued work uses them.
   Latch latch(s);
   auto gate = s.event();
   OK(zeCommandListAppendMemoryFill(list, a, pattern, 4, bytes, nullptr, 1, &gate));
@@ -100,7 +99,7 @@ void mistakes() {
   s.finish(list);
   OK(zeEventDestroy(gate));
   IS(ZE_RESULT_ERROR_INVALID_ARGUMENT, zeMemFree(s.context, a + 1));
-  // Two threads with one list.
+  // Two threads use one list.
   std::atomic<bool> stop{false};
   std::set<std::string> said;
   const auto append = [&] {
@@ -126,7 +125,7 @@ void mistakes() {
 }
 
 void injection() {
-  // HOTSLOT_SOFTWARE_FAIL=zeMemAllocDevice:2:0x70000003 is set.
+  // Runs with HOTSLOT_SOFTWARE_FAIL=zeMemAllocDevice:2:0x70000003.
   Setup s;
   auto* first = s.memory();
   const ze_device_mem_alloc_desc_t desc{ZE_STRUCTURE_TYPE_DEVICE_MEM_ALLOC_DESC, nullptr, 0, 0};
@@ -148,7 +147,7 @@ void injection() {
   s.end();
 }
 
-// Prints what no call may survive; the test looks at how the process ends.
+// Touches device memory, which must end the process. The test checks how the process ends.
 void touch() {
   Setup s;
   volatile float* memory = s.memory();

@@ -1,5 +1,5 @@
-// Scenarios of the Level Zero software driver: what is newer than the loader, by the functions the
-// driver gives out itself.
+// Scenarios of level_zero_check: features newer than the loader. The driver itself returns their
+// functions.
 #pragma once
 #include "level_zero_check_setup.hpp"
 
@@ -39,8 +39,8 @@ void modern() {
   OK(zeCommandListHostSynchronize(list, forever));
   CHECK(s.read(list, a) == 4);
 
-  // Never signalled counts as done; signalled again, a wait from before still means the earlier
-  // signal; gone in flight.
+  // A counter-based event that was never signaled counts as done. If it is signaled again, an
+  // earlier wait still means the earlier signal. It may be destroyed while a signal is pending.
   newer::CounterEvent desc{
       newer::stype_zex_counter_event, nullptr,
       newer::counter_host_visible | newer::counter_timestamp | newer::counter_immediate,
@@ -72,7 +72,7 @@ void modern() {
   OK(zeEventQueryKernelTimestamp(event, &stamps));
   CHECK(stamps.global.kernelEnd >= stamps.global.kernelStart);
 
-  // A closed list on an in-order list, again and again; with events of the caller.
+  // An in-order list runs a closed list several times, also with events of the caller.
   Program program(s, axpby);
   auto kernel = program.kernel("axpby");
   argument(kernel, 0, b), argument(kernel, 1, a), argument(kernel, 2, int64_t(n)),
@@ -97,7 +97,7 @@ void modern() {
   s.end();
 }
 
-// The same list on two in-order lists with nothing between them.
+// Runs the same closed list on two in-order lists without an order between them.
 void twice() {
   Setup s;
   EXTENSION(zeCommandListImmediateAppendCommandListsExp, ze_command_list_handle_t, uint32_t,
@@ -120,7 +120,7 @@ void twice() {
 }
 
 void imports() {
-  // import=both is set.
+  // Runs with import=both.
   Setup s;
   CHECK(listed(s, "ZEX_driver_import_host_pointer") &&
         listed(s, "ZE_extension_external_memmap_sysmem"));
@@ -207,7 +207,7 @@ void graphs() {
   IS(ZE_RESULT_ERROR_INVALID_ARGUMENT, zeCommandListBeginGraphCaptureExt(list, nullptr));
   OK(zeCommandListAppendMemoryFill(list, a, &one, 4, bytes, fork, 0, nullptr));
   OK(zeCommandListAppendLaunchKernel(side, kernel, &one_group, join, 1,
-                                     &fork));  // joins the recording
+                                     &fork));  // joins the capture
   OK(zeCommandListAppendMemoryFill(list, a, &five, 4, bytes, nullptr, 1, &join));
   IS(newer::result_capture_unsupported, zeCommandListHostSynchronize(list, 0));
   IS(newer::result_capture_unsupported, zeCommandListHostSynchronize(side, 0));
@@ -226,7 +226,8 @@ void graphs() {
   OK(zeEventHostSynchronize(outside, soon));
   CHECK(s.read(list, b) == 3 && s.read(list, a) == 5);
 
-  // Forked off and not joined; waiting for what is outside.
+  // A stream that forked off and did not join, and a wait for an event from outside, make the graph
+  // invalid.
   OK(zeEventHostReset(fork)), OK(zeEventHostReset(join));
   OK(zeCommandListBeginGraphCaptureExt(list, nullptr));
   OK(zeCommandListAppendBarrier(list, fork, 0, nullptr));
@@ -245,7 +246,7 @@ void graphs() {
   OK(zeCommandListEndGraphCaptureExt(list, nullptr, &graph));
   IS(ZE_RESULT_ERROR_INVALID_ARGUMENT, zeGraphInstantiateExt(graph, nullptr, &none));
   OK(zeGraphDestroyExt(graph));
-  // What it uses has to be there.
+  // Everything that a graph uses must exist when it runs.
   s.free(a);
   IS(ZE_RESULT_ERROR_INVALID_ARGUMENT,
      zeCommandListAppendGraphExt(list, executable, nullptr, nullptr, 0, nullptr));

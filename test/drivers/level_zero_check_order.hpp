@@ -1,6 +1,6 @@
-// A scenario of the Level Zero software driver: what it finds in the order of operations
-// (order.hpp), and what it does not mind. Run with HOTSLOT_SOFTWARE_ORDER=1 and the newest
-// features.
+// Scenario of level_zero_check: checks the detector (order.hpp) in the Level Zero driver. The
+// detector must complain about operations without an order, and only about these. Runs with
+// HOTSLOT_SOFTWARE_ORDER=1 and the newest features.
 #pragma once
 #include "level_zero_check_newer.hpp"
 
@@ -22,7 +22,7 @@ struct OrderCheck {
     const float one = 1;
     OK(zeCommandListAppendMemoryFill(on, at, &one, 4, size, signal, 0, nullptr));
   }
-  // Adds what lies there to `sum`.
+  // Adds the values at `at` to `sum`.
   void use(float* at, ze_command_list_handle_t on, ze_event_handle_t signal = nullptr) {
     argument(add, 0, sum), argument(add, 1, at), argument(add, 2, int64_t(n)),
         argument(add, 3, 1.0f), argument(add, 4, 1.0f);
@@ -37,7 +37,8 @@ struct OrderCheck {
   static void wait(ze_command_list_handle_t on, ze_event_handle_t which) {
     OK(zeCommandListAppendWaitOnEvents(on, 1, &which));
   }
-  // `event` is the host's again only when nothing waits for it: a new one each time.
+  // Makes `later` wait for all work of `earlier`. The host may reset `event` only when nothing
+  // waits for it, so it settles first.
   void behind(ze_command_list_handle_t later, ze_command_list_handle_t earlier) {
     fresh(event);
     OK(zeCommandListAppendSignalEvent(earlier, event));
@@ -63,7 +64,7 @@ struct OrderCheck {
 #define FINDS(one, other) finds(one, other, CHECK_SAID(""))
 #define MINDS_NOTHING() minds_nothing(CHECK_SAID(""))
 
-  // The next batch is gathered into the slot that the learner had before: see cuda_check_order.hpp.
+  // The next gather writes to the slot that the learner still reads. See cuda_check_order.hpp.
   void batch_that_is_still_read(bool waits) {
     auto *ring = s.memory(8 * 16 * 4), *places = s.memory(8 * 4);
     fill(ring, side, nullptr, 8 * 16 * 4),
@@ -87,21 +88,21 @@ struct OrderCheck {
   void queues_and_events() {
     fill(a, side), use(a, learner);
     FINDS("a fill #", "axpby #");
-    behind(learner, side), fill(a, side), use(a, learner);  // signalled before
+    behind(learner, side), fill(a, side), use(a, learner);  // signaled before the fill
     FINDS("a fill #", "axpby #");
     fresh(event), fill(a, side, event), wait(learner, event), use(a, learner);
     MINDS_NOTHING();
-    // A wait that comes before its signal is enqueued is a wait too.
+    // A wait counts although its signal is enqueued later.
     fresh(event), wait(learner, event), use(a, learner), fill(a, side, event);
     MINDS_NOTHING();
-    // A list that keeps no order.
+    // This list keeps no order.
     fill(a, loose), fill(a, loose);
     FINDS("a fill #", "a fill #");
     fill(a, loose), OK(zeCommandListAppendBarrier(loose, nullptr, 0, nullptr)), fill(a, loose);
     MINDS_NOTHING();
     fill(a, loose, nullptr, bytes / 2), fill(a + n / 2, loose, nullptr, bytes / 2);
     MINDS_NOTHING();
-    // Closed lists, one run behind the other.
+    // Runs of a closed list come one after another.
     auto queue = s.queue();
     auto list = s.list();
     fill(a, list), OK(zeCommandListClose(list));
@@ -125,7 +126,7 @@ struct OrderCheck {
     FINDS("a fill #", "axpby #");
     fill(a, side), settle(), use(a, learner);
     MINDS_NOTHING();
-    // Done, but not known to be done.
+    // The fill is done, but the host does not know that.
     auto* brief = s.memory();
     fill(brief, side);
     while (zeMemFree(s.context, brief) != ZE_RESULT_SUCCESS) std::this_thread::yield();

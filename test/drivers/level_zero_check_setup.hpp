@@ -1,4 +1,4 @@
-// What the scenarios of level_zero_check begin with: the driver's own functions, a device and its
+// What the scenarios of level_zero_check share: the driver's own functions, a device and its
 // objects, kernels, a latch.
 #pragma once
 #include <dlfcn.h>
@@ -34,7 +34,7 @@ void fail(const char* specification) {
   own<void(const char*)>("hotslot_software_fail")(specification);
 }
 std::string text(const char* name) { return own<const char*()>(name)(); }
-// Since the last time.
+// Returns the complaints since the last call.
 std::string violated() {
   static size_t seen = 0;
   const std::string all = text("hotslot_software_violations"), fresh = all.substr(seen);
@@ -75,7 +75,7 @@ struct Setup {
         ZE_EVENT_POOL_FLAG_HOST_VISIBLE | ZE_EVENT_POOL_FLAG_KERNEL_TIMESTAMP, events};
     OK(zeEventPoolCreate(context, &pool_desc, 0, nullptr, &pool));
   }
-  // Everything was destroyed: the driver knows of nothing any more.
+  // Checks that every object was destroyed.
   void end() {
     OK(zeEventPoolDestroy(pool));
     OK(zeContextDestroy(context));
@@ -132,7 +132,7 @@ struct Setup {
     return static_cast<float*>(out);
   }
   void free(void* memory) { OK(zeMemFree(context, memory)); }
-  // Waits for everything on an immediate list, by an event as there is no other way in spec 1.4.
+  // Waits for all work of an immediate list. Spec 1.4 offers only events for that.
   void finish(ze_command_list_handle_t list, ze_result_t expected = ZE_RESULT_SUCCESS) {
     auto done = event();
     OK(zeCommandListAppendBarrier(list, done, 0, nullptr));
@@ -149,8 +149,8 @@ struct Setup {
   }
 };
 
-// A SPIR-V module of kernels that do nothing: 'p' a float pointer, 'i' 64 bits, 'f' a float, 'd' a
-// double.
+// Returns a SPIR-V module of kernels that do nothing. The letters of the parameters: 'p' a float
+// pointer, 'i' 64 bits, 'f' a float, 'd' a double.
 std::vector<uint32_t> spirv(const std::map<std::string, std::string>& kernels) {
   std::vector<uint32_t> words{0x07230203, 0x00010000, 0, 1000, 0};
   const auto say = [&](uint32_t op, std::vector<uint32_t> operands) {
@@ -214,7 +214,7 @@ void argument(ze_kernel_handle_t kernel, uint32_t index, T value,
 constexpr ze_group_count_t one_group{1, 1, 1};
 const std::map<std::string, std::string> axpby{{"axpby", "ppiff"}};
 
-// Holds its list until opened.
+// Blocks a list until open() is called.
 struct Latch {
   Setup& s;
   Program program;

@@ -1,4 +1,4 @@
-// The calls of the Level Zero software driver on the driver and its devices.
+// Calls of the Level Zero software driver on the driver and its devices.
 #pragma once
 #include "level_zero_entry.hpp"
 

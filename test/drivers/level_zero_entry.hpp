@@ -1,5 +1,5 @@
-// What every call of the Level Zero software driver is made with: counted, alone, its handles found
-// and its arguments checked.
+// What every call of the Level Zero software driver needs: counting, the lock, lookups of handles,
+// and checks of arguments.
 #pragma once
 #include <level_zero/ze_api.h>
 #include <level_zero/ze_ddi.h>
@@ -13,7 +13,7 @@
 namespace software {
 namespace {
 
-// The results most calls can have, by shorter names.
+// Short names of frequent results.
 constexpr auto not_ready = ZE_RESULT_NOT_READY, device_lost = ZE_RESULT_ERROR_DEVICE_LOST,
                invalid_argument = ZE_RESULT_ERROR_INVALID_ARGUMENT,
                invalid_size = ZE_RESULT_ERROR_INVALID_SIZE,
@@ -24,8 +24,8 @@ constexpr auto not_ready = ZE_RESULT_NOT_READY, device_lost = ZE_RESULT_ERROR_DE
 Machine& machine() { return Machine::one(); }
 const Features& features() { return machine().features; }
 
-// Every entry point runs in here: counted, made to fail when a test wants it, one at a time,
-// refusals become results.
+// Runs the body of a call. It counts the call, injects a failure if one is due, and takes the lock.
+// A Refusal becomes the call's result.
 template <class F>
 ze_result_t enter(const char* name, F&& body) {
   if (const uint32_t status = Calls::all().enter(name)) {
@@ -49,7 +49,7 @@ ze_result_t enter(const char* name, F&& body) {
   }
 }
 
-// The same for calls that no two threads may make for one object at the same time: one of them is
+// For calls that two threads must not make for one object at the same time. The second call is
 // refused.
 class Alone {
  public:

@@ -1,4 +1,4 @@
-// The calls of the Level Zero software driver on events and their pools.
+// Calls of the Level Zero software driver on events and event pools.
 #pragma once
 #include "level_zero_memory.hpp"
 
@@ -102,7 +102,7 @@ bool done(const Event& event, bool& failed) {
   failed = event.point && event.point->failed;
   return !event.point || event.point->done;
 }
-// The host saw it done.
+// Reports to the detector that the host knows the event to be done.
 void seen(const Event& event) {
   if (!Detector::on()) return;
   if (event.pool)

@@ -1,12 +1,13 @@
-// The calls of the Level Zero software driver that the headers do not have: lists appended to a
-// list, and graphs.
+// Calls of the Level Zero software driver that the vendor's headers lack: lists appended to a list,
+// and graphs.
 #pragma once
 #include "level_zero_kernels.hpp"
 
 namespace software {
 namespace {
 
-// Begin and end of a run on an immediate list, with the caller's events.
+// Submits a run to an immediate list. Its begin waits for the caller's events, and its end signals
+// the caller's event.
 void run_on(std::unique_lock<std::mutex>& held, const Ref<List>& list, const Ref<Run>& run,
             const std::vector<Ref<const Work>>& works, bool chained, const Waits& waits,
             const Ref<Op>& previous) {
@@ -92,7 +93,8 @@ ze_result_t zeCommandListEndGraphCaptureExt(ze_command_list_handle_t handle, con
     require(graph->handle || out, invalid_argument, "nowhere to put the graph");
     graph->open = false;
     graph->ended = true;
-    // Whatever the origin's last work does not come after was forked off and never joined.
+    // A node that does not come before the origin's last node belongs to a list that forked off and
+    // did not join.
     std::vector<bool> reached(graph->nodes.size());
     std::vector<uint32_t> stack = graph->members[list.get()];
     while (!stack.empty()) {

@@ -1,4 +1,4 @@
-// The calls of the Level Zero software driver on modules and kernels.
+// Calls of the Level Zero software driver on modules and kernels.
 #pragma once
 #include "forms.hpp"
 #include "level_zero_append.hpp"
@@ -6,7 +6,8 @@
 namespace software {
 namespace {
 
-// Kernels that only tests launch are in every module: no image has them.
+// Returns a kernel that only tests launch, or null. No image has such kernels, so every module
+// offers them.
 const hotslot::Kernel* test_kernel(const std::string& name) {
   for (auto& kernel : hotslot::test_kernels())
     if (name == kernel.name) return &kernel;
@@ -207,7 +208,7 @@ ze_result_t zeCommandListAppendLaunchKernel(ze_command_list_handle_t handle,
                                             ze_kernel_handle_t kernel_handle,
                                             const ze_group_count_t* count, ze_event_handle_t signal,
                                             uint32_t wait_count, ze_event_handle_t* events) {
-  // The kernel holds the arguments: nobody may set one meanwhile.
+  // The kernel object stores the arguments, so no other thread may set one meanwhile.
   return enter_alone(
       "zeCommandListAppendLaunchKernel", Alone(handle, kernel_handle), [&](auto& held) {
         const auto list = appendable(handle);
@@ -249,7 +250,8 @@ ze_result_t zeCommandListAppendLaunchKernel(ze_command_list_handle_t handle,
         hotslot::Reach reach[hotslot::max_pointers];
         if (const char* wrong = work.form->need(work.args, reach))
           refuse(invalid_argument, kernel->name + ": " + wrong);
-        // Of a kernel that a program brought at least where it begins.
+        // How much a program's own kernel touches is unknown. Only the first byte of each tensor is
+        // checked.
         if (hotslot::software::brought(*work.form))
           for (size_t i = 0; i < pointers.size(); ++i) reach[i].bytes = 1;
         for (size_t i = 0; i < pointers.size(); ++i)

@@ -1,6 +1,6 @@
-// The machine inside the Level Zero software driver: memory the host cannot touch, events, and
-// queues whose operations run in the worst order the specification leaves open. One lock guards
-// everything; only copies, fills and kernels run without it.
+// The machine inside the Level Zero software driver: memory that the host cannot touch, events, and
+// queues. Operations run in the worst order that the specification allows. One lock guards
+// everything. Only copies, fills and kernels run without the lock.
 #pragma once
 #include <sys/mman.h>
 
@@ -15,22 +15,22 @@ namespace software {
 class Machine {
  public:
   static Machine& one() {
-    static Machine* machine = new Machine;  // outlives every thread
+    static Machine* machine = new Machine;  // never destroyed
     return *machine;
   }
 
   std::mutex lock;
-  std::condition_variable news;  // something ended
+  std::condition_variable news;  // notified when something ends
   const Features features{environment("HOTSLOT_SOFTWARE_ZE")};
   Detector detector{[](const std::string& text) { Calls::all().complain("order", text); }};
   Ref<Driver> driver;
   std::vector<Ref<Device>> devices;
   bool initialised = false;
 
-  // -- objects. Everything below is called with the lock held.
+  // -- objects. The functions below are called with the lock held.
 
-  // Numbers that are no addresses and never come back: a stale handle is known as one, and whoever
-  // looks inside it dies.
+  // Adds an object. Handles are numbers that are never reused and that are not addresses. The
+  // driver recognizes a stale handle, and a program that dereferences a handle crashes.
   template <class T>
   Ref<T> add(Ref<T> object) {
     object->handle = uintptr_t(0x5a00) << 48 | uintptr_t(object->sort) << 40 | ++serial_;
@@ -67,7 +67,7 @@ class Machine {
       if (matches(*object)) return true;
     return false;
   }
-  // Every list that took part in the recording is free again.
+  // Removes all lists from a recording.
   void leave(const Ref<Recording>& recording) {
     for (auto& [handle, object] : objects_)
       if (object->sort == Sort::list && static_cast<List&>(*object).recording == recording)
@@ -90,7 +90,8 @@ class Machine {
     if (features.memory_mib) return features.memory_mib << 20;
     return uint64_t(sysconf(_SC_PHYS_PAGES)) * uint64_t(sysconf(_SC_PAGESIZE)) / 2;
   }
-  // Null: there is no such memory left. What belongs to a device takes of its memory.
+  // Allocates memory, or returns null if none is left. Memory with a device counts as memory of
+  // that device.
   Ref<Allocation> allocate(Residence residence, const Ref<Context>& context,
                            const Ref<Device>& device, size_t bytes) {
     if (device && device->used + bytes > memory_bytes()) return nullptr;
@@ -136,7 +137,8 @@ class Machine {
     allocation->live = false;
     allocations_.erase(allocation->base);
     if (!allocation->mapped) return;
-    // The addresses never come back, without access: whoever still has the pointer is found out.
+    // The addresses are never reused and become inaccessible, so that a use of the stale pointer
+    // crashes.
     if (allocation->residence == Residence::device)
       munmap(allocation->bytes_at, allocation->mapped);
     else
@@ -148,7 +150,7 @@ class Machine {
     return std::any_of(allocations_.begin(), allocations_.end(),
                        [&](auto& each) { return each.second->context == context; });
   }
-  // The allocation that shares a byte with the range; null when it is nobody's.
+  // Returns the allocation that shares a byte with the range, or null.
   Ref<Allocation> touching(uintptr_t address, size_t bytes) {
     auto after = allocations_.lower_bound(address + std::max<size_t>(bytes, 1));
     if (after == allocations_.begin()) return nullptr;
@@ -187,12 +189,12 @@ class Machine {
     return (ns / cycle_ns + offset) & 0xffffffff;
   }
 
-  // Enqueues one operation on the lane. `order` is the lane's own or that of a run; `first` are
-  // operations it comes after.
+  // Enqueues one operation on the lane. `order` belongs to the lane or to a run. The operation
+  // comes after those in `first`.
   Ref<Op> submit(const Ref<Lane>& lane, Order& order, const Ref<const Work>& work,
                  const Ref<Run>& run = nullptr, const std::vector<Ref<Op>>& first = {});
-  // Begin, the works, end; returns the last. Works with `needs` come after those, others after what
-  // `order` says.
+  // Submits the begin, the works and the end of a run, and returns the end. In a graph, each work
+  // comes after its `needs`. Otherwise `order` decides.
   Ref<Op> submit_run(const Ref<Lane>& lane, const Ref<Run>& run,
                      const std::vector<Ref<const Work>>& works, bool chained,
                      const Ref<const Work>& before, const Ref<const Work>& behind,
@@ -202,7 +204,7 @@ class Machine {
     lane.pending.prune();
     return lane.pending.list.empty();
   }
-  // Waits for what is on the lane now.
+  // Waits for the operations that are on the lane at the call.
   ze_result_t synchronize(std::unique_lock<std::mutex>& held, const Ref<Lane>& lane, uint64_t ns) {
     const uint64_t target = serial_;
     const bool done = wait(held, ns, [&] {
@@ -229,7 +231,7 @@ class Machine {
     event.stamps = stamps;
     event_changed();
   }
-  // Operations that wait for events look again.
+  // Checks all operations that wait for events again.
   void event_changed() {
     auto waiting = std::move(blocked_);
     blocked_.clear();
@@ -272,7 +274,8 @@ class Machine {
     lane.listed = true;
     call_a_hand();
   }
-  // A kernel may hold its worker for seconds: there is always another for what else is ready.
+  // Wakes an idle worker, or starts a worker if none is idle. A kernel may occupy a worker for
+  // seconds.
   void call_a_hand() {
     if (idle_ == 0 && workers_ < 16) {
       workers_++;
@@ -290,11 +293,11 @@ class Machine {
   std::unordered_map<uintptr_t, Ref<Object>> objects_;
   std::map<uintptr_t, Ref<Allocation>> allocations_;
   std::map<uintptr_t, size_t> freed_;
-  // Two copies of this library in one process give out different handles: a loader tells objects
-  // apart by them.
+  // Two copies of this library in one process must create different handles, because a loader
+  // distinguishes objects by their handles.
   uint64_t serial_ = (uintptr_t(&Calls::all()) >> 4 & 0xffff) << 24;
   std::vector<Ref<Op>> blocked_;
-  std::vector<Ref<Lane>> lanes_;  // with something ready
+  std::vector<Ref<Lane>> lanes_;  // lanes with ready operations
   std::condition_variable work_;
   int idle_ = 0, workers_ = 0;
 };

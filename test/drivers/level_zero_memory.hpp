@@ -1,4 +1,4 @@
-// The calls of the Level Zero software driver on contexts and memory.
+// Calls of the Level Zero software driver on contexts and memory.
 #pragma once
 #include "level_zero_devices.hpp"
 
@@ -32,7 +32,8 @@ ze_result_t zeContextDestroy(ze_context_handle_t handle) {
 ze_result_t zeContextGetStatus(ze_context_handle_t context) {
   return enter("zeContextGetStatus", [&](auto&) { context_of(context); });
 }
-// Shared memory is one device's and the host's, unless it is shared across devices.
+// Checks that the device may use the range. Shared memory belongs to one device and the host,
+// unless the driver shares memory across devices.
 void within_reach(const Range& range, const Ref<Device>& device) {
   if (!range.allocation || range.allocation->residence != Residence::shared ||
       features().shared == Features::shared_cross)
@@ -69,7 +70,8 @@ void aligned(size_t bytes, size_t alignment) {
   if (bytes > std::min<uint64_t>(machine().memory_bytes(), uint64_t(4) << 30))
     refuse(ZE_RESULT_ERROR_UNSUPPORTED_SIZE);
 }
-// Import and allocation are one call in the standard way.
+// Checks memory that is to be imported. The standard extension imports through the call that
+// allocates.
 void import_range(void* memory, size_t bytes) {
   pointer(memory);
   require(bytes > 0, invalid_size, "an import of nothing");

@@ -1,12 +1,13 @@
-// What of Level Zero is newer than Debian's headers (spec 1.4) and this driver can do. Public
-// interfaces: spec 1.7 (in-order lists), 1.15 (counter-based events), 1.17 (graphs), and Intel's
-// zex names; numbers and layouts are theirs.
+// Features of Level Zero that are newer than Debian's headers (spec 1.4) and that this driver has.
+// The public interfaces are spec 1.7 (in-order lists), 1.15 (counter-based events), 1.17 (graphs),
+// and Intel's zex names. Numbers and layouts are theirs.
 #pragma once
 #include <level_zero/ze_api.h>
 
 namespace software::newer {
 
-// In-order: a bit of the flags of queues and immediate lists, another one of regular lists.
+// In-order is one bit in the flags of queues and immediate lists, and another bit in the flags of
+// regular lists.
 constexpr uint32_t queue_in_order = 1u << 1, queue_copy_offload_hint = 1u << 2,
                    list_in_order = 1u << 3;
 constexpr uint32_t pool_mapped_timestamp = 1u << 3;
@@ -18,7 +19,7 @@ constexpr auto result_query_true = ze_result_t(0x78000022),
                result_invalid_graph = ze_result_t(0x78000024),
                result_capture_unsupported = ze_result_t(0x78000025);
 
-// zeMemAllocHost with this behind the descriptor maps memory that exists.
+// Extends the descriptor of zeMemAllocHost, which then maps existing memory.
 struct MemmapSysmem {
   uint32_t stype;
   const void* next;
@@ -32,7 +33,7 @@ struct GraphProperties {
   uint32_t flags;  // 1 immutable, 2 mutable
 };
 
-// zex_counter_based_event_desc_t and ze_event_counter_based_desc_t alike.
+// The layout of both zex_counter_based_event_desc_t and ze_event_counter_based_desc_t.
 struct CounterEvent {
   uint32_t stype;
   const void* next;
@@ -45,7 +46,7 @@ constexpr uint32_t counter_immediate = 1, counter_regular = 2, counter_host_visi
 using Graph = struct GraphOf*;
 using ExecutableGraph = struct ExecutableGraphOf*;
 
-// The head every extensible structure begins with.
+// The first members of every extensible structure.
 struct Head {
   uint32_t stype;
   const Head* next;

@@ -1,4 +1,4 @@
-// What the handles of the Level Zero software driver stand for, and how a call is refused.
+// The objects that handles of the Level Zero software driver refer to, and how a call is refused.
 #pragma once
 #include <time.h>
 
@@ -15,8 +15,7 @@ namespace software {
 template <class T>
 using Ref = std::shared_ptr<T>;
 
-// Why a call is refused: `what` counts as a violation, unless it is empty because nobody made a
-// mistake.
+// Thrown to refuse a call. `what` counts as a violation. It is empty if the caller made no mistake.
 struct Refusal {
   ze_result_t status;
   std::string what;
@@ -34,8 +33,7 @@ inline uint64_t now_ns() {
   return uint64_t(t.tv_sec) * 1000000000u + uint64_t(t.tv_nsec);
 }
 
-// 12.5 MHz: the same number whether a caller takes it as cycles per second or as nanoseconds per
-// cycle.
+// 12.5 MHz, so that the number of nanoseconds per cycle and of cycles per second are both whole.
 constexpr uint64_t cycle_ns = 80, cycles_per_second = 12'500'000;
 
 enum class Sort : uint8_t {
@@ -64,9 +62,9 @@ struct Object {
   const Sort sort;
   uintptr_t handle = 0;
   Ref<Context> context;
-  int in_use = 0;                 // operations on their way that refer to it
+  int in_use = 0;                 // number of unfinished operations that refer to it
   bool live = true;               // not destroyed
-  std::atomic<bool> user{false};  // a thread is inside a call that only one thread may make
+  std::atomic<bool> user{false};  // whether a thread is in a call that only one thread may make
 };
 
 struct Context : Object {
@@ -85,8 +83,8 @@ struct Device : Object {
 
 enum class Residence : uint8_t { device, host, shared, imported };
 
-// What the application holds of device memory is an address without access: a host that reads or
-// writes it dies at once. The bytes are elsewhere, at `bytes_at`.
+// A block of memory. For device memory the program gets an address without access, so a host that
+// touches it crashes. The bytes are at `bytes_at`.
 struct Allocation {
   Residence residence;
   uintptr_t base;
@@ -96,7 +94,7 @@ struct Allocation {
   Ref<Context> context;
   uint64_t id;
   size_t mapped = 0;
-  bool released_by_free = true;  // else by Intel's own call
+  bool released_by_free = true;  // false if Intel's own call releases it
   int in_use = 0;
   bool live = true;
 };
@@ -105,12 +103,12 @@ struct Stamps {
   uint64_t begin = 0, end = 0;
 };
 
-// One signal of a counter-based event: whoever waits holds the point, so the event may be signalled
-// again or go away.
+// One signal of a counter-based event. A waiter refers to the point, so the event may be signaled
+// again or destroyed meanwhile.
 struct Point {
   bool done = false, failed = false;
   Stamps stamps;
-  Clock clock;  // for the detector, as are others: what it comes after
+  Clock clock;  // for the detector, like all clocks: what it comes after
 };
 
 struct Recording;
@@ -122,13 +120,14 @@ struct Pool : Object {
 
 struct Event : Object {
   Event() : Object(Sort::event) {}
-  Ref<Pool> pool;  // null: counter-based
+  Ref<Pool> pool;  // null if counter-based
   uint32_t index = 0, signal_scope = 0, counter_flags = 0;
   bool signalled = false, failed = false;
   Stamps stamps;
   Clock clock;
-  Ref<Point> point;  // counter-based: the latest signal; null counts as done
-  // Signalled inside a recording last: where in it.
+  Ref<Point> point;  // counter-based: the latest signal, or null, which counts as done
+  // If the last signal was in a recording: the recording, and the nodes that the signal comes
+  // after.
   std::weak_ptr<Recording> recording;
   bool recorded = false;
   std::vector<uint32_t> recorded_after;

@@ -1,4 +1,4 @@
-// The calls of the Level Zero software driver on queues, fences and lists as a whole.
+// Calls of the Level Zero software driver on queues, fences and whole lists.
 #pragma once
 #include "level_zero_events.hpp"
 
@@ -54,7 +54,7 @@ ze_result_t zeCommandQueueSynchronize(ze_command_queue_handle_t handle, uint64_t
                [&](auto& held) { return machine().synchronize(held, queue_of(handle)->lane, ns); });
 }
 
-// What has to be there still when a list or a graph runs.
+// Checks that everything the work refers to still exists when a list or graph runs.
 void alive(const Work& work) {
   for (auto& range : work.ranges)
     require(!range.allocation || range.allocation->live, invalid_argument,
@@ -69,14 +69,15 @@ void alive(const Work& work) {
 }
 Ref<Run> run_of(const Ref<List>& list, const Ref<Lane>& lane) {
   auto run = std::make_shared<Run>();
-  // Runs of one list on one queue come one after the other.
+  // Runs of one list on one queue come one after another.
   if (list->latest && list->latest->lane == lane.get()) run->clock = list->latest->clock;
   run->of = list;
   run->active = &list->active;
   run->pending = &list->pending;
   return run;
 }
-// Whether the list may run on this lane now; what it comes after.
+// Checks that the list may run on this lane now. Returns the end of its last run, which the new run
+// comes after, or null.
 Ref<Op> may_run(const List& list, const Ref<Lane>& lane, const Ref<Context>& context,
                 bool chained_by_caller) {
   require(!list.immediate(), ZE_RESULT_ERROR_INVALID_COMMAND_LIST_TYPE,

@@ -1,7 +1,7 @@
-// How the machine inside the Level Zero software driver orders operations, and how its workers take
-// and run them. What an operation comes after is known when all of that is over: an event may be
-// waited for before anybody is to signal it. So the detector (order.hpp) hears of operations as
-// they begin.
+// How the machine of the Level Zero software driver orders operations, and how its workers run
+// them. A wait may be enqueued before the signal that it waits for. What an operation comes after
+// is therefore known only when all that has finished. For that reason the detector (order.hpp)
+// learns of an operation when it begins.
 #pragma once
 #include "forms.hpp"
 #include "level_zero_machine.hpp"
@@ -24,7 +24,7 @@ inline Ref<Op> Machine::submit(const Ref<Lane>& lane, Order& order, const Ref<co
   if (auto& event = work->signal) {
     event->in_use++;
     event->recorded = false;
-    // From now on whoever waits for a counter-based event waits for this.
+    // Later waits for a counter-based event mean this signal.
     if (!event->pool) event->point = op->point = std::make_shared<Point>();
   }
   if (work->launched) work->launched->in_use++;
@@ -35,7 +35,7 @@ inline Ref<Op> Machine::submit(const Ref<Lane>& lane, Order& order, const Ref<co
   } else {
     follow(op, order.barrier);
     if (work->type == Work::barrier) {
-      // With events it waits for those alone; either way everything later waits for it.
+      // A barrier with events waits only for them. Every later operation waits for the barrier.
       if (!work->waits_for_events) {
         for (auto& earlier : order.alive.list) follow(op, earlier);
         op->clock.join(order.alive.dropped);
@@ -64,7 +64,7 @@ inline Ref<Op> Machine::submit_run(const Ref<Lane>& lane, const Ref<Run>& run,
   Order own;
   own.in_order = chained;
   own.last = begin;
-  // A list on a queue shares the queue's barriers, unless the queue has an order that says more.
+  // A list on a queue shares the queue's barriers, unless the queue or the list is in order.
   Order& order = graph || chained || lane->order.in_order ? own : lane->order;
   std::vector<Ref<Op>> ops;
   for (auto& work : works) {
@@ -81,8 +81,9 @@ inline Ref<Op> Machine::submit_run(const Ref<Lane>& lane, const Ref<Run>& run,
   return end;
 }
 
-// The newest of a lane that is due goes first: whatever nothing forbids, happens. One at a time per
-// lane, lanes in turn.
+// Takes an operation to run, or returns null and the time when one is due. Of each lane the newest
+// due operation runs first, so that every order that nothing forbids happens. Each lane runs one
+// operation at a time, and the lanes take turns.
 inline Ref<Op> Machine::take(uint64_t& next_due) {
   const uint64_t now = now_ns();
   next_due = ~uint64_t(0);
@@ -126,7 +127,7 @@ inline void Machine::work() {
   }
 }
 
-// Tells the detector what an operation that begins now reads and writes.
+// Reports to the detector what an operation that begins now reads and writes.
 inline void Machine::touch(Op& op) {
   const Work& work = *op.work;
   if (!Detector::on() || work.type < Work::copy) return;
@@ -136,7 +137,7 @@ inline void Machine::touch(Op& op) {
                                                      : "a timestamp";
   std::vector<Touch> touches;
   const bool kernel = work.type == Work::kernel;
-  // Nobody keeps an eye on pageable memory.
+  // Pageable memory has no allocation, and the detector ignores it.
   const uint16_t late = kernel ? told_late(name) : 0;
   for (size_t i = 0; i < work.ranges.size(); ++i) {
     const Range& range = work.ranges[i];
@@ -188,7 +189,7 @@ inline void Machine::execute(std::unique_lock<std::mutex>& held, const Ref<Op>& 
   if (failed && !lane.error) lane.error = failed;
   op->stamps.end = now_ns();
   finish(op);
-  // Lanes and runs remember operations that are over: those hold nothing themselves.
+  // Lanes and runs keep finished operations, which must not keep other objects alive.
   if (op->run && op->run->end == op) op->run->end.reset();
   op->run.reset(), op->lane.reset(), op->work.reset(), op->fence.reset();
 }

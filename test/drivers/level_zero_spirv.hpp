@@ -1,5 +1,5 @@
-// As much of SPIR-V as a driver has to know before it can launch: kernels' names, their parameters,
-// what the module requires.
+// Reads what a driver must know of a SPIR-V module: the kernels' names and parameters, and the
+// capabilities that the module requires.
 #pragma once
 #include <cstdint>
 #include <cstring>
@@ -10,14 +10,14 @@
 namespace software {
 
 struct Parameter {
-  char sort;  // 'p' pointer into device memory, 'i' whole number, 'f' real
+  char sort;  // 'p' pointer to device memory, 'i' whole number, 'f' real
   uint32_t bytes;
 };
 
 struct Spirv {
   std::map<std::string, std::vector<Parameter>> kernels;
   bool float64 = false;
-  std::string error;  // what a build log would say
+  std::string error;  // text for the build log, or empty
 
   Spirv(const uint8_t* image, size_t bytes) {
     std::vector<uint32_t> words(bytes / 4);
@@ -31,7 +31,7 @@ struct Spirv {
       uint32_t bytes;
     };
     std::map<uint32_t, Type> types;
-    std::map<uint32_t, std::vector<uint32_t>> functions;  // function type: parameter types
+    std::map<uint32_t, std::vector<uint32_t>> functions;  // parameter types by function type
     std::map<uint32_t, std::string> entries;
     for (size_t at = 5; at < words.size();) {
       const uint32_t count = words[at] >> 16, op = words[at] & 0xffff;

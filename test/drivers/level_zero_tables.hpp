@@ -1,6 +1,6 @@
-// What the loader asks a Level Zero driver for: tables of its functions. Included once, at the end
-// of level_zero.cpp. It refuses a driver that lacks one of these 46, even those whose tables may
-// stay empty.
+// The tables of functions that the loader gets from a Level Zero driver. Included once, at the end
+// of level_zero.cpp. The loader rejects a driver that lacks one of these 46 functions, even if its
+// table may stay empty.
 #define SOFTWARE_TABLE(name, table)                                        \
   SOFTWARE_EXPORT ze_result_t name(ze_api_version_t version, table* out) { \
     if (!out) return ZE_RESULT_ERROR_INVALID_NULL_POINTER;                 \
@@ -12,7 +12,7 @@
 #define SOFTWARE_HAS(entry, function) out->entry = software::function;
 
 SOFTWARE_TABLE(zeGetGlobalProcAddrTable, ze_global_dditable_t)
-// The first thing a loader asks: a test's words are read now, before any call.
+// The loader asks for this table first, so the injected failures are read before any call.
 static const software::LogAtExit log;
 static const bool once =
     (software::Calls::all().injection.set(software::environment("HOTSLOT_SOFTWARE_FAIL")), true);

@@ -1,5 +1,5 @@
-// What a test steers and reads in the Level Zero software driver: which features it has, which call
-// fails, what was called, what callers did wrong.
+// What tests set and read in the Level Zero software driver: its features, the calls that fail, the
+// counts of calls, and complaints about callers.
 #pragma once
 #include <unistd.h>
 
@@ -9,8 +9,8 @@ namespace software {
 
 using namespace hotslot::software;
 
-// HOTSLOT_SOFTWARE_ZE: a comma list of words and word=value, later ones win. `spec` sets a whole
-// set.
+// Parses HOTSLOT_SOFTWARE_ZE, a list of words and word=value with commas between them. Later words
+// override earlier ones. `spec` sets all features of a version.
 struct Features {
   uint32_t major = 1, minor = 4;
   bool in_order = false, counter = false, immediate_append = false, timestamps = true, fp64 = false;
@@ -18,11 +18,10 @@ struct Features {
   enum Graph { none, listed_only, flag } graph = none;
   enum Shared { shared_none, shared_single, shared_cross } shared = shared_single;
   uint32_t devices = 1;
-  uint64_t memory_mib = 0;  // of each device; 0: half of the machine's
-  uint64_t linger_us = 50;  // how long an unordered operation waits for one that may overtake it
-  uint64_t wrap_ms =
-      0;  // the kernel timestamp runs over that long after the start; 0: whenever it does
-  std::string unknown;  // the first word nobody knows
+  uint64_t memory_mib = 0;  // MiB of each device, or 0 for half of the machine's memory
+  uint64_t linger_us = 50;  // delay in µs of an unordered operation, so that others may overtake it
+  uint64_t wrap_ms = 0;     // time in ms until the kernel timestamp wraps, or 0
+  std::string unknown;      // the first unknown word
 
   void spec(const std::string& version) {
     const bool modern = version == "modern", newer = modern || version == "1.9";
@@ -75,17 +74,17 @@ struct Features {
   }
 };
 
-// The calls so far, those that are to fail, and what their callers did wrong.
+// Counts of calls, injected failures, and complaints about callers.
 struct Calls {
   Injection injection{0x7ffffffe};
   Complaints complaints;
 
   static Calls& all() {
-    static Calls* calls = new Calls;  // outlives every thread
+    static Calls* calls = new Calls;  // never destroyed
     return *calls;
   }
 
-  // Counts one call; the status it has to fail with, or 0.
+  // Counts a call, and returns the status that it must fail with, or 0.
   uint32_t enter(const char* name) {
     {
       std::lock_guard guard(mutex_);
@@ -106,7 +105,7 @@ struct Calls {
   std::map<std::string, uint64_t> counts_;
 };
 
-// Two copies of this library in one process add to the same file.
+// Writes the counts at exit. Two copies of this library in one process append to the same file.
 struct LogAtExit {
   ~LogAtExit() { leave_log(Calls::all().text(), "ae"); }
 };

@@ -1,5 +1,5 @@
-// What the Level Zero software driver runs: work as it was appended, an operation per execution of
-// it, and what both lie in.
+// What the Level Zero software driver runs. Work is what a caller appended, and an operation is one
+// execution of it. Lanes, lists and graphs contain them.
 #pragma once
 #include <algorithm>
 
@@ -10,18 +10,18 @@ namespace software {
 struct Range {
   uintptr_t address = 0;
   size_t bytes = 0;
-  Ref<Allocation> allocation;  // null: pageable host memory
+  Ref<Allocation> allocation;  // null for pageable host memory
   uint8_t* at() const {
     return allocation ? allocation->bytes_at + (address - allocation->base)
                       : reinterpret_cast<uint8_t*>(address);
   }
 };
 
-// What was appended: it may run once, or as often as its list or graph does.
+// Work as it was appended. It runs once, or whenever its list or graph runs.
 struct Work {
   enum Type : uint8_t { nothing, barrier, reset, copy, fill, kernel, stamp } type = nothing;
-  bool waits_for_events = false;  // so a barrier waits for those alone
-  std::vector<Range> ranges;      // copy: to, from
+  bool waits_for_events = false;  // whether a barrier waits only for events
+  std::vector<Range> ranges;      // copy: target, source
   const hotslot::Kernel* form = nullptr;
   hotslot::KernelArgs args{};
   uint8_t pattern[16]{};
@@ -29,11 +29,10 @@ struct Work {
   std::vector<Ref<Event>> waits;
   Ref<Event> signal, cleared;
   Ref<Kernel> launched;
-  std::vector<Ref<Point>>
-      points;  // of the counter-based events waited for, as they were when this was appended
-  std::vector<uint32_t> needs;  // in a recording
+  std::vector<Ref<Point>> points;  // signals of counter-based events at the time of the append
+  std::vector<uint32_t> needs;     // in a recording: nodes that it comes after
 
-  // Null, or why it failed.
+  // Runs the work. Returns null, or the reason why it failed.
   const char* run() const {
     switch (type) {
       case copy:
@@ -67,11 +66,10 @@ struct Fence;
 // One execution of a list or a graph.
 struct Run {
   Ref<Object> of;
-  Ref<Run>* active =
-      nullptr;  // the run of the same list or graph that has begun and is not over, if any
+  Ref<Run>* active = nullptr;  // the unfinished run of the list or graph, if any
   int* pending = nullptr;
   Ref<Op> end;
-  Clock clock;  // behind it
+  Clock clock;  // after the run
   Lane* lane = nullptr;
 };
 
@@ -79,21 +77,21 @@ struct Op {
   Ref<const Work> work;
   Ref<Lane> lane;
   Ref<Run> run;
-  bool begins = false, ends = false;  // the run
+  bool begins = false, ends = false;  // whether it begins or ends the run
   std::vector<Ref<Point>> points;
   Ref<Point> point;
-  size_t missing = 0;  // operations that have to be over first
+  size_t missing = 0;  // number of unfinished operations that it comes after
   std::vector<Ref<Op>> next;
   enum State : uint8_t { held, blocked, ready, running, over } state = held;
   bool failed = false;
   uint64_t due = 0, number = 0;
   Stamps stamps;
   Ref<Fence> fence;
-  Clock clock;    // what it comes after, as far as that is over
-  int node = -1;  // of a graph
+  Clock clock;    // what it comes after, as far as that has finished
+  int node = -1;  // index in a graph, or -1
 };
 
-// Operations of which some are over; those are dropped when there are many.
+// A list of operations. If the list gets long, add() removes those that have finished.
 struct Ops {
   std::vector<Ref<Op>> list;
   size_t most = 64;
@@ -114,7 +112,7 @@ struct Ops {
   }
 };
 
-// What bounds the order within a queue, an immediate list or one run.
+// What orders operations within a queue, an immediate list or a run.
 struct Order {
   bool in_order = false;
   Ref<Op> last, barrier;
@@ -126,14 +124,14 @@ inline uint64_t next_number() {
   return ++numbers;
 }
 
-// Whatever takes operations: a queue, or an immediate list.
+// Accepts operations: a queue or an immediate list.
 struct Lane {
   Order order;
   std::vector<Ref<Op>> ready;  // newest last
   bool running = false, listed = false, synchronous = false;
-  const char* error = nullptr;  // first failure, sticky
+  const char* error = nullptr;  // first failure, which stays
   Ops pending;
-  Clock done;  // behind what is over
+  Clock done;  // after all finished operations
   const uint64_t number = next_number();
   Ref<Device> device;
   uint32_t ordinal = 0;
@@ -152,14 +150,14 @@ struct Fence : Object {
   Clock clock;
 };
 
-// A graph while it is recorded and afterwards.
+// A graph, during its recording and afterwards.
 struct Recording : Object {
   Recording() : Object(Sort::graph) {}
   bool open = false, ended = false;
-  std::string broken;  // what broke it
+  std::string broken;  // why the recording is invalid, or empty
   Ref<List> origin;
   std::vector<Ref<const Work>> nodes;
-  std::map<List*, std::vector<uint32_t>> members;  // what the list's next node comes after
+  std::map<List*, std::vector<uint32_t>> members;  // nodes that each list's next node comes after
 };
 
 struct Executable : Object {
@@ -179,7 +177,7 @@ struct List : Object {
   std::vector<Ref<const Work>> work;
   Ref<Run> active, latest;
   int pending = 0;
-  Ref<Recording> recording;  // it takes part in
+  Ref<Recording> recording;  // the recording that it takes part in, or null
 };
 
 }  // namespace software

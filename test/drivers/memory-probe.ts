@@ -1,6 +1,6 @@
 /**
- * What the memory of one device does in a tight place; prints one JSON object. Run in a software
- * driver's environment.
+ * Runs one probe of a device's memory in a software driver's environment, and prints one JSON
+ * object. The memory is nearly full, or the driver refuses to free.
  */
 import { openDevice } from '../../src/index.ts';
 import { Latch } from '../rig/latch.ts';
@@ -15,10 +15,13 @@ process.on('warning', ({ message }) => warnings.push(message));
 const bytes = (mib: number) =>
   device.allocate({ shape: [mib * MIB], dtype: 'uint8', zeroed: false });
 const live = () => counts(driver.live());
-/** Host memory of the driver's own; where the driver tells but the sum, all memory. */
+/**
+ * Bytes of host memory that the driver allocated. If the driver reports only one sum, bytes of all
+ * memory.
+ */
 const ownBytes = () => live().host_allocation_bytes ?? live().bytes ?? 0;
 
-/** What was let go so far is given back. */
+/** Lets the device return memory that was closed before. */
 const settle = () => {
   device.memoryInfo();
   device.createEvent().close();
@@ -26,7 +29,9 @@ const settle = () => {
 };
 
 const probes: Record<string, () => unknown> = {
-  /** how much more host memory the driver is asked for than a write of so many MiB has */
+  /**
+   * measures the host memory that the driver allocates for a write, minus the bytes of the write
+   */
   staging: async () => {
     const excess: number[] = [];
     for (const mib of [3, 33, 65]) {
@@ -43,7 +48,7 @@ const probes: Record<string, () => unknown> = {
     return excess;
   },
 
-  /** 8 MiB in all: 4 are kept for later, 1 was let go and is still in use, 6 are asked for */
+  /** needs 6 of 8 MiB, while the cache has 4 MiB and a closed MiB is still in use */
   reclaimed: async () => {
     using latch = new Latch(device);
     using stream = device.createStream();
@@ -51,20 +56,20 @@ const probes: Record<string, () => unknown> = {
     await device.currentStream.synchronize();
     device.memoryInfo();
     const used = bytes(1);
-    // CUDA and HIP take nothing back before all work is done: there it has an end.
+    // CUDA and HIP free nothing until all work is done, so their work must end.
     if (device.family === 'xpu') latch.hold(stream);
     else stream.launch('spin', { wholes: [200_000] });
     stream.fill(used, 1);
     used.close();
     const before = counts(driver.calls()).cuEventRecord ?? 0;
     bytes(6).close();
-    // CUDA and HIP had to wait for all of it.
+    // CUDA and HIP had to wait for all work.
     const held = device.family !== 'xpu' || !stream.query();
-    // Looking whether something runs enqueues nothing: it would fill the queue.
+    // Checks for running work must not enqueue event records, which would fill the queue.
     return { held, records: (counts(driver.calls()).cuEventRecord ?? 0) - before };
   },
 
-  /** memory that the driver refuses to take back once, and until it is asked to fail no more */
+  /** closes memory that the driver refuses to free: once, then until `fail(null)` */
   refused: async () => {
     const call = process.argv[3] as string;
     const settled = async () => {
@@ -74,7 +79,7 @@ const probes: Record<string, () => unknown> = {
     const before = await settled();
     const refuse = async (spec: string) => {
       driver.fail(spec);
-      // What is managed is not kept for later.
+      // Uses managed memory, because the device does not cache it.
       device.allocateManaged({ shape: [4] }).close();
       const left = (await settled()) - before;
       await settled();

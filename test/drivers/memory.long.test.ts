@@ -1,6 +1,6 @@
 /**
- * The rules of memory that every GPU family keeps alike: staging, running out, and what a driver
- * would not take back.
+ * Tests memory rules that all GPU families share: staging memory, exhausted memory, and memory that
+ * a driver refuses to free.
  */
 import { expect } from 'chai';
 import { describeAll, SETTING } from '../rig/setting.ts';
@@ -22,8 +22,8 @@ const MIB = 2 ** 20;
 describeAll('memory of GPU families', function () {
   this.timeout(300_000);
 
-  // The longest runs alone have all: HIP's calls are made by CUDA's code, and memory of Level Zero
-  // is the same since 1.4.
+  // Only the longest runs have all families. CUDA's code also makes HIP's calls, and Level Zero's
+  // memory has not changed since 1.4.
   const families = [
     [cuda13, 'cuMemFree', { HOTSLOT_SOFTWARE_CUDA: `13.0,memory=${8 * MIB}` }],
     [ze, 'zeMemFree', { HOTSLOT_SOFTWARE_ZE: 'modern,memory=8' }],

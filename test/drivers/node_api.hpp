@@ -1,5 +1,5 @@
-// Node-API as far as tests' libraries talk to JavaScript. Declared here and weak, so that they load
-// without Node too.
+// Declares the functions of Node-API that the tests' libraries need. The symbols are weak, so that
+// the libraries also load in programs without Node.
 #pragma once
 #include <cstddef>
 

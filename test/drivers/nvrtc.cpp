@@ -1,8 +1,8 @@
-// libnvrtc for tests, and with -DHOTSLOT_SOFTWARE_HIPRTC libhiprtc: the vendors' interface over
-// clang-14, which makes real PTX, and for AMD checks the source and gives the software driver's
-// stand-in for a code object. As strict as the real ones where it can be: a header that is not
-// given is not there, an unknown option is refused, code comes behind a successful compilation
-// only, and a program that was destroyed is none.
+// The libnvrtc of the tests and, with -DHOTSLOT_SOFTWARE_HIPRTC, the libhiprtc. Both implement the
+// vendors' interface on top of clang-14. The former compiles to real PTX. The latter checks the
+// source and returns the software driver's replacement for a code object. They are as strict as the
+// vendors' libraries where they can be. Only given headers exist, and unknown options are rejected.
+// Only a successful compilation has code, and a destroyed program is invalid.
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -52,7 +52,7 @@ std::string read(const std::string& path) {
 
 #ifdef HOTSLOT_SOFTWARE_HIPRTC
 const std::regex known_option("-std=c\\+\\+1[147]|-ffp-contract=off|--offload-arch=gfx\\w+");
-// Without a library of AMD's: what it declares itself, clang knows.
+// clang compiles without AMD's library, because it knows what the source declares.
 constexpr const char* command =
     "clang-14 -x hip --cuda-device-only --offload-arch=gfx90a -nogpuinc -nogpulib -fsyntax-only";
 #else
@@ -152,7 +152,7 @@ EXPORT NAMED(DestroyProgram)(Program** handle) {
   return *handle = nullptr, done;
 }
 
-// Programs that nobody has destroyed.
+// Returns the number of programs that were not destroyed.
 extern "C" __attribute__((visibility("default"))) size_t hotslot_software_programs() {
   std::lock_guard guard(lock);
   return programs.size();

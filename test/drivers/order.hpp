@@ -1,24 +1,24 @@
-// What came before what: finds operations that touch the same bytes, one of them writing, with
-// nothing that orders the two. It does not matter how they happened to meet: what is compared is
-// what the program asked for.
+// Finds conflicts: two operations that touch the same bytes, of which at least one writes, and
+// which nothing orders. The detector compares what the program asked for. It does not matter in
+// which order the operations happened to run.
 //
-// Known to every software driver, which says what is enqueued, recorded, waited for and looked at.
-// The rules:
-// - An operation comes after what its queue was given before it, where the queue keeps an order;
-//   after what its queue waits for by events, as they were recorded then; in a graph after the
-//   nodes that it has edges from, and the whole graph after what its queue was given before.
-// - It comes after all that the host knew to be done when it enqueued it. What a query or a wait of
-//   any thread has
-// found
-//   done is known to all threads from then on: they tell each other by words in memory, which no
-//   driver sees, and a call that comes later comes later for all of them. So between threads of the
-//   host the detector believes too much, between queues never.
-// - Nothing else is an order: no queue of the hardware that streams share, no call that happened to
-//   wait, no time.
-// - Memory goes back to the driver when the host knows that all is done that touched it.
+// Every software driver reports what the program enqueues, records, waits for and queries. The
+// rules are:
+// - An operation comes after all earlier operations of its queue, if the queue keeps an order. It
+//   comes after everything that its queue waits for by events, as recorded at the time of the wait.
+//   A node of a graph comes after the nodes that it has edges from. A whole graph comes after all
+//   earlier operations of its queue.
+// - An operation comes after everything that the host knew to be done when the operation was
+//   enqueued. If a query or wait of any thread finds an operation done, all threads count as
+//   knowing that. Threads inform each other through words in memory, which no driver sees. The
+//   detector therefore assumes too much order between host threads, and never between queues.
+// - Nothing else is an order: neither a hardware queue that streams share, nor a call that happened
+//   to wait, nor time.
+// - Memory may return to the driver only after the host knows that all operations on the memory are
+//   done.
 //
-// HOTSLOT_SOFTWARE_ORDER=1 turns it on. A conflict is a complaint like others: it is counted, and
-// HOTSLOT_SOFTWARE_STRICT=abort ends the process.
+// HOTSLOT_SOFTWARE_ORDER=1 turns the detector on. A conflict is counted like every complaint, and
+// ends the process if HOTSLOT_SOFTWARE_STRICT=abort.
 #pragma once
 #include <algorithm>
 #include <deque>
@@ -29,8 +29,8 @@
 
 namespace hotslot::software {
 
-// A point in the order. Operations form chains, each of them one behind the other; the point is
-// behind so many of each.
+// A vector clock. Operations form chains, and within a chain each operation comes after the one
+// before. A clock stores, for each chain, the number of operations that come before this point.
 class Clock {
  public:
   uint64_t of(size_t chain) const { return chain < counts_.size() ? counts_[chain] : 0; }
@@ -48,20 +48,20 @@ class Clock {
   std::vector<uint64_t> counts_;
 };
 
-// How a conflict names an operation: what it does, on which queue, as which node of a graph.
+// How a conflict names an operation: its kind, its queue, and its node if it belongs to a graph.
 struct Named {
   const char* what;
   uint64_t queue;
   int node = -1;
 };
 
-// One operation and its place.
+// One operation and its position in the order.
 struct Step {
   Named name;
   uint64_t number = 0;
   size_t chain = 0;
-  uint64_t count = 0;  // how manieth of its chain
-  Clock clock;         // what it comes after, and itself
+  uint64_t count = 0;  // position in its chain, counted from 1
+  Clock clock;         // everything before this operation, and the operation
   bool before(const Step& other) const { return other.clock.of(chain) >= count; }
 };
 using StepRef = std::shared_ptr<const Step>;
@@ -78,17 +78,18 @@ class Detector {
   explicit Detector(Say say) : say_(say) {}
 
   static bool on() { return wanted().load(std::memory_order_relaxed); }
-  // Where a call was made to fail, the host knows what is not so.
+  // Turns the detector off. After an injected failure the host may believe that work is done which
+  // is not.
   static void off() { wanted().store(false); }
 
-  // The next operation behind `clock`, which is behind it afterwards; what the host knew when it
-  // was enqueued is in there: what it has found out since orders nothing. It has its bytes at once,
-  // or `later`, when it runs.
+  // Adds the next operation after `clock`, and advances `clock` to include the operation. `clock`
+  // must contain what the host knew when the operation was enqueued, because later knowledge orders
+  // nothing. The touched bytes are given now or, with `later`, to runs().
   StepRef step(Clock& clock, Named name, const std::vector<Touch>& touches, bool later = false) {
     std::lock_guard guard(lock_);
     auto step = std::make_shared<Step>();
-    // Any chain whose end it comes after: so there are as many chains as operations were ever side
-    // by side.
+    // Uses any chain whose last operation comes before this one. There are then as many chains as
+    // operations were ever concurrent.
     while (step->chain < ends_.size() && clock.of(step->chain) < ends_[step->chain]) step->chain++;
     if (step->chain == ends_.size()) ends_.push_back(0);
     clock.set(step->chain, ++ends_[step->chain]);
@@ -98,13 +99,13 @@ class Detector {
     if (later) later_.push_back(step);
     return step;
   }
-  // The bytes of one that runs now.
+  // Adds the bytes of a `later` operation, which runs now.
   void runs(const StepRef& step, const std::vector<Touch>& touches) {
     std::lock_guard guard(lock_);
     later_.erase(std::remove(later_.begin(), later_.end(), step), later_.end());
     for (auto& each : touches) enter(step, each);
   }
-  // The host found it done, or failed for good.
+  // The host has found everything before `clock` done, or failed for good.
   void seen(const Clock& clock) {
     std::lock_guard guard(lock_);
     host_.join(clock);
@@ -113,7 +114,8 @@ class Detector {
     std::lock_guard guard(lock_);
     return host_;
   }
-  // Memory that goes back; what lies there next is somebody else's.
+  // Removes memory that returns to the driver. The next owner of the address has no order with the
+  // operations before. Complains if the host does not know that these are done.
   void gone(uintptr_t at, uint64_t bytes, const char* how) {
     std::lock_guard guard(lock_);
     const auto end = cut(at + bytes);
@@ -141,7 +143,8 @@ class Detector {
   };
   using Parts = std::map<uintptr_t, Part>;
 
-  // The first part at or behind an address, which no part goes across afterwards.
+  // Splits the part that contains `at`, if one does. Returns the first part that begins at or after
+  // `at`.
   Parts::iterator cut(uintptr_t at) {
     const auto next = parts_.lower_bound(at);
     if (next == parts_.begin()) return next;
@@ -152,7 +155,7 @@ class Detector {
     return made;
   }
 
-  // Whether nothing that is yet to say its bytes can be in conflict with it.
+  // Returns whether `step` comes before every operation that has not given its bytes yet.
   bool settled(const Step& step) const {
     return std::all_of(later_.begin(), later_.end(),
                        [&](auto& each) { return step.before(*each); });
@@ -160,7 +163,7 @@ class Detector {
 
   void enter(const StepRef& step, const Touch& touch) {
     if (touch.bytes == 0) return;
-    // What a failed stream never came to is given up at last.
+    // Operations of a failed stream never run, so the oldest of `later_` are dropped.
     constexpr uint64_t most = 4096;
     while (!later_.empty() && later_.front()->number + most < numbers_) later_.pop_front();
     const Access access{step, touch.writes};
@@ -177,7 +180,8 @@ class Detector {
         if ((other.writes || access.writes) && !other.step->before(*step) &&
             !step->before(*other.step))
           conflict(other, access, at, std::min(end, part->second.end));
-      // What comes after this one comes after those too.
+      // Everything after this access also comes after the covered accesses, so the list no longer
+      // needs them.
       const auto covered = [&](auto& other) {
         return (access.writes || !other.writes) && other.step->before(*step) &&
                settled(*other.step);
@@ -190,7 +194,8 @@ class Detector {
     if (part != parts_.end()) merged(part);
   }
 
-  // The part behind this one, which becomes one with the part before where both were touched alike.
+  // Merges a part with the part before it if both have the same accesses. Returns the part that
+  // follows.
   Parts::iterator merged(Parts::iterator part) {
     if (part != parts_.begin()) {
       const auto before = std::prev(part);
@@ -210,7 +215,7 @@ class Detector {
            (access.writes ? " writes" : " reads");
   }
   void conflict(const Access& first, const Access& second, uintptr_t at, uintptr_t end) {
-    if (told_ == second.step) return;  // of one operation once
+    if (told_ == second.step) return;  // reports each operation once
     told_ = second.step;
     char where[64];
     std::snprintf(where, sizeof where, "%zu bytes at 0x%zx", size_t(end - at), size_t(at));
@@ -229,10 +234,10 @@ class Detector {
   const Say say_;
   std::mutex lock_;
   uint64_t numbers_ = 0;
-  std::vector<uint64_t> ends_;  // of each chain
+  std::vector<uint64_t> ends_;  // number of operations of each chain
   Clock host_;
   Parts parts_;
-  std::deque<StepRef> later_;  // those that have not said their bytes
+  std::deque<StepRef> later_;  // operations that have not given their bytes yet
   StepRef told_;
 };
 

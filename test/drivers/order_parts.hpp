@@ -1,6 +1,6 @@
-// Kernels whose bytes depend on numbers in memory: which rows of a table they read, which parts of
-// arrays they move. The detector of order.hpp hears of those bytes when the kernel runs, when the
-// numbers are there.
+// Computes the bytes that a kernel touches if these depend on numbers in memory, such as row
+// indexes or moves of arrays. The detector (order.hpp) gets these bytes when the kernel runs,
+// because the numbers are in memory then.
 #pragma once
 #include <string_view>
 
@@ -9,23 +9,23 @@
 
 namespace hotslot::software {
 
-// Bytes behind one pointer.
+// A stretch of bytes relative to one of the kernel's pointers.
 struct Part {
   int pointer;
   uint64_t at, bytes;
   bool writes;
 };
 
-// The pointers behind which only the run tells; bit i: pointer i.
+// Returns the pointers whose bytes are known only when the kernel runs. Bit i stands for pointer i.
 inline uint16_t told_late(const char* kernel) {
   const std::string_view name(kernel);
   if (name == "gather" || name == "gather_places") return 1 << 1;
-  // The buffer and the arrays; not the table.
+  // The bits of the buffer and the arrays, without the table.
   if (name.substr(0, 4) == "halo") return 0xffff & ~(1 << 1);
   return 0;
 }
 
-// Runs of bytes, one behind the other where they touch.
+// A list of stretches, in which adjacent ones are joined.
 class Runs {
  public:
   void add(int pointer, uint64_t at, uint64_t bytes, bool writes) {
@@ -70,8 +70,8 @@ inline std::vector<Part> moved(const HaloMove* moves, int64_t count, uint64_t it
   return parts.take();
 }
 
-// What these arguments touch behind the pointers of `told_late`. Their tensors lie where a host
-// reads them.
+// Returns the bytes that these arguments touch through the pointers of `told_late`. The host must
+// be able to read the tensors.
 inline std::vector<Part> parts_of(const char* kernel, const KernelArgs& args) {
   const std::string_view name(kernel);
   const auto* index = static_cast<const int32_t*>(args.pointer[2]);

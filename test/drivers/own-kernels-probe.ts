@@ -1,8 +1,8 @@
 /**
- * Kernels that a program brings, loaded, captured and launched again and again on a device that is
- * closed each time, each time with one driver call failing; a JSON line per failure on stdout. Run
- * in a software driver's environment with two devices; the arguments: the image's path, the
- * kernel's name.
+ * Loads, captures and launches a program's kernels, each time with one failing driver call. Each
+ * round opens a device and closes it, and prints a JSON line on stdout. It runs in a software
+ * driver's environment with two devices. The arguments are the path of the image and the name of
+ * the kernel.
  */
 import { readFileSync } from 'node:fs';
 import { DeviceError, openDevice } from '../../src/index.ts';
@@ -37,7 +37,7 @@ async function once(): Promise<number[]> {
     try {
       stream.endCapture().close();
     } catch {
-      // broken by the first error
+      // The first error has broken the capture.
     }
     throw error;
   }

@@ -1,6 +1,6 @@
 /**
- * Kernels that a program brings, on every family over its software driver: from source, from
- * images, with calls failing.
+ * Tests a program's own kernels on every family's software driver: compiled from source, loaded
+ * from images, and with failing driver calls.
  */
 import { copyFileSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -18,8 +18,8 @@ const shift = 'test/programs/own-kernel/random_shift.gk';
 const folder = mkdtempSync(join(tmpdir(), 'hotslot-own-kernels-'));
 
 /**
- * What a mode's process needs besides: the driver launches the host's form, and the driver's
- * compiler is the tests'.
+ * Returns the additional environment of a mode's process. The driver launches the host form of the
+ * kernels, and the test compiler replaces the driver's.
  */
 async function beside(mode: Mode): Promise<Record<string, string>> {
   const { readSource } = await import('../../src/device/own-kernels/source.ts');
@@ -34,7 +34,7 @@ async function beside(mode: Mode): Promise<Record<string, string>> {
   };
 }
 
-/** An image that the family's driver takes, in a file. */
+/** Writes an image that the family's driver accepts to a file, and returns its path. */
 async function imageFor(mode: Mode): Promise<string> {
   const file = join(folder, `${mode.driver}.image`);
   if (mode.driver.startsWith('hip')) writeFileSync(file, 'HOTSLOT-SOFTWARE-HSACO\nsaxpy\ntally\n');
@@ -47,7 +47,8 @@ async function imageFor(mode: Mode): Promise<string> {
 }
 
 describe('own kernels on software drivers', function () {
-  // A run of many tests; each of them has a time-out of its own, whose error says where it hung.
+  // The limit covers a run of many tests. Each of them has its own time-out, whose error names the
+  // test that hung.
   this.timeout(600_000);
   after(() => rmSync(folder, { recursive: true, force: true }));
   before(async function () {
@@ -119,7 +120,7 @@ describe('own kernels on software drivers', function () {
           for (const { call, named, text, warned, again, after } of rest) {
             const said = `${call}: ${text} ${warned}`;
             expect(again, said).to.deep.equal([13, 18]);
-            // What the driver would not take back was offered again.
+            // Hotslot tried again to free what the driver refused to free.
             expect(after, said).to.deep.equal(first.before);
             if (text !== null) expect(named === call || text.includes(call), said).to.equal(true);
           }

@@ -1,6 +1,7 @@
 /**
- * What a user meets on one device in some trouble; prints one JSON object. Run in a software
- * driver's environment.
+ * Runs one probe of a device in a software driver's environment, and prints the result as a JSON
+ * object. Each probe is a situation that a user may meet, such as a full device or a failing
+ * driver.
  */
 import { isMainThread, Worker, workerData } from 'node:worker_threads';
 import {
@@ -25,14 +26,14 @@ const refused = (call: () => unknown): Record<string, unknown> => {
 };
 
 const probes: Record<string, (driver: () => Promise<Software>) => unknown> = {
-  /** every family, and how a device that is not there is refused */
+  /** lists the devices of every family, and the error for a device that does not exist */
   list: () => ({
     devices: listDevices(),
     auto: openDevice('auto').name,
     refused: refused(() => openDevice(process.argv[3] as string)),
   }),
 
-  /** what matrix products run on, once something was captured */
+  /** returns what computes matrix products after a first capture */
   products: () => {
     const device = openDevice(TESTED);
     using stream = device.createStream();
@@ -41,7 +42,7 @@ const probes: Record<string, (driver: () => Promise<Software>) => unknown> = {
     return device.traits.matrixProducts;
   },
 
-  /** a device whose kernels cannot be loaded: it still copies */
+  /** launches on a device whose kernels cannot be loaded, then copies */
   async kernels() {
     const device = openDevice(TESTED);
     using tensor = device.allocate({ shape: [4] }).write(Float32Array.of(1, 2, 3, 4));
@@ -55,7 +56,7 @@ const probes: Record<string, (driver: () => Promise<Software>) => unknown> = {
     return { ...launched, values: [...(await tensor.toArray())] };
   },
 
-  /** more device memory than there is; afterwards it works */
+  /** allocates more device memory than exists, then allocates less */
   memory: () => {
     const device = openDevice(TESTED);
     const error = refused(() => device.allocate({ shape: [2 ** 20], dtype: 'float32' }));
@@ -65,8 +66,8 @@ const probes: Record<string, (driver: () => Promise<Software>) => unknown> = {
   },
 
   /**
-   * device memory that is kept for later counts as free, and is given up for what is asked for now,
-   * in a capture too
+   * checks that cached device memory counts as free, and that the device frees it for new
+   * allocations, also in a capture
    */
   keptAsFree: () => {
     const device = openDevice(TESTED);
@@ -95,7 +96,8 @@ const probes: Record<string, (driver: () => Promise<Software>) => unknown> = {
   },
 
   /**
-   * managed memory of the first of two devices: advice about it, and what the second may do with it
+   * uses managed memory of the first of two devices: gives advice about it, and accesses it from
+   * the second device
    */
   async managedAcross() {
     const [here, there] = [openDevice(TESTED), openDevice(TESTED.replace(/0$/, '1'))];
@@ -132,8 +134,8 @@ const probes: Record<string, (driver: () => Promise<Software>) => unknown> = {
   },
 
   /**
-   * memory that is kept for later, where there is room for one; and more than there is, in a
-   * capture that goes on
+   * allocates when the cache fills most of the memory, and more than the device has, also in a
+   * capture
    */
   kept: () => {
     const device = openDevice(TESTED);
@@ -155,7 +157,7 @@ const probes: Record<string, (driver: () => Promise<Software>) => unknown> = {
     return { ...tooMuch(), captured, free: device.memoryInfo().free };
   },
 
-  /** managed memory where there is none */
+  /** allocates managed memory on a device without managed memory */
   unmanaged: () => {
     const device = openDevice(TESTED);
     return {
@@ -164,7 +166,7 @@ const probes: Record<string, (driver: () => Promise<Software>) => unknown> = {
     };
   },
 
-  /** a driver that will not pin host memory */
+  /** runs a pipeline on a driver that refuses to pin host memory */
   async pageable() {
     const warnings: string[] = [];
     const mailbox = WeightMailbox.create({ length: 1 });
@@ -194,7 +196,7 @@ const probes: Record<string, (driver: () => Promise<Software>) => unknown> = {
     return { warnings, ticks, scalars, version, weights: [...weights], pageable, transferManifest };
   },
 
-  /** two pipelines of one process on one device, at once */
+  /** runs two pipelines of one process on one device at the same time */
   async two() {
     const open = () =>
       ReplayPipeline.open({ buffer: filled(), device: TESTED, sampleCount: SAMPLE });
@@ -207,17 +209,14 @@ const probes: Record<string, (driver: () => Promise<Software>) => unknown> = {
     return { ticks: ran.map(({ ticks }) => ticks), counts };
   },
 
-  /**
-   * threads ended by force while they are somewhere in the driver: nothing that they held stays,
-   * and others go on
-   */
+  /** kills threads while they call the driver, then counts leaked objects and copies again */
   async killed(driver) {
     const { live } = await driver();
     const words = new Int32Array(new SharedArrayBuffer(4));
     const round = async () => {
       Atomics.store(words, 0, 0);
       const worker = new Worker(new URL(import.meta.url), { workerData: words, argv: ['killed'] });
-      // Somewhere in its tenth to fiftieth round of calls, wherever that is.
+      // Kills the thread at a random point after its tenth to fiftieth round of calls.
       const least = 10 + Math.floor(Math.random() * 40);
       while (Atomics.load(words, 0) < least) await new Promise(setImmediate);
       await worker.terminate();
@@ -236,7 +235,7 @@ const probes: Record<string, (driver: () => Promise<Software>) => unknown> = {
   },
 };
 
-/** Everything a thread may do with a device, over and over. */
+/** Makes most calls that a thread may make on a device, in an endless loop. */
 async function busy(words: Int32Array): Promise<void> {
   const device = openDevice(TESTED);
   for (;;) {

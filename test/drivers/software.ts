@@ -1,7 +1,7 @@
 /**
- * The software drivers as tests use them: each mode is an environment in which a process finds one
- * family's devices, made of the host device. A driver is looked for when the process starts, so
- * every mode runs in a process of its own.
+ * Runs scripts and tests on software drivers. A mode is an environment in which a process finds the
+ * devices of one family, built on the host device. A process looks for a driver when it starts, so
+ * every mode runs in its own process.
  */
 import { spawn, spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
@@ -13,7 +13,7 @@ export interface Mode {
   name: string;
   device: string;
   driver: SoftwareDriver;
-  /** what the driver is told to be */
+  /** the driver's options, as environment variables */
   told: Readonly<Record<string, string>>;
 }
 
@@ -32,8 +32,8 @@ export const modes = {
   },
   hipOld: { name: 'HIP of ROCm 5.2', device: 'rocm:0', driver: 'hip-old', told: {} },
   hip: { name: 'HIP of ROCm 7', device: 'rocm:0', driver: 'hip', told: {} },
-  // The loader's validation layer knows spec 1.4 and nothing newer; it is on wherever nothing newer
-  // is used.
+  // The loader's validation layer knows Level Zero up to spec 1.4. Modes that use nothing newer
+  // turn it on.
   ze14: {
     name: 'Level Zero 1.4',
     device: 'xpu:0',
@@ -74,7 +74,7 @@ export const modes = {
   },
 } as const satisfies Record<string, Mode>;
 
-/** Why the mode cannot be had here, or null. */
+/** Returns why this machine cannot run the mode, or null if it can. */
 export function missing(mode: Mode): string | null {
   const built = missingForDriver(mode.driver);
   if (built !== null || mode.driver !== 'level_zero') return built;
@@ -85,7 +85,8 @@ export function missing(mode: Mode): string | null {
 }
 
 /**
- * Leaves the test, or every test of a suite, where one of the modes cannot be had, and says why.
+ * Skips the test, or every test of a suite, if one of the modes cannot run here, and prints the
+ * reason.
  */
 export function need(context: Mocha.Context, ...wanted: Mode[]): void {
   const reasons = wanted.map(missing).filter((reason) => reason !== null);
@@ -94,7 +95,10 @@ export function need(context: Mocha.Context, ...wanted: Mode[]): void {
   context.skip();
 }
 
-/** The driver's library; tests talk to it by process.dlopen, see addon.hpp. */
+/**
+ * Builds the mode's driver and returns the path of its library. Tests call its functions through
+ * process.dlopen (addon.hpp).
+ */
 export const libraryOf = (mode: Mode): string => buildSoftwareDriver(mode.driver);
 
 const variables: Partial<Record<SoftwareDriver, string>> = {
@@ -102,12 +106,12 @@ const variables: Partial<Record<SoftwareDriver, string>> = {
   hip: 'HOTSLOT_HIP',
   'hip-old': 'HOTSLOT_HIP',
 };
-/** As many queues as a driver has for streams: what the library sets itself for CUDA. */
+/** The number of hardware queues for streams that Hotslot itself sets for CUDA. */
 const queues = { GPU_MAX_HW_QUEUES: '32' };
 
 /**
- * The environment in which a process has this driver's devices and no other but the host's; null:
- * the host's alone.
+ * Returns the environment of a process that has this driver's devices and the CPU device. If
+ * `driver` is null, the process has only the CPU device.
  */
 export function driverEnvironment(
   driver: SoftwareDriver | null,
@@ -123,12 +127,13 @@ export function driverEnvironment(
     HOTSLOT_HIP: 'none',
     HOTSLOT_LEVEL_ZERO: 'none',
     HOTSLOT_SOFTWARE_STRICT: 'abort',
-    // Operations that touch the same memory without an order end the process too: see order.hpp.
+    // The driver ends a process that enqueues operations on the same memory without an order
+    // (order.hpp).
     HOTSLOT_SOFTWARE_ORDER: '1',
     ...queues,
   };
   if (driver === 'level_zero') {
-    // Beneath the real loader, in place of the drivers it knows.
+    // The real loader loads this library in place of the drivers that it knows.
     env.ZE_ENABLE_ALT_DRIVERS = library;
     delete env.HOTSLOT_LEVEL_ZERO;
   } else if (driver !== null) env[variables[driver] as string] = library;
@@ -152,7 +157,10 @@ export interface Ended {
   stderr: string;
 }
 
-/** Runs a script in the mode, its path from the repository's root; kills it after `timeout` ms. */
+/**
+ * Runs a script in the mode, and kills it after `timeout` ms. Paths are relative to the
+ * repository's root.
+ */
 export async function run(
   mode: Mode,
   args: readonly string[],
@@ -183,7 +191,10 @@ interface Report {
   failures: { fullTitle: string; err: { message?: string; stack?: string } }[];
 }
 
-/** Runs test files in the mode; throws with what failed, else says how many passed. */
+/**
+ * Runs test files in the mode, and returns the number of tests that pass. Throws an error with the
+ * failures if a test fails.
+ */
 export async function runTests(
   mode: Mode,
   files: readonly string[],

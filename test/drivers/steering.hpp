@@ -1,5 +1,5 @@
-// How tests steer any software driver and what they read of it: failures to inject, complaints
-// about misuse, texts and lists.
+// What all software drivers share for tests: injected failures, complaints about misuse, and text
+// helpers.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -36,14 +36,15 @@ inline std::string lines(const std::map<std::string, uint64_t>& counts) {
   return text;
 }
 
-// For exports that hand out text: good until the thread asks again.
+// Stores a text that an export returns. The pointer is valid until the same thread calls
+// lent_text() again.
 inline const char* lent_text(std::string&& text) {
   static thread_local std::string kept;
   kept = std::move(text);
   return kept.c_str();
 }
 
-// Failures to inject: 'name[:nth[:status[:forever]]]', several with commas between them.
+// Injected failures, as 'name[:nth[:status[:forever]]]' with commas between them.
 class Injection {
  public:
   explicit Injection(int otherwise) : otherwise_(otherwise) {}
@@ -59,7 +60,7 @@ class Injection {
     }
     armed_.store(!plans_.empty());
   }
-  // The status this call is to fail with, or 0.
+  // Counts the call, and returns the status that it must fail with, or 0.
   int status(const char* name) {
     if (!armed_.load()) return 0;
     std::lock_guard guard(lock_);
@@ -84,13 +85,13 @@ class Injection {
   std::atomic<bool> armed_{false};
 };
 
-// Misuse that has no answer in the vendor's interface. HOTSLOT_SOFTWARE_STRICT=print says it aloud,
-// =abort ends the process too.
+// Collects complaints about misuse that the vendor's interface has no status for.
+// HOTSLOT_SOFTWARE_STRICT=print also prints them, and =abort prints them and ends the process.
 class Complaints {
  public:
   void say(const std::string& text, bool aloud = false) {
     static const auto& strict =
-        *new std::string(environment("HOTSLOT_SOFTWARE_STRICT"));  // outlives the process' end
+        *new std::string(environment("HOTSLOT_SOFTWARE_STRICT"));  // never destroyed
     {
       std::lock_guard guard(lock_);
       if (texts_.size() < 65536) texts_ += text + "\n";
@@ -108,7 +109,7 @@ class Complaints {
     std::lock_guard guard(lock_);
     return texts_;
   }
-  // Since the last time.
+  // Returns the complaints since the last take().
   std::string take() {
     std::lock_guard guard(lock_);
     return std::exchange(texts_, {});
@@ -120,7 +121,8 @@ class Complaints {
   uint64_t count_ = 0;
 };
 
-// HOTSLOT_SOFTWARE_LOG names a file that gets every call and its count when the process ends.
+// Writes `text` to the file that HOTSLOT_SOFTWARE_LOG names. At the end of the process the drivers
+// write the count of every call.
 inline void leave_log(const std::string& text, const char* mode) {
   const char* path = environment("HOTSLOT_SOFTWARE_LOG");
   FILE* const file = *path ? std::fopen(path, mode) : nullptr;

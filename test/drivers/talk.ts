@@ -1,26 +1,31 @@
-/** Talking to the software driver that this process runs on; see addon.hpp. */
+/** Calls the functions that the software driver of this process exports for tests (addon.hpp). */
 import { readFileSync } from 'node:fs';
 import { openDevice } from '../../src/index.ts';
 import { TESTED } from '../rig/tested-device.ts';
 
 export interface Software {
-  /** 'name:nth:status[:forever]'; null: no call fails */
+  /** makes a driver call fail: 'name:nth:status[:forever]', or null for no failure */
   fail(spec: string | null): void;
-  /** lines 'name count' */
+  /** number of calls of each driver function, as lines 'name count' */
   calls(): string;
-  /** lines 'kind count' */
+  /** number of live objects of each kind, as lines 'kind count' */
   live(): string;
-  /** lines 'name µs µs': the longest that a call kept the main thread waiting, and any other */
+  /**
+   * longest time that a call blocked the main thread, and any other thread, as lines 'name µs µs'
+   */
   waits(): string;
-  /** lines 'to_device bytes' and 'to_host bytes', of what calls asked for; nothing of Level Zero */
+  /**
+   * bytes of the requested copies, as lines 'to_device bytes' and 'to_host bytes' (not for Level
+   * Zero)
+   */
   moved(): string;
 }
 
 export async function software(): Promise<Software> {
-  // The core opens the library; this finds the same one.
+  // openDevice() makes the core load the library, so dlopen() below finds the same one.
   openDevice(TESTED);
   const maps = readFileSync('/proc/self/maps', 'utf8');
-  // A cuBLAS of the tests' lies there too, above or below it as the system happened to place them.
+  // The test cuBLAS and NVRTC are in the same folder, and their order in the process's map varies.
   const path = maps
     .match(/\S+\/build\/drivers\/\S+/g)
     ?.find((each) => !/libcublas|rtc\.so/.test(each));
@@ -40,7 +45,10 @@ export const counts = (text: string): Record<string, number> =>
       .map(([name, count]) => [name, Number(count)]),
   );
 
-/** What was let go while it was in use is given back by a later call that looks. */
+/**
+ * Makes calls that let the device return closed memory to the driver. Memory that was in use when
+ * it was closed returns at a later call.
+ */
 export function settle(): void {
   for (let i = 0; i < 20; i++) {
     openDevice(TESTED).createEvent().close();

@@ -1,6 +1,6 @@
 /**
- * What users meet when a driver is old, missing, full or stubborn: a sentence that says what to do,
- * and everything goes on.
+ * Tests the error messages and warnings that users get if a driver is old, missing, full or
+ * failing, and that devices work afterwards.
  */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -26,13 +26,14 @@ const reasonOf = ({ devices }: Listed, family: string) =>
 
 const { cuda13, hip, ze, ze14 } = modes;
 /**
- * One code makes the calls of CUDA and of HIP: what is of both is shown on HIP in the longest runs.
+ * Declares a test. HIP's tests run only in the longest runs, because the same code makes the calls
+ * of CUDA and HIP.
  */
 const ofFamily = (mode: Mode) => (mode === hip ? itLong : it);
-/** A library that opens and is nobody's driver. */
+/** A library that loads but is not a driver. */
 const stranger = 'libm.so.6';
 
-/** Threads that are killed in turn. */
+/** Number of threads that the test kills, one after another. */
 const kills = setting({ short: 0, all: 3, long: 200 });
 
 describeAll('driver faults and limits', () => {
@@ -169,7 +170,7 @@ describeAll('driver faults and limits', () => {
     expect(error.message).to.match(
       /: 900000 bytes were asked for, \d+ are free: use fewer or smaller slots/,
     );
-    expect([frees, left], 'what is kept counts as free').to.deep.equal([[0, 0, 0], 0]);
+    expect([frees, left], 'cached memory counts as free').to.deep.equal([[0, 0, 0], 0]);
   });
 
   it('Level Zero devices use managed memory of another device only if the driver shares it', async function () {
@@ -298,15 +299,15 @@ describeAll('driver faults and limits', () => {
           ['pageable'],
           told,
         );
-        // No copy out of pageable memory, or into it: those keep their callers. What comes home
-        // comes all the same.
+        // There are no copies from or to pageable memory, because they block their callers. Scalars
+        // and weights arrive anyway.
         expect(came).to.deep.equal({
           pageable: 0,
           scalars: { count: 10.5 },
           version: 4,
           weights: [20],
         });
-        // The slots, and the mailbox.
+        // One warning for the slots and one for the mailbox.
         expect(warnings).to.have.length(2);
         for (const text of warnings)
           expect(text).to.match(/not pinned.*HostRegister failed with NOT_SUPPORTED/);
@@ -357,7 +358,7 @@ describeAll('driver faults and limits', () => {
         need(this, mode);
         const { before, after, values } = await probe(mode, ['killed', String(kills)]);
         const left = counts(after);
-        // Staging memory is kept for the next read or write.
+        // The device caches staging memory for the next read or write.
         delete left.host_allocations;
         delete left.host_allocation_bytes;
         const more = Object.entries(left).filter(

@@ -1,12 +1,14 @@
 /**
- * A headless Chromium that does what it is told through a pipe (the DevTools protocol), with a
- * profile of its own.
+ * Controls a headless Chromium through a pipe (the DevTools protocol), with a temporary profile.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import type { Readable, Writable } from 'node:stream';
 
 export const CHROMIUM = '/usr/bin/chromium';
-/** Options without which it does not run as root, without a screen, or outside of its folder. */
+/**
+ * Returns the options that Chromium needs to run as root and without a screen, and to keep its
+ * files in the folder.
+ */
 export const headless = (folder: string): string[] => [
   '--headless',
   '--no-sandbox',
@@ -14,7 +16,7 @@ export const headless = (folder: string): string[] => [
   '--disable-breakpad',
   `--user-data-dir=${folder}/profile`,
 ];
-/** What it writes into its user's home goes into the folder. */
+/** Returns an environment that makes the folder the user's home, so that Chromium writes there. */
 export const homeIn = (folder: string): NodeJS.ProcessEnv => ({
   ...process.env,
   HOME: folder,
@@ -23,7 +25,7 @@ export const homeIn = (folder: string): NodeJS.ProcessEnv => ({
 
 interface Reply {
   id?: number;
-  /** of an event */
+  /** the event's name, if the message is an event */
   method?: string;
   result?: {
     result?: { value?: unknown };
@@ -77,7 +79,7 @@ export class Page {
     return page;
   }
 
-  /** The value of an expression, or of what it promises. */
+  /** Evaluates an expression, awaits it if it is a promise, and returns the value. */
   async evaluate(expression: string): Promise<unknown> {
     const { result } = await this.#ask('Runtime.evaluate', {
       expression,
@@ -88,7 +90,7 @@ export class Page {
     return result?.result?.value;
   }
 
-  /** The text of an element, once it matches. */
+  /** Waits until an element's text matches, and returns the text. */
   text(id: string, pattern: RegExp): Promise<unknown> {
     return this.evaluate(`new Promise((resolve) => {
       const look = () => {
@@ -103,7 +105,7 @@ export class Page {
     })`);
   }
 
-  /** Presses a key, as a person does. */
+  /** Presses and releases a key. */
   async press(key: string): Promise<void> {
     for (const type of ['keyDown', 'keyUp'])
       await this.#ask('Input.dispatchKeyEvent', { type, key });

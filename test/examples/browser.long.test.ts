@@ -1,6 +1,6 @@
 /**
- * `npm run browser`: what the server gives and what it does not, and the page itself in a browser,
- * where the pole has to stay up.
+ * Tests `npm run browser`: which files its server delivers and rejects. In a browser, a trained
+ * policy must keep the pole up.
  */
 import { spawn, spawnSync } from 'node:child_process';
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
@@ -29,7 +29,7 @@ interface Answer {
   body: Buffer;
 }
 
-/** With the path as it is: fetch() would tidy it up. */
+/** Requests the path as it is. fetch() would normalize it. */
 function ask(address: string, path: string, method = 'GET'): Promise<Answer> {
   return new Promise((resolve, reject) => {
     const sent = request(address, { path, method, agent: false }, (response) => {
@@ -56,7 +56,7 @@ describe('browser example', () => {
         const page = await ask(address, '/');
         expect([page.status, page.type]).to.deep.equal([200, 'text/html; charset=utf-8']);
         expect((await ask(address, '/policy.onnx?again')).body.toString()).to.equal('a model');
-        // Whatever the page and its modules name is there.
+        // Every file that the page and its modules name is delivered.
         const texts = ['index.html', 'page.mjs', 'drawing.mjs'].map((name) =>
           readFileSync(join(sources, name), 'utf8'),
         );
@@ -127,7 +127,7 @@ describe('browser example', () => {
       );
     }));
 
-  /** With the page's address, while it is served. */
+  /** Serves the page, and calls `use` with its folder and address. */
   async function served(use: (folder: string, address: string) => Promise<void>): Promise<void> {
     await inFolder(async (folder) => {
       const model = join(folder, 'policy.onnx');
@@ -159,7 +159,8 @@ describe('browser example', () => {
   itAll('trains a policy that balances the pole for 500 steps in a browser', function () {
     needsChromium(this);
     return served(async (folder, address) => {
-      // Timers run as fast as they can: two episodes of ten seconds, and what is between them.
+      // The browser's timers run as fast as possible. The budget covers two episodes of ten seconds
+      // with the pauses.
       const args = [...headless(folder), '--virtual-time-budget=24000', '--dump-dom', address];
       const how = { encoding: 'utf8', timeout: 110_000, env: homeIn(folder) } as const;
       const { status, stdout, stderr } = spawnSync(CHROMIUM, args, how);

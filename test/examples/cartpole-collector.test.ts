@@ -1,6 +1,6 @@
 /**
- * What the example's collector hands to the buffer: real last observations, and done and truncated
- * as learners need them.
+ * Tests the CartPole example's collectors: the rows that they add contain the true last
+ * observations, and `dones` and `truncated` as learners need them.
  */
 import { expect } from 'chai';
 import { CartPoles, OBS_DIM } from '../../examples/cartpole-dqn/cartpole.ts';
@@ -41,7 +41,7 @@ function collector(seed = 3) {
   return { collector: new CartPoleCollector(context), ...counted };
 }
 
-/** Weights whose network prefers one action everywhere. */
+/** Returns weights whose network prefers one action for every observation. */
 function always(action: number): Float32Array {
   const { network, parameters } = new MlpPolicy({ sizes: networkSizes(settings) });
   const bias = network.parameters.at(-1) as (typeof network.parameters)[number];
@@ -64,7 +64,7 @@ describe('cartpole-dqn collectors and evaluate()', () => {
         if (before && !ended[pole]) expect(own(obs)).to.deep.equal(own(before));
         if (before && ended[pole]) {
           ends++;
-          // The row that ended kept the observation beyond the limit; the new episode begins within
+          // An ended row keeps the observation outside the limit. The new episode begins within
           // ±0.05.
           expect(Math.max(...own(obs).map(Math.abs))).to.be.at.most(0.05);
           expect(Math.abs(own(before)[2] as number)).to.be.greaterThan(0.2094);
@@ -87,7 +87,7 @@ describe('cartpole-dqn collectors and evaluate()', () => {
     const buffer = TrajectoryBuffer.create({ capacity: 3 * 1024, lanes: 3, fields });
     using writer = buffer.writer();
     const view = buffer.transitions({ nStep: 1, gamma: 0.5 });
-    /** of each lane, where its next step will lie */
+    /** for each lane, the place of its next step */
     const places = [0, 0, 0];
     const expected: [id: number, row: object][] = [];
     for (let step = 0; step < 300; step++) {
@@ -110,7 +110,7 @@ describe('cartpole-dqn collectors and evaluate()', () => {
           ...flags,
         };
         expected.push([places[pole]! * 3 + pole, row]);
-        // The final observation has a place, too.
+        // The final observation also takes a place.
         places[pole]! += ended === 1 ? 2 : 1;
       }
     }
@@ -125,7 +125,8 @@ describe('cartpole-dqn collectors and evaluate()', () => {
       expect(Object.fromEntries(plain)).to.deep.equal(row);
     }
     expect(drawable.size).to.equal(0);
-    // Of each pole the last step waits for the next one, unless it ended.
+    // The last step of each pole can only be drawn after its next step is added, unless it ended
+    // the episode.
     expect(buffer.drawable(view)).to.be.within(897, 900);
     expect(episodes).to.deep.equal(rows.episodes);
     expect(episodes.length).to.be.greaterThan(10);
@@ -140,7 +141,7 @@ describe('cartpole-dqn collectors and evaluate()', () => {
       let taken = 0;
       for (let step = 0; step < 100; step++)
         taken += made.collect().actions.reduce((sum, value) => sum + value, 0);
-      // 2 % explore, half of them the other way.
+      // Exploration replaces 2 % of the actions. Half of these are the other action.
       expect(taken / 300).to.be.closeTo(action, 0.05);
     }
   });

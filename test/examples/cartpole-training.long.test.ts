@@ -1,6 +1,6 @@
 /**
- * The example through the real pipeline: it learns, it can be repeated bit for bit in lock-step, it
- * ends cleanly.
+ * Tests the CartPole example through the real pipeline: it learns, repeats bit for bit in
+ * lock-step, and ends cleanly.
  */
 import { expect } from 'chai';
 import { betaAfter, defaults, type Settings } from '../../examples/cartpole-dqn/settings.ts';
@@ -20,14 +20,14 @@ const common: TrainingOptions = {
 };
 const never = new AbortController().signal;
 
-/** Whole transitions drawn uniformly, and each pole's steps by priorities. */
+/** Transitions that are drawn uniformly, and steps of each pole that are drawn by priority. */
 const ways = [
   ['uniform replay', defaults],
   ['prioritized replay with nStep 3', { ...defaults, replay: 'prioritized', nStep: 3 }],
 ] as const;
 
 describe('Training of the cartpole-dqn example', function () {
-  // Learning takes a number of ticks, and a busy machine any time for them.
+  // Learning takes a fixed number of ticks, which may last long on a busy machine.
   this.timeout(600_000);
   for (const [way, settings] of ways)
     (settings === defaults ? describe : describeAll)(way, () => trainings(settings));
@@ -60,7 +60,7 @@ function trainings(settings: Settings): void {
     expect(outcome.meanReturn).to.be.greaterThan(140);
     expect(outcome.loss).to.be.within(0, 10);
     expect(outcome.ticks).to.be.greaterThan(50);
-    // What the limiter promises: samples and inserts in proportion, within its band.
+    // The limiter keeps samples in proportion to inserts, within its band.
     const { minibatches, batchSize, samplesPerInsert, warmUp, environments } = defaults;
     const samples = outcome.ticks * minibatches * batchSize;
     const band = 2 * (minibatches * batchSize + samplesPerInsert * environments);

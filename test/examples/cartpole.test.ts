@@ -1,12 +1,12 @@
 /**
- * The example's environment against Gymnasium 1.3.0: the numbers below are what its CartPole-v1
+ * Tests the example's CartPole against Gymnasium 1.3.0. The numbers below are what its CartPole-v1
  * computed.
  */
 import { expect } from 'chai';
 import { CartPoles, EPISODE_LIMIT, OBS_DIM } from '../../examples/cartpole-dqn/cartpole.ts';
 import { Random } from '../../src/index.ts';
 
-/** One pole that begins where it is told. */
+/** Returns one pole that begins in the given state. */
 function poleAt(...state: number[]): CartPoles {
   const pole = new CartPoles(1, new Random(0));
   pole.state.set(state);
@@ -83,7 +83,7 @@ describe('CartPoles', () => {
   it('step() truncates an episode at its 500th step, and reset() clears the flag', () => {
     const pole = poleAt(0, 0, 0, 0);
     for (let step = 1; step <= EPISODE_LIMIT; step++) {
-      // Held by hand: the limit is about steps, whatever the state.
+      // Resets the state before each step, so that only the number of steps can end the episode.
       pole.state.fill(0);
       pole.step(0, step % 2);
       expect(pole.truncated[0], `after step ${step}`).to.equal(step === EPISODE_LIMIT ? 1 : 0);

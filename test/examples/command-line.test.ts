@@ -1,6 +1,6 @@
 /**
- * How an example ends: refusals are one sentence and an exit code, anything else is a fault with
- * its stack.
+ * Tests how an example ends. A refusal prints one sentence and sets its exit code. Any other error
+ * is printed with its stack.
  */
 import { expect } from 'chai';
 import {
@@ -18,7 +18,7 @@ import {
 } from '../../examples/command-line.ts';
 import { monitor } from '../../examples/monitor.ts';
 
-/** What an example that ends with this error writes to stderr, and its exit code. */
+/** Ends an example with this error. Returns what it writes to stderr, and its exit code. */
 async function ending(error: unknown) {
   const { exitCode } = process;
   const { write } = process.stderr;

@@ -1,6 +1,6 @@
 /**
- * `npm run curves`: its command line, the seeds' spread, and the pictures of the kept and the
- * published curves.
+ * Tests `npm run curves`: its command line, the spread over the seeds, and the pictures of the
+ * recorded and the published curves.
  */
 import { expect } from 'chai';
 import { draw, spreadOf } from '../../bench/curves/draw.ts';
@@ -9,7 +9,7 @@ import { type CurveRecord, readRecord } from '../../bench/curves/record.ts';
 import { run } from '../cli/run-command.ts';
 import { itAll } from '../rig/setting.ts';
 
-/** Two seeds; the second one looks later, and learns twice as much. */
+/** Two seeds. The second is evaluated at later steps and learns twice as much. */
 const record: CurveRecord = {
   environment: 'Line-v1',
   algorithm: 'sac',
@@ -37,7 +37,7 @@ describe('npm run curves', () => {
   it('spreadOf() returns mean, low and high over the range that every seed covers', () => {
     const bySteps = spreadOf(record, 'steps', 'us');
     expect([bySteps[0]!.x, bySteps.at(-1)!.x]).to.deep.equal([12, 81]);
-    // A curve is a straight line through nothing: seed × steps.
+    // Each curve is the straight line seed × steps.
     for (const { x, mean, low, high } of bySteps) {
       expect(low).to.be.closeTo(x, 1e-9);
       expect(high).to.be.closeTo(2 * x, 1e-9);

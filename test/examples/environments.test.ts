@@ -1,6 +1,6 @@
 /**
- * The examples' environments against Gymnasium's own, executed: step by step from its states, and
- * whole episodes.
+ * Tests the examples' environments against recorded results of Gymnasium's: step by step from
+ * recorded states, and whole episodes.
  */
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
@@ -25,8 +25,8 @@ const fixture = new URL('../../../test/fixtures/environments.json', import.meta.
 const { tracks } = JSON.parse(readFileSync(fileURLToPath(fixture), 'utf8')) as { tracks: Track[] };
 
 /**
- * What is bit for bit the same: sums and products are, sine and cosine may be off by one in the
- * last place.
+ * `exact` is the least share of state values that equal Gymnasium's bit for bit. Sums and products
+ * are equal. Sine and cosine may differ in the last bit.
  */
 const kinds = {
   'CartPole-v1': { make: () => new CartPole() as unknown as Tested, box: false, exact: 0.9 },
@@ -76,7 +76,7 @@ describe('example environments', () => {
           from = state;
         }
       }
-      expect(same / all, 'bit for bit').to.be.at.least(exact);
+      expect(same / all, 'share of equal state values').to.be.at.least(exact);
     });
 
     it(`${name}: whole episodes match Gymnasium`, () => {

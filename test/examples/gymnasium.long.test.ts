@@ -1,6 +1,6 @@
 /**
- * `npm run gymnasium` as it is called: the environment that is there is solved, and what cannot be
- * made is told in a sentence.
+ * Tests `npm run gymnasium`: it solves the installed environment, and prints a sentence if an
+ * environment cannot be made.
  */
 import { expect } from 'chai';
 import { run } from '../cli/run-command.ts';

@@ -1,4 +1,4 @@
-/** The smallest example runs as it stands. */
+/** Tests that the smallest example runs unchanged. */
 import { expect } from 'chai';
 import { run } from '../cli/run-command.ts';
 

@@ -1,5 +1,5 @@
 /**
- * `npm start -- --monitor 0`: the address that it prints is one that a browser opens while it
+ * Tests `npm start -- --monitor 0`: a browser can open the printed address while the example
  * trains.
  */
 import { expect } from 'chai';
@@ -8,7 +8,7 @@ import { launch } from '../monitor/chromium.ts';
 import { readExposition } from '../monitor/exposition.ts';
 import { itAll } from '../rig/setting.ts';
 
-/** Trains until `look` has looked at the page; its exit code. */
+/** Trains until `look` has inspected the page. Returns the exit code. */
 async function lookedAt(look: (url: string) => Promise<void>): Promise<number | null> {
   let looking: Promise<void> | undefined;
   const args = ['--monitor', '0', '--seed', '3', '--device', 'host:0', '--max-seconds', '600'];

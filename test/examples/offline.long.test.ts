@@ -1,6 +1,6 @@
 /**
- * `npm run offline` as it is called: what it makes of a file, how it ends, and that it solves
- * Pendulum from what SAC left.
+ * Tests `npm run offline`: what it prints for a file, how it ends, and that it solves Pendulum from
+ * data that SAC collected.
  */
 import { existsSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -45,7 +45,7 @@ describe('npm run offline', function () {
           '2',
         );
         expect([code, stderr]).to.deep.equal([1, '']);
-        // Of each episode the last row has no next observation.
+        // The last row of each episode has no next observation, so it is skipped.
         expect(lines[0]).to.equal(
           `${data}: 597 rows to learn from, mean return -200.0 over 3 episodes`,
         );

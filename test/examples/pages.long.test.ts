@@ -1,6 +1,6 @@
 /**
- * The pages: every snippet that imports from hotslot runs and prints what its comments promise;
- * links lead somewhere.
+ * Tests the documentation pages. Every JavaScript snippet that imports from hotslot runs and prints
+ * what its comments promise. Every link has a target, and every npm script exists.
  */
 import { spawn } from 'node:child_process';
 import {
@@ -24,15 +24,21 @@ import { itAll } from '../rig/setting.ts';
 const root = fileURLToPath(new URL('../../../', import.meta.url));
 const pages = ['README.md', 'CONTRIBUTING.md', ...pagesOfDocs()];
 
-/** Snippets that name it need a server, whose URL it is. */
+/** Snippets that contain this name need a server. The environment variable has its URL. */
 const SERVER = 'HOTSLOT_REDIS_URL';
-/** Those that name it are run as two processes. */
+/** Snippets that contain this name run as two processes. */
 const MPI = 'openMpi';
-/** What a page's process prints in front of what a snippet prints; its line stands behind it. */
+/**
+ * Before each snippet, a page's process prints this text and the snippet's line, so that the output
+ * can be assigned.
+ */
 const SNIPPET = 'snippet of line ';
 
 interface Snippet {
-  /** its first line's comment names the file that other snippets of the page load; '' for most */
+  /**
+   * the file name in the comment of its first line, under which other snippets of the page import
+   * it, or ''
+   */
   name: string;
   line: number;
   code: string;
@@ -52,8 +58,8 @@ const words = (text: string) =>
   text.replaceAll(/\w+Array\(\d+\)/g, '').match(/-?\d+(\.\d+)?|true|false/g) ?? [];
 
 /**
- * What `console.log(…); // 1 2 true` says will be printed; comments with other words promise
- * nothing exact.
+ * Returns the values that comments such as `console.log(…); // 1 2 true` promise. Comments with
+ * other words promise no exact output.
  */
 const promised = (code: string) =>
   [...code.matchAll(/^\s*console\.log\(.*\); \/\/ ([-\d. ]|true|false)+$/gm)].map(([line]) =>
@@ -88,7 +94,7 @@ describe('documentation pages', () => {
   for (const page of pages) {
     const snippets = snippetsOf(page);
     if (snippets.length === 0) continue;
-    // A short run takes those of the first page that anybody reads.
+    // A short run executes only the snippets of the README.
     const take = page === 'README.md' ? it : itAll;
     take(`snippets of ${page} run`, async function () {
       const served = snippets.some(({ code }) => code.includes(SERVER));
@@ -104,13 +110,14 @@ describe('documentation pages', () => {
         symlinkSync(root, join(folder, 'node_modules/hotslot'));
         for (const { name, line, code } of snippets)
           writeFileSync(join(folder, name || `${line}.mjs`), code);
-        // Those that another one names are loaded by it.
+        // A snippet that another snippet imports does not run by itself.
         const ran = snippets.filter(
           ({ name }) =>
             name === '' ||
             !snippets.some((other) => other.name !== name && other.code.includes(`./${name}`)),
         );
-        // A process for all of a page, one after the other; those for a launcher have their own.
+        // One process runs all snippets of a page in turn. Each snippet for an MPI launcher runs in
+        // its own processes.
         const alone = ran.filter(({ code }) => code.includes(MPI));
         const together = ran.filter((each) => !alone.includes(each));
         for (const some of [together, ...alone.map((each) => [each])]) {
@@ -153,7 +160,7 @@ describe('documentation pages', () => {
     expect(counts.reduce((sum, count) => sum + count)).to.be.at.least(30);
   });
 
-  /** GitHub's name of a heading. */
+  /** Returns the anchor that GitHub gives to a heading. */
   const anchor = (heading: string) =>
     heading
       .toLowerCase()

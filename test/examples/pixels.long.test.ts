@@ -1,6 +1,6 @@
 /**
- * The game and its pixels, what the collectors store of them, what the device makes of that, and
- * the example as a whole.
+ * Tests the pixels example: the game and its frames, what the collectors store, what the device
+ * computes from the frames, and the whole program.
  */
 import { expect } from 'chai';
 import { UsageError } from '../../examples/command-line.ts';
@@ -17,7 +17,7 @@ import { itAll } from '../rig/setting.ts';
 
 const main = 'examples/pixels/main.js';
 
-/** Left edge of what is as bright as this in a frame. */
+/** Returns the column of the first pixel with this brightness. */
 const leftOf = (frame: Uint8Array, grey: number) => frame.indexOf(grey) % SIDE;
 
 describe('pixels example', () => {
@@ -80,7 +80,8 @@ describe('pixels example', () => {
         if (Math.abs(found[at]! - games[which * 8 * FRAME + at]! / 255) > 1e-6)
           expect.fail(`${which}, ${at}`);
     }
-    // Of the actions that were taken, 0 in both rows; the collector's policy takes the bytes.
+    // `values` has the value of each action. Both rows took action 0. The collector's policy reads
+    // the same bytes.
     const values = learner.dqn
       .policy()
       .load(weights)
@@ -121,14 +122,16 @@ describe('pixels example', () => {
     });
     expect(summary.steps).to.be.above(1000);
     expect(summary.batches).to.be.above(10);
-    // Two stacks, the action, rewards, discounts, two flags, steps and ids.
+    // A row has two stacks, the action, reward, discount, two flags, the number of steps and the
+    // id.
     const rowBytes = 8 * FRAME + 1 + 4 + 4 + 2 + 4 + 8;
     expect([summary.batchBytes, summary.stackedBytes]).to.deep.equal([
       32 * rowBytes,
       2000 * rowBytes,
     ]);
     expect(summary.bufferBytes / 2000).to.be.within(FRAME, FRAME + 256);
-    // The limiter's band around four drawn per step written, and the batches under way.
+    // Four samples are drawn per written step. They may deviate by the limiter's band and the
+    // batches in flight.
     const [drawn, written] = [32 * summary.batches, summary.steps - 1000];
     expect(Math.abs(drawn - 4 * written)).to.be.at.most(2 * (32 + 4 * 4) + 8 * 32);
   });

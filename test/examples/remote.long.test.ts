@@ -1,6 +1,6 @@
 /**
- * `npm run remote` as it is called: rows of other processes solve what they are for, and nothing is
- * left running.
+ * Tests `npm run remote`: the task is solved with rows of other processes, and no process is left
+ * running.
  */
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
@@ -12,7 +12,7 @@ import { itAll, itLong } from '../rig/setting.ts';
 
 const remote = (...args: string[]) => run('examples/remote/main.js', args);
 
-/** Processes of this machine that have this text in their command line. */
+/** Returns the command lines of this machine's processes that contain the text. */
 function processesWith(text: string): string[] {
   const all = execFileSync('ps', ['-eo', 'args'], { encoding: 'utf8' }).split('\n');
   return all.filter((line) => line.includes(text));
@@ -190,7 +190,7 @@ describe('npm run remote', function () {
       'systemd/hotslot-host.service',
     ]) {
       const text = recipe(name);
-      // Every option of `hotslot collect` in it is one.
+      // The options on the same line as `hotslot collect` exist.
       for (const [, options = ''] of text.matchAll(/hotslot collect ([^\n]*)/g))
         for (const [option] of options.matchAll(/--[a-z]+/g))
           expect([

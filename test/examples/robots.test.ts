@@ -1,6 +1,6 @@
 /**
- * The robots against Gymnasium's v5 environments: its own code over what MuJoCo computes for its
- * own models.
+ * Tests the robots against Gymnasium's v5 environments. The fixture has what Gymnasium's code
+ * returns for the states that MuJoCo computes from Gymnasium's models.
  */
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
@@ -39,7 +39,7 @@ describe('MuJoCo robots', () => {
         [moved],
       ]);
       const most = name === 'Humanoid' ? 0.4 : 1;
-      // The model keeps them in double precision.
+      // The model stores the limits in double precision.
       for (const high of robot.actionSpace.high) expect(high).to.equal(most);
       robot.close();
     }
@@ -66,7 +66,7 @@ describe('MuJoCo robots', () => {
       for (const [i, { action, obs, reward, terminated }] of steps.entries()) {
         const got = robot.step(Float32Array.from(action));
         close(got.obs as number[], obs, `step ${i}`);
-        // There the action's squares are summed in single precision.
+        // Gymnasium sums the squared actions in single precision.
         expect(got.reward, `step ${i}: reward`).to.be.closeTo(reward, 1e-6);
         expect(got.terminated, `step ${i}`).to.equal(terminated);
       }

@@ -1,6 +1,6 @@
 /**
- * `npm run showdown`: battles where the simulator is installed, and what to install where it is
- * not.
+ * Tests `npm run showdown`: battles if the simulator is installed, and otherwise the message that
+ * says what to install.
  */
 import { createRequire } from 'node:module';
 import { expect } from 'chai';
@@ -17,7 +17,10 @@ const installed = (() => {
     return false;
   }
 })();
-/** It is no dependency: 50 MB. */
+/**
+ * Defines a test that runs only if the simulator is installed, or only if it is not. The simulator
+ * is not a dependency, because it has 50 MB.
+ */
 const itWhere = (there: boolean, title: string, run: () => Promise<void>): void => {
   if (there === installed) itAll(title, run);
   else it(`${title} (if @pkmn/sim is ${there ? '' : 'not '}installed)`);

@@ -1,4 +1,7 @@
-/** The lines a user reads: they fit the terminal and show what matters first. */
+/**
+ * Tests the lines that the CartPole example prints: they fit the terminal's width and show the most
+ * important values first.
+ */
 import { expect } from 'chai';
 import { liveLines, plainLine } from '../../examples/cartpole-dqn/text.ts';
 import type { Progress } from '../../examples/cartpole-dqn/training.ts';

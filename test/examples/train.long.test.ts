@@ -1,6 +1,6 @@
 /**
- * `npm run train` as it is called: what it says, how it ends, and that its presets solve what they
- * are for.
+ * Tests `npm run train`: what it prints, how it ends, and that its presets solve their
+ * environments.
  */
 import { expect } from 'chai';
 import { tasks } from '../../examples/train/presets.ts';
@@ -40,7 +40,7 @@ describe('npm run train', () => {
     },
   );
 
-  // Of an environment that nobody solves in the seconds that this takes.
+  // Uses an environment that no run solves in a few seconds.
   itAll('prints progress, and the result so far when Ctrl-C interrupts the run', async () => {
     const said = await run(
       'examples/train/main.js',
@@ -76,8 +76,8 @@ describe('npm run train', () => {
 
 describeAll('presets of npm run train on the CPU device', function () {
   this.timeout(200_000);
-  // Robots take hours, and images minutes: test/examples/pixels trains on them too. DQN solves
-  // CartPole above, and SAC Pendulum in test/collect/train.
+  // Robots take hours and images minutes, so they are not trained here. test/examples/pixels trains
+  // on images too. DQN solves CartPole above, and SAC solves Pendulum in test/collect/train.
   for (const [name, { goal, presets, options }] of Object.entries(tasks))
     for (const algorithm of Object.keys(options ? {} : presets))
       (name === 'Pendulum' && algorithm === 'td3' ? it : itLong)(

@@ -1,4 +1,4 @@
-/** What came of a run, as a few letters: equal for equal bytes. */
+/** A short text for the bytes of a run's result. Equal bytes give equal texts. */
 import { createHash } from 'node:crypto';
 
 export class Bits {

@@ -1,8 +1,8 @@
 /**
- * Every call that Hotslot's binaries make for memory, threads, files or of the kernel fails once,
- * the first one from each place, in parts of training runs. It is told by a typed error, or harms
- * nobody: then the result is the same. All is closed, nothing is left, and the next run is as the
- * one before. And kernels that lack a call altogether.
+ * Tests parts of training runs in which one native call fails: for memory, threads, files or of the
+ * kernel. Of the calls from one place the first one fails. The part must throw a typed error or
+ * return the same result. Afterwards all is closed and released, and the next run gives the same
+ * result. Further tests make every call of one kind fail, as on a kernel that lacks the call.
  */
 import { expect } from 'chai';
 import { modes, need } from '../drivers/software.ts';
@@ -10,15 +10,17 @@ import { itAll, itLong, setting } from '../rig/setting.ts';
 import type { Tried } from './child.ts';
 import { type Ended, Tries } from './tries.ts';
 
-/** Of the places every so manyth, from one on that is the same for the same number of them. */
+/**
+ * Only every STRIDE-th place is tried, from an offset that depends only on the number of places.
+ */
 const STRIDE = setting({ short: 25, all: 25, long: 1 });
 const share = <T>(all: readonly T[], stride = STRIDE): T[] =>
   all.filter((_, i) => i % stride === all.length % stride);
 
-/** What no library can do anything about: the C library's own words of a thread. */
+/** An error that no library can handle: the C library cannot allocate a thread's local data. */
 const FATAL = /cannot allocate memory for thread-local data/;
 
-/** Why a try is not as it must be, in words. */
+/** Returns what is wrong with a try, as texts. */
 function wrong({ error, same, later, closing, left }: Tried): string[] {
   const found: string[] = [];
   if (error && !error.code.startsWith('ERR_HOTSLOT_'))
@@ -43,7 +45,7 @@ describe('parts of training with failing native calls', function () {
   });
   after(() => tries?.close());
 
-  /** `most` of the places are met again. */
+  /** Checks the tries. At least the share `most` of them must have reached their place again. */
   function judge(
     { tried, ended }: { tried: Tried[]; ended: Ended[] },
     by = tries,
@@ -66,7 +68,7 @@ describe('parts of training with failing native calls', function () {
     console.log(
       `      ${struck.length} places: ${told} told, ${struck.length - told} harmless, ${ended.length} fatal`,
     );
-    // Who comes by in what order decides whether some are met a second time.
+    // The order of the threads decides whether some places are reached a second time.
     expect(struck.length + ended.length).to.be.at.least(
       Math.floor((tried.length + ended.length) * most),
     );
@@ -86,7 +88,7 @@ describe('parts of training with failing native calls', function () {
     },
   );
 
-  // What only a family of GPUs does lies beside what all devices do.
+  // Calls that only one family of GPUs makes come in addition to those of all devices.
   for (const mode of [modes.cuda13, modes.hip, modes.ze])
     (mode === modes.cuda13 ? itAll : itLong)(
       `throw a Hotslot error or return the same result on ${mode.name} when one call fails`,
@@ -105,16 +107,17 @@ describe('parts of training with failing native calls', function () {
     );
 
   itAll('return equal results in later runs after a call of only the first run fails', async () => {
-    // Which thread is there first is another one in each process, and few are tried.
+    // Which thread is first at a place differs between processes, and few places are tried. So the
+    // share is small.
     judge(await tries.triedFirst(share((await places()).once)), tries, 0.4);
   });
 
   const forced: Readonly<Record<string, string[]>> = {
-    futex: ['byRows', 'rowsInThreads'], // wakes and sleeps are then looks
+    futex: ['byRows', 'rowsInThreads'], // wakes and sleeps become polling
     madvise: ['largeBatch', 'managed'], // pages stay small
     mbind: ['largeBatch', 'managed'],
-    prctl: ['byRows', 'halo'], // sleeps are longer
-    fopen: ['largeBatch', 'managed'], // files of the system are not there
+    prctl: ['byRows', 'halo'], // sleeps last longer
+    fopen: ['largeBatch', 'managed'], // system files cannot be read
   };
   const everyPart = Object.fromEntries(Object.keys(forced).map((kind) => [kind, []]));
   itAll(

@@ -1,9 +1,10 @@
 /**
- * The process that the shim is in. Arguments: 'record' and parts, whose sites it prints; 'try' with
- * pairs 'part:site' on stdin, each of which fails once in a run of its part; 'first' and one such
- * pair, which fails in the first run of the process; 'force' and 'KIND=parts' for each kind of
- * which every call fails. No part named: all. One JSON line each on stdout, and '> part:site' ahead
- * of what is tried.
+ * The process that has the shim. Without named parts it takes all parts. It prints one JSON line
+ * for each result, and '> part:site' before each try. Arguments:
+ * - 'record' and parts: prints the sites of these parts.
+ * - 'try', with pairs 'part:site' on stdin: each site fails once, in a run of its part.
+ * - 'first' and one such pair: the site fails in the first run of the process.
+ * - 'force' and 'KIND=parts': in runs of these parts every call of the kind fails.
  */
 import { mkdirSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
@@ -12,7 +13,8 @@ import type { Part } from './pipelines.ts';
 import { Shim, type Site } from './shim.ts';
 
 /**
- * The sites of a part: those that its first run made calls from, and those that any later run does.
+ * The sites of a part: those that its first run made calls from, and the ids of those that any
+ * later run does.
  */
 export interface Recorded {
   part: string;
@@ -24,19 +26,25 @@ export interface Tried {
   part: string;
   site: string;
   struck: boolean;
-  /** what was thrown; null where the run went well */
+  /** what was thrown, or null if the run went well */
   error: { code: string; message: string } | null;
-  /** of a run that went well, or of the next one: equal to the unfailed run's */
+  /**
+   * whether a run without a failure has the same result as this run, or, after an error, as the
+   * next run. For 'first': whether two later runs have the same result.
+   */
   same: boolean;
-  /** the next run threw this */
+  /** what the next run threw, or null */
   later: string | null;
   closing: string[];
-  /** kinds of handles, descriptors, threads, and sites, of which there is more than before */
+  /**
+   * kinds of handles, descriptors, threads and sites of which there are more than before, and how
+   * many more
+   */
   left: Record<string, number>;
   ms: number;
 }
 
-/** A part of which every call of a kind failed. */
+/** The result of a part in which every call of a kind failed. */
 export interface Forced {
   kind: string;
   part: string;
@@ -45,7 +53,7 @@ export interface Forced {
 }
 
 const [mode = 'record', argument = ''] = process.argv.slice(2);
-/** Those of a list, or all. */
+/** Returns the parts of a list, or all parts if the list is empty. */
 const named = (list: string) => (list === '' ? Object.keys(parts) : list.split(','));
 const shim = new Shim();
 if (mode === 'first') shim.arm(argument.split(':')[1]!);
@@ -55,7 +63,7 @@ const folder = join(process.env.FAULT_FOLDER!, String(process.pid));
 const say = (what: unknown) =>
   process.stdout.write(`${typeof what === 'string' ? what : JSON.stringify(what)}\n`);
 const codeOf = (error: unknown) => String((error as { code?: unknown }).code);
-/** With what lies behind it. */
+/** Returns the error's message and those of its causes. */
 function wordsOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   return (
@@ -64,11 +72,11 @@ function wordsOf(error: unknown): string {
   );
 }
 
-/** Gives back what devices keep. */
+/** Makes devices release the memory that they keep for later allocations. */
 let trim = (): void => {};
-/** Streams that outlive a run and have not done all that it gave them. */
+/** Returns the number of streams that outlive a run and still have work of it. */
 let busy = (): number => 0;
-/** What a driver in software has given out. */
+/** Returns the numbers of objects that a software driver has created and not released. */
 let driver = (): Record<string, number> => ({});
 let parts: Readonly<Record<string, Part>> = {};
 let handles: () => Record<string, number>;
@@ -81,8 +89,8 @@ async function load(): Promise<void> {
 }
 
 /**
- * What belongs to a device stays, and its pool has all threads that it will have, when things are
- * counted.
+ * Keeps the devices open, so that what belongs to a device stays. Also starts all threads of the
+ * pool before anything is counted.
  */
 async function settle(): Promise<void> {
   const { openDevice } = await import('../../src/index.ts');
@@ -93,7 +101,8 @@ async function settle(): Promise<void> {
       try {
         device.allocate({ shape: [device.memoryInfo().total] }).close();
       } catch {
-        // Four times the memory that there is: what was kept for the next allocation has gone.
+        // The allocation is larger than the free memory, so it fails. Before that the device
+        // releases the memory that it keeps for later.
       }
   };
   if (TESTED !== 'host:0') {
@@ -130,7 +139,7 @@ async function run(part: string): Promise<Ran> {
   return { ...ran, closing: thrown };
 }
 
-/** What there is now. Sites count what they gave and was not given back. */
+/** Counts what exists now. Each site counts what its calls returned and nobody released. */
 function living(): Record<string, number> {
   trim();
   const all: Record<string, number> = { ...handles() };
@@ -142,8 +151,8 @@ function living(): Record<string, number> {
   return all;
 }
 /**
- * What there is more of than before, once all that comes later has come: on a busy machine threads
- * let go late.
+ * Returns the kinds of which there are more than before. It waits for late releases, because
+ * threads of a busy machine release late.
  */
 async function left(before: Record<string, number>, most = 100): Promise<Record<string, number>> {
   for (let i = 0; ; i++) {
@@ -157,7 +166,7 @@ async function left(before: Record<string, number>, most = 100): Promise<Record<
   }
 }
 
-/** Until what comes late has come: nothing has changed for a while. */
+/** Waits until no count has changed for a while, so that late releases are over. */
 async function rest(): Promise<void> {
   for (let i = 0, since = 0, seen = ''; i < 100 && i - since < 20; i++) {
     (globalThis as unknown as { gc(): void }).gc();
@@ -168,7 +177,7 @@ async function rest(): Promise<void> {
   }
 }
 
-/** Says where a run hangs, and ends the process. */
+/** Starts a timer that prints where a hanging run waits, and ends the process. */
 function watch(what: string): NodeJS.Timeout {
   const hangs = setTimeout(() => {
     const doing = readdirSync('/proc/self/task').map((thread) =>
@@ -213,15 +222,15 @@ async function attempt(part: string, site: string): Promise<Tried> {
     const ran = await run(part);
     const struck = shim.struck();
     shim.arm(null);
-    // Afterwards all is as before.
+    // After an error, the next run must give the usual result.
     return { ran, struck, next: ran.error ? await run(part) : ran };
   };
   const { ran, struck, next } = await fail();
-  // Most places have a pool or a table grow once: what is left is waited for at length when it is
-  // so again.
+  // In most places a pool or a table grows once. So only if something is left again does the
+  // process wait for long.
   let more = await left(before, 30);
   for (let i = 0; i < 2 && Object.keys(more).length > 0; i++) {
-    // What is kept for the next time may grow once; what is lost is lost again.
+    // A pool may grow once and keep the memory. A leak grows each time.
     const then = living();
     await fail();
     const again = await left(then);

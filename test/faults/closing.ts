@@ -1,13 +1,13 @@
 /**
- * What a run has opened: all of it is closed, the latest first, whatever closing one of them
- * throws.
+ * The objects that a run has opened. All of them are closed, the latest first, even if closing one
+ * of them throws.
  */
 export class Closing {
   readonly #closers: (() => unknown)[] = [];
   add(close: () => unknown): void {
     this.#closers.push(close);
   }
-  /** What closing threw. */
+  /** Closes all objects. Returns the errors that closing threw. */
   async all(): Promise<unknown[]> {
     const thrown: unknown[] = [];
     for (const close of this.#closers.splice(0).reverse()) {

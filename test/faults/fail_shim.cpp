@@ -1,11 +1,11 @@
-// Preloaded into a process under test: the calls that Hotslot's own binaries make for memory,
-// threads, files and of the kernel. It lists the places that they are made from, and at one of them
-// the next call fails. What such calls gave and was not given back is counted. Calls of Node's own
-// code, of its libraries and of V8 go through untouched.
+// Preloaded into a process under test. It intercepts the calls that Hotslot's own binaries make for
+// memory, threads and files, and calls of the kernel. It lists the places that make them, makes the
+// next call from one place fail, and counts what the calls returned and nobody released. Calls of
+// Node's own code, its libraries and V8 pass through unchanged.
 //
-// A place is the address that the call returns to; where a function of the C or C++ library lies
-// between, the address behind it; and the next address of ours above. Addresses are those within
-// the binary, so that a place has the same name in every process.
+// A place is made of two return addresses in Hotslot's binaries, the innermost ones of the call's
+// stack. Frames of the C and C++ libraries before them are skipped. Addresses are relative to their
+// binary, so a place has the same name in every process.
 //
 // process.dlopen() of this library gives { record(on), sites(), arm(id), struck(), force(kind |
 // null) }.
@@ -138,7 +138,7 @@ PUBLIC void operator delete[](void* at, size_t, std::align_val_t) noexcept { fre
 
 // ---- the system ---------------------------------------------------------------------------------
 
-// The call's result, or `failed` with this error number.
+// Returns the call's result, or `failed` with errno set to `error` if the call is to fail.
 #define GUARDED(kind, failed, error, ...) \
   Call call(kind, HERE);                  \
   if (call.fails) {                       \
@@ -192,7 +192,7 @@ EXPORT ssize_t write(int fd, const void* from, size_t bytes) {
 }
 EXPORT void* dlopen(const char* path, int how) noexcept {
   Call call("dlopen", HERE);
-  // The loader's own words belong to a failure of its own.
+  // The loader's error text is set by a real failure, so a missing library is opened.
   return REAL(dlopen)(call.fails ? "there-is-no-such-library.so" : path, how);
 }
 EXPORT int prctl(int what, ...) noexcept {
@@ -216,11 +216,11 @@ EXPORT long syscall(long number, ...) noexcept {
           REAL(syscall)(number, word[0], word[1], word[2], word[3], word[4], word[5]));
 }
 
-// ---- the door -----------------------------------------------------------------------------------
+// ---- exports to JavaScript ----------------------------------------------------------------------
 
 namespace {
 
-// A function of one text, or none, that answers with a text.
+// A JavaScript function that takes one text, or none, and returns a text.
 template <const char* (*F)(const char*)>
 napi_value function(napi_env env, napi_callback_info info) {
   size_t count = 1, length = 0;

@@ -1,5 +1,5 @@
-// The places that calls of the shim are made from, and what they gave and was not given back. It
-// asks for no memory.
+// The places whose calls the shim intercepts, and for each of them what its calls returned and
+// nobody released. This code allocates no memory.
 #pragma once
 #include <dlfcn.h>
 #include <stdio.h>
@@ -34,7 +34,7 @@ class Held {
   Spin& spin_;
 };
 
-// ---- whose an address is ------------------------------------------------------------------------
+// ---- the owner of an address --------------------------------------------------------------------
 
 enum Whose : uintptr_t { unknown, ours, between, theirs };
 
@@ -56,11 +56,12 @@ struct State {
       int module;
       uintptr_t offset;
     } frame[frames_shown];
-    uint64_t count;  // calls
-    int64_t live;    // what they gave and was not given back
+    uint64_t count;  // calls so far
+    int64_t live;    // returned and not released
   } site[max_sites];
   int site_count = 0;
-  // Open addressing: what is kept, and the site it is of. `gone` was there once.
+  // Hash table with open addressing: an address that a call returned, and the site of the call. The
+  // address `gone` marks a removed entry.
   struct Kept {
     uintptr_t at;
     int32_t site;
@@ -75,8 +76,8 @@ struct State {
 inline State state;
 inline thread_local bool inside __attribute__((tls_model("initial-exec"))) = false;
 
-// Pages of code that were looked up: a page, and the number of its module above. Binaries never go
-// here.
+// Cache of code pages that were looked up: the page, and the index of its module. Hotslot's
+// binaries are never unloaded.
 struct Page {
   std::atomic<uintptr_t> word{0};
 };
@@ -126,7 +127,7 @@ struct Stack {
 inline _Unwind_Reason_Code look(_Unwind_Context* context, void* given) {
   auto& stack = *static_cast<Stack*>(given);
   const uintptr_t at = _Unwind_GetIP(context);
-  if (!stack.begun && at != uintptr_t(stack.from)) return _URC_NO_REASON;  // the shim's own
+  if (!stack.begun && at != uintptr_t(stack.from)) return _URC_NO_REASON;  // a frame of the shim
   stack.begun = true;
   const Module* const module = module_of(at);
   if (!module || module->whose == theirs) return _URC_END_OF_STACK;
@@ -171,8 +172,8 @@ constexpr uintptr_t gone = 1;
 struct Call {
   State::Site* site = nullptr;
   bool fails = false;
-  // By the loader: a thread's own data of a binary, made when the thread first asks for it. They go
-  // with the thread.
+  // The loader made the call, to allocate a binary's thread-local data at a thread's first access.
+  // The data ends with the thread, so it is not counted.
   bool of_loader = false;
 
   Call(const char* kind, void* from) {
@@ -221,15 +222,16 @@ inline void forget(void* made) {
     }
 }
 
-// ---- what is said to it -------------------------------------------------------------------------
+// ---- commands -----------------------------------------------------------------------------------
 
-// 'on' or nothing.
+// Starts recording ('on'), or stops it.
 inline const char* record(const char* on) {
   state.recording.store(on != nullptr);
   return "";
 }
 
-// One line a site: id, kind, calls, what is kept of them, addresses of ours from the innermost on.
+// Returns one line per site: id, kind, number of calls, number not released, and the addresses in
+// Hotslot's binaries from the innermost on.
 inline const char* sites(const char*) {
   static char text[max_sites * 128];
   inside = true;
@@ -250,7 +252,7 @@ inline const char* sites(const char*) {
   return text;
 }
 
-// The site whose next call fails; none disarms.
+// Makes the next call of this site fail. Without an id, no call fails.
 inline const char* arm(const char* id) {
   state.struck.store(false);
   state.armed.store(id ? strtoull(id, nullptr, 16) : 0);
@@ -258,7 +260,7 @@ inline const char* arm(const char* id) {
 }
 inline const char* struck(const char*) { return state.struck.load() ? "yes" : ""; }
 
-// The kind of which every call fails from now on; none: no more.
+// Makes every call of this kind fail from now on. Without a kind, none does.
 inline const char* force(const char* kind) {
   state.forced.store(nullptr);
   if (!kind) return "";

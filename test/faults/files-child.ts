@@ -1,7 +1,7 @@
 /**
- * The process that test/checkpoint/fault_shim.c is in: writes each kind of file that a training
- * leaves beside its checkpoints, again and again, each time with the next call that changes a file
- * failing. One JSON line each. Argument: a folder.
+ * The process that has the shim test/checkpoint/fault_shim.c. It writes each kind of file that a
+ * training leaves next to its checkpoints, many times. Each time the next call that changes a file
+ * fails. It prints one JSON line for each write. Argument: a folder.
  */
 import { mkdirSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -12,19 +12,17 @@ import { tell } from '../checkpoint/shim.ts';
 import { rows } from '../pipeline/fixture.ts';
 import { Bits } from './bits.ts';
 
-/** How one call that failed ended. */
+/** The result of a write in which one call failed. */
 export interface Written {
   kind: string;
   mode: string;
   at: number;
   error: { code: string; message: string } | null;
-  /**
-   * the files are what they were, or what they would have been; of event files, no more than begun
-   */
+  /** whether the file has its old bytes or the new ones; always true for event files */
   whole: boolean;
-  /** files beside them */
+  /** other files that the write left in the folder */
   left: string[];
-  /** the next time it works */
+  /** whether the next write succeeds */
   later: boolean;
 }
 
@@ -52,7 +50,7 @@ const stepped = (count: number) => {
   return buffer;
 };
 
-/** By the file's name; `n` changes what is in it. */
+/** The writers, by the file's name. `n` changes the content. */
 const writers: Readonly<Record<string, (path: string, n: number) => Promise<void>>> = {
   'rows.npz': async (path, n) => void (await filled(n).dump(path)),
   'steps.npz': async (path, n) => void (await stepped(n).dump(path)),
@@ -66,7 +64,7 @@ const writers: Readonly<Record<string, (path: string, n: number) => Promise<void
   },
 };
 
-/** A file's bits, or those of all files in a folder. */
+/** Returns a text for a file's bytes, or 'none' if it cannot be read. That includes a folder. */
 function bitsOf(path: string): string {
   const bits = new Bits();
   try {
@@ -77,7 +75,7 @@ function bitsOf(path: string): string {
   return bits.print();
 }
 
-process.on('warning', () => {}); // they are the error once more
+process.on('warning', () => {}); // they repeat the error
 for (const [kind, write] of Object.entries(writers))
   for (const mode of ['fail-io', 'fail-full'])
     for (let at = 0; ; at++) {

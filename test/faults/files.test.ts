@@ -1,6 +1,7 @@
 /**
- * Files beside checkpoints: every call that changes one fails once. It is told by name, what was
- * there is whole, and the next time works.
+ * Tests the files that are written next to checkpoints, with each call that changes a file failing
+ * once. The write must reject with the error's name and leave a complete file, and the next write
+ * must succeed.
  */
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -21,7 +22,7 @@ describe('writes of dumps, tensors and event files', () => {
   before(function () {
     folder = mkdtempSync(join(tmpdir(), 'hotslot-shim-'));
     shim = buildFaultShim(folder);
-    if (shim === null) this.skip(); // as was just said
+    if (shim === null) this.skip(); // buildFaultShim() has printed why
   });
   after(() => rmSync(folder, { recursive: true, force: true }));
 
@@ -40,7 +41,8 @@ describe('writes of dumps, tensors and event files', () => {
       const all = stdout.trim().split('\n');
       const told = all.map((line) => JSON.parse(line) as Written);
       expect(new Set(told.map(({ kind }) => kind)).size).to.equal(5);
-      // A file is made, written, flushed, named, and its folder flushed.
+      // Five calls can fail: the file is created, written, flushed and renamed, and its folder is
+      // flushed.
       const calls = (kind: string) =>
         told.filter((each) => each.kind === kind && each.mode === 'fail-io').length;
       for (const kind of ['rows.npz', 'steps.npz', 'tensors.npz', 'x.safetensors'])

@@ -1,6 +1,6 @@
 /**
- * What the calls are made by: parts of training runs, each the same bits in every run, each closed
- * whatever comes of it.
+ * Parts of training runs, which make the calls. Each part gives the same bits in every run, and
+ * closes everything even if it fails.
  */
 import {
   FullGraphWrapper,
@@ -74,7 +74,7 @@ async function stepsInProcess(closing: Closing): Promise<string> {
   return bits.print();
 }
 
-/** Enough bytes that idle cores take part. */
+/** The batch has enough bytes for idle cores to help. */
 async function largeBatch(): Promise<string> {
   const buffer = ReplayBuffer.create({ capacity: 600, fields: { x: { shape: [1024] } } });
   buffer.add({ x: Float32Array.from({ length: 600 * 1024 }, (_, i) => i) });
@@ -114,9 +114,9 @@ async function sac(closing: Closing): Promise<string> {
 }
 
 /**
- * A product as large as blocks and idle cores need. On a stream of its own: a thread allocates its
- * scratch when it first multiplies, in whichever run that is, and a kernel that fails leaves its
- * stream failed. The default stream would fail for the whole process.
+ * The product is large enough for blocks and for idle cores. It has its own stream, because a
+ * failed kernel leaves its stream failed. A thread allocates its scratch memory in its first
+ * product, in any of the runs. On the default stream the failure would last for the whole process.
  */
 async function products(closing: Closing): Promise<string> {
   const device = opened(closing);
@@ -214,7 +214,7 @@ async function graphs(closing: Closing): Promise<string> {
   return new Bits().add((await sum.toArray()) as Float32Array).print();
 }
 
-/** A capture that is left open: its stream is closed while another one takes part. */
+/** Leaves a capture open: its stream is closed while another stream takes part. */
 async function leftOpen(closing: Closing): Promise<string> {
   const device = opened(closing);
   const closed = <T extends { close(): void }>(part: T): T => {
@@ -262,7 +262,7 @@ async function files(closing: Closing, folder: string): Promise<string> {
   return bits.print();
 }
 
-/** In this order a place is tried in the first part that comes by: quick ones first. */
+/** A place is tried in the first part that reaches it, so quick parts come first. */
 export const parts: Readonly<Record<string, Part>> = {
   rowsInProcess,
   stepsInProcess,

@@ -19,7 +19,7 @@ import { TESTED } from '../rig/tested-device.ts';
 import { Bits } from './bits.ts';
 import type { Closing } from './closing.ts';
 
-/** A part of a run; gives what came of it, and hands `closing` whatever it opens. */
+/** A part of a run. It returns a text for its result, and gives `closing` whatever it opens. */
 export type Part = (closing: Closing, folder: string) => Promise<string>;
 
 export function opened(closing: Closing): Device {
@@ -46,7 +46,7 @@ export const byRows = (placement: Placement, more: object = {}): Part =>
       ...more,
     } as never);
     closing.add(() => pipeline.close());
-    pipeline.on('error', () => {}); // thrown by the next call too
+    pipeline.on('error', () => {}); // the next call throws it too
     const count = device.allocate({ shape: [1] });
     const one = device.allocate({ shape: [1] }).write(Float32Array.of(1));
     closing.add(() => count.close());

@@ -1,12 +1,12 @@
-/** Builds fail_shim.cpp, and is the door to it in a process that was started with it. */
+/** Builds fail_shim.cpp, and gives access to it in a process that was started with it. */
 import { fileURLToPath } from 'node:url';
 import { buildLibrary } from '../drivers/build.ts';
 
-/** The library's path, up to date. */
+/** Builds the library if it is older than its source. Returns its path. */
 export const buildShim = (): string =>
   buildLibrary('libfail_shim.so', [{ source: 'test/faults/fail_shim.cpp', defines: [] }], '');
 
-/** See fail_shim.cpp. */
+/** The functions of the library: see fail_shim.cpp. */
 interface Door {
   record(on: 'on' | null): void;
   sites(): string;
@@ -15,15 +15,15 @@ interface Door {
   force(kind: string | null): void;
 }
 
-/** A place that calls of Hotslot's binaries are made from. */
+/** A place in Hotslot's binaries that makes calls. */
 export interface Site {
   id: string;
-  /** what is called */
+  /** the function that is called */
   kind: string;
   calls: number;
-  /** what they gave and was not given back */
+  /** number of results of the calls that were not released */
   live: number;
-  /** addresses in our binaries, the innermost first */
+  /** return addresses in our binaries, the innermost first */
   frames: string[];
 }
 
@@ -52,14 +52,14 @@ export class Shim {
       return { id, kind, calls: Number(calls), live: Number(live), frames };
     });
   }
-  /** The next call of this site fails; null: none does. */
+  /** Makes the next call of this site fail. With null, none does. */
   arm(id: string | null): void {
     this.#door.arm(id);
   }
   struck(): boolean {
     return this.#door.struck() !== '';
   }
-  /** Every call of this kind fails from now on; null: none does. */
+  /** Makes every call of this kind fail from now on. With null, none does. */
   force(kind: string | null): void {
     this.#door.force(kind);
   }

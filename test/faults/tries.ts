@@ -1,5 +1,6 @@
 /**
- * Runs child.ts with the shim, goes on behind whatever ended it, and says in words what a site is.
+ * Runs child.ts with the shim. If a try ends the process, it continues with the next try in a new
+ * one. It also describes sites for people.
  */
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -11,7 +12,7 @@ import type { Forced, Recorded, Tried } from './child.ts';
 import { buildShim, repository, type Site } from './shim.ts';
 
 const CHILD = fileURLToPath(new URL('./child.js', import.meta.url));
-/** ms: longer than any try takes */
+/** ms without output after which the child is killed, longer than any try takes */
 const PATIENCE = 110_000;
 
 /** A try that ended its process. */
@@ -32,7 +33,7 @@ export class Tries {
   readonly sites = new Map<string, Site>();
   readonly #ofPart = new Map<string, string[]>();
 
-  /** On devices of a software driver, or on the host's. */
+  /** `mode` is a software driver whose devices are used. Without it, the CPU device is used. */
   constructor(mode: Mode | null = null) {
     this.#mode = mode;
   }
@@ -42,12 +43,12 @@ export class Tries {
     rmSync(this.#folder, { recursive: true, force: true });
   }
 
-  /** What the child said, line by line, and how it ended. */
+  /** Runs the child. Returns its lines of output, and its exit code or signal. */
   async #child(
     args: string[],
     input = '',
   ): Promise<{ lines: string[]; how: string; errors: string }> {
-    // Neither a card nor what is set for other tests: calls are then the same everywhere.
+    // Without GPUs, the calls are the same on every machine.
     const none = {
       ...process.env,
       HOTSLOT_CUDA: 'none',
@@ -75,7 +76,7 @@ export class Tries {
       heard();
     });
     child.stderr.on('data', (text) => (errors += text));
-    child.stdin.on('error', () => {}); // it ended before it had read all
+    child.stdin.on('error', () => {}); // the child may end before it has read everything
     child.stdin.end(input);
     const how = await new Promise<string>((resolve) =>
       child.on('close', (code, signal) => resolve(String(signal ?? code))),
@@ -85,8 +86,8 @@ export class Tries {
   }
 
   /**
-   * Sites of these parts, all where none is named: in 'part:site' those that any run comes by, and
-   * those that the first does.
+   * Records the sites of these parts, or of all parts if none is named. Returns them as
+   * 'part:site': those that any run reaches, and those that only a first run reaches.
    */
   async record(parts: readonly string[] = []): Promise<{ again: string[]; once: string[] }> {
     const { lines, how, errors } = await this.#child(['record', parts.join(',')]);
@@ -113,12 +114,14 @@ export class Tries {
     };
   }
 
-  /** All sites that any run of a part comes by, which was recorded. */
+  /** Returns the sites that any run of a recorded part reaches. */
   ofPart(part: string): readonly string[] {
     return this.#ofPart.get(part)!;
   }
 
-  /** Each of the pairs, in as few processes as live through it. */
+  /**
+   * Tries each of the pairs. A new process is started only if a try has ended the process before.
+   */
   async tried(pairs: readonly string[]): Promise<{ tried: Tried[]; ended: Ended[] }> {
     const [tried, ended]: [Tried[], Ended[]] = [[], []];
     for (let rest = pairs; rest.length > 0; ) {
@@ -134,7 +137,7 @@ export class Tries {
     return { tried, ended };
   }
 
-  /** Each of the pairs in the first run of a process. */
+  /** Tries each of the pairs in the first run of its own process. */
   async triedFirst(pairs: readonly string[]): Promise<{ tried: Tried[]; ended: Ended[] }> {
     const [tried, ended]: [Tried[], Ended[]] = [[], []];
     for (const pair of pairs) {
@@ -146,7 +149,10 @@ export class Tries {
     return { tried, ended };
   }
 
-  /** The parts of each kind, all where none is named, where every call of the kind fails. */
+  /**
+   * For each kind, runs its parts while every call of the kind fails. An empty list means all
+   * parts.
+   */
   async forced(kinds: Readonly<Record<string, readonly string[]>>): Promise<Forced[]> {
     const each = Object.entries(kinds).map(([kind, parts]) => `${kind}=${parts.join(',')}`);
     const { lines, how, errors } = await this.#child(['force', ...each]);
@@ -154,13 +160,13 @@ export class Tries {
     return lines.filter((line) => line.startsWith('{')).map((line) => JSON.parse(line) as Forced);
   }
 
-  /** What is called, and from where. */
+  /** Returns the function that the site calls, and the names of the callers. */
   named(pair: string): string {
     const site = this.sites.get(pair.split(':')[1] ?? '');
     if (!site) return pair;
     const names = site.frames.map((frame) => {
       const [file, offset] = frame.split('+') as [string, string];
-      // The call lies in front of where it returns to.
+      // The call is just before its return address.
       const address = `0x${(Number(offset) - 1).toString(16)}`;
       const place = join(repository, 'build/Release', file);
       const { stdout } = spawnSync('addr2line', ['-Cfe', place, address], { encoding: 'utf8' });

@@ -1,6 +1,6 @@
 /**
- * Files are there as a whole or not at all: whatever breaks while one is written, the old one
- * stays, and nothing is beside it.
+ * Tests that writers replace a file completely or not at all. After any failure the old file is
+ * unchanged, and no other file is left in the folder.
  */
 import { spawnSync } from 'node:child_process';
 import { mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
@@ -34,7 +34,7 @@ for (const [kind, [write, read]] of Object.entries(kinds)) {
         async (folder) => {
           const path = join(folder, 'w');
           writeFileSync(path, 'old');
-          // The system refuses to let any file of that process grow beyond 64 KiB.
+          // The process's file size limit is 64 KiB, so the system refuses larger writes.
           const program = `
           const { write${kind}: write } = await import(${JSON.stringify(door)});
           const data = new Float32Array(100_000);

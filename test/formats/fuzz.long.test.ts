@@ -1,7 +1,7 @@
 /**
- * Files with bits turned over, bytes put in and cut off: what is read is tensors that their own
- * data account for, or the answer is an error of ours, in time. A test that hangs fails by mocha's
- * limit.
+ * Reads files with flipped bits, inserted bytes and cut ends. Reading either returns tensors that
+ * consist of the file's data, or throws one of Hotslot's errors. Mocha's time limit fails a read
+ * that hangs.
  */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -30,8 +30,8 @@ const tensors: NamedTensors = {
 };
 
 /**
- * One to four changes: a bit, a byte, a digit, a piece that is left out or comes twice, the rest
- * cut off.
+ * Makes one to four changes. A change flips a bit, replaces a byte or character, removes or repeats
+ * a piece, or cuts the end.
  */
 function changed(file: Uint8Array, random: Random, most = file.length): Uint8Array {
   let bytes = Buffer.from(file);
@@ -50,7 +50,7 @@ function changed(file: Uint8Array, random: Random, most = file.length): Uint8Arr
   return new Uint8Array(bytes);
 }
 
-/** What reading gave, or undefined for an error of ours. */
+/** Returns what `read` returns, or undefined if it throws one of Hotslot's errors. */
 async function outcome<T>(read: () => T | Promise<T>, file: Uint8Array): Promise<T | undefined> {
   try {
     return await read();
@@ -73,13 +73,14 @@ describe('tensor files with random faults', function () {
       const bytes = changed(file, random, round % 2 ? header : undefined);
       const found = await outcome(() => decodeSafetensors(bytes), bytes);
       counts[found ? 'read' : 'refused']++;
-      // What is read is the file's own bytes, all of them: written anew it is read alike.
+      // The tensors contain all of the file's data. Encoding and decoding them again returns the
+      // same tensors.
       if (found === undefined) continue;
       expectSame(
         decodeSafetensors(encodeSafetensors(found.tensors, found.metadata)).tensors,
         found.tensors,
       );
-      // Names that are whole numbers come first in a record, wherever they are in the file.
+      // A JavaScript object lists integer names first, so their order in the file is unknown.
       if (Object.keys(found.tensors).some((name) => /^\d+$/.test(name))) continue;
       const data = Buffer.concat(Object.values(found.tensors).map((each) => bytesOf(each.data)));
       expect(data.equals(bytes.subarray(bytes.length - data.length))).to.equal(true);
@@ -130,8 +131,8 @@ describe('tensor files with random faults', function () {
         const found = await outcome(() => readNpz(path), bytes);
         if (found === undefined) continue;
         read++;
-        // Sums are of the contents: a name may be another one, and an entry that the directory lost
-        // is not missed.
+        // The checksums protect only the contents. A name may have changed, and an entry may be
+        // missing from the directory.
         const given = new Map(Object.values(tensors).map((each) => [`${each.dtype}`, each]));
         for (const each of Object.values(found))
           expectSame({ x: each }, { x: given.get(each.dtype) as (typeof tensors)[string] });
@@ -148,8 +149,8 @@ describe('tensor files with random faults', function () {
       await writeNpz(path, { x: tensor('float32', [4, 3]) });
       const stored = readFileSync(path);
       const packed = deflateRawSync(content);
-      // The stored file with its entry deflated: method and packed size are said twice, the
-      // directory's place once.
+      // Replaces the file's entry by its deflated form. Method and packed size are stored twice,
+      // and the directory's offset once.
       const head = Buffer.from(stored.subarray(0, 35));
       const tail = Buffer.from(stored.subarray(35 + content.length));
       for (const [part, at] of [

@@ -1,6 +1,6 @@
 /**
- * Npy: the bytes that numpy writes, every dtype and shape there and back, and what is refused.
- * numpy itself: numpy.long.test.ts.
+ * Tests npy files: the bytes that numpy writes, round trips of every dtype and shape, and which
+ * files are rejected. numpy.long.test.ts uses numpy itself.
  */
 import { expect } from 'chai';
 import { decodeNpy, encodeNpy, type TensorData } from '../../src/entries/formats.ts';
@@ -9,11 +9,11 @@ import { allDTypes, bytesOf, expectSame, manyTensors, tensor } from './tensors.t
 
 interface Written {
   version?: [number, number];
-  /** of the length in front of the header; of the version's width unless said */
+  /** bytes of the length field before the header. By default as the version requires */
   length?: number;
 }
 
-/** An npy file, written by hand. */
+/** Builds an npy file by hand. */
 function fileOf(
   header: string,
   data: Uint8Array | number = 0,

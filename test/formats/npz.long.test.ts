@@ -1,6 +1,6 @@
 /**
- * Npz: tensors there and back, zip64, and zip files that are damaged or made to deceive. numpy
- * itself: numpy.long.test.ts.
+ * Tests npz files: round trips of tensors, zip64, and zip files that are damaged or forged.
+ * numpy.long.test.ts uses numpy itself.
  */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -25,13 +25,13 @@ interface Entry {
   flags?: number;
   sum?: number;
   size?: number;
-  /** of the directory alone */
+  /** the offset of the entry, only in the directory */
   place?: number;
   extra?: Buffer;
   localName?: string;
 }
 
-/** A zip file, written by hand; `at` is where its directory begins. */
+/** Builds a zip file by hand. `at` is the offset of its directory. */
 function zipOf(
   entries: readonly Entry[],
   end: { count?: number; comment?: string; disk?: number } = {},
@@ -71,7 +71,7 @@ function zipOf(
   return Buffer.concat([...files, ...directory, last]);
 }
 
-/** An array of a dtype of numpy's that is none of ours. */
+/** Builds an npy file with a numpy dtype that Hotslot does not have. */
 function foreign(descr: string): Buffer {
   const bytes = Buffer.from(encodeNpy(tensor('uint8', [8])));
   const text = bytes.toString('latin1').replace("'|u1'", `'${descr}'`);
@@ -184,7 +184,7 @@ describe('writeNpz() and readNpz()', () => {
         await writeNpz(path, tensors);
         expect(readFileSync(path).includes('PK\x06\x06')).to.equal(count > 65_534);
         const entries = await reading('x', path, (file) => zipEntries('x', file));
-        // As one text: chai takes seconds for so many.
+        // Compares the names as one text, because chai takes seconds for so large an array.
         expect(
           entries.map(({ name }) => name).join() === `${Object.keys(tensors).join('.npy,')}.npy`,
         ).to.equal(true);
@@ -193,7 +193,7 @@ describe('writeNpz() and readNpz()', () => {
   );
 
   itLong('write and read an entry and an offset beyond 4 GiB', function () {
-    // As long as a slow disk takes for them.
+    // Writing takes long on a slow disk.
     this.timeout(300_000);
     return inFolder(async (folder) => {
       const path = join(folder, 'x.npz');
@@ -432,7 +432,7 @@ describe('writeNpz() and readNpz()', () => {
       const whole = readFileSync(path);
       const random = new Random(3);
       for (let round = 0; round < 200; round++) {
-        const at = 30 + 5 + 128 + random.below(200); // the data of the first
+        const at = 30 + 5 + 128 + random.below(200); // in the data of the first entry
         const file = Buffer.from(whole);
         file.writeUInt8(file.readUInt8(at) ^ (1 << random.below(8)), at);
         writeFileSync(path, file);

@@ -1,6 +1,6 @@
 /**
- * numpy at the other end: it reads what is written here, and what it writes, in each of its ways,
- * is read here.
+ * Tests against numpy: numpy reads what Hotslot writes, and Hotslot reads what numpy writes, in
+ * each of numpy's layouts.
  */
 import { spawnSync } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
@@ -17,10 +17,12 @@ import { refusal } from '../rig/refusal.ts';
 import { itAll } from '../rig/setting.ts';
 import { allDTypes, bytesOf, expectSame, inFolder, manyTensors, tensor } from './tensors.ts';
 
-/** Debian's, which has numpy as a package; whatever is called python3 may have none. */
+/** Debian's Python, which has numpy as a package. Another python3 in the PATH may lack it. */
 const PYTHON = '/usr/bin/python3';
 
-/** Runs a program in the folder, with numpy as np; gives what it prints as JSON. */
+/**
+ * Runs a Python program in the folder, with numpy as np. Returns the JSON that it prints, parsed.
+ */
 function python(folder: string, program: string): unknown {
   const { status, stdout, stderr } = spawnSync(
     PYTHON,
@@ -34,7 +36,10 @@ function python(folder: string, program: string): unknown {
   expect(status, stderr).to.equal(0);
   return stdout === '' ? undefined : JSON.parse(stdout);
 }
-/** What numpy has of an array: its dtype's name, its shape, its bytes in our order. */
+/**
+ * Describes an array in numpy: the dtype's name, the shape, and the bytes in little-endian,
+ * row-major order.
+ */
 const LOOK =
   'look = lambda a: [str(a.dtype), list(a.shape), np.ascontiguousarray(a).astype(a.dtype.newbyteorder("<")).tobytes().hex()]';
 const lookOf = (tensors: NamedTensors) =>
@@ -91,7 +96,7 @@ describe('numpy and Hotslot', () => {
     }),
   );
 
-  /** The same numbers in every way in which numpy can lay them out. */
+  /** A numpy function that returns the same values in any byte order, row-major or column-major. */
   const WRITE = `
 def written(name):
     kind = np.dtype(name).newbyteorder(order)
@@ -106,7 +111,7 @@ names = json.loads('${JSON.stringify(numpys)}')`;
       );
       const each = tensor(dtype, [2, 3, 4]);
       if (dtype === 'float16') {
-        // 0 to 12 as binary16, by hand.
+        // 0 to 12 as binary16, written by hand.
         const bits = [
           0, 0x3c00, 0x4000, 0x4200, 0x4400, 0x4500, 0x4600, 0x4700, 0x4800, 0x4880, 0x4900, 0x4980,
           0x4a00,

@@ -1,6 +1,6 @@
 /**
- * ONNX models run by another's runtime, WebAssembly on the calling thread, and looked over by
- * ONNX's own checker.
+ * Runs ONNX models with another project's runtime, as WebAssembly on the calling thread, and checks
+ * them with ONNX's own checker.
  */
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
@@ -11,13 +11,13 @@ import { env, InferenceSession, Tensor } from 'onnxruntime-web';
 import { Random } from '../../src/index.ts';
 
 env.wasm.numThreads = 1;
-// What it says of a kernel that it has not for a type is an error all the same.
+// Hides warnings. A missing kernel for a type is still an error.
 env.logLevel = 'error';
 
-/** Debian's, which has onnx as a package. */
+/** Debian's Python, which has onnx as a package. */
 const PYTHON = '/usr/bin/python3';
 
-/** What the runtime makes of `n` rows: outputs by name. */
+/** Runs the model on `n` rows. Returns its outputs by name. */
 export async function ran(
   model: Uint8Array,
   obs: Float32Array,
@@ -33,20 +33,23 @@ export async function ran(
   }
 }
 
-/** Rows of random numbers within ±size, in float32. */
+/** Returns random float32 values within ±size. */
 export function numbers(seed: number, length: number, size = 1): Float32Array {
   const random = new Random(seed);
   return Float32Array.from({ length }, () => random.between(-size, size));
 }
 
-/** Equal to 1e-5 of the largest number, or of 1 where all are smaller. */
+/**
+ * Asserts that the values differ by at most 1e-5 of the largest value, or of 1 if all values are
+ * smaller.
+ */
 export function expectNear(got: ArrayLike<number>, want: ArrayLike<number>, what: string): void {
   expect(got.length, what).to.equal(want.length);
   const size = Math.max(1, ...Array.from(want, Math.abs));
   for (let i = 0; i < want.length; i++)
     expect(
       Math.abs((got[i] as number) - (want[i] as number)) / size,
-      `${what}, number ${i}`,
+      `${what}, element ${i}`,
     ).to.be.at.most(1e-5);
 }
 
@@ -63,8 +66,8 @@ for name in sys.argv[1:]:
 `;
 
 /**
- * What ONNX's checker says of the models, with the outputs that it infers; throws for what it
- * refuses.
+ * Returns what ONNX's checker prints about the models, with the outputs that it infers. Throws if
+ * it rejects a model.
  */
 export function checked(models: Readonly<Record<string, Uint8Array>>): string[] {
   const folder = mkdtempSync(join(tmpdir(), 'hotslot-onnx-'));

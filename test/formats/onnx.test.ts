@@ -1,4 +1,7 @@
-/** ONNX models do what policies do: run by another runtime, and refused where they would not. */
+/**
+ * Tests that exported ONNX models compute what the policies compute, and that encodeOnnx() throws
+ * for policies that it cannot export. Another project's runtime runs the models.
+ */
 import { expect } from 'chai';
 import { encodeOnnx } from '../../src/entries/formats.ts';
 import {
@@ -28,10 +31,10 @@ import { checked, expectNear, hasChecker, numbers, ran } from './onnx-rig.ts';
 
 const first = conv2d([3, 9, 8], 4, { kernel: [3, 2], stride: 2, padding: 1 });
 const second = conv2d(first.shape, 5, { kernel: 2 });
-/** of as many numbers as the first makes, but other images */
+/** takes as many values as `first` makes, but in images of another shape */
 const other = conv2d([first.outputs(0) / 4, 2, 2], 2, { kernel: 1 });
 
-/** Every kind of layer, alone and behind and before others. */
+/** Networks with every kind of layer: alone, first, last and in the middle. */
 const networks: Record<string, readonly Layer[]> = {
   linear: [linear(5, 3)],
   relu: [linear(5, 7), relu(), linear(7, 3)],
@@ -72,15 +75,15 @@ const networks: Record<string, readonly Layer[]> = {
 };
 
 /**
- * First values, and others where layers begin with ones and zeros: nothing that is left out goes
- * unseen.
+ * Returns initial weights with random values added. Layers that begin with ones and zeros would
+ * otherwise hide a missing weight.
  */
 const weightsOf = (network: Network) => {
   const moved = numbers(3, network.parameterCount, 0.5);
   return network.initialize(2).map((value, i) => value + (moved[i] as number));
 };
 
-/** Policies of every kind, without their weights. */
+/** Makes policies of every kind, without weights. */
 const discrete: Record<string, () => MlpPolicy> = {
   'an MLP': () =>
     new MlpPolicy({ sizes: [5, 16, 4], activation: 'tanh', outputActivation: 'tanh' }),
@@ -212,7 +215,7 @@ describe('encodeOnnx()', () => {
         expect([action?.dims, more]).to.deep.equal([[n, 3], {}]);
         const want = policy.act(obs, n);
         expectNear(action?.data as Float32Array, want, name);
-        expect(new Set(want).size, 'different actions').to.be.above(n);
+        expect(new Set(want).size, 'the actions differ between rows').to.be.above(n);
       }
     });
 
@@ -263,7 +266,7 @@ describe('encodeOnnx()', () => {
     const files = Object.fromEntries(named.map(([, { model }], i) => [`${i}`, model]));
     expect(checked(files)).to.deep.equal(named.flatMap(([, { outputs }]) => outputs));
     const broken = encodeOnnx(new MlpPolicy({ sizes: [4, 2] })).map((byte, at, all) =>
-      // Gemm is called Gemn.
+      // Changes the operator's name from Gemm to Gemn.
       byte === 109 && all[at - 1] === 109 && all[at - 2] === 101 && all[at - 3] === 71 ? 110 : byte,
     );
     expect(refusal(() => checked({ broken })).message).to.include('Gemn');

@@ -1,5 +1,6 @@
 /**
- * A path means what it named when it was given: the program's folder may be another one afterwards.
+ * Tests that a relative path is resolved when a function is called, even if the process changes its
+ * working directory afterwards.
  */
 import { mkdirSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
@@ -20,7 +21,7 @@ describe('relative paths', () => {
   const home = process.cwd();
   afterEach(() => process.chdir(home));
 
-  /** Begins `act` in a folder of its own, and awaits it in another one, which stays empty. */
+  /** Calls `act` in one folder and awaits it in another one. The other folder must stay empty. */
   const moved = (act: (folder: string) => Promise<unknown>) =>
     withFolder(async (folder) => {
       const [here, elsewhere] = ['here', 'elsewhere'].map((name) => join(folder, name)) as [

@@ -1,6 +1,6 @@
 /**
- * What is no safetensors file, and what cannot become one: each is told in a sentence, in memory
- * and from a file.
+ * Tests invalid safetensors files, and tensors that cannot be written. Each gets a sentence as its
+ * error, in memory and for a file.
  */
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -23,7 +23,7 @@ function fileOf(header: string | Uint8Array, room = 0, length?: bigint): Uint8Ar
   file.set(text, 8);
   return new Uint8Array(file);
 }
-/** One tensor of four bytes, but for what is said. */
+/** Returns a header with one tensor of four bytes, with the given changes. */
 const entry = (change: object = {}) =>
   JSON.stringify({ x: { dtype: 'F32', shape: [1], data_offsets: [0, 4], ...change } });
 const bytes = (...each: readonly (readonly [string, number, number])[]) =>

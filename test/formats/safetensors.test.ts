@@ -1,7 +1,7 @@
 /**
- * Safetensors: every dtype and shape there and back, the bytes of a file as the specification has
- * them, and the order in which the reference implementation writes. That implementation, the
- * package `safetensors` for Python, cannot be had here: bytes written by hand stand for it.
+ * Tests safetensors files: round trips of every dtype and shape, the bytes that the specification
+ * requires, and the reference implementation's order of tensors. The reference implementation, a
+ * Python package, is not available here, so files written by hand replace it.
  */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -19,7 +19,7 @@ import { openDevice } from '../../src/index.ts';
 import { rejection } from '../rig/refusal.ts';
 import { allDTypes, expectSame, inFolder, manyTensors, tensor } from './tensors.ts';
 
-/** A file, written by hand. */
+/** Builds a file by hand. */
 function fileOf(header: string, data: Uint8Array = new Uint8Array()): Uint8Array {
   const text = Buffer.from(header);
   const length = Buffer.alloc(8);
@@ -80,7 +80,8 @@ describe('safetensors', () => {
             'names must be an array of names',
           );
         }
-        // What breaks a rule of the format is told whatever is asked for.
+        // A file that breaks a rule of the format is rejected even if the broken tensor is not
+        // requested.
         const gap = fileOf(text.replace('[10,13]', '[11,13]'), new Uint8Array(15));
         expect((await rejection(() => decodeSafetensors(gap, { names: ['w'] }))).message).to.match(
           /'quarter' begins at byte 11 of the data: no tensor has bytes 10 to 11/,
@@ -123,7 +124,7 @@ describe('safetensors', () => {
   });
 
   it('writing orders tensors by dtype, widest first, then by name in UTF-8 order', () => {
-    // UTF-16 would have the second of these two in front.
+    // In UTF-16, the second of the last two names would come first.
     const names = ['b', 'a', '\u{1f600}', '\uffee'];
     const tensors: NamedTensors = Object.fromEntries(
       names.flatMap((name) => allDTypes.map((dtype) => [`${name}.${dtype}`, tensor(dtype, [3])])),
@@ -142,7 +143,7 @@ describe('safetensors', () => {
     expect(order.join(' ')).to.equal(
       'uint64 int64 float64 float32 uint32 int32 bfloat16 float16 uint16 int16 int8 uint8 bool',
     );
-    // Of such a file every tensor lies at a multiple of its element.
+    // In such a file, every tensor's offset is a multiple of its element size.
     expect(Number(new DataView(bytes.buffer).getBigUint64(0, true)) % 8).to.equal(0);
   });
 
@@ -153,7 +154,7 @@ describe('safetensors', () => {
     const data = new Uint8Array([7, ...new Uint8Array(Float64Array.of(-0.5).buffer)]);
     for (const offset of [0, 1, 2, 3]) {
       const file = fileOf(odd + ' '.repeat(offset), data);
-      // Bytes that are themselves at an odd place.
+      // The file's bytes themselves begin at an odd offset.
       const within = new Uint8Array(file.length + 3);
       within.set(file, 3);
       const { tensors } = decodeSafetensors(within.subarray(3));

@@ -1,7 +1,4 @@
-/**
- * Tensors of every dtype and many shapes, told apart by their bits, and a folder for files of a
- * test.
- */
+/** Tensors of every dtype and many shapes with random bits, and temporary folders for files. */
 import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -14,7 +11,7 @@ export const allDTypes = Object.keys(dtypes) as DType[];
 export const bytesOf = (data: ArrayOf<DType>) =>
   new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
 
-/** Random bits: NaNs of any payload, −0, the largest whole numbers. */
+/** Makes a tensor of random bits, among them NaNs of any payload, −0 and the largest integers. */
 export function tensor(dtype: DType, shape: readonly number[], seed = 1): TensorData {
   const random = new Random(seed);
   const data = arrayOf(dtype, elementCount(shape));
@@ -24,8 +21,7 @@ export function tensor(dtype: DType, shape: readonly number[], seed = 1): Tensor
 }
 
 /**
- * A scalar, an empty one, many dimensions, and what is longer than a piece that is kept back when
- * writing.
+ * Shapes: a scalar, an empty one, many dimensions, and one that is larger than a writer's piece.
  */
 export const shapes: Readonly<Record<string, readonly number[]>> = {
   scalar: [],
@@ -60,8 +56,8 @@ export function expectSame(found: NamedTensors, wanted: NamedTensors): void {
 }
 
 /**
- * Runs with a folder of its own. What is left in it afterwards must be what `leaves` says, where it
- * says so.
+ * Calls `use` with a temporary folder. With `leaves`, the folder must then contain exactly these
+ * names.
  */
 export async function inFolder(
   use: (folder: string) => Promise<void>,

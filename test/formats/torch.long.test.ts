@@ -1,6 +1,6 @@
 /**
- * torch at the other end: docs/how-to/export-a-model.md's own lines, those of JavaScript and those of
- * Python, say the same numbers.
+ * Runs the JavaScript and the Python code of docs/how-to/export-a-model.md, and tests that both
+ * print the same values. Needs torch.
  */
 import { spawnSync } from 'node:child_process';
 import { mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
@@ -11,7 +11,7 @@ import { itAll } from '../rig/setting.ts';
 import { inFolder } from './tensors.ts';
 
 const root = fileURLToPath(new URL('../../../', import.meta.url));
-/** Debian's, which has torch as a package. */
+/** Debian's Python, which has torch as a package. */
 const PYTHON = '/usr/bin/python3';
 
 describe('torch', () => {

@@ -1,6 +1,6 @@
 /**
- * Makes calls in a place and judges what comes of each: an answer, or an error of Hotslot's own
- * that changed nothing.
+ * Makes calls in a place and judges each result. A call must return an answer, or throw one of
+ * Hotslot's errors and change nothing.
  */
 import type { Kind, Place } from './target.ts';
 import { type Call, textOf } from './values.ts';
@@ -9,20 +9,20 @@ export interface Counts {
   calls: number;
   answers: number;
   refusals: number;
-  /** what callers' own code threw, arguments that could not be made among it */
+  /** errors that came from the caller's own code, also while making the arguments */
   told: number;
-  /** not over within the patience */
+  /** calls that did not end within the patience */
   waits: number;
 }
 
-/** How a call failed; `text` is one line. */
+/** How a call failed. `text` is one line. */
 export interface Fault {
   readonly text: string;
 }
 
 const LATE = Symbol('late');
 
-/** What was thrown where nobody could catch it, in the middle of these calls. */
+/** Errors that were thrown where nobody could catch them, during these calls. */
 const unheard: unknown[] = [];
 export function hearAll(): void {
   process.on('uncaughtException', (error) => unheard.push(error));
@@ -36,7 +36,7 @@ const firstLine = (error: unknown): string => {
   return `${name}: ${String(message).split('\n')[0]?.slice(0, 300)}${at && ` (${at})`}`;
 };
 
-/** A call's arguments; null where making them throws. */
+/** Returns a call's arguments, or null if making them throws. */
 function argumentsIn({ values }: Call, { scope }: Place): unknown[] | null {
   try {
     const make = new Function(...Object.keys(scope), `return ${textOf({ list: values })};`);
@@ -48,9 +48,9 @@ function argumentsIn({ values }: Call, { scope }: Place): unknown[] | null {
 
 export class Calling {
   readonly counts: Counts = { calls: 0, answers: 0, refusals: 0, told: 0, waits: 0 };
-  /** of each form: how often it was called, and how often it answered */
+  /** for each form: how often it was called, and how often it returned an answer */
   readonly forms = new Map<string, [calls: number, answers: number]>();
-  /** the code of the refusal that came last */
+  /** the code of the last refusal */
   refusedWith = '';
   readonly #kind: Kind;
   #place: Place | null = null;
@@ -61,7 +61,9 @@ export class Calling {
     this.#kind = kind;
   }
 
-  /** The next call is made in a fresh place. */
+  /**
+   * Closes the place, so that the next call is made in a fresh one. Returns what closing throws.
+   */
   async fresh(): Promise<Fault | null> {
     const place = this.#place;
     this.#place = null;
@@ -75,7 +77,7 @@ export class Calling {
     return null;
   }
 
-  /** How many calls of a place came before the next one. */
+  /** Number of calls that were already made in the current place. */
   get before(): number {
     return this.#inPlace;
   }
@@ -116,7 +118,7 @@ export class Calling {
     }
     if (answer === LATE) {
       this.counts.waits++;
-      // It may still change something, whatever is called now.
+      // The unfinished call may still change something, so the place is left.
       await this.#leave();
       return this.#heard();
     }
@@ -129,7 +131,7 @@ export class Calling {
     return this.#heard();
   }
 
-  /** The form as a function of its arguments. */
+  /** Compiles the form to a function of its arguments. */
   #made({ form, values }: Call, { scope }: Place): (values: unknown[]) => unknown {
     let at = 0;
     const text = form.replace(/\$\*?/g, (place) =>
@@ -163,11 +165,11 @@ export class Calling {
       error instanceof TypeError &&
       /^(Cannot read|Cannot write to) private member/.test(error.message)
     ) {
-      // The engine's own word that this is none of ours: of a proxy, or of an object that has one
-      // of ours for its prototype.
+      // The engine itself refuses an object without Hotslot's private members: a proxy, or an
+      // object whose prototype is one of Hotslot's.
       this.counts.refusals++;
     } else return { text: firstLine(error) };
-    // A pipeline that failed is no refusal: it is another one behind it.
+    // A pipeline that failed has changed, so its new state is kept instead of compared.
     if (code === 'ERR_HOTSLOT_PIPELINE') {
       place.keep?.();
       return this.#heard();

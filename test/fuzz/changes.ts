@@ -1,10 +1,10 @@
-/** Odd values, and right arguments with something wrong in them. */
+/** Odd values, and changes that make right arguments wrong. */
 import type { Random } from '../../src/index.ts';
 import { code, type Gen, one, type Value } from './values.ts';
 
 /**
- * No object is found by these names, and no memory of such a size is had by accident: 2 ** 40 bytes
- * are refused by the system.
+ * No object has these names, and no call can allocate this much by accident: the system refuses 2
+ * ** 40 bytes.
  */
 const numbers = one(
   'NaN',
@@ -164,7 +164,7 @@ const ofWorld =
     return code(forms[random.below(forms.length)] as string);
   };
 
-/** Anything but what is wanted; sometimes what is right for somebody else. */
+/** Draws a value that is mostly wrong. It may be right for another argument. */
 export const oddOf = (names: readonly string[]): Gen => {
   const live = ofWorld(names);
   return (random) => {
@@ -177,7 +177,7 @@ export const oddOf = (names: readonly string[]): Gen => {
   };
 };
 
-/** What is in scope as `odd`, made anew for each call. */
+/** Makes the object `odd` in the scope, anew for each call. */
 export function oddities(told: Error): Record<string, unknown> {
   type Making = new (buffer: ArrayBuffer, offset?: number, length?: number) => Uint8Array;
   const thrower = () => {
@@ -195,7 +195,7 @@ export function oddities(told: Error): Record<string, unknown> {
     valueOf: { valueOf: thrower, [Symbol.toPrimitive]: thrower },
     toString: { toString: thrower },
     iterable: { [Symbol.iterator]: thrower, length: 1 },
-    // Ends at last: who takes what it gives without asking how much it is has a long list.
+    // It does end. A consumer that does not check the length gets a long list.
     endless: {
       *[Symbol.iterator]() {
         for (let i = 0; i < 10_000; i++) yield ['x', i];
@@ -233,16 +233,13 @@ export function oddities(told: Error): Record<string, unknown> {
       const buffer = new ArrayBuffer(24);
       return [new type(buffer, 0, 4), new type(buffer, 8, 4)];
     },
-    // Says another length than it has.
+    // A typed array whose `length` is larger than its memory.
     lying: (type: Making) =>
       Object.defineProperty(new type(new ArrayBuffer(16)), 'length', { value: 1000 }),
   };
 }
 
-/**
- * A value with one place of it changed: something odd, something left out, something too much, or
- * twice.
- */
+/** Returns the value with one change: a part is odd, left out, added or doubled. */
 export function changed(value: Value, odd: Gen, random: Random): Value {
   const inside =
     'object' in value
@@ -267,7 +264,7 @@ export function changed(value: Value, odd: Gen, random: Random): Value {
       if (kind === 1) return { list: value.list.toSpliced(at, 0, value.list[at] as Value) };
       return { list: value.list.with(at, changed(value.list[at] as Value, odd, random)) };
     }
-    // Another length of an array, but none that the caller's own machine lacks.
+    // Changes the length of an array, but never to more than the caller's machine can allocate.
     if ('form' in value && /Array(Buffer)?\(\$/.test(value.form))
       return random.below(2) === 0
         ? odd(random)

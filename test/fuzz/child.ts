@@ -1,7 +1,7 @@
 /**
- * The process that makes the calls. Where it is it writes into a file before each of them: if it
- * ends, or hangs, whoever started it knows at which. Arguments: what is fuzzed, on which device,
- * and that file.
+ * The process that makes the calls. Before each call it writes the call's number into a file. So if
+ * it ends or hangs, its parent knows at which call. Arguments: what is fuzzed, the device, and the
+ * file.
  */
 import { openSync, writeSync } from 'node:fs';
 import { Random } from '../../src/index.ts';
@@ -9,10 +9,10 @@ import { Calling, type Counts, hearAll } from './calling.ts';
 import { type KindName, kinds } from './kinds.ts';
 import type { Call } from './values.ts';
 
-/** Calls of a seed by number, or these calls in a place of their own. */
+/** The calls of a seed from one number to another, or these calls in a fresh place. */
 export type Task = { seed: number; from: number; to: number } | { calls: readonly Call[] };
 export interface Answer {
-  /** one that failed: its number, and how many calls its place had seen */
+  /** the failed call, if any: its number, and how many calls its place had seen before */
   fault: { text: string; n: number; before: number } | null;
   counts: Counts;
   forms: [form: string, calls: number, answers: number][];

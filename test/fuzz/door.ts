@@ -1,4 +1,4 @@
-/** Calls of everything that is public: right arguments with something wrong in most of them. */
+/** Calls of the whole public API. Most of them have right arguments with one change. */
 import type { Random } from '../../src/index.ts';
 import { changed, oddities, oddOf } from './changes.ts';
 import { aroundRows } from './right-around.ts';
@@ -19,19 +19,20 @@ export const right: Readonly<Record<string, readonly Gen[]>> = {
 };
 
 /**
- * Those that do not end by themselves, or change the process for good, are called in these forms.
+ * Functions that do not end by themselves, or change the process for good, are called in these
+ * forms.
  */
 const forms: Readonly<Record<string, string>> = {
   'ranks.openMpi($*)': "ranks.openMpi({ library: 'nowhere.so', more: $ })",
 };
 
-/** What callers' own code throws in the middle of a call, and reasons of signals. */
+/** The error that the caller's own code throws during a call, also used as a signal's reason. */
 export const told = Object.assign(new Error('told to'), { code: 'TOLD' });
 
-/** What comes out of callers' own code, or is none of Hotslot's business. */
+/** Errors that come from the caller's own code, or that are not Hotslot's to check. */
 const others: readonly (readonly [what: RegExp, text: RegExp])[] = [
   [/./, /on a proxy that has been revoked/],
-  // Modules and iterators are the caller's.
+  // Modules and iterators belong to the caller.
   [
     /^(collect\.train|hotslot\.CollectorPool|remote\.CollectorHost)/,
     /Cannot find module '\/nowhere/,
@@ -40,20 +41,20 @@ const others: readonly (readonly [what: RegExp, text: RegExp])[] = [
   [/^w\.wrapper\.run/, /prototype\.\w+ on a detached ArrayBuffer|is not iterable/],
 ];
 
-/** What a refusal may change. */
+/** Changes that a refused call may make. */
 const mayChange: readonly (readonly [what: RegExp, change: RegExp])[] = [
-  // It ends a capture also where it has to say that the capture is broken.
+  // endCapture() ends a broken capture too, and then throws.
   [/\.endCapture\(/, /\.capturing was true/],
-  // Claims of lanes are numbered, those that get none too.
+  // Each claim of a lane takes a number, even if the claim is refused.
   [/\.(writer|load)\(/, /^the memory of w\.sharedSteps/],
-  // A tick that was asked for comes, also where the main thread may not stand and wait for it.
+  // A requested tick is packed, even if the main thread is not allowed to wait for it.
   [/Sync\(/, /^w\.(pipeline|stepped) was/],
-  // A device stays known to the process once it was opened.
+  // The process keeps some handles of a device that was opened once.
   [/./, /^device: /],
-  // A sampler is of the view that it was first used with, also where nothing is drawable yet or the
-  // device is refused.
+  // A sampler belongs to the first view that it is used with, even if nothing is drawable yet or
+  // the device is refused.
   [/\.trajectories\.sample\(|ReplayPipeline\.open\(/, /^w\.sampler was/],
-  // What a wrapper keeps is made when it first runs.
+  // A wrapper creates its event in its first run.
   [/\.wrapper\.run\(/, /^event: /],
 ];
 
@@ -85,7 +86,8 @@ function argumentsOf(row: readonly Gen[] | undefined, odd: Gen, random: Random):
   if (row === undefined || random.below(12) === 0)
     return Array.from({ length: random.below(4) }, () => odd(random));
   const good = row.map((gen) => gen(random));
-  // In one of four all is as it should be: what is refused then is refused for the state of things.
+  // A quarter of the calls have right arguments. A refusal then comes from the state of the
+  // objects.
   const values =
     random.below(4) === 0
       ? good
@@ -101,7 +103,7 @@ async function open(device: string): Promise<Place> {
   const world = await World.open(device);
   const things: Things = { ...world.things };
   const state = new State(things);
-  // Parts of a thing too: a getter with an old name returns them.
+  // Includes the parts of objects, because a getter with an old name may return one.
   const parts = Object.values(things).flatMap((thing) =>
     typeof thing === 'object' && thing !== null ? Object.values(thing) : [],
   );
@@ -138,7 +140,7 @@ async function open(device: string): Promise<Place> {
   };
 }
 
-/** What a call made is closed again. */
+/** Closes what a call created. */
 async function tidy(answer: unknown, own: ReadonlySet<unknown>, depth: number): Promise<void> {
   if (typeof answer !== 'object' || answer === null || own.has(answer) || depth > 1) return;
   if (Array.isArray(answer))
@@ -148,6 +150,6 @@ async function tidy(answer: unknown, own: ReadonlySet<unknown>, depth: number): 
     if (typeof close !== 'function') return;
     await close.call(answer);
   } catch {
-    // It belongs to somebody, who closes it.
+    // The object belongs to somebody else, who closes it.
   }
 }

@@ -1,6 +1,6 @@
 /**
- * The doors on software drivers of the GPU families: a driver that is called wrongly ends the
- * process, and the call is named.
+ * Tests the public API with random arguments on software drivers of the GPU families. A driver that
+ * is called wrongly ends the process, and the test names the call.
  */
 import { expect } from 'chai';
 import { modes, need } from '../drivers/software.ts';

@@ -1,16 +1,16 @@
 /**
- * Bytes from outside with something wrong in them, as values: a sample's name and a list of edits,
- * of which each can be left out.
+ * Damaged bytes from outside, as values: the name of a sample and a list of edits. Each edit can be
+ * left out to make a failing case smaller.
  */
 import type { Random } from '../../src/index.ts';
 import { code, either, form, type Gen, list, one, type Value, whole } from './values.ts';
 
 export type Edit = readonly [kind: number, at: number, value: number];
 
-/** Bytes that parsers of text and of numbers look for. */
+/** Bytes that have a meaning in the parsers of texts and numbers. */
 const signs = '0123456789[]{}",:\\ eE-+.*$%&?/=#\r\n\0';
 
-/** The sample's bytes with these edits made, one after the other; places count round. */
+/** Returns a copy of the sample with the edits made in order. Positions are modulo the length. */
 export function edited(sample: Uint8Array, edits: readonly Edit[]): Uint8Array {
   let bytes = Buffer.from(sample);
   for (const [kind, place, value] of edits) {
@@ -34,14 +34,14 @@ const edit = (near: number): Gen =>
     (random) => ({ list: [whole(0, 11)(random), whole(0, 5000)(random), whole(0, 255)(random)] }),
   );
 
-/** A list of edits; `near`: where most of what matters lies. */
+/** Draws a list of edits. Most of them are within the first `near` bytes. */
 export const edits = (near: number): Gen => list(edit(near), 0, 4);
 
-/** `edited(samples.name, [[kind, at, value], …])` of one of these samples. */
+/** Draws `edited(samples.name, [[kind, at, value], …])` for one of these samples. */
 export const damaged = (names: readonly string[], near = 100): Gen =>
   form('edited(samples[$], $)', one(...names.map((name) => `'${name}'`)), edits(near));
 
-/** Texts of which some are what is wanted. */
+/** Draws texts, of which some are right. */
 export const texts = (...right: readonly string[]): Gen =>
   either(
     one(...right.map((each) => JSON.stringify(each))),

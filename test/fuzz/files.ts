@@ -1,6 +1,6 @@
 /**
- * Files from outside: tensors in each format, a checkpoint's folder, kernel images; read by
- * whatever reads them.
+ * Files from outside: tensors in each format, a checkpoint's folder and kernel images. Each is read
+ * by every function that reads such a file.
  */
 import {
   cpSync,
@@ -24,7 +24,7 @@ const tensors = {
   b: { dtype: 'uint8', shape: [3], data: new Uint8Array(3).fill(2) },
 } as const;
 
-/** A checkpoint of rows, with everything that has no device. */
+/** Returns the parts of a checkpoint that need no device. */
 function partsOf() {
   const limiter = hotslot.RateLimiter.create({ samplesPerInsert: 1, minSize: 1, errorBuffer: 9 });
   const buffer = hotslot.ReplayBuffer.create({
@@ -67,7 +67,7 @@ export async function filesOn(device: string): Promise<Kind> {
   );
   for (const name of names) samples[`checkpoint ${name}`] = readFileSync(join(saved, name));
 
-  /** A folder as it was saved, with one file of it damaged. */
+  /** Returns a copy of the saved folder in which one file is damaged. */
   const holed = (name: string, edits: readonly Edit[]): string => {
     const to = join(folder, 'holed');
     rmSync(to, { recursive: true, force: true });

@@ -1,4 +1,7 @@
-/** What fuzzing found once, call by call: each is refused with this code, and all is unchanged. */
+/**
+ * Tests the calls in which fuzzing once found a fault. Each call is refused with this code and
+ * changes nothing.
+ */
 import { expect } from 'chai';
 import { Calling } from './calling.ts';
 import { kinds } from './kinds.ts';
@@ -6,14 +9,14 @@ import { kinds } from './kinds.ts';
 type Found = readonly [code: string, call: string];
 
 const found: readonly Found[] = [
-  // The engine ends the process where a list has no room.
+  // The engine ends the process if a list is too large for memory.
   ['RANGE', 'new learner.SquashedGaussian(w.device, { actionDim: 2 ** 31 - 1, rows: 3 })'],
   [
     'RANGE',
     'collect.evaluate({ environments: [{}], policy: () => new Int32Array(1), episodes: 2 ** 32 - 1 })',
   ],
   ['RANGE', 'halo.periodicTopology({ layout: [3, 2 ** 40] })'],
-  // Errors without a code: of the engine, or of something called that is not there.
+  // These threw errors without a code: of the engine, or because a called member is missing.
   ['MEMORY', 'new learner.SacPolicy({ obsDim: 2 ** 32 - 1, actionDim: 1 })'],
   [
     'MEMORY',
@@ -51,13 +54,13 @@ const found: readonly Found[] = [
   ['RANGE', 'w.group.average(odd.shrunk(Float32Array))'],
   ['ARGUMENT', 'formats.encodeOnnx(Object.create(w.sacPolicy))'],
   ['RANGE', 'w.device.allocate({ shape: [0, 2, 2 ** 53 - 1] })'],
-  // A proxy of a device has nothing of what is private to it.
+  // A proxy of a device has none of its private members.
   ['ARGUMENT', 'new graph.StaticBufferLoader(odd.proxied(w.device))'],
   ['ARGUMENT', 'w.trajectories.drawable(Object.create(w.transitions))'],
   ['ARGUMENT', 'memory.createUnifiedMempool(odd.proxied(w.device))'],
   ['ARGUMENT', 'w.device.withStream(Object.create(w.stream), () => 1)'],
   ['ARGUMENT', 'w.spec.p2pSetup(Object.create(w.device))'],
-  // Refused, and changed all the same: memory stayed open, an exchange had begun.
+  // These were refused, and yet left memory open or began an exchange.
   [
     'ARGUMENT',
     "new learner.Td3Learner(w.device, { obsDim: 1, actionDim: 1, batchSize: 1, activation: 'none' })",

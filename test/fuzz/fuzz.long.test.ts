@@ -1,7 +1,7 @@
 /**
- * Everything that is public, and everything that comes from outside, with values that are mostly
- * wrong: the answer is an answer or an error of Hotslot's own, behind which all is unchanged. `npm
- * run fuzz` does the same for longer, and for other seeds.
+ * Tests the public API and all input from outside with values that are mostly wrong. A call must
+ * return an answer, or throw one of Hotslot's errors and change nothing. `npm run fuzz` does the
+ * same for longer and with other seeds.
  */
 import { expect } from 'chai';
 import { Random } from '../../src/index.ts';
@@ -13,12 +13,15 @@ import { targetsOf } from './targets.ts';
 import { callText, smallerCalls } from './values.ts';
 import { World } from './world.ts';
 
-/** Throws with what failed, as code. */
+/**
+ * Fails with the code of the failed calls. Also fails unless more than the share `answered` of the
+ * calls return an answer.
+ */
 async function fine(plan: Plan, answered: number): Promise<void> {
   const report = await fuzz(plan);
   expect(inWords(plan, report)).to.equal('');
   expect(report.counts.calls).to.equal(plan.calls);
-  // Values that are all refused at the first check would find little.
+  // If the first check refused almost every call, fuzzing would test little.
   expect(report.counts.answers / plan.calls).to.be.above(answered);
 }
 
@@ -54,7 +57,7 @@ describe('fuzzing', function () {
     const world = await World.open('host:0');
     const targets = targetsOf(world.things);
     await world.close();
-    // Of other families, which have classes of their own, and of objects that a world has none of.
+    // Classes of other families, and classes of which a world has no object.
     const elsewhere = /^(CudaLike|Xpu)ReplayTransferBackend\.|^UnifiedMempool\./;
     const keys = new Set(targets.map(({ key }) => key));
     expect(
@@ -72,7 +75,7 @@ describe('fuzzing', function () {
   });
 
   it('smallerCalls() removes every call and value that a failure does not need', () => {
-    // What fails: a call with a negative depth somewhere.
+    // A call fails in this test if it has a negative depth anywhere.
     const fails = (text: string) => text.includes('depth: -1');
     const values = {
       object: [

@@ -1,4 +1,4 @@
-/** What can be fuzzed, by name. */
+/** The kinds of fuzzing, by name. */
 import { doorOn } from './door.ts';
 import { filesOn } from './files.ts';
 import { messages } from './messages.ts';

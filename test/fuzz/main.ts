@@ -1,10 +1,10 @@
 /**
- * `npm run fuzz`: makes drawn calls until they are through, and prints what failed as code.
+ * `npm run fuzz`: makes all drawn calls, and prints those that failed as code.
  *
- *   --target NAME   what is fuzzed (all of it by default)
+ *   --target NAME   what is fuzzed (all kinds by default)
  *   --device NAME   host, or a software driver: cuda12, cuda13, hip, ze, …
- *   --seed N --calls N --from N   the calls; each is known by seed and number
- *   --forms         also tells what was hardly ever answered
+ *   --seed N --calls N --from N   the calls, each known by its seed and number
+ *   --forms         also prints the forms that hardly ever returned an answer
  */
 import { parseArgs } from 'node:util';
 import { type Mode, modes } from '../drivers/software.ts';

@@ -1,6 +1,6 @@
 /**
- * What comes from other machines: messages of hosts, replies of a server, and the texts that lie on
- * it.
+ * Input from other machines: messages of hosts, replies of a server, and the texts that the server
+ * stores.
  */
 
 import { type Random, ReplayBuffer } from '../../src/index.ts';
@@ -37,7 +37,7 @@ const acknowledgement: Acknowledgement = {
 } as unknown as Acknowledgement;
 const layout = layoutText(ReplayBuffer.offPolicy({ capacity: 4, obsDim: 1, actionDim: 1 }));
 
-/** A message with its sum, whatever it says. */
+/** Makes a message with a right checksum, whatever its header contains. */
 function message(header: Partial<MessageHeader>, rows: number): Uint8Array {
   const bytes = new Uint8Array(HEADER_BYTES + rows);
   sealMessage(bytes, {
@@ -52,7 +52,10 @@ function message(header: Partial<MessageHeader>, rows: number): Uint8Array {
   return bytes;
 }
 
-/** What a reply's bytes say, fed in pieces of this length; memory is bounded by what came. */
+/**
+ * Feeds the bytes of replies to the parser in pieces of this length. Returns the number of replies.
+ * The parser's memory is bounded.
+ */
 function replies(bytes: Uint8Array, piece: number): number {
   let count = 0;
   const parser = new ReplyParser({
@@ -65,13 +68,13 @@ function replies(bytes: Uint8Array, piece: number): number {
     for (let at = 0; at < bytes.length; at += piece)
       parser.feed(Buffer.from(bytes.subarray(at, at + piece)));
   } catch (error) {
-    // With any of these the reader closes the connection; see reply-reader.ts.
+    // The reader closes the connection after any plain Error; see reply-reader.ts.
     if ((error as Error).constructor !== Error) throw error;
   }
   return count;
 }
 
-/** What a server has of a run, each value a text of its own. */
+/** Reads what a server stores about a run. Each argument is the text of one value. */
 const info = (layout: string, protocol: string, weights: string, options: string, shards: string) =>
   readInfo(
     {

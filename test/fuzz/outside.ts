@@ -1,7 +1,4 @@
-/**
- * Whole programs and their doors to the outside: requests to a monitor, command lines, environment
- * variables.
- */
+/** Whole programs and their input: requests to a monitor, command lines, environment variables. */
 import { spawn } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { connect } from 'node:net';
@@ -31,7 +28,9 @@ const requests: Readonly<Record<string, Uint8Array>> = {
   long: get(`/${'a'.repeat(9000)}`),
 };
 
-/** What comes back for these bytes until there is enough to judge. */
+/**
+ * Sends these bytes to a monitor. Returns its response as soon as there is enough of it to judge.
+ */
 function answered(port: number, bytes: Uint8Array): Promise<string> {
   const sent = Buffer.from(
     Buffer.from(bytes).toString('latin1').replaceAll('PORT', String(port)),
@@ -120,7 +119,10 @@ function hotslot(
   });
 }
 
-/** A sentence, and one of the exit codes that the help tells. */
+/**
+ * Returns what is wrong with a run of the command, or null. The exit code must be one that the help
+ * lists, and the output must have no stack trace.
+ */
 function judged({ code, signal, said }: Ran): string | null {
   if (signal) return `it ended with ${signal}: ${said.slice(-300)}`;
   if (code === null || ![0, 1, 2, 130].includes(code))
@@ -136,7 +138,7 @@ function programs(draw: Kind['draw']): Kind {
       const folder = mkdtempSync(join(tmpdir(), 'hotslot-fuzz-cli-'));
       const close = async () => rmSync(folder, { recursive: true, force: true });
       const run = (args: readonly string[], env?: Readonly<Record<string, string>>) =>
-        // The system hands over no text with a zero in it.
+        // The system accepts no argument with a zero byte.
         hotslot(
           folder,
           args.map((arg) => arg.replaceAll('\0', '?')),
@@ -190,7 +192,7 @@ const given = texts(
   'http://127.0.0.1:1',
 );
 
-/** Never `build`, which compiles for minutes, and no server that is waited for. */
+/** Draws no `build`, which compiles for minutes, and no server that the command would wait for. */
 const commandLine: Gen = (random) => {
   const { list: words } = list((each) => (each.below(2) ? option : given)(each), 0, 5)(random) as {
     list: readonly Value[];

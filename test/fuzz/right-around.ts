@@ -1,6 +1,6 @@
 /**
- * Right arguments of what stands around a pipeline: checkpoints, collectors, files, what watches
- * them, other machines and ranks.
+ * Right arguments of the parts around a pipeline: checkpoints, collectors, files, monitors, other
+ * machines and ranks.
  */
 import { dims, dtype, type Rows, signal } from './right-device.ts';
 import { named, path } from './right-replay.ts';

@@ -1,6 +1,6 @@
 /**
- * Right arguments of devices, graphs, memory, linear operators, halos and transfers; what is not
- * named takes none, or anything.
+ * Right arguments of devices, graphs, memory, linear operators, halos and transfers. Functions that
+ * are not named take no argument, or any.
  */
 import { kernels } from '../../src/device/kernels.ts';
 import {
@@ -71,7 +71,7 @@ export const signal = one(
   'undefined',
   'undefined',
 );
-/** Waits are short: who waits for what never comes is told so. */
+/** Waits are short, so that a call which waits in vain soon throws. */
 export const timeout = record({ timeoutMs: whole(0, 3) });
 const kernel: Gen = (random) => {
   const names = Object.keys(kernels);

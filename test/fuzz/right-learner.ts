@@ -170,7 +170,7 @@ const learnerRows = (name: string): Rows => ({
   [`${name}.watch`]: [record({}, { every: whole(1, 9) })],
 });
 const shapes = ['[2, 3]', '[2, 1]', '[3]', '[1]', '[]', '[2, 2]', '[4]', '[0]'];
-/** Mostly of one shape, so that they fit each other. */
+/** Most tensors have the same shape, so that they fit each other. */
 const any: Gen = (random) =>
   random.below(5) > 0
     ? one(

@@ -153,7 +153,7 @@ const rows = record(
     group: one('w.group'),
   },
 );
-/** Inline: threads are made by few of many calls. */
+/** Most placements are inline, so that few of the many calls start threads. */
 const pipeline: Gen = (random) => {
   const { object } = rows(random) as { object: readonly (readonly [string, { code: string }])[] };
   const of = either(

@@ -1,7 +1,4 @@
-/**
- * Starts the process that makes the calls, watches it, and makes what failed as small as it will
- * be.
- */
+/** Starts and watches the process that makes the calls, and makes each failing case small. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -22,16 +19,16 @@ export interface Plan {
   /** number of the first call */
   readonly from?: number;
   readonly env?: NodeJS.ProcessEnv;
-  /** told of each failure as it is found */
+  /** called with each failure as soon as it is found */
   readonly onFound?: (found: Found) => void;
-  /** failures that end it */
+  /** number of failures after which fuzzing ends */
   readonly most?: number;
 }
 
 export interface Found {
   readonly n: number;
   readonly text: string;
-  /** the calls, for somebody to paste */
+  /** the calls as code that can be pasted */
   readonly code: string;
 }
 
@@ -42,19 +39,18 @@ export interface Report {
   readonly seconds: number;
 }
 
-/** Without a new call for so long, the process hangs. Sanitizers and a loaded machine are slow. */
+/**
+ * A process that makes no new call for this time hangs. Sanitizers and a loaded machine are slow.
+ */
 const HANG_MS = 60_000;
 const LOOK_MS = 500;
-/**
- * KiB of addresses that the process may have: what asks for more is refused as on a machine that is
- * full.
- */
+/** KiB of address space of the process. An allocation beyond it fails, as on a full machine. */
 const ADDRESSES = 9 * 2 ** 20;
 const SHRINK_MS = 60_000;
 
 const ended = (text: string) => text.startsWith('the process ');
 
-/** The process, started anew when it ended. */
+/** The process that makes the calls. It is started again after it has ended. */
 class Making {
   readonly #plan: Plan;
   readonly #folder = mkdtempSync(join(tmpdir(), 'hotslot-fuzzing-'));
@@ -67,7 +63,7 @@ class Making {
     writeFileSync(this.#file, Buffer.alloc(16));
   }
 
-  /** What it answers; where it ended or hung, at which call and how. */
+  /** Returns the answer to a task. If the process ended or hung: how, and at which call. */
   async perform(task: Task): Promise<Answer | { died: string; n: number }> {
     const child = this.#child ?? (await this.#start());
     if (child === null)
@@ -115,7 +111,7 @@ class Making {
     this.#said = '';
     const script = fileURLToPath(new URL('./child.js', import.meta.url));
     const node = [process.execPath, '--enable-source-maps', script, kind, device, this.#file];
-    // A sanitizer's own addresses are more than any limit.
+    // AddressSanitizer needs more addresses than any limit.
     const limited = !String(env.LD_PRELOAD ?? '').includes('asan');
     const command = limited
       ? ['sh', '-c', `ulimit -v ${ADDRESSES}; exec "$@"`, 'sh', ...node]
@@ -138,11 +134,14 @@ class Making {
   }
 }
 
-/** A software driver that does not mind operations without an order: drawn calls have none. */
+/**
+ * The environment of a software driver that does not check the order of operations, because drawn
+ * calls have none.
+ */
 export const unordered = (mode: Mode): NodeJS.ProcessEnv =>
   environmentOf(mode, { HOTSLOT_SOFTWARE_ORDER: '' });
 
-/** Failures that are alike have one. */
+/** Returns the same text for failures that are alike. */
 const alike = (text: string) => text.replace(/[0-9.]+/g, '#').slice(0, ended(text) ? 24 : 70);
 
 async function shrunk(
@@ -156,7 +155,7 @@ async function shrunk(
     const said = 'died' in answer ? answer.died : answer.fault?.text;
     return said !== undefined && alike(said) === alike(text);
   };
-  // Alone, or with those before it.
+  // Tries the last call alone, then with the calls before it.
   let least = calls;
   const alone = calls.slice(-1);
   if (await fails(alone)) least = alone;
@@ -174,7 +173,7 @@ async function shrunk(
   return least;
 }
 
-/** Makes the calls; what failed is told once for each way of failing, and made small. */
+/** Makes the calls of a plan. Reports each way of failing once, with a small case. */
 export async function fuzz(plan: Plan): Promise<Report> {
   const begin = performance.now();
   const making = new Making(plan);
@@ -182,7 +181,7 @@ export async function fuzz(plan: Plan): Promise<Report> {
   const forms = new Map<string, [number, number]>();
   const found: Found[] = [];
   const seen = new Set<string>();
-  // The same calls are drawn here, to name those that failed.
+  // Draws the same calls as the process, to print those that failed.
   const { draw, inOnePlace } = await kinds[plan.kind](plan.env ? 'host:0' : plan.device);
   const { seed, from = 0, most = 20 } = plan;
   const to = from + plan.calls;
@@ -193,7 +192,7 @@ export async function fuzz(plan: Plan): Promise<Report> {
         'died' in answer
           ? { text: answer.died, n: answer.n, before: Math.min(inOnePlace, answer.n - next) }
           : answer.fault;
-      // What became of those before the last one is not known.
+      // The results of the calls before the last one are lost with the process.
       if ('died' in answer) counts.calls += Math.max(0, answer.n + 1 - next);
       if ('counts' in answer) {
         for (const name of Object.keys(counts) as (keyof Counts)[])
@@ -226,7 +225,7 @@ export async function fuzz(plan: Plan): Promise<Report> {
   return { counts, found, forms, seconds: (performance.now() - begin) / 1000 };
 }
 
-/** What was found, for a person. */
+/** Describes the failures for a person. */
 export const inWords = ({ seed, kind, device }: Plan, { found }: Pick<Report, 'found'>): string =>
   found
     .map(

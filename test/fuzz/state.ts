@@ -1,5 +1,5 @@
 /**
- * What must be the same behind a refusal: counts, marks, words in shared memory, and what is open.
+ * What a refused call must leave unchanged: counts, marks, words in shared memory, open handles.
  */
 import type * as graph from '../../src/entries/graph.ts';
 import type * as halo from '../../src/entries/halo.ts';
@@ -9,7 +9,7 @@ import type * as hotslot from '../../src/index.ts';
 import { openHandles } from '../rig/handles.ts';
 import type { Things } from './world.ts';
 
-/** A sum of memory's words. */
+/** Returns a checksum of the memory's 32-bit words. */
 function sumOf(memory: ArrayBufferLike, from = 0): number {
   let sum = 7;
   for (const word of new Int32Array(memory, from, (memory.byteLength - from) >> 2))
@@ -17,7 +17,7 @@ function sumOf(memory: ArrayBufferLike, from = 0): number {
   return sum;
 }
 
-/** What a getter tells, or that it refuses. */
+/** Returns what a getter returns, or the code of the error that it throws. */
 function told(look: () => unknown): unknown {
   try {
     return look();
@@ -28,7 +28,7 @@ function told(look: () => unknown): unknown {
 
 type Looks = Readonly<Record<string, () => unknown>>;
 
-/** Looks that can be made again and again: they change nothing themselves. */
+/** Returns functions that read the state of these objects and change nothing. */
 export function looksAt(things: Things): Looks {
   const of = <T>(name: string) => things[name] as T;
   const looks: Record<string, () => unknown> = {};
@@ -94,13 +94,16 @@ export class State {
     this.#looks = looksAt(things);
   }
 
-  /** Looks, and keeps what it sees. */
+  /** Reads the state and keeps it. */
   keep(): void {
     this.#seen = this.#look();
     this.#open = openHandles();
   }
 
-  /** What is another than when it was kept, in words; handles count where there are more. */
+  /**
+   * Returns what differs from the kept state, or null. Handles count only if there are more of
+   * them.
+   */
   differs(): string | null {
     const now = this.#look();
     for (const [name, seen] of Object.entries(this.#seen))

@@ -1,22 +1,22 @@
 /**
- * What every kind of fuzzing has: it draws calls, and makes them in a fresh place that has names
- * for them.
+ * What every kind of fuzzing has. It draws calls, and makes them in a *place*: fresh objects, with
+ * the names by which calls use them.
  */
 import type { Random } from '../../src/index.ts';
 import type { Call } from './values.ts';
 
 export interface Place {
-  /** what calls are made with, by name */
+  /** the objects that calls use, by name */
   readonly scope: Readonly<Record<string, unknown>>;
-  /** behind a call that changed something: what it is like now */
+  /** keeps the place's state after a call that changed it */
   keep?(): void;
-  /** behind a refusal: what it changed all the same */
+  /** returns what a refused call has changed, or null */
   differs?(call: Call): string | null;
   /** whether an error with this text is the caller's own */
   others?(call: Call, text: string): boolean;
-  /** what a call gave */
+  /** closes what a call returned */
   tidy?(answer: unknown): unknown;
-  /** what is wrong with an answer */
+  /** returns what is wrong with an answer, or null */
   judge?(answer: unknown): string | null;
   close(): Promise<void>;
 }
@@ -24,8 +24,8 @@ export interface Place {
 export interface Kind {
   draw(random: Random): Call;
   open(): Promise<Place>;
-  /** calls in one place, and then a fresh one */
+  /** number of calls in one place before it is replaced */
   readonly inOnePlace: number;
-  /** ms that a call may take before it counts as waiting for somebody */
+  /** ms after which a call counts as waiting */
   readonly patience: number;
 }

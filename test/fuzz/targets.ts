@@ -1,15 +1,15 @@
 /**
- * What there is to call, found by looking: exports, static methods, constructors, methods, getters
- * and setters of live objects.
+ * Finds the targets of calls in live objects: exports, static methods, constructors, methods,
+ * getters and setters.
  */
 import { doors, type Things } from './world.ts';
 
 export interface Target {
-  /** the call, with `$*` where its arguments go; of a getter without */
+  /** the call, with `$*` for its arguments; a getter has no `$*` */
   readonly form: string;
   /** its row in the table of right arguments */
   readonly key: string;
-  /** how often it is called, beside 1 of the others */
+  /** how often it is called, relative to 1 */
   readonly weight: number;
   readonly takes: boolean;
 }
@@ -18,13 +18,13 @@ type Callable = (...args: unknown[]) => unknown;
 const isClass = (value: unknown): value is Callable =>
   typeof value === 'function' && /^class\b/.test(Function.prototype.toString.call(value));
 
-/** Of another package, or protected: for classes that inherit. */
+/** Members of another package, and protected members, which subclasses use. */
 const leftOut =
   /^(constructor|own|making|checkOpen|keep|on|once|off|addListener|removeListener|removeAllListeners|emit|eventNames|listeners|listenerCount|release|checkReady|arrays)$/;
 const closing = /^(close|closeSync|finalize|resetGraph)$/;
 const weightOf = (name: string) => (closing.test(name) ? 0.05 : 1);
 
-/** Every target of these objects and of all doors. */
+/** Returns every target of these objects and of all entry points. */
 export function targetsOf(things: Things): Target[] {
   const found = new Map<string, Target>();
   const add = (form: string, key: string, name: string, takes = true) => {

@@ -1,26 +1,23 @@
 /**
- * Values as trees: what is drawn, changed and made smaller is a description, and its text is the
- * JavaScript that makes the value. So a call that fails is printed as it was made, and every try of
- * it has values of its own.
+ * Values as trees. What is drawn, changed and made smaller is a description, whose text is the
+ * JavaScript that makes the value. So a failing call is printed exactly as it was made, and every
+ * try makes fresh values.
  */
 import type { Random } from '../../src/index.ts';
 
 export type Value =
-  /** an expression; names in it are the world's */
+  /** an expression, whose names are those of the world */
   | { readonly code: string }
   | { readonly number: number }
   | { readonly object: readonly (readonly [key: string, value: Value])[] }
   | { readonly list: readonly Value[] }
-  /**
-   * an expression with values in it: `$` stands for the next of them, and `$*` for all that are
-   * left
-   */
+  /** an expression with values in it: `$` is the next value, and `$*` all remaining ones */
   | { readonly form: string; readonly values: readonly Value[] };
 
 /** Draws a value. */
 export type Gen = (random: Random) => Value;
 
-/** A call: a form whose values are its arguments. */
+/** A call: a form, and its arguments as values. */
 export interface Call {
   readonly form: string;
   readonly values: readonly Value[];
@@ -51,7 +48,7 @@ const numberText = (value: number): string => {
     ? `${value < 0 ? '-(' : ''}2 ** ${power}${value < 0 ? ')' : ''}`
     : String(value);
 };
-// Written as a member, it would be the prototype.
+// Written as a plain key, `__proto__` would set the prototype.
 const keyText = (key: string) =>
   key === '__proto__' ? "['__proto__']" : /^[A-Za-z_]\w*$/.test(key) ? key : JSON.stringify(key);
 
@@ -59,8 +56,7 @@ export const code = (text: string): Value => ({ code: text });
 const simplest: readonly Value[] = ['undefined', '0', "''", '[]', '{}', 'NaN'].map(code);
 
 /**
- * Values that are simpler than this one, boldest first; each has a shorter text, or a number nearer
- * to zero.
+ * Yields simpler values, the simplest first. Each has a shorter text, or a number nearer to zero.
  */
 export function* smaller(value: Value): Generator<Value> {
   const { length } = textOf(value);
@@ -87,7 +83,7 @@ export function* smaller(value: Value): Generator<Value> {
       for (const each of smaller(inner)) yield { ...value, values: value.values.with(at, each) };
 }
 
-/** Lists with one value left out or made simpler. */
+/** Yields lists in which one value is left out or simpler. */
 function* fewer(values: readonly Value[]): Generator<Value[]> {
   for (const at of values.keys()) yield values.toSpliced(at, 1);
   for (const [at, inner] of values.entries())
@@ -95,7 +91,7 @@ function* fewer(values: readonly Value[]): Generator<Value[]> {
 }
 
 /**
- * The same calls with less in them: without some of those before, and the last one with simpler
+ * Yields smaller lists of calls: some earlier calls are left out, or the last one has simpler
  * arguments.
  */
 export function* smallerCalls(calls: readonly Call[]): Generator<Call[]> {
@@ -108,11 +104,11 @@ export function* smallerCalls(calls: readonly Call[]): Generator<Call[]> {
       for (const values of fewer(each.values)) yield calls.with(at, { ...each, values }) as Call[];
 }
 
-/** One of these expressions. */
+/** Draws one of these expressions. */
 export const one =
   (...codes: readonly string[]): Gen =>
   (random) => ({ code: codes[random.below(codes.length)] as string });
-/** What one of these draws. */
+/** Draws from one of these generators. */
 export const either =
   (...gens: readonly Gen[]): Gen =>
   (random) =>
@@ -124,7 +120,7 @@ export const real =
   (low: number, high: number): Gen =>
   (random) => ({ number: Number(random.between(low, high).toPrecision(3)) });
 export const flag = one('true', 'false');
-/** An object with these keys, and some of those that may be left out. */
+/** Draws an object with all keys of `must` and some of `may`. */
 export const record =
   (must: Readonly<Record<string, Gen>>, may: Readonly<Record<string, Gen>> = {}): Gen =>
   (random) => ({
@@ -146,7 +142,7 @@ export const tuple =
 export const form =
   (text: string, ...gens: readonly Gen[]): Gen =>
   (random) => ({ form: text, values: gens.map((gen) => gen(random)) });
-/** A typed array of one of these lengths; now and then over shared memory. */
+/** Draws a typed array with one of these lengths, sometimes over shared memory. */
 export const array =
   (type: string, ...lengths: readonly number[]): Gen =>
   (random) => {
@@ -162,7 +158,7 @@ export const array =
       values: [length, fill],
     };
   };
-/** Left out, or what this draws: for the last arguments. */
+/** Draws `undefined` or a value of `gen`, for optional arguments. */
 export const maybe =
   (gen: Gen): Gen =>
   (random) =>

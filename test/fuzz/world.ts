@@ -1,6 +1,6 @@
 /**
- * The live objects that calls are made on and with: one of each class at least, small, with closed
- * ones and those of another device.
+ * The live objects of the calls: at least one of each class, all small, also closed objects and
+ * objects of another device.
  */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -37,7 +37,7 @@ export type Things = Readonly<Record<string, object>>;
 
 const { openDevice, ReplayBuffer, ReplayPipeline, TrajectoryBuffer } = hotslot;
 
-/** Rows of the buffer `w.rows`. */
+/** Rows for the buffer `w.rows`. */
 const rows = (n: number) => ({ a: new Float32Array(2 * n).fill(1), b: new Uint8Array(n).fill(2) });
 const steps = (lanes: number, n: number) => ({
   obs: new Float32Array(2 * lanes).fill(n),
@@ -71,7 +71,7 @@ function onDevices(name: string) {
   closedTensor.close();
   closedStream.close();
   closedEvent.close();
-  // What a device has once, and makes when it is asked for.
+  // A device creates these on the first request, so they are requested before the calls.
   for (const each of [device, host]) {
     graph.getSharedCaptureStream(each);
     graph.getSharedGraphPool(each);
@@ -279,7 +279,7 @@ export class World {
     );
   }
 
-  /** Pipelines first: they belong to nobody, and others' memory is lent to them. */
+  /** Closes pipelines first, because other objects lend memory to them. */
   async close(): Promise<void> {
     const late = ['pool', 'device', 'again', 'host'];
     const names = [

@@ -1,16 +1,16 @@
 /**
- * Cases of the section `bookkeeping`: the leaves and the largest priority of a tree while steps
- * come and priorities change. A row of the file is an episode of one step, and so takes two places
- * of the only lane: its step and its final observation.
+ * Cases of the section `bookkeeping`: the leaves and the largest priority of a tree while steps are
+ * added and priorities change. A row of the file is an episode of one step. It takes two places of
+ * the only lane: its step and its final observation.
  */
 import { prioritized, TrajectoryBuffer } from '../../src/index.ts';
 import { columnsOf, Difference, relative, same, sameList } from './differences.ts';
 import { type Normalized, normalizations, tolerance } from './prioritized.ts';
 
 interface After {
-  /** rows so far */
+  /** number of rows so far */
   written: number;
-  /** by cell, a row's number modulo the capacity */
+  /** by cell, which is a row's number modulo the capacity */
   leaves: number[];
   maxPriority: number;
   total: number;
@@ -40,7 +40,7 @@ export interface BookkeepingCase {
 
 const ofLeaves = relative(1e-14);
 
-/** A sampler serves one buffer, so each way of normalizing goes through the whole script. */
+/** A sampler serves one buffer, so the script runs once for each way of normalizing. */
 export function checkBookkeeping(golden: BookkeepingCase): void {
   for (const normalize of normalizations) checkScript(golden, normalize);
 }
@@ -76,9 +76,9 @@ function checkScript(golden: BookkeepingCase, normalize: keyof Normalized): void
   for (const [i, op] of golden.ops.entries()) {
     const what = `${normalize}, op ${i} (${op.op})`;
     if (op.op === 'add') for (let n = 0; n < op.count; n++) add();
-    // Nothing can be drawn yet: no leaf is to be seen, no id to be updated.
+    // Nothing can be drawn before the first row, so there are no leaves and no ids to update.
     if (written === 0) continue;
-    // A draw binds the sampler to the buffer, and changes nothing.
+    // The first draw binds the sampler to the buffer. A draw changes nothing.
     if (!bound) buffer.sample({ view, seed: 0, count: 1, sampler });
     bound = true;
 
@@ -86,7 +86,7 @@ function checkScript(golden: BookkeepingCase, normalize: keyof Normalized): void
       const ids = Float64Array.from(op.ids, (id) => 2 * id);
       for (const id of op.ids)
         same(`${what}: whether row ${id} is stale`, isOverwritten(id), op.stale.includes(id));
-      // The file gives errors; a priority is the size of one.
+      // The file lists signed TD errors. A priority is the absolute value of one.
       buffer.updatePriorities(ids, Float64Array.from(op.priorities, Math.abs));
     } else if (op.op === 'sample') {
       const { seed, count } = op;
@@ -104,8 +104,8 @@ function checkScript(golden: BookkeepingCase, normalize: keyof Normalized): void
       throw new Difference(`${what} is none of add, update and sample`);
     }
     same(`${what}: written`, written, op.written);
-    // Once it is looked at after every step that came, then only after what has to have seen the
-    // new steps by itself.
+    // With `tree`, the leaves are checked after each added row. Otherwise they are checked only
+    // after an update or a draw, which must have seen the new rows by itself.
     if (op.op === 'add' && normalize !== 'tree') continue;
     const { leaves, maxPriority, total } = sampler.inspect();
     const places = op.leaves.flatMap((leaf) => [leaf, 0]);

@@ -1,19 +1,19 @@
 /**
- * How a golden case finds fault: the first difference is thrown, with what was got and what the
- * file says.
+ * Comparisons of a golden case. Each throws at the first difference, with the computed value and
+ * the file's.
  */
 
-/** What was computed is not what the file says. */
+/** Thrown if a computed value differs from the file's. */
 export class Difference extends Error {}
 
-/** What may lie between a number and the file's: nothing, unless a rule says more. */
+/** Returns how far a number may be from the file's. The default is 0. */
 export type Tolerance = (expected: number) => number;
 export const exactly: Tolerance = () => 0;
 export const relative =
   (part: number): Tolerance =>
   (expected) =>
     part * Math.abs(expected);
-/** As `relative`, but not less than that part of 1: for sums that may cancel. */
+/** Like `relative`, but at least that part of 1, for sums whose terms may cancel. */
 export const rounded =
   (part: number): Tolerance =>
   (expected) =>
@@ -22,8 +22,8 @@ export const rounded =
 const text = (value: unknown): string => (typeof value === 'string' ? `'${value}'` : String(value));
 
 /**
- * Compares one value. NaN is the same as NaN, whatever its sign and payload, and within no
- * tolerance of a number.
+ * Compares one value. NaN equals NaN, with any sign and payload, and no tolerance makes it equal to
+ * a number.
  */
 export function same(
   what: string,
@@ -39,12 +39,12 @@ export function same(
   throw new Difference(`${what} is ${text(got)}, expected ${text(expected)}`);
 }
 
-/** Numbers of a column or a list; a column may be missing. */
+/** Numbers of a column or a list, or undefined for a missing column. */
 export type Numbers = ArrayLike<number> | undefined;
 
 /**
- * Compares element by element, then the lengths; `name` says which element it is where its index
- * alone would not.
+ * Compares each element, then the lengths. `name` names an element in the error text; its index in
+ * brackets by default.
  */
 export function sameList(
   what: string,
@@ -62,7 +62,7 @@ export function sameList(
   same(`${what}: the number of elements`, got.length, expected.length);
 }
 
-/** `call` has to throw, and an error of this class; gives it. */
+/** Throws unless `call` throws an error of this class. Returns that error. */
 export function refused(
   what: string,
   call: () => unknown,
@@ -79,11 +79,11 @@ export function refused(
   throw new Difference(`${what} was refused by a ${text(error)}, expected a ${kind.name}`);
 }
 
-/** The columns of a sample by name; one that is not there is undefined. */
+/** The columns of a sample by name. A column that the sample lacks is undefined. */
 export type Columns = Readonly<Record<string, ArrayLike<number> | undefined>>;
 export const columnsOf = (sample: object): Columns => sample as Columns;
 
-/** Elements of row `row` of a column with `width` elements a row. */
+/** Returns the elements of row `row` of a column with `width` elements per row. */
 export function rowOf(column: Numbers, row: number, width: number): number[] | undefined {
   if (column === undefined) return undefined;
   return Array.from({ length: width }, (_, i) => column[row * width + i] as number);

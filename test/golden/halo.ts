@@ -1,6 +1,6 @@
 /**
- * Cases of `halo_ndsl.json`: NDSL's CPU transformer, to be equalled bit for bit on cpu and on the
- * tested device.
+ * Cases of `halo_ndsl.json`: results of NDSL's CPU transformer. Ours must have the same bits on the
+ * CPU and on the tested device.
  */
 import { type DType, dtypes, type TypedArray } from '../../src/base/dtype.ts';
 import {
@@ -14,7 +14,9 @@ import { close, deviceAt, fill, memoryAt, places, valuesAt } from '../halo/place
 import { firstDifference } from '../rig/same-bits.ts';
 import { same } from './differences.ts';
 
-/** Memory before, what the source packed, what it was given to unpack, memory after. */
+/**
+ * A case: the memory before, what packing must give, the buffer to unpack, and the memory after.
+ */
 export interface HaloCase {
   name: string;
   kind: 'scalar' | 'vector';
@@ -39,7 +41,7 @@ export function decoded(base64: string, dtype: DType): TypedArray {
   const bytes = new Uint8Array(Buffer.from(base64, 'base64'));
   return new dtypes[dtype].array(bytes.buffer as ArrayBuffer) as TypedArray;
 }
-/** Bits, so that signs of zeros and NaNs count. */
+/** Returns the bits as text, so that signs of zeros and NaNs count. */
 export const bits = (values: TypedArray) =>
   Buffer.from(values.buffer, values.byteOffset, values.byteLength).toString('hex');
 
@@ -72,17 +74,15 @@ export function goldenTransformer(of: HaloCase, place: string): HaloDataTransfor
   return HaloDataTransformer.get(deviceAt(place), goldenSpecs(of, 0), y);
 }
 /**
- * One quantity, as often as there are descriptors: what a rank with several edges to one neighbor
- * gives.
+ * Returns the same quantity once per descriptor, like a rank that shares several edges with one
+ * neighbor.
  */
 export function repeated(of: HaloCase, data: TypedArray | Tensor): HaloQuantity[] {
   const { shape, strides, dims } = of;
   return of.descriptors.map(() => ({ data, shape, strides, dims }));
 }
 
-/**
- * Fails at the first element that differs; NaN is the same as NaN, whatever its sign and payload.
- */
+/** Throws at the first element that differs. NaN equals NaN, with any sign and payload. */
 function sameBits(what: string, got: TypedArray, expected: TypedArray): void {
   same(`${what}: the number of elements`, got.length, expected.length);
   const at = firstDifference(got, expected);
@@ -94,7 +94,7 @@ function sameBits(what: string, got: TypedArray, expected: TypedArray): void {
     );
 }
 
-/** On all places, one after the other. */
+/** Checks the case on each place, one after the other. */
 export async function checkHalo(golden: HaloCase): Promise<void> {
   for (const place of places) await checkHaloOn(place, golden);
 }

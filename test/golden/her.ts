@@ -1,6 +1,6 @@
 /**
- * Cases of the section `her`: goals that later steps achieved, the rewards that follow, and what
- * stays as it was.
+ * Cases of the section `her`: goals that later steps have achieved, the rewards with these goals,
+ * and the columns that stay unchanged.
  */
 import { goalReward, hindsight, TrajectoryBuffer } from '../../src/index.ts';
 import { columnsOf, Difference, same } from './differences.ts';
@@ -24,17 +24,17 @@ type Strategy = (typeof strategies)[number];
 
 interface HerRow {
   row: number;
-  /** of its episode, first and last tick */
+  /** first and last tick of the row's episode */
   start: number;
   end: number;
   terminated: number;
   truncated: number;
   done: number;
-  /** with the goal that was desired */
+  /** the reward with the desired goal */
   reward: number;
   /**
-   * rewards with the goal of each step that the strategy allows, in order; null where the episode
-   * is not whole
+   * for each strategy: rewards with the goals of the steps that it allows, in order; null if the
+   * episode is incomplete
    */
   future: number[];
   final: number;
@@ -53,7 +53,7 @@ interface HerSample {
   lane: number;
   row: number;
   strategy: Strategy;
-  /** its achieved goal becomes the goal */
+  /** the step whose achieved goal replaces the row's goal */
   step: number;
   obs: number;
   next: number;
@@ -71,7 +71,10 @@ export interface HerCase {
   samples: HerSample[];
 }
 
-/** A row with the step whose goal it gets, or −1 for its own, and what the file says of it. */
+/**
+ * A row, the id of the step whose goal it gets (−1: it keeps its own), and the file's values for
+ * it.
+ */
 interface Relabelled extends Row {
   goalId: number;
   goal: Goal;
@@ -87,12 +90,13 @@ function create(places: Places) {
   return TrajectoryBuffer.create({
     capacity: capacityOf(places),
     lanes: places.history.lanes,
-    // Not `achieved`: its next one would be called like the column that a view adds.
+    // The field is not called `achieved`: its next value would be `nextAchieved`, a column that the
+    // view adds.
     fields: { obs: { shape: [], dtype: 'float64', observation: true }, reached: goal, goal },
   });
 }
 
-/** Rewards of a strategy with the steps that they belong to. */
+/** Returns the steps whose goals a strategy allows, each with its reward. */
 function admissible(
   { row, start, end, future, final, episode }: HerRow,
   strategy: Strategy,
@@ -200,7 +204,7 @@ function checkStrategy(
   drawn('nextReached', ({ nextAchieved }) => nextAchieved, 2);
 }
 
-/** The file's line about a row, which has to fit the history it is of. */
+/** Returns the file's values for a row. Throws if they contradict the history. */
 function saysOf(golden: HerCase, history: History, { lane, tick }: Row): HerRow {
   const says = golden.lanes[lane]!.rows.find(({ row }) => row === tick);
   if (says === undefined)

@@ -1,7 +1,7 @@
 /**
- * The histories of a replay file, written into a TrajectoryBuffer as their environments would have.
- * The file names steps by lane and tick; the buffer names them by ids, that count final
- * observations too.
+ * Writes the histories of a replay file into a TrajectoryBuffer, as their environments would. The
+ * file names a step by lane and tick. The buffer names it by an id, and final observations have ids
+ * too.
  */
 import { TrajectoryBuffer, type View } from '../../src/index.ts';
 import {
@@ -20,13 +20,13 @@ export interface HistoryLane {
   reward: number[];
   terminated: number[];
   truncated: number[];
-  /** what was seen after the last step of an episode, null elsewhere */
+  /** the observation after the last step of an episode, null for all other steps */
   final: (number | null)[];
-  /** places written in all, final observations included */
+  /** number of places written in all, with final observations */
   cells: number;
-  /** the first tick that is still there where final observations take places */
+  /** the oldest tick that is still in the ring if final observations take places */
   firstLive: { cells: number };
-  /** first tick, last tick, 1 where it has ended */
+  /** first tick, last tick, and 1 if the episode has ended */
   episodes: [number, number, number][];
 }
 
@@ -34,14 +34,14 @@ export interface History {
   id: string;
   lanes: number;
   ticks: number;
-  /** of one lane */
+  /** number of places of one lane */
   capacity: number;
   lane: HistoryLane[];
 }
 
 /**
  * Rows that may be drawn, by layout. `shared`: a final observation takes a place of its lane, as in
- * a TrajectoryBuffer. `stored`: it takes none, so that more rows are there.
+ * a TrajectoryBuffer. `stored`: it takes none, so the ring has more rows.
  */
 export interface Layouts {
   stored: readonly number[];
@@ -54,7 +54,7 @@ export interface Row {
   id: number;
 }
 
-/** A buffer of any fields. */
+/** A buffer with any fields. */
 interface ViewedBuffer extends Pick<TrajectoryBuffer, 'drawable' | 'drawableIds'> {
   transitionsAt(options: { view: View; ids: readonly number[] }): object;
 }
@@ -63,17 +63,17 @@ const isEnd = (lane: HistoryLane, tick: number): boolean =>
   lane.terminated[tick] === 1 || lane.truncated[tick] === 1;
 export const rowName = ({ lane, tick }: Row): string => `lane ${lane}, row ${tick}`;
 
-/**
- * Where everything of a history went: by lane and tick, the id of each step and of the final
- * observation after it.
- */
+/** The ids of a history: of each step by lane and tick, and of the final observation after it. */
 export class Places {
   readonly history: History;
-  /** lanes have room for all of it: what `stored` names is there too, and nothing is overwritten */
+  /**
+   * whether lanes have room for the whole history: nothing is overwritten, so all rows of `stored`
+   * exist too
+   */
   readonly roomy: boolean;
   readonly steps: readonly number[][];
   readonly finals: readonly (number | null)[][];
-  /** the id that each lane would give next */
+  /** the id that each lane would give its next step */
   readonly next: readonly number[];
 
   constructor(history: History, roomy: boolean) {
@@ -112,7 +112,7 @@ export class Places {
     this.next = all.map(({ next }) => next);
   }
 
-  /** The rows that lists of ticks name, one list per lane, in the order of ordinals. */
+  /** Returns the rows of these ticks, one list per lane. Their order is that of ordinals. */
   rows(ticks: readonly (readonly number[])[]): Row[] {
     same('the number of lanes', ticks.length, this.history.lanes);
     return ticks.flatMap((list, lane) => list.map((tick) => this.row(lane, tick)));
@@ -124,7 +124,7 @@ export class Places {
     return { lane, tick, id };
   }
 
-  /** What an id means, in the file's words. */
+  /** Returns the file's name for an id. */
   named(id: number): string {
     const lane = id % this.history.lanes;
     const tick = this.steps[lane]?.indexOf(id) ?? -1;
@@ -132,13 +132,13 @@ export class Places {
   }
 }
 
-/** A lane's values at a tick, of all lanes. */
+/** Returns one value for each lane. */
 export const acrossLanes = <T>(
   history: History,
   of: (lane: HistoryLane, index: number) => T,
 ): T[] => history.lane.map(of);
 
-/** What every step has besides its observations and other fields. */
+/** Returns the columns that every step has in addition to the buffer's fields. */
 export function flagsAt(history: History, tick: number) {
   return {
     rewards: Float32Array.from(acrossLanes(history, (lane) => lane.reward[tick]!)),
@@ -148,16 +148,16 @@ export function flagsAt(history: History, tick: number) {
 }
 export const obsAt = (history: History, tick: number): Float64Array =>
   Float64Array.from(acrossLanes(history, (lane) => lane.obs[tick]!));
-/** NaN where no episode ends: what is there is not to be read. */
+/** Returns NaN for lanes whose episode continues, because the buffer must not read that value. */
 export const finalObsAt = (history: History, tick: number): Float64Array =>
   Float64Array.from(acrossLanes(history, (lane) => lane.final[tick] ?? Number.NaN));
 
-/** Places in all that a buffer of the history has. */
+/** Returns the number of places that a buffer of the history has. */
 export const capacityOf = ({ history, roomy }: Places): number =>
   history.lanes *
   (roomy ? Math.max(...acrossLanes(history, ({ cells }) => cells)) : history.capacity);
 
-/** Looks at a history in its ring, then where there is room for all of it. */
+/** Calls `look` for the history's own ring, then for a ring with room for the whole history. */
 export function inBoth(history: History, look: (places: Places) => void): void {
   look(new Places(history, false));
   try {
@@ -174,17 +174,17 @@ function create(places: Places) {
     capacity: capacityOf(places),
     lanes: places.history.lanes,
     fields: {
-      // They reach lane · 10⁶ + ½.
+      // float64, because values reach lane · 10⁶ + ½.
       obs: { shape: [], dtype: 'float64', observation: true },
-      // One more than the tick: never the zero of padding.
+      // The tick + 1, because 0 is the value of padding.
       tick: { shape: [], dtype: 'int32' },
     },
   });
 }
 
 /**
- * Writes a history into both, checks what is still there of it, and lets `check` look while the
- * writer lives.
+ * Writes a history into both rings, checks what each of them still has, and calls `check` while the
+ * writer is open.
  */
 export function withHistory(
   history: History,
@@ -209,8 +209,8 @@ export function withHistory(
 }
 
 /**
- * What read() gives of a whole history: the steps and final observations that are in the ring, and
- * nothing older.
+ * Checks read(): it returns the steps and final observations that are in the ring, and rejects
+ * older ones.
  */
 function checkLive(buffer: ReturnType<typeof create>, places: Places): void {
   const { history } = places;
@@ -256,7 +256,10 @@ function checkLive(buffer: ReturnType<typeof create>, places: Places): void {
     }
 }
 
-/** Compares a column of `width` elements a row with what `expected` says of each row. */
+/**
+ * Compares a column of `width` elements per row with the values that `expected` returns for each
+ * row.
+ */
 export function sameRows<R extends Row>(
   what: string,
   got: Numbers,
@@ -286,8 +289,9 @@ interface Viewed {
 }
 
 /**
- * The rows whose contents can be looked at. In the ring these are the drawable ones, which are
- * checked to be so. Where there is room for all: those of `stored` that have a next observation.
+ * Returns the rows whose columns can be compared. In the history's own ring these are the drawable
+ * rows, and it is also checked that only these are drawable. With room for the whole history, these
+ * are the drawable rows of `stored`.
  */
 export function rowsToCheck(what: string, viewed: Viewed, lanes: readonly Layouts[]): Row[] {
   const { buffer, view, places } = viewed;
@@ -302,8 +306,8 @@ export function rowsToCheck(what: string, viewed: Viewed, lanes: readonly Layout
 }
 
 /**
- * The rows of `ticks`, one list per lane, may be drawn and no others: counted, listed in order,
- * refused by transitionsAt().
+ * Checks that the rows of `ticks`, one list per lane, are drawable and no others are. It compares
+ * the count and the ordered list, and transitionsAt() must reject every other id.
  */
 function checkDrawable(
   what: string,

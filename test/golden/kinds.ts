@@ -1,7 +1,7 @@
 /**
- * Which cases a golden file has, and what checks each of them. A section is a list of cases of one
- * kind; in the section `cases` each case may name its own. What no line here names is unknown: it
- * is told, never passed over.
+ * Finds the cases of a golden file and the check of each case. A section is a list of cases of one
+ * kind. In the section `cases`, each case may name its own kind. An unknown kind is reported, and
+ * never skipped silently.
  */
 import { type BookkeepingCase, checkBookkeeping } from './bookkeeping.ts';
 import { Difference } from './differences.ts';
@@ -37,7 +37,7 @@ import { checkUpdate, type UpdateCase, updateKinds } from './updates.ts';
 import { checkWindows, type WindowsCase } from './windows.ts';
 
 export interface Case {
-  /** the section and the place in it, and what the case calls itself */
+  /** the section, the index in it, and the case's own name */
   name: string;
   /** throws at the first difference */
   check(): void | Promise<void>;
@@ -45,7 +45,7 @@ export interface Case {
 
 export interface Contents {
   cases: Case[];
-  /** by kind, how many cases nothing can check */
+  /** number of cases of each unknown kind */
   unknown: Map<string, number>;
 }
 
@@ -55,7 +55,7 @@ interface Kind {
   check(golden: unknown, file: Json): void | Promise<void>;
 }
 
-/** A case is what its file says it is; one that is not fails where it is looked at. */
+/** The types of a case are not checked. A case with other types fails in its check. */
 const kind = <C>(
   name: (golden: C) => string,
   check: (golden: C) => void | Promise<void>,
@@ -64,7 +64,7 @@ const kind = <C>(
   check: (golden) => check(golden as C),
 });
 
-/** A kind of cases about one of the file's `histories`. */
+/** A kind of cases that belong to one of the file's `histories`. */
 const about = <C extends { history: string }>(
   name: (golden: C) => string,
   check: (golden: C, history: History) => void,
@@ -80,7 +80,7 @@ const about = <C extends { history: string }>(
 
 const leavesName = ({ leaves }: { leaves: number[] }): string => `leaves ${leaves}`;
 
-/** By section; a section of sections is named with both. */
+/** The kinds by section. A section within a section has both names. */
 const sections: Readonly<Record<string, Kind>> = {
   'prioritized.cases': kind<DrawsCase>(({ name }) => name, checkDraws),
   'prioritized.boundary': kind<BoundaryCase>(leavesName, checkBoundary),
@@ -93,7 +93,7 @@ const sections: Readonly<Record<string, Kind>> = {
 };
 
 const halo = kind<HaloCase>(({ name }) => name, checkHalo);
-/** By what a case of the section `cases` says of its kind. */
+/** The kinds by the `kind` of a case of the section `cases`. */
 const learnt = (check: (golden: LayerCase) => Promise<void>): Kind =>
   kind<LayerCase>(({ id }) => id, check);
 const named: Readonly<Record<string, Kind>> = {
@@ -124,10 +124,10 @@ const named: Readonly<Record<string, Kind>> = {
   polyak: learnt(checkPolyak),
   clip_grad_norm: learnt(checkClip),
 };
-/** The cases that do not say: uniform draws with their hashes. */
+/** The kind of cases that name none: uniform draws with their hashes. */
 const nameless = kind<SampleCase>(sampleName, checkSample);
 
-/** What cases refer to, and where a file came from. */
+/** Parts of a file that are no cases: what cases refer to, and where the file came from. */
 const noSections = ['histories', 'sources'];
 
 const isObject = (value: unknown): value is Json =>
@@ -144,7 +144,7 @@ function kindOf(section: string, golden: unknown): { kind: Kind | undefined; cal
   return { kind: 'indicesSha256' in golden ? nameless : undefined, called: 'cases without a kind' };
 }
 
-/** The text of a case's name, as far as it can be told. */
+/** Returns the case's name, or a text if it has none. */
 function nameOf(kind: Kind, golden: unknown): string {
   try {
     const name = kind.name(golden);
@@ -155,8 +155,8 @@ function nameOf(kind: Kind, golden: unknown): string {
 }
 
 /**
- * Sections with the names that the tables use: `prioritized` is one of sections. Anything else that
- * holds values is one.
+ * Returns the sections of a file with the names of the tables above. `prioritized` contains
+ * sections. Every other object or list is a section.
  */
 function sectionsOf(file: Json): [string, unknown][] {
   return Object.entries(file).flatMap(([name, value]) => {

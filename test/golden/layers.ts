@@ -1,6 +1,6 @@
 /**
- * Cases of layers, losses and what optimizers share: `learners_torch.json`, through layers and ops
- * on the host device.
+ * Cases of `learners_torch.json` for layers, losses and shared parts of optimizers, computed by
+ * layers and ops on the CPU device.
  */
 
 import { Adam, type Layer, layerNorm, linear, Network, ops } from '../../src/entries/learner.ts';
@@ -21,10 +21,12 @@ type Floats = Tensor<'float32'>;
 
 const elements = (shape: readonly number[]): number => shape.reduce((n, d) => n * d, 1);
 
-/** Of a tensor's largest number: three times what torch's own float32 is off. */
+/**
+ * Tolerance relative to a tensor's largest number: three times the error of torch's own float32.
+ */
 const PART = 2e-6;
 
-/** Compares with a number or a tensor, by its largest. */
+/** Compares with a number or a tensor. The tolerance is relative to its largest number. */
 export async function compare(
   what: string,
   got: Floats,
@@ -40,7 +42,10 @@ export async function compare(
   sameList(what, found, list, { tolerance: () => part * most });
 }
 
-/** 0, 1, … of the inputs `name_0`, `name_1`, …; throws where there is none, or one is missing. */
+/**
+ * Returns the numbers 0, 1, … of the inputs `name_0`, `name_1`, …. Throws if there is none, or if
+ * one is missing.
+ */
 export function counted(inputs: LayerCase['inputs'], name: string): number[] {
   const all = Object.keys(inputs).filter((key) => new RegExp(`^${name}_\\d+$`).test(key));
   if (all.length === 0) throw new Difference(`the file has no ${name}_0`);
@@ -50,7 +55,7 @@ export function counted(inputs: LayerCase['inputs'], name: string): number[] {
   return all.map((_, k) => k);
 }
 
-/** The host device with memory that goes with the case. */
+/** The CPU device, with memory that is freed at the end of the case. */
 export class Bench implements Disposable {
   readonly device = openDevice('host:0');
   readonly stream: Stream = this.device.currentStream;
@@ -73,7 +78,7 @@ export class Bench implements Disposable {
   }
 }
 
-/** A layer as a network of its own, with the file's parameters. */
+/** Checks a layer as a network of its own, with the file's parameters. */
 export async function checkLayer({ inputs, outputs }: LayerCase, layer: Layer): Promise<void> {
   using bench = new Bench();
   const { device, stream } = bench;
@@ -119,7 +124,7 @@ export const checkActivation =
     await compare('grad_x', y, outputs.grad_x);
   };
 
-/** dx = y (dy − Σ dy y); of the logarithm dy − y Σ dy. */
+/** dx = y (dy − Σ dy y) for softmax, and dy − y Σ dy for its logarithm. */
 export const checkSoftmax =
   (logarithm: boolean) =>
   async ({ inputs, outputs }: LayerCase): Promise<void> => {
@@ -149,7 +154,7 @@ export const checkSoftmax =
     await compare('grad_x', dx, outputs.grad_x);
   };
 
-/** Mean over rows of −Σ target · log softmax. */
+/** Checks the mean over rows of −Σ target · log softmax. */
 export async function checkCrossEntropy({ inputs, outputs }: LayerCase): Promise<void> {
   using bench = new Bench();
   const { stream } = bench;
@@ -167,7 +172,7 @@ export async function checkCrossEntropy({ inputs, outputs }: LayerCase): Promise
   ops.mul(stream, terms, terms, factor);
   ops.sum(stream, loss.view({ shape: [1] }), terms.view({ shape: [rows] }));
   await compare('output', loss, outputs.output);
-  // softmax · Σ target − target, over rows.
+  // Its gradient is softmax · Σ target − target, divided by the number of rows.
   const dx = bench.floats([rows, columns]);
   ops.softmax(stream, dx, x);
   ops.sum(stream, terms, target);
@@ -177,7 +182,7 @@ export async function checkCrossEntropy({ inputs, outputs }: LayerCase): Promise
   await compare('grad_x', dx, outputs.grad_x);
 }
 
-/** Means of f(x − target): its value and its slope as ops on d. */
+/** Checks the mean of f(d), d = x − target. `value` computes f(d) by ops, and `slope` f′(d). */
 const meanLoss =
   (
     value: (bench: Bench, out: Floats, d: Floats, config: LayerCase['config']) => void,
@@ -204,7 +209,7 @@ export const checkMse = meanLoss(
   ({ stream }, out, d) => ops.add(stream, out, d, d),
 );
 /**
- * delta · (|d| − delta / 2) where |d| is beyond delta, else d² / 2: (|d| − ½ min(|d|, delta)) ·
+ * delta · (|d| − delta / 2) if |d| > delta, else d² / 2. Both are (|d| − ½ min(|d|, delta)) ·
  * min(|d|, delta).
  */
 const huber = (
@@ -237,7 +242,7 @@ export const checkSmoothL1 = huber(
   ({ beta }) => 1 / (beta as number),
 );
 
-/** target ← (1 − tau) target + tau source, again and again. */
+/** Checks target ← (1 − tau) target + tau source, once for each source. */
 export async function checkPolyak({ config, inputs, outputs }: LayerCase): Promise<void> {
   using bench = new Bench();
   const target = bench.of(inputs.target);
@@ -253,7 +258,9 @@ export async function checkPolyak({ config, inputs, outputs }: LayerCase): Promi
   }
 }
 
-/** The norm and the factor that Adam takes to the gradient: all tensors as one vector. */
+/**
+ * Checks the norm and the factor that Adam applies to the gradient, with all tensors as one vector.
+ */
 export async function checkClip({ config, inputs, outputs }: LayerCase): Promise<void> {
   using bench = new Bench();
   const names = Object.keys(inputs);

@@ -10,7 +10,7 @@ import {
 } from './histories.ts';
 
 interface NstepLane {
-  /** the tick that each element of the other columns is of */
+  /** the ticks to which the elements of the other columns belong */
   row: number[];
   k: number[];
   next: number[];
@@ -20,7 +20,7 @@ interface NstepLane {
   return: Record<string, number[]>;
   discount: Record<string, number[]>;
   drawable: Layouts;
-  /** rows that are there but not whole */
+  /** rows that are in the ring but not complete */
   excluded: Layouts;
 }
 
@@ -31,7 +31,7 @@ export interface NstepCase {
   lanes: NstepLane[];
 }
 
-/** Sums and powers are float32. */
+/** The buffer computes sums and powers in float32. */
 const tolerance = rounded(1e-5);
 
 export function checkNstep(golden: NstepCase, history: History): void {

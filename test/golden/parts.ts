@@ -1,5 +1,5 @@
 /**
- * Cases of what learners are made of: squashed Gaussians, distributions over atoms, optimizers,
+ * Cases of the parts of learners: squashed Gaussians, distributions over atoms, optimizers,
  * normalizers.
  */
 
@@ -19,7 +19,7 @@ import { Bench, compare, counted, type LayerCase, type Numbers } from './layers.
 type Floats = Tensor<'float32'>;
 type Config = Readonly<Record<string, unknown>>;
 
-/** What the file calls a correction. */
+/** The learner's name for each correction of the file. */
 export const corrections: Readonly<Record<string, GaussianOptions['correction']>> = {
   'log(action_scale * (1 - y^2) + 1e-6)': 'scaled',
   'log(1 - y^2 + 1e-6)': 'unscaled',
@@ -68,9 +68,11 @@ export async function checkGaussian({ id, config, inputs, outputs }: LayerCase):
   const logStd = await logStdOf(bench, options, inputs).toArray();
   const span = Math.max(Math.abs(min!), Math.abs(max!));
   sameList('log_std', logStd, (outputs.log_std as Numbers).data, { tolerance: () => 4e-7 * span });
-  // Beyond the ends float32 cannot say what float64 does: only actions are compared there.
+  // In these cases some actions are at the ends of their range, where float32 cannot represent the
+  // file's float64 results. So only actions and log_std are compared.
   if (id.includes('.far')) return;
-  // The file's softplus form is of the tanh alone; a box's log-probability counts its scale too.
+  // The file's softplus form has only the term of tanh. The log-probability of a box also has the
+  // term of its scale.
   if (correction === 'exact') {
     const logScale = scale.reduce((sum, factor) => sum + Math.log(factor), 0);
     ops.add(stream, logProb, logProb, bench.floats([], [logScale]));
@@ -93,7 +95,10 @@ export async function checkGaussian({ id, config, inputs, outputs }: LayerCase):
   await compare('grad_log_std_raw', half(n), outputs.grad_log_std_raw, 2e-5);
 }
 
-/** As actions have it: cut off, or bent by ops as users bend. */
+/**
+ * Returns the log of the standard deviation as actions use it: clamped, or squashed by tanh with a
+ * user's ops.
+ */
 function logStdOf(bench: Bench, { logStd }: GaussianOptions, inputs: LayerCase['inputs']): Floats {
   const { form, min, max } = logStd!;
   const raw = bench.of(inputs.log_std_raw);

@@ -1,27 +1,27 @@
 /**
  * Cases of the section `prioritized`: draws by seed and by mass, their probabilities and weights,
- * on boundaries too.
+ * also at the boundaries between leaves.
  */
 import { prioritizedIndices } from '../../src/index.ts';
 import { Difference, refused, relative, same, sameList } from './differences.ts';
 
 export const normalizations = ['tree', 'batch', 'none'] as const;
 export type Normalized = Record<(typeof normalizations)[number], number[]>;
-/** Of probabilities and weights. */
+/** Tolerance of probabilities and weights. */
 export const tolerance = relative(1e-12);
 
 export interface DrawsCase {
   name: string;
   size: number;
-  /** leaves that are not zero */
+  /** number of leaves above zero */
   drawable: number;
   seed: number;
   count: number;
-  /** the sum of the leaves, and the least that is not zero */
+  /** the sum of the leaves, and the smallest leaf above zero */
   total: number;
   pMin: number;
   leaves: number[];
-  /** torch's, from 0 to 1 */
+  /** torch's numbers from 0 to 1 */
   uniforms: number[];
   /** uniforms × total */
   masses: number[];
@@ -34,7 +34,7 @@ export interface BoundaryCase {
   leaves: number[];
   total: number;
   masses: number[];
-  /** the first leaf where the sum so far has reached the mass */
+  /** the first leaf at which the running sum reaches the mass */
   lower: number[];
 }
 
@@ -96,7 +96,7 @@ export function checkRefused(golden: RefusedCase): void {
       const error = refused(what, () =>
         prioritizedIndices({ ...draws, leaves, beta: 0.4, normalize }),
       );
-      // An error of the library's own, not a mishap.
+      // The error must be one of the library's own, with a code.
       if (!('code' in error && String(error.code).startsWith('ERR_HOTSLOT_')))
         throw new Difference(`${what} was refused by ${error}, which has no code of Hotslot's`);
     }

@@ -1,5 +1,5 @@
 /**
- * Cases of `sample_torch.json`: uniform draws, and the rows that are packed from them, by their
+ * Cases of `sample_torch.json`: uniform draws and the rows packed from them, compared by their
  * hashes.
  */
 import { createHash } from 'node:crypto';
@@ -13,9 +13,9 @@ export interface SampleCase {
   width: number;
   /** the first indices */
   head: number[];
-  /** over the indices as int64, little-endian */
+  /** SHA-256 of the indices as int64, little-endian */
   indicesSha256: string;
-  /** over the packed float32 rows */
+  /** SHA-256 of the packed float32 rows */
   packedSha256: string;
 }
 

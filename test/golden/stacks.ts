@@ -1,6 +1,6 @@
 /**
- * Cases of the section `stacks`: the last k frames of an observation and of the next one, under
- * both ways of padding.
+ * Cases of the section `stacks`: the last k frames of an observation and of the next one, with both
+ * kinds of padding.
  */
 import { columnsOf } from './differences.ts';
 import {
@@ -13,11 +13,12 @@ import {
 } from './histories.ts';
 
 interface StacksLane {
-  /** the tick that each element of the other columns is of */
+  /** the ticks to which the elements of the other columns belong */
   row: number[];
   drawable: Layouts;
   /**
-   * k frames a row, the oldest first; before the episode its first observation (repeat) or 0 (zero)
+   * k frames per row, the oldest first; frames before the episode are its first observation
+   * (repeat) or 0 (zero)
    */
   obsRepeat: number[][];
   obsZero: number[][];

@@ -1,6 +1,6 @@
 /**
- * The learner of each kind of update cases, with the options that the file's configuration comes
- * to.
+ * Makes the learner for each kind of update case, with the options that the file's configuration
+ * means.
  */
 
 import {
@@ -20,7 +20,10 @@ export type Config = Readonly<Record<string, number>> & {
   optimizer: { betas: [number, number]; eps: number; weight_decay: number; kind: string };
 };
 
-/** Throws for what the file leaves out: the learner's defaults are no part of a case. */
+/**
+ * Throws if the configuration lacks an entry, because a case must not depend on the learner's
+ * defaults.
+ */
 function needed(golden: UpdateCase, names: readonly string[]): void {
   const config = golden.config as Readonly<Record<string, unknown>>;
   const optimizer = (config.optimizer ?? {}) as Readonly<Record<string, unknown>>;
@@ -32,8 +35,8 @@ function needed(golden: UpdateCase, names: readonly string[]): void {
 }
 
 /**
- * The number of the first step, from which those are counted that move the actor, or the targets:
- * as every step of the file says.
+ * Returns the number of the first step. Steps are counted from it to find those that move the actor
+ * or the targets, and every step of the file must agree.
  */
 function firstUpdateOf(
   { config, steps }: UpdateCase,
@@ -117,7 +120,10 @@ function common(
   return options;
 }
 
-/** Learned, or fixed: as the first log alpha says, where the file has one. */
+/**
+ * The temperature is learned or fixed. A fixed one is given by the file's first log alpha, if it
+ * has one.
+ */
 function temperatureOf(
   { init }: UpdateCase,
   config: Config,
@@ -128,7 +134,10 @@ function temperatureOf(
   return { temperature: log === undefined ? config.alpha! : Math.exp(log) };
 }
 
-/** A step's discount, where rows do not bring their own: by how many steps each of them is. */
+/**
+ * The discount of a step, which depends on the number of environment steps per row. It is omitted
+ * if rows have their own numbers of steps.
+ */
 const gammaOf = (
   { steps: [first] }: UpdateCase,
   { gamma, n_steps: steps = 1 }: Config,

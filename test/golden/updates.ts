@@ -1,6 +1,6 @@
 /**
- * Cases of whole updates, through the learners: losses, gradients, norms, scalars and parameters
- * after each step.
+ * Cases of whole updates by learners: losses, gradients, norms, scalars and parameters after each
+ * step.
  */
 
 import type { Adam, EventRecord, Learner, LearnerState } from '../../src/entries/learner.ts';
@@ -38,7 +38,9 @@ export interface UpdateCase {
   steps: Step[];
 }
 
-/** Absolute, of parameters; of the tensor's largest, of everything else. */
+/**
+ * Absolute tolerance of parameters, and tolerance of all other values relative to the largest one.
+ */
 const PARAMETERS = 5e-6;
 const PART = 2e-5;
 
@@ -52,7 +54,7 @@ function compare(
   sameList(what, got, wanted, { tolerance: () => tolerance ?? PART * most });
 }
 
-/** Where the file's vectors lie in a learner's state. */
+/** Returns where a learner's state has the vector that the file calls `name`. */
 function placesOf(name: string): string {
   const critic = /^q(\d+)(_target)?$/.exec(name);
   if (critic) return `${critic[2] ? 'targets' : 'critics'}.${Number(critic[1]) - 1}`;
@@ -68,8 +70,9 @@ function placesOf(name: string): string {
 }
 
 /**
- * The file's tensors in the learner's order: as they are, but that what it has as two last layers,
- * the mean's and the deviation's, is one, with the halves of its rows.
+ * Returns the file's numbers in the learner's order. The orders differ only for the two last layers
+ * of the file, of the mean and of the deviation. The learner has one layer, whose rows are first
+ * those of the mean, then those of the deviation.
  */
 function inOrder(layout: UpdateCase['layout'][string], flat: readonly number[]): number[] {
   const part = ({ shape, offset }: { shape: number[]; offset: number }) =>
@@ -89,12 +92,12 @@ function inOrder(layout: UpdateCase['layout'][string], flat: readonly number[]):
 const layoutOf = ({ layout }: UpdateCase, name: string) =>
   layout[name.startsWith('actor') ? 'actor' : 'q'] ?? [];
 
-/** The state with the file's numbers put in. */
+/** Returns the state with the file's initial numbers. */
 function begun(golden: UpdateCase, state: LearnerState): LearnerState {
   const next: Record<string, LearnerState[string]> = { ...state };
   for (const [name, flat] of Object.entries(golden.init)) {
     if (name === 'log_alpha') {
-      // A fixed one is an option.
+      // A fixed temperature is an option of the learner, not part of its state.
       if (state.logAlpha)
         next.logAlpha = { dtype: 'float32', shape: [1], data: Float32Array.from(flat) };
       continue;
@@ -114,7 +117,7 @@ function begun(golden: UpdateCase, state: LearnerState): LearnerState {
   return next;
 }
 
-/** A network's numbers out of a state. */
+/** Returns the numbers of a network from a state, as one vector. */
 const vector = (state: LearnerState, place: string): number[] =>
   Object.entries(state).flatMap(([key, { data }]) =>
     key.startsWith(`${place}.`) ? Array.from(data, Number) : [],
@@ -126,7 +129,7 @@ const fields: Readonly<Record<string, string>> = {
   next_critic_obs: 'nextCriticObs',
 };
 
-/** The file's events by the learner's names: actor.0, alpha.0, actor.1, … */
+/** Returns the file's events with the learner's names: actor.0, alpha.0, actor.1, … */
 function eventsOf(events: readonly Event[]): [string, Event][] {
   const seen: Record<string, number> = {};
   return events.map((event) => {
@@ -234,7 +237,10 @@ async function checkStep(
   }
 }
 
-/** Norms after clipping, each optimizer's last one: Adam hides a gradient's length. */
+/**
+ * Compares norms after clipping, for each optimizer's last event. Parameters alone would not show
+ * an error, because Adam's steps hardly depend on a gradient's length.
+ */
 async function checkClipped(learner: Learner, events: readonly Event[]): Promise<void> {
   const of = learner as Partial<Record<'optimizer' | 'criticOptimizer' | 'actorOptimizer', Adam>>;
   const optimizers: Record<string, Adam | undefined> = {

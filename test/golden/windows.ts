@@ -1,6 +1,6 @@
 /**
- * Cases of the section `windows`: which places each rule allows, and what lies in some of their
- * windows.
+ * Cases of the section `windows`: the places at which each rule allows a window, and the contents
+ * of some windows.
  */
 import { columnsOf, Difference } from './differences.ts';
 import {
@@ -14,16 +14,16 @@ import {
 
 interface Contents {
   lane: number;
-  /** the place */
+  /** the place of the window */
   at: number;
-  /** −1 at padding */
+  /** −1 for padding */
   tick: number[];
   obs: number[];
   next: number[];
   reward: number[];
   terminated: number[];
   truncated: number[];
-  /** 0 at padding */
+  /** 0 for padding */
   valid: number[];
   learn: number[];
 }
@@ -36,7 +36,8 @@ export interface WindowsCase {
 }
 
 /**
- * Every window's observations: those of its steps, the one after the last of them, zeros elsewhere.
+ * Returns a window's observations: of its steps, then the one after the last step, and 0 for
+ * padding.
  */
 function observations({ obs, next, valid }: Contents): number[] {
   const all = [...obs.map(() => 0), 0];

@@ -1,16 +1,16 @@
 /**
- * One launch of every kernel whose result does not depend on who adds up first: arguments with
- * tails, strides, subnormal numbers, both zeros and what lies outside. Kernels are elementwise, or
- * add in one order on every family.
+ * One launch of every kernel whose result does not depend on the order of additions. The arguments
+ * have remainders, strides, subnormal numbers, both zeros and indexes outside. The kernels are
+ * elementwise, or add in the same order on every family.
  */
 import { type ArrayOf, type DType, dtypes, type TypedArray } from '../../src/base/dtype.ts';
 import { Random } from '../../src/base/random.ts';
 import { encode } from '../../src/extras/halo/moves.ts';
 
 export interface LaunchCase {
-  /** initial values; what is only written starts as something else */
+  /** initial values (outputs start with other values than results) */
   tensors: readonly TypedArray[];
-  /** of tensors that are not of their array's own dtype */
+  /** dtypes of tensors whose dtype differs from that of their array */
   dtypes?: readonly (DType | undefined)[];
   wholes?: readonly number[];
   reals?: readonly number[];
@@ -21,7 +21,7 @@ export function random(n: number, seed: number, scale = 1): Float32Array {
   return Float32Array.from({ length: n }, () => scale * numbers.between(-1, 1));
 }
 
-/** Random, with the numbers that rounding and flushing would show in. */
+/** Returns random numbers, with some in which wrong rounding and flushing would show. */
 export function awkward(n: number, seed: number): Float32Array {
   const values = random(n, seed, 3);
   const specials = [0, -0, 1e-45, -1e-40, 1.17549435e-38, 1 / 3, 16_777_217, -1];
@@ -34,13 +34,16 @@ const indices = (n: number, below: number) =>
   Int32Array.from({ length: n }, (_, i) => ((i * 7919) % (below + 2)) - 1);
 const wholeFloats = (n: number, below: number) => Float32Array.from(indices(n, below));
 
-// More elements than a grid has threads on the largest GPUs, and no multiple of anything.
+// More elements than a grid has threads on the largest GPUs, and not a multiple of any block size.
 const many = 600_011;
 const [rows, columns, wide] = [37, 53, 61];
 const area = rows * wide;
 const acts = ['none', 'relu', 'tanh'];
 
-/** Elements with any bits, in strided rows; doubles of the sizes that floats have too. */
+/**
+ * Returns a conversion of random bits in strided rows. Doubles are mostly of a size that floats
+ * also have.
+ */
 function convert(dtype: DType, reals: readonly number[]): LaunchCase {
   const numbers = new Random(dtypes[dtype].code, 5);
   const x = new dtypes[dtype].array(area) as ArrayOf<DType>;
@@ -59,8 +62,8 @@ function convert(dtype: DType, reals: readonly number[]): LaunchCase {
 }
 
 /**
- * Windows in wider rows, some shorter and some of lengths that are none; every third step is at its
- * goal, some just beside.
+ * Returns windows in wider rows, some short and some with an invalid length. Every third step is at
+ * its goal, or just next to it.
  */
 function goals(n: number, d: number, threshold: number): LaunchCase {
   const [achieved, goal] = [awkward(rows * (n * d + 5), 25), awkward(rows * (d + 1), 26)];
@@ -83,8 +86,8 @@ function goals(n: number, d: number, threshold: number): LaunchCase {
 }
 
 /**
- * Parts of ten arrays, forwards and backwards, some with their sign turned; as many elements as a
- * grid is wide.
+ * Returns moves of ten arrays' parts, forwards and backwards, some with their sign changed. There
+ * are more elements than a grid has threads.
  */
 function halo(
   dtype: 'uint8' | 'uint16' | 'float32' | 'float64',

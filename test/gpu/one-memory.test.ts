@@ -1,7 +1,8 @@
 /**
- * Launches whose tensors share memory. A kernel that writes elements of a tensor it reads is
- * refused, unless it may write its output over that input: then it leaves what it leaves with
- * tensors of their own. The wanted answer comes from each byte of the tensors.
+ * Tests launches whose tensors share memory. launch() must throw if a kernel writes elements of
+ * another tensor. Some kernels may write their output over an input. In place they must write the
+ * same values as with separate tensors. The expected answer is computed from each byte of the
+ * tensors.
  */
 import { expect } from 'chai';
 import { dtypes, type TypedArray } from '../../src/base/dtype.ts';
@@ -12,13 +13,13 @@ import { TESTED } from '../rig/tested-device.ts';
 import { kernelCases, type LaunchCase } from './kernel-cases.ts';
 import { inPlaceCases, opCases } from './op-cases.ts';
 
-/** Every place where a tensor may begin is a multiple of this. */
+/** Tensors begin at multiples of this number of bytes. */
 const UNIT = 16;
 const upToUnit = (bytes: number) => Math.ceil(bytes / UNIT) * UNIT;
 
 interface Reach {
   readonly bytes: number;
-  /** from row to row; 0: one run */
+  /** distance of rows in bytes, or 0 if the bytes are contiguous */
   readonly step: number;
 }
 
@@ -35,7 +36,7 @@ function reachOf(kernel: string, { wholes = [], reals = [] }: LaunchCase): Reach
   }));
 }
 
-/** 1 for each byte that a launch touches, from the tensor's first one on. */
+/** Returns 1 for each byte that a launch touches, counted from the tensor's first byte. */
 function touched({ bytes, step }: Reach): Uint8Array {
   const marks = new Uint8Array(bytes);
   if (step === 0) return marks.fill(1);
@@ -44,7 +45,7 @@ function touched({ bytes, step }: Reach): Uint8Array {
   return marks;
 }
 
-/** Whether a byte of `b` is one of `a`, where `b` begins `shift` bytes behind `a`. */
+/** Returns whether `a` and `b` share a byte if `b` begins `shift` bytes after `a`. */
 function meet(a: Uint8Array, b: Uint8Array, shift: number): boolean {
   for (let at = Math.max(0, -shift); at < b.length && at + shift < a.length; at++)
     if (b[at] === 1 && a[at + shift] === 1) return true;
@@ -60,8 +61,8 @@ describe(`launches on ${TESTED} whose tensors share memory`, () => {
   });
 
   /**
-   * Launches with tensor `moved` beginning `shift` bytes behind tensor `fixed`; what every tensor
-   * is behind that.
+   * Launches with tensor `moved` beginning `shift` bytes after tensor `fixed`. Returns the values
+   * of all tensors after the launch.
    */
   async function launched(
     kernel: string,
@@ -84,7 +85,7 @@ describe(`launches on ${TESTED} whose tensors share memory`, () => {
       memory.view({ shape: [tensors[i]!.byteLength], offset: places[i]! });
     const bytes = ({ buffer, byteOffset, byteLength }: TypedArray) =>
       new Uint8Array(buffer, byteOffset, byteLength);
-    // The memory that two tensors share has the values of the one that is read.
+    // Memory that two tensors share has the values of the tensor that is read.
     tensors.forEach(
       (values, i) => void (i === fixed || part(i).write(bytes(values) as Uint8Array<ArrayBuffer>)),
     );
@@ -186,7 +187,7 @@ describe(`launches on ${TESTED} whose tensors share memory`, () => {
           for (let other = 1; other < reach.length; other++) {
             if (!((inPlace >> other) & 1) || !sameMarks(touched(reach[0]!), touched(reach[other]!)))
               continue;
-            // What an output has before the launch is what the input has.
+            // Before the launch, the output has the same values as the input.
             const tensors = launch.tensors.map((values, i) => {
               if (i > 0) return values;
               const before = launch.tensors[other]!;

@@ -1,12 +1,15 @@
 /**
- * One launch of every kernel of ops, networks and learners, with awkward numbers in tensors as
- * large as the numbers ask for.
+ * One launch of every kernel of ops, networks and learners, with awkward numbers and with tensors
+ * of exactly the size that the core requires.
  */
 import { kernels } from '../../src/device/kernels.ts';
 import { nativeKernels } from '../../src/device/native.ts';
 import { awkward, type LaunchCase, random } from './kernel-cases.ts';
 
-/** Tensors of the sizes that the core asks for; every other one of numbers from −1 to 1. */
+/**
+ * Creates tensors of the sizes that the core requires. Every second tensor has plain numbers from
+ * −1 to 1.
+ */
 function sized(
   kernel: keyof typeof kernels,
   wholes: readonly number[],
@@ -70,7 +73,7 @@ const all: readonly (readonly [
   ...[0, 1, 2].map((act) => ['planes_backward', [5, 7, 121, 850, 851, act]] as const),
 ];
 
-/** The same rows in the output and in the inputs that it may be. */
+/** Launches in which the output has the same rows as the inputs that it may overwrite. */
 const alike: typeof all = [
   ['gather_columns', [rows, columns, 54, 1]],
   ...unary.map((op) => ['unary', [rows, columns, 54, 54, op]] as const),

@@ -1,6 +1,6 @@
 /**
- * Memory that a driver pins in place: that it does, that it lets go, and that it takes no byte
- * twice.
+ * Tests memory that a driver pins in place: that it is pinned, that it is released, and that no
+ * byte is registered twice.
  */
 import { spawnSync } from 'node:child_process';
 import { expect } from 'chai';
@@ -17,7 +17,7 @@ import { TESTED } from '../rig/tested-device.ts';
 const PAGE = 4096;
 const ALREADY = [712, 'HOST_MEMORY_ALREADY_REGISTERED'] as const;
 
-/** Whole pages. */
+/** Allocates whole pages. */
 function pages(count: number): Uint8Array {
   const { memory, offset } = allocateShared('pages', count * PAGE, PAGE);
   return new Uint8Array(memory, offset, count * PAGE);
@@ -27,7 +27,7 @@ describe(`pinned memory of ${TESTED}`, () => {
   let device: Device;
   before(function () {
     device = openDevice(TESTED);
-    // Host devices pin nothing, and Level Zero imports.
+    // CPU devices do not pin memory, and Level Zero imports memory instead.
     if (device.family !== 'cuda' && device.family !== 'rocm') this.skip();
   });
 
@@ -53,15 +53,16 @@ describe(`pinned memory of ${TESTED}`, () => {
     nativeHandles().releaseFailures();
     const [handles, { free }] = [openHandles(), device.memoryInfo()];
     /**
-     * The driver refuses what is pinned already: each cycle shows that the one before has let go.
+     * Returns the growth of the process in bytes. The driver rejects memory that is already pinned,
+     * so each cycle shows that the one before has released the memory.
      */
     const growth = () => {
       const { rss } = process.memoryUsage();
       for (let i = 0; i < 1000; i++) cycle();
       return process.memoryUsage().rss - rss;
     };
-    // A cycle that kept its megabyte, or a page of books about it, would show each time. What V8
-    // compiles shows once.
+    // A cycle that kept its megabyte, or a page for bookkeeping, would show in every measurement.
+    // Memory that V8 uses to compile shows only once.
     const all = [growth()];
     while (all.length < 4 && Math.min(...all) > 16 * 2 ** 20) all.push(growth());
     expect(Math.min(...all), `host memory: ${all}`).to.be.at.most(16 * 2 ** 20);
@@ -133,7 +134,7 @@ describe(`pinned memory of ${TESTED}`, () => {
     host.close();
     const again = device.registerHost(memory);
     expect(again.kind).to.equal('registered');
-    // The main thread does not wait for the actor: the driver refuses other bytes in the same
+    // The main thread does not wait for the actor, so the driver rejects other bytes of the same
     // pages.
     again.close();
     refusesWith(...ALREADY, () => device.registerHost(memory.subarray(PAGE)));
@@ -167,7 +168,8 @@ describe(`pinned memory of ${TESTED}`, () => {
     using host = device.registerHost(memory);
     using target = device.allocate({ shape: [2 * PAGE], dtype: 'uint8' });
     for (const value of [2, 3]) {
-      // Where both shared the pages, this process's next write would part them from the device.
+      // If the child shared the pages, this process's next write would separate them from the
+      // device.
       spawnSync('true');
       memory.fill(value);
       stream.copy(target, host.tensor({ shape: [2 * PAGE], dtype: 'uint8' }));
@@ -183,7 +185,7 @@ describe(`pinned memory of ${TESTED}`, () => {
     latch.hold(stream);
     for (let i = 0; i < 8; i++)
       stream.copy(target, memory.tensor({ shape: [1024 * PAGE], dtype: 'uint8' }));
-    // Behind a stream that is held, enqueueing came back.
+    // copy() has returned although the stream is held.
     expect(stream.query()).to.equal(false);
     latch.open();
     await stream.synchronize();

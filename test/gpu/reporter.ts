@@ -1,15 +1,14 @@
 /**
- * Writes what mocha does as it happens, a JSON object per line into the file that
- * HOTSLOT_TEST_REPORT names: a process that a driver takes down, or that hangs in it, has still
- * told how far it came.
+ * Writes what mocha does, as one JSON object per line, to the file that HOTSLOT_TEST_REPORT names.
+ * If a driver crashes the process or hangs in it, the file still shows how far the tests got.
  */
 import { appendFileSync } from 'node:fs';
 
 export interface Told {
   kind: 'begin' | 'pass' | 'fail' | 'pending' | 'end';
-  /** full title; a hook's is that of the test it belongs to */
+  /** full title, or for a hook the title of its test */
   title: string;
-  /** 'before each', …: what failed was not the test itself */
+  /** name of the hook that failed, such as 'before each' */
   hook?: string;
   file: string;
   error?: string;

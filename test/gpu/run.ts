@@ -1,6 +1,6 @@
 /**
- * `npm run test:gpu -- [device]`: everything that a real device has to show, in processes of their
- * own, with one verdict.
+ * Runs `npm run test:gpu -- [device]`: all tests that need a real device, each unit in its own
+ * process, with one verdict.
  */
 import { parseArgs } from 'node:util';
 import { listDevices } from '../../src/index.ts';
@@ -49,7 +49,7 @@ function commandLine() {
   }
 }
 
-/** The device to test; says why there is none. */
+/** Returns the device to test. Throws with the reason if there is none. */
 function chooseDevice(name: string | undefined) {
   const all = listDevices().filter(({ family }) => family !== 'host');
   const available = all.filter((each) => each.available);

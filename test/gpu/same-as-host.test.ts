@@ -1,8 +1,8 @@
 /**
- * A device against the host device: the same bits (NaN for NaN) out of every kernel that adds
- * nothing up in another order, matrix products within their error bound, the same batches, and a
- * whole training run within rounding. Where the tested device is the host device or made of it (a
- * software driver), everything is exact.
+ * Compares a device with the CPU device. Kernels that add in a fixed order must give the same bits
+ * (any NaN equals any NaN), and matrix products must be within their error bound. Batches must be
+ * equal, and a training run equal within rounding. If the tested device is the CPU device or a
+ * software driver, everything must be exact.
  */
 import { expect } from 'chai';
 import type { TypedArray } from '../../src/base/dtype.ts';
@@ -31,13 +31,13 @@ const EXACT = ON_HOST || description.startsWith('Hotslot software driver');
 const bytesOf = ({ buffer, byteOffset, byteLength }: TypedArray) =>
   Buffer.from(buffer, byteOffset, byteLength);
 
-/** Fails at the first element that differs; NaN is the same as NaN. */
+/** Fails at the first element that differs. Any NaN equals any NaN. */
 function expectSameBits(got: TypedArray, want: TypedArray, what: string): void {
   const at = firstDifference(got, want);
   if (at >= 0) expect.fail(`${what}[${at}]: ${DEVICE} has ${got[at]}, ${HOST} has ${want[at]}`);
 }
 
-/** Every tensor's values behind one launch. */
+/** Launches once and returns every tensor's values afterwards. */
 async function launched(
   device: Device,
   kernel: string,
@@ -100,9 +100,9 @@ describe(`${DEVICE} against ${HOST}`, () => {
     }
   });
 
-  // Of an element of alpha·A·B + beta·C in float32: k products and as many sums, three operations
-  // more, each off by at most one part in 2²⁴ of the sizes added up, whatever their order and
-  // whether fused or not. Products in fewer bits would be far off.
+  // Error bound of an element of alpha·A·B + beta·C in float32. It has k products, as many sums,
+  // and three more operations. Each is off by at most 2⁻²⁴ of the sum of absolute values, in any
+  // order, fused or not. Products in fewer bits would be far outside the bound.
   const unit = 2 ** -24;
   const shapes = [
     [1, 1, 1],
@@ -153,7 +153,10 @@ describe(`${DEVICE} against ${HOST}`, () => {
 
   const obsDim = 4;
   const actions = 3;
-  /** Transitions by seed, one buffer per run: what is drawn depends on nothing else. */
+  /**
+   * Creates the same transitions for each run. Each run has its own buffer, so its draws depend on
+   * nothing else.
+   */
   function filled() {
     const buffer = ReplayBuffer.offPolicy({ capacity: 1000, obsDim, actionDim: 1 });
     const batch = randomBatch(11, 600, obsDim, actions);
@@ -199,16 +202,16 @@ describe(`${DEVICE} against ${HOST}`, () => {
   const batchSize = 16;
   const rate = 0.01;
   /**
-   * Adam divides by √v + epsilon: this large, a gradient's rounding moves a weight by no more than
-   * rate / epsilon times it.
+   * Adam divides by √v + epsilon. With an epsilon this large, the rounding error of a gradient
+   * moves a weight by at most rate / epsilon times the error.
    */
   const epsilon = 0.1;
-  // Products of up to 32 terms leave gradients of size 1 uncertain by some 32 · 2⁻²⁴ = 2e-6, so an
-  // update moves a weight by 2e-7 more or less, and two hundred of them by 4e-5 if they all err
-  // alike. Twice that is allowed.
+  // Products of up to 32 terms leave gradients of size 1 uncertain by about 32 · 2⁻²⁴ = 2e-6. An
+  // update then moves a weight by 2e-7 more or less. If all errors add up, two hundred updates move
+  // it by 4e-5. Twice that is allowed.
   const tolerance = 1e-4;
 
-  /** Losses tick by tick and the weights behind the last. */
+  /** Trains, and returns the losses of each tick and the final weights. */
   async function train(name: string, learningRate = rate) {
     using buffer = filled();
     const on = openDevice(name);
@@ -248,8 +251,7 @@ describe(`${DEVICE} against ${HOST}`, () => {
       if (EXACT) expectSameBits(got[part], want[part], part);
       else expectClose(got[part], Array.from(want[part]), tolerance, part);
     }
-    // The tolerance is narrow enough to tell: one part in a hundred of the learning rate is further
-    // away.
+    // Checks that the tolerance is narrow enough: a learning rate that is 1% higher exceeds it.
     const other = await train(HOST, rate * 1.01);
     expect(() =>
       expectClose(other.weights, Array.from(want.weights), tolerance, 'weights'),

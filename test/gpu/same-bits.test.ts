@@ -1,4 +1,4 @@
-/** What a device's numbers are compared by. */
+/** Tests the comparison that finds the first differing bits of two arrays. */
 import { expect } from 'chai';
 import { firstDifference } from '../rig/same-bits.ts';
 

@@ -1,7 +1,7 @@
 /**
- * What `npm run test:gpu` runs, and how: each unit is a mocha process of its own, so that a device
- * lost in one does not spoil the next. What fails runs once more alone, which tells a cause from
- * what came after it.
+ * Defines and runs the units of `npm run test:gpu`. Each unit is its own mocha process, so that a
+ * lost device does not affect the next unit. A failed test runs again alone, which separates causes
+ * from their consequences.
  */
 import { spawn, spawnSync } from 'node:child_process';
 import { appendFileSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
@@ -19,7 +19,7 @@ export interface Unit {
   part: string;
   name: string;
   files: readonly string[];
-  /** of the tests' full titles; all of the files' tests without it */
+  /** part of the tests' full titles, or none for all tests of the files */
   title?: string;
   env?: Readonly<Record<string, string>>;
 }
@@ -27,7 +27,7 @@ export interface Unit {
 export interface Failure {
   title: string;
   error: string;
-  /** how the test does in a process without the ones before it */
+  /** result of the test in a process without the tests before it */
   alone?: 'passes' | 'fails';
 }
 
@@ -35,14 +35,14 @@ export interface Result {
   part: string;
   unit: string;
   passes: number;
-  /** left out, for a reason that their titles or files tell */
+  /** skipped tests (their titles or files give the reason) */
   pending: number;
   failures: Failure[];
   seconds: number;
 }
 
 const contract = 'dist/test/device/contract.test.js';
-/** What is built on devices and has tests of its own. */
+/** Folders with tests of modules that use devices. */
 const above = [
   'actors',
   'pipeline',
@@ -61,7 +61,7 @@ const tests = (folder: string) =>
     .sort()
     .map((file) => `dist/test/${folder}/${file}`);
 
-/** By part, in the order in which they run: what costs the device comes last. */
+/** The parts in the order in which they run. Those that make the device unusable come last. */
 export const parts: Readonly<Record<string, (device: string) => Unit[] | Promise<Unit[]>>> = {
   contract: (device) =>
     Object.keys(sections).map((section) => ({
@@ -82,7 +82,8 @@ export const parts: Readonly<Record<string, (device: string) => Unit[] | Promise
     const own = { ...unit, name: `${unit.name}, own products`, env: { HOTSLOT_CUBLAS: 'none' } };
     return device.startsWith('cuda') ? [unit, own] : [unit];
   },
-  // A GPU's context costs a process more than a second.
+  // A process needs more than a second to create a GPU's context, so there is one process for each
+  // folder.
   above: () => above.map((folder) => ({ part: 'above', name: folder, files: tests(folder) })),
   lost: async (device) => {
     const files = [contract, ...above.flatMap(tests)];
@@ -92,7 +93,7 @@ export const parts: Readonly<Record<string, (device: string) => Unit[] | Promise
     return (
       told
         .filter(({ kind, title }) => kind === 'pending' && title.endsWith(ALONE))
-        // Over a software driver `test:all` looks at some of them.
+        // Over a software driver, `test:all` runs only some of them.
         .filter((_, i) => i % setting({ short: 1, all: 3, long: 1 }) === 0)
         .map(({ title, file }) => ({
           part: 'lost',
@@ -106,8 +107,8 @@ export const parts: Readonly<Record<string, (device: string) => Unit[] | Promise
 };
 
 /**
- * HOTSLOT_TEST_STACKS names a file that takes what hanging processes were doing: a few of them, for
- * it takes seconds.
+ * HOTSLOT_TEST_STACKS names a file for the stacks of hanging processes. Only a few are written,
+ * because each takes seconds.
  */
 let noted = 0;
 function noteStacks(unit: string, pid: number | undefined): void {
@@ -144,8 +145,8 @@ async function runMocha(
     {
       cwd: root,
       env: {
-        // Streams share so many queues to a GPU, eight unless told: the contract holds eight beside
-        // one that goes on.
+        // Number of hardware queues that streams share, which is eight by default. The contract
+        // holds eight streams and needs another one that runs.
         CUDA_DEVICE_MAX_CONNECTIONS: '32',
         GPU_MAX_HW_QUEUES: '32',
         ...process.env,
@@ -176,7 +177,7 @@ async function runMocha(
     const lines = readFileSync(report, 'utf8').trim().split('\n');
     told = lines.map((line) => JSON.parse(line) as Told);
   } catch {
-    // it ended before the first test
+    // The process ended before its first test.
   }
   rmSync(folder, { recursive: true, force: true });
   const why = late
@@ -191,8 +192,8 @@ const failuresOf = (told: readonly Told[]): Failure[] =>
     .map(({ title, hook, error = '' }) => ({ title: hook ? `${title}, ${hook}` : title, error }));
 
 /**
- * Tests that a hanging process or a failing hook kept from running, each in a process of its own;
- * and what they told.
+ * Runs the tests that did not run because a process hung or a hook failed, each in its own process.
+ * Returns their reports.
  */
 async function runRest(
   device: string,
@@ -214,8 +215,9 @@ async function runRest(
 }
 
 /**
- * Never rejects for what a test does. `once`: nothing runs again alone, and what a hanging test
- * kept from running in its own file does not. The files behind it run in a process of their own.
+ * Runs a unit and returns its result. It does not reject because of a failed test. With `once`, no
+ * test runs again alone, and the other tests of a hanging test's file do not run. The files after
+ * it run in another process.
  */
 export async function runUnit(
   device: string,
@@ -232,7 +234,7 @@ export async function runUnit(
     told.push(...own);
     if (own.some(({ kind }) => kind === 'end')) break;
     whole = false;
-    // Whatever had begun last is the cause.
+    // The test that began last is the cause.
     const last = own.filter(({ kind }) => kind === 'begin').at(-1);
     const at = files.findIndex((file) => last?.file.endsWith(file));
     told.push({
@@ -241,7 +243,7 @@ export async function runUnit(
       file: last?.file ?? files[0]!,
       error: how,
     });
-    // Nothing had begun: the next process would fare no better.
+    // If no test had begun, another process would fail in the same way.
     files = at < 0 ? [] : files.slice(at + 1);
   }
   if (whole && told.length === 1)
@@ -269,7 +271,7 @@ export async function runUnit(
     part: unit.part,
     unit: unit.name,
     passes: told.filter(({ kind }) => kind === 'pass').length,
-    // What costs the device has a part of its own.
+    // Tests that make the device unusable have their own part.
     pending: told.filter(({ kind, title }) => kind === 'pending' && !title.endsWith(ALONE)).length,
     failures,
     seconds: (performance.now() - begin) / 1000,

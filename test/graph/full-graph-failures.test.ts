@@ -1,5 +1,6 @@
 /**
- * What may be asked of a wrapper at a wrong moment, and functions, iterators and streams that fail.
+ * Tests FullGraphWrapper with calls at the wrong moment, and with functions, iterators and streams
+ * that fail.
  */
 import { expect } from 'chai';
 import {
@@ -31,7 +32,7 @@ describe('graph/full-graph-wrapper', () => {
       let allowed = false;
       const wrapper = wrap((args, context) => {
         if (!allowed) rig.device.createEvent().close();
-        // What a capture forbids: reading memory sizes, allocating, asking.
+        // Captures do not allow allocations.
         if (!allowed) rig.device.allocate({ shape: [1] }).close();
         return addAll(args, context);
       });
@@ -111,12 +112,12 @@ describe('graph/full-graph-wrapper', () => {
       wrapper.run(given([batch(1, 1)].values()));
       expect(wrapper.reason.training).to.be.instanceOf(Error);
       expect(await valuesOf(rig.sum)).to.deep.equal([1, 1]);
-      // A wait holds the stream as long as it is under way.
+      // A pending wait keeps the stream open.
       await Promise.all(waits);
     });
 
     it('a failed current stream leaves the wrapper and other streams usable', async function () {
-      if (!ON_HOST) this.skip(); // on a GPU a failure is the whole device's
+      if (!ON_HOST) this.skip(); // on a GPU, a failed stream loses the device
       for (const warmupSteps of [100, 0]) {
         const wrapper = wrap(addAll, { warmupSteps });
         wrapper.run(given([batch(1, 1)].values()));

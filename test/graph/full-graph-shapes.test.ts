@@ -1,4 +1,4 @@
-/** Iterations of other shapes, and graphs that are forgotten. */
+/** Tests iterations of several shapes, and when graphs are dropped. */
 import { expect } from 'chai';
 import type { IterationFunction, IterationOptions, TensorStruct } from '../../src/entries/graph.ts';
 import type { Tensor } from '../../src/index.ts';
@@ -14,7 +14,8 @@ describe('graph/full-graph-wrapper', () => {
   describe('shapes', () => {
     it('run() throws for another shape after the capture, names the change, and accepts the old shape', async () => {
       const wrapper = wrap();
-      // A new object each time: its parameters are what counts.
+      // Returns a new object each time. The wrapper compares the model's parameters, not the
+      // object.
       const modelOf = (name: string) => ({ namedParameters: () => [[name, rig.sum]] });
       const run = (data: TensorStruct[], more: Partial<IterationOptions> = {}) =>
         wrapper.run(given(data.values(), { model: modelOf('weights'), ...more }));
@@ -66,7 +67,8 @@ describe('graph/full-graph-wrapper', () => {
         wrapper.run(given([batch(1, 1)].values()));
         wrapper.run(given([batch(10, 10, 10)].values()));
       }
-      // The first warms up; the second, captured, finds the first uncaptured and takes its place.
+      // The first shape's iteration was a warm-up. The second shape is captured, and replaces the
+      // first shape, which has no graph.
       expect(await valuesOf(rig.sum)).to.deep.equal([33, 33]);
       expect(rig.calls).to.equal(3);
       const error = refusal(() => wrapper.run(given([batch(1, 1, 1, 1)].values())));
@@ -139,8 +141,8 @@ describe('graph/full-graph-wrapper', () => {
         wrapper.run(given([first].values()));
         wrapper.run(given([batch(1, 1)].values()));
         wrapper.run(given([withY(100)].values()));
-        // The graph without y does not see it: a key that is new after the capture changes no
-        // shape.
+        // The graph that was captured without y ignores y. A key that is new after the capture does
+        // not change the shape.
         const second = 'y' in first ? 1 + 10 + 1 + 1 + 100 : 1 + 1 + 1;
         expect(await valuesOf(rig.sum)).to.deep.equal([second, second]);
       }

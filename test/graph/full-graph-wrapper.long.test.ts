@@ -1,4 +1,7 @@
-/** A whole iteration as one graph: warm-up, one capture, replays, and the order of all that. */
+/**
+ * Tests a whole iteration as one graph: warm-up, one capture, replays, and their order with other
+ * work.
+ */
 import { expect } from 'chai';
 import { newReplayer } from '../../src/device/transfer/native.ts';
 import {
@@ -97,10 +100,9 @@ describe('graph/full-graph-wrapper', () => {
     ]);
     const alone = wrap();
     for (let i = 0; i < 3; i++) alone.run(given(null));
-    expect(
-      alone.graph.training,
-      'an iterator that is null gives null, and is captured like others',
-    ).to.not.equal(null);
+    expect(alone.graph.training, 'an iteration without an iterator is captured too').to.not.equal(
+      null,
+    );
   });
 
   it('passes model, counts, stream and pool to the function', () => {
@@ -140,7 +142,7 @@ describe('graph/full-graph-wrapper', () => {
       latch.open();
       expect(await valuesOf(out, stream), `run ${i}`).to.deep.equal([i + 1, i + 2]);
     }
-    // From one stream to another, without a word from the caller.
+    // The caller changes the stream without synchronizing. The second run still follows the first.
     using latch = new Latch(rig.device).hold(stream);
     await stream.query();
     rig.device.withStream(stream, () => wrapper.run(given([batch(1, 1)].values())));
@@ -234,9 +236,7 @@ describe('graph/full-graph-wrapper', () => {
     expect(bytes).to.be.at.least(400_000);
     for (let i = 0; i < 3; i++)
       shared.run(given([batch(1, 1)].values(), { forwardOnly: i % 2 === 0 }));
-    expect(getSharedGraphPool(rig.device).bytes, 'every graph finds the same memory').to.equal(
-      bytes,
-    );
+    expect(getSharedGraphPool(rig.device).bytes, 'all graphs use the same memory').to.equal(bytes);
     const apart = wrap(withTemporary);
     const [training, validation] = [false, true].map((forwardOnly) =>
       apart.run(given([batch(1, 1)].values(), { forwardOnly })),
@@ -262,11 +262,13 @@ describe('graph/full-graph-wrapper', () => {
         graphs: [handle],
         times,
       });
-      // The actor's stream has no order with the one of the runs above, and writes the same sum.
+      // The actor's stream is not ordered after the runs above, which write the same sum.
       await rig.device.currentStream.synchronize();
       wrapper.close();
       expect(wrapper.closed).to.equal(true);
-      expect(openHandles().exec, 'the graph that is pinned').to.equal((before.exec as number) + 1);
+      expect(openHandles().exec, 'only the pinned graph is open').to.equal(
+        (before.exec as number) + 1,
+      );
       replayer.launch(0, -1);
       replayer.close();
       expect(openHandles().exec).to.equal(before.exec);

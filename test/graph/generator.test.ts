@@ -1,4 +1,7 @@
-/** Random numbers on the device: counter-based, so replays draw anew and a checkpoint goes on. */
+/**
+ * Tests random numbers on the device. They are counter-based, so replays draw new numbers and a
+ * checkpoint continues the sequence.
+ */
 import { expect } from 'chai';
 import { captureGraph } from '../../src/device/graph/shared.ts';
 import { DeviceGenerator } from '../../src/entries/graph.ts';
@@ -19,7 +22,7 @@ describe('graph/generator', () => {
     const draws = 24;
     using eager = new DeviceGenerator(device, { seed: 2 ** 40 + 5 });
     using captured = new DeviceGenerator(device, { seed: 2n ** 40n + 5n });
-    await device.currentStream.synchronize(); // the seeds are in place
+    await device.currentStream.synchronize(); // waits until the seeds are written
     using history = device.allocate({ shape: [runs, draws] });
     using out = device.allocate({ shape: [draws] });
     using stream = device.createStream();
@@ -48,7 +51,7 @@ describe('graph/generator', () => {
     const rows = new Set(
       Array.from({ length: runs }, (_, i) => replayed.slice(i * draws, (i + 1) * draws).join()),
     );
-    expect(rows.size, 'runs that differ').to.equal(runs);
+    expect(rows.size, 'number of different runs').to.equal(runs);
     const state = { seed: 2n ** 40n + 5n, offset: BigInt(runs * (4 + 3)) };
     expect([await captured.state(stream), await eager.state(stream)]).to.deep.equal([state, state]);
   });

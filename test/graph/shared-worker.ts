@@ -1,4 +1,4 @@
-/** Another thread that shares a device's capture stream and graph pool. */
+/** A second thread that uses a device's shared capture stream and graph pool. */
 
 import { onCaptureStream } from '../../src/device/graph/shared.ts';
 import {
@@ -13,7 +13,7 @@ import { givenTask, perform, say } from '../rig/test-thread.ts';
 export interface Sharing {
   task: 'handles' | 'hold' | 'run';
   name: string;
-  /** word 0: 1 when this thread may go on */
+  /** word 0: 1 when this thread may continue */
   words: Int32Array;
   value?: number;
   runs?: number;
@@ -23,12 +23,12 @@ const { task, name, words, value = 0, runs = 0 } = givenTask<Sharing>();
 const device = openDevice(name);
 
 const tasks = {
-  /** Says the shared handles and keeps the device open until it may go on. */
+  /** Reports the shared handles, and keeps the device open until it may continue. */
   handles() {
     say([getSharedCaptureStream(device).handle, getSharedGraphPool(device).handle]);
     Atomics.wait(words, 0, 0);
   },
-  /** Is in the middle of a capture until it may go on. */
+  /** Stays within a capture until it may continue. */
   hold() {
     onCaptureStream(device, getSharedGraphPool(device), (stream) => {
       stream.beginCapture();
@@ -37,7 +37,10 @@ const tasks = {
       stream.endCapture().close();
     });
   },
-  /** Every thread leaves its own number in the same temporary, and reads it back through others. */
+  /**
+   * Each thread writes its own value to the same temporary, and reads it back in the same graph.
+   * Without the shared stream's order, another thread could overwrite the temporary in between.
+   */
   async run() {
     using sum = device.allocate({ shape: [256] });
     using wrapper = new FullGraphWrapper(

@@ -1,6 +1,6 @@
 /**
- * One capture stream and one pool per device, between threads: alike, one at a time, and free again
- * whatever happens.
+ * Tests the one capture stream and the one pool of each device. All threads get the same ones, one
+ * thread captures at a time, and both are released after any failure.
  */
 import { expect } from 'chai';
 import { captureGraph, onCaptureStream } from '../../src/device/graph/shared.ts';
@@ -52,7 +52,7 @@ describe('graph/shared', () => {
     mine.close();
     const again = openDevice(name);
     const stream = getSharedCaptureStream(again);
-    expect(stream.handle, 'the other thread still has the device').to.equal(handles[0]);
+    expect(stream.handle, 'the other thread keeps the stream open').to.equal(handles[0]);
     again.close();
     go();
     await other.result();
@@ -109,7 +109,7 @@ describe('graph/shared', () => {
   });
 
   it('a graph that fails does not affect other graphs of its pool', async function () {
-    if (!ON_HOST) this.skip(); // on a GPU a failure is the whole device's
+    if (!ON_HOST) this.skip(); // on a GPU, a failed stream loses the device
     using pool = getGraphPool(device, false);
     using out = device.allocate({ shape: [64] });
     const graph = (fails: boolean) =>
@@ -133,7 +133,7 @@ describe('graph/shared', () => {
   });
 
   it('a wrapper gets another capture stream after the shared one has failed', async function () {
-    if (errorScope(TESTED) !== 'stream') this.skip(); // on a GPU a failure is the whole device's
+    if (errorScope(TESTED) !== 'stream') this.skip(); // on a GPU, a failed stream loses the device
     using wrapper = new FullGraphWrapper<unknown, null>(
       (args, { stream }) => {
         stream.launch(
@@ -150,7 +150,7 @@ describe('graph/shared', () => {
     try {
       device.withStream(stream, () => wrapper.run({ ...options, model: 'bad' }));
     } catch {
-      // it failed before the run was through
+      // the stream failed before run() had returned
     }
     await until('the stream has failed', () => {
       try {
@@ -171,7 +171,7 @@ describe('graph/shared', () => {
     fresh.run({ ...options, model: null });
     expect(await valuesOf(out)).to.deep.equal([5]);
     expect(getSharedCaptureStream(device).handle).to.not.equal(failed.handle);
-    // The failed one goes on with another stream once it is reset.
+    // After resetGraph(), the wrapper of the failed stream uses another stream.
     wrapper.resetGraph();
     using other = device.createStream();
     device.withStream(other, () => wrapper.run({ ...options, model: 'good' }));

@@ -1,6 +1,6 @@
 /**
- * Static buffers: the same tensors for every load, copied on a stream of the loader's with waits
- * both ways.
+ * Tests static buffers. Every load returns the same tensors, copied on the loader's stream, and the
+ * streams wait for each other.
  */
 import { expect } from 'chai';
 import { newSubmitter, TransferMode } from '../../src/device/transfer/native.ts';
@@ -136,7 +136,7 @@ describe('graph/static-buffer-loader', () => {
       loader.load({ obs: new Float32Array([2]) }, 'training', 0);
       stream.copy(later, buffers.obs as Tensor);
     });
-    expect(stream.query(), 'nothing ran').to.equal(false);
+    expect(stream.query(), 'the held stream has run nothing').to.equal(false);
     latch.open();
     expect([await valuesOf(later, stream), await valuesOf(out, stream)]).to.deep.equal([[2], [1]]);
   });
@@ -149,7 +149,7 @@ describe('graph/static-buffer-loader', () => {
     using loaded = device.createEvent();
     stream.record(loaded);
     latch.hold(stream);
-    // A stream that waits for the loader alone does not wait for the latch.
+    // A stream that waits only for the loader does not wait for the latch.
     using other = device.createStream();
     other.wait(loaded);
     expect(await valuesOf(buffers.obs as Tensor, other)).to.deep.equal([4]);
@@ -170,14 +170,14 @@ describe('graph/static-buffer-loader', () => {
   });
 
   it('load() works on another stream after the current stream has failed', async function () {
-    if (!ON_HOST) this.skip(); // on a GPU a failure is the whole device's
+    if (!ON_HOST) this.skip(); // on a GPU, a failed stream loses the device
     loader.load({ obs: new Float32Array([1]) }, 'training', 0);
     using bad = device.createStream();
     bad.launch('fail');
     try {
       device.withStream(bad, () => loader.load({ obs: new Float32Array([2]) }, 'training', 0));
     } catch {
-      // it had failed before
+      // the stream had already failed
     }
     using good = device.createStream();
     const buffers = device.withStream(good, () =>
@@ -215,7 +215,10 @@ describe('graph/static-buffer-loader', () => {
       );
       const pinned = openHandles().memory as number;
       submitter.close();
-      expect(pinned - (openHandles().memory as number), 'memory that the actor frees').to.equal(1);
+      expect(
+        pinned - (openHandles().memory as number),
+        'memory handles that the actor frees',
+      ).to.equal(1);
       host.close();
       expect(openHandles().memory).to.equal(before.memory);
     },

@@ -1,4 +1,4 @@
-/** Structures of tensors: copied to a device, and overwritten in place. */
+/** Tests structures of tensors: copies to a device, and overwriting in place. */
 import { expect } from 'chai';
 import { cloneTensorsInStruct, copyTensorsInStruct } from '../../src/entries/graph.ts';
 import { closeTensorsIn, tensorsIn } from '../../src/extras/full-iteration/struct.ts';
@@ -154,7 +154,9 @@ describe('graph/struct', () => {
     expect(refusal(() => cloneTensorsInStruct(tuple, [new Float32Array(1)])).message).to.include(
       'frozen',
     );
-    expect(await valuesOf(target.a as unknown as Tensor), 'nothing was written').to.deep.equal([1]);
+    expect(await valuesOf(target.a as unknown as Tensor), 'the target is unchanged').to.deep.equal([
+      1,
+    ]);
     closeTensorsIn(target);
     expect(refusal(() => copyTensorsInStruct({ a: target.a }, device)).code).to.equal(
       'ERR_HOTSLOT_STATE_CLOSED',

@@ -1,6 +1,6 @@
 /**
- * What tests of FullGraphWrapper share: a sum on the device, a function that adds to it, wrappers
- * that are always closed.
+ * Helpers of the tests of FullGraphWrapper: a sum on the device, a function that adds to it, and
+ * wrappers that are closed after each test.
  */
 import { expect } from 'chai';
 import { captureGraph } from '../../src/device/graph/shared.ts';
@@ -34,21 +34,21 @@ export const given = (
 });
 
 /**
- * Made within one describe(): its device and sum are fresh for each test, which leaves as many
+ * Create it in a describe(). Each test gets a new device and sum, and must leave as many open
  * handles as it found.
  */
 export class WrapperRig {
   #device: Device | undefined;
   #sum: Tensor | undefined;
-  /** how often a function of this test was called */
+  /** calls of the test's function */
   calls = 0;
   readonly #wrappers: FullGraphWrapper<unknown, unknown>[] = [];
 
   constructor() {
     let held: Device;
     let openBefore: Record<string, number>;
-    // What belongs to the device itself stays as long as any thread has it open: made before
-    // handles are counted.
+    // The capture stream and the pool belong to the device and stay open as long as any thread has
+    // it open. So they are created before the handles are counted.
     before(() => {
       held = openDevice(TESTED);
       const pool = getSharedGraphPool(held);
@@ -78,7 +78,7 @@ export class WrapperRig {
     return this.#sum!;
   }
 
-  /** sum += x for every microbatch of every iterator. */
+  /** Adds x to the sum for every microbatch of every iterator. */
   readonly addAll: IterationFunction<unknown, unknown> = ({ dataIterator }, { stream }) => {
     this.calls++;
     for (const each of Array.isArray(dataIterator) ? dataIterator : [dataIterator])

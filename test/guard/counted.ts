@@ -1,18 +1,18 @@
 /**
- * Native functions that count their calls and the bytes they are told to copy. For a process of its
- * own, before anything loads.
+ * Makes native functions count their calls and the bytes that they copy. Must run in its own
+ * process, before any addon loads.
  */
 import { basename } from 'node:path';
 
 type Native = (this: unknown, ...args: unknown[]) => unknown;
 
-/** Calls by name since the last look, and bytes of those that copy. */
+/** Number of calls by name, and bytes of the calls that copy. */
 export interface Tally {
   calls: Record<string, number>;
   bytes: Record<string, number>;
 }
 
-/** Where a call says how many bytes it copies. */
+/** Returns how many bytes a call copies, from its arguments. */
 const bytesOf: Readonly<Record<string, (args: readonly unknown[]) => number>> = {
   'Submitter.submit': ([, bytes]) => bytes as number,
   'device.copy': (args) => args[5] as number,
@@ -23,7 +23,7 @@ const bytesOf: Readonly<Record<string, (args: readonly unknown[]) => number>> = 
 let tally: Tally = { calls: {}, bytes: {} };
 let counting = false;
 
-/** Uncounted while it runs: what a test does to wait or to look. */
+/** Runs `act` without counting, for calls that a test makes to wait or check. */
 export function uncounted<T>(act: () => T): T {
   const before = counting;
   counting = false;
@@ -34,7 +34,7 @@ export function uncounted<T>(act: () => T): T {
   }
 }
 
-/** What was called while `act` ran. */
+/** Runs `act` and returns the calls that it made. */
 export function tallyOf(act: () => void): Tally {
   tally = { calls: {}, bytes: {} };
   counting = true;
@@ -56,7 +56,7 @@ const counted = (name: string, plain: Native): Native =>
     return plain.apply(this, args);
   };
 
-/** A class whose methods count. */
+/** Returns a class whose methods count their calls. */
 function countedClass(name: string, Plain: new (...args: unknown[]) => object): unknown {
   const Counted = class extends Plain {};
   for (const method of Object.getOwnPropertyNames(Plain.prototype)) {
@@ -70,7 +70,7 @@ function countedClass(name: string, Plain: new (...args: unknown[]) => object): 
   return Counted;
 }
 
-/** From here on every addon that loads counts. */
+/** Makes every addon that loads from now on count its calls. */
 export function countAddons(): void {
   const plain = process.dlopen;
   process.dlopen = (module: object, path: string, ...flags: never[]) => {
@@ -81,8 +81,8 @@ export function countAddons(): void {
 }
 
 /**
- * An addon's exports, or its functions of one subject, as they count; functions are named after the
- * addon.
+ * Returns an addon's exports, or a nested object of them, with counting functions. The functions
+ * are named after the addon.
  */
 function countedObject(name: string, plain: Record<string, unknown>): Record<string, unknown> {
   const made: Record<string, unknown> = {};
@@ -91,7 +91,7 @@ function countedObject(name: string, plain: Record<string, unknown>): Record<str
       typeof each === 'function' && Object.getOwnPropertyNames(each.prototype ?? {}).length > 1;
     if (isClass) made[key] = countedClass(key, each as new (...args: unknown[]) => object);
     else if (typeof each === 'function') made[key] = counted(`${name}.${key}`, each as Native);
-    // An external has no prototype.
+    // Externals are left alone: they have no prototype.
     else if (
       typeof each === 'object' &&
       each !== null &&

@@ -1,7 +1,7 @@
 /**
- * What a tick costs in numbers that no busy machine changes: native calls, bytes copied, driver
- * calls, bytes of JavaScript's heap, instructions. Each is compared with known.json, and fails when
- * it got worse.
+ * Tests the cost of a tick, and fails if a cost is worse than in known.json. The costs do not
+ * depend on how busy the machine is. They are native calls, copied bytes, driver calls, bytes of
+ * the JavaScript heap, and instructions.
  */
 import { spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
@@ -14,9 +14,11 @@ import { type Costs, changes, known, RENEW, renew, renewing } from './table.ts';
 const probe = fileURLToPath(new URL('./probe.js', import.meta.url));
 const threads = fileURLToPath(new URL('./threads.js', import.meta.url));
 
-/** What the probe tells, in a process of its own; without a mode on the processor. */
+/**
+ * Runs the probe in its own process and returns its costs. Without a mode it uses the CPU device.
+ */
 function probed(args: readonly string[], mode: Mode | null = null, program = probe): Costs {
-  // Nothing is collected between two looks: all that is taken still counts.
+  // The young generation is large enough that nothing is collected between two measurements.
   const young = ['--expose-gc', '--min-semi-space-size=64', '--max-semi-space-size=64'];
   const env = mode ? environmentOf(mode) : { ...process.env, HOTSLOT_TEST_DEVICE: 'host:0' };
   const done = spawnSync(process.execPath, [...young, program, ...args], {
@@ -29,7 +31,10 @@ function probed(args: readonly string[], mode: Mode | null = null, program = pro
   return JSON.parse(done.stdout) as Costs;
 }
 
-/** `mayBeLess`: what is better by chance fails nothing, and is told. */
+/**
+ * Compares costs with known.json. With `mayBeLess`, lower costs are only printed, because they may
+ * be chance.
+ */
 function compare(part: string, costs: Costs, tolerance: number, mayBeLess = false): void {
   if (renewing()) {
     renew(part, costs);
@@ -38,10 +43,10 @@ function compare(part: string, costs: Costs, tolerance: number, mayBeLess = fals
   const { worse, better } = changes(known()[part] ?? {}, costs, tolerance);
   if (mayBeLess && better.length > 0) console.log(`      ${part}, better: ${better.join('; ')}`);
   const lines = mayBeLess ? worse : [...worse, ...better];
-  expect(lines.join('\n'), `${part}; where that is meant: ${RENEW}`).to.equal('');
+  expect(lines.join('\n'), `${part}; if the change is intended: ${RENEW}`).to.equal('');
 }
 
-/** Leaves the test, and says why. */
+/** Skips the test and prints the reason, if there is one. */
 function leave(context: Mocha.Context, why: string | null): void {
   if (why === null) return;
   console.log(`      skipped: ${why}`);
@@ -70,7 +75,10 @@ describe('cost of a tick', function () {
     });
   });
 
-  /** One code makes the calls of CUDA and of HIP. */
+  /**
+   * HIP's tests run only in the longest runs, because the same code makes the calls of CUDA and
+   * HIP.
+   */
   const ofFamily = (mode: Mode) => (mode === modes.hip ? itLong : itAll);
 
   for (const kind of ['rows', 'prioritized'])
@@ -92,8 +100,8 @@ describe('cost of a tick', function () {
 
   for (const kind of ['rows', 'prioritized'])
     itAll(`heap bytes are at most 15% above known.json: ${kind}`, function () {
-      // What is taken depends on what the engine compiles, and on a busy machine on when: a table
-      // for each engine, and room.
+      // Heap bytes depend on what the engine compiles and, on a busy machine, when. Each engine
+      // therefore has its own table, with a tolerance.
       const engine = `V8 ${process.versions.v8.split('.').slice(0, 2).join('.')}`;
       const part = `heap of a tick, ${kind}, ${engine}`;
       if (!renewing() && !(part in known()))

@@ -1,6 +1,6 @@
 /**
- * Instructions of pieces of native code, as callgrind counts them: the same in every run of one
- * build.
+ * Counts the instructions of pieces of native code with callgrind. The counts are the same in every
+ * run of one build.
  */
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
@@ -9,13 +9,13 @@ import { join } from 'node:path';
 import { buildDriverProgram } from '../drivers/build.ts';
 import { unitsOfPieces } from '../native/harnesses.ts';
 
-/** As pieces.cpp has it. */
+/** Number of repetitions of each piece, as in pieces.cpp. */
 const TIMES = 16;
 const compiler = process.env.CXX ?? 'g++';
 const said = (program: string, ...args: string[]) =>
   spawnSync(program, args, { encoding: 'utf8' }).stdout?.trim() ?? '';
 
-/** Why nothing can be counted here, or null. */
+/** Returns why callgrind cannot count here, or null. */
 export function missingCallgrind(): string | null {
   if (spawnSync(compiler, ['--version']).error) return `${compiler} is not installed`;
   if (spawnSync('valgrind', ['--version']).error)
@@ -27,13 +27,14 @@ export function missingCallgrind(): string | null {
 }
 
 /**
- * Whose instructions: another compiler makes others. The processor does not matter: valgrind shows
- * programs one with AVX2 and without AVX-512, whatever is beneath, so the same loops are chosen.
+ * Names the compiler, because another compiler generates other instructions. The CPU does not
+ * matter: valgrind always shows programs a CPU with AVX2 and without AVX-512, so the same loops
+ * run.
  */
 export const compiled = (): string =>
   `${compiler} ${said(compiler, '-dumpfullversion')} for ${process.arch}`;
 
-/** Instructions of one of each piece. */
+/** Returns the instructions of one repetition of each piece. */
 export function countInstructions(): Record<string, number> {
   const program = buildDriverProgram(unitsOfPieces(), []);
   const folder = mkdtempSync(join(tmpdir(), 'hotslot-callgrind-'));
@@ -46,7 +47,7 @@ export function countInstructions(): Record<string, number> {
     for (const name of readdirSync(folder).sort()) {
       const text = readFileSync(join(folder, name), 'utf8');
       const piece = /^desc: Trigger: Client Request: (\S+)/m.exec(text)?.[1];
-      // A part's own: `totals` there, `summary` in newer ones.
+      // The count of one piece is called `totals`, or `summary` in newer versions.
       const total = /^(?:totals|summary): (\d+)/m.exec(text)?.[1];
       if (piece && total) counts[piece] = Math.round(Number(total) / TIMES);
     }

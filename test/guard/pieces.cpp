@@ -1,7 +1,7 @@
-// What a tick's native work is made of, each piece a few times, for a count of its instructions:
-// under callgrind a piece's counts are dumped under its name, see instructions.ts. A processor's
-// clock would say how busy the machine is; this says what the code does. Without valgrind it only
-// runs.
+// Runs the pieces of a tick's native work a few times, for a count of their instructions. Under
+// callgrind each piece's counts are dumped under its name (instructions.ts). Times would depend on
+// how busy the machine is, and instructions depend only on the code. Without valgrind the program
+// only runs.
 #include <cstdlib>
 #include <memory>
 #include <vector>
@@ -20,12 +20,12 @@ using lanes_stress::Memory;
 
 namespace {
 
-// Divides every count, see instructions.ts.
+// Number of repetitions. instructions.ts divides every count by it.
 constexpr int times = 16;
 
 template <typename Act>
 void piece(const char* name, Act&& act) {
-  // The first one grows what grows.
+  // The first repetition is not counted, because it grows buffers.
   act(0);
   CALLGRIND_ZERO_STATS;
   for (int i = 1; i <= times; ++i) act(i);
@@ -96,7 +96,7 @@ void philox() {
   });
 }
 
-// A prioritized batch as pack's thread makes it, and the update that follows.
+// Draws a prioritized batch as pack's thread does, then updates the priorities.
 void prioritized() {
   using namespace lanes_stress;
   const Shape shape{8, 4096, 4};
@@ -120,7 +120,7 @@ void prioritized() {
   request.beta = 0.4;
   std::vector<float> given(count);
   const auto* const drawn = reinterpret_cast<const double*>(out.data);
-  // Priorities that differ, so that the tree has a shape.
+  // The priorities differ, so that the tree's sums differ.
   for (uint64_t i = 0; i < count; ++i) given[i] = float(i % 17) / 4;
   const auto draw = [&](int i) {
     view.look_around();

@@ -1,8 +1,8 @@
 /**
- * In a process of its own: the four actors, stepped in one thread on one tick after the other, and
- * what a tick cost that is the same in every run. `calls`: native calls and the bytes they copy,
- * and calls of the software driver where there is one. `heap`: bytes that a tick takes from
- * JavaScript's heap (--expose-gc, and a young generation that holds all of it).
+ * Steps the four actors in one thread, tick by tick, and prints the costs of a tick. It runs in its
+ * own process, and the costs are the same in every run. `calls` prints native calls, the bytes that
+ * they copy, and calls of a software driver. `heap` prints the bytes that a tick allocates on the
+ * JavaScript heap. It needs --expose-gc and a young generation that is never full.
  */
 import { getHeapStatistics } from 'node:v8';
 import type { Actor } from '../../src/engine/pipeline/actors.ts';
@@ -19,7 +19,7 @@ const { prioritized, TrajectoryBuffer } = await import('../../src/index.ts');
 const { TESTED } = await import('../rig/tested-device.ts');
 const { counts, software } = await import('../drivers/talk.ts');
 
-/** Steps in lanes, drawn by priority, whose priorities the update writes. */
+/** Creates a source of prioritized steps, whose priorities the update writes. */
 function lanes() {
   const fields = { obs: { shape: [4], observation: true } } as const;
   const buffer = TrajectoryBuffer.create({ capacity: 1024, lanes: 4, fields });
@@ -54,10 +54,7 @@ const waitFor = (event: number) =>
   uncounted(() => nativeEvents().waitEvent(slots.device.handle, event, 10_000));
 
 let at = 0;
-/**
- * One tick, and nothing under way at its end: whoever polls finds what it looks for at its first
- * look.
- */
+/** Makes one tick and waits for its end, so that poll finds everything done at its first check. */
 function tick(): void {
   const slot = at++ % 2;
   step(pack);
@@ -78,7 +75,7 @@ const ticks = (many: number) => {
   for (let i = 0; i < many; i++) tick();
 };
 
-/** Of each name what a tick has: the middle of many, for looks at a device may be one more. */
+/** Returns the median of each count over many ticks, because a tick may need one check more. */
 function middleOf(all: readonly Record<string, number>[]): Record<string, number> {
   const names = [...new Set(all.flatMap((one) => Object.keys(one)))].sort();
   const middle = (name: string) =>
@@ -98,8 +95,8 @@ async function calls(): Promise<object> {
     const asked = Object.entries(after ?? {}).map(
       ([name, count]) => [name, count - (before?.[name] ?? 0)] as const,
     );
-    // How often one has to ask whether something is over is the device's affair, and so is what
-    // each question brings along.
+    // How often a device must be queried, and the calls that each query makes, depend on the
+    // device. They are left out.
     const driven = Object.fromEntries(
       asked.filter(
         ([name]) => !/Query|Synchronize|CtxGetCurrent|GetDevice$|ThreadExchange/.test(name),
@@ -118,7 +115,7 @@ function heap(): object {
   const gc = globalThis.gc as () => void;
   const used = () => getHeapStatistics().used_heap_size;
   const [rounds, many] = [7, 4000];
-  // Until everything is compiled.
+  // Runs until everything is compiled.
   ticks(4 * many);
   const taken = Array.from({ length: rounds }, () => {
     gc();
@@ -126,7 +123,7 @@ function heap(): object {
     ticks(many);
     return (used() - before) / many;
   });
-  // The engine may count what is taken in lumps, and compile something once more.
+  // Uses the median, because the engine may count allocations in blocks and may compile again.
   return { 'of the four actors': Math.round(taken.sort((a, b) => a - b)[rounds >> 1]!) };
 }
 

@@ -1,13 +1,12 @@
 /**
- * What a tick is known to cost, test/guard/known.json: the table that the guard compares with, and
- * how it is renewed.
+ * Reads and renews test/guard/known.json, the known costs of a tick that the guard compares with.
  */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 
 const file = fileURLToPath(new URL('../../../test/guard/known.json', import.meta.url));
 
-/** Numbers by name, in groups: less is better. */
+/** Costs by name, in groups. Less is better. */
 export type Costs = Readonly<Record<string, Readonly<Record<string, number>>>>;
 export type Known = Record<string, Costs>;
 
@@ -16,7 +15,7 @@ export const known = (): Known => JSON.parse(readFileSync(file, 'utf8')) as Know
 export const RENEW =
   'HOTSLOT_GUARD=renew node dist/test/rig/run.js all dist/test/guard/guard.long.test.js';
 
-/** Whether this run writes the table anew instead of comparing. */
+/** Returns whether this run writes the table instead of comparing. */
 export const renewing = (): boolean => process.env.HOTSLOT_GUARD === 'renew';
 
 export function renew(part: string, costs: Costs): void {
@@ -27,15 +26,16 @@ export function renew(part: string, costs: Costs): void {
 
 const told = (value: number) => value.toLocaleString('en');
 
-/** What is worse than it was and what is better, a line each. */
+/** What got worse and what got better, one line for each cost. */
 export interface Changes {
   readonly worse: readonly string[];
   readonly better: readonly string[];
 }
 
 /**
- * `tolerance`: how much more or less is still the same. What the table does not know is worse. What
- * is better would be let get worse again: the table is renewed then.
+ * Compares costs. Differences within `tolerance` count as equal. A cost that the table lacks counts
+ * as worse. Better costs are listed too, because the table must be renewed so that they cannot get
+ * worse again.
  */
 export function changes(before: Costs, now: Costs, tolerance: number): Changes {
   const found = { worse: [] as string[], better: [] as string[] };

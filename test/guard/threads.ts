@@ -1,7 +1,7 @@
 /**
- * In a process of its own, on a software driver: ticks of an autonomous run whose actors have
- * threads of their own. Prints the calls of the driver for a tick, without questions: how often
- * those are asked is the device's affair.
+ * Runs in its own process on a software driver: an autonomous run whose actors have their own
+ * threads. Prints the driver calls of a tick without queries, because their number depends on the
+ * device.
  */
 import { openDevice, ReplayPipeline } from '../../src/index.ts';
 import { counts, software } from '../drivers/talk.ts';
@@ -21,7 +21,7 @@ const driver = await software();
 await pipeline.run({ ticks: 100 });
 const before = counts(driver.calls());
 await pipeline.run({ ticks: TICKS });
-// The main thread's own calls of a run are few: they are no tick's.
+// The main thread makes few calls for a whole run. They round to 0 per tick.
 const perTick = Object.entries(counts(driver.calls()))
   .filter(([name]) => !/Query|Synchronize/.test(name))
   .map(([name, count]) => [name, Math.round((count - (before[name] ?? 0)) / TICKS)] as const)

@@ -1,4 +1,7 @@
-/** What halo tests share: the 60 cases that the source computed, and a plain reference. */
+/**
+ * Shared by halo tests: the 60 golden cases that NDSL computed, and a plain reference
+ * implementation.
+ */
 import { readFileSync } from 'node:fs';
 import { arrayOf, elementCount, type TypedArray } from '../../src/base/dtype.ts';
 import type { HaloExchangeSpec, HaloRange, QuantityHaloSpec } from '../../src/entries/halo.ts';
@@ -7,11 +10,11 @@ import type { HaloCase } from '../golden/halo.ts';
 const fixture = new URL('../../../test/fixtures/halo_ndsl.json', import.meta.url);
 export const golden: HaloCase[] = JSON.parse(readFileSync(fixture, 'utf8')).cases;
 
-// ---- the plain reference ------------------------------------------------------------------------
+// ---- the plain reference implementation --------------------------------------------------------
 
 /**
- * Where a range's elements lie in the array, in row-major order after n counter-clockwise quarter
- * turns.
+ * Returns the offsets of a range's elements in the array, in row-major order after n
+ * counter-clockwise quarter turns.
  */
 export function walked(spec: QuantityHaloSpec, slices: readonly HaloRange[], n: number): number[] {
   const [x, y] = [spec.xDim, spec.yDim];
@@ -47,7 +50,7 @@ export function walked(spec: QuantityHaloSpec, slices: readonly HaloRange[], n: 
 
 const turnsOf = (rotation: number) => (((-rotation % 4) + 4) % 4) as 0 | 1 | 2 | 3;
 
-/** What leaves: one array per descriptor, or x and y of each. */
+/** Returns the packed elements: one array per descriptor, or the x and y arrays of each. */
 export function packedBy(
   specs: readonly HaloExchangeSpec[][],
   data: readonly TypedArray[][],

@@ -1,4 +1,6 @@
-/** A cube in space: what lies where on its faces, beyond their edges too. */
+/**
+ * The geometry of a cube: what lies at each index of its faces, also beyond the edges of a face.
+ */
 import type { QuantityHaloSpec } from '../../src/extras/halo/spec.ts';
 import type { HaloTopology } from '../../src/extras/halo/topology.ts';
 import { fromOrigin, level } from './plain-exchange.ts';
@@ -10,7 +12,7 @@ const plus = (...terms: [number, Vector][]) =>
   ) as unknown as Vector;
 const dot = (a: Vector, b: Vector) => a.reduce((sum, at, d) => sum + at * (b[d] as number), 0);
 
-/** The cube's faces from outside, written down by hand: outward normal, x, y. */
+/** The cube's faces as seen from outside, written by hand: outward normal, x, y. */
 export const faces: readonly (readonly [Vector, Vector, Vector])[] = [
   [
     [1, 0, 0],
@@ -44,7 +46,10 @@ export const faces: readonly (readonly [Vector, Vector, Vector])[] = [
   ],
 ] as const;
 
-/** Cells of a cube in space. A face is 2 half cells wide per cell, its centre is at (0, 0). */
+/**
+ * The cells of a cube in space. Coordinates are in half cells. A cell is 2 half cells wide, and the
+ * center of a face is at (0, 0).
+ */
 export class Cube {
   readonly topology: HaloTopology;
   readonly cells: number;
@@ -55,8 +60,8 @@ export class Cube {
     this.half = topology.layout[0] * cells;
   }
   /**
-   * Position of an index and the directions of its axes; what lies beyond one edge of the face is
-   * folded over it.
+   * Returns the position of an index and the directions of its axes. An index beyond one edge of
+   * the face is folded onto the neighboring face. Returns null beyond two edges.
    */
   at(
     spec: QuantityHaloSpec,
@@ -92,7 +97,10 @@ export class Cube {
       return there === null ? undefined : `${there.position} level ${level(spec, index)}`;
     };
   }
-  /** Component along its axis of a field in space that is unlike itself everywhere. */
+  /**
+   * Returns the components, along the axes at each index, of a vector field that differs everywhere
+   * in space.
+   */
   vector(specs: QuantityHaloSpec[]): (rank: number, component: number, index: number[]) => unknown {
     return (rank, component, index) => {
       const spec = specs[component] as QuantityHaloSpec;
@@ -104,7 +112,7 @@ export class Cube {
     };
   }
 }
-/** A number unlike those of other lists. */
+/** Returns a hash of the numbers. */
 export function scatter(numbers: number[]): number {
   const mixed = numbers.reduce(
     (hash, at) => Math.imul(hash ^ (at + 0x9e37), 0x01000193) ^ (hash >>> 15),

@@ -1,4 +1,7 @@
-/** What leaves and arrives over an edge: NDSL's ranges, and what no array can give. */
+/**
+ * Tests the ranges that are packed and unpacked at an edge. They must equal NDSL's, and arrays that
+ * are too small are rejected.
+ */
 import { readFileSync } from 'node:fs';
 import { expect } from 'chai';
 import type { DType } from '../../src/base/dtype.ts';

@@ -1,6 +1,6 @@
 /**
- * Parts that arrive in one memory: the later descriptor stays, on cpu and on devices, in captures
- * too.
+ * Tests parts that are unpacked into the same memory. The part of the later descriptor must remain,
+ * on cpu, on devices and in captures.
  */
 import { expect } from 'chai';
 import { arrayOf, type DType, dtypes, type TypedArray } from '../../src/base/dtype.ts';
@@ -30,7 +30,7 @@ import {
 } from './places.ts';
 import { below, dimLists, pick, randomExchange, randomValues } from './random-specs.ts';
 
-/** Of 12 × 4 elements: rows from `first` on, all columns. */
+/** Describes `count` full rows from row `first` on, of an array of 12 × 4 elements. */
 function rowsFrom(first: number, count: number): HaloExchangeSpec {
   const specification = new QuantityHaloSpec({
     nPoints: 0,
@@ -65,7 +65,7 @@ describe('halo/transformer with overlapping parts', () => {
           for (let round = 0; round < rounds; round++) {
             const dtype = pick(Object.keys(dtypes) as DType[]);
             const dims = pick(dimLists);
-            // Arrays of one layout in one memory meet most often.
+            // Parts overlap most often if several arrays have one layout and share one memory.
             const one = randomExchange(dtype, dims, 0);
             const specs = Array.from({ length: 2 + below(12) }, () =>
               below(2) === 0 ? one : randomExchange(dtype, pick([dims, pick(dimLists)]), 0),
@@ -165,7 +165,7 @@ describe('halo/transformer with overlapping parts', () => {
   }
 
   describe('on a device', () => {
-    /** Nodes that capturing the unpacking of these makes. */
+    /** Returns the number of graph nodes that unpacking these arrays makes. */
     function launches(
       device: Device,
       specs: readonly HaloExchangeSpec[],
@@ -189,17 +189,23 @@ describe('halo/transformer with overlapping parts', () => {
       expect(launches(device, ten, arrays), 'ten memories').to.equal(1);
       expect(launches(device, ten, new Array<Tensor>(10).fill(a)), 'one memory').to.equal(10);
       const two = [rowsFrom(0, 6), rowsFrom(6, 6)];
-      expect(launches(device, two, [a, a]), 'parts of one memory that lie apart').to.equal(1);
+      expect(launches(device, two, [a, a]), 'separate parts of one memory').to.equal(1);
       const down = a.view({ shape: [60], offset: 4 });
-      expect(launches(device, two, [a, down]), 'one memory, a row further: apart').to.equal(1);
-      expect(launches(device, two, [down, a]), 'one memory, a row before: they meet').to.equal(2);
+      expect(
+        launches(device, two, [a, down]),
+        'one memory, the second a row further: separate',
+      ).to.equal(1);
+      expect(
+        launches(device, two, [down, a]),
+        'one memory, the first a row further: overlapping',
+      ).to.equal(2);
       expect(
         launches(device, [...two, rowsFrom(5, 2)], [a, a, a]),
-        'the third meets both',
+        'the third overlaps both',
       ).to.equal(2);
       expect(
         launches(device, [...two, rowsFrom(5, 2)], [a, a, b]),
-        'the third is elsewhere',
+        'the third is in another memory',
       ).to.equal(1);
       expect(
         launches(device, [two[0]!, rowsFrom(3, 1), two[1]!, rowsFrom(7, 1)], [a, a, a, a]),

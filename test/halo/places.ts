@@ -1,5 +1,6 @@
 /**
- * Where halo tests keep their quantities: on cpu and on the tested device, which is opened once.
+ * The places where halo tests keep their arrays: the CPU's memory, and the tested device, which is
+ * opened once.
  */
 import { type DType, dtypes, type TypedArray } from '../../src/base/dtype.ts';
 import { type Device, openDevice, Tensor } from '../../src/index.ts';
@@ -18,7 +19,7 @@ export function closeTested(): void {
 export const places = ['cpu', TESTED] as const;
 export const deviceAt = (place: string): Device | 'cpu' => (place === 'cpu' ? 'cpu' : tested());
 
-/** Of a place's own memory, with these values; `close` gives it back. */
+/** Returns memory of a place with these values. Release it with close(). */
 export function memoryAt(
   place: string,
   values: TypedArray,
@@ -34,7 +35,7 @@ export async function valuesAt(memory: TypedArray | Tensor): Promise<TypedArray>
 export function close(...memories: (TypedArray | Tensor)[]): void {
   for (const each of memories) if (each instanceof Tensor) each.close();
 }
-/** Puts values into a buffer, in the current stream's order on a device. */
+/** Writes values into a buffer. On a device the write is enqueued on the current stream. */
 export function fill(buffer: TypedArray | Tensor, values: TypedArray): void {
   if (buffer instanceof Tensor) buffer.write(values);
   else (buffer as Float32Array).set(values as Float32Array);

@@ -1,6 +1,6 @@
 /**
- * An exchange without memory or threads, by the rules alone: every halo cell is compared with what
- * is geometrically there.
+ * A halo exchange without shared memory and threads, which follows the rules of packing alone. It
+ * compares every halo cell with the value that geometry says.
  */
 import { expect } from 'chai';
 import { type Edge, edgeSlices } from '../../src/extras/halo/edges.ts';
@@ -8,7 +8,7 @@ import { type HaloRange, QuantityHaloSpec } from '../../src/extras/halo/spec.ts'
 import type { HaloTopology } from '../../src/extras/halo/topology.ts';
 
 /**
- * One component of what a rank holds: values in row-major order, undefined where nothing is known.
+ * One component of a rank's data: values in row-major order. A value is undefined if it is unknown.
  */
 interface Component {
   spec: QuantityHaloSpec;
@@ -19,7 +19,7 @@ interface Block {
   values: unknown[];
 }
 
-/** Every index of the box, the last dimension fastest. */
+/** Returns every index of the box, with the last dimension fastest. */
 export function indices(box: readonly HaloRange[]): number[][] {
   return box.reduce<number[][]>(
     (all, [start, stop]) =>
@@ -55,8 +55,8 @@ function swap({ shape, values }: Block, a: number, b: number): Block {
 }
 
 /**
- * The packer's rules: n = −rotation mod 4 quarter turns of the arrays, then of the vector's
- * components.
+ * Packs by the packer's rules: n = −rotation mod 4 quarter turns, first of the arrays, then of the
+ * vector's components.
  */
 function pack(components: Component[], edge: Edge, rotation: number): unknown[][] {
   const n = (4 - rotation) % 4;
@@ -104,8 +104,8 @@ function exchange(topology: HaloTopology, ranks: Component[][]): void {
 }
 
 /**
- * Cells of a rank along x and y; the arrays have a margin around their halo which nothing may
- * touch.
+ * Returns a specification with this number of cells along x and y. The array has a margin outside
+ * its halo, which an exchange must not change.
  */
 export function specOf(
   dims: string[],
@@ -129,7 +129,8 @@ export function specOf(
 }
 
 /**
- * Where an index lies among the rank's cells: half a cell further for what sits on no interface.
+ * Returns the distance in cells from the rank's first cell. A point that is not on an interface is
+ * half a cell further.
  */
 export function fromOrigin(spec: QuantityHaloSpec, index: number[], d: number): number {
   const half = (spec.dims[d] as string).endsWith('_interface') ? 0 : 0.5;
@@ -139,8 +140,8 @@ export const level = (spec: QuantityHaloSpec, index: number[]) =>
   index[spec.dims.indexOf('k')] ?? 0;
 
 /**
- * `points` outside the compute domain in each horizontal dimension, and the whole domain in the
- * others.
+ * Returns the compute domain, extended by `points` in each horizontal dimension. Other dimensions
+ * are complete.
  */
 export function around(spec: QuantityHaloSpec, points: number): HaloRange[] {
   return spec.origin.map((start, d) => {
@@ -149,7 +150,7 @@ export function around(spec: QuantityHaloSpec, points: number): HaloRange[] {
   });
 }
 
-/** Gives every index of the compute domain its value, exchanges, and compares halo and margin. */
+/** Sets every index of the compute domain, exchanges, and checks halo and margin. */
 export function check(
   topology: HaloTopology,
   specs: QuantityHaloSpec[],

@@ -1,7 +1,7 @@
 /**
- * A doubly periodic plane split over ranks, for tests of the exchange: every cell holds a number
- * that names the exchange, the quantity and the cell, so that whatever arrives late, twice, torn or
- * elsewhere is seen.
+ * A doubly periodic plane that is split over ranks, for tests of the exchange. Every cell holds a
+ * number that encodes exchange, quantity and cell. A value that arrives late, twice, torn or in the
+ * wrong cell is thus detected.
  */
 import type { TypedArray } from '../../src/base/dtype.ts';
 import type { HaloQuantity } from '../../src/extras/halo/quantity.ts';
@@ -13,12 +13,17 @@ import type { QuantityHaloOptions } from '../../src/extras/halo/spec.ts';
 import { periodicTopology } from '../../src/extras/halo/topology.ts';
 import type { Device, Tensor } from '../../src/index.ts';
 
-/** cells of a rank along i and j, levels, and halo points of the two quantities */
+/**
+ * number of cells of a rank along i and j, number of levels, and halo points of the two quantities
+ */
 const NI = 5;
 const NJ = 4;
 const NK = 2;
 const POINTS = [2, 1] as const;
-/** what is in a halo before anything arrives, and in a compute domain after it was sent */
+/**
+ * value of a halo before an exchange, and of a compute domain that was overwritten after it was
+ * sent
+ */
 const NOTHING = -1;
 
 export interface Plane {
@@ -34,7 +39,10 @@ export function plane(columns: number, rows: number): Plane {
   };
 }
 
-/** One quantity as i, j, k; one with the levels first, spread out in memory. */
+/**
+ * Describes two quantities. The first has dimensions i, j, k. The second begins with the levels,
+ * and its elements have gaps.
+ */
 function specs(): QuantityHaloOptions[] {
   const [a, b] = POINTS;
   const wide = (n: number, points: number) => n + 2 * points;
@@ -59,7 +67,7 @@ function specs(): QuantityHaloOptions[] {
   ];
 }
 
-/** One rank's arrays. */
+/** The arrays of one rank. */
 export class Part {
   readonly rank: number;
   readonly quantities: HaloQuantity[];
@@ -82,7 +90,7 @@ export class Part {
     this.quantities = this.#arrays.map((data, q) => ({ data: this.#tensors[q] ?? data }));
   }
 
-  /** The compute domains hold this exchange; the halos hold nothing. */
+  /** Sets the compute domains to the values of this exchange, and the halos to NOTHING. */
   fill(exchange: number): this {
     this.#each((q, at, i, j, k, inside) => {
       this.#arrays[q]![at] = inside ? this.#value(exchange, q, i, j, k) : NOTHING;
@@ -91,7 +99,7 @@ export class Part {
     return this;
   }
 
-  /** What has been sent may be overwritten. */
+  /** Overwrites the compute domains, which is allowed after they were sent. */
   spoil(): void {
     if (this.#tensors.length > 0)
       for (const each of this.#tensors) each.device.currentStream.fill(each, NOTHING);
@@ -100,7 +108,7 @@ export class Part {
     });
   }
 
-  /** What is wrong with what arrived, or null. */
+  /** Returns what is wrong with the received halos, or null. */
   async wrong(exchange: number): Promise<string | null> {
     for (const [q, tensor] of this.#tensors.entries())
       this.#arrays[q]!.set((await tensor.toArray()) as Float64Array);
@@ -125,7 +133,7 @@ export class Part {
     for (const [q, tensor] of this.#tensors.entries()) tensor.write(this.#arrays[q] as TypedArray);
   }
 
-  /** Every cell, in cells from the compute domain's first one. */
+  /** Calls `fn` for every cell. i, j and k count from the first cell of the compute domain. */
   #each(
     fn: (q: number, at: number, i: number, j: number, k: number, inside: boolean) => void,
   ): void {

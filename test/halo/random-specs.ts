@@ -1,4 +1,7 @@
-/** Random specifications, slices and values for tests of the transformer: alike in every run. */
+/**
+ * Random specifications, slices and values for tests of the transformer. They are the same in every
+ * run.
+ */
 import { arrayOf, type DType, type TypedArray } from '../../src/base/dtype.ts';
 import { Random } from '../../src/base/random.ts';
 import { HaloExchangeSpec, type HaloRange, QuantityHaloSpec } from '../../src/entries/halo.ts';
@@ -7,7 +10,7 @@ const random = new Random(54);
 export const below = (n: number) => random.below(n);
 export const pick = <T>(from: readonly T[]): T => from[below(from.length)] as T;
 
-/** Whole numbers in any dtype, other ones in floats too. */
+/** Returns integers for any dtype, and fractions too for float dtypes. */
 export function randomValues(dtype: DType, n: number): TypedArray {
   const values = arrayOf(dtype, n);
   for (let i = 0; i < n; i++) {
@@ -35,7 +38,7 @@ function randomSpec(dtype: DType, dims: readonly string[]): QuantityHaloSpec {
   const shape = dims.map(() => 1 + below(6));
   const order = pick([dims.map((_, d) => d), dims.map((_, d) => dims.length - 1 - d)]);
   const strides = dims.map(() => 0);
-  // Rows with room between them now and then: parts of larger arrays.
+  // Sometimes leaves gaps between rows, as in parts of larger arrays.
   let step = pick([1, 1, 2]);
   for (const d of [...order].reverse()) {
     strides[d] = step;
@@ -56,7 +59,7 @@ function randomSlices({ shape }: QuantityHaloSpec): HaloRange[] {
   return shape.map((n) => {
     const start = below(n);
     const stop = start + 1 + below(n - start);
-    // Negative ends count from the end.
+    // A negative bound counts from the end.
     return pick([
       [start, stop],
       [start - n, stop],

@@ -1,11 +1,11 @@
-/** One step in a thread of its own; see steps.ts. */
+/** Runs one step of steps.ts in a thread of its own. */
 import { givenTask, perform } from '../rig/test-thread.ts';
 import type { Plane } from './plane.ts';
 import { type Step, steps } from './steps.ts';
 
 export interface StepTask {
   step: Step;
-  /** for a step of ranks that exist already */
+  /** the plane, for a step with ranks that exist already */
   plane: Plane | undefined;
 }
 

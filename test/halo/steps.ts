@@ -1,6 +1,6 @@
 /**
- * What happens between two lines of a rank's code, and what only a thread that may block can show:
- * updater-step.ts runs it.
+ * Steps that interfere between two lines of a rank's code, and steps that need a thread that may
+ * block. step-worker.ts runs them in such a thread.
  */
 import { systemThreads } from '../../src/base/system-addon.ts';
 import { failHaloExchange, wordsOf } from '../../src/extras/halo/shared-exchange.ts';
@@ -17,7 +17,7 @@ interface Pair {
   second: HaloUpdater;
 }
 
-/** Two ranks of this thread; the second one has started. */
+/** Creates two ranks in this thread and starts an exchange of the second rank. */
 async function pair(then: (pair: Pair) => unknown): Promise<void> {
   const all = plane(2, 1);
   const parts: [Part, Part] = [new Part(all, 0).fill(1), new Part(all, 1).fill(1)];
@@ -28,8 +28,8 @@ async function pair(then: (pair: Pair) => unknown): Promise<void> {
 }
 
 /**
- * `then` happens right behind the second one's next reading of a word: what has arrived, or whether
- * a rank failed.
+ * Calls `then` right after the second rank next reads a control word. `holds` says what has
+ * arrived, and `failed` whether a rank failed.
  */
 export async function behind(
   what: 'holds' | 'failed',
@@ -62,8 +62,8 @@ export async function behind(
 }
 
 /**
- * How the parks of a wait end during which something happens behind a reading: true when the bell
- * had rung by then.
+ * Lets the state change right after a wait has read it. Returns how each park of the wait ended:
+ * true if the bell had rung before.
  */
 export async function parksBehind(
   what: 'holds' | 'failed',
@@ -89,7 +89,7 @@ export async function parksBehind(
           if (how === 'park') second.waitSync({ timeoutMs: 60_000 });
           else await second.wait({ timeoutMs: 60_000 });
         } catch {
-          // the failure
+          // the failure, which is expected
         }
       },
     );
@@ -99,7 +99,7 @@ export async function parksBehind(
   return Promise.all(ends);
 }
 
-/** The wait for a rank of the same thread that has not started; then it does. */
+/** Waits for a rank of the same thread that has not started, before and after the rank starts. */
 async function notStarted(): Promise<unknown[]> {
   const answers: unknown[] = [];
   await pair(({ parts, first, second }) => {
@@ -112,7 +112,10 @@ async function notStarted(): Promise<unknown[]> {
   return answers;
 }
 
-/** A rank that is taken already, and one that the thread takes while it is being ended. */
+/**
+ * Claims a rank that is claimed already. Then creates a rank while the thread is being terminated,
+ * which must leave the rank unclaimed.
+ */
 function claims({ shared }: Plane): unknown[] {
   const words = wordsOf(shared);
   const taken = words.claim(0);

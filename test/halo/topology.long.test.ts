@@ -1,4 +1,7 @@
-/** Who is whose neighbor: every halo cell must hold what is geometrically there. */
+/**
+ * Tests which ranks are neighbors: after an exchange every halo cell must hold the value that
+ * geometry says.
+ */
 import { expect } from 'chai';
 import { type Edge, edgeSlices } from '../../src/extras/halo/edges.ts';
 import { HaloExchangeSpec, type QuantityHaloSpec } from '../../src/extras/halo/spec.ts';
@@ -26,8 +29,8 @@ const orders = [
   ['k', 'j', 'i'],
 ];
 /**
- * Where x and y may live: cell centres, the edges that each crosses (C grid) or follows (D grid),
- * corner points.
+ * The positions of a vector's components x and y: cell centers (A), corners (B), the edges that
+ * each component crosses (C), or the edges that it follows (D).
  */
 const grids: Record<string, [x: string[], y: string[]]> = {
   A: [[], []],
@@ -168,7 +171,7 @@ describe('halo/topology: cube', () => {
 
   for (const layout of layouts) {
     const [n] = layout;
-    // What two cells do is what one and three do.
+    // Halos of two points behave as those of one and three, so the short setting omits them.
     const depths = n === 3 ? [3] : setting({ short: [1, 3], all: [1, 2, 3] });
     itLonger(
       `every halo point of ${layout.join(' x ')} ranks per face has the value beyond the edge`,

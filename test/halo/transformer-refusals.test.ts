@@ -1,4 +1,7 @@
-/** What a transformer and its specifications refuse, with the values. */
+/**
+ * Tests which options and quantities a transformer and its specifications reject. The errors
+ * contain the values.
+ */
 import { expect } from 'chai';
 import {
   HaloDataTransformer,
@@ -112,7 +115,8 @@ describe('halo/transformer', () => {
           );
           const square = (data as Tensor).view({ shape: [5, 4] });
           expect(said([good, { data: square }])).to.match(/data's shape is \[5,4\]/);
-          // What lies otherwise than the specification says is seen whatever is said about it.
+          // A tensor whose strides differ from the specification is rejected, whatever shape and
+          // strides the caller passes with it.
           using wide = tested().allocate({ shape: [4, 10] });
           const apart = wide.view({ shape: [4, 5], strides: [10, 1] });
           for (const over of [{}, { shape: [4, 5] }, { shape: [4, 5], strides: [5, 1] }])
@@ -128,7 +132,7 @@ describe('halo/transformer', () => {
           expect(said([good, { ...good, data: gone }])).to.match(/x\[1\]: its data is closed/);
         }
         expect([...(await valuesAt(scalar.getPackBuffer()))]).to.deep.equal(new Array(10).fill(3));
-        // What is not said is taken from the specification.
+        // Omitted properties of a quantity default to those of the specification.
         scalar.asyncPack([{ data }, { data, dims: ['i', 'j'] }]);
         expect([...(await valuesAt(scalar.getPackBuffer()))]).to.deep.equal(new Array(10).fill(7));
         close(data, doubles, few);

@@ -1,4 +1,7 @@
-/** A transformer's buffers and streams: lent again, in the caller's order, captured in graphs. */
+/**
+ * Tests a transformer's buffers and streams: their reuse, their order with the caller's streams,
+ * and captures.
+ */
 import { expect } from 'chai';
 import { dtypes } from '../../src/base/dtype.ts';
 import { captureGraph } from '../../src/device/graph/shared.ts';
@@ -34,7 +37,7 @@ describe('halo/transformer', () => {
         await first.synchronize();
         const { bytes } = first.stats().buffers;
         first.finalize();
-        // A GPU's driver is asked whether it has let go when memory is asked for.
+        // On a GPU an allocation makes the device look for freed memory.
         await until('the buffers are back', () => {
           if (place !== 'cpu')
             tested()
@@ -84,7 +87,7 @@ describe('halo/transformer', () => {
       unpackSlices: slices,
     });
 
-    /** A round on another stream: work that may run has run. */
+    /** Runs work on another stream. Work that could run has then run. */
     const turn = async () => {
       using stream = tested().createStream();
       using word = tested().allocate({ shape: [1] });
@@ -220,7 +223,8 @@ describe('halo/transformer', () => {
         return transformer;
       };
       const sixty = () => device.withStream(held, () => Array.from({ length: 60 }, one));
-      // What sixty of them take is kept: a driver may give nothing while a stream is held.
+      // Leaves the resources of sixty transformers in the pools. While a stream is held, a driver
+      // may be unable to allocate.
       for (const transformer of sixty()) transformer[Symbol.dispose]();
       await held.synchronize();
       using latch = new Latch(device).hold(held);

@@ -1,5 +1,6 @@
 /**
- * Packing and unpacking: the source's own cases bit for bit, random ones against a plain reference.
+ * Tests packing and unpacking: NDSL's stored cases bit for bit, and random cases against the plain
+ * reference.
  */
 import { expect } from 'chai';
 import { arrayOf, type DType, dtypes } from '../../src/base/dtype.ts';
@@ -48,7 +49,7 @@ describe('halo/transformer', () => {
             components.map(({ specification }) => randomValues(dtype, specification.span)),
           );
           const wanted = packedBy(specs, values);
-          // Each array is a part of a larger one that it does not own.
+          // Each array is a view of a part of a larger array.
           const offset = below(3);
           const whole = values.map((of) =>
             of.map((each) => {

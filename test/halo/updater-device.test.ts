@@ -1,4 +1,7 @@
-/** Exchanges of arrays on a device: the order of streams, captures, failures, what stays open. */
+/**
+ * Tests exchanges of arrays on a device: stream order, captures, failures, and handles that must
+ * not stay open.
+ */
 import { expect } from 'chai';
 import { HaloUpdater } from '../../src/extras/halo/updater.ts';
 import { type Device, openDevice } from '../../src/index.ts';
@@ -11,7 +14,10 @@ import { until } from '../rig/until.ts';
 import { Part, plane } from './plane.ts';
 import { UpdaterRig } from './updater-rig.ts';
 
-/** What devices of this kind make with `method` during a call. */
+/**
+ * Returns the result of `call`, and the objects that devices of this family created by `method`
+ * during it.
+ */
 function making<K extends 'createStream' | 'registerHost', T>(
   device: Device,
   method: K,
@@ -71,13 +77,13 @@ describe(`halo/updater on ${TESTED}`, () => {
           dtype: 'float64',
         }),
       );
-      // What the stream holds back spoils the halos once it runs: the arrivals have to come later,
-      // and the copies later still.
+      // Held work on the stream overwrites the halos when it runs. The arrivals must be unpacked
+      // after it, and the copies must follow the unpacking.
       await device.currentStream.synchronize();
       latch.hold(side);
       await device.withStream(side, async () => {
         parts[0]!.spoil();
-        expect(a.waitSync(), 'enqueued, not done').to.equal(true);
+        expect(a.waitSync(), 'waitSync() returns when the unpacking is enqueued').to.equal(true);
       });
       for (const [q, { data }] of parts[0]!.quantities.entries())
         side.copy(copies[q]!, data as never);
@@ -123,8 +129,8 @@ describe(`halo/updater on ${TESTED}`, () => {
       for (const [n, captured] of [stream, other].entries()) {
         for (const each of parts) each.fill(n + 1);
         await device.currentStream.synchronize();
-        // On the stream that the wait is for, and on one that has nothing to do with it; what a
-        // sends is not packed by then.
+        // The capture begins on the stream of the wait, then on an unrelated stream. When it
+        // begins, the data that `a` sends is not packed yet.
         await latch.shut();
         latch.hold(stream);
         const waiting = device.withStream(stream, () => {
@@ -161,7 +167,7 @@ describe(`halo/updater on ${TESTED}`, () => {
     it('Exchange-1: a half is released only after it is read, even if the reading stream is held', async () => {
       const device = openDevice(TESTED);
       const { plane, parts, updaters } = rig.together(2, 1);
-      // The first exchange of rank 0 is still to be unpacked when its second one begins.
+      // Rank 0 has not unpacked its first exchange when its second exchange begins.
       const next = [rig.part(plane, 0), parts[1]!];
       const [a, b] = updaters as [HaloUpdater, HaloUpdater];
       const side = device.createStream();
@@ -230,11 +236,14 @@ describe(`halo/updater on ${TESTED}`, () => {
         all.shared.neighbors[rank]!.filter((there) => there.rank === sender).length;
       const [a, leftByA] = open(0);
       a.close();
-      expect(leftByA.count, 'rank 1 may come').to.equal(from(0, 1));
+      expect(leftByA.count, 'registered buffers before rank 1 opens').to.equal(from(0, 1));
       const [b, leftByB] = open(1);
-      expect(leftByA.count, 'rank 1 has come').to.equal(from(0, 1));
+      expect(leftByA.count, 'registered buffers while rank 1 is open').to.equal(from(0, 1));
       b.close();
-      expect([leftByA.count, leftByB.count], 'nobody is left').to.deep.equal([0, 0]);
+      expect(
+        [leftByA.count, leftByB.count],
+        'registered buffers after both have closed',
+      ).to.deep.equal([0, 0]);
       device.close();
     });
 
@@ -263,7 +272,7 @@ describe(`halo/updater on ${TESTED}`, () => {
     });
 
     it('a device failure throws in its own rank, and fail() passes its code to the neighbors', async function () {
-      if (errorScope(TESTED) !== 'stream') this.skip(); // on a GPU a failure is the whole device's
+      if (errorScope(TESTED) !== 'stream') this.skip(); // On a GPU the whole device would fail.
       const device = openDevice(TESTED);
       const { parts, updaters } = rig.together(2, 1);
       const [a, b] = updaters as [HaloUpdater, HaloUpdater];
@@ -297,7 +306,7 @@ describe(`halo/updater on ${TESTED}`, () => {
         for (const [rank, each] of updaters.entries()) each.start(parts[rank]!.fill(1).quantities);
         for (const each of [...updaters, ...parts]) each.close();
       };
-      // The device keeps what the first one gave back for the next.
+      // The first round leaves memory and streams in the device's pools, which later rounds reuse.
       round();
       await device.currentStream.synchronize();
       const before = openHandles();
@@ -308,7 +317,8 @@ describe(`halo/updater on ${TESTED}`, () => {
       }
       const after = openHandles();
       expect(after.event).to.equal(before.event);
-      // A stream or a buffer that is not idle yet is not the next one's.
+      // A round may have to create a stream or buffer, because those of the round before may still
+      // be busy.
       for (const kind of ['memory', 'stream'])
         expect(after[kind]).to.be.below(before[kind]! + rounds);
       device.close();

@@ -1,4 +1,7 @@
-/** What an exchange moves: cubes, vectors, lines of cells; and what does not fit together. */
+/**
+ * Tests what an exchange transfers on cubes, with vectors and on lines of cells. Also tests which
+ * topologies and specifications are rejected.
+ */
 import { expect } from 'chai';
 import { shareHaloExchange } from '../../src/extras/halo/shared-exchange.ts';
 import type { QuantityHaloOptions } from '../../src/extras/halo/spec.ts';
@@ -26,7 +29,7 @@ describe('halo/updater: what is exchanged', () => {
   it('an exchange on a cube fills every halo with the values beyond the edge', async () => {
     const [n, points] = [4, 2];
     const shared = shareHaloExchange({ topology: cubedSphereTopology(), x: [field()] });
-    /** a number for a point on the cube's surface, in half cells from its middle */
+    /** returns a number for a point on the cube's surface, in half cells from the cube's center */
     const at = (face: number, i: number, j: number): number => {
       const { normal, x, y } = cubeFaces[face]!;
       const fold = (along: number) => ({
@@ -78,7 +81,7 @@ describe('halo/updater: what is exchanged', () => {
   });
 
   it('the components of a vector are swapped between neighbors a quarter turn apart', async () => {
-    // Two ranks that meet over E and N, a quarter turn apart: what is u there is v here.
+    // Two ranks that meet at edges E and N, a quarter turn apart. u of one rank is v of the other.
     const topology = {
       ranks: 2,
       neighbors: [
@@ -147,7 +150,8 @@ describe('halo/updater: what is exchanged', () => {
         ],
       }),
     ).to.include('bytes of shared memory');
-    // What is not there cannot be crossed: the whole compute domain would arrive.
+    // An edge across a missing dimension is rejected. Otherwise the whole compute domain would be
+    // sent over it.
     for (const dims of [
       ['i', 'k'],
       ['lon', 'lat'],

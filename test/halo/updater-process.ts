@@ -1,5 +1,5 @@
 /**
- * Waits for exchanges with nothing else to do: the process must stay until then, and end by itself
+ * A process that only waits for exchanges. It must stay alive until they are done, and exit
  * afterwards.
  */
 import { HaloUpdater } from '../../src/extras/halo/updater.ts';

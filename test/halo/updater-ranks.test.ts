@@ -1,4 +1,4 @@
-/** Ranks of one thread: what is sent, received and waited for. */
+/** Tests ranks of one thread: how they send, receive and wait. */
 import { getEventListeners } from 'node:events';
 import { expect } from 'chai';
 import type { HaloUpdater } from '../../src/extras/halo/updater.ts';
@@ -27,7 +27,7 @@ onBoth((rig) => {
       parts[0]!.spoil();
       b.start(parts[1]!.fill(1).quantities);
       parts[1]!.spoil();
-      // The first rank's part has to have left, on a device too, before it can arrive.
+      // On a device the first rank sends only when its packing is done, so this waits for it.
       await until('the first one has sent', () => a.progress());
       expect(await b.wait()).to.equal(true);
       expect(await parts[1]!.wrong(1)).to.equal(null);

@@ -1,4 +1,4 @@
-/** Ranks that fail and close, and what a HaloUpdater refuses. */
+/** Tests ranks that fail or close, and what a HaloUpdater rejects. */
 import { expect } from 'chai';
 import { failHaloExchange, wordsOf } from '../../src/extras/halo/shared-exchange.ts';
 import { HaloUpdater } from '../../src/extras/halo/updater.ts';

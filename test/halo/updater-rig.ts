@@ -1,6 +1,6 @@
 /**
- * What tests of HaloUpdater share: ranks of this thread and of others on planes, closed after each
- * test.
+ * Shared by tests of HaloUpdater: ranks of this thread and of others on planes. All are closed
+ * after each test.
  */
 
 import { expect } from 'chai';
@@ -12,8 +12,8 @@ import { Part, type Plane, plane } from './plane.ts';
 import type { RankTask } from './updater-worker.ts';
 
 /**
- * A rank in a thread of its own: makes no exchange and closes, unless it is told more. It ends with
- * null, or what was wrong.
+ * Starts a rank in a thread of its own. By default it makes no exchange and closes. The thread's
+ * result is null, or what was wrong.
  */
 export const rankThread = (plane: Plane, rank: number, more: Partial<RankTask> = {}) =>
   new TestThread<RankTask>(new URL('./updater-worker.js', import.meta.url), {
@@ -24,9 +24,9 @@ export const rankThread = (plane: Plane, rank: number, more: Partial<RankTask> =
     ...more,
   });
 
-/** Ranks on one device, or with arrays in memory; made within one describe(). */
+/** Ranks with arrays on one device or on the CPU. Create the rig inside of a describe(). */
 export class UpdaterRig {
-  /** 'cpu', or the tested device */
+  /** 'cpu' or the name of the tested device */
   readonly name: string;
   readonly onDevice: boolean;
   #device: Device | null = null;
@@ -57,7 +57,7 @@ export class UpdaterRig {
     return made;
   }
 
-  /** All ranks of a plane, here. */
+  /** Creates all ranks of a plane in this thread. */
   together(
     columns: number,
     rows: number,
@@ -71,20 +71,20 @@ export class UpdaterRig {
     };
   }
 
-  /** A rank in a thread of its own, on the same device. */
+  /** Starts a rank in a thread of its own, with arrays on the same device. */
   thread(plane: Plane, rank: number, more: Partial<RankTask> = {}): TestThread<RankTask> {
     return rankThread(plane, rank, { device: this.name, ...more });
   }
 }
 
-/** Starts and waits on every rank. */
+/** Makes exchange `n` on every rank and checks what arrived. */
 export async function exchange(parts: Part[], updaters: HaloUpdater[], n: number): Promise<void> {
   for (const [rank, each] of updaters.entries()) each.start(parts[rank]!.fill(n).quantities);
   for (const each of updaters) expect(await each.wait({ timeoutMs: 60_000 })).to.equal(true);
   for (const each of parts) expect(await each.wrong(n)).to.equal(null);
 }
 
-/** The same tests for arrays in memory and for arrays on the tested device. */
+/** Declares the same tests for arrays on the CPU and on the tested device. */
 export function onBoth(tests: (rig: UpdaterRig) => void): void {
   for (const name of new Set(['cpu', TESTED]))
     describe(`halo/updater on ${name}`, () => tests(new UpdaterRig(name)));

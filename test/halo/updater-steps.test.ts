@@ -1,4 +1,4 @@
-/** Exchanges one step at a time: what happens between two lines of a rank's code. */
+/** Tests exchanges that are disturbed between two lines of a rank's code. */
 import { execFileSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { expect } from 'chai';
@@ -42,7 +42,8 @@ describe('halo/updater: one step at a time', () => {
             leaves(first);
           },
           async ({ second, parts }) => {
-            // Not the failure: that was not there before the look.
+            // waitSync() throws because the main thread may not block. It does not throw the
+            // failure, which happened only after it had read the state.
             if (sync)
               expect(refusal(() => second.waitSync()).code).to.equal(
                 'ERR_HOTSLOT_STATE_MAIN_THREAD',
@@ -64,9 +65,11 @@ describe('halo/updater: one step at a time', () => {
       words.claim(1);
       Atomics.store(note, 0, 1);
       words.leave(1, RankState.failed);
-      // One look: from the first on, a rank waits 100 ms for the reason, which can be over before a
-      // busy machine looks again.
-      expect(await rank.wait({ timeoutMs: 0 }), 'somebody is writing').to.equal(false);
+      // This reads the state once. From its first reading on, a rank waits 100 ms for the reason,
+      // and on a busy machine this time could be over at a second reading.
+      expect(await rank.wait({ timeoutMs: 0 }), 'the reason is still being written').to.equal(
+        false,
+      );
       if (explained) {
         Atomics.store(note, 0, 0);
         words.fail({ rank: 1, exchange: 0, error: new Error('the reason') });
@@ -143,7 +146,8 @@ describe('halo/updater: one step at a time', () => {
     const words = wordsOf(all.shared);
     using rank = new HaloUpdater(all.shared, 0);
     expect((await rejection(rankThread(all, 0).result())).code).to.equal('ERR_HOTSLOT_STATE_BUSY');
-    // Behind the first check too; and a thread that is being ended takes none.
+    // A claim also fails if the check before it passed, and a thread that is being terminated
+    // claims no rank.
     const { absent, open, lost } = RankState;
     expect(await inThread('claims', all)).to.deep.equal([open, 'ThreadEnding', absent, open]);
     expect([words.state(0), words.state(1)]).to.deep.equal([open, lost]);

@@ -1,4 +1,4 @@
-/** Ranks in threads: exchanges under load, and all the ways in which a thread can leave. */
+/** Tests ranks in threads: exchanges under load, and every way in which a thread can end. */
 import { expect } from 'chai';
 import { wordsOf } from '../../src/extras/halo/shared-exchange.ts';
 import { Parked } from '../../src/shm/bell.ts';
@@ -9,7 +9,7 @@ import { plane } from './plane.ts';
 import { onBoth } from './updater-rig.ts';
 
 onBoth((rig) => {
-  // How threads leave is the same on a device: a short run has it without.
+  // Threads end in the same way with arrays on a device, so a short run omits these tests.
   (rig.onDevice ? describeAll : describe)('threads', () => {
     for (const [columns, rows, exchanges, async] of [
       [

@@ -1,4 +1,7 @@
-/** One rank of a plane in a thread of its own: exchanges and checks, and ends as it is told. */
+/**
+ * One rank of a plane in a thread of its own. It makes exchanges, checks what arrives, and ends as
+ * its task says.
+ */
 import { HaloUpdater } from '../../src/extras/halo/updater.ts';
 import { openDevice } from '../../src/index.ts';
 import { givenTask, perform, say } from '../rig/test-thread.ts';
@@ -6,18 +9,21 @@ import { Part, type Plane } from './plane.ts';
 
 export interface RankTask {
   plane: Plane;
-  /** makes one exchange on each of these first, and closes at once */
+  /** planes on which the thread first makes one exchange each, and closes */
   shortLived?: readonly Plane[];
   rank: number;
   exchanges: number;
-  /** 'cpu' when left out */
+  /** default 'cpu' */
   device?: string;
-  /** wait() instead of waitSync() */
+  /** whether it calls wait() instead of waitSync() */
   async?: boolean;
   /**
-   * What it does after the last exchange: closes; fails; throws without a word; says so and sleeps,
-   * or computes; sends its part of another exchange, says so, and waits; or goes on until it
-   * cannot.
+   * What the thread does after the last exchange:
+   * - `close`, `fail`: closes or fails its rank.
+   * - `throw`: throws an uncaught error.
+   * - `sleep`, `spin`: sends 'here', then sleeps or computes for ever.
+   * - `wait`: sends its part of another exchange, then 'here', then waits.
+   * - `goOn`: makes exchanges until one throws.
    */
   ending: 'close' | 'fail' | 'throw' | 'sleep' | 'spin' | 'wait' | 'goOn';
 }
@@ -34,7 +40,7 @@ const {
 
 const asleep = new Int32Array(new SharedArrayBuffer(4));
 
-/** What was wrong with the first halo that was, or null. */
+/** Returns what was wrong with the first wrong halo, or null. */
 async function work(): Promise<string | null> {
   const device = name === undefined || name === 'cpu' ? null : openDevice(name);
   for (const each of shortLived) {
@@ -67,7 +73,7 @@ async function work(): Promise<string | null> {
       updater.fail(Object.assign(new RangeError('the sea is dry'), { code: 'ERR_HOTSLOT_RANGE' }));
       break;
     case 'throw':
-      // Behind perform(), so that nothing catches it.
+      // Throws after perform() has returned to the event loop, so that the error is uncaught.
       setImmediate(() => {
         throw new Error('left without a word');
       });

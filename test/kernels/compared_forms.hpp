@@ -1,5 +1,5 @@
-// What harnesses that execute an image share: each case of kernel_cases.hpp on the image and in the
-// host's form, bit for bit. A harness says how it executes a launch.
+// What harnesses that execute an image share: they run each case of kernel_cases.hpp on the image
+// and in the host form, and compare the bits. Each harness defines how it executes a launch.
 #pragma once
 #include <set>
 #include <string>
@@ -9,21 +9,21 @@
 
 struct Grid {
   size_t blocks, threads;
-  // Blocks, and threads between two barriers, go on in a drawn order.
+  // whether blocks, and threads between two barriers, run in a random order
   bool drawn;
 };
 
-// Given by the harness: what each case runs on; and one launch, whose pointer 0 is pointer `same`.
-// What is wrong besides the bytes; empty: nothing.
+// The harness defines these: the grids of each case, and one launch. In the launch, pointer 0 is
+// pointer `same`. execute() returns an error other than wrong bytes, or an empty string.
 std::vector<Grid> grids();
 std::string execute(const Kernel& kernel, Buffers& buffers, const Words& wholes,
                     const std::vector<double>& reals, size_t same, const Grid& grid);
 
-// Words behind each tensor, which no kernel may change: for harnesses that do not look at addresses
-// themselves.
+// Words after each tensor, which no kernel may change. Only for harnesses that do not check
+// addresses themselves.
 inline size_t guard_words = 0;
 
-// The only kernel that is run, up to its first failure; empty: all.
+// Name of the only kernel to run, until its first failure. If empty, all kernels run.
 inline std::string only;
 inline std::set<std::string> covered;
 
@@ -31,7 +31,8 @@ namespace host {
 #include "kernels/gemm.gk"
 }
 
-// Both forms on the same random numbers. `same`: pointer 0 is this one too; 0: none.
+// Runs both forms on the same random numbers and compares the results. If `same` is above 0,
+// pointer 0 is that pointer too.
 inline void compare_forms(const Kernel* kernel, KernelArgs args, const Reach* reach,
                           const Words& wholes, const std::vector<double>& reals,
                           const std::function<void(Buffers&)>& prepare, size_t same) {
@@ -62,7 +63,7 @@ inline void compare_forms(const Kernel* kernel, KernelArgs args, const Reach* re
     for (size_t b = 0; b < got.size(); b++)
       for (size_t i = 0; i < got[b].size(); i++)
         if (got[b][i] != want[b][i] &&
-            // Arithmetic promises nothing of a NaN's sign and payload.
+            // Arithmetic does not define the sign and the payload of a NaN.
             !(std::isnan(as_float(got[b][i])) && std::isnan(as_float(want[b][i])))) {
           char text[100];
           std::snprintf(text, sizeof text, ": pointer %zu[%zu] is %.9g, on the host %.9g", b, i,
@@ -97,7 +98,7 @@ inline void compare_forms(const char* name, const Words& wholes, const std::vect
   }
 }
 
-// Every kernel was run, and over each input that its output may be.
+// Checks that every kernel was run, also with its output over each input that allows it.
 inline void check_covered() {
   for (const Kernel& kernel : all_kernels()) {
     bool test = false;

@@ -1,6 +1,6 @@
 /**
- * The committed device images: made from the sources that lie here, loadable by old drivers, and
- * doing what the host does.
+ * Tests the committed device images: they are built from the present sources, old drivers can load
+ * them, and they compute what the host forms compute.
  */
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
@@ -28,8 +28,8 @@ const lists = ['ptx', 'spirv', 'hsaco'];
 const sha256Of = (data: string | Buffer) => createHash('sha256').update(data).digest('hex');
 
 /**
- * As native/kernels/table.cmake computes it: what `sha256sum` prints in that folder, hashed once
- * more.
+ * Hashes the sources like native/kernels/table.cmake: the hash of what `sha256sum` prints in that
+ * folder.
  */
 function hashSources(): string {
   const names = ['', 'test/'].flatMap((folder) =>
@@ -55,7 +55,7 @@ interface Image {
 }
 
 const images = join(sources, 'images');
-/** A table of images in a folder. */
+/** Reads a table of images. */
 function imagesIn(folder: string, list: string): Image[] {
   const keys = ['format', 'file', 'bytes', 'sha256', 'compiler', 'sources'] as const;
   const rows = readFileSync(join(folder, `${list}.inc`), 'utf8').matchAll(/^IMAGE\(\w+, (.*)\)$/gm);
@@ -68,14 +68,17 @@ function imagesIn(folder: string, list: string): Image[] {
 const image = (file: string) => readFileSync(join(images, file));
 const ptx = () => image('kernels.ptx').toString();
 
-/** A program by its name or in one of the folders given; undefined where there is none. */
+/**
+ * Returns the name or path of a program that runs, from PATH or one of the folders. Returns
+ * undefined if there is none.
+ */
 function tool(name: string, ...folders: string[]): string | undefined {
   return [name, ...folders.map((folder) => join(folder, name))].find(
     (program) => spawnSync(program, ['--version']).status === 0,
   );
 }
 
-/** Runs a program; throws with what it said. */
+/** Runs a program and returns its output. Throws its output if it fails. */
 function run(program: string, ...args: string[]): string {
   const { status, stdout, stderr, error } = spawnSync(program, args, {
     cwd: root,
@@ -89,8 +92,8 @@ function run(program: string, ...args: string[]): string {
 }
 
 /**
- * What the core passes to each kernel, in order: a letter per pointer (p), whole number (w) and
- * real (r).
+ * Returns the parameters that the core passes to each kernel: a letter for each pointer (p), whole
+ * number (w) and real (r).
  */
 function registry(): Map<string, string> {
   return new Map(
@@ -107,7 +110,7 @@ const sorted = (map: Map<string, string>) =>
   Object.fromEntries([...map].sort(([a], [b]) => (a < b ? -1 : 1)));
 
 describe('committed kernel images', function () {
-  // Oclgrind takes a minute by itself, and two beside other tests.
+  // Oclgrind takes a minute alone, and two next to other tests.
   this.timeout(600_000);
   const folder = mkdtempSync(join(tmpdir(), 'hotslot-images-'));
   after(() => rmSync(folder, { recursive: true, force: true }));
@@ -119,12 +122,16 @@ describe('committed kernel images', function () {
       libraries,
     );
   }
-  /** The harness with an image's kernels as an object file; what it prints. */
+  /**
+   * Builds the harness with an image's kernels as an object file, runs it, and returns its output.
+   */
   const executed = (object: string, ...args: string[]) =>
     run(harness('images_harness', [object, '-rdynamic']), ...args);
   const nothingFound = /^\d+ kernels and outputs over inputs compared: 0 failures\n$/;
 
-  /** Leaves the test where one of these is missing, and says so. */
+  /**
+   * Skips the test and prints a reason if one of the tools is missing. Otherwise returns the tools.
+   */
   function need(context: Mocha.Context, tools: Record<string, string | undefined>): string[] {
     const missing = Object.keys(tools).filter((name) => tools[name] === undefined);
     if (missing.length > 0) skip(context, `${missing.join(' and ')} not installed`);
@@ -177,7 +184,7 @@ describe('committed kernel images', function () {
     });
     const to = join(folder, 'images');
     mkdirSync(to);
-    // The tests below assemble the PTX.
+    // ptxas is off, because tests below assemble the PTX.
     const options = [`--CDHOTSLOT_IMAGES=${to}`, '--CDPTXAS=OFF'];
     const build = ['build', '-d', 'native', '-O', join(folder, 'build'), ...options];
     run(process.execPath, join(root, 'node_modules/cmake-js/bin/cmake-js'), ...build);
@@ -220,7 +227,7 @@ describe('committed kernel images', function () {
 
     it('has no fused, approximate or flush-to-zero instruction, and rounds explicitly', () => {
       expect(ptx().match(/^.*\b(fma|mad)\.\S*f32|\.(approx|full|ftz)\b.*$/m)).to.equal(null);
-      // Without .rn the assembler may contract.
+      // Without .rn, the assembler may fuse instructions.
       expect(ptx().match(/^.*\b(add|sub|mul|div|sqrt)\.f32.*$/m)).to.equal(null);
       expect(ptx()).to.include('sqrt.rn.f32').and.include('div.rn.f32');
     });
@@ -230,7 +237,8 @@ describe('committed kernel images', function () {
     });
 
     /**
-     * An object file of the module's kernels, translated; `counted`: they count their instructions.
+     * Compiles the module's kernels, translated to C++, to an object file. With `counted`, they
+     * count their instructions.
      */
     function compiled(context: Mocha.Context, module: string, counted = false): string {
       const [compiler] = need(context, { 'a C++ compiler': tool(process.env.CXX ?? 'g++') }) as [
@@ -241,7 +249,7 @@ describe('committed kernel images', function () {
       run(compiler, ...how, join(folder, 'translated.cpp'), '-o', join(folder, 'translated.o'));
       return join(folder, 'translated.o');
     }
-    /** The module with this kernel alone, changed. */
+    /** Returns the changed text of one kernel, as a module. */
     function changed(kernel: string, change: (body: string) => string): string {
       const body = new RegExp(`^\\.visible \\.entry ${kernel}\\(.*?^\\}\\n`, 'ms').exec(
         ptx(),
@@ -259,9 +267,9 @@ describe('committed kernel images', function () {
     );
 
     /**
-     * Instructions of the slowest of 256 threads for an element of its block's 8 rows × 512 columns
-     * (column_sums: 2,048 rows): as version 0.3.0 had them, and how many times fewer they are to
-     * be.
+     * Instructions of the slowest of 256 threads, per element of its block's 8 rows × 512 columns
+     * (column_sums: 2,048 rows). `before` is the count of version 0.3.0, and `fewer` the factor by
+     * which it must have fallen.
      */
     const instructions: Record<string, readonly [before: number, fewer: number]> = {
       norm_act: [1.2998, 3],
@@ -276,7 +284,7 @@ describe('committed kernel images', function () {
       categorical_project: [70.1704, 10],
       argmax_rows: [1.1362, 3],
       count_non_finite: [0.3215, 3],
-      // All threads of its blocks worked before.
+      // Before, all threads of its blocks already worked.
       column_sums: [0.0605, 1.8],
     };
     itAll(
@@ -344,7 +352,7 @@ describe('committed kernel images', function () {
     for (const [what, kernel, change, found] of broken)
       itAll(`the harness fails for ${kernel} ${what}`, function () {
         const object = compiled(this, changed(kernel, change));
-        // As it is, the kernel passes (see above): what is found is the change.
+        // The unchanged kernel passes the test above, so the harness finds the change.
         expect(() => executed(object, 'short', kernel)).to.throw(found);
       });
 
@@ -381,7 +389,7 @@ describe('committed kernel images', function () {
   });
 
   describe('SPIR-V', () => {
-    /** Instructions as [opcode, operands…]. */
+    /** Yields instructions as [opcode, operands…]. */
     function* instructions(words: Uint32Array): Generator<number[]> {
       for (let at = 5; at < words.length; ) {
         const first = words[at] as number;
@@ -429,8 +437,7 @@ describe('committed kernel images', function () {
         } else if (code === op.parameter && current !== undefined)
           kernels.set(current, kernels.get(current) + (types.get(a) ?? '?'));
       }
-      // Addresses, Linkage, Kernel, Int64, Int16, Int8: OpenCL 1.2 asks all of them of every
-      // device.
+      // Addresses, Linkage, Kernel, Int64, Int16, Int8: OpenCL 1.2 requires them of every device.
       expect([...capabilities].sort((x, y) => x - y)).to.deep.equal([4, 5, 6, 11, 22, 39]);
       expect(sorted(kernels)).to.deep.equal(sorted(registry()));
       expect(uncontracted.sort()).to.deep.equal([...kernels.keys()].sort());
@@ -452,8 +459,7 @@ describe('committed kernel images', function () {
         const file = (name: string) => join(folder, name);
         run(translate, '-r', '-o', file('executed.bc'), join(images, 'kernels.spv'));
         run(disassemble, '-o', file('executed.ll'), file('executed.bc'));
-        // The sanitizer's pass leaves memory of other address spaces out; on this processor there
-        // is one.
+        // The sanitizer's pass ignores memory of other address spaces, and this CPU has only one.
         const plain = readFileSync(file('executed.ll'), 'utf8')
           .replace(/ addrspace\(\d\)/g, '')
           .replace(/^target .*$/gm, '')
@@ -483,7 +489,9 @@ describe('committed kernel images', function () {
 
   describe('SPIR-V on third-party OpenCL devices', () => {
     const tools = ['llvm-spirv-14', 'llvm-dis-14', 'llvm-as-14'] as const;
-    /** The image as LLVM's bitcode, its text changed; and a program that runs it. */
+    /**
+     * Returns a program that runs an image, and the image as LLVM bitcode with its text changed.
+     */
     function made(
       context: Mocha.Context,
       change: (text: string) => string = (text) => text,
@@ -562,7 +570,7 @@ describe('committed kernel images', function () {
     expect(objects.length).to.be.at.least(4);
     for (const { format, file } of objects) {
       const bytes = image(file);
-      // An ELF of 64 bits for machine 224, AMD's.
+      // A 64-bit ELF file for machine 224, which is AMD's.
       expect([bytes.readUInt32BE(0), bytes[4], bytes.readUInt16LE(18)], format).to.deep.equal([
         0x7f454c46, 2, 224,
       ]);

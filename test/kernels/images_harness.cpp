@@ -1,7 +1,7 @@
-// A committed image, executed: its kernels, translated and compiled for this processor, against the
-// host's forms, bit for bit, and looked at for races. Blocks run one after the other; each thread
-// of a block is a fiber, which runs until it ends or comes to a barrier, where the next one goes
-// on. In their order, and in drawn ones.
+// Executes a committed image: its kernels are translated, compiled for this CPU, and compared with
+// the host forms bit for bit. It also reports races. Blocks run one after another. Each thread of a
+// block is a fiber, which runs until it ends or reaches a barrier, where the next fiber continues.
+// Fibers and blocks run in order, and in random orders.
 //   g++ … -rdynamic images_harness.cpp native/kernels/*.cpp kernels.o -ldl
 //   images_harness short|all [kernel]
 //   images_harness count         instructions of a module that counts them
@@ -25,25 +25,25 @@
 
 namespace {
 
-// Where a kernel is, and in what.
+// Position of the running thread and size of the grid.
 size_t thread, threads = 1, block, blocks = 1;
 Races races;
 
 struct Fiber {
   jmp_buf where;
-  size_t barriers;  // that it came to
+  size_t barriers;  // number of barriers that it has reached
   bool ended;
 };
 std::vector<Fiber> fibers(256);
 constexpr size_t stack_bytes = 64 << 10;
 std::vector<char> stacks(fibers.size() * stack_bytes);
-// Instructions of each thread.
+// Number of instructions of each thread.
 unsigned long long counts[256];
 jmp_buf between;
 std::function<void()> body;
 
-// Each fiber is begun once, by a context; jumps from one to the other ask nothing of the kernel, as
-// contexts do.
+// Pauses the running fiber. A context starts each fiber once. Later switches use jumps, because
+// switching contexts makes system calls.
 void let_go() {
   if (_setjmp(fibers[thread].where) == 0) _longjmp(between, 1);
 }
@@ -71,12 +71,12 @@ void begin_fibers() {
 
 }  // namespace
 
-// Of the thread that runs.
+// Points to the count of the running thread.
 extern "C" {
 unsigned long long* executed = counts;
 }
 
-// What the kernels call.
+// Functions that the kernels call.
 extern "C" size_t get_global_id(unsigned) __asm__("_Z13get_global_idj");
 extern "C" size_t get_global_size(unsigned) __asm__("_Z15get_global_sizej");
 extern "C" size_t get_local_id(unsigned) __asm__("_Z12get_local_idj");
@@ -97,7 +97,7 @@ void barrier(unsigned orders) {
   ++fibers[thread].barriers;
   let_go();
 }
-// What the sanitizer's pass puts before each access.
+// Functions that the sanitizer's pass calls before each access.
 #define HOTSLOT_ACCESS(BYTES)                                             \
   extern "C" void __tsan_read##BYTES(void* at) { races.read(at, BYTES); } \
   extern "C" void __tsan_write##BYTES(void* at) { races.write(at, BYTES); }
@@ -109,8 +109,8 @@ HOTSLOT_ACCESS(16)
 
 namespace {
 
-// Whole arguments and floats go through registers of their own, and what is left over is ignored:
-// one signature calls them all.
+// Calls a kernel. Whole numbers and floats are passed in different registers, and a callee ignores
+// extra arguments. One signature therefore fits all kernels.
 void call(const char* name, const Words& whole, const std::vector<double>& real) {
   using Any = void (*)(int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t,
                        int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t,
@@ -127,7 +127,7 @@ void call(const char* name, const Words& whole, const std::vector<double>& real)
          r[3], r[4], r[5]);
 }
 
-// 0 to count - 1, in their order or in a drawn one.
+// Returns 0 to count - 1, in order or in a random order.
 std::vector<size_t> order_of(size_t count, bool drawn) {
   std::vector<size_t> all(count);
   for (size_t i = 0; i < count; i++) all[i] = i;
@@ -135,7 +135,8 @@ std::vector<size_t> order_of(size_t count, bool drawn) {
   return all;
 }
 
-// All threads of one block. A barrier that only some of them come to would hang a device.
+// Runs all threads of one block. A barrier that only some threads reach would hang a device, so it
+// is an error.
 void run_block(const char* name, bool drawn) {
   for (size_t t = 0; t < threads; t++) fibers[t].barriers = 0, fibers[t].ended = false;
   races.begin_block(block, threads);
@@ -152,12 +153,12 @@ void run_block(const char* name, bool drawn) {
     for (size_t t = 1; t < threads; t++)
       if (fibers[t].ended != fibers[0].ended || fibers[t].barriers != fibers[0].barriers) {
         check(false, std::string(name) + ": all threads of a block come to the same barriers");
-        std::exit(1);  // fibers that stand in the midst of it cannot begin anew
+        std::exit(1);  // paused fibers cannot start again
       }
   }
 }
 
-// What was found of races, empty where nothing was.
+// Runs all blocks of a launch. Returns the first race, or an empty string.
 std::string run_grid(const char* name, const Buffers& buffers, const std::function<void()>& kernel,
                      bool drawn) {
   body = kernel;
@@ -202,8 +203,8 @@ std::string execute(const Kernel& kernel, Buffers& buffers, const Words& wholes,
 
 namespace {
 
-// Two moves of one launch into one array that write one element race, as on a card. A launch for
-// each does not.
+// Two moves of one launch that write one element of the same array race, as on a GPU. In separate
+// launches they do not.
 void test_moves_that_meet() {
   const std::vector<HaloMove> moves = {{0, 1, 0, 12, 0, 1, {{12, 1}}},
                                        {1, 1, 12, 12, 6, 1, {{12, 1}}}};
@@ -224,7 +225,7 @@ void test_moves_that_meet() {
   check(race(0, 1).empty() && race(1, 2).empty(), "one of them at a time does not");
 }
 
-// Whether the call ends its process, as a device's fault ends a kernel.
+// Returns whether the call ends its process, like a device fault ends a kernel.
 bool faults(size_t of_thread, const char* name, const Words& whole) {
   const pid_t child = fork();
   if (child == 0) {
@@ -253,8 +254,8 @@ void test_the_test_kernels() {
         "spin is busy at least as long as asked");
 }
 
-// A line per kernel that works on rows or columns: instructions of the slowest thread of one block
-// of 256, for an element of its 8 × 512.
+// Prints a line for each kernel of rows or columns: the instructions of the slowest of 256 threads,
+// per element of its block's 8 × 512.
 constexpr int64_t rows = 8, s = 512;
 void count_instructions() {
   const auto count = [&](const char* name, const Words& wholes, const std::vector<double>& reals,
@@ -278,7 +279,7 @@ void count_instructions() {
     const auto most = *std::max_element(std::begin(counts), std::end(counts));
     std::printf("%s %.4f\n", name, double(most) / double(elements));
   };
-  // As unary.gk numbers them.
+  // The number of relu in unary.gk.
   constexpr int64_t relu = 12;
   count("norm_act", {rows, s, s, s, relu}, {1e-5});
   count("norm_act_backward", {rows, s, s, s, s, s, relu}, {});

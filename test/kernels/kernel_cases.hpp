@@ -1,5 +1,5 @@
-// A launch of every kernel and each of its branches, for the harness that executes images:
-// images_harness.cpp.
+// Launches every kernel with each of its branches, for the harnesses that execute images:
+// images_harness.cpp and opencl_harness.cpp.
 #pragma once
 #include <algorithm>
 #include <cmath>
@@ -30,9 +30,9 @@ inline uint32_t as_word(float f) {
   return word;
 }
 
-// Runs the kernel of the image and the host's form on the same random numbers, which `prepare` may
-// change first, and compares what both leave. Where the kernel may write its output over an input
-// of the launch, it runs so too.
+// Runs the image's kernel and the host form on the same random numbers, which `prepare` may change
+// first, and compares the results. If the kernel may write its output over an input of the launch,
+// that is also compared.
 void compare_forms(const char* name, const Words& wholes, const std::vector<double>& reals,
                    const std::function<void(Buffers&)>& prepare = {});
 
@@ -42,14 +42,14 @@ inline void any_doubles(std::vector<uint32_t>& words) {
         std::ldexp(1 + double(generator() >> 8) * 0x1p-24, int(generator() % 290) - 155);
     const double value = generator() % 2 ? size : -size;
     std::memcpy(&words[i], &value, 8);
-    // Bits that a float has no room for: none, half of the last one, and beside it.
+    // Bits that a float has no room for: none, half of the last place, and the values next to half.
     constexpr uint32_t rests[] = {0, 0x10000000, 0x0fffffff, 0x10000001};
     if (i % 4 == 0) words[i] = (words[i] & 0xe0000000) | rests[generator() % 4];
   }
 }
 
-// Five parts of three arrays, turned and not, in and out, one with a sign; buffers are of whole
-// words.
+// Moves five parts of three arrays, in both directions, some reversed and one with its sign
+// changed. Buffers have whole words.
 inline void compare_halo(const char* name) {
   const std::vector<HaloMove> moves = {
       {0, 0, 0, 24, 100, 3, {{2, 25}, {3, -5}, {4, 1}}},
@@ -64,13 +64,14 @@ inline void compare_halo(const char* name) {
   });
 }
 
-// Fewer grids and shapes, and no case of many elements.
+// With `brief`, fewer grids and shapes run, and no case with many elements.
 inline bool brief = false;
 
-// Set while a case has a million steps: a simulator runs it in one grid alone.
+// True while a case has a million steps, which a simulator runs in only one grid.
 inline bool many_steps = false;
 
-// Any bits of every element type; of doubles mostly those that a float has room for, and ties.
+// Converts random bits of every element type. Doubles are mostly of a size that floats also have,
+// with ties.
 inline void compare_convert() {
   const auto any = [](Buffers& b) {
     for (uint32_t& word : b[1]) word = uint32_t(generator());
@@ -87,7 +88,7 @@ inline void compare_convert() {
 }
 
 inline void compare_ops() {
-  // Up to where exponentials overflow, and now and then what is no number.
+  // Numbers up to where exponentials overflow, and some NaN.
   const auto wide = [](Buffers& b) {
     for (size_t k = 1; k < b.size(); k++)
       for (size_t i = 0; i < b[k].size(); i++)
@@ -116,7 +117,7 @@ inline void compare_ops() {
       for (size_t i = 0; i < b[1].size(); i += 2) b[1][i] = 0;
     });
   for (int64_t stride : {18, 20}) compare_forms("clip", {13, 17, 20, stride}, {-30, 40}, wide);
-  // Less than a lane, a lane, and several. compare_rows has more.
+  // Rows shorter than, as long as, and longer than the lanes. compare_rows has more.
   const Words widths = brief ? Words{1, 5, 32, 77} : Words{1, 5, 32, 77, 130};
   for (int64_t columns : widths) {
     for (int64_t op = 0; op <= 4; op++)
@@ -157,7 +158,7 @@ inline void compare_learners() {
   };
   for (int64_t correction : {0, 1, 2, 3}) {
     const int64_t form = correction % 2, apart = correction / 2 * 2;
-    // Half widths are above 0, and so are what logarithms are taken of.
+    // Half widths and arguments of logarithms are above 0.
     const auto boxed = [&](size_t box) {
       return [=](Buffers& b) {
         wide(b);
@@ -200,8 +201,8 @@ inline void compare_learners() {
                 [](Buffers& b) { b[0][0] = UINT32_MAX - 5, b[0][1] = 3; });
 }
 
-// Rows that do not fill a block, rows of a lane, of a lane more and less, as wide as threads keep,
-// and wider.
+// Rows that do not fill a block. Row lengths around the number of lanes, as wide as a thread's
+// registers hold, and wider.
 inline void compare_rows() {
   const auto odd = [](Buffers& b) {
     for (size_t k = 1; k < b.size(); k++)
@@ -252,9 +253,9 @@ inline void compare_rows() {
       compare_forms("argmax_rows", {rows, columns, columns + 1}, {}, values);
       compare_forms("argmax_rows", {rows, columns, columns + 1}, {}, ties);
     }
-  // Discounts and rewards of every kind. A block has room for eight rows of 128 atoms, and for no
-  // row of more than 1,024: there each atom looks at all others, and one row in a few grids is
-  // enough.
+  // Discounts and rewards of every kind. A block has room for eight rows of 128 atoms, but not for
+  // one row of more than 1,024. Such a row needs a loop over all atoms for each atom, so one row in
+  // a few grids is enough.
   for (int64_t atoms : brief ? Words{5, 51, 129, 1025} : Words{2, 5, 51, 101, 128, 129, 513}) {
     const auto rows = size_t(atoms > 1024 ? 1 : atoms > 512 ? 2 : 20);
     many_steps = atoms > 1024;
@@ -310,7 +311,7 @@ inline void compare_all() {
                         {1000, 130}}) {
     const Words wholes = {s[0], s[1], s[1] + s[0] % 2 * 3};
     compare_forms("column_sums", wholes, {0.25, 0.5});
-    // Nothing is read of what is NaN; a sum of nothing but -0 is +0.
+    // With beta 0 the NaN of the output is not read. A sum of only -0 is +0.
     compare_forms("column_sums", wholes, {0.25, 0}, [&](Buffers& b) {
       for (uint32_t& word : b[0]) word = as_word(NAN);
       for (size_t i = 0; i < b[1].size(); i += size_t(wholes[2])) b[1][i] = as_word(-0.0f);
@@ -385,8 +386,8 @@ inline void compare_all() {
       compare_forms("gather_places", {33, words, 9, shift}, {}, [](Buffers& b) {
         for (size_t i = 0; i < b[2].size(); i++) b[2][i] = uint32_t(i * 7 % 11);
       });
-  // Rows of 48 bytes, 9 in the ring and 4 fresh ones: some places lie in either, some in neither,
-  // one is to be left.
+  // Rows of 48 bytes, 9 in the ring and 4 new ones. Some places are in either, some in neither, and
+  // one is skipped.
   for (const auto& s : {Words{16, 16, 16}, Words{48, 0, 16}, Words{12, 8, 4}, Words{10, 3, 1}})
     for (int64_t shift : {0, 3, 5})
       compare_forms("gather_fields", {33, s[0], s[1], 48, 9, 4, s[2], shift}, {}, [](Buffers& b) {

@@ -1,5 +1,6 @@
-// The committed SPIR-V, translated to LLVM's bitcode, on an OpenCL device that somebody else made,
-// against the host's forms: PoCL, or Oclgrind, which finds races and numbers that nobody wrote.
+// Executes the committed SPIR-V, translated to LLVM bitcode, on a third-party OpenCL device and
+// compares it with the host forms. The device is PoCL, or Oclgrind, which finds races and
+// uninitialized values.
 //   g++ … opencl_harness.cpp native/kernels/*.cpp -lOpenCL -ldl
 //   opencl_harness quick|short|all kernels.bc [kernel]
 #define CL_TARGET_OPENCL_VERSION 200
@@ -55,7 +56,7 @@ cl_kernel kernel_of(const std::string& name) {
   return kernel;
 }
 
-// One grid instead of two.
+// Runs one grid instead of two.
 bool quick = false;
 
 }  // namespace

@@ -1,12 +1,13 @@
 /**
- * Kernels of a PTX module as C++ for images_harness.cpp: an instruction is a statement, a label a
- * `goto`'s, `bar.sync` the harness' barrier. Each access is told to the harness first. An
- * instruction, a type or a form that the compiler of our kernels does not use is refused by name.
+ * Translates the kernels of a PTX module to C++ for images_harness.cpp. An instruction becomes a
+ * statement, a label the target of a `goto`, and `bar.sync` the harness's barrier. The harness is
+ * informed before each access. The translator throws for an instruction, a type or a form that the
+ * compiler of our kernels does not use.
  *
- * What an instruction does: NVIDIA's PTX ISA.
+ * The meaning of the instructions is from NVIDIA's PTX ISA.
  */
 
-/** What a module may have that C++ does not. */
+/** C++ definitions of PTX operations that C++ lacks. */
 const HEAD = `
 #include <cmath>
 #include <cstdint>
@@ -79,7 +80,7 @@ const SPECIAL: Record<string, string> = {
   '%nctaid.x': 'u32(get_num_groups(0))',
   '%globaltimer': 'nanoseconds()',
 };
-/** Registers by the letters that a compiler names them with. */
+/** Types of registers by the letters that the compiler uses in their names. */
 const REGISTERS: Record<string, string> = { p: 'pred', rs: 'u16', r: 'u32', rd: 'u64', f: 'f32' };
 const COMPARISONS: Record<string, string> = {
   eq: '==',
@@ -95,9 +96,9 @@ const size = (type: string) => (type === 'pred' ? 0 : Number(/\d+/.exec(type)?.[
 export class UnknownPtx extends Error {}
 
 /**
- * C++ of the module: a function `extern "C"` per kernel, with its parameters in their order.
- * `counted`: each instruction adds 1 to what the harness' `executed` points to. Throws UnknownPtx
- * for what it does not know.
+ * Returns the module as C++, with an `extern "C"` function for each kernel and the same order of
+ * parameters. With `counted`, each instruction adds 1 to `*executed` of the harness. Throws
+ * UnknownPtx for unknown text.
  */
 export function cppOf(ptx: string, counted = false): string {
   const text = ptx.replaceAll(/\/\/.*$/gm, '');
@@ -143,7 +144,7 @@ function unknown(what: string, text: string): never {
 function bodyOf(body: string, result: string | null, counted: boolean): string {
   const lines: string[] = result === null ? [] : [`  ${result};`];
   const returned = result?.split(' ')[1];
-  // A label, and the braces of a call, are lines of their own.
+  // Puts labels and the braces of a call on lines of their own.
   for (const raw of body.replaceAll(/^(\s*[{}]\s*|LBB\w+:)$/gm, '$1;').split(';')) {
     const statement = raw.trim().replaceAll(/\s+/g, ' ');
     if (statement === '') continue;
@@ -156,7 +157,7 @@ function bodyOf(body: string, result: string | null, counted: boolean): string {
   return `${lines.join('\n')}\n`;
 }
 
-/** Neither a label nor a declaration. */
+/** Returns whether the statement is neither a label nor a declaration. */
 const isInstruction = (statement: string) => !/^(LBB\w+:$|\.)/.test(statement);
 
 function statementOf(statement: string, returned: string | undefined): string {
@@ -302,7 +303,7 @@ function instructionOf(instruction: string, returned: string | undefined): strin
   }
 }
 
-/** Loads and stores: of parameters, and of memory, which the harness hears of. */
+/** Translates loads and stores: of parameters, and of memory, which are reported to the harness. */
 function access(
   op: 'ld' | 'st',
   modifiers: string[],
@@ -334,7 +335,7 @@ function access(
   return `{ ${told} ${moves.join(' ')} }`;
 }
 
-/** The type of C++ with which an instruction of this type computes. */
+/** Returns the C++ type that computes an instruction of this type. */
 function typed(type: string): string {
   const plain = BITS[type] ?? type;
   return /^([su](8|16|32|64)|f32|pred)$/.test(plain) ? plain : unknown('a type', type);
@@ -344,14 +345,17 @@ const registerOf = (operand: string) =>
 const typeOf = (register: string) =>
   REGISTERS[/^%([a-z]+)/.exec(register)?.[1] as string] as string;
 
-/** An operand as this type: a register's low bits, a number, the address of shared memory. */
+/**
+ * Returns an operand as this type: a register's low bits, a number, or the address of shared
+ * memory.
+ */
 function value(operand: string, type: string): string {
   const wanted = typed(type);
   if (operand in SPECIAL) return SPECIAL[operand] as string;
   if (/^%(p|rs|r|rd|f)\d+$/.test(operand)) {
     const own = typeOf(operand);
     if (own === wanted) return registerOf(operand);
-    // A float register as bits, or bits as a float.
+    // Reads a float register as bits, or bits as a float.
     if (own === 'f32' || wanted === 'f32') return `bits<${wanted}>(${registerOf(operand)})`;
     return `${wanted}(${registerOf(operand)})`;
   }

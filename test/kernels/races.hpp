@@ -1,10 +1,11 @@
-// Finds races of a kernel whose threads are executed one at a time. The compiler's thread sanitizer
-// puts a call before each access of the kernel's code (opt -passes=tsan), and each call comes here.
+// Finds races of a kernel whose threads run one at a time. The compiler's thread sanitizer (opt
+// -passes=tsan) inserts a call before each access of the kernel's code, and the call ends up in
+// this class.
 //
-// Reported: a write that changes a byte which another thread has written or read, and a read of a
-// byte that another thread has changed. Threads of one block are ordered by a barrier between the
-// two accesses that orders this kind of memory, and by nothing else; threads of two blocks are
-// never ordered within a launch.
+// It reports a write that changes a byte which another thread has written or read, and a read of a
+// byte that another thread has changed. Only a barrier between the two accesses orders threads of
+// one block, if it orders this kind of memory. Threads of two blocks are never ordered within a
+// launch.
 #pragma once
 #include <algorithm>
 #include <array>
@@ -18,7 +19,7 @@ namespace hotslot {
 
 class Races {
  public:
-  // Kinds of memory, as the flags of OpenCL's barrier().
+  // Kinds of memory, with the values of OpenCL's barrier() flags.
   static constexpr unsigned local = 1, global = 2;
 
   struct Range {
@@ -26,8 +27,8 @@ class Races {
     size_t bytes;
   };
 
-  // A launch begins. `buffers`: memory that all blocks share. `stacks`: memory of the threads, each
-  // its own.
+  // Begins a launch. All blocks share the memory of `buffers`. In `stacks`, each thread has its own
+  // memory.
   void launch(const std::vector<Range>& buffers, const Range& stacks) {
     buffers_.clear();
     for (const Range& range : buffers)
@@ -37,25 +38,25 @@ class Races {
     pending_.bytes = 0;
     looks_ = true;
   }
-  // A block begins, with memory of its own.
+  // Begins a block, with its own local memory.
   void begin_block(size_t block, size_t threads) {
     settle();
     block_ = uint32_t(block);
     epochs_.assign(threads, {});
     own_.clear();
   }
-  // This thread goes on.
+  // Switches to this thread.
   void resume(size_t thread) {
     settle();
     thread_ = uint32_t(thread);
   }
-  // This thread has come to a barrier.
+  // The current thread has reached a barrier.
   void barrier(unsigned orders) {
     settle();
     for (unsigned kind : {local, global})
       if (orders & kind) epochs_[thread_][kind - 1]++;
   }
-  // The launch is over: what was found first, empty when nothing was.
+  // Ends the launch. Returns the first race, or an empty string.
   const std::string& end() {
     settle();
     looks_ = false;
@@ -92,13 +93,13 @@ class Races {
     uint32_t block = 0, thread = 0, epoch = 0;
     bool known = false;
   };
-  // Readers of a byte other than its latest one: none since the same barrier, a thread of its
-  // block, or one of another block.
+  // Readers of a byte other than the latest one: none since the same barrier, a thread of the same
+  // block, or a thread of another block.
   enum Others : uint8_t { nobody, here, elsewhere };
   struct Cell {
     Access writer, reader;
     Others others = nobody;
-    // the writer changed the byte
+    // whether the writer changed the byte
     bool changed = false;
   };
   struct Buffer {
@@ -106,8 +107,8 @@ class Races {
     std::vector<Cell> cells;
   };
 
-  // Compares the bytes of the latest write with those before it. Every call here comes after that
-  // write.
+  // Compares the bytes of the latest write with those before it. Every function calls this first,
+  // so the write has happened by then.
   void settle() {
     const size_t bytes = pending_.bytes;
     pending_.bytes = 0;
@@ -124,7 +125,7 @@ class Races {
             (cell->others == here && cell->reader.epoch == epoch(kind)))
           report("changes", cell->reader, cell->others == nobody ? "read" : "and others read", at);
       }
-      // A write of the same bytes hides no change of another thread.
+      // A write of equal bytes must not hide another thread's change.
       if (!changes && unordered(cell->writer, kind)) continue;
       cell->changed = changes;
       cell->writer = now(kind);
@@ -139,7 +140,8 @@ class Races {
     return other.thread != thread_ && other.epoch == epoch(kind);
   }
 
-  // The cells from this byte on, as far as an access may go: it is aligned to its size.
+  // Returns the cells from this byte on, and the kind of memory. An access stays within the cells,
+  // because it is aligned to its size.
   std::pair<Cell*, unsigned> find(const char* at) {
     for (Buffer& buffer : buffers_)
       if (at >= buffer.range.begin && at < buffer.range.begin + buffer.range.bytes)
@@ -164,7 +166,7 @@ class Races {
 
   std::vector<Buffer> buffers_;
   Range stacks_{};
-  // Of a block's own memory, in lines of the longest access.
+  // Cells of the block's own memory, in lines of the longest access.
   static constexpr size_t line = 16;
   std::unordered_map<uintptr_t, std::array<Cell, line>> own_;
   std::vector<std::array<uint32_t, 2>> epochs_;

@@ -1,4 +1,4 @@
-// The rules of races.hpp, each by the fewest accesses that show it.
+// Checks each rule of races.hpp with the fewest accesses that show it.
 #pragma once
 #include <functional>
 #include <utility>
@@ -8,7 +8,8 @@
 
 namespace hotslot {
 
-// Two threads, or two blocks, and one access of each to a word: what is found of it.
+// Makes one access from each of two threads or blocks to the same word, and checks whether a race
+// is found.
 inline void check_races() {
   Races races;
   constexpr unsigned both = Races::local | Races::global;
@@ -46,7 +47,7 @@ inline void check_races() {
   }
   check(!found(shared, writes_1, writes_1, 0) && !found(shared, reads, reads, 0),
         "equal writes and reads are none");
-  // Of two readers the second may be the writer.
+  // The second of two readers may also be the writer.
   const Act reads_and_writes = [&](int32_t& word) { read(word), write(word, 1); };
   check(found(shared, reads, reads_and_writes, 0),
         "a write after another thread's read is found after its own");

@@ -56,12 +56,12 @@ const git = (...args) => execFileSync('git', args, { cwd: root, encoding: 'utf8'
 const files = git('ls-files', 'src', 'actors', 'native', 'docs', 'README.md', 'CONTRIBUTING.md')
   .split('\n')
   .filter((file) => /\.(?:ts|mjs|cpp|hpp|h|gk|md)$/.test(file))
-  // A list of paths, and one of names of other projects.
+  // Excludes a list of paths, and a list of names from other projects.
   .filter((file) => !['docs/moved.md', 'docs/extras/names.md'].includes(file));
 
 /**
- * Paragraphs of the comments of a source, each with the line on which it begins. The code of an
- * `@example` is left out.
+ * Yields the paragraphs of a source's comments, each with its first line's number. Skips the code
+ * of an `@example`.
  */
 function* paragraphsOfComments(lines) {
   let text = '';
@@ -83,7 +83,7 @@ function* paragraphsOfComments(lines) {
   }
 }
 
-/** Paragraphs and items of a page, without code; cells of tables are no sentences. */
+/** Yields the paragraphs and list items of a page. Skips code and the cells of tables. */
 function* paragraphsOfPage(lines) {
   let text = '';
   let at = 0;
@@ -102,7 +102,7 @@ function* paragraphsOfPage(lines) {
   }
 }
 
-/** Sentences without code, links and markup. */
+/** Yields the sentences of a text without code, links and markup. */
 function* sentencesOf(text) {
   const plain = text
     .replace(/`[^`]*`/g, 'code')

@@ -1,4 +1,4 @@
-/** The count of patterns that docs/contributing/style.md names. */
+/** Tests the script that counts the patterns of docs/contributing/style.md. */
 import { spawnSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -1,20 +1,20 @@
 /**
- * A process that does operations again and again: `child.js LIBRARY TIMES NAMES…` prints, of each,
- * how many bytes more it holds per time, in the C library's memory of all threads and in this
- * thread's heap.
+ * Repeats operations in one process: `child.js LIBRARY TIMES NAMES…`. For each operation it prints
+ * how many more bytes are in use after each repetition. It measures the C library's memory of all
+ * threads and the heap of this thread.
  */
 import { operations } from './operations.ts';
 
 export interface Held {
   operation: string;
-  /** bytes per time, over each of three equal parts of all times */
+  /** bytes per repetition, in each of three equal parts of the repetitions */
   native: number[];
   heap: number[];
-  /** times in each part */
+  /** number of repetitions in each part */
   count: number;
-  /** bytes of native memory that lay about behind a part until they were collected, at most */
+  /** most bytes of native memory that were garbage at the end of a part */
   garbage: number;
-  /** bytes that are resident behind all parts, and were not before them */
+  /** growth of resident memory in bytes over all parts */
   resident: number;
   ms: number;
 }
@@ -31,11 +31,11 @@ const inUse = () => {
 
 const PARTS = 3;
 
-/** What is held, once what nobody holds any more has gone. */
+/** Collects garbage, then returns the bytes that are still in use. */
 async function held(): Promise<[native: number, heap: number]> {
   for (let i = 0; i < 3; i++) {
     globalThis.gc?.();
-    // Finalizers of addons run in a turn of their own.
+    // Finalizers of addons run in a later turn of the event loop.
     await new Promise((resolve) => setTimeout(resolve, 2));
   }
   return [inUse(), process.memoryUsage().heapUsed];
@@ -46,7 +46,7 @@ for (const operation of names) {
   const count = Math.max(4, Math.round(Number(times) / weight));
   const { once, close } = await open();
   const begin = performance.now();
-  // The first times make what is kept: caches, compiled code, threads of a pool.
+  // The first repetitions fill caches, compile code and start threads of a pool.
   for (let i = 0; i < count; i++) await once(i);
   const looks = [await held()];
   let garbage = 0;

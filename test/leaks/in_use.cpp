@@ -1,6 +1,6 @@
-// What all of a process's threads hold of the C library's memory, for JavaScript: process.dlopen()
-// of this library gives { inUse(): the bytes, as text }. What was freed and is kept for later does
-// not count, unlike in what the system sees.
+// Returns to JavaScript how many bytes of the C library's memory all threads have in use.
+// process.dlopen() of this library gives { inUse() }, which returns the bytes as text. Freed memory
+// that the library caches does not count. The system's numbers include such memory.
 #include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +12,8 @@
 
 namespace {
 
-// Of the last element that begins with `text`: those behind all arenas are of the whole process.
+// Returns the size of the last element that begins with `text`. The elements after all arenas are
+// about the whole process.
 long long last(const char* all, const char* text) {
   const char* found = nullptr;
   for (const char* at = all; (at = strstr(at, text)) != nullptr; ++at) found = at;

@@ -1,6 +1,6 @@
 /**
- * What is done again and again: no time of it leaves anything behind, in the C library's memory or
- * in the heap.
+ * Tests that repeated operations leave nothing behind, neither in the C library's memory nor in the
+ * heap.
  */
 import { spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
@@ -13,23 +13,23 @@ import type { Held } from './child.ts';
 import { operations } from './operations.ts';
 
 const CHILD = fileURLToPath(new URL('./child.js', import.meta.url));
-/** Bytes per time that are no leak: compiled code and its feedback, which come to an end. */
+/** Bytes per repetition that are no leak: compiled code and its feedback, which stop growing. */
 const LIGHT = 300;
 /**
- * Of what opens all that it needs: Node keeps some 170 of each thread that has ended, and loads
- * modules in it.
+ * The same for operations that open everything they need. Node keeps about 170 bytes of each thread
+ * that has ended, and loads modules in each.
  */
 const HEAVY = 4096;
-/** Bytes by which one look may differ from the next. */
+/** Bytes by which one measurement may differ from the next. */
 const NOISE = 64 * 1024;
 /**
- * Bytes that lie about until they are collected, of what keeps all open: what the collector of
- * garbage does not know of can be gigabytes.
+ * Most bytes of garbage, for operations whose objects stay open. Memory that the garbage collector
+ * does not know about could be gigabytes.
  */
 const GARBAGE = 64 * 2 ** 20;
 /**
- * Bytes of all memory, also of the heaps of other threads, that all times together may add:
- * compiled code, pages that are not full.
+ * Most bytes of growth of all memory over all repetitions, also of other threads' heaps: compiled
+ * code, and pages that are partly used.
  */
 const RESIDENT = 8 * 2 ** 20;
 
@@ -41,25 +41,26 @@ const names = setting({
 });
 const TIMES = setting({ short: 0, all: 150, long: 20_000 });
 /**
- * What keeps memory on purpose must be found: noise hides more of it the fewer times it is done.
+ * Number of repetitions. An operation that keeps memory on purpose must be found, and noise hides
+ * more of it with fewer repetitions.
  */
 const timesOf = (name: string): number => (operations[name]!.keeps ? Math.max(TIMES, 400) : TIMES);
 /**
- * How many times TIMES each measurement makes; the next one follows only if there was growth. A
- * leak grows by every time in all of them. Compiled code stops growing, later where a busy machine
+ * Factors of the repetitions of successive measurements. The next one runs only if the one before
+ * grew. A leak grows in all of them. Compiled code stops growing, but later if a busy machine
  * compiles late.
  */
 const REPEATS = setting({ short: [1, 4, 16], all: [1, 4, 16], long: [1, 4] });
 /**
- * Each look collects garbage, and V8 drops compiled code then, which it compiles again. A thread
- * that compiles beside the test holds up to 2 MB until it is done: a look in that time hides as
- * much of a leak, so that code is compiled where it is called.
+ * Each measurement collects garbage, and V8 then drops compiled code and compiles it again. A
+ * concurrent compiler thread holds up to 2 MB, which could hide a leak. The flags therefore keep
+ * the code and compile in the calling thread.
  */
 const COMPILED = ['--no-flush-bytecode', '--no-concurrent-recompilation'];
 
 /**
- * As many operations as one process does in `all`: to start it takes as long as one of them. What
- * opens all anew has its own.
+ * Number of operations per process in `all`, because starting a process takes as long as one of
+ * them. Operations that open everything have their own process.
  */
 const TOGETHER = setting({ short: 1, all: 5, long: 1 });
 const shares = names.filter((name) => !operations[name]!.opens && !operations[name]!.keeps);
@@ -67,11 +68,11 @@ const groups: string[][] = names.filter((name) => !shares.includes(name)).map((n
 for (let at = 0; at < shares.length; at += TOGETHER) groups.push(shares.slice(at, at + TOGETHER));
 
 /**
- * What each time holds in every part. A leak does; compiled code and its feedback grow less from
- * part to part.
+ * Returns the growth that every part has. A leak has the same in all parts, while compiled code
+ * grows less from part to part.
  */
 const least = (values: number[]) => Math.min(...values);
-/** In words; null where nothing is. */
+/** Returns what is wrong in words, or null. */
 function wrongWith(held: Held): string | null {
   const { operation, native, heap, count, garbage, resident } = held;
   const { opens } = operations[operation]!;
@@ -118,7 +119,7 @@ describeAll('memory of repeated operations', function () {
     return held;
   };
   const first = new Map<string, Held>();
-  /** Some share the process of their first measurement. */
+  /** Returns the first measurement. Some operations share a process for that. */
   const firstOf = (operation: string): Held => {
     if (!first.has(operation))
       for (const held of measured(
@@ -132,7 +133,7 @@ describeAll('memory of repeated operations', function () {
     const { glibcVersionRuntime } = (
       process.report.getReport() as { header: { glibcVersionRuntime?: string } }
     ).header;
-    // What is in use is asked of glibc.
+    // The bytes in use come from glibc.
     if (!glibcVersionRuntime) this.skip();
   });
 
@@ -149,7 +150,8 @@ describeAll('memory of repeated operations', function () {
               ? firstOf(operation)
               : measured([operation], repeat * timesOf(operation))[0]!;
           const wrong = wrongWith(held);
-          // In the longest setting it is so much that it is resident, which is looked at first.
+          // In the longest setting the kept memory is large enough to be resident, which is checked
+          // first.
           if (keeps)
             return void expect(wrong).to.match(new RegExp(`bytes of ${keeps} are held|resident`));
           if (wrong === null) return;

@@ -1,6 +1,6 @@
 /**
- * What somebody does again and again in one process: on parts that stay open, or on parts of its
- * own, which it closes.
+ * The operations that the leak tests repeat in one process, either on objects that stay open or on
+ * objects of their own, which they close.
  */
 import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -31,21 +31,21 @@ export interface Opened {
   close(): unknown;
 }
 export interface Operation {
-  /** how many of the quickest take as long */
+  /** duration relative to the quickest operations */
   weight: number;
-  /** whether each time opens and closes all that it needs */
+  /** whether each repetition opens and closes all that it needs */
   opens?: true;
-  /** where it leaves what it must not: it is there to be found */
+  /** memory that the operation keeps on purpose, which the test must find */
   keeps?: 'native memory' | 'the heap';
   /** whether it needs a Redis or Valkey server */
   server?: true;
-  /** `test:all` leaves it out */
+  /** whether only the longest runs have it */
   long?: true;
   open(): Opened | Promise<Opened>;
 }
 type Options = NonNullable<Parameters<typeof pipeline>[0]>;
 
-/** With a pipeline that stays open. */
+/** Returns an operation on a pipeline that stays open. */
 const onOne = (
   options: Options,
   once: (made: ReplayPipeline, i: number) => unknown,
@@ -74,14 +74,14 @@ const capture = async (made: ReplayPipeline) => {
   counter(made).close();
   await made.run({ ticks: 1 });
 };
-/** With a signal that outlives all that it is given to. */
+/** A signal that outlives everything that gets it. */
 const lasting = new AbortController();
 const signalled = async (made: ReplayPipeline, tick: number) => {
   await made.sampleLargeBatch(tick, SAMPLE, { signal: lasting.signal });
   made.afterTick();
   await made.run({ ticks: 1, signal: lasting.signal });
 };
-/** For a batch that cannot come, until somebody has enough of it. */
+/** Waits for a batch that cannot arrive, until the wait is aborted. */
 const inVain = async (made: ReplayPipeline) => {
   made.startPrepare(0, SAMPLE, 1e9);
   const enough = new AbortController();
@@ -92,7 +92,7 @@ const inVain = async (made: ReplayPipeline) => {
   if (ended !== 'AbortError') throw new Error(`the wait ended with ${ended}`);
 };
 
-/** Runs that publish what the learner has, to somebody who reads it. */
+/** Runs that publish the learner's weights to a mailbox, which is then read. */
 async function published(): Promise<Opened> {
   const mailbox = WeightMailbox.create({ length: 1 });
   const made = await pipeline({ mailbox, placement: 'auto' });
@@ -111,7 +111,7 @@ async function published(): Promise<Opened> {
   };
 }
 
-/** Runs whose ticks somebody hears, in both ways. */
+/** Runs whose ticks are consumed by a listener and by an iterator. */
 async function heard(): Promise<Opened> {
   const made = await pipeline({ placement: 'auto' });
   const count = counter(made);
@@ -130,7 +130,7 @@ async function heard(): Promise<Opened> {
   };
 }
 
-/** Two learners that keep their parameters equal. */
+/** Two learners that average their parameters. */
 async function averaged(): Promise<Opened> {
   const shared = shareLearnerGroup({ ranks: 2, parameters: 100 });
   const groups = await Promise.all([0, 1].map((rank) => LearnerGroup.join({ shared, rank })));
@@ -140,7 +140,7 @@ async function averaged(): Promise<Opened> {
   };
 }
 
-/** Saves of a training that goes on. */
+/** Saves of a training that continues. */
 async function saved(kind: 'rows' | 'steps'): Promise<Opened> {
   const folder = mkdtempSync(join(fastFolder(), 'hotslot-leaks-'));
   const training = await make(kind);
@@ -193,7 +193,7 @@ const trainings: Opened = {
   close() {},
 };
 
-/** Somebody looks at the page for a moment. */
+/** A client that watches the page for a moment. */
 async function watched(): Promise<Opened> {
   const { port } = await served({ pipeline: await counting() });
   return {
@@ -228,7 +228,7 @@ const placements: Readonly<Record<string, Placement>> = {
 };
 const keptRows = { rows: 'device', transfer: undefined, placement: 'auto' } as unknown as Options;
 
-/** What the others must not do: a kilobyte stays each time. */
+/** Keeps a kilobyte at each repetition, which the other operations must not do. */
 function keeping(make: () => ArrayLike<number>): Opened {
   const kept: ArrayLike<number>[] = [];
   return { once: () => kept.push(make()), close: () => kept.splice(0) };
@@ -265,7 +265,7 @@ export const operations: Record<string, Operation> = {
   'a pool': { weight: 50, opens: true, open: () => pools },
 };
 
-/** Whole parts of trainings. What each leaves is also counted where each of its calls fails. */
+/** Whole parts of trainings. Other tests count what is left if one of their calls fails. */
 for (const [name, part] of Object.entries(parts)) {
   const weight = name.endsWith('Threads')
     ? 100

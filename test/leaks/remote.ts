@@ -1,6 +1,6 @@
 /**
- * Collectors of another machine that come and go, beside a learner that stays; and messages of one
- * that stays.
+ * Operations with remote collectors: hosts that come and go while the learner stays, and messages
+ * of a host that stays.
  */
 
 import { CollectorHost, RemoteCollectors } from '../../src/entries/remote.ts';

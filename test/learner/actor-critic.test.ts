@@ -1,6 +1,6 @@
 /**
- * SAC and TD3: captured as issued, going on from a state, policies, refusals. Their numbers are the
- * golden cases'.
+ * Tests SacLearner and Td3Learner: captured against eager updates, loadState(), policies and
+ * invalid options. The golden cases test their values.
  */
 import { expect } from 'chai';
 import { Random } from '../../src/base/random.ts';
@@ -129,7 +129,7 @@ describe('SacLearner and Td3Learner', () => {
         stream.replay(exec);
       }
       const [wanted, got] = [bytes(await eager.state()), bytes(await captured.state())];
-      // A captured update's steps are counted within it.
+      // Launches of a captured update do not advance the learner's count of updates.
       delete wanted.updates;
       delete got.updates;
       expect(got).to.deep.equal(wanted);

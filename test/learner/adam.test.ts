@@ -1,5 +1,6 @@
 /**
- * Adam on the device against float64 over ten steps, with and without clipping by the global norm.
+ * Tests Adam on the device against float64 over ten steps, with and without clipping by the global
+ * norm.
  */
 import { expect } from 'chai';
 import type { Device } from '../../src/device/device.ts';

@@ -1,6 +1,6 @@
 /**
- * TD3+BC: the actor's loss and gradient against float64, and against torch's own derivatives where
- * torch is.
+ * Tests TD3+BC: the actor's loss and gradient against float64. If torch is installed, also against
+ * torch's derivatives.
  */
 import { spawnSync } from 'node:child_process';
 import { expect } from 'chai';
@@ -25,7 +25,7 @@ import {
   rounded,
 } from './reference.ts';
 
-/** Debian's, which has torch as a package. */
+/** Debian's Python, for which torch exists as a package. */
 const PYTHON = '/usr/bin/python3';
 const [OBS, ACTIONS, BATCH] = [3, 2, 16];
 const shape = {
@@ -36,13 +36,16 @@ const shape = {
   criticHidden: [9, 6],
 };
 const box = { actionLow: [-2, 0], actionHigh: [2, 1] };
-/** half widths and middles of the box */
+/** half widths of the box, and below them its midpoints */
 const scale: readonly number[] = [2, 0.5];
 const bias: readonly number[] = [0, 0.5];
 
 interface Case {
   alpha: number;
-  /** what the learner began its step of the actor with, and what it came to */
+  /**
+   * the actor's parameters before its step, the inputs of the step, and the resulting loss and
+   * gradient
+   */
   actor: Float32Array;
   critic: Float32Array;
   obs: Rows;
@@ -52,7 +55,7 @@ interface Case {
   learner: Pick<Td3Learner, 'actor'> & { critic: Td3Learner['actor'] };
 }
 
-/** One update, whose critics step before the actor does. */
+/** Applies one update, in which the critics step before the actor. Returns the actor's step. */
 async function stepped(options: Partial<Td3Options>, alpha: number): Promise<Case> {
   using device = openDevice(TESTED);
   const stream = device.currentStream;
@@ -110,7 +113,7 @@ function firstCritic(state: LearnerState): Float32Array {
   return Float32Array.from(parts.flatMap(({ data }) => [...(data as Float32Array)]));
 }
 
-/** The same in float64. */
+/** Computes the actor's loss and gradient in float64. */
 function reference({ alpha, actor, critic, obs, actions, learner }: Case): {
   loss: number;
   gradient: number[];

@@ -1,6 +1,6 @@
 /**
- * Convolutions against plain loops in float64: any sizes, strides and paddings, captured as issued,
- * on the host for policies.
+ * Tests convolutions against plain loops in float64, with random sizes, strides and paddings. Also
+ * tests captured passes and policies on the host.
  */
 import { expect } from 'chai';
 import { Random } from '../../src/base/random.ts';
@@ -115,7 +115,7 @@ describe('conv2d()', () => {
     } as const;
     using learner = new DqnLearner(rig.device, { ...options, dueling: true });
     const random = new Random(1);
-    // The action that pays is 1 where the upper left is bright.
+    // Action 1 gives the reward if the upper left corner is bright, else action 0.
     const n = 32;
     const obs = Float32Array.from({ length: n * 16 }, () => random.next());
     const bright = (row: number) =>

@@ -1,6 +1,6 @@
 /**
- * Stored elements as floats: every pattern of the small types, rounding of the large ones, rows as
- * they lie, refusals.
+ * Tests convert(), which converts stored elements to floats: every bit pattern of small dtypes,
+ * rounding of large ones, strided rows and invalid arguments.
  */
 import { expect } from 'chai';
 import {
@@ -25,8 +25,8 @@ import { refusal } from '../rig/refusal.ts';
 import { TESTED } from '../rig/tested-device.ts';
 
 /**
- * The nearest float of a whole number of any size: bits below those that decide become one that
- * says whether there are any.
+ * Returns the float nearest to an integer of any size. Keeps the 50 highest bits, and sets the
+ * lowest of them if any lower bit was set.
  */
 function nearest(value: bigint): number {
   const size = value < 0n ? -value : value;
@@ -43,7 +43,8 @@ const words = (n: number) =>
 const anyBigs = (n: number) =>
   words(n).map((word) => (word | BigInt(random.below(2 ** 32))) >> BigInt(random.below(64)));
 /**
- * Between neighboring floats, a little beside, far outside and at the ends of what floats have.
+ * Values halfway between neighboring floats, slightly beside that, outside of float's range, and at
+ * its limits.
  */
 const doubles = Float64Array.from({ length: 20_000 }, (_, i) => {
   const value = Math.fround(random.between(-2, 2)) * 2 ** (random.below(290) - 155);
@@ -63,7 +64,7 @@ doubles.set([
   3.4028235677973366e38,
 ]);
 
-/** Elements, and the numbers that they are as floats. */
+/** Elements of each dtype and the floats that they must convert to. */
 const cases: { [D in DType]: [values: ArrayOf<D>, floats: Float32Array] } = {
   bool: [Uint8Array.of(0, 1, 1, 0, 7), Float32Array.of(0, 1, 1, 0, 1)],
   int8: same(Int8Array.from(every16)),
@@ -120,7 +121,7 @@ describe('convert()', () => {
       const got = await converted(values, dtype, { scale: 1 / 255, shift: -0.5 });
       const factor = Math.fround(1 / 255);
       const want = floats.map((x) => Math.fround(x * factor) - 0.5);
-      // A NaN that was computed is one and the same.
+      // Every computed NaN has one bit pattern.
       expect(bits(got)).to.deep.equal(
         bits(want).map((word, i) => (Number.isNaN(want[i]) ? 0x7fc00000 : word)),
       );

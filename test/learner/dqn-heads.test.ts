@@ -1,5 +1,5 @@
 /**
- * DQN's heads: dueling, and distributions over atoms, against float64; captured as issued;
+ * Tests DQN's dueling and categorical heads against float64, captured against eager updates, and
  * policies.
  */
 import { expect } from 'chai';
@@ -36,7 +36,7 @@ const mean = (logits: readonly number[]) =>
   softmax(logits).reduce((sum, p, k) => sum + p * (LOW + k * gap), 0);
 const best = (values: readonly number[]) => values.indexOf(Math.max(...values));
 
-/** Each action's part of a row. */
+/** Splits a row of outputs into the parts of each action. */
 const parts = (row: readonly number[]) =>
   Array.from({ length: ACTIONS }, (_, a) =>
     row.slice((a * row.length) / ACTIONS, ((a + 1) * row.length) / ACTIONS),
@@ -52,11 +52,13 @@ describe('DqnLearner: heads', () => {
 
   const batch = randomBatch(3, ROWS, 3, ACTIONS);
 
-  /** The loss as a function of the online network's parameters alone; what it aims at stays. */
+  /**
+   * Returns the loss as a function of the online network's parameters. The targets are constants.
+   */
   function lossOf(network: Network, options: DqnOptions, first: ArrayLike<number>) {
     const categorical = options.head !== undefined;
     const worth = (part: readonly number[]) => (categorical ? mean(part) : (part[0] as number));
-    // Both networks begin alike.
+    // The target network begins with the parameters of the online network.
     const next = outputOf(network, first, batch.nextObs).map(parts);
     const goals = next.map((actions, i) => {
       const chosen = actions[best(actions.map(worth))] as number[];

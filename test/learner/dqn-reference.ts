@@ -1,4 +1,4 @@
-/** Batches for the DQN tests and one DQN step in float64. */
+/** Batches for DQN tests, and one DQN step in float64. */
 import type { Device, Stream, Tensor } from '../../src/device/device.ts';
 import type { DqnOptions, Network } from '../../src/entries/learner.ts';
 import {
@@ -10,7 +10,7 @@ import {
   rounded,
 } from './reference.ts';
 
-/** A learner that is small enough to be compared step by step. */
+/** Options of a learner that is small enough for a comparison step by step. */
 export const small = {
   obsDim: 3,
   actions: 4,
@@ -29,12 +29,12 @@ export interface Batch {
   rewards: number[];
   dones: number[];
   truncated: number[];
-  /** in place of the learner's gamma and of what ended */
+  /** used instead of the learner's gamma and the batch's dones */
   discounts?: number[];
   weights?: number[];
 }
 
-/** Random rows in which every fourth is terminated and every fourth truncated. */
+/** Creates random rows, of which every fourth is terminated and every fourth is truncated. */
 export function randomBatch(seed: number, rows: number, obsDim: number, actions: number): Batch {
   const range = Array.from({ length: rows }, (_, i) => i);
   return {
@@ -48,7 +48,8 @@ export function randomBatch(seed: number, rows: number, obsDim: number, actions:
 }
 
 /**
- * The batch as packed rows on the device, in the order a replay buffer packs them, and its columns.
+ * Writes the batch to the device as rows in the layout of a replay buffer. Returns the packed rows
+ * and their columns.
  */
 export function columns(device: Device, stream: Stream, batch: Batch) {
   const rows = batch.obs.length;
@@ -81,7 +82,7 @@ export function columns(device: Device, stream: Stream, batch: Batch) {
 
 const argmax = (row: readonly number[]) => row.indexOf(Math.max(...row));
 
-/** One step of DqnLearner's arithmetic; changes online, target and adam. */
+/** Applies one step of DqnLearner in float64. Changes online, target and adam. */
 export function referenceStep(
   network: Network,
   options: DqnOptions,

@@ -1,5 +1,6 @@
 /**
- * What a DQN batch may say row by row: discounts, weights, priorities, and actions of any dtype.
+ * Tests the optional columns of a DQN batch: discounts, weights and priorities, and actions of any
+ * dtype.
  */
 import { expect } from 'chai';
 import { type ArrayOf, type DType, dtypes } from '../../src/base/dtype.ts';
@@ -31,7 +32,7 @@ describe('DqnLearner: per-row discounts, weights and priorities', () => {
   const bits = async (tensor: Tensor) =>
     Buffer.from((await tensor.toArray(stream)).buffer).toString('hex');
 
-  /** Columns of so many rows among those of a wider table, and memory to close. */
+  /** Writes the lists as columns of a wider table. Returns the table and the columns. */
   function wide(...lists: number[][]): { table: Tensor<'float32'>; parts: Tensor<'float32'>[] } {
     const [n, width] = [lists[0]?.length ?? 0, lists.length + 2];
     const values = new Float32Array(n * width).fill(-9);
@@ -44,10 +45,13 @@ describe('DqnLearner: per-row discounts, weights and priorities', () => {
     };
   }
 
-  /** For batches that say what their bootstrap counts. */
+  /** The options without gamma, for batches with a discounts column. */
   const { gamma, ...ungiven } = small;
 
-  /** A learner with its batch, and what an update left. */
+  /**
+   * Creates a learner, its batch on the device, and an output. state() returns the bits of
+   * parameters, target and output.
+   */
   async function setUp(options: DqnOptions, batch: Batch) {
     const learner = new DqnLearner(device, options);
     const { packed, tensors } = columns(device, stream, batch);
@@ -62,7 +66,10 @@ describe('DqnLearner: per-row discounts, weights and priorities', () => {
     return { learner, tensors, out, state, [Symbol.dispose]: close };
   }
 
-  /** The states after two updates, of one learner for each batch made of the same columns. */
+  /**
+   * Returns the states after two updates. Each `change` makes the batch of a new learner from the
+   * same columns.
+   */
   async function statesOf(
     options: DqnOptions,
     batch: Batch,
@@ -124,7 +131,7 @@ describe('DqnLearner: per-row discounts, weights and priorities', () => {
       }
       expectClose(await made.learner.parameters.toArray(stream), online, 1e-5, 'parameters');
       expectClose(await made.learner.target.toArray(stream), target, 1e-5, 'target');
-      // What lies beside the columns is nobody's.
+      // The other columns of the table must be unchanged.
       const all = await table.toArray(stream);
       for (let i = 0; i < rows; i++) expect([all[5 * i], all[5 * i + 4]]).to.deep.equal([-9, -9]);
       table.close();

@@ -1,6 +1,6 @@
 /**
- * A DQN update against the same update in float64; eager against captured; minibatches, targets,
- * refusals.
+ * Tests a DQN update against the same update in float64, and captured against eager updates. Also
+ * tests minibatches, target networks and invalid options.
  */
 import { expect } from 'chai';
 import type { Device, Stream, Tensor } from '../../src/device/device.ts';
@@ -20,7 +20,7 @@ describe('DqnLearner', () => {
   });
   after(() => stream.close());
 
-  /** A learner, its batch on the device as packed rows, and where the scalars go. */
+  /** Creates a learner, its batch as packed rows on the device, and a tensor for the scalars. */
   async function setUp(options: DqnOptions, batch: Batch) {
     const learner = new DqnLearner(device, options);
     const { packed, tensors } = columns(device, stream, batch);

@@ -1,4 +1,6 @@
-/** What TypeScript and the pages say of kernels, against what the core has. */
+/**
+ * Tests that the kernel table of TypeScript and the page of kernels agree with the native kernels.
+ */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect } from 'chai';

@@ -1,6 +1,6 @@
 /**
- * Kernels as learners launch them: by name, with counts and sizes checked at the door and the
- * values in the text.
+ * Tests the kernels that learners launch by name. Wrong counts and sizes must throw with the
+ * values.
  */
 import { expect } from 'chai';
 import type { Device, Tensor } from '../../src/device/device.ts';

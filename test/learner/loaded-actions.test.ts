@@ -1,6 +1,5 @@
 /**
- * A learner warns once of an action that load() took and that the learner's action space does not
- * have.
+ * Tests that a learner warns once of a loaded action that is outside the learner's action space.
  */
 import { expect } from 'chai';
 import type { NamedTensors, TensorData } from '../../src/entries/formats.ts';
@@ -19,7 +18,7 @@ const flags = (at: number): TensorData => ({
   shape: [ROWS],
   data: Uint8Array.from({ length: ROWS }, (_, i) => Number(i === at)),
 });
-/** One episode that terminates; `odd` is the action of row 5. */
+/** Returns the data of one terminated episode. `odd` is the action of row 5. */
 const data = (usual: number, odd: number): NamedTensors => ({
   observations: column(Array.from({ length: ROWS }, (_, i) => i / 8)),
   next_observations: column(Array.from({ length: ROWS }, (_, i) => (i + 1) / 8)),
@@ -80,7 +79,7 @@ const learners: Record<
   },
 };
 
-/** What is heard while two updates of two learners' worth of slots are captured over these rows. */
+/** Returns the warnings while two learners each capture updates over these rows. */
 async function heard(
   source: keyof typeof sources,
   make: (typeof learners)[string]['make'],
@@ -122,7 +121,7 @@ describe('learners and loaded actions', () => {
       expect(told).to.have.length(1);
       expect(told[0]).to.match(words);
       expect(await heard(source, make, () => [data(0.5, -1)])).to.deep.equal([]);
-      // load() knows the space: it compares with that, and a learner has nothing to add.
+      // load() knows the action space and has checked the actions, so the learner does not warn.
       const wider = { actionSpace: { low: -2, high: 2 } };
       expect(await heard(source, make, () => [data(0.5, 1.5), wider])).to.deep.equal([]);
     });

@@ -1,6 +1,6 @@
 /**
- * The network's gradients: the float64 reference against finite differences, the kernels against
- * the reference.
+ * Tests the gradients of Mlp: the float64 reference against finite differences, and the kernels
+ * against the reference.
  */
 import { expect } from 'chai';
 import type { Device, Tensor } from '../../src/device/device.ts';
@@ -25,7 +25,7 @@ const nets: (MlpOptions & { rows: number })[] = [
   { sizes: [6, 4], rows: 11 },
 ];
 
-/** Σ y·dy: the scalar whose gradient backward gives. */
+/** Returns Σ y·dy, the scalar whose gradient backward() computes. */
 const scalarOf = (y: Rows, dy: Rows) =>
   y.reduce((sum, row, r) => sum + row.reduce((s, v, o) => s + v * (dy[r]?.[o] as number), 0), 0);
 

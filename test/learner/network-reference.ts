@@ -1,11 +1,11 @@
-/** Networks in plain float64, slow and obvious. */
+/** Networks in plain float64 loops. */
 import type { Layer, Network } from '../../src/entries/learner.ts';
 
 export type Layered = readonly Layer[];
 
 const sigmoid = (x: number) => 1 / (1 + Math.exp(-x));
 
-/** Φ(x) = ½ + φ(x) (x + x³ / 3 + x⁵ / 15 + …). */
+/** Returns the normal distribution function Φ(x) = ½ + φ(x) (x + x³ / 3 + x⁵ / 15 + …). */
 function phi(x: number): number {
   let [sum, term] = [x, x];
   for (let odd = 3; odd < 121; odd += 2) {
@@ -15,7 +15,7 @@ function phi(x: number): number {
   return 0.5 + (sum * Math.exp((-x * x) / 2)) / Math.sqrt(2 * Math.PI);
 }
 
-/** Of logits over atoms from −1 to 2. */
+/** Returns the mean of a distribution that is given by logits over atoms from −1 to 2. */
 function mean(logits: readonly number[]): number {
   const masses = logits.map(Math.exp);
   const all = masses.reduce((a, b) => a + b, 0);
@@ -35,7 +35,7 @@ export const activations: Readonly<Record<string, (x: number) => number>> = {
   elu: (x) => (x > 0 ? x : Math.expm1(x)),
 };
 
-/** Each sum by itself; the layer's name says its sizes. */
+/** Computes each output sum of a convolution separately. Reads the sizes from the layer's name. */
 function convolved(
   name: string,
   row: readonly number[],
@@ -67,7 +67,7 @@ function convolved(
 
 const LAYER = /^(\w+)\(([\d, ]*)\)$/;
 
-/** Outputs [rows][outputs] of a network over a flat vector. */
+/** Returns the outputs [rows][outputs] of a network whose parameters are a flat vector. */
 export function outputOf(
   network: Network,
   flat: ArrayLike<number>,
@@ -129,5 +129,5 @@ export function outputOf(
   return x;
 }
 
-/** Of layers that were made with another epsilon than torch's. */
+/** The epsilon of each layer that does not use torch's default. */
 export const EPSILONS = new Map<Layer, number>();

@@ -1,6 +1,6 @@
 /**
- * A network on the tested device beside float64: weights, a batch of strided rows, and gradients by
- * differences.
+ * A rig that compares a network on the tested device with float64: weights, a batch of strided
+ * rows, and gradients by finite differences.
  */
 
 import { Random } from '../../src/base/random.ts';
@@ -13,12 +13,12 @@ import { expectClose } from './reference.ts';
 export interface NetworkRig {
   readonly device: Device;
   readonly stream: Stream;
-  /** closed behind each test */
+  /** objects that are closed after each test */
   readonly open: { close(): void }[];
   floats(shape: number[], values?: Float32Array): Tensor<'float32'>;
 }
 
-/** Opens for the suite that it is called in. */
+/** Creates a rig, whose device and stream belong to the calling suite. */
 export function networkRig(): NetworkRig {
   const open: { close(): void }[] = [];
   let device: Device;
@@ -47,7 +47,9 @@ export function networkRig(): NetworkRig {
   };
 }
 
-/** A network with weights, a batch of strided rows, and what its loss Σ y · c is made with. */
+/**
+ * Creates a network with weights, a batch of strided rows, and the factors c of its loss Σ y · c.
+ */
 export function setUp(
   { device, stream, open, floats }: NetworkRig,
   layers: Layered,
@@ -83,7 +85,7 @@ export function setUp(
   return { net, weights, x, c, pass, gradient, inputGradient, workspace, flat, input };
 }
 
-/** Outputs and gradients of a network equal those of float64. */
+/** Checks that outputs and gradients of a network equal those of float64. */
 export async function expectGradients(
   rig: NetworkRig,
   layers: Layered,

@@ -1,4 +1,7 @@
-/** Networks against float64: outputs, gradients by differences, captured as issued, refusals. */
+/**
+ * Tests Network against float64: outputs, and gradients by finite differences. Also tests captured
+ * against eager passes, and invalid arguments.
+ */
 import { expect } from 'chai';
 import {
   dueling,
@@ -165,15 +168,15 @@ describe('Network', () => {
     const wanted = await gradient.toArray(stream);
     refused(backward, 'backward: backward() was called since the last forward() of this workspace');
     expect(await gradient.toArray(stream), 'nothing was launched').to.deep.equal(wanted);
-    // New views of the same memory are the same input, and a gradient that is written anew may go
-    // back again.
+    // New views of the same memory count as the same input. backward() may be repeated if the
+    // output gradient is written again.
     net.forward(stream, net.over(flat), input, workspace);
     for (let round = 0; round < 2; round++) {
       stream.copy(workspace.outputGradient, y);
       backward(input.view({ shape: input.shape, strides: input.strides }));
       expect(await gradient.toArray(stream)).to.deep.equal(wanted);
     }
-    // Forwards of other inputs in a workspace of their own change nothing.
+    // Forward passes of other inputs in a separate workspace do not affect this one.
     const beside = net.workspace(device, 4);
     open.push(beside);
     net.forward(stream, online, input, workspace);
@@ -181,7 +184,7 @@ describe('Network', () => {
     stream.copy(workspace.outputGradient, y);
     backward();
     expect(await gradient.toArray(stream)).to.deep.equal(wanted);
-    // A forward that was refused half way has no pass to go back through.
+    // A forward pass that threw cannot be followed by backward().
     let fails = false;
     const broken: Layer = {
       ...linear(2, 2),

@@ -1,4 +1,4 @@
-/** Which operation wrote the first number that is none. */
+/** Tests firstNonFinite(), which finds the operation that wrote the first NaN or infinity. */
 import { expect } from 'chai';
 import { openDevice } from '../../src/device/open.ts';
 import { DqnLearner } from '../../src/entries/learner.ts';
@@ -26,7 +26,7 @@ describe('firstNonFinite()', () => {
     using out = device.allocate({ shape: [2] });
     const look = () => firstNonFinite(device, (stream) => learner.update(stream, batch, out));
     expect(await look()).to.equal(null);
-    // In the second minibatch.
+    // Row 6 belongs to the second minibatch.
     const rewards = new Float32Array(8).fill(0.5);
     rewards[6] = Number.NaN;
     batch.rewards.write(rewards);
@@ -40,8 +40,8 @@ describe('firstNonFinite()', () => {
     });
     expect(found?.operation).to.be.above(20);
     expect(found?.text).to.match(/^operation \d+, 'td_target', wrote NaN to element 2 of y; r/);
-    // The update happened: its weights are worth nothing now, and the first launch that reads them
-    // says so.
+    // The update was applied, so its weights are NaN now. The first launch that reads them is
+    // found.
     expect(await look()).to.deep.include({ kernel: 'gemm', tensor: 'c', before: ['b'] });
     for (const tensor of Object.values(batch)) tensor.close();
   });
@@ -80,7 +80,8 @@ describe('firstNonFinite()', () => {
     using table = device.allocate({ shape: [3, 4] }).write(new Float32Array(12).fill(Number.NaN));
     using x = device.allocate({ shape: [6] }).write(new Float32Array(6).fill(1));
     const left = table.view({ shape: [3, 2], strides: [4, 1] });
-    // Two finite columns of four; and NaN that is overwritten without being read.
+    // The first launch reads two finite columns of four. The second overwrites a NaN without
+    // reading it.
     const found = await firstNonFinite(device, (stream) => {
       stream.launch('copy2d', { tensors: [left, x], wholes: [3, 2, 4, 2] });
       stream.launch('axpby', {
@@ -90,7 +91,7 @@ describe('firstNonFinite()', () => {
       });
     });
     expect(found).to.equal(null);
-    // Written from the host between two operations.
+    // The host writes the NaN between two operations.
     const between = await firstNonFinite(device, (stream) => {
       stream.launch('axpby', {
         tensors: [left.view({ shape: [2] }), x],
@@ -105,7 +106,7 @@ describe('firstNonFinite()', () => {
       });
     });
     expect(between).to.deep.include({ operation: 1, kernel: 'axpby', before: ['x'] });
-    // Added to what stands there: it came from there.
+    // axpby adds to y, so the NaN was in y before.
     const kept = await firstNonFinite(device, (stream) => {
       x.write(new Float32Array(6).fill(1), stream);
       stream.launch('axpby', {

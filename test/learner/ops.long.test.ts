@@ -1,6 +1,6 @@
 /**
- * Ops against plain loops, over random shapes, views and broadcasts; captured as issued; refused at
- * the door.
+ * Tests ops against plain loops over random shapes, views and broadcasts. Also tests captured
+ * against eager operations, and invalid arguments.
  */
 import { expect } from 'chai';
 import { Random } from '../../src/base/random.ts';
@@ -19,7 +19,7 @@ const some = (n: number, low = -3, high = 3) =>
   Float32Array.from({ length: n }, () => random.between(low, high));
 
 const erfc = (x: number): number => {
-  // By the trapezium rule over the tail, fine enough for a float.
+  // Integrates the tail by the trapezoidal rule, which is precise enough for a float32.
   const steps = 4000;
   const [from, to] = [Math.min(x, 8), 8];
   const step = (to - from) / steps;
@@ -81,7 +81,10 @@ describe('ops', () => {
     open.push(made);
     return values === undefined ? made : made.write(values, stream);
   };
-  /** Random numbers of a shape: contiguous, or columns of wider rows. */
+  /**
+   * Returns a tensor of a shape, filled with random values by default. It is contiguous, or made of
+   * columns of wider rows.
+   */
   function placed(shape: number[], values = some(shape.reduce((a, b) => a * b, 1))): Floats {
     const columns = shape.at(-1) ?? 1;
     if (shape.length === 0 || below(2) === 0) return tensor(shape, values);
@@ -131,8 +134,8 @@ describe('ops', () => {
     });
 
   /**
-   * A tensor somewhere in wider memory, with its dimensions in any order: transposed, with gaps,
-   * beginning at an offset.
+   * Returns a tensor with random strides: its dimensions may be permuted, rows may have gaps, and
+   * it may begin at an offset.
    */
   function strewn(shape: readonly number[], values = (size: number) => some(size)): Floats {
     const order = shape.map((_, d) => d);
@@ -146,13 +149,15 @@ describe('ops', () => {
     const offset = below(3);
     return tensor([offset + step], values(offset + step)).view({ shape, offset, strides });
   }
-  /** A shape that broadcasts to this one. */
+  /** Returns a random shape that broadcasts to this one. */
   const partOf = (shape: readonly number[]) => {
     const kept = shape.slice(below(3) > 0 ? 0 : below(shape.length + 1));
     return kept.map((n) => (below(3) === 0 ? 1 : n));
   };
   const four = () => Array.from({ length: below(5) }, () => 1 + below(6));
-  /** An operand's element at a row-major index of a shape that it broadcasts to. */
+  /**
+   * Returns an operand's element at a row-major index of a shape to which the operand broadcasts.
+   */
   const at = (
     values: Float32Array,
     of: readonly number[],
@@ -173,7 +178,8 @@ describe('ops', () => {
     itLonger(`${name} equals plain loops over broadcast shapes and random strides`, async () => {
       for (let round = 0; round < setting({ short: 15, all: 100, long: 400 }); round++) {
         const shape = four();
-        // Small whole numbers, that some are equal; all of float32 in every other round.
+        // In every other round values are small integers, so that some are equal. In the other
+        // rounds they are fractions.
         const values = (size: number) =>
           round % 2 === 0 ? some(size) : some(size, -2, 3).map((x) => Math.trunc(x) + 0);
         const out = strewn(shape);
@@ -231,7 +237,8 @@ describe('ops', () => {
     const graph = stream.endCapture();
     using exec = graph.instantiate();
     graph.close();
-    // The memory of a number that was given back would be among these.
+    // If the memory of a number argument were freed, one of these tensors would reuse and overwrite
+    // it.
     const others = Array.from({ length: 20 }, () => tensor([1], Float32Array.of(77)));
     for (let round = 0; round < 3; round++) stream.replay(exec);
     expect(await z.toArray(stream)).to.deep.equal(Float32Array.of(0, 0, 1, 0, 0, 1));
@@ -260,7 +267,7 @@ describe('ops', () => {
     stream.beginCapture();
     ops.sub(stream, out, u, theta);
     using graph = stream.endCapture();
-    expect(graph.nodeCount, 'the shortest dimension is gone through launch by launch').to.equal(3);
+    expect(graph.nodeCount, 'one launch for each index of the shortest dimension').to.equal(3);
     using exec = graph.instantiate();
     stream.replay(exec);
     const [x, y] = [await u.toArray(stream), await theta.toArray(stream)];
@@ -273,7 +280,7 @@ describe('ops', () => {
     ops.sub(stream, out, out, theta);
     ops.exp(stream, out, out);
     using again = stream.endCapture();
-    expect(again.nodeCount, 'what lies together is one launch').to.equal(2);
+    expect(again.nodeCount, 'one launch for each contiguous operation').to.equal(2);
   });
 
   it('throws a RangeError when the output overlaps an input at other positions', async () => {
@@ -306,8 +313,8 @@ describe('ops', () => {
       expect(refused.message, what).to.match(/share/);
     }
     expect(await all.toArray(stream), 'nothing was launched').to.deep.equal(before);
-    // A part that is in its place already, and columns beside what is written, share no element in
-    // another place.
+    // A part that is in its place already shares only elements at equal positions. Columns next to
+    // the output share none.
     ops.concat(stream, out, [
       at(0, [4, 2], [4, 1]),
       other.view({ shape: [4, 2], strides: [4, 1] }),
@@ -327,13 +334,13 @@ describe('ops', () => {
   it('throws a RangeError when a launch would read elements that an earlier launch wrote', async () => {
     const all = tensor([2 * 4 * 3 * 5], some(120));
     const out = all.view({ shape: [4, 3, 5] });
-    // Its first index is an operand that each launch reads.
+    // The first index of the output is also an operand, which each launch reads.
     const part = out.view({ shape: [1, 3, 1], strides: [15, 5, 1] });
     const first = tensor([4, 1, 5], some(20));
     const refused = refusal(() => ops.add(stream, out, first, part));
     expect(refused).to.include({ name: 'RangeError' });
     expect(refused.message).to.include('add: out and b share elements with different layouts');
-    // In place, and side by side in the same rows, there is nothing to refuse.
+    // An output in place of its input, or next to it in the same rows, is accepted.
     const wide = all.view({ shape: [4, 3, 2], strides: [30, 10, 1] });
     const beside = all.view({ shape: [4, 3, 2], offset: 2, strides: [30, 10, 1] });
     const [also, row] = [await beside.toArray(stream), tensor([4, 1, 2], some(8))];
@@ -418,7 +425,7 @@ describe('ops', () => {
         const shape = [...four().slice(0, 3), 1 + below(5)];
         const [places, n] = [shape.slice(0, -1), shape.at(-1)!];
         const size = places.reduce((a, b) => a * b, 1);
-        // Rows lie together, at whatever distances.
+        // The elements of a row are contiguous, and rows may be at any distance.
         const rows = (values?: (size: number) => Float32Array): Floats => {
           const lying = strewn(places.map((d) => d));
           const strides = [...lying.strides.map((step) => step * n), 1];

@@ -1,6 +1,6 @@
 /**
- * The policy's forward on the calling thread: equal to the reference, greedy, and strict about
- * sizes.
+ * Tests policies on the calling thread: their outputs equal the reference's, they act greedily, and
+ * they check sizes.
  */
 import { expect } from 'chai';
 import { encodeOnnx } from '../../src/entries/formats.ts';
@@ -87,7 +87,7 @@ describe('policies', () => {
       expect(act(new Float32Array(5)).message, name).to.equal(
         '1 rows of 3 need 3 floats, or those of more rows, got 5',
       );
-      // A buffer of more rows may be given, and is looked at no further.
+      // An array with more rows than n is accepted, and only the first n rows are read.
       const more = Float32Array.of(...obs, 0, Number.NaN, 0);
       expect(policy.act(more, 1).length).to.be.at.most(2);
       expect(act(more, 2).message, name).to.equal(

@@ -1,6 +1,5 @@
 /**
- * The same network, loss and optimizer in plain float64, slow and obvious: what the kernels are
- * compared with.
+ * The reference for tests of learners: the same network, loss and optimizer in plain float64 loops.
  */
 import { expect } from 'chai';
 import { Random } from '../../src/base/random.ts';
@@ -9,7 +8,7 @@ import type { Network } from '../../src/entries/learner.ts';
 /** Row-major [rows][columns]. */
 export type Rows = number[][];
 
-/** Numbers within ±scale by seed. */
+/** Returns random values within ±scale, by seed. */
 export function randomRows(seed: number, rows: number, columns: number, scale = 1): Rows {
   const random = new Random(seed);
   return Array.from({ length: rows }, () =>
@@ -21,7 +20,7 @@ export function flat(rows: Rows): Float32Array {
   return Float32Array.from(rows.flat());
 }
 
-/** Rows as float32 stores them, so that both sides start from the same numbers. */
+/** Rounds rows to float32, so that the kernels and the reference use the same values. */
 export function rounded(rows: Rows): Rows {
   return rows.map((row) => row.map(Math.fround));
 }
@@ -35,7 +34,7 @@ interface Dense {
   activation: string;
 }
 
-/** A perceptron's linear layers, each with what is behind it. */
+/** Returns the linear layers of a perceptron, each with the activation after it. */
 function denseOf({ layers, parameters }: Network): Dense[] {
   return layers.flatMap((_, i) => {
     const weight = parameters.find(({ name }) => name === `${i}.weight`);
@@ -48,7 +47,7 @@ function denseOf({ layers, parameters }: Network): Dense[] {
   });
 }
 
-/** Outputs of every layer, input first. */
+/** Returns the outputs of every layer, with the input first. */
 export function forward(network: Network, parameters: ArrayLike<number>, input: Rows): Rows[] {
   const passes = [input];
   for (const { inputs, outputs, weight, bias, activation } of denseOf(network)) {
@@ -71,7 +70,7 @@ export function forward(network: Network, parameters: ArrayLike<number>, input: 
   return passes;
 }
 
-/** Gradients of Σ y·dy: by parameter, and at the input. */
+/** Returns the gradients of Σ y·dy by the parameters and by the input. */
 export function backward(
   network: Network,
   parameters: ArrayLike<number>,
@@ -107,7 +106,7 @@ export function backward(
   return { gradient, inputGradient: d };
 }
 
-/** Adam in float64 over a vector, in place. */
+/** Adam in float64. It changes a vector in place. */
 export class ReferenceAdam {
   readonly mean: number[];
   readonly spread: number[];
@@ -137,7 +136,9 @@ export class ReferenceAdam {
   }
 }
 
-/** Every value within `tolerance` of the wanted one, relative to its size or to 1. */
+/**
+ * Checks that every value is within `tolerance` of the wanted one, relative to its size or to 1.
+ */
 export function expectClose(
   got: ArrayLike<number | bigint>,
   want: ArrayLike<number>,

@@ -1,6 +1,6 @@
 /**
- * What counts 0 is not read: a next observation that no bootstrap counts, a row of weight 0; and
- * steps whose size would be 0 / 0.
+ * Tests values that count 0 and must not affect an update: next observations after a termination or
+ * with gamma 0, and rows of weight 0. Also tests Adam steps whose size would be 0 / 0.
  */
 import { expect } from 'chai';
 import { Random } from '../../src/base/random.ts';
@@ -73,7 +73,7 @@ describe('learners: rows and next observations that count 0', () => {
   }
 
   interface Given {
-    /** of each row */
+    /** value of the row's next observation, or null for the default */
     next(row: number): number | null;
     reward?(row: number): number;
     weights?: boolean;
@@ -83,8 +83,8 @@ describe('learners: rows and next observations that count 0', () => {
   const terminated = (row: number) => row % 4 === 2;
 
   /**
-   * Parameters and optimizer state after an update in which next observations are `next`, where it
-   * says one.
+   * Returns parameters and optimizer state after two updates. `next` gives the next observations of
+   * some rows.
    */
   async function updated(
     kind: Kind,
@@ -130,13 +130,13 @@ describe('learners: rows and next observations that count 0', () => {
 
   for (const [name, kind] of Object.entries(kinds)) {
     /**
-     * Of a distribution the whole mass goes to the reward, where a finite row's probabilities add
-     * up to 1 but for rounding.
+     * With a categorical head the whole mass goes to the reward. The probabilities of a finite row
+     * sum to 1 only up to rounding, so these states may differ slightly.
      */
     const expectAlike = (odd: LearnerState, plain: LearnerState) => {
       finite(odd);
       const [one, other] = [values(odd), values(plain)];
-      if (name.includes('temperature')) return; // it also learns from the log-probabilities of what terminated
+      if (name.includes('temperature')) return; // it also learns from terminated rows
       if (!/categorical|Fast/.test(name)) expect(one).to.deep.equal(other);
       for (const [key, all] of Object.entries(one))
         all.forEach((value, i) => {
@@ -213,7 +213,9 @@ describe('learners: rows and next observations that count 0', () => {
       learner.loadState(state);
       const out = keep(device.allocate({ shape: [3] }));
       learner.update(device.currentStream, batch as never, out);
-      expect([...(await out.toArray())].every(Number.isFinite), 'losses').to.equal(true);
+      expect([...(await out.toArray())].every(Number.isFinite), 'all losses are finite').to.equal(
+        true,
+      );
       const now = await learner.state();
       return Object.entries(now)
         .filter(([key]) => key.startsWith('actor.'))

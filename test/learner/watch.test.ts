@@ -1,4 +1,7 @@
-/** learner.watch(): the first NaN is told with update, network and layer, issued and captured. */
+/**
+ * Tests learner.watch(), which returns the first NaN with its update, network and layer, for eager
+ * and captured updates.
+ */
 import { expect } from 'chai';
 import { type ActorCriticBatch, DqnLearner, SacLearner } from '../../src/entries/learner.ts';
 import { type Device, openDevice, type Stream, type Tensor } from '../../src/index.ts';
@@ -45,15 +48,15 @@ describe('learner.watch()', () => {
     const batch = made();
     for (let i = 0; i < 3; i++) learner.update(stream, batch, out);
     expect(await watch.first()).to.equal(null);
-    // A weight of the actor's: what reads it first is its own output, which the critics' targets
-    // are made of.
+    // A NaN weight of the actor. The actor's output reads it first, and the targets of the critics
+    // are made of this output.
     const state = await learner.state();
     const data = (state['actor.2.weight']?.data as Float32Array).slice();
     data[3] = Number.NaN;
     learner.loadState({ ...state, 'actor.2.weight': { dtype: 'float32', shape: [2, 5], data } });
     learner.update(stream, batch, out);
     const first = await watch.first();
-    // Two minibatches an update: the seventh step is the fourth update's first.
+    // An update has two minibatches, so gradient step 6 is the first one of update 3.
     expect(first).to.include({
       update: 6,
       tick: 3,
@@ -81,7 +84,7 @@ describe('learner.watch()', () => {
     stream.replay(exec);
     batch.obs.write(new Float32Array(16).fill(Number.POSITIVE_INFINITY));
     for (let i = 0; i < 2; i++) stream.replay(exec);
-    // Steps 2 and 3 are of the second replay; of those the fourth is looked at.
+    // Gradient steps 2 and 3 belong to the second launch. Only step 3 is checked.
     const first = await watch.first();
     expect(first).to.include({
       update: 3,

@@ -1,4 +1,4 @@
-/** Chains of operators: what they move, join and refuse. */
+/** Tests chains of operators: transfers, joined operators, and rejected chains. */
 import { expect } from 'chai';
 import { Random } from '../../src/base/random.ts';
 import { Chain, Identity, NamedLinop, ToDevice } from '../../src/entries/linop.ts';
@@ -45,7 +45,7 @@ describe('linop/chain', () => {
         new Uint8Array(values.buffer),
       );
       for (const each of [y, back]) if (each !== x) close(each);
-      // What lay between was closed by the chain; the input was not.
+      // The chain closed the tensors between its operators, and not its input.
       expect(openHandles().memory, path.join()).to.equal(before);
       expect(await valuesIn(x)).to.deep.equal(values);
       close(x);

@@ -1,4 +1,4 @@
-/** Which streams a transfer uses: the ones it was given, and the ones it takes where none was. */
+/** Tests which streams a transfer uses: the given ones, and the defaults. */
 import { expect } from 'chai';
 import { DeviceSpec } from '../../src/entries/linop.ts';
 import { openHandles } from '../rig/handles.ts';

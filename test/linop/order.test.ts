@@ -1,4 +1,6 @@
-/** What a transfer waits for and who waits for it: proven by holding streams. */
+/**
+ * Tests what a transfer waits for, and what waits for it. The tests hold streams to show the order.
+ */
 import { expect } from 'chai';
 import { nativeDevices } from '../../src/device/native.ts';
 import { Chain, DeviceSpec, ToDevice } from '../../src/entries/linop.ts';
@@ -42,7 +44,7 @@ describe('linop: the order of transfers', () => {
   });
   afterEach(() => x.close());
 
-  /** A round on a stream of each device: work that may run has run. */
+  /** Runs work on a new stream of each device. Earlier work that may run has run after that. */
   const turn = async () => {
     for (const device of [here, there]) {
       using stream = device.createStream();
@@ -121,8 +123,8 @@ describe('linop: the order of transfers', () => {
     );
     await soil(here, LENGTH);
     using start = behind(here.currentStream);
-    // The way there begins at the start event, so it passes the source's latch; the target's own
-    // holds what it computes.
+    // The first transfer begins at the start event, so it does not wait for the source's latch. The
+    // target's latch holds the computation.
     using sources = new Latch(here).hold(here.currentStream);
     using targets = new Latch(there).hold(there.currentStream);
     using y = chain.forward(x, { startEvent: start }) as Tensor;

@@ -1,6 +1,6 @@
 /**
- * What operator tests share: the places there are to move between, random operands, an operator
- * that computes.
+ * Helpers of the operator tests: the devices to move between, random operands, and an operator that
+ * computes.
  */
 import {
   arrayOf,
@@ -24,7 +24,7 @@ import {
 import { ON_HOST, TESTED } from '../rig/tested-device.ts';
 
 /**
- * Two devices of one family where there are two. The host device lists its first only; it has
+ * Two devices of one family, if there are two. The CPU device lists only its first device, and has
  * eight.
  */
 export const family = TESTED.split(':')[0] as string;
@@ -32,19 +32,22 @@ export const first = `${family}:0`;
 export const second = `${family}:1`;
 export const paired = ON_HOST || listDevices().some(({ name }) => name === second);
 
-/** Everything an operator may move between here: a GPU has the host device as the other family. */
+/** The places that an operator can move between. For a GPU, the CPU device is the other family. */
 export const places: readonly string[] = [
   ...new Set(['cpu', first, ...(paired ? [second] : []), 'host:0', 'host:1']),
 ];
 const opened = new Map<string, Device>();
-/** Open until closeDevices(). */
+/** Opens the device once. It stays open until closeDevices(). */
 export function deviceOf(place: string): Device {
   const device = opened.get(place) ?? openDevice(place);
   opened.set(place, device);
   return device;
 }
 
-/** After each suite: what belongs to a device goes only when no thread has it open. */
+/**
+ * Closes the devices. Call it after each suite, because a device's resources are freed only when no
+ * thread has it open.
+ */
 export function closeDevices(): void {
   for (const device of opened.values()) device.close();
   opened.clear();
@@ -52,7 +55,7 @@ export function closeDevices(): void {
 
 export const allDtypes = Object.keys(dtypes) as DType[];
 
-/** Small whole numbers: sums of their products are exact in every dtype's doubles. */
+/** Returns small integers, so that sums of their products are exact in float64. */
 export function randomValues(dtype: DType, shape: readonly number[], random: Random): TypedArray {
   const out = arrayOf(dtype, elementCount(shape));
   const whole = () => random.below(100);
@@ -93,7 +96,10 @@ export function dot(x: TypedArray, y: TypedArray): number {
   return sum;
 }
 
-/** Memory of this size that is given out next holds sevens: who reads it too early sees them. */
+/**
+ * Fills memory of this size with sevens and frees it. The next allocation gets it, so work that
+ * reads too early reads sevens.
+ */
 export async function soil(device: Device, length: number): Promise<void> {
   const old = device.allocate({ shape: [length], zeroed: false });
   device.currentStream.fill(old, 7);
@@ -102,7 +108,7 @@ export async function soil(device: Device, length: number): Promise<void> {
   device.memoryInfo();
 }
 
-/** y = by · x on the device's current stream: fresh memory, as a chain expects. */
+/** y = by · x on the device's current stream. The result is new memory, as a chain requires. */
 export class Scale extends NamedLinop {
   readonly by: number;
   readonly #place: string;
@@ -134,7 +140,7 @@ export class Scale extends NamedLinop {
   }
 }
 
-/** Bytes of any kind: NaNs, denormals, both zeros. */
+/** Returns random bits, among them NaNs, denormals and both zeros. */
 export function randomBytes(dtype: DType, length: number, random: Random): TypedArray {
   const out = arrayOf(dtype, length);
   const bytes = new Uint8Array(out.buffer);
@@ -142,7 +148,7 @@ export function randomBytes(dtype: DType, length: number, random: Random): Typed
   return out;
 }
 
-/** An event behind everything that the stream was given so far. */
+/** Returns an event after all work that was enqueued on the stream so far. */
 export const behind = (stream: Stream): DeviceEvent => {
   const event = stream.device.createEvent();
   stream.record(event);

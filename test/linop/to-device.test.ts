@@ -1,4 +1,6 @@
-/** ToDevice as a linear operator: what it must be whatever it moves, and what it refuses. */
+/**
+ * Tests ToDevice as a linear operator: its properties for everything that it moves, and its errors.
+ */
 import { expect } from 'chai';
 import { Random } from '../../src/base/random.ts';
 import { nativeDevices } from '../../src/device/native.ts';

@@ -1,4 +1,4 @@
-/** Whose the transfer streams are, and when they go. */
+/** Tests which threads share transfer streams, and when the streams are closed. */
 import { expect } from 'chai';
 import { DeviceSpec, ToDevice } from '../../src/entries/linop.ts';
 import { DeviceError, openDevice, type Tensor } from '../../src/index.ts';
@@ -11,7 +11,7 @@ import { ON_HOST } from '../rig/tested-device.ts';
 import { behind, first, paired, second } from './places.ts';
 
 describe('linop: transfer streams', () => {
-  // Nothing else here opens these two.
+  // No other test in this process opens these two devices.
   const [a, b] = ON_HOST ? ['host:6', 'host:7'] : [first, second];
 
   it('are one per ordered pair of devices, the same in every thread', async function () {
@@ -29,7 +29,7 @@ describe('linop: transfer streams', () => {
   });
 
   it('close when no thread has the source device open', async function () {
-    if (!ON_HOST) this.skip(); // others have a GPU open
+    if (!ON_HOST) this.skip(); // other code has a GPU open
     const [source, target] = [openDevice('host:4'), openDevice('host:5')];
     const words = new Int32Array(new SharedArrayBuffer(4));
     const before = openHandles().stream as number;
@@ -48,7 +48,7 @@ describe('linop: transfer streams', () => {
   });
 
   it('are replaced after forward() has thrown their DeviceError, and given streams are not affected', async function () {
-    if (!ON_HOST) this.skip(); // a failed kernel takes a whole GPU
+    if (!ON_HOST) this.skip(); // a failed kernel loses the whole GPU
     const [source, target] = [openDevice('host:4'), openDevice('host:5')];
     using x = source.allocate({ shape: [4] });
     using late = source.createStream();
@@ -60,7 +60,7 @@ describe('linop: transfer streams', () => {
     using y = op.forward(x, { startEvent: start }) as Tensor;
     latch.open();
     expect(await rejection(arrival.synchronize())).to.be.instanceOf(DeviceError);
-    using other = new ToDevice(source, target); // knows the stream that failed
+    using other = new ToDevice(source, target); // uses the stream that failed
     const failed = op.ispec.transferStream?.handle;
     expect(refusal(() => op.forward(x))).to.be.instanceOf(DeviceError);
     expect(op.ispec.transferStream?.handle).to.not.equal(failed);

@@ -1,5 +1,6 @@
 /**
- * What a process finds out about managed memory: once, bounded in time, and alike in every thread.
+ * Tests how a process finds out about managed memory: once, in bounded time, and with the same
+ * result in every thread.
  */
 import { expect } from 'chai';
 import { CompilationState, compileAllocator } from '../../src/entries/memory.ts';
@@ -17,7 +18,9 @@ interface Look {
   causeIsError: boolean;
 }
 
-/** A process of its own, which has to end by itself; only warnings of ours. */
+/**
+ * Runs a scenario in a process that must end by itself. Returns its result and Hotslot's warnings.
+ */
 async function scenario<T>(name: string): Promise<{ seen: T; warnings: string[]; stderr: string }> {
   const { code, stdout, stderr } = await run('test/memory/scenario.js', [name]);
   expect(code, stderr).to.equal(0);

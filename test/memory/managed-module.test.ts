@@ -1,6 +1,6 @@
 /**
- * Whole modules: each byte once, what is passed over, and that nothing is touched when something is
- * refused.
+ * Tests prefetch and advice for whole modules: each byte is handled once, other values are skipped,
+ * and nothing happens if a call throws.
  */
 import { expect } from 'chai';
 import {

@@ -1,6 +1,6 @@
 /**
- * Prefetch and advice of one tensor: what they do, what they pass over, and every refusal with its
- * values.
+ * Tests prefetch and advice for one tensor: their effect, what they ignore, and the values in each
+ * error.
  */
 import { expect } from 'chai';
 import { describeValue } from '../../src/base/checks.ts';

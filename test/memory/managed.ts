@@ -1,4 +1,7 @@
-/** What the tests of managed memory share: a pool on the tested device, or why there is none. */
+/**
+ * Helpers of the tests of managed memory: a pool on the tested device, or the reason why there is
+ * none.
+ */
 
 import {
   compileAllocator,
@@ -9,8 +12,8 @@ import type { Stream, Tensor } from '../../src/index.ts';
 import { ON_HOST, TESTED } from '../rig/tested-device.ts';
 
 /**
- * Opens the pool before the suite's tests, and closes it behind them; a driver without managed
- * memory skips them.
+ * Opens a pool before the suite's tests and closes it after them. If the driver has no managed
+ * memory, skips the tests.
  */
 export function pooled(): () => UnifiedMempool {
   let pool: UnifiedMempool | undefined;
@@ -20,17 +23,14 @@ export function pooled(): () => UnifiedMempool {
       pool = createUnifiedMempool(TESTED);
     } catch (error) {
       if (ON_HOST || (error as { code?: string }).code !== 'ERR_HOTSLOT_UNAVAILABLE') throw error;
-      this.skip(); // the tested driver has none; the host device always has
+      this.skip(); // the tested driver has no managed memory. The CPU device always has
     }
   });
   after(() => pool?.close());
   return () => pool as UnifiedMempool;
 }
 
-/**
- * A stream that does what `stream` does and keeps what it was asked to prefetch: [byteOffset,
- * bytes, device].
- */
+/** Wraps a stream and records its prefetches as [byteOffset, bytes, device]. */
 export function noted(stream: Stream): { stream: Stream; asked: number[][] } {
   const asked: number[][] = [];
   const { device } = stream;

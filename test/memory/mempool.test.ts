@@ -1,6 +1,6 @@
 /**
- * Pools of managed memory: what they count, what they close, and that pages are real on the host
- * device.
+ * Tests pools of managed memory: what they count and close, and that pages of the CPU device really
+ * exist.
  */
 import { readFileSync } from 'node:fs';
 import { expect } from 'chai';
@@ -66,7 +66,7 @@ describe('memory/mempool', () => {
       'ERR_HOTSLOT_STATE_CLOSED',
       true,
     ]);
-    expect(pool().device.closed, 'a device it was given stays open').to.equal(false);
+    expect(pool().device.closed, 'the pool does not close a given device').to.equal(false);
   });
 
   it('createUnifiedMempool() opens a device given by name, and close() closes that device', () => {

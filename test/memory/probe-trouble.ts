@@ -1,6 +1,6 @@
 /**
- * Loaded before the probe's own script by NODE_OPTIONS: leaves its process id in a file, and gets
- * into trouble as told.
+ * NODE_OPTIONS loads this module before the probe's own script. It writes the process id to a file,
+ * and then hangs, crashes or throws as requested.
  */
 import fs from 'node:fs';
 import { syncBuiltinESMExports } from 'node:module';
@@ -8,14 +8,14 @@ import { syncBuiltinESMExports } from 'node:module';
 const { HOTSLOT_TEST_PROBES: file, HOTSLOT_TEST_TROUBLE: trouble } = process.env;
 if (process.argv[1]?.endsWith('probe.js') && file) {
   const { appendFileSync } = fs;
-  // Its first word of a family, so it has opened drivers and is bound to its parent.
+  // The probe's first output. It has opened drivers and is bound to its parent by then.
   const writeSync = fs.writeSync;
   let told = false;
   let tried = false;
   fs.writeSync = ((...args: Parameters<typeof writeSync>) => {
     if (!told) appendFileSync(file, `${process.pid}\n`);
     told = true;
-    // Later: behind the words that a device is tried.
+    // 'hang later' hangs after the output which says that the probe tries a device.
     const later = trouble === 'hang later' && tried;
     tried ||= String(args[1]).includes('"trying"');
     if (trouble === 'hang' || later) Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0);

@@ -1,6 +1,6 @@
 /**
- * One process, one probe: runs the scenario that its first argument names and prints what was seen
- * as JSON.
+ * Runs the scenario that the first argument names, with one probe, and prints what it has seen as
+ * JSON.
  */
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -24,7 +24,7 @@ const folder = isMainThread ? mkdtempSync(join(tmpdir(), 'hotslot-probe-')) : ''
 const probesFile = join(folder, 'probes');
 const warnings: string[] = [];
 
-/** From now on probes leave their ids, and get into this trouble. */
+/** Makes later probes write their process ids and fail in this way. */
 function trouble(kind: 'none' | 'hang' | 'hang later' | 'crash' | 'throw'): void {
   process.env.NODE_OPTIONS = `--import=${new URL('./probe-trouble.js', import.meta.url)}`;
   process.env.HOTSLOT_TEST_PROBES = probesFile;
@@ -34,7 +34,7 @@ const probes = () =>
   existsSync(probesFile)
     ? readFileSync(probesFile, 'utf8').trim().split('\n').filter(Boolean).map(Number)
     : [];
-/** Gone, or a process that has ended and that its parent has not asked for yet. */
+/** Returns whether the process is gone, or has ended and is a zombie. */
 function dead(pid: number): boolean {
   try {
     return /^State:\s+[ZX]/m.test(readFileSync(`/proc/${pid}/status`, 'utf8'));
@@ -45,7 +45,7 @@ function dead(pid: number): boolean {
 
 type Task = 'look' | 'compile' | 'compile at once' | 'pool';
 
-/** What a thread knows. */
+/** Returns what this thread knows about the compilation. */
 function look() {
   const error = compilationError();
   let refused: Error | undefined;
@@ -72,7 +72,7 @@ function look() {
 
 const thread = (task: Task) => new TestThread<Task>(new URL(import.meta.url), task);
 
-/** What a thread does; the answer is said. */
+/** The tasks of a thread. It sends the result. */
 const tasks: Record<Task, () => unknown> = {
   look,
   compile: () => compileAllocator({ timeoutMs: 20_000 }),

@@ -1,6 +1,7 @@
 /**
- * Means behind ticks under every interleaving of two learners' actors and streams, with a death,
- * and the rules broken one by one.
+ * Checks the model of a learner group's averaging (averages.ts). The rules hold in every
+ * interleaving of two learners' actors and streams, also with a death. Each rule broken on purpose
+ * is caught.
  */
 import { type AveragesMutation, type AveragesSetup, averagesProtocol } from './averages.ts';
 import { proofsOf } from './proofs.ts';

@@ -1,13 +1,14 @@
 /**
- * Means behind ticks as a model: two learners with a replay actor, poll's thread and a stream each.
- * What actors/averager.ts is for is that each update begins from the mean behind the one before,
- * and that no mean is told, written or waited for twice, whoever dies.
+ * Models how two learners average their parameters after each tick (actors/averager.ts). Each
+ * learner has a replay actor, a poll thread and a stream. Each update must begin from the mean of
+ * the update before it. No learner sends, awaits or writes a mean twice, even if a poll thread
+ * dies.
  */
 import { type Model, type Move, type State, Violation } from './checker.ts';
 
 export interface AveragesSetup {
   ticks: number;
-  /** poll's thread of one learner dies at any moment, and has a successor */
+  /** the poll thread of one learner dies at any moment and gets a successor */
   faults?: readonly 'death'[];
   broken?: AveragesMutation;
 }
@@ -21,27 +22,30 @@ export type AveragesMutation =
   | 'over is stored before averaged'
   | 'the parameters are told before they are home';
 
-/** Of a learner. */
+/** Byte offsets within one learner's state. */
 const L = {
-  /** replay: launched ticks */
+  /** replay: number of launched ticks */
   launched: 0,
-  /** poll: its step, ticks that are Free */
+  /** poll: its next step (`At`), then the number of ticks whose slot is Free again */
   at: 1,
   free: 2,
   begun: 3,
   over: 4,
   averaged: 5,
-  /** the other one's half that holds what this one told, two of them: 1 + the tick */
+  /** two halves that this learner fills and the peer reads: 1 + the tick, or 0 if empty */
   told: 6,
-  /** on the device: updates, means; what came home: 1 + the tick */
+  /**
+   * on the device: number of updates and of means that ran; in host memory: 1 + the tick of the
+   * parameters
+   */
   updates: 8,
   means: 9,
   home: 10,
-  /** `spent`: records, those that are done */
+  /** `spent` events: how many are recorded, and how many are done */
   records: 11,
   done: 12,
   failed: 13,
-  /** operations of the stream, in order, and how many */
+  /** number of operations in the stream, then the operations in order */
   queued: 14,
   queue: 15,
 } as const;
@@ -74,7 +78,7 @@ export function averagesProtocol({ ticks, faults = [], broken }: AveragesSetup):
 
     move(`${name}: replay launches`, (state) => {
       const tick = state[at(L.launched)]!;
-      // A slot's batch is there; two slots.
+      // A learner has two slots, so at most two ticks are launched and not Free.
       if (tick === ticks || tick - state[at(L.free)]! >= 2 || failed(state)) return false;
       if (state[at(L.averaged)]! < tick && !is('replay does not wait for the mean')) return false;
       enqueue(state, Op.update, Op.spent);
@@ -119,7 +123,7 @@ export function averagesProtocol({ ticks, faults = [], broken }: AveragesSetup):
           if (tick === ticks) return goto(At.end);
           if (failed(state)) return false;
           const averaged = state[at(L.averaged)]! > tick;
-          // The slot is Replaying, and its event is done.
+          // Poll works on a tick once its slot is Replaying and its event is done.
           const early = averaged
             ? is('the slot is Free before the second spent is done')
             : is('the parameters are told before they are home');
@@ -148,12 +152,12 @@ export function averagesProtocol({ ticks, faults = [], broken }: AveragesSetup):
               'home',
               `${name} tells of tick ${tick} what is of ${state[at(L.home)]! - 1}`,
             );
-          // A half is empty when its next message comes: who tells again finds that it is not, or
-          // that it was read already.
+          // A half is empty when its next message is due. A learner that sends a tick again finds
+          // the half full, or finds that the peer has already read the message.
           if (state[at(L.told + half)] !== 0 || state[other(L.over)]! > tick)
             throw new Violation('twice', `${name} tells tick ${tick} again`);
           state[at(L.told + half)] = tick + 1;
-          // Exchange-1: what was told to it before is read.
+          // Exchange-1: this learner has read the peer's message before, so it empties that half.
           state[other(L.told) + (1 - half)] = 0;
           return goto(is('begun is stored behind what is told') ? At.begin : At.wait);
         case At.wait:
@@ -203,7 +207,7 @@ export function averagesProtocol({ ticks, faults = [], broken }: AveragesSetup):
     unfinished(state) {
       const at = (learner: number, field: number) => state[learner * LEARNER_BYTES + field]!;
       if (at(0, L.failed) || at(1, L.failed)) {
-        // Told to both: nobody waits in an exchange.
+        // The failure reached both learners: none waits in an exchange.
         for (const learner of [0, 1])
           if (at(learner, L.at) === At.wait) return `learner ${learner} is not told`;
         return state[DIED] ? null : 'the group failed, and nobody died';

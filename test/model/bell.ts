@@ -1,14 +1,14 @@
 /**
- * The steps every waiting agent shares: ringing a bell, reading one's own, looking for a stop,
- * parking.
+ * The steps that every waiting agent shares: it rings a bell, reads its own bell, checks for a
+ * stop, and parks.
  */
 import type { State } from './checker.ts';
 import { BELL, Local, PLACE, STOP } from './memory.ts';
 import { BLOCKED, JAVASCRIPT, type Label, NATIVE, type Program, type Sleep } from './program.ts';
 
 /**
- * Marks that this round found work. The count will be read again before it matters, so what it did
- * is forgotten.
+ * Marks that this round found work. The agent reads the bell's count again before it parks, so
+ * `moved` and `pending` are cleared.
  */
 export function markDone(state: State, agent: number): void {
   state[BELL + agent] = (state[BELL + agent]! & ~(Local.moved | Local.pending)) | Local.did;
@@ -20,20 +20,23 @@ function addTo(state: State, target: Program): void {
     state[bell] = state[bell]! | Local.moved;
 }
 
-/** Atomics.notify reaches only a JavaScript sleeper, a futex wake only a native one. */
+/** Atomics.notify wakes only a JavaScript sleeper, and a futex wake only a native sleeper. */
 function wake(state: State, target: Program, how: Sleep): void {
   if (target.current(state).asleep === how) target.moveTo(state, state[PLACE + target.agent]! + 1);
 }
 
 export interface Ringing {
-  /** a native ringer has no Atomics.notify */
+  /** the ringer is native code, which has no Atomics.notify */
   from?: 'native';
   broken?: 'flag first' | 'always notify' | undefined;
 }
 
-/** The wake half of a hand-over: count + 1, then the flag, then the wake it asks for. */
+/**
+ * The second half of a hand-over. The ringer adds 1 to the count, loads the flag, then makes the
+ * wake that the flag asks for.
+ */
 export function ring(by: Program, target: Program, how: Ringing = {}): void {
-  // Its own bell only tells a thread what it knows: it did something and will look again.
+  // A thread's own bell is not rung: `markDone` already makes the thread look again.
   if (by === target) return;
   const name = `the bell of ${target.name}`;
   const [over, notify, native] = [{ at: 0 }, { at: 0 }, { at: 0 }];
@@ -86,31 +89,32 @@ export function ring(by: Program, target: Program, how: Ringing = {}): void {
 }
 
 /**
- * First half of waiting: read the count. What is looked at from here on may change without being
- * missed.
+ * First half of waiting: the agent reads its bell's count. If a word that it looks at later
+ * changes, the count has changed too, so no change is missed.
  */
 export function readBell(by: Program): void {
-  // The coarse grain reads as late as it may: a ring between the reading and the first look only
-  // costs a round.
+  // At the coarse grain the read is part of the next step, which is as late as possible. A ring
+  // between the read and the first look would only cost one more round.
   by.reading = true;
   if (by.grain === 'access') by.step('reads its bell', (_, next) => next);
 }
 
 /**
- * Leaves for good once the stop word is stored. The failure word is looked at in the same place and
- * the same way.
+ * Ends the agent's program once the stop word is stored. The real code checks the failure word at
+ * the same point and in the same way.
  */
 export function checkStop(by: Program, end: Label): void {
   by.step('looks at the stop word', (state, next) => {
     if (state[STOP] === 0) return next;
-    // The bell of a thread that is gone has no reader.
+    // Nobody reads the bell of a thread that has ended, so it is cleared.
     state[BELL + by.agent] = 0;
     return end.at;
   });
 }
 
 /**
- * Second half: flag up, compare and sleep (one step, as futex and Atomics.wait do it), flag down.
+ * Second half of waiting: the agent raises its flag, compares and sleeps, then lowers its flag.
+ * Compare and sleep are one step, as in futex and Atomics.wait.
  */
 export function park(by: Program, how: Sleep, self: (state: State) => boolean = () => false): void {
   const bell = BELL + by.agent;

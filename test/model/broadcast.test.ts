@@ -1,6 +1,6 @@
 /**
- * Broadcast rings under every order of what is written and read, and each of their rules broken in
- * turn.
+ * Checks the model of broadcast rings (broadcast.ts). Broadcast-1 and Broadcast-2 hold in every
+ * order of the writer's and the reader's accesses. Each rule broken on purpose is caught.
  */
 import { type BroadcastMutation, type BroadcastSetup, broadcastProtocol } from './broadcast.ts';
 import { proofsOf } from './proofs.ts';

@@ -1,14 +1,15 @@
 /**
- * A broadcast ring as a model: a writer that keeps the last entries of two words, and a reader that
- * follows it. Bytes come in the order of the program, but for what arm64 allows: what the head says
- * may come out behind the bytes that follow it, until the writer loads the head. The rules
- * Broadcast-1 and Broadcast-2 are those of src/shm/broadcast.ts.
+ * Models a broadcast ring: a writer that keeps the last entries, each of two words, and a reader
+ * that follows the writer. Stores become visible in program order, with one exception that arm64
+ * allows. The head's new value may become visible after the words that the writer stores later,
+ * until the writer loads the head. The rules Broadcast-1 and Broadcast-2 are in
+ * src/shm/broadcast.ts.
  */
 import { type Model, type State, Violation } from './checker.ts';
 
 export interface BroadcastSetup {
   capacity: 2 | 4;
-  /** that are written */
+  /** number of entries that the writer writes */
   entries: number;
   broken?: BroadcastMutation;
 }
@@ -23,8 +24,9 @@ export type BroadcastMutation =
   | 'the next number is looked up at the end';
 
 /**
- * The head as others see it, what it says to the writer alone; the writer's step and entry; the
- * reader's step, place, …
+ * Bytes of the state. HEAD is the head as others see it, MINE the head as the writer sees it.
+ * WRITES is the writer's step. STEP, NEXT, UNTIL, AT, MISSED, SEEN, FIRST and LATE belong to the
+ * reader.
  */
 const [HEAD, MINE, WRITES, STEP, NEXT, UNTIL, AT, MISSED, SEEN, FIRST, LATE] = [
   0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10,
@@ -48,7 +50,8 @@ export function broadcastProtocol({ capacity, entries, broken }: BroadcastSetup)
     switch (at(state, WRITES)) {
       case Write.begins:
         if (n === entries) return false;
-        // A load that acquires: it waits for the addition before it, and the bytes wait for it.
+        // The writer loads the head with acquire. The load waits until the writer's last addition
+        // is visible, and the words that follow wait for the load.
         if (at(state, HEAD) !== n && !is('begun without a look at the head')) return false;
         return go(early ? Write.publishes : Write.first);
       case Write.first:
@@ -58,7 +61,7 @@ export function broadcastProtocol({ capacity, entries, broken }: BroadcastSetup)
         state[word(early ? n - 1 : n, 1)] = early ? n : n + 1;
         return go(early ? Write.begins : Write.publishes);
       default:
-        // What was said before comes out first.
+        // The writer's last addition to the head must be visible before its next one.
         if (at(state, HEAD) !== n) return false;
         state[MINE] = n + 1;
         return go(early ? Write.first : Write.begins);

@@ -1,5 +1,5 @@
 /**
- * Everyone who is not an actor: the client, the collector, the stopper and the device's two
+ * The agents that are not actors: the client, the collector, the stopper and the device's two
  * streams.
  */
 import { checkStop, park, readBell, ring } from './bell.ts';
@@ -11,9 +11,9 @@ import { launch } from './roles.ts';
 import type { Ring, Setup } from './setup.ts';
 
 /**
- * Asks for tick 0, then for each tick: waits for it, asks for the next while this one is hot,
- * launches the learner and hands the slot to poll. At the end it waits for the last slot to be
- * free. It sleeps on nothing but its own bell.
+ * The client requests tick 0. For each tick it waits until the batch is ready and requests the next
+ * tick while this batch is hot. It then launches the learner and hands the slot to poll. At the end
+ * it waits until the last slot is Free. It sleeps only on its own bell.
  */
 export function client(by: Program, setup: Setup, rings: Ring): void {
   const { depth, ticks } = setup;
@@ -54,7 +54,10 @@ export function client(by: Program, setup: Setup, rings: Ring): void {
   by.end();
 }
 
-/** Says that it waits, then reads its bell, then looks: poll rings only a client that says so. */
+/**
+ * The agent stores GOAL, reads its bell, then looks. The order matters, because poll rings a client
+ * only if GOAL is set.
+ */
 function waitFor(
   by: Program,
   setup: Setup,
@@ -83,8 +86,8 @@ function waitFor(
 }
 
 /**
- * Adds rows, which is what lets the next request through, and rings the threads that may wait for
- * them.
+ * The collector adds rows, which admits the next request, and rings pack's thread, which may wait
+ * for the rows.
  */
 export function collector(by: Program, setup: Setup, rings: Ring): void {
   for (let tick = 0; tick < setup.ticks; tick++) {
@@ -98,7 +101,8 @@ export function collector(by: Program, setup: Setup, rings: Ring): void {
 }
 
 /**
- * Starts when the fault strikes (see `protocol.ts`), stores the stop word, then rings every bell.
+ * The stopper starts when the fault occurs (see `protocol.ts`). It stores the stop word, then rings
+ * every bell.
  */
 export function stopper(by: Program, setup: Setup, ringAll: () => void): void {
   by.step('is not asked to stop', () => BLOCKED);
@@ -113,8 +117,8 @@ export function stopper(by: Program, setup: Setup, ringAll: () => void): void {
 }
 
 /**
- * Finishes what is queued on a stream, in order; a completed event rings poll's bell from native
- * code.
+ * A stream finishes its queued operations in order. When an event completes, native code rings
+ * poll's bell.
  */
 export function stream(by: Program, setup: Setup, from: number, poll: Program): void {
   const { depth, completion = 'rings', broken } = setup;
@@ -141,7 +145,7 @@ function finishCopy(state: State, depth: number, sequence: number): void {
   state[memory.DEVICE + slot] = state[memory.HOST + slot]!;
 }
 
-/** The learner's update, and behind it the mark. */
+/** Applies the learner's update, then stores the slot's mark. */
 function finishGraph(state: State, depth: number, sequence: number): void {
   const bit = 1 << sequence;
   if (state[memory.DEVICE + (sequence % depth)] !== sequence + 1)

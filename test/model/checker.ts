@@ -1,19 +1,22 @@
 /**
- * Explicit-state model checker: visits every state a model can reach and reports the first thing
- * that must not be. It knows nothing of rings and bells; a model is a start state and moves over a
- * few bytes.
+ * Explicit-state model checker. It visits every state that a model can reach, and reports the first
+ * violation. The checker knows no rings or bells: a model is a start state of a few bytes, and
+ * moves that change the bytes.
  */
 import { Visited } from './visited.ts';
 
 export type State = Uint8Array;
 
 export interface Move {
-  /** a fault that may or may not happen: a state where only these are left counts as an end */
+  /**
+   * true for a fault, which may or may not happen: a run may end in a state with only optional
+   * moves
+   */
   readonly optional: boolean;
-  /** what the move is about to do in `state`, for traces */
+  /** describes, for traces, what the move will do in `state` */
   says(state: State): string;
   /**
-   * Makes the move in place, or returns false and leaves the state alone when it is not enabled.
+   * Makes the move in place. Returns false and leaves `state` unchanged if the move is not enabled.
    */
   apply(state: State): boolean;
 }
@@ -21,10 +24,10 @@ export interface Move {
 export interface Model {
   /** bytes of one state, a multiple of 4 */
   readonly width: number;
-  /** at most 31 */
+  /** the moves, at most 31 */
   readonly moves: readonly Move[];
   start(state: State): void;
-  /** Null when `state` may be the end of a run, else why it may not. */
+  /** Returns null if a run may end in `state`, else the reason why it may not. */
   unfinished(state: State): string | null;
 }
 
@@ -40,14 +43,15 @@ export class Violation extends Error {
 
 export interface Outcome {
   states: number;
-  /** distinct states in which a run ended as it may */
+  /** number of distinct states in which a run ended as allowed */
   ends: number;
   violation?: { rule: string; text: string; trace: string[] };
 }
 
 /**
- * Depth first over every reachable state. A run that can go round in a circle is a violation too,
- * so an outcome without one says that every run, under every scheduler, comes to an allowed end.
+ * Explores every reachable state, depth first. A run that can return to one of its earlier states
+ * is a violation (livelock). So if there is no violation, every run ends in an allowed state under
+ * every scheduler.
  */
 export function explore(model: Model): Outcome {
   const visited = new Visited(model.width / 4);
@@ -88,7 +92,7 @@ export function explore(model: Model): Outcome {
 
   model.start(bytes);
   enter(visited.add(words));
-  // the state that `bytes` holds; a move that is not enabled leaves it there
+  // index of the state in `bytes`, which a move that is not enabled leaves unchanged
   let held = 0;
   while (path.length > 0) {
     const top = path.length - 1;
@@ -128,8 +132,8 @@ export function explore(model: Model): Outcome {
 }
 
 /**
- * The shortest run into a violation (breadth first), or null when there is none. For people;
- * `explore` is cheaper.
+ * Returns the shortest run that ends in a violation (breadth first), or null if there is none.
+ * People read its trace. `explore` is cheaper.
  */
 export function shortest(model: Model): string[] | null {
   const visited = new Visited(model.width / 4);

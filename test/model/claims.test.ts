@@ -1,6 +1,6 @@
 /**
- * Claims of words under every order of their steps and ends, and each of their rules broken in
- * turn.
+ * Checks the model of claims (claims.ts). The rules hold in every order of the threads' steps and
+ * ends. Each rule broken on purpose is caught.
  */
 import { type ClaimsMutation, type ClaimsSetup, claimsProtocol } from './claims.ts';
 import { proofsOf } from './proofs.ts';

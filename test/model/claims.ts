@@ -1,15 +1,15 @@
 /**
- * Claims as a model: one word that threads take, give back, and lose when they end, at any moment.
- * A native call is one step: a thread that is ended gets no further than the end of it. The rules
- * Claim-1 to Claim-3 are those of src/shm/claim.ts.
+ * Models claims: one word that threads take, release, and lose if they end, at any moment. A native
+ * call is one step, because a thread that is terminated still finishes the call. The rules Claim-1
+ * to Claim-3 are in src/shm/claim.ts.
  */
 import { type Model, type Move, type State, Violation } from './checker.ts';
 
 export interface ClaimsSetup {
   threads: 2 | 3;
-  /** how often each of them takes the word */
+  /** number of times that each thread takes the word */
   takes: 1 | 2;
-  /** each of them may end anywhere */
+  /** whether each thread may end at any step */
   ends: boolean;
   broken?: ClaimsMutation;
 }
@@ -22,9 +22,15 @@ export type ClaimsMutation =
   | 'the end frees whatever the word says'
   | 'unwatched before it is given back';
 
-/** The word, the last number of a claim, and who owns the word by what it was told, a bit each. */
+/**
+ * The word, the number of the newest claim, and the owners: a bit for each thread that was granted
+ * the word.
+ */
 const [WORD, NUMBER, OWNERS] = [0, 1, 2];
-/** of each thread: its step, its number, what it watches, how often it took the word */
+/**
+ * Bytes of each thread: its step, its claim's number, the claim that native code watches for it,
+ * and how often it took the word.
+ */
 const THREAD = 4;
 const [STEP, CLAIM, WATCHED, TAKES] = [0, 1, 2, 3];
 const Step = {
@@ -52,7 +58,7 @@ export function claimsProtocol({ threads, takes, ends, broken }: ClaimsSetup): M
       throw new Violation('Claim-1', `thread ${thread} has the word, and so has another`);
     else state[OWNERS] = bit;
   };
-  /** The word is free: by its owner's doing, or because its owner is gone. */
+  /** Frees the word, either for its owner or because its owner has ended. */
   const free = (state: State, thread: number) => {
     const others = at(state, OWNERS) & ~(1 << thread);
     if (others !== 0)
@@ -115,7 +121,7 @@ export function claimsProtocol({ threads, takes, ends, broken }: ClaimsSetup): M
         unwatch();
         return go(Step.again);
       case Step.again:
-        // Twice is fine: a close behind a close.
+        // Releasing twice is allowed: close() may be called twice.
         if (at(state, WORD) === claim || is('given back whatever the word says'))
           free(state, thread);
         return done();
@@ -123,7 +129,7 @@ export function claimsProtocol({ threads, takes, ends, broken }: ClaimsSetup): M
         return false;
     }
   };
-  /** What native code does when a thread's environment goes, after whatever line. */
+  /** What native code does when a thread's environment ends, at any step of the thread. */
   const end = (state: State, thread: number): boolean => {
     if (!ends || at(state, own(thread, STEP)) === Step.gone) return false;
     const watched = at(state, own(thread, WATCHED));

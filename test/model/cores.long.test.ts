@@ -1,6 +1,6 @@
 /**
- * The pool of cores under every order of their loads and stores, and each of their rules broken in
- * turn.
+ * Checks the model of the pool of cores (cores.ts). The rules hold in every order of the threads'
+ * loads and stores. Each rule broken on purpose is caught.
  */
 import { itAll } from '../rig/setting.ts';
 import { type CoresMutation, type CoresSetup, coresProtocol } from './cores.ts';

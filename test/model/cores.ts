@@ -1,7 +1,7 @@
 /**
- * The pool of cores as a model: a caller that does jobs in pieces, one after the other, and helpers
- * that take pieces of them, on a memory that shows stores late and out of order. The rules
- * CorePool-1 to CorePool-5 are those of native/wait/core_pool.hpp.
+ * Models the pool of cores. A caller does jobs in pieces, one job after the other, and helpers take
+ * pieces of them. The memory shows stores late and out of order. The rules CorePool-1 to CorePool-5
+ * are in native/wait/core_pool.hpp.
  */
 import { type Model, type Move, type State, Violation } from './checker.ts';
 import { WeakMemory } from './weak-memory.ts';
@@ -9,9 +9,9 @@ import { WeakMemory } from './weak-memory.ts';
 export interface CoresSetup {
   pieces: 1 | 2;
   helpers: 1 | 2;
-  /** how many of them may help with a job */
+  /** number of helpers that may join one job */
   places: 1 | 2;
-  /** jobs of the caller, one after the other, with the same data */
+  /** number of the caller's jobs, one after the other in the same memory */
   jobs: 1 | 2;
   broken?: CoresMutation;
 }
@@ -28,11 +28,14 @@ export type CoresMutation =
   | 'a place looked at and taken in two steps';
 
 /**
- * Of the caller: step, job; jobs on the list and jobs that were given up, a bit each; by job the
- * pieces that were done, and the helpers that joined, a bit each.
+ * The caller's step and job. Jobs on the list, and jobs whose call has returned, a bit for each. By
+ * job: the pieces that are done, and the helpers that joined, a bit for each.
  */
 const [AT, JOB, LISTED, OVER, MADE, JOINED] = [0, 1, 2, 3, 4, 6];
-/** of each thread, the caller first: its piece + 1, and the step, job and look of helpers */
+/**
+ * Bytes of each thread, the caller first: its piece + 1. Helpers also have a step, a job, and
+ * whether they sleep.
+ */
 const THREAD = 8;
 const [PIECE, STEP, HAS, ASLEEP] = [0, 1, 2, 3];
 const At = {
@@ -47,9 +50,9 @@ const At = {
   ends: 9,
 };
 const Step = { looks: 0, takes: 1, does: 2, counts: 3, sleeps: 4, joins: 5 };
-/** Words: the input, two results, then `next` and `done` of each job. */
+/** Words of the weak memory: the input, two results, then `next` and `done` of each job. */
 const [INPUT, RESULT, JOBS] = [0, 1, 3];
-/** Threads of the memory: the caller, two helpers, and what the lock knows. */
+/** Threads of the weak memory: the caller, two helpers, and the lock, which carries views. */
 const LOCK = 3;
 const memory = new WeakMemory(THREAD + 12, [2, 4, 4, 5, 3, 5, 3], 4);
 
@@ -60,7 +63,9 @@ export function coresProtocol({ pieces, helpers, places, jobs, broken }: CoresSe
   const next = (job: number) => JOBS + 2 * job;
   const done = (job: number) => JOBS + 2 * job + 1;
 
-  /** What is done with the lock held: whoever takes it next knows what its last holder knew. */
+  /**
+   * Runs `act` with the lock held. The next holder of the lock acquires all that this holder knows.
+   */
   const locked = (state: State, thread: number, act: () => void) => {
     memory.hand(state, LOCK, thread);
     act();
@@ -72,8 +77,8 @@ export function coresProtocol({ pieces, helpers, places, jobs, broken }: CoresSe
   };
 
   /**
-   * The next piece of a job for the thread, or none: one addition gives each to one of them
-   * (CorePool-1).
+   * Takes the job's next piece for the thread. Returns false if no piece is left, and null if
+   * `choice` finds no store. One atomic addition gives each piece to one thread (CorePool-1).
    */
   const take = (state: State, thread: number, job: number, choice: number): boolean | null => {
     if (is('a job that ends with its call')) alive(state, job, 'a piece is asked for');
@@ -247,7 +252,8 @@ export function coresProtocol({ pieces, helpers, places, jobs, broken }: CoresSe
     }
   };
   /**
-   * As a helper that has the lock may see it: the newest, or it finds out when it asks for a piece.
+   * Whether a helper that holds the lock sees that no piece is left. The newest value is enough: a
+   * helper with an older value learns the truth when it asks for a piece.
    */
   const taken = (state: State, job: number) => memory.newest(state, next(job)) >= pieces;
 

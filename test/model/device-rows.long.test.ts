@@ -1,6 +1,6 @@
 /**
- * Every interleaving of small cases of rows on their way to a device, and each of its rules broken
- * in turn.
+ * Checks the model of replay rows that are copied to a device (device-rows.ts). The rules hold in
+ * every interleaving of small cases. Each rule broken on purpose is caught.
  */
 import { itAll, itLong } from '../rig/setting.ts';
 import {
@@ -18,8 +18,8 @@ const { holds, caught } = proofsOf<DeviceRowsMutation, DeviceRowsSetup>(
 );
 
 /**
- * As large as the buffer and smaller, spans of one row and of two, a guard that is used up and one
- * that is not.
+ * `small` has a device as large as the host's buffer, `wide` has a smaller one. Spans have one row
+ * or two, and the guard is used up in some of the setups only.
  */
 const small: DeviceRowsSetup = { capacity: 3, places: 3, guard: 1, most: 1, rows: 5, ticks: 2 };
 const wide: DeviceRowsSetup = { ...small, capacity: 5, rows: 6 };
@@ -52,7 +52,8 @@ describe('model of replay rows that are copied to a device', function () {
     death: true,
   });
   caught('a head checked by what is visible later', 'DeviceRows-1', long, itAll);
-  // The slot's next head is taken for what the device has done with this one: nothing frees it.
+  // When the device finishes this head, it marks the slot's next head as spent. Nothing frees the
+  // slot after that.
   caught('a head written anew before it is spent', 'deadlock', { ...wide, ticks: 3 });
   caught('a successor behind what was only ordered', 'DeviceRows-1', { ...small, death: true });
   caught('done before what was found', 'DeviceRows-1', small);

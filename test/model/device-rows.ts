@@ -1,22 +1,25 @@
 /**
- * Rows on their way to a device as a model: a writer that may go over them, pack's thread that
- * orders copies and writes heads, the device that copies and draws a row at a time, poll that sees
- * both done, and a death of pack's thread at any moment. Rules DeviceRows-1 to DeviceRows-5 of
- * src/engine/device-rows/control-block.ts.
+ * Models how replay rows reach a device. A writer may overwrite rows at any moment. Pack's thread
+ * orders copies and writes heads, and may die once at any moment. The device copies and draws one
+ * row at a time, and poll sees when copies and draws are done. The rules DeviceRows-1 to
+ * DeviceRows-5 are in src/engine/device-rows/control-block.ts.
  */
 import { type Model, type Move, type State, Violation } from './checker.ts';
 
 export interface DeviceRowsSetup {
-  /** rows that the buffer holds, that the device holds, and that are not drawn */
+  /**
+   * number of rows that the host buffer holds, that the device holds, and that a draw leaves out as
+   * a guard
+   */
   capacity: number;
   places: number;
   guard: number;
-  /** of one span, at most */
+  /** the most rows of one span */
   most: number;
-  /** rows that the writer adds, and ticks that are drawn */
+  /** number of rows that the writer adds, and number of ticks that are drawn */
   rows: number;
   ticks: number;
-  /** pack's thread dies at any moment, once */
+  /** whether pack's thread dies once, at any moment */
   death?: boolean;
   broken?: DeviceRowsMutation;
 }
@@ -38,10 +41,10 @@ export type DeviceRowsMutation =
   | 'a successor behind what was only ordered'
   | 'done before what was found';
 
-/** A row that is half written. */
+/** Value of a row that is half written. */
 const TORN = 255;
 const SLOTS = 2;
-/** Bytes of the state: counters, then the memory, the records and the queue. */
+/** Bytes of the state: counters, then rows, records, the queue of copies and the heads. */
 const [RESERVED, COMMITTED, PEN, SUBMITTED, DONE, ORDERED, COPIED, COPY_ROW, COPY_HALF] = [
   0, 1, 2, 3, 4, 5, 6, 7, 8,
 ];
@@ -50,16 +53,16 @@ const [POLL, LOST, PACK, FROM, TO, SLOT, TICKS, DEATHS, BEGUN] = [
 ];
 const [HOST, DEVICE, SPAN, QUEUE, HEAD, GIVEN] = [18, 23, 28, 40, 44, 52];
 const WIDTH = 56;
-/** rows that the host's memory and the device's have room for here */
+/** the most rows that the host's and the device's memory have room for in this model */
 const MAX_PLACES = 5;
 /**
- * Of a record: from, to, low; of a head: its state, low, until and the next row that is read; of
- * what was given: low, until.
+ * A record has: from, to, low. A head has: its state, low, until, and the next row that the device
+ * reads. `given` has: low, until.
  */
 const HeadState = { free: 0, written: 1, launched: 2, spent: 3 } as const;
 const span = (number: number) => SPAN + (number % 4) * 3;
 const head = (slot: number) => HEAD + slot * 4;
-/** What the device was given with a launch, while it draws. */
+/** The rows that a launch gave the device, until it has drawn them. */
 const given = (slot: number) => GIVEN + slot * 2;
 
 export function deviceRowsProtocol(setup: DeviceRowsSetup): Model {
@@ -104,11 +107,14 @@ export function deviceRowsProtocol(setup: DeviceRowsSetup): Model {
   };
 
   /**
-   * DeviceRows-5 has two halves: how far copies go, and which of them a head may be written beside.
+   * DeviceRows-5 has two halves: how far copies may go, and during which copies pack may write a
+   * head.
    */
   const beside = guard + (is('the guard off by one') ? 1 : 0);
 
-  /** What actors/ingest.ts does: reads, then copies, then the record. */
+  /**
+   * Steps of actors/ingest.ts: pack reads the words, orders the copies, then publishes the record.
+   */
   const orders = (state: State): boolean => {
     if (at(state, PACK) === 0) {
       const { visible } = reach(state);
@@ -136,8 +142,8 @@ export function deviceRowsProtocol(setup: DeviceRowsSetup): Model {
     if (phase > 2) return false;
     if ((phase === 1) !== early) {
       const place = QUEUE + (at(state, ORDERED) % 2) * 2;
-      // A predecessor's copies that nobody was told of are on the same stream: these come behind
-      // them.
+      // A dead predecessor may have ordered copies without a record. They are on the same stream,
+      // so this thread's copies run after them.
       if (at(state, ORDERED) - at(state, COPIED) >= 2) return false;
       state[place] = at(state, FROM);
       state[place + 1] = at(state, TO);
@@ -153,7 +159,7 @@ export function deviceRowsProtocol(setup: DeviceRowsSetup): Model {
     return true;
   };
 
-  /** What headPacker() does; the slot is handed on by a store of its own. */
+  /** Steps of headPacker(). Pack hands the slot on with a store of its own. */
   const draws = (state: State): boolean => {
     if (at(state, PACK) === 3) {
       const place = head(at(state, SLOT));
@@ -168,7 +174,8 @@ export function deviceRowsProtocol(setup: DeviceRowsSetup): Model {
     const anew =
       is('a head written anew before it is spent') && at(state, head(slot)) === HeadState.launched;
     if (at(state, head(slot)) !== HeadState.free && !anew) return false;
-    // What was read first, and the look at what is under way, by that.
+    // Pack reads `visible` and `low` in one step, and checks in a later step, with these values,
+    // which copies are in progress.
     const looked = at(state, PACK) === 4;
     const later = is('a head checked by what is visible later');
     const { visible, low } = looked
@@ -214,7 +221,10 @@ export function deviceRowsProtocol(setup: DeviceRowsSetup): Model {
     return true;
   };
 
-  /** What poll does: the event, then `reserved`, then what it found, then that it is done. */
+  /**
+   * Steps of poll: it sees the event, reads `reserved`, records the rows that it found, and then
+   * counts the span as done.
+   */
   const sees = (state: State): boolean => {
     const phase = at(state, POLL);
     const early = is('reserved looked at before the event');
@@ -223,7 +233,7 @@ export function deviceRowsProtocol(setup: DeviceRowsSetup): Model {
     };
     if (phase === 0) {
       if (underWay(state) === 0) return false;
-      // An event that was never recorded behind this span's copies is done, as far as it knows.
+      // If no event was recorded after this span's copies, a query says that the event is done.
       const over =
         at(state, COPIED) === at(state, ORDERED) || is('visible before the event') || early;
       if (!over && !eventOver(state)) return false;
@@ -253,8 +263,8 @@ export function deviceRowsProtocol(setup: DeviceRowsSetup): Model {
     return true;
   };
   /**
-   * The oldest span's copies are over: those of a predecessor that died come before it and count
-   * for nothing.
+   * Whether the oldest span's copies are done. Copies of a dead predecessor run before them and
+   * have no span.
    */
   const eventOver = (state: State) =>
     at(state, ORDERED) - at(state, COPIED) < underWay(state) + (at(state, PACK) === 2 ? 1 : 0);
@@ -294,7 +304,7 @@ export function deviceRowsProtocol(setup: DeviceRowsSetup): Model {
     if (orphan && is('a successor behind what was only ordered')) {
       state[span(at(state, SUBMITTED) + 3) + 1] = at(state, TO);
     }
-    // A head that was not handed on is written anew.
+    // The successor writes a head again if it was not handed on.
     if (at(state, PACK) === 3) {
       state.set([0, 0, 0, 0], head(at(state, SLOT)));
       state[TICKS]!--;

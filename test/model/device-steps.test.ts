@@ -1,6 +1,6 @@
 /**
- * Every interleaving of small cases of a view's steps on their way to a device, and each of its
- * rules broken in turn.
+ * Checks the model of a view's steps that are copied to a device (device-steps.ts). The rules hold
+ * in every interleaving of small cases. Each rule broken on purpose is caught.
  */
 import { itLong } from '../rig/setting.ts';
 import {

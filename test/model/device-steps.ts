@@ -1,18 +1,21 @@
 /**
- * Steps of a view on their way to a device as a model: a writer that goes round a lane of few
- * places, pack that draws rows one by one, looks up what the device holds and copies the rest, the
- * device that gathers a row at a time and then puts what was brought, and a death of pack's thread
- * at any moment. Rules Mirror-1 to Mirror-4 of native/rows/mirror.hpp.
+ * Models how the steps of a view reach a device. A writer goes round a lane of few places. Pack
+ * draws rows one by one, looks up which steps the device holds, and copies the missing steps into
+ * the batch. The device gathers one row at a time, then puts the steps that the batch brought into
+ * its own memory. Pack's thread may die once, at any moment. The rules Mirror-1 to Mirror-4 are in
+ * native/rows/mirror.hpp.
  */
 import { type Model, type Move, type State, Violation } from './checker.ts';
 
 export interface DeviceStepsSetup {
-  /** places of the lane, steps that the writer adds, ticks, and rows of a batch */
+  /**
+   * number of places of the lane, of steps that the writer adds, of ticks, and of rows in a batch
+   */
   places: number;
   steps: number;
   ticks: number;
   rows: number;
-  /** pack's thread dies at any moment, once */
+  /** whether pack's thread dies once, at any moment */
   death?: boolean;
   broken?: DeviceStepsMutation;
 }
@@ -26,9 +29,11 @@ export type DeviceStepsMutation =
   | 'of two laps the older one stays'
   | 'held as soon as it is drawn';
 
-/** A step that is half written, and what is nowhere. */
+/** Value of a step that is half written, and the place of a brought step that is put nowhere. */
 const [TORN, NOWHERE] = [255, 254];
-/** A lane has so many places at most, a batch so many rows, and brings so much. */
+/**
+ * The most places of a lane, rows of a batch, and steps that a batch brings; the number of slots.
+ */
 const [PLACES, ROWS, MAX_BROUGHT, SLOTS] = [3, 2, 3, 2];
 /** Bytes of the state. */
 const [RESERVED, COMMITTED, PEN, PACK, ROW, STEP, NUMBER] = [0, 1, 2, 3, 4, 5, 6];
@@ -38,8 +43,8 @@ const HELD = HOST + PLACES;
 const RING = HELD + PLACES;
 const SLOT = RING + PLACES;
 /**
- * Of a slot: of each row its step + 1 and where it is found; how much it brings, and of each piece
- * its place and its bytes.
+ * Bytes of a slot. For each row: its step + 1, and where the device finds it. Then the number of
+ * brought steps, and for each of them its place and its bytes.
  */
 const PIECES = 2 * ROWS;
 const SLOT_WIDTH = PIECES + 1 + 2 * MAX_BROUGHT;
@@ -51,7 +56,7 @@ export function deviceStepsProtocol(setup: DeviceStepsSetup): Model {
   const { places, steps, ticks, rows, death = false, broken } = setup;
   const is = (how: DeviceStepsMutation) => broken === how;
   const at = (state: State, index: number) => state[index] as number;
-  /** Lanes-4: the lowest step that cannot have been written over. */
+  /** Lanes-4: returns the lowest step that no writer can have begun to overwrite. */
   const lowest = (state: State) => Math.max(0, at(state, RESERVED) - places);
 
   const writes = (state: State): boolean => {
@@ -71,7 +76,7 @@ export function deviceStepsProtocol(setup: DeviceStepsSetup): Model {
     if (at(state, PACK) !== Phase.idle || tick === ticks || tick - at(state, DONE) === SLOTS)
       return false;
     if (at(state, COMMITTED) === 0) return false;
-    // Mirror-3: it was begun before.
+    // Mirror-3: a predecessor had begun this batch, so what the device holds is unknown.
     if (at(state, BEGUN) === tick + 1 && !is('a successor that forgets nothing'))
       state.fill(0, HELD, HELD + places);
     state[BEGUN] = tick + 1;
@@ -81,7 +86,7 @@ export function deviceStepsProtocol(setup: DeviceStepsSetup): Model {
     return true;
   };
 
-  /** The oldest step that is there, or the newest. */
+  /** Draws the oldest step that is stored, or the newest. */
   const draws =
     (newest: boolean) =>
     (state: State): boolean => {
@@ -96,7 +101,7 @@ export function deviceStepsProtocol(setup: DeviceStepsSetup): Model {
       return true;
     };
 
-  /** What its note says: of one that is written over, a step that is still to come. */
+  /** Reads the step's number from its note. An overwritten note gives a later step. */
   const reads = (state: State): boolean => {
     if (at(state, PACK) !== Phase.reads) return false;
     const step = at(state, STEP);
@@ -104,7 +109,7 @@ export function deviceStepsProtocol(setup: DeviceStepsSetup): Model {
     state[PACK] = Phase.looks;
     return true;
   };
-  /** Mirror-2 */
+  /** Mirror-2: a row is drawn again if its note may be torn. */
   const looks = (state: State): boolean => {
     if (at(state, PACK) !== Phase.looks) return false;
     const lost = lowest(state) > at(state, STEP) && !is('torn notes looked up');
@@ -126,7 +131,7 @@ export function deviceStepsProtocol(setup: DeviceStepsSetup): Model {
     const row = slot + 2 * at(state, ROW);
     if (at(state, HELD + place) === number + 1) state[row + 1] = found < 0 ? place : PLACES + found;
     else {
-      // Full: begun again.
+      // The batch has no room for another step, so pack begins the batch again.
       if (count === MAX_BROUGHT) {
         state[PACK] = Phase.idle;
         return true;
@@ -144,7 +149,10 @@ export function deviceStepsProtocol(setup: DeviceStepsSetup): Model {
     return true;
   };
 
-  /** Mirror-1 */
+  /**
+   * Mirror-1: a row is drawn again if a writer may have begun to overwrite it before the copy was
+   * done.
+   */
   const looksAgain = (state: State): boolean => {
     if (at(state, PACK) !== Phase.looksAgain) return false;
     const lost = lowest(state) > at(state, STEP) && !is('a copy believed without a second look');
@@ -161,7 +169,7 @@ export function deviceStepsProtocol(setup: DeviceStepsSetup): Model {
     return true;
   };
 
-  /** The tick that the device is at: a gather a row, then a put a piece. */
+  /** The device's step in its current tick: it gathers all rows, then puts all brought steps. */
   const runs = (state: State): boolean => {
     const tick = at(state, DONE);
     if (tick >= at(state, PACKED)) return false;
@@ -183,7 +191,9 @@ export function deviceStepsProtocol(setup: DeviceStepsSetup): Model {
     state[GATHERED] = state[PUT] = 0;
     return true;
   };
-  /** Of the tick behind it, too early. */
+  /**
+   * Gathers the next tick's rows before this tick has put its steps, which only a mutation does.
+   */
   const runsAhead = (state: State): boolean => {
     const next = at(state, DONE) + 1;
     if (!is('gathered before the tick before it has put') || next >= at(state, PACKED))

@@ -1,5 +1,5 @@
 /**
- * A thread of the modelled executor: what it looks at, whom it wakes and how it sleeps
+ * A thread of the modelled executor: how it checks queues, wakes other threads and sleeps
  * (native/device/host/executor.cpp).
  */
 import type { State } from './checker.ts';
@@ -26,9 +26,9 @@ import {
 import { BLOCKED, type Label, Program } from './program.ts';
 
 /**
- * Of an op: `n` a node, `r` and its point a record, `w` a wait for it; `l` lasts until the point is
- * done, `h` does in the pool alone; `g` is a replay of the one exec, which may pause; `G` one that
- * records its first point and then lasts until its second is done.
+ * An op is a letter and a point. `n`: a node. `r`: records the point. `w`: waits for the point.
+ * `l`: lasts until the point is done. `h`: does the same, and only in the pool. `g`: replays the
+ * one exec, and may pause. `G`: records its first point, then lasts until its second point is done.
  */
 export type Op = string;
 export type Kind = 'enqueues' | 'pool' | 'attends' | 'helps';
@@ -37,7 +37,7 @@ export class Hand extends Program {
   readonly setup: ExecutorSetup;
   readonly kind: Kind;
   readonly #choosing = new Set<number>();
-  /** of what a step may find, the one that is tried */
+  /** number of the alternative that a step tries */
   choice = 0;
 
   constructor(name: string, agent: number, kind: Kind, setup: ExecutorSetup) {
@@ -64,7 +64,7 @@ export class Hand extends Program {
       return next;
     });
   }
-  /** Adds to a count. */
+  /** Emits a step that adds `amount` to a count. */
   add(says: string, where: number | ((state: State) => number), amount: number): void {
     this.act(says, (state) => {
       state[typeof where === 'number' ? where : where(state)]! += amount;
@@ -86,7 +86,7 @@ export class Hand extends Program {
     return (state[POINTS]! & (1 << point)) !== 0;
   }
 
-  // ---- looks ------------------------------------------------------------------------------------
+  // ---- checks -----------------------------------------------------------------------------------
 
   head(state: State, queue: number): Op | undefined {
     return state[POPPED + queue]! < state[PUSHED + queue]!
@@ -103,7 +103,7 @@ export class Hand extends Program {
   claimable(state: State, queue: number): boolean {
     return state[CLAIMED + queue] === 0 && this.ready(state, queue);
   }
-  /** Goes on at `there` where a queue could be run, else with the next step. */
+  /** Emits checks that jump to `there` if a queue can be run, and else continue. */
   runnable(there: Label): void {
     for (const queue of [0, 1])
       this.step(`looks whether queue ${queue} is runnable`, (state, next) =>
@@ -177,7 +177,7 @@ export class Hand extends Program {
     if (!this.is('who attends not rung when work is done')) this.ringAttendants();
   }
 
-  /** Compares the word with what was read of it, and sleeps. */
+  /** Emits two steps: the thread compares the word with the value that it read, and sleeps. */
   sleep(): void {
     const [moved, asleep] = [this.mine(Local.moved), this.mine(Local.asleep)];
     this.act('compares the word, and sleeps', (state) => {

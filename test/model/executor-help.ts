@@ -1,6 +1,7 @@
 /**
  * How the executor's threads help (native/device/host/executor.cpp and run.cpp), as steps of a
- * program: each is at most one access that others see, or one critical section of a lock.
+ * program. Each step has at most one access that other threads see, or is one critical section of a
+ * lock.
  */
 import { type State, Violation } from './checker.ts';
 import { Hand } from './executor-hand.ts';
@@ -20,7 +21,7 @@ import { BLOCKED, type Label } from './program.ts';
 export class Helper extends Hand {
   // ---- help -------------------------------------------------------------------------------------
 
-  /** help(): runs what is runnable; `any` says whether it ran something. */
+  /** help(): runs every runnable op. `any` is set if the thread ran at least one. */
   help(): void {
     const [queue, any, ran, late, went] = [
       Local.queue,
@@ -114,8 +115,8 @@ export class Helper extends Hand {
   }
 
   /**
-   * drain(): with the claim, runs ops from the head until there is none, one has to wait, or the
-   * time is over.
+   * drain(): with the queue's claim, runs ops from the head. It ends if the queue is empty, if an
+   * op has to wait, or if the time limit is reached.
    */
   #drain(
     head: Label,

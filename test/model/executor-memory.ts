@@ -1,21 +1,22 @@
 /**
- * One state of the modelled executor, byte by byte; places of programs lie where program.ts keeps
- * them.
+ * One state of the modelled executor, byte by byte. Each program's next step is stored where
+ * program.ts stores it.
  */
 import type { State } from './checker.ts';
 
 /**
- * Of two queues: ops pushed, taken off and counted as pending, who has the claim, how far a graph
- * is, who runs an op of it.
+ * For each of two queues. `PUSHED`, `POPPED`, `PENDING`: number of ops. `CLAIMED`: 1 + the agent
+ * that has the claim, or 0. `NODE`: the next node of its graph. `RUNS`: whether a thread runs one
+ * of its ops.
  */
 export const [PUSHED, POPPED, PENDING, CLAIMED, NODE, RUNS] = [0, 2, 4, 6, 8, 10] as const;
-/** points that are done, a bit each; whether the one exec is running */
+/** points that are done, a bit for each; whether the one exec runs */
 export const [POINTS, EXEC] = [12, 13] as const;
-/** the executor's counts, and who is on the board of attendants */
+/** the executor's counts, and whether the attendant is on the board */
 export const [ATTENDING, BUSY, THREADS, PARKED, HELD, WAITERS, BOARD] = [
   14, 15, 16, 17, 18, 19, 20,
 ] as const;
-/** Of each agent, behind the programs' own bytes. */
+/** Bytes of each agent, after the bytes that all programs have. */
 const LOCAL = 52;
 const SIZE = 8;
 export const Local = {
@@ -34,7 +35,7 @@ export const WIDTH = LOCAL + SIZE * AGENTS;
 
 export const local = (agent: number, which: number): number => LOCAL + SIZE * agent + which;
 
-/** The word that an agent sleeps on moves; who sleeps on it wakes. */
+/** Changes the word that the agent sleeps on, and wakes the agent. */
 export function wake(state: State, agent: number): void {
   state[local(agent, Local.moved)] = 1;
   state[local(agent, Local.asleep)] = 0;

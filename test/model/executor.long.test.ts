@@ -1,4 +1,7 @@
-/** The host device's executor in every interleaving, and each of its rules broken in turn. */
+/**
+ * Checks the model of the CPU device's executor (executor.ts). The rules hold in every
+ * interleaving. Each rule broken on purpose is caught.
+ */
 import { itAll, itLong } from '../rig/setting.ts';
 import { type ExecutorMutation, type ExecutorSetup, executorProtocol } from './executor.ts';
 import { proofsOf } from './proofs.ts';
@@ -26,9 +29,9 @@ const { holds, caught, explored } = proofsOf<ExecutorMutation, ExecutorSetup>(
 );
 
 const alone: ExecutorSetup = { queues: [['r0', 'r1']], enqueues: [[0, 0]], pool: 1 };
-/** a queue that waits for another one */
+/** one queue waits for a point of the other queue */
 const across: ExecutorSetup = { queues: [['r0'], ['w0']], enqueues: [[1, 0]] };
-/** an op that lasts until another queue is through */
+/** an op lasts until the other queue has recorded its point */
 const lasts: ExecutorSetup = { queues: [['l0'], ['r0']], enqueues: [[0, 1]] };
 const attended: ExecutorSetup = {
   queues: [['r0']],
@@ -39,7 +42,7 @@ const attended: ExecutorSetup = {
 const leaves: ExecutorSetup = { ...attended, attends: {} };
 const busy: ExecutorSetup = { ...lasts, attends: { until: 0 }, pool: 1 };
 const twice: ExecutorSetup = { ...busy, attends: { until: 0, times: 2 } };
-/** an op that only the pool may run, and that lasts */
+/** an op that lasts, and that only the pool may run */
 const poolOnly: ExecutorSetup = { ...busy, queues: [['h1', 'r0'], ['r1']], enqueues: [[0, 0, 1]] };
 const waited: ExecutorSetup = { queues: [['r0']], enqueues: [[0]], waits: 0, pool: 1 };
 const helped: ExecutorSetup = { ...alone, helps: true };

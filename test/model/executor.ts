@@ -1,7 +1,7 @@
 /**
- * The host device's executor as a model: threads that enqueue, a pool that is made and woken when
- * it is needed, an actor that attends or goes away, and a thread that waits and helps meanwhile.
- * The rules Executor-1 to Executor-6 are those of native/device/host/executor.hpp.
+ * Models the CPU device's executor. Threads enqueue ops. The pool creates and wakes its threads
+ * when they are needed. An actor attends to the queues and leaves, and one thread helps while it
+ * waits. The rules Executor-1 to Executor-6 are in native/device/host/executor.hpp.
  */
 import type { Model, Move, State } from './checker.ts';
 import type { Hand, Op } from './executor-hand.ts';
@@ -26,17 +26,18 @@ import { BLOCKED, type Label } from './program.ts';
 export interface ExecutorSetup {
   /** the ops of each queue, in order */
   queues: readonly (readonly Op[])[];
-  /** of each thread that enqueues: the queues, in order */
+  /** for each enqueuing thread: the queues that it pushes to, in order */
   enqueues: readonly (readonly number[])[];
   /** the most threads of the pool; 2 by default */
   pool?: 1 | 2;
   /**
-   * An actor attends until a point is done, or until it likes; as so many pollers, 1 by default.
+   * An actor attends until the point `until` is done, or leaves at any moment if it is omitted. It
+   * counts as `times` pollers, 1 by default.
    */
   attends?: { until?: number; times?: number };
-  /** the point that a thread waits for */
+  /** the point that a waiting thread waits for */
   waits?: number;
-  /** a thread helps once, and goes */
+  /** whether a thread calls help() once and then ends */
   helps?: boolean;
   broken?: ExecutorMutation;
 }

@@ -1,6 +1,7 @@
 /**
- * Halos between processes under every interleaving of ranks, native threads and MPI, and the
- * thread's rules broken one by one.
+ * Checks the model of halos between processes (halo-carrier.ts). The rules hold in every
+ * interleaving of ranks, native threads and MPI. Each rule of the native thread broken on purpose
+ * is caught.
  */
 import { type CarrierMutation, type CarrierSetup, carrierProtocol } from './halo-carrier.ts';
 import { proofsOf } from './proofs.ts';

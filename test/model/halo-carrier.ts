@@ -1,7 +1,7 @@
 /**
- * The native thread that stands in for ranks elsewhere, as a model: two processes, a rank in each,
- * a route either way. What the rules of native/ranks/halo.cpp are for is that each rank's own rules
- * Exchange-1, Exchange-2 and Exchange-5 stay true; waking is test/model/halo.ts's.
+ * Models the native thread that carries halos to ranks of other processes: two processes with one
+ * rank each, and a route in each direction. With the rules of native/ranks/halo.cpp each rank's own
+ * rules Exchange-1, Exchange-2 and Exchange-5 must hold. Waking is left to test/model/halo.ts.
  */
 import { type Model, type Move, type State, Violation } from './checker.ts';
 
@@ -19,33 +19,42 @@ export type CarrierMutation =
   | 'a rank is followed before what it sent has arrived'
   | 'halves are looked at before states';
 
-/** Of a route (from rank 0 to 1, or back) and a half; exchanges by number, 0 is none. */
+/**
+ * Bytes of one half of a route (from rank 0 to 1, or back). Exchanges are stored by number, and 0
+ * is none.
+ */
 const HALF = 8;
 const Half = {
   /**
-   * the sender's process: word and bytes; the send is under way; what MPI has of it; it was
-   * delivered
+   * In the sender's process. `outWord`, `outData`: the half. `sending`: the exchange that is being
+   * sent. `wire`: the bytes that MPI has taken. `delivered`: 1 if the receiver finished first, 2 if
+   * the sender did.
    */
   outWord: 0,
   outData: 1,
   sending: 2,
   wire: 3,
   delivered: 4,
-  /** the reader's process: taken and not told; word and bytes */
+  /**
+   * In the reader's process. `taken`: the exchange that has arrived and is not published. `inWord`,
+   * `inData`: the half.
+   */
   taken: 5,
   inWord: 6,
   inData: 7,
 } as const;
 /**
- * Of a route: sends that were started; of each half those that are over; the last exchange that was
- * told.
+ * Bytes of a route. `started`: the newest send that was started. `over`: by half, the newest send
+ * that ended. `latest`: the last send that ended. `told`: the last exchange that was published to
+ * the reader.
  */
 const ROUTE = 32;
 const Route = { started: 0, over: 1, latest: 3, told: 4 } as const;
 const ROUTE_BYTES = 6;
 /**
- * Of a rank: its next step, exchange and state; as the other process sees it; exchanges in its
- * letter, plus one; seen gone.
+ * Bytes of a rank. `at`: its next step. `exchange`: its last finished exchange. `left`: whether it
+ * left. `known`: whether the other process knows that. `letter`: 1 + the number of exchanges in its
+ * letter. `seen`: whether this rank saw its peer gone.
  */
 const RANK = ROUTE + 2 * ROUTE_BYTES;
 const Rank = { at: 0, exchange: 1, left: 2, known: 3, letter: 4, seen: 5 } as const;
@@ -67,7 +76,7 @@ const half = (route: number, h: number, field: number) => HALF * (2 * route + h)
 const ofRoute = (route: number, field: number) => ROUTE + ROUTE_BYTES * route + field;
 const ofRank = (rank: number, field: number) => RANK + RANK_BYTES * rank + field;
 
-/** A half that is filled, and of which nothing has begun. */
+/** Whether a half is filled and its send has not begun. */
 function unsent(state: State, route: number, h: number): boolean {
   const n = state[half(route, h, Half.outWord)]!;
   return n > state[ofRoute(route, Route.over + h)]! && state[half(route, h, Half.sending)] === 0;
@@ -80,7 +89,7 @@ export function carrierProtocol({ exchanges, faults = [], broken }: CarrierSetup
     moves.push({ optional, says: () => says, apply });
 
   for (const rank of [0, 1]) {
-    // What leaves goes over the route of its number; what arrives over the other.
+    // The rank sends over the route of its own number, and receives over the other one.
     const [out, into] = [rank, 1 - rank];
     const name = `rank ${rank}`;
     const at = ofRank(rank, Rank.at);
@@ -110,7 +119,7 @@ export function carrierProtocol({ exchanges, faults = [], broken }: CarrierSetup
           state[half(out, n % 2, Half.outWord)] = n;
           return goto(At.look);
         case At.look: {
-          // Only a look that finds something is worth a step.
+          // A look that finds nothing is not a step.
           const gone = state[ofRank(1 - rank, Rank.known)]!;
           if (gone === 0 && state[half(into, n % 2, Half.inWord)] !== n) return false;
           state[ofRank(rank, Rank.seen)] = gone;
@@ -119,7 +128,7 @@ export function carrierProtocol({ exchanges, faults = [], broken }: CarrierSetup
         case At.find: {
           if (state[half(into, n % 2, Half.inWord)] === n) return goto(At.read);
           if (state[ofRank(rank, Rank.seen)] === 0) throw new Error('a word went back');
-          // It is missing: then it was never sent.
+          // The exchange is missing, so the peer must not have sent it before it left.
           const other = 1 - rank;
           const sent =
             state[ofRank(other, Rank.exchange)]! +
@@ -162,11 +171,13 @@ export function carrierProtocol({ exchanges, faults = [], broken }: CarrierSetup
         },
         true,
       );
-    // The process of this rank tells that it has left, how much it had sent; the other one follows.
+    // The process of the rank reports that it left, and how many exchanges it had sent. The other
+    // process follows.
     move(`the process of ${name} tells that it left`, (state) => {
       if (state[ofRank(rank, Rank.left)] === 0 || state[ofRank(rank, Rank.letter)] !== 0)
         return false;
-      // States are read before halves are looked at: what was filled is under way by now.
+      // The native thread reads states before halves. So the sends of all halves that were filled
+      // before have begun.
       const waits = [0, 1].some((h) => unsent(state, out, h));
       if (waits && !is('halves are looked at before states')) return false;
       state[ofRank(rank, Rank.letter)] = state[ofRoute(out, Route.started)]! + 1;
@@ -207,7 +218,7 @@ export function carrierProtocol({ exchanges, faults = [], broken }: CarrierSetup
         const n = state[field(Half.sending)]!;
         if (n === 0 || (state[field(Half.wire)] === 0 && state[field(Half.delivered)] === 0))
           return false;
-        // What MPI has taken along stays on the wire.
+        // If MPI has taken the bytes, they stay on the wire after the send is over.
         if (state[field(Half.delivered)] !== 0) state[field(Half.delivered)] = 0;
         else state[field(Half.delivered)] = 2;
         state[field(Half.sending)] = 0;
@@ -224,7 +235,8 @@ export function carrierProtocol({ exchanges, faults = [], broken }: CarrierSetup
         )
           return false;
         if (state[field(Half.inWord)] !== 0) {
-          // It never comes to that: who may send has had what the reader sent behind emptying it.
+          // This never happens with the rules. A rank may send only after it has received what its
+          // reader sent after emptying the half.
           throw new Violation(
             'Exchange-1',
             `${name}: exchange ${wire || sending} would come into a half that is not empty`,
@@ -238,7 +250,7 @@ export function carrierProtocol({ exchanges, faults = [], broken }: CarrierSetup
         state[field(Half.inData)] = bytes;
         state[field(Half.taken)] = bytes;
         state[field(Half.wire)] = 0;
-        // Of a send that is over already nothing is left to say.
+        // If the send is already over, no flag has to remember the delivery.
         state[field(Half.delivered)] = state[field(Half.delivered)] === 2 ? 0 : 1;
         return true;
       });

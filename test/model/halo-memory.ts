@@ -1,28 +1,29 @@
 /**
- * One state of a modelled halo exchange, byte by byte; the place in its program and the bell of
- * each rank are as for rings.
+ * One state of a modelled halo exchange, byte by byte. Each rank's next step and its bell are
+ * stored as in the model of rings.
  */
 import { type State, Violation } from './checker.ts';
 
 /**
- * Bytes of a state: two words and two halves of bytes per buffer, then a byte per rank each, then
- * one in all.
+ * Bytes of a state: two words and two halves of data per buffer, then some bytes per rank, then
+ * bytes that exist once.
  */
 export const WORD = 0;
 export const DATA = 12;
 export const RANK = 24;
 /**
- * routes that nothing has arrived over, and 16 × those whose sender was seen to be gone; FAILED,
- * SENT, WRITES
+ * A rank's locals. Bits 0 and 1: routes over which nothing has arrived yet. These bits × 16: routes
+ * whose sender was seen to be gone. Then `FAILED`, `SENT` and `WRITES`.
  */
 export const LOCAL = 28;
-/** the exchange it has under way */
+/** the exchange that the rank has in progress */
 export const NUMBER = 31;
 export const NOTE = 34;
 export const FAULTS = 35;
 export const MAX_BUFFERS = 6;
 /**
- * of devices, where there are no more than two buffers: operations in order, 0 where there is none
+ * streams of devices, in setups with at most two buffers: operations in order, 0 where a stream has
+ * none
  */
 export const STREAM = [4, 16] as const;
 export const SIDE_STREAM = [8, 20] as const;
@@ -35,7 +36,7 @@ export const FAILED = 4;
 export const SENT = 64;
 export const WRITES = 128;
 
-/** One rank's way to one neighbor. */
+/** One rank's connection to one neighbor. */
 export interface Route {
   readonly bit: number;
   readonly sender: number;
@@ -43,7 +44,7 @@ export interface Route {
   readonly incoming: number;
 }
 
-/** Whether a look would be worth a sleeper's while. */
+/** Whether a sleeping rank that looked now would find something. */
 export function findsSomething(state: State, rank: number, routes: readonly Route[]): boolean {
   if (state[NOTE] === Note.written) return true;
   return routes.some(({ bit, sender, incoming }) => {
@@ -52,7 +53,10 @@ export function findsSomething(state: State, rank: number, routes: readonly Rout
   });
 }
 
-/** Exchange-6: one that failed may yet be explained, unless who writes that down has died. */
+/**
+ * Exchange-6: a failed rank counts as gone only once its failure is written down, or the thread
+ * that writes it has died.
+ */
 export function isGone(state: State, rank: number): boolean {
   if (state[RANK + rank] !== Rank.failed) return state[RANK + rank] !== Rank.open;
   return state[NOTE] === Note.written || (state[FAULTS]! & Fault.death) !== 0;
@@ -62,7 +66,10 @@ export function holds(state: State, buffer: number, exchange: number): boolean {
   return state[WORD + 2 * buffer] === exchange || state[WORD + 2 * buffer + 1] === exchange;
 }
 
-/** Exchange-1: what is read is what was sent, at its first byte and at its last. */
+/**
+ * Exchange-1: checks that the reader finds the bytes that were sent. The model reads at the first
+ * and at the last byte.
+ */
 export function checkRead(state: State, half: number, exchange: number): void {
   if (state[DATA + half] !== exchange)
     throw new Violation(
@@ -71,7 +78,7 @@ export function checkRead(state: State, half: number, exchange: number): void {
     );
 }
 
-/** An operation on a stream. */
+/** Returns the number of an operation on a stream. */
 export function packing(exchange: number): number {
   return exchange * 2;
 }

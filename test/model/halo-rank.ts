@@ -1,6 +1,6 @@
 /**
- * A rank's program: starts, waits, leaves; as src/extras/halo/updater.ts does it, each access to
- * shared memory a step.
+ * A rank's program: it starts an exchange, waits for it, and leaves, as src/extras/halo/updater.ts
+ * does. Each access to shared memory is a step.
  */
 import { park, type Ringing, readBell, ring } from './bell.ts';
 import { type State, Violation } from './checker.ts';
@@ -12,13 +12,16 @@ import { BLOCKED, JAVASCRIPT, type Label, type Program } from './program.ts';
 export class RankProgram {
   readonly by: Program;
   readonly routes: readonly Route[];
-  /** where a rank goes that closes, that meets a failure, and that computes for ever */
+  /** where a rank continues if it closes, if it meets a failure, and if it computes for ever */
   readonly close: Label = { at: 0 };
   readonly fail: Label = { at: 0 };
   readonly rest: Label = { at: 0 };
-  /** where it may go there: its user's calls begin here */
+  /**
+   * the steps at which the rank's user calls the updater: from them the rank may jump to these
+   * labels
+   */
   readonly boundaries = new Set<number>();
-  /** where its user has caught an error, and may do nothing more about it */
+  /** where the user has caught an error, after which the user may do nothing more */
   readonly caught: Label = { at: 0 };
   readonly #setup: HaloSetup;
   readonly #everybody: readonly Program[];
@@ -52,14 +55,14 @@ export class RankProgram {
     return this.#setup.broken === how;
   }
 
-  /** One access to shared memory. */
+  /** Emits one access to shared memory. */
   #access(says: string, act: (state: State) => void): void {
     this.by.step(says, (state, next) => {
       act(state);
       return next;
     });
   }
-  /** What no other rank sees goes together with the step before. */
+  /** Emits an act that no other rank sees. It runs together with the step before it. */
   #quietly(act: (state: State) => void): void {
     const run = (state: State, next: number): number => {
       act(state);
@@ -169,8 +172,8 @@ export class RankProgram {
     if (lateFailure) this.#lookForFailure();
     this.#mind(n);
     if (lateBell) readBell(by);
-    // A death rings no bell. After one a park ends by itself; only one with something to find is
-    // worth modelling.
+    // A death rings no bell. The real park has a time limit, so after a death it ends by itself.
+    // The model wakes a sleeper only if it would find something.
     const limited = !this.#broken('no limit to a park');
     const died = (state: State) => (state[memory.FAULTS]! & Fault.death) !== 0;
     park(
@@ -199,13 +202,13 @@ export class RankProgram {
   }
 
   /**
-   * Exchange-5: only who misses something minds a failure, and only one that was there before it
-   * looked.
+   * Exchange-5: a rank gives up because of a failure only if an exchange is missing. The failure
+   * must have been there before the rank looked for the exchange.
    */
   #mind(n: number): void {
     const none = { at: 0 };
     this.#jump((state) => !(this.#local(state) & memory.FAILED), none);
-    // With one route nothing can have come between that look and this.
+    // With one route there is no step between the look for the exchange and this check.
     const [{ incoming }, second] = this.routes as [Route, Route?];
     this.#quietly((state) => {
       if (!second && state[memory.WORD + this.#half(incoming, n)] === n)
@@ -218,7 +221,7 @@ export class RankProgram {
     this.by.place(none);
   }
 
-  /** Waits for the device in slices, and looks for a failure after each. */
+  /** The rank waits for the device in slices, and looks for a failure after each slice. */
   #sendOnce(n: number, loop: Label): void {
     const sent = { at: 0 };
     const stream = memory.STREAM[this.by.agent]!;
@@ -294,7 +297,10 @@ export class RankProgram {
     by.place(over);
   }
 
-  /** Fails for want of a rank, or by itself; then, and at the end of every run, closes. */
+  /**
+   * The rank fails because another rank is missing, or by itself. After that, and at the end of
+   * every run, it closes.
+   */
   #end(): void {
     const { by } = this;
     const told = { at: 0 };

@@ -1,4 +1,7 @@
-/** The halo exchange's protocol under every interleaving, and its rules broken one by one. */
+/**
+ * Checks the model of the halo exchange between threads (halo.ts). The rules hold in every
+ * interleaving. Each rule broken on purpose is caught.
+ */
 import { itAll, itLong } from '../rig/setting.ts';
 import { type HaloMutation, type HaloSetup, haloProtocol } from './halo.ts';
 import { proofsOf } from './proofs.ts';
@@ -9,7 +12,7 @@ const TWICE = [
   [0, 1],
 ] as const;
 const ALONE = [[0, 0]] as const;
-/** the outer two know of each other through the one between them */
+/** the two outer ranks are connected only through the middle rank */
 const CHAIN = [
   [0, 1],
   [1, 2],
@@ -72,7 +75,8 @@ describe('halo exchange model: mutations are caught', function () {
   });
 
   describe('waiting ranks', () => {
-    // Who goes on rings again, and a lost wake costs time only: it takes a rank that does not.
+    // A rank that continues rings again, so there a lost wake costs only time. These mutations
+    // deadlock only if a rank computes for ever.
     caught('rung before the word is stored', 'deadlock', { faults: ['rest'] });
     caught('reader not rung', 'deadlock');
     caught('bell read after the look', 'deadlock');
@@ -88,7 +92,8 @@ describe('halo exchange model: mutations are caught', function () {
   });
 
   describe('failed and lost ranks', () => {
-    // Neighbors look at each other's state as well: the failure itself is for those further away.
+    // A rank sees the failure of its neighbor in the neighbor's state. The failure word is for the
+    // ranks that are further away, so these setups are chains.
     const far = { pairs: CHAIN, exchanges: 1, faults: ['failure', 'rest'] } as const;
     caught('failure looked for before the bell is read', 'deadlock', far);
     caught('failure not looked for', 'deadlock', far);

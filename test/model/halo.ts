@@ -1,6 +1,6 @@
 /**
- * The halo exchange's protocol as a model: ranks, their buffers' words and bytes, leaving, failing
- * and dying. The rules Exchange-1 to Exchange-6 are those of src/shm/exchange-control.ts.
+ * Models the halo exchange between threads: ranks, the words and bytes of their buffers, and ranks
+ * that leave, fail or die. The rules Exchange-1 to Exchange-6 are in src/shm/exchange-control.ts.
  */
 import type { Model, Move, State } from './checker.ts';
 import {
@@ -23,16 +23,19 @@ import { BELL, PLACE, WIDTH } from './memory.ts';
 import { BLOCKED, type Grain, type Label, Program } from './program.ts';
 
 export interface HaloSetup {
-  /** who exchanges with whom, each pair once; a rank may meet itself, and two may meet twice */
+  /**
+   * the pairs of ranks that exchange, each once; a rank may be paired with itself, and two ranks
+   * twice
+   */
   pairs: readonly (readonly [number, number])[];
   exchanges: number;
   /**
-   * Any rank closes early, fails, or computes for ever, all between two calls; one rank dies
-   * between any two accesses. While some rank computes for ever, others may wait for ever, but not
-   * for what is there, nor when another one has given up.
+   * Any rank closes early, fails, or computes for ever, each between two calls. One rank dies
+   * between any two accesses. While a rank computes for ever, another may wait for ever, but not if
+   * its exchange has arrived, nor if another rank has given up.
    */
   faults?: readonly ('close' | 'failure' | 'rest' | 'death')[];
-  /** arrays on devices: packing and unpacking are enqueued on a stream per rank */
+  /** whether arrays are on devices: packing and unpacking are then enqueued on a stream per rank */
   device?: boolean;
   broken?: HaloMutation;
   grain?: Grain;
@@ -114,7 +117,7 @@ export function haloProtocol(setup: HaloSetup): Model {
     moves,
     start: (state) => void state.fill(0),
     unfinished: (state) => {
-      // A writer that dies tells its neighbors alone.
+      // If the writer of a failure dies, only its neighbors learn that it has gone.
       const gaveUp = (state[FAULTS]! & (Fault.failure | Fault.missed)) !== 0;
       const released = gaveUp && (state[FAULTS]! & Fault.death) === 0;
       const resting =
@@ -131,7 +134,8 @@ export function haloProtocol(setup: HaloSetup): Model {
 }
 
 /**
- * The thread ends; its environment's last act is to say so. Its stream goes on with what it has.
+ * A rank's thread ends. The last act of its environment is to store that. Its stream finishes its
+ * queued operations.
  */
 function death(by: Program): Move {
   const rank = by.agent;
@@ -156,7 +160,10 @@ function streamsOf({ grain = 'access', broken }: HaloSetup, routes: readonly Rou
   return all.flatMap((on) => routes.map((of, rank) => stream(rank, on[rank]!, of, grain)));
 }
 
-/** Copies into the neighbor's half at one moment, out of its own at two. */
+/**
+ * A device's stream. Copying into the neighbor's half is one step. Copying out of the rank's own
+ * half is two, which both check the bytes.
+ */
 function stream(rank: number, on: number, [route]: readonly Route[], grain: Grain): Program {
   const by = new Program(`rank ${rank}'s stream`, 5 + rank + (on === STREAM[rank] ? 0 : 2), grain);
   const { incoming, outgoing } = route!;

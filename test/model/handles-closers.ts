@@ -1,6 +1,6 @@
 /**
- * The threads of the modelled handle table that close, and how whoever closes last takes the
- * object.
+ * The closing threads of the modelled handle table, and how the last of them takes the object out
+ * of its entry.
  */
 import { type State, Violation } from './checker.ts';
 import type { HandlesMutation } from './handles.ts';
@@ -30,12 +30,12 @@ import {
 } from './handles-memory.ts';
 
 /**
- * `removes`: sleeps until the pins are gone, or gives up. `retires`: leaves the object to the last
- * unpin.
+ * `removes`: sleeps until all pins are released, or gives up. `retires`: leaves the object to the
+ * thread that releases the last pin.
  */
 export type Closer = 'removes' | 'retires';
 
-/** The last five are those of taking the object, in this order. */
+/** Steps of a closing thread. The five steps from `takes` on take the object, in this order. */
 export const Close = {
   begins: 0,
   looks: 1,
@@ -63,11 +63,11 @@ export const CLOSES = [
 
 export interface Closers {
   close(state: State, thread: number, how: Closer): boolean;
-  /** The time of a remover that found pins may be over. */
+  /** Ends the wait of a remover that has found pins. Returns false if the thread is not waiting. */
   giveUp(state: State, thread: number, how: Closer): boolean;
   /**
-   * One step of taking the object, by a thread whose steps from `first` on are the five of it; true
-   * with the last one.
+   * Makes one step of taking the object. The thread's steps from `first` on are the five steps of
+   * it. Returns 'taken' after the last one, and false if the lock is held.
    */
   take(state: State, thread: number, first: number): boolean | 'taken';
 }

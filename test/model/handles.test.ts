@@ -1,4 +1,7 @@
-/** The handle table under every order of pins and closes, and each of its rules broken in turn. */
+/**
+ * Checks the model of the handle table (handles.ts). The rules hold in every order of pins and
+ * closes. Each rule broken on purpose is caught.
+ */
 import { type HandlesMutation, type HandlesSetup, handlesProtocol } from './handles.ts';
 import { proofsOf } from './proofs.ts';
 

@@ -1,8 +1,8 @@
 /**
- * The handle table as a model: an entry's word and object, threads that pin and unpin what their
- * handle names, threads that close it (handles-closers.ts), and one that uses the entry again.
- * Every access takes its turn: all of them are sequentially consistent. The rules Handles-1 to
- * Handles-5 are those of native/device/core/handles.hpp.
+ * Models the handle table: one entry with its word and its object. Threads pin and unpin the object
+ * that their handle names, threads close it (handles-closers.ts), and one thread uses the entry
+ * again. Every access is a step, because all of them are sequentially consistent. The rules
+ * Handles-1 to Handles-5 are in native/device/core/handles.hpp.
  */
 import { type Model, type Move, type State, Violation } from './checker.ts';
 import { CLOSES, Close, type Closer, closersOf } from './handles-closers.ts';
@@ -34,11 +34,11 @@ import {
 } from './handles-memory.ts';
 
 export interface HandlesSetup {
-  /** threads that pin, of the handle's kind or of another one */
+  /** threads that pin, each with the right kind of object or with a wrong one */
   users: readonly ('right' | 'wrong')[];
-  /** how often each of them pins */
+  /** number of times that each of them pins */
   pins: 1 | 2;
-  /** what each thread that closes it does */
+  /** what each closing thread does */
   closers: readonly Closer[];
   broken?: HandlesMutation;
 }
@@ -62,7 +62,7 @@ export type HandlesMutation =
   | 'a retirer takes what is pinned'
   | 'a remover may close what is retired';
 
-/** The last five are those of taking the object. */
+/** Steps of a thread that pins. The last five steps, from `takes` on, take the object. */
 const Use = {
   begins: 0,
   looks: 1,
@@ -74,7 +74,7 @@ const Use = {
   over: 7,
   takes: 8,
 };
-/** The first object is there, the second one comes into its place. */
+/** The first object exists at the start. The second one is added to the same entry. */
 const OBJECTS = 2;
 
 export function handlesProtocol({ users, pins, closers, broken }: HandlesSetup): Model {
@@ -96,7 +96,7 @@ export function handlesProtocol({ users, pins, closers, broken }: HandlesSetup):
     const seen = at(state, own(thread, SEEN));
     switch (at(state, own(thread, STEP))) {
       case Use.begins:
-        // Later pins are by the handle it has by then.
+        // All pins of the thread use the handle that is newest at this step.
         state[own(thread, HANDLE)] = at(state, NEWEST);
         return go(Use.looks);
       case Use.looks: {
@@ -174,7 +174,7 @@ export function handlesProtocol({ users, pins, closers, broken }: HandlesSetup):
         return true;
       case PUTS:
         (early ? opens : puts)();
-        // A number can be guessed.
+        // A program can guess the number of a handle before add() has returned it.
         if (early) state[NEWEST] = at(state, GENERATION);
         state[own(adder, STEP)] = OPENS;
         return true;

@@ -1,5 +1,6 @@
 /**
- * Every interleaving of roles that move between two threads, and each of its rules broken in turn.
+ * Checks the model of roles that move between two threads (hosting.ts). Slot-10 holds in every
+ * interleaving. Each rule broken on purpose is caught.
  */
 
 import { itAll, itLong } from '../rig/setting.ts';

@@ -1,15 +1,16 @@
 /**
- * Roles that move between two threads as a model: the client changes which table of hosts holds,
- * each thread lets go, says so and takes up, another thread rings the host of a role, threads die
- * and are replaced. Rule Slot-10 of src/engine/ring/slot.ts; the code is actors/hosted.ts, `host`
- * and `seeHosting` of src/engine/ring/header.ts, and `of` of src/engine/ring/role-bells.ts.
+ * Models roles that move between two threads. The client changes which table of hosts is valid. A
+ * thread gives up its roles, stores that it has seen the table, and takes up new roles. Another
+ * thread rings the host of a role. Threads die and are replaced. The rule is Slot-10 of
+ * src/engine/ring/slot.ts. The code is actors/hosted.ts, `host` and `seeHosting` of
+ * src/engine/ring/header.ts, and `of` of src/engine/ring/role-bells.ts.
  */
 import { type Model, type Move, type State, Violation } from './checker.ts';
 
 export interface HostingSetup {
-  /** how often the client changes the table */
+  /** number of times that the client changes the table */
   changes: 1 | 2 | 3;
-  /** how often another thread wants something of the roles */
+  /** number of times that another thread needs work of the roles */
   wishes: 0 | 1 | 2;
   deaths: 0 | 1 | 2;
   broken?: HostingMutation;
@@ -24,14 +25,14 @@ export type HostingMutation =
   | 'a successor that takes up at once';
 
 /**
- * Words: the table, what each thread has seen, what is wanted of the roles (a bit each of the
- * client and the other thread).
+ * Words. `HOSTING`: the valid table. `SEEN`: the table that each thread has seen. `WANTED`: work
+ * that is wanted of the roles, a bit each of the client and the other thread.
  */
 const [HOSTING, SEEN, WANTED] = [0, 1, 3];
 const [CLIENT_AT, CHANGED, OTHER_AT, WISHED, OTHER_READ, DIED] = [4, 5, 6, 7, 8, 9];
 /**
- * of each thread: its step, what it read, the table that it follows, whether it hosts the roles,
- * whether its bell was rung
+ * Bytes of each thread. `STEP`: its step. `READ`: the table that it read. `FOLLOWS`: the table that
+ * it follows. `HOSTS`: whether it hosts the roles. `RUNG`: whether its bell was rung.
  */
 const THREAD = 10;
 const [STEP, READ, FOLLOWS, HOSTS, RUNG] = [0, 1, 2, 3, 4];
@@ -53,7 +54,7 @@ export function hostingProtocol({ changes, wishes, deaths, broken }: HostingSetu
   const is = (how: HostingMutation) => broken === how;
   const at = (state: State, index: number) => state[index] as number;
   const own = (thread: number, what: number) => THREAD + 5 * thread + what;
-  /** The table's number is that of the thread which hosts the roles under it. */
+  /** Rings the bell of a thread. The table's number is that of the thread that hosts the roles. */
   const ring = (state: State, thread: number) => {
     state[own(thread, RUNG)] = 1;
   };
@@ -121,8 +122,8 @@ export function hostingProtocol({ changes, wishes, deaths, broken }: HostingSetu
   };
 
   /**
-   * Changes the table, rings both, wants something unless that was the last change, rings its host:
-   * waits for nothing in between.
+   * The client changes the table and rings both threads. Unless that was the last change, it asks
+   * for work and rings the host. It never waits.
    */
   const client = (state: State): boolean => {
     const go = (to: number): true => {

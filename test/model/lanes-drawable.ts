@@ -1,7 +1,7 @@
 /**
- * What a reader makes of the notes that it believes: the list of drawable steps, kept up as
- * native/rows/drawable.cpp does it, and held against brute force over the episodes as they were.
- * None of it looks at shared memory.
+ * The reader's list of drawable steps, built from the notes that it trusts, as
+ * native/rows/drawable.cpp does. The list is compared with one that brute force finds in the true
+ * episodes. Nothing here loads shared memory.
  */
 import { type State, Violation } from './checker.ts';
 import type { LanesMutation, LanesSetup } from './lanes.ts';
@@ -28,12 +28,12 @@ export class Drawable {
     return this.#setup.broken === how;
   }
 
-  /** What a note or a place says that holds this version. */
+  /** Returns what a note or a place contains that has this version. */
   versionOf(state: State, version: number | undefined): Version {
     return (version && this.#lifeOf(state).versions[version - 1]) || UNWRITTEN;
   }
 
-  /** A new span: what is not in it any more is dropped. */
+  /** Starts a new span: removes the steps that the span does not contain. */
   drop(state: State): void {
     const from = state[NOW_FROM]!;
     const lapped = from > state[SEEN_TO]!;
@@ -43,7 +43,8 @@ export class Drawable {
       if (!this.#broken('a reader goes on where it was lapped')) state[SEEN_TO] = from;
     }
     for (const place of memory.list(state)) {
-      // The note says how far it reaches; here the note that it had then.
+      // The real code has stored the reach when it listed the step. The model computes the reach
+      // again, from the note that the step had then.
       const { step } = this.versionOf(state, this.#lifeOf(state).truth[place]);
       const reach = this.#broken('a stack dropped with its last frame')
         ? 0
@@ -54,7 +55,7 @@ export class Drawable {
     state[SEEN_FROM] = from;
   }
 
-  /** The next note, which is believed and so is what it should be. */
+  /** Reads the next note. The reader trusts it, so it equals the true note. */
   take(state: State, place: number): void {
     const note = this.versionOf(state, this.#lifeOf(state).truth[place]);
     if (note.final) {
@@ -71,7 +72,7 @@ export class Drawable {
     this.#judge(state, place, this.#n, false);
   }
 
-  /** Steps that have `needed` places of their episode before `end` behind them are drawable now. */
+  /** Lists the pending steps that have at least `needed` places of their episode before `end`. */
   #judge(state: State, end: number, needed: number, ended: boolean): void {
     for (; state[memory.PENDING]! + needed <= end; state[memory.PENDING]!++) {
       const place = state[memory.PENDING]!;
@@ -82,8 +83,8 @@ export class Drawable {
   }
 
   /**
-   * By brute force over the episodes as they were: the steps of which everything that their view
-   * needs is in [from, to).
+   * Compares the list with brute force over the true episodes: a step is drawable if all that its
+   * view needs is in [from, to).
    */
   checkList(state: State): void {
     const life = this.#lifeOf(state);
@@ -108,8 +109,8 @@ export class Drawable {
   }
 
   /**
-   * Of the words alone: a span is no longer than the ring, never goes back, and parts no step from
-   * its final observation.
+   * Checks the span alone. A span is never longer than the ring and never moves back. It contains a
+   * step that ends an episode only with its final observation.
    */
   checkSpan(state: State): void {
     const [from, to] = [state[NOW_FROM]!, state[NOW_TO]!];
@@ -127,8 +128,8 @@ export class Drawable {
   }
 
   /**
-   * Behind the last look: nothing is lost of what was committed and is kept, and the steps are
-   * counted.
+   * Checks the end, after the last look: every committed step that the ring keeps is seen, and the
+   * count of steps is right.
    */
   checkEnd(state: State): void {
     const { begun, committed, steps, truth } = this.#lifeOf(state);

@@ -1,56 +1,61 @@
 /**
- * One state of a modelled lane, byte by byte, and what a load may find in it. A load finds any
- * store that its thread does not know to be overwritten: what is stored later may be seen early,
- * and what was stored long ago may be seen late. What a thread knows is how far in the writers'
- * order of stores it has acquired, and which store of each word it found last. That is C++'s memory
- * model without stores that travel ahead of loads, which no writer here could do: it loads nothing
- * that others store.
+ * One state of a modelled lane, byte by byte, and the stores that a load may find. A load may find
+ * any store that its thread does not know to be overwritten. So a late store may be seen early, and
+ * an early store late. A thread knows up to which store, in the writers' order, it has acquired,
+ * and which store of each word it found last. That is C++'s memory model, except that no store
+ * moves ahead of a load. No writer of a lane could do that, because a writer loads nothing that
+ * others store.
  */
 import type { State } from './checker.ts';
 import { At, type Life } from './lanes-writer.ts';
 
-/** stores made so far, and 1 + those behind which the writer died */
+/** number of stores made, and 1 + the number of stores after which the writer died (0: it lives) */
 export const STORED = 0;
 export const DIED = 1;
-/** each store of the floor: its value, and what it brings; how many there are */
+/** each store of the floor: its value, and the view that it brings; then their number */
 export const FLOOR = 2;
 export const FLOOR_BRINGS = 4;
 export const FLOORS = 6;
-/** the threads that clear: the committed count found, and what it brought */
+/**
+ * of each clearing thread: the committed count that it found, and the view that came with the count
+ */
 export const CLEARER = 8;
 /**
- * of the reader: the store up to which it has acquired, and what a fence would bring; the stores
- * found last of begun, committed, floor
+ * Of the reader. `VIEW`: the store up to which it has acquired. `UNFENCED`: the store that a fence
+ * would add. `FOUND`: the stores of begun, committed and floor that it found last.
  */
 export const VIEW = 12;
 export const UNFENCED = 13;
 const FOUND = 14;
-/** what it keeps: see native/rows/drawable.hpp; the list is a bit for each place */
+/**
+ * what the reader keeps between looks, as in native/rows/drawable.hpp; the list has a bit for each
+ * place
+ */
 export const SEEN_FROM = 17;
 export const SEEN_TO = 18;
 export const START = 19;
 export const PENDING = 20;
 export const RUNNING = 21;
 export const LIST = 22;
-/** what it has in hand */
+/** the span and the counter that the reader works with now */
 export const NOW_FROM = 24;
 export const NOW_TO = 25;
 export const COUNTER = 26;
-/** something was read that is not what it should be */
+/** whether the reader has read something that is not what it should be */
 export const WRONG = 27;
 export const KEPT = 28;
 export const ROW = 29;
 export const LOWEST = 30;
 export const STEPS = 31;
 export const FIRST = 32;
-/** that a list has bits for */
+/** number of places that a list has bits for */
 export const MAX_PLACES = 16;
 
 export type Order = 'acquire' | 'relaxed';
 
 /**
- * The number of the store that a load finds, as its thread's `choice` among those that it may find,
- * newest first; −1: none is left.
+ * Returns the number of the store that a load finds. It is the `choice`-th, newest first, of the
+ * stores that the thread may find. −1 means that there is none.
  */
 function findable(state: State, life: Life, at: number, least: number, choice: number): number {
   let skipped = 0;
@@ -63,9 +68,9 @@ function findable(state: State, life: Life, at: number, least: number, choice: n
   return least === 0 && skipped === choice ? 0 : -1;
 }
 
-/** The reader loads a word or a place: what it finds, or −1. */
+/** Makes the reader load a word or a place. Returns the value, or −1 if `choice` finds no store. */
 export function load(state: State, life: Life, at: number, order: Order, choice: number): number {
-  // Bytes are copied anyhow: nothing says that one copy sees what another saw.
+  // Bytes are copied without order: two copies need not agree on what they see.
   const found = at === At.begun || at === At.committed ? FOUND + at : -1;
   const i = findable(state, life, at, found < 0 ? 0 : state[found]!, choice);
   if (i < 0) return -1;
@@ -76,7 +81,7 @@ export function load(state: State, life: Life, at: number, order: Order, choice:
   return value;
 }
 
-/** The same for the floor, which others store. */
+/** Does the same for the floor, which the clearing threads store. */
 export function loadFloor(state: State, choice: number): number {
   const i = state[FLOORS]! - choice;
   if (i < state[FOUND + 2]!) return -1;
@@ -92,13 +97,13 @@ function learn(state: State, brings: number, order: Order): void {
   if (state[UNFENCED]! <= state[VIEW]!) state[UNFENCED] = 0;
 }
 
-/** What was loaded before is from now on as if acquired. */
+/** Makes the reader acquire what it loaded before. */
 export function fence(state: State): void {
   state[VIEW] = Math.max(state[VIEW]!, state[UNFENCED]!);
   state[UNFENCED] = 0;
 }
 
-/** The writers have ended, and the reader has heard of it from each. */
+/** Makes the reader acquire everything: the writers have ended, and it has heard of that. */
 export function join(state: State): void {
   state[VIEW] = state[STORED]!;
   state[UNFENCED] = 0;

@@ -1,6 +1,6 @@
 /**
- * A reader's program: looks what is drawable (native/rows/drawable.cpp), draws, copies
- * (native/rows/view.cpp), and looks again.
+ * A reader's program: it finds the drawable steps (native/rows/drawable.cpp), draws, copies
+ * (native/rows/view.cpp), and checks again.
  */
 import { type State, Violation } from './checker.ts';
 import type { LanesMutation, LanesSetup } from './lanes.ts';
@@ -23,12 +23,12 @@ import { At, type Life } from './lanes-writer.ts';
 import { PLACE } from './memory.ts';
 import { BLOCKED, type Label, Program } from './program.ts';
 
-/** in STEPS: the last note that was read ends its episode */
+/** bit of STEPS: the last note that the reader read ends its episode */
 const ENDS = 128;
 
 export class Reader {
   readonly by = new Program('the reader', 0, 'access');
-  /** of what a step may do or find, the one that is tried */
+  /** number of the alternative that a step tries */
   choice = 0;
   /** what the last step found, for traces */
   found = '';
@@ -58,7 +58,10 @@ export class Reader {
     this.by.end();
   }
 
-  /** Takes the step that is next, with this choice; false where there is none. */
+  /**
+   * Makes the next step with this choice. Returns false if the step has no such choice or is
+   * blocked.
+   */
   advance(state: State, choice: number): boolean {
     if (choice > 0 && !this.#choosing.has(state[PLACE]!)) return false;
     this.choice = choice;
@@ -102,7 +105,7 @@ export class Reader {
 
   // ---- what may be read -------------------------------------------------------------------------
 
-  /** `lowest_kept`: into KEPT. */
+  /** `lowest_kept`: stores its result in KEPT. */
   #lowestKept(fenced = !this.#broken('no fence before begun is looked at')): void {
     if (fenced) this.#local(memory.fence);
     this.#load(
@@ -123,7 +126,7 @@ export class Reader {
     });
   }
 
-  /** `span`: into NOW_FROM and NOW_TO. */
+  /** `span`: stores its result in NOW_FROM and NOW_TO. */
   #span(): void {
     const { places } = this.#setup;
     const relaxed = this.#broken('committed loaded without acquire');
@@ -139,7 +142,7 @@ export class Reader {
     this.#local((state) => {
       const to = state[NOW_TO]!;
       if (this.#broken('span taken from committed alone')) state[KEPT] = Math.max(0, to - places);
-      // The writer may have gone on between the two loads.
+      // Between the two loads the writer may have written further.
       const held = this.#broken('a span longer than the ring') ? 0 : to - places;
       state[NOW_FROM] = Math.min(Math.max(state[KEPT]!, held), to);
       state[KEPT] = 0;

@@ -1,56 +1,56 @@
 /**
- * What the writers of one modelled lane store, in order: the first one until it ends or dies, then
- * its successor. A writer waits for nobody and reads nothing that others write, so its life is
- * known beforehand; so is what each place should hold.
+ * The stores of the writers of one modelled lane, in order. The first writer stores until it ends
+ * or dies, then its successor does. A writer waits for nobody and loads nothing that others store.
+ * So all its stores are known beforehand, and so is what each place should hold.
  */
 import type { LanesMutation, LanesSetup } from './lanes.ts';
 
 /**
- * Where a store goes; place n's note and bytes are at `note + n mod places` and `bytes + n mod
- * places`.
+ * Index of the word that a store writes. Place n has its note at `note + n mod places` and its
+ * bytes at `bytes + n mod places`.
  */
 export const At = { begun: 0, committed: 1, steps: 2, note: 3, bytes: 8 } as const;
 
 export interface Store {
   readonly at: number;
   readonly value: number;
-  /** Whoever acquires this store sees every store up to this number. */
+  /** a thread that acquires this store sees every store up to this number */
   readonly brings: number;
   readonly says: string;
 }
 
-/**
- * What a note or the bytes of a place say: a version, of which every writer of a place makes its
- * own.
- */
+/** What a note or the bytes of a place contain. Every write of a place makes a new version. */
 export interface Version {
   readonly place: number;
   readonly final: boolean;
   readonly ends: boolean;
-  /** of its episode, as the note says */
+  /** number of the step in its episode, as the note says */
   readonly step: number;
-  /** steps written before it, as the note says */
+  /** number of steps written before it, as the note says */
   readonly before: number;
-  /** what no note says: a writer's first episode is a new one */
+  /** the episode, which no note contains: a writer's first episode is always a new one */
   readonly episode: number;
 }
 
 export interface Life {
-  /** numbered from 1; number 0 is what every word and place was made with */
+  /** numbered from 1; number 0 is the initial value of every word and place */
   readonly stores: Store[];
-  /** version v is `versions[v - 1]`; 0 is a place that was never written */
+  /** version v is `versions[v - 1]`; version 0 is a place that was never written */
   readonly versions: Version[];
   /** the version that each committed place should hold */
   readonly truth: number[];
   readonly begun: number;
   readonly committed: number;
-  /** −1 where nobody could put it right: a writer died behind its commit and has no successor */
+  /**
+   * the true count of steps, or −1 if nobody could correct it: a writer died after its commit and
+   * has no successor
+   */
   readonly steps: number;
 }
 
 /**
- * `script`: an episode's steps, one letter each, `e` for one that ends it and brings its final
- * observation.
+ * The steps that a writer adds, one letter each. `e` is a step that ends its episode and brings its
+ * final observation.
  */
 type Script = string;
 
@@ -77,13 +77,13 @@ class Pen {
     this.stores.push({ at, value, brings: released ? this.stores.length + 1 : this.#fence, says });
   }
 
-  /** The writer dies behind so many stores. */
+  /** Makes the writer die after `after` stores. */
   die(after: number): void {
     this.stores.length = after;
     for (const i of this.commits.keys()) if (i >= after) this.commits.delete(i);
   }
 
-  /** The versions of the committed places, from the stores that were made. */
+  /** Returns the versions of the committed places, as the stores made so far say. */
   truth(): number[] {
     const truth: number[] = [];
     this.stores.forEach((_, i) => {
@@ -93,7 +93,7 @@ class Pen {
     return truth;
   }
 
-  /** A successor's first act. */
+  /** Emits the first acts of a successor. Returns the step number at which it continues. */
   takeOver(): number {
     this.#fence = 0;
     const committed = this.newest(At.committed);
@@ -179,7 +179,7 @@ class Pen {
     return this.versions.push(version);
   }
 
-  /** The copies of a place's fields and of its note: plain stores. */
+  /** Emits plain stores of a place's fields and of its note. */
   #fill(place: number, version: number): void {
     const at = place % this.#places;
     this.#store(`writes place ${place}`, At.bytes + at, version);
@@ -187,7 +187,7 @@ class Pen {
   }
 }
 
-/** `diesAfter` stores, or never. */
+/** Returns the life of a lane whose first writer dies after `diesAfter` stores, or never. */
 export function lifeOf(setup: LanesSetup, diesAfter?: number): Life {
   const pen = new Pen(setup);
   pen.write(setup.writer);

@@ -1,6 +1,6 @@
 /**
- * A lane of trajectories under every order of its loads and stores, and its rules broken one by
- * one.
+ * Checks the model of a lane of trajectories (lanes.ts). The rules hold in every order of its loads
+ * and stores. Each rule broken on purpose is caught.
  */
 import { itAll } from '../rig/setting.ts';
 import { type LanesMutation, type LanesSetup, lanesProtocol } from './lanes.ts';
@@ -48,7 +48,7 @@ describe('trajectory lane model: mutations are caught', function () {
   after(() => console.log(`      ${explored()} of a lane`));
 
   const living = { places: 3, writer: 'sesse' } as const;
-  /** of which nothing but the last frame lies in what is left */
+  /** the ring keeps only the last frame of some stacks */
   const stacked = { places: 3, writer: 'sssses', frames: 2 } as const;
   const dead = { places: 3, writer: 'sses', successor: '' } as const;
   const followed = { places: 3, writer: 'sses', successor: 'ses' } as const;
@@ -87,7 +87,8 @@ describe('trajectory lane model: mutations are caught', function () {
   describe('reader: listing steps', () => {
     proves('Lanes-4', living, 'committed loaded without acquire');
     proves('Lanes-2', living, 'a span longer than the ring');
-    // A writer that lives stores committed in the end; a dead one never does.
+    // These mutations need a dead writer. A living writer stores committed in the end, a dead one
+    // never does.
     proves('livelock', dead, 'span taken from committed alone');
     proves('list', { places: 3, writer: 'ssss', clears: 1 }, 'floor ignored');
     proves(

@@ -1,8 +1,7 @@
 /**
- * A lane of trajectories as a model: its writer, which may die between any two stores and be
- * followed by another, threads that clear it, and a reader that draws from it, on a memory that
- * shows stores late and out of order. The rules Lanes-1 to Lanes-6 are those of
- * native/rows/lanes.hpp.
+ * Models a lane of trajectories. Its writer may die between any two stores and be followed by
+ * another writer. Threads clear the lane, and a reader draws from it. The memory shows stores late
+ * and out of order. The rules Lanes-1 to Lanes-6 are in native/rows/lanes.hpp.
  */
 import type { Model, Move, State } from './checker.ts';
 import * as memory from './lanes-memory.ts';
@@ -11,22 +10,26 @@ import { At, type Life, lifeOf } from './lanes-writer.ts';
 import { PLACE, WIDTH } from './memory.ts';
 
 export interface LanesSetup {
-  /** of the ring: 2 to 4 */
+  /** number of places of the ring, 2 to 4 */
   places: number;
   /**
-   * the steps that it adds, a letter each: `s`, or `e` where an episode ends; for instance 'sses'
+   * the steps that the writer adds, a letter each: `s`, or `e` for one that ends an episode, as in
+   * 'sses'
    */
   writer: string;
-  /** With one, be it empty, the writer may die anywhere; these steps are added by its successor. */
+  /**
+   * If given, even if empty, the writer may die at any store. The successor then adds these steps.
+   */
   successor?: string;
   /** steps of a transition, and frames of a stack; 1 by default */
   n?: number;
   frames?: number;
   /**
-   * notes that the reader copies between two looks at begun; by default as many as there are places
+   * notes that the reader copies between two checks of begun; by default as many as there are
+   * places
    */
   atOnce?: number;
-  /** threads that clear the lane, each once; at most 2 */
+  /** number of threads that clear the lane, each once; at most 2 */
   clears?: number;
   /** samples that the reader makes before it hears that all writers have ended; 1 by default */
   rounds?: number;
@@ -71,7 +74,8 @@ export function lanesProtocol(setup: LanesSetup): Model {
   for (const { truth } of lives)
     if (truth.length > memory.MAX_PLACES) throw new Error('a state has no room for so many steps');
   const life = (state: State): Life => lives[state[memory.DIED]!]!;
-  // What a load may find, and what may be drawn: any store of the word, or what it was made with.
+  // A load may find any store of its word or the initial value, and a draw may take any place.
+  // `choices` is the larger number.
   const storesOf = ({ stores }: Life, word: number) =>
     stores.filter(({ at }) => at === word).length;
   const words = Array.from({ length: At.bytes + setup.places }, (_, at) => at);
@@ -81,8 +85,8 @@ export function lanesProtocol(setup: LanesSetup): Model {
   const clearers = setup.clears ?? 0;
   const reader = new Reader(setup, life);
 
-  // What others do is done before the reader begins. Nothing is missed: none of them waits for it,
-  // and what it finds is up to it.
+  // All stores are made before the reader begins. No interleaving is missed: no writer waits for
+  // the reader, and the reader's loads may find any of the stores.
   const cleared = (state: State) => {
     const written = state[memory.STORED] === life(state).stores.length;
     return written && state.subarray(PLACE + 1, PLACE + 1 + clearers).every((place) => place === 2);
@@ -130,12 +134,15 @@ function whatItFinds(reader: Reader, state: State, choice: number): string {
   try {
     reader.advance(state.slice(), choice);
   } catch {
-    // It is what the trace ends with.
+    // The move itself will throw this violation, and the trace ends with it.
   }
   return reader.found && `: ${reader.found}`;
 }
 
-/** Lanes-6: a thread finds any committed count, and raises the floor to it, all at once. */
+/**
+ * Lanes-6: a thread finds any committed count. In one atomic step it then raises the floor to that
+ * count.
+ */
 function clearing(
   i: number,
   life: (state: State) => Life,

@@ -1,5 +1,6 @@
 /**
- * The rate limiter's counts and wakes in every interleaving, and each of its rules broken in turn.
+ * Checks the model of the rate limiter (limiter.ts). The rules about counts and wakes hold in every
+ * interleaving. Each rule broken on purpose is caught.
  */
 import { itAll } from '../rig/setting.ts';
 import { type LimiterMutation, type LimiterSetup, limiterProtocol } from './limiter.ts';
@@ -13,7 +14,7 @@ const { holds, caught, explored } = proofsOf<LimiterMutation, LimiterSetup>(
   inWords,
 );
 
-/** A band as narrow as checkBand() lets it be: every agent waits again and again. */
+/** The narrowest band that checkBand() allows, so that every agent waits many times. */
 const narrow: LimiterSetup = {
   adds: [3],
   batches: [3],
@@ -22,7 +23,7 @@ const narrow: LimiterSetup = {
   minSize: 1,
   errorBuffer: 2,
 };
-/** The last add, and the last batch, are what the other side waits for. */
+/** In these setups one side waits for the other side's last add, or for its last batch. */
 const lastAdd: LimiterSetup = { ...narrow, adds: [1], batches: [1] };
 const lastBatch: LimiterSetup = { ...narrow, adds: [4], batches: [1] };
 const writers: LimiterSetup = { ...narrow, adds: [2, 2], batches: [2] };

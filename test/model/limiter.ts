@@ -1,21 +1,21 @@
 /**
- * The rate limiter as a model: collectors that add and requesters that sample, any number of each,
- * on three counts; who finds no room parks on its bell; a requester that is paused gives its last
- * batch back. The rules Limiter-1 to Limiter-5 are those of native/rows/limiter.hpp.
+ * Models the rate limiter: any number of collectors that add and of requesters that sample, on
+ * three counts. An agent that finds no room parks on its bell. A requester that is paused gives its
+ * last batch back. The rules Limiter-1 to Limiter-5 are in native/rows/limiter.hpp.
  */
 import { type Model, type Move, type State, Violation } from './checker.ts';
 
 export interface LimiterSetup {
-  /** of each collector: how many adds it makes */
+  /** for each collector: how many adds it makes */
   adds: readonly number[];
-  /** of each requester: how many batches it takes */
+  /** for each requester: how many batches it takes */
   batches: readonly number[];
-  /** rows of an add, and of a batch */
+  /** number of rows of an add, and of a batch */
   add: number;
   batch: number;
   minSize: number;
   errorBuffer: number;
-  /** the first requester gives its last batch back once it has taken all of its own */
+  /** whether the first requester gives its last batch back after it has taken all its batches */
   givesBack?: boolean;
   broken?: LimiterMutation;
 }
@@ -35,12 +35,13 @@ export type LimiterMutation =
   | 'nobody rung behind a give-back';
 
 /**
- * Counts; then rows that are committed, taken for adds and for batches, and given back, in truth.
+ * The three counts. Then, for the checks, the true numbers of rows: committed, taken for adds,
+ * taken for batches, given back.
  */
 const [ADMITTED, INSERTS, SAMPLES, COMMITTED, ADDED, DRAWN, BACK] = [0, 1, 2, 3, 4, 5, 6];
 /**
- * Of each agent: its step, what is left, what it has read of its own count, whether its bell has
- * moved since it was read.
+ * Bytes of each agent. `AT`: its step. `LEFT`: rounds that are left. `READ`: the count that it
+ * read. `MOVED`: whether its bell was rung since the agent read it.
  */
 const AGENT = 7;
 const [AT, LEFT, READ, MOVED] = [0, 1, 2, 3];
@@ -102,8 +103,8 @@ export function limiterProtocol(setup: LimiterSetup): Model {
   };
 
   /**
-   * Sequence of one round: the bell, the count, what it is held against, the exchange, then what
-   * was taken for.
+   * Steps of one round. The agent reads its bell and its count, and compares the count with the
+   * others. It exchanges the count, then adds rows or takes the batch.
    */
   const advance = (state: State, agent: number): boolean => {
     const here = own(agent);
@@ -173,7 +174,7 @@ export function limiterProtocol(setup: LimiterSetup): Model {
         state[BACK] = at(state, BACK) + batch;
         return go(At.gives + 1);
       case At.gives + 1:
-        // What was given back is room for other requesters.
+        // The batch that was given back is room for other requesters.
         if (!is('nobody rung behind a give-back'))
           for (let other = adds.length; other < all; other++) ring(state, other);
         return go(At.ends);
@@ -190,8 +191,8 @@ export function limiterProtocol(setup: LimiterSetup): Model {
   };
 
   /**
-   * In truth, behind each exchange. What was given back was there when those were let in that lead
-   * by it.
+   * Checks the true numbers after each exchange. A collector may be ahead by the batch that was
+   * given back, because it was admitted before that.
    */
   const checkBand = (state: State, agent: number): void => {
     if (writes(agent)) {

@@ -1,6 +1,6 @@
 /**
- * What befalls the modelled link: connections, the server, threads, learners. Each happens at any
- * moment, `times` in all.
+ * Faults of the modelled link: of connections, the server, threads and learners. Each may happen at
+ * any moment, at most `times` in all.
  */
 import type { Move, State } from './checker.ts';
 import type { LinkFault, LinkSetup } from './link.ts';
@@ -9,10 +9,10 @@ import { ackTo } from './link-ingest.ts';
 import * as memory from './link-memory.ts';
 import { HELD, INGEST_UP, of, PHASE, SNAPSHOT, STREAM, STREAM_LENGTH } from './link-memory.ts';
 
-/** How often a connection may go that nothing is under way on. */
+/** How often an idle connection may be lost. */
 const FLAPS = 2;
 
-/** Gives whether it can happen now; it may change the state only then. */
+/** Returns whether the fault can happen now, and only then changes the state. */
 type Happens = (state: State) => boolean;
 
 export function faultMoves(setup: LinkSetup): Move[] {
@@ -182,7 +182,8 @@ export function faultMoves(setup: LinkSetup): Move[] {
           state[of(host, memory.ACK)] = state[of(host, memory.SAVED_ACK)]!;
           state[of(host, memory.SAVED_ACK)] = 0;
         }
-        // Nothing of it matters any more, and states with and without it are the same ones.
+        // The snapshot is not used again, so its bytes are cleared. Otherwise equal states would
+        // differ.
         state[memory.SAVED] = memory.BROUGHT_BACK;
         state[memory.SAVED_LEASE] = state[memory.SAVED_HEART] = 0;
         return true;
@@ -224,7 +225,7 @@ export function faultMoves(setup: LinkSetup): Move[] {
   return moves;
 }
 
-/** It is sent, and nothing comes of it. */
+/** Records that the host has sent the message. The server appends nothing. */
 function underWay(state: State, host: number, message: number): void {
   state[of(host, memory.TODO)] = state[of(host, memory.TODO)]! & ~memory.bit(message);
   state[of(host, memory.FLIGHT)] = state[of(host, memory.FLIGHT)]! | memory.bit(message);
@@ -236,7 +237,10 @@ function disconnect(state: State, host: number): void {
   state[of(host, memory.NOTICE)] = 0;
 }
 
-/** Its connection goes with it; what its successor says first is what a connection says first. */
+/**
+ * The thread's connection ends with it. Its successor begins like a new connection, so these bytes
+ * are cleared.
+ */
 function threadDies(state: State): void {
   state[HELD] = state[PHASE] = state[INGEST_UP] = state[memory.DIRTY] = state[memory.LOOKED] = 0;
   state[memory.CURSOR] = state[memory.DECIDED] = 0;

@@ -1,6 +1,6 @@
 /**
- * The modelled uplink of a host: what it sends, what it sends again and why, whom it believes. One
- * host is one set of moves.
+ * The modelled uplink of a host: what it sends, what it sends again and why, and which epoch it
+ * believes in. One host is one set of moves.
  */
 import type { Move, State } from './checker.ts';
 import type { LinkSetup } from './link.ts';
@@ -8,14 +8,14 @@ import * as memory from './link-memory.ts';
 import { bit, HELLO, of, span } from './link-memory.ts';
 
 /**
- * Beats counted behind the first look at them: the first may have looked before the append, the
- * second has looked behind it.
+ * Number of beats that a host counts after its last reply before it sends again. The ingest may
+ * have looked before the append at the first beat, but not at the second.
  */
 const PATIENCE = 2;
-/** how often the timer of a host that has one ends */
+/** How often the timer of a host ends, in the mutation that has one. */
 const ALARMS = 2;
 
-/** What the host would send next; -1 for nothing. */
+/** Returns the message that the host would send next, or −1 for none. */
 export function nextOf(state: State, host: number, { window = 2 }: LinkSetup): number {
   const todo = state[of(host, memory.TODO)]!;
   const busy = state[of(host, memory.FLIGHT)]!;
@@ -25,11 +25,13 @@ export function nextOf(state: State, host: number, { window = 2 }: LinkSetup): n
   return busy & bit(row) || row >= state[of(host, memory.ACKED)]! + window ? -1 : row;
 }
 
-/** As the host sends it now: E1, the base is what it keeps. */
+/**
+ * Returns the entry that the host sends now. E1: its base is the oldest row that the host keeps.
+ */
 export const sealed = (state: State, host: number, row: number): number =>
   memory.entryOf({ host, row, base: state[of(host, memory.ACKED)]! });
 
-/** E5: everything that is not acknowledged goes again, in order. */
+/** E5: marks every message that is not acknowledged to be sent again, in order. */
 export function resendAll(state: State, host: number, { rows }: LinkSetup): void {
   const greeting = state[of(host, memory.GREETED)] ? 0 : bit(HELLO);
   state[of(host, memory.TODO)] = span(state[of(host, memory.ACKED)]!, rows) | greeting;
@@ -37,8 +39,8 @@ export function resendAll(state: State, host: number, { rows }: LinkSetup): void
 }
 
 /**
- * E4 and E8: takes an acknowledgement, by notice or from the hash. Gives whether it has learnt
- *    anything.
+ * E4 and E8: applies an acknowledgement, from a notice or from the hash. Returns whether the host
+ * learned anything.
  */
 function take(state: State, host: number, ack: number, setup: LinkSetup): boolean {
   if (ack === 0) return false;
@@ -67,7 +69,7 @@ function take(state: State, host: number, ack: number, setup: LinkSetup): boolea
   return true;
 }
 
-/** Whether it waits for an acknowledgement of something that was replied to. */
+/** Whether the host has a reply for a message but no acknowledgement. */
 function waits(state: State, host: number, { rows }: LinkSetup): boolean {
   if (state[of(host, memory.FLIGHT)]) return false;
   const kept =

@@ -1,13 +1,13 @@
 /**
- * The modelled ingest thread: reads, decides, commits, acknowledges, trims, beats. What it keeps in
- * shared memory outlives it.
+ * The modelled ingest thread: it reads, decides, commits, acknowledges, trims and beats. The words
+ * that it keeps in shared memory outlive it.
  */
 import { type Move, type State, Violation } from './checker.ts';
 import type { LinkSetup } from './link.ts';
 import * as memory from './link-memory.ts';
 import { CURSOR, DECIDED, HELD, HELLO, of, PHASE, STREAM } from './link-memory.ts';
 
-/** More than this in one setup means that they never end. */
+/** A host that is asked for its rows more often in one setup would be asked without end. */
 const MAX_NAKS = memory.NAKS - 1;
 
 function raise(state: State, host: number): void {
@@ -21,8 +21,8 @@ const dirty = (state: State, host: number): void => {
 };
 
 /**
- * E4 and E7: what a thread does that begins, or is connected anew: reads from 0-0, says everything
- *    once more.
+ * E4 and E7: the first acts of a thread that starts or has a new connection. It reads from 0-0, and
+ * stores every acknowledgement again.
  */
 export function beginAnew(state: State, { hosts, busy }: LinkSetup): void {
   state[CURSOR] = state[DECIDED] = state[memory.LOOKED] = 0;
@@ -32,8 +32,8 @@ export function beginAnew(state: State, { hosts, busy }: LinkSetup): void {
 }
 
 /**
- * E2. The mark moves with the rows; nothing is known of a session before its first message, whose
- * base it begins with.
+ * E2. Decides on the message: the mark and the rows move in one step. A session is unknown before
+ * its first message, and begins with that message's base.
  */
 function decide(state: State, { broken }: LinkSetup): void {
   const entry = state[HELD]!;
@@ -75,7 +75,7 @@ function decided(state: State): void {
   state[HELD] = state[PHASE] = 0;
 }
 
-/** What is said to a session. */
+/** Returns the acknowledgement of a host's session. */
 export function ackTo(state: State, host: number, { broken }: LinkSetup): number {
   const held = state[HELD]! ? memory.messageOf(state[HELD]!) : null;
   const early =
@@ -90,7 +90,7 @@ export function ingestMoves(setup: LinkSetup): Move[] {
   const { hosts, broken, quick, busy } = setup;
   const all = Array.from({ length: hosts }, (_, host) => host);
   const up = (state: State) => state[memory.INGEST_UP] === 1;
-  /** a beat that no host waits for changes nothing */
+  /** Whether any host waits for a beat. Other beats would change nothing. */
   const awaited = (state: State) =>
     !quick &&
     all.some((host) => state[of(host, memory.WAITED)]! > 0 && state[of(host, memory.WAITED)]! < 3);
@@ -149,9 +149,10 @@ export function ingestMoves(setup: LinkSetup): Move[] {
     },
   };
   /**
-   * E6, its first half: it reads to the end from 0-0 on, where nothing is left that is decided; or,
-   * where others send so much that there is no end, all is decided that lay there. For what has
-   * vanished, messages of others are counted that came behind it.
+   * E6, first half: the look is over when the ingest has read from 0-0 to the end and everything is
+   * trimmed. A busy stream has no end. There the look is over when the ingest has decided on all
+   * messages that were there at the last beat. A lost message is replaced by a later message of
+   * another host in that count.
    */
   const looks: Move = {
     optional: false,
@@ -177,8 +178,8 @@ export function ingestMoves(setup: LinkSetup): Move[] {
     optional: false,
     says: (state) => `the ingest's heart beats${state[memory.LOOKED] ? ', and counts' : ''}`,
     apply: (state) => {
-      // There are hosts besides those of the setup, and they send all the time: no beat finds
-      // nothing.
+      // In this mutation hosts outside the setup send all the time, so no look finds an empty
+      // stream.
       const others = broken === 'a beat counted where nothing was found';
       const counts =
         state[memory.LOOKED] === 1 && state[memory.DIRTY] === 0 && awaited(state) && !others;
@@ -195,7 +196,7 @@ export function ingestMoves(setup: LinkSetup): Move[] {
       return true;
     },
   };
-  /** E8: nobody has it, or it runs out. */
+  /** E8: the ingest takes the free lease, or the lease of an older epoch runs out. */
   const leases: Move = {
     optional: false,
     says: (state) =>
@@ -216,7 +217,7 @@ export function ingestMoves(setup: LinkSetup): Move[] {
       const another = state[memory.RUN_KNOWN] !== state[memory.RUN];
       state[memory.INGEST_UP] = 1;
       beginAnew(state, setup);
-      // Another server's ids may be lower than those of the last one.
+      // Ids of another server run may be lower than the last id that was read.
       if (broken === 'read on behind the last id') state[CURSOR] = another ? memory.BLIND : cursor;
       state[memory.RUN_KNOWN] = state[memory.RUN]!;
       if (broken === 'acknowledgements not stored again') state[memory.DIRTY] = 0;

@@ -1,71 +1,70 @@
 /**
- * One state of the modelled link, byte by byte: what each host keeps, what lies on the server, what
- * the learner has, and what the oracle remembers. A message is one row, or none for HELLO. The
- * helpers check the rules as they write.
+ * One state of the modelled link, byte by byte: the hosts' bytes, the server's, the learner's and
+ * the oracle's. A message is one row, or none for HELLO. The helpers check the rules as they write.
  */
 import { type State, Violation } from './checker.ts';
 import type { LinkSetup } from './link.ts';
 
-/** A host's bytes: so many, from `of(host, …)` on. */
+/** Number of bytes of a host, from `of(host, …)` on. */
 const HOST_BYTES = 20;
 /**
- * what it knows: the row acknowledged to it, the epoch it believes in, the last nak it has obeyed,
- * whether HELLO is answered
+ * of the host: the rows acknowledged to it, the epoch it believes in, the last nak it has obeyed,
+ * and whether HELLO is acknowledged
  */
 export const ACKED = 0;
 export const EPOCH = 1;
 export const NAK = 2;
 export const GREETED = 3;
-/**
- * messages by bit: to be sent, sent without a reply, and those of them that the server has refused
- * as full
- */
+/** messages, a bit for each: to be sent; sent without a reply; sent and refused by a full server */
 export const TODO = 4;
 export const FLIGHT = 5;
 export const REFUSED = 6;
 /**
- * a notice on its way to it; whether it is connected; beats counted since it looked behind its last
- * reply, and one more
+ * `NOTICE`: a notice on its way to the host. `UP`: whether the host is connected. `WAITED`: 1 + the
+ * beats counted since its last reply, or 0 before it looked.
  */
 export const NOTICE = 7;
 export const UP = 8;
 export const WAITED = 9;
-/** a message that a lost connection may still bring */
+/** a message that may still reach the server from a lost connection */
 export const GHOST = 10;
-/** on the server: its field among the acknowledgements, now and in the snapshot */
+/** on the server: the acknowledgement of the host, now and in the snapshot */
 export const ACK = 11;
 export const SAVED_ACK = 12;
 /**
- * in the learner's shared memory: 1 + its mark (0: no session), its nak, and by bit the rows in the
- * buffer
+ * in the learner's shared memory: 1 + the session's mark (0: no session), its nak, and the rows in
+ * the buffer, a bit for each
  */
 export const MARK = 13;
 export const ASKED = 14;
 export const BUFFER = 15;
-/** in the learner's checkpoint */
+/** in the learner's checkpoint: the mark and the rows */
 export const KEPT_MARK = 16;
 export const KEPT_BUFFER = 17;
-/** what the last learner has said to it: a learner that lost its lease may say it again */
+/**
+ * the last acknowledgement of the learner before: a learner that lost its lease may store it again
+ */
 export const OLD = 18;
-/** the oracle's: by bit the rows that any learner before had */
+/** of the oracle: the rows that any earlier learner had, a bit for each */
 export const PAST = 19;
 export const of = (host: number, field: number): number => host * HOST_BYTES + field;
 
 /**
- * On the server: the lease's and the heartbeat's epoch, 0 where there is none; which run of the
- * server this is; a snapshot's.
+ * On the server. `LEASE`, `HEART`: the epochs of the lease and of the heartbeat, or 0. `RUN`:
+ * number of the server's run. `SAVED_LEASE`, `SAVED_HEART`: the two epochs in the snapshot.
  */
 export const LEASE = 40;
 export const HEART = 41;
 export const RUN = 42;
 export const SAVED_LEASE = 43;
 export const SAVED_HEART = 44;
-/** 1 + how many messages lie in the snapshot; 0: there is none */
+/** 1 + the number of messages in the snapshot; 0: there is no snapshot */
 export const SAVED = 45;
 export const BROUGHT_BACK = 255;
 /**
- * The ingest thread's: connected, entries before its cursor, how many of those are decided, the
- * message it holds and how.
+ * Of the ingest thread. `INGEST_UP`: whether it is connected. `CURSOR`: number of entries before
+ * its cursor. `DECIDED`: how many of them are decided. `HELD`: the message that it works on.
+ * `PHASE`: the phase of its decision.
  */
 export const INGEST_UP = 46;
 export const CURSOR = 47;
@@ -73,52 +72,49 @@ export const DECIDED = 48;
 export const HELD = 49;
 export const PHASE = 50;
 /**
- * by bit, sessions whose acknowledgement is to be stored; whether the look since the last beat is
- * over
+ * sessions whose acknowledgement is to be stored, a bit for each; whether the look since the last
+ * beat is over
  */
 export const DIRTY = 51;
 export const LOOKED = 52;
-/** in shared memory: the server run that the marks go with; the learner's epoch */
+/** in shared memory: the server run that the marks belong to; the learner's epoch */
 export const RUN_KNOWN = 53;
 export const NOW = 54;
-/** faults and flaps that have happened; whether there is a checkpoint */
+/** number of faults and of flaps that have happened; whether there is a checkpoint */
 export const FAULTS = 55;
 export const FLAPS = 56;
 export const CHECKPOINT = 57;
-/** the oracle's: by host the highest epoch that it has believed in */
+/** of the oracle: by host, the highest epoch that the host has believed in */
 export const HIGHEST = 58;
-/** messages in the stream, then those in the snapshot */
+/** the messages in the stream, then those in the snapshot */
 export const STREAM = 60;
 export const SNAPSHOT = 76;
 export const STREAM_LENGTH = 16;
-/**
- * of a busy stream: messages of the setup that lay there at the last beat that counted, and are not
- * decided on yet
- */
+/** on a busy stream: messages that were there at the last counted beat and are not decided yet */
 export const LAY = 92;
 export const WIDTH = 96;
 
-/** CURSOR of a thread that reads behind an id higher than those that come */
+/** CURSOR of a thread that reads after an id higher than all ids that will come */
 export const BLIND = 255;
 /**
- * PHASE: the thread is between two steps of its decision; the message was read before its cursor
- * went back to 0-0
+ * bits of PHASE: the thread is between two steps of its decision; the cursor went back to 0-0 after
+ * the message was read
  */
 export const HALF = 1;
 export const STALE = 2;
 
-/** The number of the message without rows. */
+/** Number of the message that has no rows. */
 export const HELLO = 7;
 export const bit = (message: number): number => 1 << message;
-/** rows [from, to) by bit */
+/** the rows [from, to), a bit for each */
 export const span = (from: number, to: number): number =>
   from >= to ? 0 : ((1 << to) - 1) & ~((1 << from) - 1);
 const names = (rows: number): string =>
   [0, 1, 2, 3, 4, 5, 6].filter((row) => rows & bit(row)).join(', ');
 
 /**
- * An entry of the stream: who sent it, its row, and the oldest row that the host kept then. 0 is
- * none.
+ * An entry of the stream: its host, its row, and the oldest row that the host kept when it sent the
+ * entry. The number 0 is no entry.
  */
 export interface Message {
   host: number;
@@ -136,7 +132,7 @@ export function inWords(entry: number): string {
   return `${row === HELLO ? 'HELLO' : `row ${row}`} of host ${host} (base ${base})`;
 }
 
-/** An acknowledgement: epoch, row, nak. 0 is none. */
+/** An acknowledgement as a number: epoch, row, nak. 0 is none. */
 export const EPOCHS = 3;
 export const NAKS = 8;
 export const ackOf = (epoch: number, row: number, nak: number): number =>
@@ -151,9 +147,9 @@ export function lengthOf(state: State, from = STREAM): number {
 }
 
 /**
- * Puts a message at the stream's end. What lies there of one host is bounded: its window, and twice
- * that for every fault, because a connection that is new and a nak may each call for all of it; and
- * what a snapshot brings back.
+ * Appends a message to the stream, and checks that a host has a bounded number of messages in it.
+ * The bound is the window, plus two windows per fault, because a new connection and a nak may each
+ * ask for all rows. A snapshot adds one window.
  */
 export function append(state: State, setup: LinkSetup, entry: number): void {
   const { host } = messageOf(entry);
@@ -171,15 +167,15 @@ export function append(state: State, setup: LinkSetup, entry: number): void {
   state[STREAM + length] = entry;
 }
 
-/** Drops the first messages of the stream. */
+/** Removes the first messages of the stream. */
 export function dropFirst(state: State, count: number): void {
   state.copyWithin(STREAM, STREAM + count, STREAM + STREAM_LENGTH);
   state.fill(0, STREAM + STREAM_LENGTH - count, STREAM + STREAM_LENGTH);
 }
 
 /**
- * The stream is another one from here on; whoever reads it on a connection that lasts goes on
- * behind an id.
+ * Replaces the stream by an empty one. `cursor` is where a reader whose connection lasts continues,
+ * and may be `BLIND`.
  */
 export function replaceStream(state: State, cursor: number): void {
   state.fill(0, STREAM, STREAM + STREAM_LENGTH);
@@ -189,8 +185,8 @@ export function replaceStream(state: State, cursor: number): void {
 }
 
 /**
- * The oracle of the buffer: a row is in it once, and none is left out but what a learner before has
- * had.
+ * The oracle of the buffer: a row is committed once. No row is skipped unless an earlier learner
+ * had it.
  */
 export function commit(state: State, host: number, row: number): void {
   if (state[of(host, BUFFER)]! & bit(row))
@@ -204,7 +200,7 @@ export function skip(state: State, host: number, from: number, to: number): void
 }
 
 /**
- * The oracle of the host: what it lets go of is in the buffer of the newest learner that it has
+ * The oracle of the host: a row that it drops is in the buffer of the newest learner that it has
  * ever believed in.
  */
 export function letGo(state: State, host: number, row: number): void {

@@ -1,6 +1,6 @@
 /**
- * What goes between a learner and its collector hosts, under every interleaving and fault, and its
- * rules broken one by one.
+ * Checks the model of the link between a learner and its collector hosts (link.ts). The rules hold
+ * in every interleaving with every fault. Each rule broken on purpose is caught.
  */
 import { itAll, itLong } from '../rig/setting.ts';
 import { type LinkFault, type LinkMutation, type LinkSetup, linkProtocol } from './link.ts';
@@ -25,7 +25,7 @@ function inWords({
 
 const { holds, caught, explored } = proofsOf(linkProtocol, inWords);
 
-/** What comes back at once, by replies, naks and epochs. */
+/** Faults that the link repairs at once, by replies, naks and epochs. */
 const QUICK: LinkFault[] = [
   'cut',
   'late',
@@ -38,7 +38,7 @@ const QUICK: LinkFault[] = [
   'learner',
   'lease',
 ];
-/** What takes beats. */
+/** Faults that the link repairs by beats, after two of them. */
 const SLOW: LinkFault[] = ['flush stream', 'flush', 'clock'];
 
 describe('collector host link model', function () {
@@ -142,7 +142,7 @@ describe('collector host link model: mutations are caught', function () {
       'what has no reply not sent again',
     );
     proves('deadlock', { ...SMALL, hello: true, faults: ['flush'] }, 'nothing sent again on beats');
-    // Others send all the time, and no beat ever finds nothing.
+    // Other hosts send all the time, so no look finds an empty stream.
     for (const fault of ['flush stream', 'flush'] as const)
       proves('deadlock', { ...ONE, faults: [fault] }, 'a beat counted where nothing was found');
     const unknown = { ...SMALL, hello: true, faults: ['empty'] } as const;

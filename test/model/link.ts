@@ -1,42 +1,47 @@
 /**
- * What goes between a learner and its collector hosts, as a model: hosts
- * (src/net/remote/uplink.ts), a server that forgets, and repeats itself, and the learner's ingest
- * thread (src/net/remote/ingest.ts). A message is one row, there is one shard, and every
- * interleaving is stepped: a host that freezes, a limiter that says not yet and a slow reply are
- * agents that have not been scheduled.
+ * Models the link between a learner and its collector hosts: hosts (src/net/remote/uplink.ts), a
+ * server that may forget and repeat, and the learner's ingest thread (src/net/remote/ingest.ts). A
+ * message is one row, and there is one shard. Every interleaving is stepped. So a frozen host, a
+ * limiter that refuses and a slow reply are agents that are not scheduled.
  *
- * What holds, and which move keeps it:
- * - E1 A row keeps its number. A host keeps all from its base on, which is what was acknowledged to
- *   it (`sealed`).
- * - E2 Of a message, what lies below the mark, or below the message's base, is there or died with
- *   another learner. What goes on from there is committed; what begins further on is a gap: nothing
- *   is committed, and nak grows (`decide`).
- * - E3 Rows and mark move in one step. Mark, nak and the server run that they go with outlive the
- *   thread; the mark of a session stays as long as the learner does (`commit`, 'thread').
- * - E4 An acknowledgement is a state: stored until that is confirmed, all of it again on every
- *   connection, again for what was there before; hosts read it where a notice may be lost
- *   (`acknowledges`, `reads`). What is decided is trimmed before it is acknowledged, so that no
- *   more than the windows lies on the server (`trims`).
- * - E5 A host sends again what has no reply, after a connection; all that is not acknowledged, when
- *   nak grows or the epoch changes. Nothing by a clock (`connects`, `take`, `adopts`).
- * - E6 What vanished without anybody's seeing it comes again by beats. A beat counts when the
- *   ingest has decided on all that lay in its stream at the one before, or has read from 0-0 to the
- *   end since, and what it decided is acknowledged. A host that sees two beats counted behind its
- *   last reply, and its rows still not acknowledged, sends all of them again (`looks`, `beats`,
- *   `reads`). It does not matter whether the ingest found anything: where others send all the time,
- *   it always does.
- * - E7 After every connection the ingest reads from 0-0. To another server run it says everything
- *   anew, and raises every session's nak (ingest's `connects`). A message is trimmed once it is
- *   decided, not before.
- * - E8 One learner has the lease. A host believes in an epoch because the lease says so, and never
- *   again in an older one: a server that comes back with old data has an old lease as well. A new
- *   learner goes on from the marks of its checkpoint, or from a message's base (`adopts`, `leases`,
- *   'learner').
+ * The rules, and the moves that implement them:
+ * - E1 A row keeps its number. A host keeps all rows from its base on. The base is the row up to
+ *   which rows are acknowledged to the host (`sealed`).
+ * - E2 The rows of a message below the mark, or below the message's base, are in the buffer or died
+ *   with another learner. Rows that follow without a gap are committed. If the message begins
+ *   further on, nothing is committed and the nak grows (`decide`).
+ * - E3 Rows and mark change in one step. The mark, the nak and the server run that they belong to
+ *   outlive the thread. The mark of a session exists as long as the learner does (`commit`,
+ *   'thread').
+ * - E4 An acknowledgement is a state. The ingest stores it until the store is confirmed. It stores
+ *   all of them again on every connection, and one again for a duplicate. Hosts also read the
+ *   state, because a notice may be lost (`acknowledges`, `reads`). Decided messages are trimmed
+ *   before they are acknowledged, so the server never stores more than the windows (`trims`).
+ * - E5 After a connection, a host sends again the messages without a reply. If the nak grows or the
+ *   epoch changes, it sends all unacknowledged messages again. No clock makes it send (`connects`,
+ *   `take`, `adopts`).
+ * - E6 Messages that vanished unnoticed are sent again after beats. A beat counts if the ingest has
+ *   stored all acknowledgements and its look is over. A look is over when the ingest has decided on
+ *   all messages that were there at the beat before. It is also over when the ingest has read from
+ *   0-0 to the end since that beat. A host sends all its rows again if two beats counted after its
+ *   last reply and the rows are still not acknowledged (`looks`, `beats`, `reads`). A look counts
+ *   even if it found messages, because others may send all the time.
+ * - E7 After every connection the ingest reads from 0-0. On another server run it stores every
+ *   acknowledgement again, and raises every session's nak (ingest's `connects`). A message is
+ *   trimmed after it is decided, not before.
+ * - E8 One learner has the lease. A host believes in an epoch because of the lease, and never in an
+ *   older one again. So it ignores the old lease of a server that restarts with old data. A new
+ *   learner continues from the marks of its checkpoint, or from a message's base (`adopts`,
+ *   `leases`, 'learner').
  *
- * The oracle: `twice`, no row is committed twice to one buffer. `lost`, no row is left out of it
- * but those that an earlier learner had, and no host lets go of a row that the newest learner it
- * believes in has not. `copies`, what lies on the server is bounded. `endless`, naks end. A run
- * ends with every row committed and acknowledged and nothing left on the server; else `deadlock`.
+ * The oracle:
+ * - `twice`: no row is committed twice to one buffer.
+ * - `lost`: no row is missing in the buffer unless an earlier learner had it. No host drops a row
+ *   that its newest learner does not have.
+ * - `copies`: the number of messages on the server is bounded.
+ * - `endless`: naks end.
+ * - `deadlock`: a run ends with every row committed and acknowledged, and with no message on the
+ *   server.
  */
 import type { Model } from './checker.ts';
 import { faultMoves } from './link-faults.ts';
@@ -47,26 +52,23 @@ import { of, span } from './link-memory.ts';
 
 export interface LinkSetup {
   hosts: 1 | 2;
-  /** of each host, a message each */
+  /** number of rows of each host; each row is a message */
   rows: number;
-  /** rows that may be on the way; 2 */
+  /** number of rows that a host may have in transit; 2 by default */
   window?: number;
   /**
-   * a host's first message is HELLO; else the learner has said how much may be on the way before it
-   * begins
+   * whether a host's first message is HELLO; otherwise the host knows at the start how many rows it
+   * may have in transit
    */
   hello?: boolean;
   faults?: readonly LinkFault[];
-  /** faults in all; 1 */
+  /** number of faults in all; 1 by default */
   times?: number;
-  /** a new learner goes on from a checkpoint, where there is one */
+  /** whether a new learner continues from a checkpoint, if there is one */
   restored?: boolean;
-  /**
-   * no beat is counted: what comes back without one does so at once, what needs one takes two
-   * seconds
-   */
+  /** whether beats never count, so that the link must repair every fault at once */
   quick?: boolean;
-  /** hosts besides those of the setup send so much that no read comes to the end */
+  /** whether hosts outside the setup send all the time, so that no read reaches the end */
   busy?: boolean;
   broken?: LinkMutation;
 }

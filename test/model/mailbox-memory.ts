@@ -1,10 +1,13 @@
 /**
- * One state of a modelled mailbox, byte by byte: what each side keeps to itself, then the shared
- * words and bytes.
+ * One state of a modelled mailbox, byte by byte: what each side keeps for itself, then the shared
+ * words and buffers.
  */
 import { WeakMemory } from './weak-memory.ts';
 
-/** Of what writers keep: first all that ends with them, then what oracles and the reader need. */
+/**
+ * Bytes of the writers. The first ones are cleared when the writers end. The checks and the reader
+ * need the others.
+ */
 export const Local = {
   replay: 0,
   tick: 1,
@@ -12,11 +15,11 @@ export const Local = {
   version: 3,
   left: 4,
   died: 6,
-  /** up to three slots: state, version, 1 + the copy that it waits for */
+  /** up to three slots: state, version, 1 + the number of the copy that the slot waits for */
   slot: 7,
   /**
-   * copies ordered and made; those that may be under way: version, contents, halves that have
-   * landed
+   * number of copies ordered and made; for each copy in progress: version, contents, and the halves
+   * that have landed
    */
   ordered: 16,
   copied: 17,
@@ -30,11 +33,14 @@ export const Local = {
   hosts: 33,
   writes: 34,
   contents: 35,
-  /** by version: the contents written last */
+  /** by version: the contents that were written last */
   written: 36,
   /** by version: the contents that were published */
   truth: 44,
-  /** the reader: its step, versions in hand and had, what it found, rounds */
+  /**
+   * of the reader: its step, the version it reads, the version it was given last, what it found,
+   * and its rounds
+   */
   reader: 52,
   hand: 53,
   had: 54,
@@ -43,18 +49,18 @@ export const Local = {
   rounds: 58,
   ended: 59,
 } as const;
-/** the most that a version's number may be */
+/** the highest number of a version */
 export const MAX_VERSIONS = 7;
 export const WORDS = 60;
 
-/** Words: begun, published, and two halves of each buffer. */
+/** Words of the weak memory: begun, published, then two halves of each buffer. */
 export const At = { begun: 0, published: 1 } as const;
 export const BUFFER = 2;
 export const Thread = { replay: 0, copy: 1, poll: 4, host: 5, reader: 6 } as const;
 export const memory = new WeakMemory(WORDS, [8, 8, 4, 4, 4, 4, 4, 4], 7);
 export const WIDTH = (memory.end + 3) & ~3;
 
-/** replay's steps; the last ones are where it has no more to do */
+/** replay's steps; in the last ones it has ended or died */
 export const Replay = {
   takesOver: 0,
   firstSlot: 1,

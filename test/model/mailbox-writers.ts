@@ -1,7 +1,7 @@
 /**
- * Who writes versions: replay, which begins them and orders their copies, and may die; the device
- * that copies; poll, which looks at what was written and publishes or refuses it; afterwards
- * another run, or a thread that writes its own weights.
+ * The writers of versions. Replay begins versions and orders their copies, and may die. The device
+ * copies. Poll checks what was written, and publishes or refuses it. Afterwards there is another
+ * run, or a thread that writes its own weights.
  */
 import { type State, Violation } from './checker.ts';
 import type { MailboxMutation, MailboxSetup } from './mailbox.ts';
@@ -19,25 +19,28 @@ export class Writers {
   #broken(how: MailboxMutation): boolean {
     return this.#setup.broken === how;
   }
-  /** Where version v lies (Mailbox-1). */
+  /** Returns the first half of the buffer of version v (Mailbox-1). */
   bufferOf(version: number): number {
     return BUFFER + 2 * (version % (this.#broken('a version in every other buffer') ? 2 : 3));
   }
-  /** All that were to write have written, and everything has landed. */
+  /** Whether all writers have written what they were to write, and every copy has landed. */
   done(state: State): boolean {
     return this.#over(state) && this.#landed(state) && state[Local.writes] === this.#setup.writes;
   }
 
-  // ---- replay: each step is at most one access that others see ----------------------------------
+  // ---- replay: each step has at most one access that others see ---------------------------------
 
-  /** Replay's next step; `choice` among what its load may find. False where there is none. */
+  /**
+   * Makes replay's next step, with the `choice`-th value of its load. Returns false if there is
+   * none.
+   */
   replay(state: State, choice: number): boolean {
     const at = state[Local.replay]!;
     if (at >= Replay.over || (choice > 0 && at !== Replay.begins)) return false;
     if (at === Replay.takesOver) return this.#takesOver(state);
     if (at === Replay.looksAgain) {
-      // Poll publishes before Free: what was in no slot and is published by now was never left
-      // behind.
+      // Poll publishes before it stores Free. So a version that is published by now and was in no
+      // slot was not left by a dead writer.
       const published = memory.load(state, Thread.replay, At.published, 'total');
       const all = this.#broken('what is left not held against published again');
       this.#keep(state, (version) => all || version > published);
@@ -63,7 +66,7 @@ export class Writers {
         state[Local.tick] === state[Local.ticks] ? Replay.over : Replay.begins,
       );
     }
-    // A step for each slot: the versions that poll will publish are nobody's to write again.
+    // One step for each slot: replay must not write a version again if poll will publish it.
     const other = at - Replay.firstSlot;
     const own = state[Local.tick]! % this.#depth;
     const taken = other !== own && state[Local.slot + 3 * other] === Slot.replaying;
@@ -85,7 +88,7 @@ export class Writers {
 
   #takesOver(state: State): boolean {
     if (!this.#landed(state)) return false;
-    // Whatever was in its own slot was published before that was free.
+    // The version of its own slot was published before poll stored Free.
     const free = state[Local.slot + 3 * (state[Local.tick]! % this.#depth)] === Slot.free;
     if (!free && !this.#broken('what is left looked for before the slot is free')) return false;
     memory.knowAll(state, Thread.replay);
@@ -104,7 +107,7 @@ export class Writers {
   #begins(state: State, choice: number): boolean {
     const slot = state[Local.tick]! % this.#depth;
     if (state[Local.slot + 3 * slot] !== Slot.free) return false;
-    // Poll has refused a version: the rest of the run publishes none.
+    // Poll has refused a version, so the rest of this run publishes none.
     if (state[Local.odd]) return choice === 0 && this.#go(state, Replay.launches);
     const left = state[Local.left]!;
     if (left > 0) {
@@ -121,7 +124,10 @@ export class Writers {
     return this.#go(state, Replay.launches);
   }
 
-  /** begin_version() up to its store (Mailbox-2); 0: not yet. What it reads of its own it knows. */
+  /**
+   * begin_version() up to its store (Mailbox-2). Returns the version, or 0 if it cannot begin yet.
+   * The thread knows the newest `begun`, which only it stores.
+   */
   #next(state: State, thread: number, choice: number): number {
     const published = memory.load(state, thread, At.published, 'acquire', choice);
     const begun = memory.newest(state, At.begun);
@@ -142,7 +148,7 @@ export class Writers {
 
   // ---- the device -------------------------------------------------------------------------------
 
-  /** Copies are made in order, and each knows what was done when it was ordered. */
+  /** Orders a copy. Copies run in order, and each acquires what was done before it was ordered. */
   #order(state: State, slot: number, version: number): void {
     const copy = state[Local.ordered]!++;
     state[Local.slot + 3 * slot + 2] = copy + 1;
@@ -158,7 +164,7 @@ export class Writers {
     return state[Local.copied] === state[Local.ordered];
   }
 
-  /** One half of a copy lands, whichever. */
+  /** Lands one half of a copy, in any order of the halves. */
   lands(state: State, half: number): boolean {
     if (this.#landed(state)) return false;
     const own = Local.copy + 3 * (state[Local.copied]! % 3);
@@ -177,8 +183,8 @@ export class Writers {
   // ---- poll -------------------------------------------------------------------------------------
 
   /**
-   * Publishes what is over, or refuses it (Mailbox-4), then frees the slot; a death between the two
-   * repeats the first.
+   * Publishes a version whose copy is done, or refuses it (Mailbox-4), then frees the slot. If poll
+   * dies between the two steps, its successor repeats the first one.
    */
   poll(state: State, odd: boolean): boolean {
     const slot = Local.slot + 3 * (state[Local.polled]! % this.#depth);
@@ -219,7 +225,10 @@ export class Writers {
     return true;
   }
 
-  /** Of two that are refused the first may be written again, and be refused again. */
+  /**
+   * If two versions are refused, the first may be written and refused again. So `refused` never
+   * decreases.
+   */
   #refuse(state: State, version: number): void {
     if (version > state[Local.refused]! || this.#broken('refused moved back'))
       state[Local.refused] = version;
@@ -249,7 +258,7 @@ export class Writers {
     return state[Local.replay]! >= Replay.over && slots && landed;
   }
 
-  /** A run is over: another one comes, or the pipeline is closed. */
+  /** Ends a run: another run begins, or the pipeline is closed. */
   next(state: State): boolean {
     const again = state[Local.phase] === 0 && (this.#setup.again ?? 0) > 0;
     if (state[Local.phase] === 2 || !this.#over(state)) return false;
@@ -259,14 +268,14 @@ export class Writers {
       state[Local.ticks] = state[Local.ticks]! + this.#setup.again!;
       return this.#go(state, Replay.takesOver);
     }
-    // What a pipeline leaves behind when it closes, and nobody will publish, is nobody's.
+    // If a pipeline closes, nobody will publish the versions that it began. So they are refused.
     const closes = !this.#setup.open && !this.#broken('a closed pipeline keeps what it began');
     if (closes) this.#refuse(state, memory.newest(state, At.begun));
     memory.knowAll(state, Thread.host);
     return true;
   }
 
-  /** WeightMailbox.write(): one native call, in which no thread dies. */
+  /** WeightMailbox.write(): one native call, during which no thread dies. */
   host(state: State, half: number): boolean {
     if (
       state[Local.phase] !== 2 ||
@@ -312,13 +321,13 @@ export class Writers {
     return true;
   }
 
-  /** take_version(): what was refused is written again, where all that was begun was. */
+  /** take_version(): takes a refused version again if all versions that were begun are refused. */
   #takes(state: State): boolean {
     const begun = memory.newest(state, At.begun);
     const published = memory.newest(state, At.published);
     const again = begun > published && state[Local.refused]! >= begun;
     const version = again ? published + 1 : this.#next(state, Thread.host, 0);
-    // It is published behind the one before, or never.
+    // A version is published directly after the one before it, or never.
     if (version !== published + 1) return false;
     state[Local.hosts] = version;
     state[Local.host] = 1;
@@ -331,7 +340,9 @@ export class Writers {
     if (!this.#broken(missing)) memory.releaseFence(state, Thread.host);
   }
 
-  /** What writers knew makes no states differ once they have ended. */
+  /**
+   * After the writers have ended, what they knew is cleared. Otherwise equal states would differ.
+   */
   forget(state: State): void {
     for (let thread = 0; thread < Thread.reader; thread++) memory.forget(state, thread);
     state.fill(0, 0, Local.truth);

@@ -1,6 +1,6 @@
 /**
- * The mailbox of weights under every order of its loads and stores, and its rules broken one by
- * one.
+ * Checks the model of the mailbox of weights (mailbox.ts). The rules hold in every order of its
+ * loads and stores. Each rule broken on purpose is caught.
  */
 import { itAll, itLong } from '../rig/setting.ts';
 import { type MailboxMutation, type MailboxSetup, mailboxProtocol } from './mailbox.ts';
@@ -37,7 +37,10 @@ const host: MailboxSetup = { ticks: 0, writes: 5 };
 const device: MailboxSetup = { ticks: 4, writes: 0 };
 const followed: MailboxSetup = { ticks: 3, dies: 'followed', writes: 0 };
 const alone: MailboxSetup = { ticks: 3, dies: 'alone', writes: 2 };
-/** A version is refused, and so is what is written in its place; its pipeline stays open. */
+/**
+ * A version is refused, the version written in its place is refused too, and the pipeline stays
+ * open.
+ */
 const twice: MailboxSetup = { ticks: 2, odd: true, again: 2, writes: 1, open: true };
 const refused: MailboxSetup = { ticks: 4, odd: true, writes: 2 };
 

@@ -1,31 +1,31 @@
 /**
- * The mailbox of weights as a model: versions in three buffers, written by device copies or by a
- * thread, that may be left by a dead writer or refused, and a reader, on a memory that shows stores
- * late and out of order. The rules Mailbox-1 to Mailbox-4 are those of native/rows/mailbox.hpp. One
- * reader stands for all: it stores nothing.
+ * Models the mailbox of weights: versions in three buffers, written by device copies or by a
+ * thread, and a reader. A writer may die after it has begun a version, and poll may refuse one. The
+ * memory shows stores late and out of order. The rules Mailbox-1 to Mailbox-4 are in
+ * native/rows/mailbox.hpp. One reader is enough, because readers store nothing.
  */
 import { type Model, type Move, type State, Violation } from './checker.ts';
 import { At, Local, MAX_VERSIONS, memory, Replay, Thread, WIDTH } from './mailbox-memory.ts';
 import { Writers } from './mailbox-writers.ts';
 
 export interface MailboxSetup {
-  /** versions that a run of a pipeline publishes */
+  /** number of versions that a run of a pipeline publishes */
   ticks: number;
-  /** slots of its ring, 2 or 3; 2 by default */
+  /** number of slots of the pipeline's ring, 2 or 3; 2 by default */
   depth?: 2 | 3;
   /**
-   * Replay dies anywhere, at most once, and poll between its publishing and its passing on; with a
-   * successor of replay or without.
+   * Replay dies at any step, at most once, with a successor or without. Poll dies at most once
+   * between publishing and handing the slot over.
    */
   dies?: 'followed' | 'alone';
-  /** one version may be no finite numbers */
+  /** whether one version may have non-finite numbers */
   odd?: boolean;
-  /** versions of a second run */
+  /** number of versions of a second run */
   again?: number;
-  /** versions that a thread writes afterwards, with the pipeline closed or open */
+  /** number of versions that a thread writes afterwards; whether the pipeline is still open then */
   writes: number;
   open?: boolean;
-  /** copies that the reader takes before it hears that all writers have ended; 1 by default */
+  /** rounds of the reader before it hears that all writers have ended; 1 by default */
   rounds?: number;
   broken?: MailboxMutation;
 }
@@ -89,8 +89,8 @@ export function mailboxProtocol(setup: MailboxSetup): Model {
   if (most > MAX_VERSIONS) throw new Error('a state has no room for so many versions');
 
   const reader = (state: State, choice: number): boolean => {
-    // What others do is done before the reader begins. Nothing is missed: none waits for it, and
-    // what it finds is up to it.
+    // All stores are made before the reader begins. No interleaving is missed: no writer waits for
+    // the reader, and the reader's loads may find any of the stores.
     if (!state[Local.ended]) return false;
     const at = state[Local.reader]!;
     const go = (to: number) => {
@@ -162,7 +162,10 @@ export function mailboxProtocol(setup: MailboxSetup): Model {
     return over(state);
   };
 
-  /** Behind its rounds the reader hears that all have ended, and then is given the newest. */
+  /**
+   * Ends a round of the reader. After its last round it hears that all writers have ended, and must
+   * then be given the newest version.
+   */
   const over = (state: State): boolean => {
     state[Local.hand] = 0;
     state[Local.reader] = Reader.looks;
@@ -188,7 +191,7 @@ export function mailboxProtocol(setup: MailboxSetup): Model {
     says: typeof says === 'string' ? () => says : says,
     apply,
   });
-  /** Of writers: they have ended before the reader begins. */
+  /** A move of the writers, which all end before the reader begins. */
   const write = (
     says: string | ((state: State) => string),
     apply: (state: State) => boolean,

@@ -1,11 +1,11 @@
 /**
- * One state of the modelled world, byte by byte: what threads share, what the device holds and each
- * agent's place in its program. The helpers are the only writers of slots and streams and check the
- * invariants as they write.
+ * One state of the modelled ring, byte by byte: what threads share, what the device holds, and each
+ * agent's next step. Only these helpers write slots and streams, and they check the invariants as
+ * they write.
  */
 import { type State, Violation } from './checker.ts';
 
-/** The states of a slot, as in `ring/slot.ts`. */
+/** The states of a slot, as in `src/engine/ring/slot.ts`. */
 export const Slot = {
   free: 0,
   requested: 1,
@@ -18,58 +18,58 @@ export type SlotState = (typeof Slot)[keyof typeof Slot];
 const NAMES = ['Free', 'Requested', 'Packed', 'Submitted', 'Ready', 'Replaying'];
 
 /**
- * Per slot (depth ≤ 3): the word, then the sequence + 1 held by the record, the host buffer and the
- * device buffer.
+ * For each slot (depth ≤ 3): its word. `RECORD`, `HOST` and `DEVICE` are 1 + the sequence in the
+ * record, the host buffer and the device buffer.
  */
 const WORD = 0;
 export const RECORD = 3;
 export const HOST = 6;
 export const DEVICE = 9;
-/** sequence + 1 that the newest finished graph wrote to its device word */
+/** sequence + 1 that the newest finished graph stored as its mark */
 export const MARK = 12;
-/** one bit a sequence: its update was applied; its record is in the journal */
+/** a bit for each sequence: its update was applied; its record is in the journal */
 export const APPLIED = 13;
 export const JOURNAL = 14;
-/** the request left by `startPrepare`: its tick + 1 */
+/** the request that `startPrepare` left: its tick + 1 */
 export const HEADER = 15;
-/** requests that the rate limiter would let through by now */
+/** number of requests that the rate limiter admits by now */
 export const ROWS = 16;
 /** 1 once the stop word is stored */
 export const STOP = 17;
-/** 1 while the client waits and wants to be rung */
+/** 1 while the client waits and must be rung */
 export const GOAL = 18;
 /** 1 once a thread has died */
 export const DIED = 19;
-/** The two device streams: operations in order, 0 where there is none. */
+/** The two device streams: their operations in order, 0 if there is none. */
 export const COPY_STREAM = 20;
 export const COMPUTE_STREAM = 28;
 const STREAM_LENGTH = 8;
 /** Each agent's next step. */
 export const PLACE = 36;
-/** Each thread's bell and the locals that outlive a step (see `Local`). */
+/** Each thread's bell, and the locals that outlive a step (see `Local`). */
 export const BELL = 45;
 export const WIDTH = 52;
 
 /**
- * The bits of a bell byte. The count itself is never compared with anything but the owner's last
- * reading, so whether it has `moved` since is all there is to know. `did`, `pending` and `skip` are
- * the owner's locals.
+ * The bits of a bell byte. A count is only compared with the value that the bell's owner read last.
+ * So one bit, `moved`, is enough: whether the count has changed since. `did`, `pending` and `skip`
+ * are the owner's locals.
  */
 export const Local = { flag: 3, moved: 4, did: 8, pending: 16, skip: 32 } as const;
 
-/** Agents by index: up to four threads, then the rest. Bells belong to the first five. */
+/** Agents by index: up to four threads, then these. Only the first five agents have bells. */
 export const Agent = { client: 4, stopper: 5, copy: 6, compute: 7, collector: 8 } as const;
 export const AGENTS = 9;
 
-/** Before its first sequence s, slot s is Free(s). */
+/** Makes every slot Free, with the slot's own number as its first sequence. */
 export function initSlots(state: State, depth: number): void {
   for (let slot = 0; slot < depth; slot++) state[WORD + slot] = slot * 8;
 }
 
 /**
- * The lowest sequence not yet past a role that hands on from `from`. Only that role can move it, so
- * an actor may keep it in a local or read it off the words, all at once or one by one, and get the
- * same.
+ * Returns the lowest sequence that has not passed the role which hands on from `from`. Only that
+ * role can change it. So it does not matter whether the actor stores it in a local or reads it from
+ * the slots' words.
  */
 export function position(state: State, depth: number, from: SlotState): number {
   let lowest = 255;
@@ -85,7 +85,7 @@ export function isAt(state: State, depth: number, sequence: number, at: SlotStat
   return state[WORD + (sequence % depth)] === sequence * 8 + at;
 }
 
-/** Slot-1: only the owner touches a slot's payload. */
+/** Slot-1: throws unless the slot's owner touches the payload. */
 export function own(
   state: State,
   depth: number,
@@ -102,8 +102,8 @@ export function own(
 }
 
 /**
- * The store that hands a slot on: `from` must still be there (Slot-1) and it must be this
- * sequence's turn (Slot-3).
+ * Stores the word that hands a slot on. The slot must still be in state `from` (Slot-1), and it
+ * must be the turn of this sequence (Slot-3).
  */
 export function handOn(state: State, depth: number, sequence: number, from: SlotState): void {
   own(state, depth, sequence, from, `the word`);
@@ -123,7 +123,8 @@ function slotName(state: State, depth: number, sequence: number): string {
 }
 
 /**
- * An operation on a stream: the copy or the graph of a sequence, or the event recorded behind it.
+ * Operations on a stream: the copy or the graph of a sequence, and the event that is recorded after
+ * it.
  */
 export function work(sequence: number): number {
   return sequence * 2 + 1;
@@ -147,8 +148,8 @@ export function dequeue(state: State, stream: number): void {
 }
 
 /**
- * True while a copy or graph (`kind` 1) or an event record (`kind` 0) of the sequence's slot is
- * queued or running.
+ * Whether the stream still has an operation of the sequence's slot: a copy or graph (`kind` 1), or
+ * an event record (`kind` 0).
  */
 export function queued(
   state: State,
@@ -169,7 +170,7 @@ export function isIdle(state: State, stream: number): boolean {
   return state[stream] === 0;
 }
 
-/** The slots in words, for traces. */
+/** Describes the slots, for traces. */
 export function slotsInWords(state: State, depth: number): string {
   return Array.from({ length: depth }, (_, slot) => slotName(state, depth, slot)).join(' ');
 }

@@ -1,4 +1,7 @@
-/** The ring protocol under every interleaving, and its rules broken one by one. */
+/**
+ * Checks the model of the ring of slots (protocol.ts). Its rules hold in every interleaving. Each
+ * rule broken on purpose is caught.
+ */
 import { expect } from 'chai';
 import { itAll, itLong } from '../rig/setting.ts';
 import { proofsOf } from './proofs.ts';
@@ -14,7 +17,7 @@ const TWO: Role[][] = [
 ];
 const ONE: Role[][] = [['pack', 'submit', 'poll', 'replay']];
 const FAR: Role[][] = [['pack', 'submit', 'poll'], ['replay']];
-/** for a client, who takes replay's part */
+/** placements with a client, which takes the place of replay */
 const ASKED: Role[][] = [['pack'], ['submit', 'poll']];
 const ASKED_ONE: Role[][] = [['pack', 'submit', 'poll']];
 
@@ -131,8 +134,8 @@ describe('ring protocol model: mutations are caught', function () {
       placement: THREE,
       faults: STOP,
     });
-    // While events complete they wake poll's thread anyway, only late: it takes a device that hangs
-    // to lose the wake.
+    // Completing events also wake poll's thread, so there the lost wake only costs time. This
+    // mutation deadlocks only if the device hangs.
     const hung = { ...shallow, completion: 'never', faults: STOP } as const;
     caught('every sleeper notified in JavaScript', 'deadlock', { ...hung, placement: TWO });
   });
@@ -174,7 +177,7 @@ describe('ring protocol model: mutations are caught', function () {
     caught('spent recorded before the launch', 'Slot-5', { ...shallow, placement: TWO });
     caught('Free stored before the journal', 'Slot-2', { ...shallow, placement: TWO });
     caught('Free stored before the device is done', 'Slot-5', { ...shallow, placement: TWO });
-    // Two slots are Ready at once only where replay has a thread of its own.
+    // Two slots are Ready at once only if replay has its own thread.
     caught('youngest Ready slot first', 'Slot-3', { depth: 2, ticks: 3, placement: FAR });
   });
 

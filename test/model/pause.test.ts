@@ -1,4 +1,7 @@
-/** Every interleaving of a run's end, and each of its rules broken in turn. */
+/**
+ * Checks the model of the end of a run (pause.ts). A run ends with no slot in use and no graph
+ * held, in every interleaving. Each rule broken on purpose is caught.
+ */
 import { type PauseMutation, type PauseSetup, pauseProtocol } from './pause.ts';
 import { proofsOf } from './proofs.ts';
 

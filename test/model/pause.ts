@@ -1,12 +1,12 @@
 /**
- * The end of a run as a model: the client pauses, requester and replay answer, slots that were
- * asked for go through. Once it is over, replay holds no graphs and asks for nothing more
- * (src/engine/ring/header.ts, `over` of src/engine/pipeline/autonomous.ts).
+ * Models the end of a run. The client pauses, the requester and replay answer, and requested slots
+ * still pass through. After the end, replay holds no graphs and the requester makes no request. The
+ * code is src/engine/ring/header.ts and `over` of src/engine/pipeline/autonomous.ts.
  */
 import { type Model, type Move, type State, Violation } from './checker.ts';
 
 export interface PauseSetup {
-  /** slots, runs one after the other, and requests that may still be made in each of them */
+  /** number of slots, of runs one after the other, and of requests that may be made in each run */
   depth: 1 | 2;
   runs: 1 | 2;
   requests: number;
@@ -22,7 +22,7 @@ export type PauseMutation =
   | 'pauses not numbered';
 
 const At = { free: 0, ready: 1, replaying: 2 } as const;
-/** Bytes of the state: words that all see, then each agent's place and what it has read. */
+/** Bytes of the state: shared words, then each agent's step and what it has read. */
 const [MODE, PAUSES, ASKER, REPLAY, GRAPHS, LEFT] = [0, 1, 2, 3, 4, 5];
 const [ASKER_AT, REPLAY_AT, REPLAY_MODE, CLIENT_AT, CLIENT_RUN, NEXT, LAUNCH, DONE] = [
   6, 7, 8, 9, 10, 11, 12, 13,
@@ -38,7 +38,7 @@ export function pauseProtocol({ depth, runs, requests, broken }: PauseSetup): Mo
   const paused = (state: State) =>
     [ASKER, REPLAY].every((word) => at(state, word) === at(state, PAUSES));
 
-  /** Reads the mode, then makes the request or answers. */
+  /** The requester reads the mode, then makes the request or answers the pause. */
   const asks = (state: State): boolean => {
     const answer = () => {
       state[ASKER] = at(state, PAUSES);
@@ -67,8 +67,8 @@ export function pauseProtocol({ depth, runs, requests, broken }: PauseSetup): Mo
   };
 
   /**
-   * Reads the mode, then whether all is idle; answers with its graphs let go, or takes them up and
-   * launches.
+   * Replay reads the mode, then whether all slots are idle. It releases its graphs and answers, or
+   * it takes its graphs and launches.
    */
   const replays = (state: State): boolean => {
     const phase = at(state, REPLAY_AT);
@@ -123,7 +123,10 @@ export function pauseProtocol({ depth, runs, requests, broken }: PauseSetup): Mo
     return true;
   };
 
-  /** Pauses, then looks: answers, slots, answers. Each look may be the last of a round. */
+  /**
+   * The client pauses, then looks at the answers, the slots, and the answers again. Any of these
+   * looks may start a new round.
+   */
   const client = (state: State): boolean => {
     const phase = at(state, CLIENT_AT);
     const go = (to: number) => {
@@ -141,7 +144,8 @@ export function pauseProtocol({ depth, runs, requests, broken }: PauseSetup): Mo
         (is('answers looked at behind the slots alone') ? idle(state) : paused(state)) && go(2)
       );
     }
-    // Stands between two looks for as long as it likes: a round that would find the same is none.
+    // The client may wait between two looks for any time. A round that finds the same is not a
+    // move.
     if (phase === 2 && !idle(state)) return paused(state) ? false : go(1);
     if (phase === 2) return go(is('answers not looked at again') ? 4 : 3);
     if (phase === 3)

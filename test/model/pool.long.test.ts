@@ -1,6 +1,7 @@
 /**
- * A pool's stop and hold under every order of its collectors, its opener and who closes it; each
- * rule broken in turn.
+ * Checks the model of a collector pool's stop and hold (pool.ts). The rules hold in every order of
+ * the steps of its collectors, its opener and the closing thread. Each rule broken on purpose is
+ * caught.
  */
 import { itAll } from '../rig/setting.ts';
 import { type PoolMutation, type PoolSetup, poolProtocol } from './pool.ts';

@@ -1,25 +1,26 @@
 /**
- * A pool's stop and hold as a model: collectors that loop, an opener that makes them stand still
- * for a checkpoint, somebody who closes, and threads that end. Parks have no longest time here:
- * what only that would end is found. The rules Pool-1 to Pool-4 are those of
+ * Models a collector pool's stop and hold. Collectors loop, an opener makes them wait during a
+ * checkpoint, somebody closes the pool, and threads end. A park has no time limit here, so the
+ * model finds a deadlock that only the limit would end. The rules Pool-1 to Pool-4 are in
  * src/run/collectors/control-block.ts.
  */
 import { type Model, type Move, type State, Violation } from './checker.ts';
 
 export interface PoolSetup {
   workers: 1 | 2;
-  /** checkpoints, one after the other */
+  /** number of checkpoints, one after the other */
   holds: 0 | 1 | 2;
-  /** rows that the limiter lets in, one at a time */
+  /** number of rows that the limiter admits, one at a time */
   rows: number;
-  /** collectors have a state() */
+  /** whether collectors have a state() */
   states: boolean;
   /**
-   * threads that end, and how many of them are made anew; the first that is not stops the others
+   * number of threads that end, and how many of them are replaced; the first thread that is not
+   * replaced stops the others
    */
   ends?: 0 | 1 | 2;
   restarts?: 0 | 1 | 2;
-  /** the opener may give up waiting for a collector */
+  /** whether the opener may stop waiting for a collector */
   late?: boolean;
   broken?: PoolMutation;
 }
@@ -39,7 +40,9 @@ export type PoolMutation =
   | 'those that are gone are waited for'
   | 'a successor counts as gone';
 
-/** Bytes that all see, then the opener's and the closer's own, then a collector's each. */
+/**
+ * Bytes of the state: shared words, the opener's and the closer's, then those of each collector.
+ */
 const [STOP, HOLD, ROOM, ROWS, SAMPLER, OPENER, HOLDS, CLOSER, ENDS, RESTARTS, TAKEN] = [
   0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10,
 ];
@@ -63,7 +66,7 @@ const At = {
 };
 const Opener = { idle: 0, rings: 1, waits: 2, held: 3, tells: 4 };
 const Closer = { idle: 0, stops: 1, changes: 2, tells: 3, rings: 4, done: 5 };
-/** What the opener knows of a collector in this hold. */
+/** What the opener knows of a collector during this hold. */
 const Answer = { none: 0, saved: 1, nothing: 2, late: 3 };
 
 export function poolProtocol(setup: PoolSetup): Model {
@@ -74,7 +77,7 @@ export function poolProtocol(setup: PoolSetup): Model {
   const all = Array.from({ length: workers }, (_, worker) => worker);
   const of = (state: State, worker: number, what: number) => at(state, own(worker, what));
 
-  /** A collector that is saved and changes what was saved of it. */
+  /** Records that a collector changes its state. Throws if a checkpoint has saved that state. */
   const changes = (state: State, worker: number) => {
     state[own(worker, CLEAN)] = 0;
     if (at(state, OPENER) === Opener.held && of(state, worker, ANSWER) === Answer.saved)
@@ -137,10 +140,10 @@ export function poolProtocol(setup: PoolSetup): Model {
         set(CLEAN, 1);
         return go(states && !is('goes on without waiting') ? At.looks : At.bell);
       case At.looks:
-        // The word and the stop word.
+        // The collector checks the hold word and the stop word.
         return stands(state, worker) && !stopped() ? go(At.lies) : go(At.bell);
       case At.lies:
-        // Atomics.waitAsync: looks and sleeps at once.
+        // Atomics.waitAsync compares and sleeps in one step.
         return go(stands(state, worker) ? At.sleeps : At.looks);
     }
     return false;
@@ -150,7 +153,7 @@ export function poolProtocol(setup: PoolSetup): Model {
       ? at(state, HOLD) % 2 !== 0
       : at(state, HOLD) === of(state, worker, ASKED);
 
-  /** A thread ends, wherever it is. */
+  /** A thread ends, at any step. */
   const end = (state: State, worker: number): boolean => {
     if (at(state, ENDS) === 0 || of(state, worker, GONE) !== 0) return false;
     state[ENDS]!--;
@@ -159,9 +162,11 @@ export function poolProtocol(setup: PoolSetup): Model {
     return true;
   };
 
-  /** What the opener's event loop brings of a collector: an answer, or that its thread is over. */
+  /**
+   * The opener's event loop delivers an event of a collector: its answer, or the end of its thread.
+   */
   const hears = (state: State, worker: number): boolean => {
-    // Between asking and ringing no event comes through.
+    // No event arrives between the opener's store of the hold word and its ring.
     if (at(state, OPENER) === Opener.rings) return false;
     const waits = at(state, OPENER) === Opener.waits;
     const mail = of(state, worker, MAIL);
@@ -179,7 +184,7 @@ export function poolProtocol(setup: PoolSetup): Model {
     if (how === 2 && at(state, RESTARTS) > 0 && at(state, STOP) === 0) {
       state[RESTARTS]!--;
       for (const what of [AT, SEEN, TOLD, ASKED, ROW, GONE]) state[own(worker, what)] = 0;
-      // It has done nothing yet, and stands still before it does.
+      // The successor has done nothing yet, and it waits for the hold before it does.
       state[own(worker, CLEAN)] = 1;
       if (is('a successor counts as gone')) nothing();
       return true;
@@ -235,7 +240,7 @@ export function poolProtocol(setup: PoolSetup): Model {
     }
     return false;
   };
-  /** A checkpoint is written for as long as it takes: it keeps nobody who closes. */
+  /** A checkpoint may take any time to write. The pool can be closed meanwhile. */
   const releases = (state: State): boolean => {
     if (at(state, OPENER) !== Opener.held) return false;
     state[HOLD]!++;

@@ -1,28 +1,28 @@
 /**
- * An agent's program: a list of steps, each at most one access to shared memory, taken in any
- * interleaving.
+ * An agent's program: a list of steps, each with at most one access to shared memory. The checker
+ * interleaves the steps of all agents.
  */
 import type { State } from './checker.ts';
 import { BELL, Local, PLACE } from './memory.ts';
 
-/** What a step that cannot run now returns; it must then have changed nothing. */
+/** Returned by a step that cannot run now. The step must not have changed anything. */
 export const BLOCKED = -1;
-/** How a thread sleeps (the bell's flag); 0 is awake. */
+/** How a thread sleeps, as the bell's flag says. 0 is awake. */
 export type Sleep = 1 | 2;
 export const JAVASCRIPT = 1;
 export const NATIVE = 2;
 
 /**
  * How finely threads are modelled. `access`: every load and store is a step. `hand-over`: a role's
- * work on a slot, from the look that finds it to the rings that follow its store, is one step
- * (unless a death cuts it short), and so is putting the flag up, comparing and sleeping.
+ * work on a slot is one step, unless a death cuts it short. It lasts from the look that finds the
+ * slot to the rings after its store. Raising the flag, comparing and sleeping are also one step.
  *
- * The coarse grain misses nothing. What a role does to its own slot commutes with everything others
- * do, up to its store. And whatever the order of a handshake's accesses, a ring comes before the
- * owner reads its bell, and then the owner's look sees what was published, or the compare fails, or
- * it finds the flag up; the fine grain shows that. All that the finer orders add is wakes that come
- * later or for nothing, and a thread that goes one round for nothing, or sleeps a little longer,
- * changes as much as one that is slow to look.
+ * The coarse grain misses no violation. A role's accesses to its own slot, up to its store, commute
+ * with the steps of all other agents. For the bell, the fine grain shows the following. If a ring
+ * comes before the owner reads its bell, the owner's look sees what was published. If it comes
+ * later, the compare fails or the ringer finds the flag raised. Finer orders only add wakes that
+ * are late or needless. A thread that makes a needless round or sleeps a little longer behaves like
+ * a thread that is slow to look.
  */
 export type Grain = 'access' | 'hand-over';
 
@@ -32,13 +32,13 @@ export interface Label {
 
 interface Step {
   says: string;
-  /** returns the next step, or BLOCKED */
+  /** returns the index of the next step, or BLOCKED */
   run: (state: State, next: number) => number;
-  /** goes together with the step before it */
+  /** whether the step runs together with the step before it */
   local?: boolean;
-  /** set on the step a sleeper stands on */
+  /** how the thread sleeps at this step; omitted if it is awake */
   asleep?: Sleep;
-  /** the owner has read its count and will still compare it */
+  /** whether the owner has read its bell's count here and will still compare it */
   watching: boolean;
   end: boolean;
 }
@@ -48,11 +48,11 @@ export class Program {
   readonly agent: number;
   readonly grain: Grain;
   readonly steps: Step[] = [];
-  /** where a successor begins */
+  /** the step at which a successor begins */
   readonly restart: Label = { at: -1 };
-  /** steps emitted now are between reading the bell and comparing it */
+  /** whether the steps emitted now are between reading the bell and comparing it */
   watching = false;
-  /** the next step emitted reads the bell as well */
+  /** whether the next emitted step also reads the bell */
   reading = false;
 
   constructor(name: string, agent: number, grain: Grain) {

@@ -1,36 +1,36 @@
 /**
- * Tests of a modelled protocol: it holds in a setup, and a rule that is broken on purpose is caught
- * there.
+ * Declares the tests of a modelled protocol. It must hold in a setup, and the model must catch a
+ * rule broken on purpose in the same setup.
  */
 import { expect } from 'chai';
 import { explore, type Model, type Outcome, shortest } from './checker.ts';
 
-/** `it`, or one of test/rig/setting.ts. */
+/** `it`, or one of the functions of test/rig/setting.ts. */
 type Declare = (title: string, body: (this: Mocha.Context) => void) => unknown;
 
-/** What every setup may say; a model has its own words besides. */
+/** What every setup has. Each model adds its own options. */
 interface AnySetup<Mutation> {
   readonly broken?: Mutation;
 }
 
 export interface Proofs<Mutation, Setup> {
   /**
-   * A test that no run of the setup breaks a rule; one of more than half a million states is for
-   * `itAll`, of more than a million for `itLong`.
+   * Declares a test that no run of the setup breaks a rule. Use `itAll` for setups of more than
+   * 500,000 states, and `itLong` for more than a million.
    */
   holds(setup: Setup, declare?: Declare): void;
   /**
-   * A test that the broken protocol is caught, and the same setup unbroken holds: the rule is what
-   * makes the difference.
+   * Declares a test that the broken protocol is caught with `rule`, and that the same setup holds
+   * unbroken. So the broken rule makes the difference.
    */
   caught(broken: Mutation, rule: string, setup: Setup, declare?: Declare): void;
-  /** What exploring the setup came to. */
+  /** Returns the result of exploring the setup. */
   outcomeOf(setup: Setup): Outcome;
-  /** How much was explored so far. */
+  /** Describes how much was explored so far. */
   explored(): string;
 }
 
-/** Each setup is explored once, however many tests ask. */
+/** Explores each setup once, even if several tests need it. */
 export function proofsOf<Mutation extends string, Setup extends AnySetup<Mutation>>(
   protocol: (setup: Setup) => Model,
   inWords: (setup: Setup) => string,

@@ -1,6 +1,6 @@
 /**
- * Puts the agents of a setup together into a model: threads, client, the device's streams, the
- * stopper, the faults.
+ * Builds the model of a setup from its agents: threads, client, the device's streams, the stopper
+ * and the faults.
  */
 import { type Ringing, ring } from './bell.ts';
 import * as bystanders from './bystanders.ts';

@@ -1,5 +1,6 @@
 /**
- * The roles, in the order of a slot's life; each ends by ringing the role that owns the slot now.
+ * The roles, in the order of a slot's life. Each role ends by ringing the thread of the role that
+ * owns the slot next.
  */
 import { type State, Violation } from './checker.ts';
 import * as memory from './memory.ts';
@@ -23,8 +24,8 @@ export type Role = 'pack' | 'submit' | 'poll' | 'replay';
 type Emit = (by: Program, setup: Setup, ring: Ring) => void;
 
 /**
- * Moves a request into the next free slot. The header names its sequence, so that moving it twice
- * is impossible.
+ * Moves a request into the next free slot. The header holds the request's sequence, so a request
+ * cannot be moved twice.
  */
 const requester: Emit = (by, setup) => {
   const stage = new Stage(by, setup, Slot.free);
@@ -92,7 +93,7 @@ const poll: Emit = (by, setup, ring) => {
   const done = (stream: number): ((state: State, sequence: number) => boolean) => {
     return (state, sequence) => !queued(state, depth, stream, sequence, 0);
   };
-  // What decides how the thread parks; worth nothing once the round found work.
+  // Sets the bit that decides how the thread parks. The bit has no meaning if the round found work.
   const pending: Act = (state) => {
     if (!(state[bell]! & Local.did)) state[bell] = state[bell]! | Local.pending;
   };
@@ -131,7 +132,7 @@ const replay: Emit = (by, setup, ring) => {
   const swapped = setup.broken === 'spent recorded before the launch';
   const spent: Act = (state, sequence) => enqueue(state, COMPUTE_STREAM, event(sequence));
   const graph: Act = (state, sequence) => {
-    // Slot-8: the predecessor launched this one.
+    // Slot-8: the predecessor has launched this slot, so it is not launched again.
     if (state[bell]! & Local.skip) state[bell] = state[bell]! & ~Local.skip;
     else launch(state, setup.depth, sequence);
   };
@@ -150,8 +151,9 @@ export function launch(state: State, depth: number, sequence: number): void {
 }
 
 /**
- * Slot-8: a successor lets the device finish what its predecessor launched, then reads how far that
- * got. It drains by query and looks at the stop word meanwhile, for a device may hang.
+ * Slot-8: a successor waits until the device has finished the predecessor's launches, then reads
+ * the slot's mark. It waits by queries and checks the stop word meanwhile, because a device may
+ * hang.
  */
 export function takeOverReplay(by: Program, setup: Setup, end: Label): void {
   const { broken } = setup;
@@ -170,7 +172,7 @@ export function takeOverReplay(by: Program, setup: Setup, end: Label): void {
   });
 }
 
-/** The requester is not placed: it is always on pack's thread. */
+/** The requester has no placement of its own: it always runs on pack's thread. */
 export const roles: Record<Role, Emit> = {
   pack: (by, setup, ring) => {
     requester(by, setup, ring);

@@ -1,6 +1,6 @@
 /**
- * Replay rows under every interleaving of their writers and a reader, and the seqlock's rules
- * broken one by one.
+ * Checks the model of the replay rows' seqlock (rows.ts). The rules hold in every interleaving of
+ * the writers and a reader. Each rule broken on purpose is caught.
  */
 import { itLong } from '../rig/setting.ts';
 import { proofsOf } from './proofs.ts';

@@ -1,7 +1,7 @@
 /**
- * The replay rows' seqlock (native/rows/rows.cpp) as a model: writers that reserve, write and
- * commit with the board between them, and a reader. Every access to shared memory is a step; Rows-1
- * to Rows-4 are looked at where they could break.
+ * Models the seqlock of replay rows (native/rows/rows.cpp). Writers reserve, write and commit, with
+ * the board between them, and a reader copies rows. Every access to shared memory is a step. Rows-1
+ * to Rows-4 are checked at the steps that could break them.
  */
 import { type Model, type Move, type State, Violation } from './checker.ts';
 import {
@@ -20,12 +20,12 @@ import {
 } from './rows-memory.ts';
 
 export interface RowsSetup {
-  /** rows of each add() of each writer */
+  /** for each writer: the number of rows of each add() */
   writers: readonly (readonly number[])[];
   capacity: number;
-  /** places of the board */
+  /** number of places of the board */
   board: number;
-  /** batches of one row that the reader takes */
+  /** number of batches of one row that the reader takes */
   reads?: number;
   broken?: RowsMutation;
 }
@@ -98,7 +98,10 @@ export function rowsProtocol({ writers, capacity, board, reads = 0, broken }: Ro
           return true;
         };
         const [begin, end] = [state[t(T.begin)]!, state[t(T.end)]!];
-        /** to the first place of the board, or on to the next one; `none` behind the last */
+        /**
+         * Goes to `step` at the first place of the board, or at the next one. Goes to `none` after
+         * the last place.
+         */
         const place = (first: boolean, step: number, none: number) => {
           const next = first ? 0 : state[t(T.place)]! + 1;
           state[t(T.place)] = next;
@@ -123,7 +126,7 @@ export function rowsProtocol({ writers, capacity, board, reads = 0, broken }: Ro
             const rows = adds[state[t(T.add)]!]!;
             state[t(T.begin)] = state[RESERVED]!;
             state[t(T.end)] = state[RESERVED]! + rows;
-            // What its return promises.
+            // add() promises that these rows are committed when it returns.
             state[t(T.saw)] = state[RESERVED]! + rows;
             if (is('written before it is reserved')) write(writing);
             state[RESERVED] = state[RESERVED]! + (is('written before it is reserved') ? 0 : rows);
@@ -186,7 +189,8 @@ export function rowsProtocol({ writers, capacity, board, reads = 0, broken }: Ro
           case Step.again:
             return goto(state[COMMITTED] === begin ? Step.retake : Step.handed);
           case Step.retake: {
-            // Its own place or another one: nobody else has a place for this turn.
+            // The place may be the writer's own or another's: no other writer puts this turn on the
+            // board.
             const at = turnOf(state[t(T.place)]!);
             if (state[at] !== begin + 1) return goto(Step.handed);
             state[at] = 0;
@@ -260,7 +264,7 @@ export function rowsProtocol({ writers, capacity, board, reads = 0, broken }: Ro
   };
 }
 
-/** Takes the newest row, again and again (Rows-4). */
+/** The reader takes the newest row, `reads` times (Rows-4). */
 function addReader(
   move: (
     says: (at: number) => string,
@@ -274,7 +278,10 @@ function addReader(
 ): void {
   const late = is('a reader looks at committed behind its copy');
   const early = is('a reader looks at reserved before it copies');
-  /** of the reader: at, reads, the index, committed before, the value, reserved */
+  /**
+   * The reader's bytes: step, number of reads, the row's index, committed before the copy, the
+   * value, and reserved after it.
+   */
   move(
     (at) => `reader: step ${at}`,
     thread,
@@ -304,8 +311,8 @@ function addReader(
             if (state[value]! % 2 !== 0 || row < 0)
               throw new Violation('Rows-4', `a row that is half written is trusted`);
           }
-          // Rows that were overtaken are taken again; a batch that never gets its row is over with
-          // the writers.
+          // The real reader copies an overtaken row again. Here every try counts, so that the
+          // reader ends with the writers.
           state[t(T.add)] = state[t(T.add)]! + 1;
           state[t(T.at)] = state[t(T.add)]! < reads ? 0 : 3;
           return true;

@@ -1,40 +1,40 @@
-/** What is modelled in one run of the checker. */
+/** What one run of the checker models. */
 import type { Grain } from './program.ts';
 import type { Role } from './roles.ts';
 
 export interface Setup {
-  /** slots in the ring */
+  /** number of slots in the ring */
   depth: 1 | 2 | 3;
-  /** sequences to bring through, at least depth + 1 so that every slot is used again */
+  /** number of sequences to complete, at least depth + 1 so that every slot is used again */
   ticks: number;
-  /** the roles of each thread; the requester is always on pack's */
+  /** the roles of each thread; the requester is always on pack's thread */
   placement: Role[][];
   /**
-   * a stop at any moment; the death of any one thread at any moment, with a successor; or neither
+   * a stop at any moment; the death of one thread at any moment, which has a successor; or neither
    */
   faults?: readonly ('stop' | 'death')[];
   /**
-   * A client asks for each tick with `startPrepare`, waits for it and launches the learner itself;
-   * no replay role.
+   * whether a client asks for each tick with `startPrepare`, waits for it and launches the learner
+   * itself; there is no replay role then
    */
   client?: boolean;
   /**
-   * A collector lets requests through one by one, as the rate limiter does; else they are never
-   * gated.
+   * whether requests wait for a collector's rows, as with the rate limiter; otherwise every request
+   * is admitted
    */
   gated?: boolean;
   /**
-   * How a native sleeper hears of a completion: the host device rings its bell; on a GPU it queries
-   * in rounds, so here it gets up once an event it waits for is done. Or the device hangs in the
-   * first graph, which only a stop ends.
+   * How a native sleeper learns of a completion. `rings`: the CPU device rings its bell. `rounds`:
+   * on a GPU it queries in rounds, so the model wakes it once an event that it waits for is done.
+   * `never`: the device hangs in the first graph, and only a stop ends the wait.
    */
   completion?: 'rings' | 'rounds' | 'never';
   broken?: Mutation;
-  /** how finely bells are modelled; by default every access */
+  /** how finely threads are modelled; `access` by default */
   grain?: Grain;
 }
 
-/** One rule of the protocol broken on purpose. */
+/** One rule of the protocol that is broken on purpose. */
 export type Mutation =
   | `no ring: ${string} to ${string}`
   | 'bell read after the scan'
@@ -60,7 +60,7 @@ export type Mutation =
   | 'client says that it waits after it looked';
 
 /**
- * Emits the ring of the bell of `to`'s thread into the ringer's program; `from` names it for
- * mutations.
+ * Emits the ring of the bell of `to`'s thread into the ringer's program. `from` is the ringer's
+ * name in mutations.
  */
 export type Ring = (from: string, to: Role | 'client') => void;

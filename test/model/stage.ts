@@ -1,7 +1,8 @@
 /**
- * One role's part of a slot's life: look at the next slot's word, work, store the next state. A
- * look that finds the role's own state goes together with its first payload access, for no other
- * role may change either; a death between the two leaves what a death before them leaves.
+ * One role's part of a slot's life: it looks at the next slot's word, works, and stores the next
+ * state. A look that finds the role's own state runs in one step with the first payload access,
+ * because no other role may change either. A death between the two leaves the same state as a death
+ * before both.
  */
 import { markDone } from './bell.ts';
 import type { State } from './checker.ts';
@@ -13,7 +14,7 @@ export type Act = (state: State, sequence: number) => void;
 
 export const NONE: Act = () => {};
 
-/** What the steps of one hand-over share. */
+/** The steps of one hand-over. */
 export class Stage {
   readonly by: Program;
   readonly depth: number;
@@ -29,8 +30,8 @@ export class Stage {
   }
 
   /**
-   * Only this role moves its place, so reading it off the words at each step is the same as keeping
-   * it in a local.
+   * Returns the role's current sequence. Only this role can change it, so reading it from the words
+   * at each step equals a local.
    */
   sequence(state: State): number {
     const lowest = position(state, this.depth, this.from);
@@ -39,8 +40,9 @@ export class Stage {
   }
 
   /**
-   * `may` decides whether a slot in this role's state can be worked on yet, `first` is its first
-   * payload access, `otherwise` what the role remembers of one that cannot.
+   * Emits the look at the next slot's word. `may` decides whether the role can already work on a
+   * slot in its state. `first` is the first payload access. `otherwise` runs if the role cannot
+   * work on the slot yet.
    */
   look(
     says: string,
@@ -60,7 +62,7 @@ export class Stage {
     });
   }
 
-  /** A further payload access. */
+  /** Emits a further payload access. */
   also(says: string, act: Act): void {
     const run = (state: State, next: number): number => {
       act(state, this.sequence(state));
@@ -69,7 +71,10 @@ export class Stage {
     this.by.step(says, run, { local: this.by.grain === 'hand-over' });
   }
 
-  /** `late` is payload written after the store, which no sound role has. */
+  /**
+   * Emits the store of the next state. `late` writes payload after the store, which only mutations
+   * do.
+   */
   store(says: string, late?: Act): void {
     this.by.step(
       `stores ${says}`,

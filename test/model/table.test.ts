@@ -1,7 +1,6 @@
 /**
- * The table of docs/contributing/design/proofs.md against the models: how many mutations there
- * are, and that each is a
- * test.
+ * Compares the table of docs/contributing/design/proofs.md with the models: it lists every model
+ * and its number of mutations. Each mutation's name must also appear in the model's test file.
  */
 import { readdirSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
@@ -11,7 +10,7 @@ import { testFile } from '../rig/test-file.ts';
 const root = fileURLToPath(new URL('../../../', import.meta.url));
 const read = (path: string) => readFileSync(`${root}${path}`, 'utf8');
 
-/** The members of a model's union of mutations that are plain texts. */
+/** Returns the plain strings of a model's union of mutations. */
 function mutationsOf(model: string): string[] {
   const union = /export type \w*Mutation =([\s\S]*?);\n/.exec(read(`test/model/${model}.ts`));
   return [...(union?.[1] ?? '').matchAll(/^ {2}\| (['"])(.*)\1$/gm)].map(

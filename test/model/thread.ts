@@ -1,6 +1,5 @@
 /**
- * An actor's thread: the duty cycle around the roles it hosts, its death, and what its successor
- * does first.
+ * An actor's thread: the duty cycle of its roles, its death, and the first acts of its successor.
  */
 import { checkStop, park, readBell } from './bell.ts';
 import type { Move, State } from './checker.ts';
@@ -65,8 +64,8 @@ export function actorThread(
 }
 
 /**
- * An event that poll waits for is done: what a native sleeper finds out by itself between two
- * rounds.
+ * Whether an event that poll waits for is done. A native sleeper finds that out by itself between
+ * two rounds.
  */
 function awaited(state: State, depth: number): boolean {
   const done = (from: typeof Slot.submitted | typeof Slot.replaying, stream: number): boolean => {
@@ -79,14 +78,14 @@ function awaited(state: State, depth: number): boolean {
 }
 
 /**
- * No step has more accesses after which a death leaves something new: look, event, store, ring,
+ * The most accesses in one step after which a death leaves a new state: look, event, store, ring,
  * ring.
  */
 const MAX_STEP = 5;
 
 /**
- * The moments at which a thread may die: between two steps, and inside one where the grain has put
- * accesses together.
+ * Returns a move for each moment at which a thread may die: between two steps, and, at the coarse
+ * grain, inside a step.
  */
 export function deathsOf(thread: Program): Move[] {
   const moments = thread.grain === 'access' ? 1 : MAX_STEP;
@@ -94,9 +93,9 @@ export function deathsOf(thread: Program): Move[] {
 }
 
 /**
- * The thread is gone with its locals and its successor has not run yet: the flag stays as it was,
- * queued device work goes on. A successor that is late is one that has not been scheduled, so the
- * two are one move.
+ * Returns the move by which a thread dies. Its locals are gone, its flag stays as it was, and the
+ * device continues queued work. The same move puts the successor at its first step, because a late
+ * successor is one that is not scheduled yet.
  */
 function deathOf(thread: Program, accesses: number): Move {
   const { agent, steps, restart } = thread;

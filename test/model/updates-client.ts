@@ -1,4 +1,4 @@
-/** The client of the modelled updates: begins runs, pauses between them, closes. */
+/** The client of the modelled priority updates: it begins runs, pauses between them, and closes. */
 import { park, readBell } from './bell.ts';
 import { type Move, type State, Violation } from './checker.ts';
 import * as words from './memory.ts';
@@ -9,8 +9,8 @@ import * as memory from './updates-memory.ts';
 import { MODE, Mode, type Rings, RUN, step } from './updates-memory.ts';
 
 /**
- * The client: two runs with a pause between them, then close(). What it may do at any moment: end a
- * run, and close.
+ * Emits the client's program: two runs with a pause between them, then close(). Returns the moves
+ * by which the client ends a run, or closes, at any moment.
  */
 export function asks(
   by: Program,
@@ -95,7 +95,7 @@ function abortOf(
   };
 }
 
-/** Stops the threads, drains the device, applies what is pending. */
+/** The client stops the threads, drains the device, and applies the pending updates. */
 function closes(
   by: Program,
   setup: UpdatesSetup,

@@ -1,48 +1,51 @@
 /**
- * One state of the modelled updates of priorities, byte by byte: the slots' words are the ring's,
- * beside them lies what an update goes through, and the tree. The helpers are the only writers of
- * the tree, and check the rules as they write.
+ * One state of the modelled priority updates, byte by byte. The slots' words are those of the ring
+ * (memory.ts). The other bytes are what an update passes through, and the tree. Only these helpers
+ * write the tree, and they check the rules as they write.
  */
 import { type State, Violation } from './checker.ts';
 import { isAt, own, position, Slot } from './memory.ts';
 import type { Program } from './program.ts';
 
 /**
- * Per slot (depth ≤ 3): the run that asked for it, 1 + the sequence whose ids lie in the host
- * buffer, and four blocks of priorities.
+ * For each slot (depth ≤ 3). `RECORD`: the run that requested it. `IDS`: 1 + the sequence whose ids
+ * are in the host buffer. Then four blocks of priorities.
  */
 export const RECORD = 3;
 export const IDS = 6;
 /**
- * the column that goes to the device with the rows, the device's, what the device wrote home, and
- * what poll fetched from there
+ * `COLUMN`: the column that goes to the device with the rows. `DEVICE`: the device's column.
+ * `HOME`: its copy in host memory. `BLOCK`: what poll fetched from that copy.
  */
 export const COLUMN = 9;
 export const DEVICE = 12;
 export const HOME = 20;
 export const BLOCK = 23;
-/** see Mode; the run under way; whether the requester has answered the pause */
+/** see Mode; the current run; whether the requester has answered the pause */
 export const MODE = 15;
 export const RUN = 16;
 export const ANSWERED = 50;
-/** pack's own: a batch is half made, and for which run */
+/** of pack: the run whose batch is half made, or 0 */
 export const HALF = 18;
-/** whether anything can be drawn */
+/** whether any step can be drawn */
 export const FILLED = 51;
-/** updates that are in the tree, and those that it says are */
+/** number of updates in the tree, and the number that the tree reports as applied */
 export const TREE = 26;
 export const APPLIED = 27;
 
 export const Mode = { manual: 0, run: 1, paused: 2 } as const;
 
-/** A block of priorities: 0 as it was made, else a sequence's, not written or written. */
+/**
+ * A block of priorities is 0 initially. Otherwise it belongs to a sequence, whose update has
+ * written it or not.
+ */
 export const unwritten = (sequence: number): number => 2 * sequence + 2;
 export const written = (sequence: number): number => 2 * sequence + 3;
 
 /** Rings the bell of a thread. */
 export type Rings = (to: Program) => void;
 
-/** One access to shared memory that always goes on to the next step. */
+/** Emits one access to shared memory that always continues with the next step. */
 export function step(by: Program, says: string, act: (state: State) => void): void {
   by.step(says, (state, next) => {
     act(state);
@@ -54,13 +57,13 @@ export interface Updates {
   readonly depth: number;
   /** sequences whose update gives no priorities */
   readonly silent?: readonly number[];
-  /** sequences of manual ticks: the caller's own work gives the priorities */
+  /** sequences of manual ticks, whose priorities come from the caller's own work */
   readonly manual?: readonly number[];
 }
 
 /**
- * The update of a sequence, into the tree: once, in order, of that sequence's ids and what its
- * update gave, all of it home.
+ * Applies the update of a sequence to the tree. Throws unless it comes once, in order, to the ids
+ * of that sequence, and after its priorities are in host memory.
  */
 export function apply(state: State, { depth, silent = [] }: Updates, sequence: number): void {
   const slot = sequence % depth;
@@ -79,7 +82,10 @@ export function apply(state: State, { depth, silent = [] }: Updates, sequence: n
   state[TREE] = sequence + 1;
 }
 
-/** Draws `sequence`: from exactly the updates of the sequences up to the one `depth` before. */
+/**
+ * Draws `sequence`. Throws unless the tree has exactly the updates of the sequences up to
+ * `sequence − depth`.
+ */
 export function draw(state: State, { depth }: Updates, sequence: number): void {
   own(state, depth, sequence, Slot.requested, 'the batch');
   const least = Math.max(0, sequence - depth + 1);
@@ -90,14 +96,17 @@ export function draw(state: State, { depth }: Updates, sequence: number): void {
   state[IDS + (sequence % depth)] = sequence + 1;
 }
 
-/** The batch is whole: its first half was made for the same request. */
+/** Throws unless the first half of the batch was made for the same request. */
 export function checkHalf(state: State, depth: number, sequence: number): void {
   own(state, depth, sequence, Slot.requested, 'the batch');
   if (state[HALF] !== state[RECORD + (sequence % depth)])
     throw new Violation('Slot-3', `half of ${sequence}'s batch was made for another request`);
 }
 
-/** Requested → Free: no later sequence may be asked for, and the slot keeps its own. */
+/**
+ * Returns a slot from Requested to Free. No later sequence may be requested, and the slot keeps its
+ * sequence.
+ */
 export function takeBack(state: State, depth: number, sequence: number, to = sequence): void {
   own(state, depth, sequence, Slot.requested, 'the word');
   if (position(state, depth, Slot.free) !== sequence + 1)
@@ -105,7 +114,7 @@ export function takeBack(state: State, depth: number, sequence: number, to = seq
   state[sequence % depth] = to * 8 + Slot.free;
 }
 
-/** The newest request that is not packed yet, and the oldest; or −1. */
+/** Return the newest or the oldest request that is not packed yet, or −1. */
 export function newest(state: State, depth: number): number {
   return requested(state, depth, position(state, depth, Slot.free) - 1);
 }
@@ -117,7 +126,7 @@ function requested(state: State, depth: number, sequence: number): number {
 }
 
 /**
- * What close() finds: the sequences whose slots their update has left, or is to leave once the
+ * Returns what close() finds: the sequence of each slot whose update is done, or will be once the
  * device is drained.
  */
 export function spent(

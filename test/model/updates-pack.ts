@@ -1,5 +1,5 @@
 /**
- * Pack's thread, which owns the tree and hosts the requester: actors/requester.ts, actors/pack.ts,
+ * Pack's thread, which owns the tree and runs the requester: actors/requester.ts, actors/pack.ts,
  * native/pack/binding.cpp.
  */
 import { checkStop, markDone, park, readBell } from './bell.ts';
@@ -16,7 +16,7 @@ export class PackThread {
   readonly #ring: Rings;
   readonly #others: readonly Program[];
 
-  /** `others`: the thread that submits, and the client */
+  /** `others` are the thread that submits, and the client. */
   constructor(by: Program, setup: UpdatesSetup, ring: Rings, others: readonly [Program, Program]) {
     this.#by = by;
     this.#setup = setup;
@@ -127,7 +127,7 @@ export class PackThread {
       const slot = sequence(state) % depth;
       memory.checkHalf(state, depth, sequence(state));
       state[HALF] = 0;
-      // What was drawn is gone, and nothing is left to draw instead.
+      // The drawn steps were cleared, and no other step can be drawn.
       if (!state[memory.FILLED]) return empty.at;
       if (!this.#broken('priorities left as the slot held them'))
         state[memory.COLUMN + slot] = memory.unwritten(sequence(state));
@@ -151,7 +151,7 @@ export class PackThread {
     by.place(none);
   }
 
-  /** One native call: the update and what says that it is applied. */
+  /** Emits one native call: it applies the update, and records that it is applied. */
   #apply(): void {
     const { depth } = this.#setup;
     const early = this.#broken('an update applied a sequence early') ? 1 : 0;
@@ -178,7 +178,9 @@ export class PackThread {
     this.#by.place(over);
   }
 
-  /** From the newest down to the oldest; the client waits for every slot to be Free. */
+  /**
+   * Takes requests back, from the newest to the oldest. The client waits until every slot is Free.
+   */
   #takeBack(): void {
     const by = this.#by;
     const { depth } = this.#setup;

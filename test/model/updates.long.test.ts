@@ -1,5 +1,6 @@
 /**
- * Updates of priorities at a fixed lag, under every interleaving, and the rules broken one by one.
+ * Checks the model of priority updates at a fixed lag (updates.ts). The rules hold in every
+ * interleaving. Each rule broken on purpose is caught.
  */
 import { itAll, itLong } from '../rig/setting.ts';
 import { proofsOf } from './proofs.ts';
@@ -15,7 +16,7 @@ function inWords({ depth, ticks, steps = '+', silent = [], faults = [] }: Update
 const { holds, caught, explored } = proofsOf(updatesProtocol, inWords);
 const ABORT = ['abort'] as const;
 const DEATH = ['death'] as const;
-/** Steps come and go: what was asked for cannot be drawn. */
+/** Steps are added and cleared, so that some requested batches cannot be drawn. */
 const CLEARED = '+-+';
 
 describe('priority update model', function () {

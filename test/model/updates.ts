@@ -1,8 +1,8 @@
 /**
- * The updates of priorities as a model: before pack draws sequence s it applies what the update of
- * s − depth gave, in the run and over a pause, whoever dies, and close() applies the rest. Of the
- * other actors there is one thread that submits, launches and polls: what may happen between those
- * is the ring's own model.
+ * Models the updates of priorities. Before pack draws sequence s, it applies what the update of s −
+ * depth gave. That holds in a run, over a pause and after deaths, and close() applies the rest. One
+ * thread submits, launches and polls. Interleavings of these actors are left to the ring's own
+ * model (protocol.ts).
  */
 import { checkStop, markDone, park, readBell, ring } from './bell.ts';
 import type { Model, Move, State } from './checker.ts';
@@ -30,16 +30,16 @@ import { PackThread } from './updates-pack.ts';
 
 export interface UpdatesSetup extends memory.Updates {
   depth: 1 | 2 | 3;
-  /** sequences before which each of two runs ends */
+  /** the sequences before which the two runs end */
   ticks: readonly [number, number];
   /**
-   * What becomes of the steps, a letter each: `+` where there are some, `-` where all are cleared.
-   * The last is `+`.
+   * What happens to the steps, a letter each: `+` adds some, `-` clears all. The last letter is
+   * `+`.
    */
   steps?: string;
   /**
-   * the client ends a run, or closes, at any moment; a thread dies at any moment and has a
-   * successor
+   * `abort`: the client ends a run, or closes, at any moment; `death`: a thread dies at any moment
+   * and has a successor
    */
   faults?: readonly ('abort' | 'death')[];
   broken?: UpdatesMutation;
@@ -116,7 +116,10 @@ export function updatesProtocol(setup: UpdatesSetup): Model {
   };
 }
 
-/** The actors behind pack: launch what is packed, fetch what came home, hand the slot back. */
+/**
+ * The actors after pack: they launch packed batches, fetch the priorities from host memory, and
+ * free the slot.
+ */
 function others(
   by: Program,
   { depth, broken, manual = [] }: UpdatesSetup,
@@ -184,8 +187,8 @@ function others(
 }
 
 /**
- * A batch is copied, its update gives priorities or none, the block comes home; then the event
- * behind it.
+ * The device copies a batch, its update gives priorities or none, and the block is copied to host
+ * memory. The event follows.
  */
 function works(by: Program, { depth, silent = [] }: UpdatesSetup, poll: Program): void {
   const [loop, recorded] = [{ at: 0 }, { at: 0 }];

@@ -1,6 +1,6 @@
 /**
- * The set of states seen so far: fixed-width records in one growing arena, found through an
- * open-addressing table.
+ * The set of states seen so far: records of fixed width in one growing array, which are found
+ * through an open-addressing hash table.
  */
 export class Visited {
   readonly width: number;
@@ -14,7 +14,7 @@ export class Visited {
     this.#arena = new Uint32Array(width << 15);
   }
 
-  /** The index of `state`: new states get the next index, known ones are returned as `~index`. */
+  /** Adds `state` and returns its index. Returns `~index` if the state was already in the set. */
   add(state: Uint32Array): number {
     const { width } = this;
     const mask = this.#table.length - 1;

@@ -1,10 +1,10 @@
 /**
- * Shared words as C++'s memory model lets threads see them. Every store of a word is kept, with the
- * view that it brings: how far in the stores of each word whoever acquires it has come. A load
- * finds any store that its thread does not know to be overwritten; a fence turns what was loaded
- * before it into what was acquired. Sequentially consistent accesses also have one order among
- * themselves. No store travels ahead of a load. Stores of one word are in the order in which they
- * are made.
+ * Shared words as C++'s memory model lets threads see them. The memory keeps every store of a word,
+ * together with its view. A view says, for each word, up to which store a thread that acquires it
+ * has seen. A load may find any store that its thread does not know to be overwritten. An acquire
+ * fence acquires what the thread loaded before it. Sequentially consistent accesses also have one
+ * common order. No store moves ahead of a load. Stores of one word become visible in the order in
+ * which they are made.
  */
 import type { State } from './checker.ts';
 
@@ -14,7 +14,7 @@ const acquires = (order: Order) => order === 'acquire' || order === 'both' || or
 const releases = (order: Order) => order === 'release' || order === 'both' || order === 'total';
 
 export class WeakMemory {
-  /** the first byte behind it */
+  /** the first byte after this memory */
   readonly end: number;
   readonly #words: number;
   readonly #most: readonly number[];
@@ -22,7 +22,10 @@ export class WeakMemory {
   readonly #threadAt: number;
   readonly #threads: number;
 
-  /** From byte `at` of a state on: of each word the most stores that it will have. */
+  /**
+   * The memory begins at byte `at` of a state. `most` is, for each word, the most stores that it
+   * will have.
+   */
   constructor(at: number, most: readonly number[], threads: number) {
     this.#words = most.length;
     this.#most = most;
@@ -30,21 +33,22 @@ export class WeakMemory {
     let next = at;
     for (const stores of most) {
       this.#wordAt.push(next);
-      // how many there are, the last of the one order, then a value and a view each
+      // the number of stores, the last sequentially consistent store, then a value and a view for
+      // each store
       next += 2 + stores * (1 + most.length);
     }
     this.#threadAt = next;
     this.end = next + threads * 3 * most.length;
   }
 
-  /** What the newest store says: for oracles, and for who knows all. */
+  /** Returns the value of the newest store, for oracles and for threads that know every store. */
   newest(state: State, word: number): number {
     return this.#valueOf(state, word, state[this.#wordAt[word]!]!);
   }
 
   /**
-   * What the thread finds as its `choice` among the stores that it may find, newest first; −1: none
-   * is left.
+   * Returns the value of the `choice`-th store, newest first, among those that the thread may find.
+   * −1 means that there is none.
    */
   load(state: State, thread: number, word: number, order: Order, choice = 0): number {
     const at = this.#wordAt[word]!;
@@ -52,7 +56,7 @@ export class WeakMemory {
     const known = this.#view(thread, 0) + word;
     const least = order === 'total' ? Math.max(state[known]!, state[at + 1]!) : state[known]!;
     if (index < least) return -1;
-    // Bytes are copied anyhow: nothing says that one copy sees what another saw.
+    // Bytes are copied without order: two copies need not agree on what they see.
     if (order !== 'bytes') state[known] = index;
     this.#learn(state, thread, word, index, order);
     return this.#valueOf(state, word, index);
@@ -63,8 +67,8 @@ export class WeakMemory {
   }
 
   /**
-   * Reads the newest and stores what becomes of it, all at once; what was stored before goes on to
-   * bring what it brought.
+   * Reads the newest value and stores `next` of it, in one atomic step. The new store keeps the
+   * view of the store that it replaces.
    */
   change(
     state: State,
@@ -90,22 +94,22 @@ export class WeakMemory {
     state.copyWithin(this.#view(thread, 2), from, from + this.#words);
   }
 
-  /** Something else ordered the two: what `from` knows `to` knows as well. */
+  /** Something else ordered the two threads: `to` learns all that `from` knows. */
   hand(state: State, from: number, to: number): void {
     this.#join(state, this.#view(to, 0), this.#view(from, 0));
   }
-  /** Everything was stored before: the thread has heard of it. */
+  /** The thread learns of every store that was made. */
   knowAll(state: State, thread: number): void {
     for (let word = 0; word < this.#words; word++)
       state[this.#view(thread, 0) + word] = state[this.#wordAt[word]!]!;
     state.fill(0, this.#view(thread, 1), this.#view(thread, 2));
   }
-  /** What it knew matters to nobody any more, and makes no states differ. */
+  /** Clears what a thread knew, because nobody needs it again and equal states would differ. */
   forget(state: State, thread: number): void {
     state.fill(0, this.#view(thread, 0), this.#view(thread, 0) + 3 * this.#words);
   }
 
-  /** 0: what it knows, 1: what a fence would add, 2: what its plain stores bring */
+  /** 0: what the thread knows, 1: what a fence would add, 2: what its plain stores bring */
   #view(thread: number, which: number): number {
     if (thread >= this.#threads) throw new Error('the memory has no such thread');
     return this.#threadAt + (3 * thread + which) * this.#words;

@@ -1,4 +1,4 @@
-/** Debian's Chromium, told what to do by playwright-core. */
+/** Starts Debian's Chromium under the control of playwright-core. */
 import { existsSync } from 'node:fs';
 import type { Browser } from 'playwright-core';
 
@@ -6,7 +6,10 @@ const executablePath = ['/usr/bin/chromium-headless-shell', '/usr/bin/chromium']
   existsSync(path),
 );
 
-/** Skips the test, or all of a suite, where there is none, and says so. */
+/**
+ * Starts Chromium. If it is not installed, prints that and skips the test, or all tests of the
+ * suite.
+ */
 export async function launch(context: Mocha.Context): Promise<Browser> {
   if (!executablePath) {
     console.log(

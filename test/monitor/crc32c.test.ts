@@ -1,4 +1,6 @@
-/** CRC-32C against what RFC 3720 and others print. */
+/**
+ * Tests CRC-32C and its masked form against the checksums that RFC 3720 and other documents print.
+ */
 import { expect } from 'chai';
 import { crc32c, maskedCrc32c } from '../../src/net/monitor/crc32c.ts';
 
@@ -16,9 +18,9 @@ describe('crc32c()', () => {
       expect(crc32c(Uint8Array.from(bytes))).to.equal(sum));
 
   it('stays within 32 bits when it is masked', () => {
-    // 0xe3069283 turned right by 15 bits is 0x2507c60d; the sum with 0xa282ead8 is below 2³².
+    // 0xe3069283 rotated right by 15 bits is 0x2507c60d. Its sum with 0xa282ead8 is below 2³².
     expect(maskedCrc32c(Buffer.from('123456789'))).to.equal(0x2507c60d + 0xa282ead8);
-    // 0x8a9136aa turned is 0x6d551522, and the sum is above.
+    // 0x8a9136aa rotated is 0x6d551522. Its sum is above 2³².
     expect(maskedCrc32c(new Uint8Array(32))).to.equal(0x6d551522 + 0xa282ead8 - 2 ** 32);
   });
 });

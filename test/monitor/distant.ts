@@ -1,12 +1,12 @@
-/** Collectors on other machines as a monitor sees them, made up by a test. */
+/** Invented remote collectors, as a monitor sees them. */
 import type { RunningCollectors } from '../../src/run/collectors/pool-pause.ts';
 import { type RemoteWatched, watchedCollectors } from '../../src/run/collectors/watched.ts';
 import { aHost, aStatus } from '../remote/statuses.ts';
 
 export interface Distant extends RunningCollectors {
-  /** what is told from now on */
+  /** the state that the monitor reads from now on */
   now: RemoteWatched;
-  /** counts of all hosts */
+  /** totals of all hosts */
   steps: number;
   episodes: number;
   failure: Error | null;
@@ -45,8 +45,8 @@ export function distant(now: RemoteWatched = distantly()): Distant {
 }
 
 /**
- * The learner's largest day: most are well, some are not, and what they call themselves is their
- * own affair.
+ * A thousand hosts. One has failed, three are silent and ten have ended. The failed host's name is
+ * HTML, and the silent hosts' names are very long.
  */
 export const thousand = (): RemoteWatched =>
   distantly({
@@ -65,5 +65,5 @@ export const thousand = (): RemoteWatched =>
     ),
   });
 
-/** What a page would run if it took text for HTML. */
+/** HTML that would change the page's title if the page did not escape it. */
 export const EVIL = `<img src=x onerror="document.title='taken'"><script>document.title='taken'</script>`;

@@ -1,7 +1,6 @@
 /**
- * Reads event files as TensorBoard does, up to the first record that is not whole, and checks all
- * of what it reads. TensorBoard itself cannot be had where these tests run: it is a package of
- * Python's that neither npm nor Debian has.
+ * Reads event files as TensorBoard does, up to the first incomplete record, and checks every
+ * record. TensorBoard is not available to these tests, because neither npm nor Debian packages it.
  */
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -15,7 +14,7 @@ export interface ReadScalar {
   wallTime: number;
 }
 
-/** CRC-32C bit by bit, as its definition says; masked as TFRecord says. */
+/** Computes CRC-32C bit by bit, as it is defined, and masks it as TFRecord files do. */
 function masked(bytes: Uint8Array): number {
   let rest = 0xffffffff;
   for (const byte of bytes) {
@@ -26,12 +25,12 @@ function masked(bytes: Uint8Array): number {
   return (((rest >>> 15) | (rest << 17)) + 0xa282ead8) >>> 0;
 }
 
-/** The files of a folder in the order in which they are read. */
+/** Returns the names of a folder's files in the order in which TensorBoard reads them. */
 export const eventFiles = (folder: string): string[] => readdirSync(folder).sort();
 
 /**
- * Data of the whole records of a file, and bytes behind them. Fails where a checksum of a whole
- * record is wrong.
+ * Returns the data of a file's complete records, and the number of bytes after them. Fails if a
+ * complete record's checksum is wrong.
  */
 function records(bytes: Buffer): { whole: Uint8Array[]; torn: number } {
   const whole: Uint8Array[] = [];
@@ -50,7 +49,7 @@ function records(bytes: Buffer): { whole: Uint8Array[]; torn: number } {
   return { whole, torn: bytes.length - at };
 }
 
-/** An event with a summary: of one value, or of none. */
+/** An event with a summary. `scalar` is null if the summary has no value. */
 interface ReadEvent {
   step: number;
   scalar: ReadScalar | null;
@@ -77,17 +76,17 @@ function readEvents(path: string): { version: number; events: ReadEvent[]; torn:
   return { version: Number(version), events, torn };
 }
 
-/** The scalars of one file, and bytes of a record that was not finished. */
+/** Returns the scalars of a file, and the number of bytes of an incomplete last record. */
 export function readFile(path: string): { scalars: ReadScalar[]; torn: number } {
   const { events, torn } = readEvents(path);
   return { scalars: events.flatMap(({ scalar }) => scalar ?? []), torn };
 }
 
 /**
- * The scalars of a folder that TensorBoard shows, by its two loaders' rules. `fast`, the default
- * one, drops what a curve had from the step of its next scalar on. `python` (`--load_fast=false`,
- * EventAccumulator) does that in files of a version below 2 alone, and only for a scalar whose step
- * is below that of the summary before it, whatever its curve.
+ * Returns the scalars of a folder that TensorBoard shows with one of its loaders. When `fast`, the
+ * default, reads a scalar, it drops the curve's earlier points from that step on. `python`
+ * (`--load_fast=false`, EventAccumulator) does that only in files of a version below 2. There it
+ * does so only if the scalar's step is below that of the summary before it, of any curve.
  */
 export function shownBy(loader: 'fast' | 'python', folder: string): ReadScalar[] {
   let shown: ReadScalar[] = [];
@@ -104,7 +103,7 @@ export function shownBy(loader: 'fast' | 'python', folder: string): ReadScalar[]
   return shown;
 }
 
-/** The scalars of all files of a folder, none of them torn. */
+/** Returns the scalars of all files of a folder. Fails if a record is incomplete. */
 export function readFolder(folder: string): ReadScalar[] {
   return eventFiles(folder).flatMap((name) => {
     const { scalars, torn } = readFile(join(folder, name));
@@ -113,7 +112,7 @@ export function readFolder(folder: string): ReadScalar[] {
   });
 }
 
-/** Steps and values of one curve. */
+/** Returns the steps and values of one curve. */
 export const curve = (
   scalars: readonly ReadScalar[],
   wanted: string,

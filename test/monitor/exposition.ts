@@ -1,4 +1,4 @@
-/** A reader of Prometheus's text exposition format, version 0.0.4, strict about what it says. */
+/** A strict reader of Prometheus's text exposition format, version 0.0.4. */
 export interface Metric {
   type: string;
   help: string;
@@ -6,8 +6,8 @@ export interface Metric {
 }
 
 /**
- * Throws for a line that the format does not have, a sample before its TYPE, a name twice, and the
- * same labels twice.
+ * Throws for a line outside the format, a sample before its TYPE, a repeated name, and repeated
+ * labels.
  */
 export function readExposition(text: string): Map<string, Metric> {
   if (!text.endsWith('\n')) throw new Error('the last line must end');

@@ -1,23 +1,25 @@
-/** Folders for event files, gone after each test; and warnings of the process. */
+/**
+ * Makes folders for event files and removes them after each test. Collects warnings of the monitor.
+ */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
 const made: string[] = [];
 
-/** A folder's path that nothing is at. */
+/** Returns the path of a folder that does not exist yet. */
 export function place(): string {
   const parent = mkdtempSync(join(tmpdir(), 'hotslot-monitor-'));
   made.push(parent);
   return join(parent, 'curves');
 }
 
-/** For afterEach. */
+/** Removes the folders. Call it in afterEach. */
 export function removeAll(): void {
   for (const folder of made.splice(0)) rmSync(folder, { recursive: true, force: true });
 }
 
-/** Monitor warnings that `act` leads to, told or about to be. */
+/** Returns the texts of the monitor's warnings that `act` causes. */
 export async function warningsOf(act: () => Promise<void>): Promise<string[]> {
   const heard: string[] = [];
   const listener = ({ name, message }: Error) => {
@@ -26,7 +28,7 @@ export async function warningsOf(act: () => Promise<void>): Promise<string[]> {
   process.on('warning', listener);
   try {
     await act();
-    // A warning is emitted on the next tick of the process.
+    // Node emits a warning on the next tick of the process.
     await new Promise(setImmediate);
     return heard;
   } finally {

@@ -1,5 +1,6 @@
 /**
- * Curves of what runs: ticks of a pipeline, episodes and steps of a pool, and how fast both are.
+ * Tests tensorBoard().listen() on running pipelines and collector pools: which ticks, episodes and
+ * rates it writes as curves.
  */
 import { expect } from 'chai';
 import { tensorBoard } from '../../src/entries/monitor.ts';
@@ -12,7 +13,7 @@ import { until } from '../rig/until.ts';
 import { curve, readFolder } from './event-reader.ts';
 import { place, removeAll, warningsOf } from './folder.ts';
 
-/** Every tick reports 7 and NaN. */
+/** Opens a pipeline whose ticks report the scalars 7 and NaN. */
 async function told() {
   const made = await ReplayPipeline.open({ buffer: filled(), device: TESTED, sampleCount: SAMPLE });
   return made.capture(
@@ -44,7 +45,7 @@ describe('TensorBoard writer: listen()', () => {
     board.listen({ pipeline, every: 0 });
     await pipeline.run({ ticks: 300 });
     await pipeline.close();
-    // Behind the close that listeners hear of.
+    // The writer removes its listeners after the pipeline has emitted `close`.
     await new Promise(setImmediate);
     expect([pipeline.listenerCount('tick'), pipeline.listenerCount('close')]).to.deep.equal([0, 0]);
     await board.close();
@@ -89,7 +90,7 @@ describe('TensorBoard writer: listen()', () => {
     await pipeline.run({ ticks: 10 });
     await board.flush();
     const written = curve(readFolder(folder), 'train/seven');
-    // The first, one for each tenth of a second, the last.
+    // The first tick, at most one for each tenth of a second, and the last tick.
     expect(written.length).to.be.within(2, 2 + 10 * seconds);
     expect(written.at(-1)).to.deep.equal([1999, 7]);
     await pipeline.close();
@@ -112,10 +113,10 @@ describe('TensorBoard writer: listen()', () => {
     const { steps, episodes } = collectors.statistics();
     const returns = curve(scalars, 'episodes/return');
     const lengths = curve(scalars, 'episodes/length');
-    // Episodes from before the listening began are not told; of more than 255 of a worker at once,
-    // the last ones are.
+    // The writer skips episodes from before listen(). If a worker finishes more than 255 episodes
+    // at once, it writes only the last 255.
     expect(returns.length).to.be.within(Math.min(episodes - first, 255), episodes - before);
-    // Worker 0 tells 10 of an episode of 10 steps, worker 1 tells 20.
+    // An episode has 10 steps. Worker 0 reports a return of 10, worker 1 of 20.
     expect(new Set(returns.map(([, value]) => value))).to.deep.equal(new Set([10, 20]));
     expect(lengths).to.deep.equal(returns.map(([step]) => [step, 10]));
     const at = returns.map(([step]) => step);

@@ -1,6 +1,7 @@
 /**
- * The live page in a browser, where there is one: Debian's Chromium, told what to do by
- * playwright-core.
+ * Tests the live page in Debian's Chromium, controlled by playwright-core: its texts and curves,
+ * reconnection, keyboard use, widths and colors, and a thousand hosts. Skipped if Chromium is not
+ * installed.
  */
 import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';
@@ -29,7 +30,7 @@ describeAll('the live page in a browser', () => {
     await closeAll();
   });
 
-  /** Everything that the browser complained of. */
+  /** Opens the page, and returns it with everything that the browser complained about. */
   async function opened(
     url: string,
     options: Parameters<Browser['newPage']>[0] = {},
@@ -82,8 +83,8 @@ describeAll('the live page in a browser', () => {
     expect(await page.textContent('#state')).to.equal('running');
     expect(await page.locator('#slots li').count()).to.equal(4);
     expect(await page.locator('#stages .bar').count()).to.equal(8);
-    // It changes all the time while it runs: what the page says is what the pipeline says at such a
-    // moment.
+    // The text changes constantly during the run. Checks that the pipeline returns the page's text
+    // at some moment.
     const words = new Set<string>();
     for (let shown = ''; !words.has(shown); shown = (await page.textContent('#waiting-for')) ?? '')
       for (let i = 0; i < 100; i++) words.add(await turn(made.waitingFor()));

@@ -1,6 +1,6 @@
 /**
- * Collectors on other machines on the live page: how hosts do, by the thousand, what figures there
- * are, and nothing of theirs is obeyed.
+ * Tests how the live page, /metrics and TensorBoard report a thousand remote hosts. Markup in the
+ * hosts' names must have no effect.
  */
 import { expect } from 'chai';
 import { tensorBoard } from '../../src/entries/monitor.ts';
@@ -96,7 +96,7 @@ describe('monitoring of remote collectors', () => {
     }
     expect(text).to.not.include('worker-');
     expect(text).to.not.include('<img');
-    // Nothing was measured: no figure.
+    // A lag that was not measured has no sample.
     const none = distant(distantly({ lag: { p50: null, p99: null } }));
     const other = await served({ pipeline: await counting(), collectors: none });
     expect(await (await fetch(`${other.url}metrics`)).text()).to.not.include(

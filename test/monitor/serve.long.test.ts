@@ -1,6 +1,6 @@
 /**
- * The live page's server: what it tells, whom it refuses, and that nobody who asks can harm the
- * run.
+ * Tests the live page's server: what it sends, which requests it rejects, and that no client can
+ * disturb the run.
  */
 import { readdirSync, readFileSync } from 'node:fs';
 import { connect } from 'node:net';
@@ -49,7 +49,7 @@ describe('serveMonitor()', () => {
       return all.filter((part) => part !== undefined).length >= 2;
     };
     await until('the curve of the count has grown twice', grown);
-    // A busy machine may run a thread late.
+    // On a busy machine, a collector's thread may start late.
     const stepped = () =>
       parsed(heard)
         .at(-1)
@@ -79,7 +79,8 @@ describe('serveMonitor()', () => {
       true,
     ]);
     expect(last.devices[0].memory.total).to.be.above(last.devices[0].memory.free);
-    // The count of a tick is its number: curves are of the run, in its order.
+    // Each tick's count is its number, so the points show that curves contain the run's ticks in
+    // their order.
     const points: number[][] = [];
     for (const { curves } of parsed(heard)) {
       const part = curves['train/count'];
@@ -87,8 +88,7 @@ describe('serveMonitor()', () => {
     }
     const steps = points.map(([, step]) => step as number);
     expect(steps).to.deep.equal([...steps].sort((a, b) => a - b));
-    // A point is the mean of what came since the one before it: of as many ticks as this machine
-    // makes in that time.
+    // A point is the mean of the ticks since the point before it.
     for (const [i, [, step = 0, value = 0]] of points.entries())
       expect(value).to.be.within((steps[i - 1] ?? 0) - 64, step + 1);
     await stop();
@@ -188,7 +188,7 @@ describe('serveMonitor()', () => {
     await until('one has gone', () => monitor.clients === 31);
     const next = listening(monitor.port);
     await until('it is told', () => next.events.length > 0);
-    // All are told the same, and closing lets them know.
+    // The server sends `bye` to all clients when it closes.
     await monitor.close();
     await until('all have ended', () => [...pages.slice(1), next].every(({ closed }) => closed));
     expect(next.events.at(-1)?.event).to.equal('bye');
@@ -208,7 +208,8 @@ describe('serveMonitor()', () => {
       const sockets = Array.from({ length: 1000 }, (_, i) => {
         const socket = connect(monitor.port, '127.0.0.1');
         socket.on('error', () => {});
-        // Half of them say something: half a request, a wrong one, or bytes.
+        // Half of the connections send something: half a request, a malformed request, bytes, or a
+        // complete request.
         if (i % 2)
           socket.write(
             [
@@ -229,7 +230,7 @@ describe('serveMonitor()', () => {
       const summary = await run;
       expect(summary).to.include({ ticks, aborted: false });
       for (const socket of sockets) socket.destroy();
-      // Every update was applied, once.
+      // Every update was applied exactly once.
       await made.close();
       expect(counts.at(-1)).to.equal(ticks);
       await until('it answers again', () => monitor.clients === 0);
@@ -257,7 +258,7 @@ describe('serveMonitor()', () => {
     ).to.deep.equal([{ labels: {}, value: 1 }]);
     expect(made.listenerCount('error')).to.equal(0);
     expect(status(await get(monitor.port, '/trace'))).to.equal(409);
-    // Closing it changes nothing for who looks.
+    // Closing the pipeline changes nothing for connected pages.
     await made.close();
     const before = heard.events.length;
     await until('the page is told on', () => heard.events.length > before);
@@ -273,7 +274,7 @@ describe('serveMonitor()', () => {
     const monitor = await served({ pipeline: made, checkpoint });
     monitor.watch({ collectors });
     await made.run({ ticks: 100 });
-    // The requester's last word, a moment behind the run.
+    // waitingFor() changes shortly after the run has ended.
     await until('nothing is asked', () => made.waitingFor() === 'a request for a tick');
     monitor.scalar('own\n"number"', Number.NaN, 3);
     checkpoint.emit('saved', { save: 1, tick: 50, bytes: 1234, seconds: 0.5 });

@@ -1,6 +1,6 @@
 /**
- * What the live page's tests share: a pipeline that runs until it is told to stop, and requests as
- * a browser would not send them.
+ * Helpers of the live page's tests: a pipeline that runs until it is stopped, and HTTP requests
+ * that a browser would not send.
  */
 import { connect, type Socket } from 'node:net';
 import {
@@ -14,13 +14,16 @@ import { counter, pipeline } from '../pipeline/fixture.ts';
 
 const ends: (() => unknown)[] = [];
 
-/** For afterEach, before pipelines are closed. */
+/**
+ * Runs the registered clean-ups, the last first. Call it in afterEach, before the pipelines are
+ * closed.
+ */
 export async function endAll(): Promise<void> {
   for (const end of ends.splice(0).reverse()) await end();
 }
 export const atEnd = (end: () => unknown): void => void ends.push(end);
 
-/** A pipeline whose ticks count 1, 2, 3, … as the scalar 'count'. */
+/** Opens a pipeline whose ticks report 1, 2, 3, … as the scalar 'count'. */
 export async function counting(
   options: Parameters<typeof pipeline>[0] = {},
 ): Promise<ReplayPipeline> {
@@ -34,7 +37,7 @@ export async function counting(
   return made;
 }
 
-/** Runs until the function is called that comes back. */
+/** Starts a run. The returned function ends the run and returns its summary. */
 export function running(made: ReplayPipeline): () => Promise<Summary> {
   const stop = new AbortController();
   const run = made.run({ signal: stop.signal });
@@ -53,7 +56,7 @@ export async function served(parts: MonitorParts, options?: MonitorOptions): Pro
   return monitor;
 }
 
-/** Sends these bytes; resolves with what comes back, once the other side has ended it. */
+/** Sends the text, and resolves with the answer after the server has closed the connection. */
 export function raw(port: number, text: string): Promise<string> {
   return new Promise((resolve) => {
     let heard = '';
@@ -61,7 +64,7 @@ export function raw(port: number, text: string): Promise<string> {
     socket.setEncoding('utf8').on('data', (part: string) => {
       heard += part;
     });
-    // A refusal may be a reset.
+    // The server may reject a request by resetting the connection.
     socket.on('error', () => {});
     socket.on('close', () => resolve(heard));
   });
@@ -69,14 +72,14 @@ export function raw(port: number, text: string): Promise<string> {
 
 export interface Listening {
   socket: Socket;
-  /** status line and headers */
+  /** status line and headers of the response */
   head: string;
-  /** data of each event so far, by the format of server-sent events */
+  /** the event type and the data of each event so far, in the format of server-sent events */
   events: { event: string; data: string }[];
   closed: boolean;
 }
 
-/** Opens the stream of events and reads it by hand. */
+/** Opens the event stream, and parses the response without an HTTP client. */
 export function listening(port: number, host = `127.0.0.1:${port}`): Listening {
   const socket = connect(port, '127.0.0.1');
   const found: Listening = { socket, head: '', events: [], closed: false };
@@ -89,7 +92,7 @@ export function listening(port: number, host = `127.0.0.1:${port}`): Listening {
       if (at < 0) return;
       [found.head, text] = [text.slice(0, at), text.slice(at + 4)];
     }
-    // Chunks: a size in hexadecimal, the bytes.
+    // The chunked encoding: a size in hexadecimal, then that many bytes.
     let body = '';
     let at = 0;
     for (;;) {

@@ -1,6 +1,6 @@
 /**
- * Answers that go on for a while: a connection each, one message in memory, and an end that ends
- * nobody else's.
+ * Tests the monitor's streamed responses: one stream per connection, at most one unread message in
+ * memory, and that a stream's end affects no other stream.
  */
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { EventEmitter } from 'node:events';
@@ -18,7 +18,7 @@ import { atEnd, counting, endAll, listening, raw, served } from './serving.ts';
 
 const ask = (path: string) => `GET ${path} HTTP/1.1\r\nHost: localhost\r\n\r\n`;
 
-/** What a monitor answers with, newest last. */
+/** Collects the monitor's responses, the newest last. */
 function answers(): ServerResponse[] {
   const found: ServerResponse[] = [];
   const hear = (told: unknown) => void found.push((told as { response: ServerResponse }).response);
@@ -46,7 +46,7 @@ describe('streamed responses of the monitor', () => {
       socket.destroy();
       await until('the client is gone', () => monitor.clients === 0);
     }
-    // Nothing of it is left: 32 find room, and a trace is not under way.
+    // All streams are gone: 32 pages can connect, and no trace is running.
     const pages = Array.from({ length: 32 }, () => listening(monitor.port));
     await until('32 look', () => pages.every(({ events }) => events.length > 0));
     const trace = connect(monitor.port, '127.0.0.1').on('error', () => {});
@@ -69,7 +69,7 @@ describe('streamed responses of the monitor', () => {
   it('a trace whose reader closes late does not end the next trace', async () => {
     const made = await counting();
     const traces = new LiveTraces(new PipelineWatch(made));
-    /** As a response whose reader takes its time. */
+    /** Makes a response whose reader is slow. */
     const reader = () => {
       const told = { status: 0, over: false, text: '' };
       const response = Object.assign(new EventEmitter(), {
@@ -124,8 +124,8 @@ describe('streamed responses of the monitor', () => {
     await until('both are told', () => quick.events.length > 0);
     const [toSlow] = found as [ServerResponse];
     slow.socket.pause();
-    // More than the system's buffers hold: curves become coarser, and are told anew, again and
-    // again.
+    // Sends more than the system's buffers hold. The curves become coarser, and the monitor sends
+    // each again and again.
     let [step, most] = [0, 0];
     const more = () => {
       for (let i = 0; i < 50; i++, step++)
@@ -140,8 +140,7 @@ describe('streamed responses of the monitor', () => {
     expect(quick.closed).to.equal(false);
     slow.socket.resume();
     await until('it has noticed', () => slow.closed);
-    // No message is longer than all of it when curves are at their longest; chunks have a few bytes
-    // more.
+    // One message with all curves at their longest is the largest. Chunks add a few bytes.
     const longest = Math.max(...quick.events.map(({ data }) => Buffer.byteLength(data)));
     expect(most).to.be.within(1, 2 * longest);
   });

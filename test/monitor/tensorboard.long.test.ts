@@ -1,6 +1,6 @@
 /**
- * Event files: what is in them, where one ends and the next begins, and what happens when the disk
- * refuses or the process dies.
+ * Tests tensorBoard(): the contents of event files, when a new file begins, and what remains after
+ * failed writes and killed processes.
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -112,7 +112,7 @@ describe('tensorBoard()', () => {
     const files = eventFiles(folder).map((name) => statSync(join(folder, name)).size);
     expect(files.length).to.be.above(20);
     expect(Math.max(...files)).to.be.at.most(4096);
-    expect(Math.min(...files.slice(0, -1)), 'files are filled').to.be.above(4000);
+    expect(Math.min(...files.slice(0, -1)), 'all files but the last are full').to.be.above(4000);
     expect(curve(readFolder(folder), 'count')).to.deep.equal(
       Array.from({ length: 2000 }, (_, i) => [i, i]),
     );
@@ -131,7 +131,10 @@ describe('tensorBoard()', () => {
   });
 
   describe('in a resumed run', () => {
-    /** A tick has 100 environment steps; values tell the runs apart. */
+    /**
+     * Writes scalars of each tick. A tick has 100 environment steps, and the values are the number
+     * of the run.
+     */
     const write = (
       board: ReturnType<typeof tensorBoard>,
       run: number,
@@ -223,14 +226,14 @@ describe('tensorBoard()', () => {
     await write();
     const [, second = '', host = '', number = ''] =
       /(\d{10})(\..*\.)(\d+)$/.exec(eventFiles(folder)[0] ?? '') ?? [];
-    // Another machine that shares the folder, the name and the number of the process.
+    // Files of another machine that shares the folder and has the same host name and process id.
     const theirs = Array.from(
       { length: 60 },
       (_, i) => `events.out.tfevents.${Number(second) + i}${host}${Number(number) + 1}`,
     );
     for (const name of theirs) writeFileSync(join(folder, name), '');
     await write();
-    // Readers go by names: the new file is the last one.
+    // TensorBoard reads files in the order of their names, so the new file's name must be the last.
     const mine = eventFiles(folder).at(-1) as string;
     expect(theirs).to.not.include(mine);
     expect(curve(readFile(join(folder, mine)).scalars, 'a')).to.deep.equal([[0, 1]]);
@@ -250,7 +253,7 @@ describe('tensorBoard()', () => {
         let flushed = 0;
         for await (const line of createInterface(running.stdout)) {
           flushed = Number(line);
-          // It goes on writing meanwhile: it dies in the midst of that.
+          // The process continues to write, so the kill interrupts a write.
           if (flushed >= 5000) break;
         }
         const ended = once(running, 'exit');
@@ -339,7 +342,8 @@ describe('tensorBoard()', () => {
     it('keeps written scalars readable and the process running when a file cannot grow', async () => {
       const folder = place();
       mkdirSync(folder);
-      // A limit on files stands for a full disk: a write is cut short, and the next one refused.
+      // A limit on file sizes stands in for a full disk. One write is cut short, and the next is
+      // rejected.
       const line = 'ulimit -f 8 && exec "$0" "$@"';
       const running = spawn('bash', ['-c', line, process.execPath, child, folder, 'refused'], {
         stdio: ['ignore', 'pipe', 'pipe'],
@@ -461,7 +465,7 @@ describe('tensorBoard()', () => {
   });
 });
 
-/** While it is written: the last record may be under the pen. */
+/** Reads all files while they are written. The last record may be incomplete. */
 const readAll = (folder: string) =>
   eventFiles(folder).flatMap((name) => {
     const path = join(folder, name);

@@ -1,4 +1,7 @@
-/** Curves that never get long, and who waits for whom in a sentence. */
+/**
+ * Tests that a Curve keeps few points, and that whoWaits() says in one sentence which part waits
+ * for which.
+ */
 import { expect } from 'chai';
 import { Curve, MAX_POINTS } from '../../src/net/monitor/curve.ts';
 import { duration, whoWaits } from '../../src/net/monitor/waiting-text.ts';

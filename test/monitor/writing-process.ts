@@ -1,5 +1,6 @@
 /**
- * A process that writes curves into a folder: until it is killed, 'once', or until it is 'refused'.
+ * A process that writes curves into a folder. It writes until it is killed, once ('once'), or until
+ * a write is rejected ('refused').
  */
 import { tensorBoard } from '../../src/entries/monitor.ts';
 
@@ -18,7 +19,7 @@ async function write(): Promise<void> {
       for (; step < until; step++) board.scalar('count', step, step);
       await board.flush();
       flushed = step;
-      // The next scalars are on their way when this is read.
+      // When the test reads this line, the process already writes the next scalars.
       if (how === 'for ever') process.stdout.write(`${flushed}\n`);
     }
   } catch (error) {

@@ -1,5 +1,5 @@
-// What test programs check with: a thing that does not hold is said and counted, on any thread, and
-// the program goes on.
+// What test programs check with. A failed check is printed and counted, on any thread, and the
+// program continues.
 #pragma once
 #include <atomic>
 #include <cstdio>
@@ -9,7 +9,8 @@
 
 inline std::atomic<int> failures{0};
 
-// A stress that has gone wrong once goes wrong all the time: the first twenty are said.
+// Counts a failure, and prints the first twenty. A stress test that fails once usually fails all
+// the time.
 template <class... Numbers>
 void wrong(std::string_view what, Numbers... numbers) {
   if (++failures > 20) return;
@@ -31,7 +32,7 @@ inline void compare(const char* what, long long expected, long long got) {
 #define CHECK_LINE(number) CHECK_TEXT(number)
 #define CHECK_SAID(what) __FILE__ ":" CHECK_LINE(__LINE__) ": " what
 #define CHECK(condition) check((condition), CHECK_SAID(#condition))
-// Of numbers and of status codes.
+// Compares numbers or status codes.
 #define IS(expected, call) \
   compare(CHECK_SAID(#call), static_cast<long long>(expected), static_cast<long long>(call))
 #define OK(call) IS(0, call)
@@ -40,8 +41,8 @@ struct Scenario {
   const char* name;
   void (*run)();
 };
-// The program's exit code: of the scenario with that name, or 2 where there is none, and then their
-// names are said.
+// Runs the scenario `name` and returns the program's exit code. If there is no such scenario,
+// prints all names and returns 2.
 template <size_t N>
 int run_scenario(const Scenario (&all)[N], const char* name) {
   for (auto& each : all) {

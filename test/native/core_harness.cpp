@@ -1,7 +1,8 @@
-// Stress of the native core without JavaScript, for the sanitizers: handle table, streams, events,
-// captures, graphs, bells, and what is let go or left open, on the devices of one family. For the
-// host device the net under lost wakes is compiled away, so a lost one stalls and the watchdog says
-// where. Prints the first violation and returns 1. harnesses.ts builds it:
+// Stresses the native core without JavaScript, for the sanitizers, on the devices of one family.
+// The scenarios use handles, streams, events, captures, graphs, bells, and objects that are closed
+// or left open. On the host device the timeout that hides lost wakes is compiled out. A lost wake
+// then stalls the program, and the watchdog prints where. Prints the first violation and returns 1.
+// harnesses.ts builds it:
 //   core_harness [host | cuda | rocm | xpu [milliseconds [scenario…]]]
 #include <sys/mman.h>
 
@@ -14,7 +15,7 @@
 namespace hotslot::stress {
 namespace {
 
-// Nothing here takes seconds: no progress for that long is a lost wake.
+// Reports a lost wake if nothing progresses for ten seconds, because no scenario takes that long.
 void watchdog() {
   std::thread([] {
     for (uint64_t last = ~0ull;;) {
@@ -23,7 +24,8 @@ void watchdog() {
       if (now == last) {
 #ifdef __SANITIZE_ADDRESS__
         std::this_thread::sleep_for(
-            std::chrono::seconds(60));  // it may be writing a report, which ends the process
+            // a sanitizer may be writing a report, which ends the process
+            std::chrono::seconds(60));
 #endif
         violation("stalled: a wake was lost", double(now));
       }
@@ -43,7 +45,7 @@ void ordering() {
         chain(id, wait);
       else {
         chain(id, [&](Event& event) { attendant.until_done(event); });
-        attendant.attend(false);  // parks elsewhere: nobody may count on it
+        attendant.attend(false);  // parks elsewhere, so no thread may count on its help
         chain(id, ask);
       }
     });
@@ -61,7 +63,7 @@ void graphs() {
   origin->record(fork, false);
   side->wait(fork);
   add(*origin, sum, one);
-  // The side stream's part is captured by another thread at the same time.
+  // Another thread captures the side stream's part of the graph.
   std::thread([&] {
     for (int i = 0; i < 40; ++i) side->copy(copy.span(), one.span());
     side->record(join, false);
@@ -111,7 +113,7 @@ void captures() {
       const int how = int(progress % 3);
       if (how == 0) origin->wait(join);
       if (how == 2 && refusal([&] { origin->query(); }) != 900)
-        violation("a capturing stream was asked");
+        violation("a query of a capturing stream did not fail with 900");
       side.reset();
       Ref<Graph> graph;
       const int status = refusal([&] { graph = origin->end_capture(); });
@@ -120,9 +122,11 @@ void captures() {
         other->record(plain, false);
       }
       static const int expected[] = {0, 904, 901};
-      if (status != expected[how]) violation("a capture ended otherwise than it must", how, status);
+      if (status != expected[how])
+        violation("a capture ended with an unexpected status", how, status);
       if (origin->capturing()) violation("a stream stayed in its capture");
-      // Where nobody may be asked while somebody captures, the answer is no until then.
+      // On devices that cannot be queried during a capture, the answer is false until all captures
+      // have ended.
       while (!origin->query()) std::this_thread::yield();
     });
   });
@@ -139,7 +143,7 @@ void held_streams() {
       held.push_back(device()->create_stream(0));
       auto passed = device()->create_event(false);
       auto behind = device()->create_stream(0);
-      // Blocked first, then released by an op whose stream goes on into a latch.
+      // `behind` is blocked, then released by an operation whose stream continues into a latch.
       held[size_t(i)]->record(passed, false);
       latch.hold(*held[size_t(i)]);
       behind->wait(passed);
@@ -147,7 +151,7 @@ void held_streams() {
       fill(*behind, home.span(), 3);
       behind->record(tail, false);
       ask(*tail);
-      home.expect(3, "done before it was done");
+      home.expect(3, "the event was done before its work");
       if (held[size_t(i)]->query()) violation("a held stream says it is done");
     }
     latch.open();
@@ -198,7 +202,8 @@ void not_trapped() {
 
 void failures() {
   scenario = "a failed stream fails alone";
-  const int expected = is("xpu") ? 0x70000001 : 719;  // a kernel's failure is a lost device there
+  // Level Zero reports a failed kernel as a lost device
+  const int expected = is("xpu") ? 0x70000001 : 719;
   Launch fail;
   fail.kernel = find_kernel("fail");
   threads(3, [&](int id) {
@@ -208,13 +213,13 @@ void failures() {
       bad->launch(Launch(fail));
       try {
         bad->record(event, false);
-        if (progress % 2) bad.reset();  // who waits for it hears of it all the same
+        if (progress % 2) bad.reset();  // later queries of its event still report the failure
         for (; !event->query();) std::this_thread::yield();
-        violation("an event of a failed stream said it was well");
+        violation("an event of a failed stream reported success");
       } catch (const Error& error) {
         if (error.status != expected) violation("another error than the kernel's", error.status);
       }
-      // The latest record counts, and it is a healthy one.
+      // The latest record counts, and its stream is healthy.
       good->record(event, false);
       ask(*event);
       chain(id, wait);
@@ -243,7 +248,7 @@ void handles() {
         auto& place = shared[(draw >> 8) % many];
         const double handle = place.load();
         if (id < 4) {
-          if (table.pin(handle, Kind::stream)) violation("a pin of another kind went through");
+          if (table.pin(handle, Kind::stream)) violation("a handle was pinned as another kind");
           auto* canary = static_cast<Canary*>(table.pin(handle, Kind::event));
           if (!canary) continue;
           if (canary->alive != 0x5afe) violation("a pinned object died");
@@ -256,7 +261,7 @@ void handles() {
           place = table.add(std::make_shared<Canary>(Kind::event));
         }
       }
-      // A user may still have each of four retired objects pinned.
+      // A user may still have up to four retired objects pinned.
       if (table.count(Kind::event).entries > many + 4) violation("handles leaked");
     });
   });
@@ -272,20 +277,19 @@ void retired_handles() {
   for (int i = 0; i < 2; ++i)
     if (table.pin(handle, Kind::event) != canary.get()) violation("an open handle was not pinned");
   const auto taken = table.retire(handle);
-  if (!taken || *taken)
-    violation("a pinned object was given to the thread that retired its handle");
+  if (!taken || *taken) violation("retire() of a pinned handle returned the object");
   if (table.is_open(handle) || table.pin(handle, Kind::event))
     violation("a retired handle was pinned");
   if (table.retire(handle) || table.remove(handle, 0))
     violation("a retired handle was closed again");
   table.unpin(handle);
-  if (canary.use_count() != 2) violation("an object went before its last unpin");
+  if (canary.use_count() != 2) violation("an object was released before its last unpin");
   threads(1, [&](int) { table.unpin(handle); });
   if (canary.use_count() != 1)
     violation("the last unpin of a retired handle did not free the object");
-  if (table.count(Kind::event).entries != 0) violation("a retired entry was not given back");
+  if (table.count(Kind::event).entries != 0) violation("a retired entry was not freed");
   if (table.retire(table.add(canary)).value() != canary)
-    violation("a retirer without pins was not given the object");
+    violation("retire() of an unpinned handle did not return the object");
 }
 
 void sleeping_remover() {
@@ -304,7 +308,7 @@ void sleeping_remover() {
       table.remove(handle, 300'000'000);
       violation("a pinned handle was removed");
     } catch (const Error&) {}
-    // One that spins uses most of the 300 ms.
+    // A thread that spins would use most of the 300 ms.
     if (own_ns() - begin > 30'000'000) violation("a remover did not sleep");
   });
   if (!table.is_open(handle)) violation("a remover that gave up left the handle closing");
@@ -319,7 +323,7 @@ void sleeping_remover() {
   remover.join();
 }
 
-// What a HIP driver is given for a code object, where it is a test's: the kernels' names.
+// Makes a file that the HIP software driver accepts as a code object. It lists the kernels' names.
 void name_kernels() {
   const int file = memfd_create("kernels", 0);
   dprintf(file, "HOTSLOT-SOFTWARE-HSACO\n");
@@ -348,6 +352,10 @@ int run(int count, char** words) {
         join({{"handles", handles}, {"retired", retired_handles}, {"remover", sleeping_remover}});
   join(lifetime_scenarios());
   join(shared_scenarios());
+  for (int i = 3; i < count; ++i)
+    if (std::none_of(all.begin(), all.end(),
+                     [&](const Scenario& each) { return std::strcmp(words[i], each.name) == 0; }))
+      return std::printf("no scenario '%s'\n", words[i]), 2;
   const uint64_t begin = now_ns();
   for (auto& each : all) {
     const auto wanted = [&](const char* word) { return std::strcmp(word, each.name) == 0; };
@@ -366,11 +374,11 @@ int run(int count, char** words) {
 
 int main(int count, char** words) {
   hotslot::IdleCores::use(hotslot::CorePool::table_of_process());
-  std::atexit(hotslot::stress::finish_work);  // before anything else, so it comes when all that was
-                                              // made later is gone
+  // registered first, so that it runs after all static objects are destroyed
+  std::atexit(hotslot::stress::finish_work);
   try {
     return hotslot::stress::run(count, words);
   } catch (const hotslot::Error& error) {
-    hotslot::stress::violation("a refusal that nobody expected", error.status, 0, error.what());
+    hotslot::stress::violation("an unexpected refusal", error.status, 0, error.what());
   }
 }

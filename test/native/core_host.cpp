@@ -1,5 +1,5 @@
-// Scenarios about the host device's executor: who comes for work, who may sleep, who counts on
-// whom.
+// Scenarios about the host device's executor: which threads do the work, which may sleep, and which
+// rely on others.
 #include "stress.hpp"
 
 namespace hotslot::stress {
@@ -36,7 +36,8 @@ void given_back() {
       front->record(free, false);
       behind->wait(free);
       behind->record(done, false);
-      // Helps until the first stream is done, and leaves; the second is the pool's.
+      // This thread helps until the first stream is done, then stops. The pool runs the second
+      // stream.
       wait(*free);
       ask(*done);
     });
@@ -81,7 +82,7 @@ void helper_leaves() {
   const Span large{device()->allocate(16 << 20), 0, 16 << 20};
   for (int round = 0; round < 20; ++round, progress++) {
     Attendant attendant;
-    attendant.attend(true);  // here only: the pool is not woken
+    attendant.attend(true);  // only here, so that the pool is not woken
     stream->record(entered, false);
     for (int i = 0; i < 3; ++i) stream->fill(large, &round, 1);
     stream->record(event, false);
@@ -101,10 +102,11 @@ void woken_by_completion() {
     Attendant attendant;
     Latch latch;
     attendant.attend(true);
-    latch.hold(*stream);  // the pool's, as every op that waits for the outside
+    latch.hold(*stream);  // the pool runs it, like every operation that waits for something outside
     stream->record(event, false);
     std::thread opener([&] {
-      // Once it sleeps; a ring that comes a little earlier only makes the round easier.
+      // Opens once the attendant sleeps. A ring that arrives a little earlier only makes the round
+      // easier.
       while (word_at(&attendant.bell.parked).load() != Bell::native) std::this_thread::yield();
       latch.open();
     });
@@ -129,9 +131,9 @@ void no_starvation() {
   }
 }
 
-// Work that waits while the process ends, and goes on when everything of static life is gone:
-// whatever the threads of the host device, or of a driver in software, read has to be there still.
-// Nobody calls a driver then: memory tells.
+// Work that waits while the process ends, and runs after all static objects are destroyed.
+// Everything that the threads of the host device or of a software driver read must still exist. No
+// driver may be called then, so the program watches the result in memory.
 struct Left {
   Latch latch;
   Ref<Stream> stream = device()->create_stream(0);
@@ -144,7 +146,7 @@ Left* left = nullptr;
 
 void leave_work() {
 #ifdef __SANITIZE_THREAD__
-  return;  // what memory tells has no order that it knows
+  return;  // the thread sanitizer knows no order of these accesses
 #endif
   left = new Left;
   Stream& stream = *left->stream;

@@ -1,6 +1,6 @@
-// Scenarios about lifetimes: memory let go and taken back, streams and captures left with something
-// under way, events and graphs that several threads change. A driver that is told to be strict sees
-// whatever is freed too early.
+// Stresses lifetimes: memory that is freed and revoked, streams and captures that are destroyed
+// with pending work, and events and graphs that several threads change. A strict driver finds
+// everything that is freed too early.
 #include <sys/mman.h>
 
 #include "stress.hpp"
@@ -8,8 +8,8 @@
 namespace hotslot::stress {
 namespace {
 
-// Memory under a name that threads share: each uses a part of its own, and whoever puts another
-// there may be the last to know the old one.
+// A variable that several threads share, with a block of memory. Each thread uses its own part of
+// the block. The thread that stores another block may be the last owner of the old one.
 class Place {
  public:
   Ref<Memory> get() {
@@ -27,7 +27,8 @@ class Place {
   Ref<Memory> memory_;
 };
 
-// Behind everything the old one was given; the old one goes with that under way.
+// Replaces the stream by a new one that comes after all its work. The old stream is destroyed with
+// work pending.
 void change(Ref<Stream>& stream) {
   const auto event = device()->create_event(false);
   auto next = device()->create_stream(0);
@@ -79,7 +80,7 @@ void let_go() {
           work();
           if (spare)
             places[draw(most)].put(
-                std::move(spare));  // the old one goes while this thread captures
+                std::move(spare));  // the old block may be freed while this thread captures
           const auto graph = stream->end_capture();
           const auto exec = graph->instantiate();
           for (int i = 0; i < 3; ++i) stream->replay(exec);
@@ -96,8 +97,8 @@ void let_go() {
   for (auto& place : places) place.put(nullptr);
 }
 
-// The refusal of what touches revoked memory; on the host device the stream that had it queued may
-// tell later.
+// Returns whether the error is about revoked memory. On the host device, a later call on a stream
+// with queued work may report it.
 bool by_lender(const Error& error) {
   return std::strstr(error.what(), "host memory that a thread lent") != nullptr;
 }
@@ -121,13 +122,14 @@ void taken_back() {
         auto memory = device()->register_host(pages, page, draw(4) > 0);
         places[id].put(memory);
         for (int i = int(draw(200)); i > 0; --i) std::this_thread::yield();
-        // Taken from everybody, or when nobody knows it any more.
+        // Either revokes the memory from all users, or waits until it has no user, then releases
+        // it.
         const bool revoked = draw(2) > 0;
         if (revoked)
           device()->revoke(memory, forever_ns);
         else {
           places[id].put(nullptr);
-          // Graphs that were let go hold it until somebody sweeps.
+          // Closed graphs refer to the memory until a call frees them.
           while (memory.use_count() > 1 || !memory->release())
             device()->memory_info(), std::this_thread::yield();
         }
@@ -174,7 +176,8 @@ void taken_back() {
         }
       } catch (const Error& error) {
         if (!by_lender(error)) throw;
-        // On the host device it has failed for good; elsewhere there is work of it to come.
+        // On the host device the stream has failed for good. On other devices it may still have
+        // work to do.
         try {
           change(stream);
         } catch (const Error&) {
@@ -227,7 +230,7 @@ void shared_events() {
           device()->wait_event(*event, 20'000);
           break;
         case 5:
-          // Recorded anew by somebody, they may not be done.
+          // Another thread may have recorded them again, so they may not be done.
           try {
             if (traits.timing_events) event->elapsed_ms(*other);
           } catch (const Error& error) {
@@ -242,9 +245,8 @@ void shared_events() {
   for (auto& event : events) event.reset();
 }
 
-// Threads that know nothing of each other's captures and record and wait for the same events.
-// Whatever they are refused, it is by our rules and never by the driver, and all is well again
-// behind it.
+// Threads record and wait for the same events without knowing of each other's captures. Hotslot may
+// refuse their calls, but the driver never may. Afterwards everything must work again.
 void tangled() {
   scenario = "captures that draw in whoever waits for an event";
   static Ref<Event> events[2];
@@ -275,7 +277,7 @@ void tangled() {
       Ref<Graph> graph;
       if (begun) refusal([&] { graph = stream->end_capture(); });
       if (graph) refusal([&] { stream->replay(graph->instantiate()); });
-      // Drawn into another's capture, until that is over.
+      // The stream may have joined another thread's capture, until that one ends.
       refusal([&] {
         stream->record(own_event, false);
         wait(*own_event);
@@ -289,8 +291,8 @@ void tangled() {
 void updated() {
   scenario = "an exec is updated while others replay it";
   Floats value, first, second;
-  // Both sums grow by the same value, unless two replays overlap; `more` nodes make it another
-  // graph to the driver.
+  // Both sums grow by the same values, unless two replays overlap. With `more`, the graph has
+  // another number of nodes, which the driver treats as another graph.
   const auto capture = [&](float step, bool more) {
     auto stream = device()->create_stream(0);
     stream->begin_capture();
@@ -363,12 +365,12 @@ void abandoned() {
           break;
         }
       }
-      if (side->capturing()) violation("a stream stayed in a capture that is gone");
+      if (side->capturing()) violation("a stream stayed in a capture that had ended");
       fill(*side, own, 5);
       side->copy(home.span(), own.span());
       side->record(done, false);
       wait(*done);
-      home.expect(5, "work went into a capture that is gone");
+      home.expect(5, "work was captured by a capture that had ended");
     });
   });
 }
@@ -390,13 +392,13 @@ void destroyed() {
         behind->wait(passed);
         behind->copy(home.span(), own.span());
         behind->record(done, false);
-        // The first of them may be asked about the second's memory, and the other way round.
+        // The first stream may be asked about the second's memory, and vice versa.
         if (id == 1) behind.reset();
       }
       if (done->query()) violation("held work was done");
       latch.open();
       wait(*done);
-      home.expect(float(id), "the work of a stream that is gone was lost");
+      home.expect(float(id), "the work of a destroyed stream was lost");
     });
   });
 }
@@ -422,7 +424,7 @@ void peers() {
         near->copy(c.span(), b.span());
         near->copy(home.span(), c.span());
         near->record(there, false);
-        // Memory of both goes while both may still use it.
+        // The memory of both devices is closed while both may still use it.
       }
       wait(*there);
       home.expect(2 * value, "a value was lost between two devices");

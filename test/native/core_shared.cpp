@@ -1,5 +1,5 @@
-// Stress of what threads share through the core: the capture stream, graph pools and their turns,
-// memory that is used again, managed pages, and devices that several threads open and close.
+// Stresses what threads share through the core: the capture stream, graph pools and their turns,
+// reused memory, and managed pages. Several threads also open and close the same devices.
 #include <set>
 
 #include "device/core/core.hpp"
@@ -16,8 +16,8 @@ const std::string& name() {
   return first;
 }
 
-// Each thread leaves its own number in the same block of a pool and reads it back through graphs of
-// its own.
+// Each thread writes its number to the same block of a pool and reads it back through its own
+// graphs.
 void turns() {
   scenario = "graphs of one pool, captured and replayed by many threads";
   Core& core = Core::instance();
@@ -47,15 +47,16 @@ void turns() {
         core.leave_capture(open.handle, &value);
       }
       for (int i = 0; i < 5; ++i) {
-        // Others may come in between, but not into the middle of one.
+        // Replays of other graphs may run between two replays, but not during one.
         Replays::replay(*stream, exec);
         stream->copy(Span{home, 0, bytes}, Span{out, 0, bytes});
         stream->record(done, false);
         wait(*done);
         for (int at = 0; at < n; ++at)
           if (reinterpret_cast<const float*>(home->address)[at] != value)
-            violation("a graph of the same pool came in between", value);
-        // A stream that goes, one that fails, an exec that changes: nothing to the others.
+            violation("another graph of the same pool ran in between", value);
+        // A stream that is destroyed, one that fails, and an updated exec must not affect the
+        // others.
         if (id == 0 && i == 2) stream = on->create_stream(0);
         if (id == 1 && i == 3 && on->traits().rings) {
           Launch fails;
@@ -64,7 +65,7 @@ void turns() {
           try {
             Replays::replay(*stream, exec);
           } catch (const Error&) {
-            // it had failed already
+            // the stream has failed before
           }
           stream = on->create_stream(0);
         }
@@ -77,7 +78,7 @@ void turns() {
   core.close(open.handle);
 }
 
-// Whoever gives a block back while work still uses it must not see anybody else's values in it.
+// Frees blocks while work still uses them. The next owner's values must not appear in that work.
 void used_again() {
   scenario = "memory that is used again";
   threads(4, [&](int id) {
@@ -96,7 +97,7 @@ void used_again() {
       }
       stream->record(done, false);
       wait(*done);
-      home.expect(value, "memory was given to somebody else while it was in use");
+      home.expect(value, "memory was reused while it was in use");
       if (draw(50) == 0) device()->trim();
     });
   });
@@ -126,7 +127,8 @@ void managed() {
       stream->copy(home.span(), Span{own, 0, bytes});
       stream->record(done, false);
       const int where = device()->residency(all).location;
-      if (where < nowhere || where > 0) violation("pages are where nobody sent them", where);
+      if (where < nowhere || where > 0)
+        violation("pages are at a location that no thread requested", where);
       wait(*done);
       home.expect(value, "a page that moved lost a value");
     });
@@ -141,14 +143,15 @@ void opened() {
       const OpenDevice& open = core.open(name());
       const double stream =
           core.belonging(open.handle, "to nowhere", [](Device& of) { return of.create_stream(0); });
-      // While this thread has the device open, nobody takes it away.
+      // No other thread closes the device while this thread has it open.
       Pinned<Stream>(stream, Kind::stream, "stream")->query();
       try {
         if (core.enter_capture(open.handle, nullptr, &stream, id % 2 ? 0 : forever_ns) != 0) {
           Pinned<Stream> capture(core.belonging(open.handle, capture_stream, nullptr), Kind::stream,
                                  "stream");
           capture->begin_capture();
-          if (id != 3) capture->end_capture();  // the last one leaves it to the core
+          // the last thread leaves its capture open, and the core ends it
+          if (id != 3) capture->end_capture();
           id == 3 ? core.leave(&stream) : core.leave_capture(open.handle, &stream);
         }
       } catch (const Error& error) {
@@ -159,8 +162,8 @@ void opened() {
   });
 }
 
-// Nobody else has a stream of the pool meanwhile, whatever its last borrower did to it; tables hold
-// what they were made of.
+// Lends streams of a pool. Two threads must never have the same stream, whatever the last borrower
+// did with it. Cached tables must keep their contents.
 void lent() {
   scenario = "streams that are lent and tables that are shared";
   Core& core = Core::instance();
@@ -178,7 +181,7 @@ void lent() {
       }
       {
         Pinned<Stream> stream(handle, Kind::stream, "stream");
-        // Every other element, forwards or backwards: two tables for all threads.
+        // Every second element, forwards or backwards, which makes two tables for all threads.
         const bool back = draw(2);
         const int64_t count = n / 2;
         const HaloMove move{0, 0, 0, count, back ? n - 1 : 0, 1, {{count, back ? -2 : 2}}};
@@ -186,7 +189,7 @@ void lent() {
         const Ref<Memory> from = on->allocate(bytes), buffer = on->allocate(bytes);
         const float value = float(1 + draw(1000));
         Home home;
-        const float wanted = back ? -value : value;  // odd elements have the other sign
+        const float wanted = back ? -value : value;  // odd elements have the opposite sign
         Home both;
         for (int i = 0; i < n; ++i)
           reinterpret_cast<float*>(both.memory->address)[i] = i % 2 ? -value : value;
@@ -204,7 +207,7 @@ void lent() {
         const auto done = on->create_event(false);
         stream->record(done, false);
         if (draw(4) != 0)
-          wait(*done), home.expect(wanted, "a halo was packed by somebody else's table");
+          wait(*done), home.expect(wanted, "a halo was packed by another thread's table");
         if (on->traits().rings && draw(8) == 0) {
           Launch fails;
           fails.kernel = find_kernel("fail");
@@ -222,7 +225,7 @@ void lent() {
   });
 }
 
-// A driver that keeps a current context and a capture mode, and counts what it is asked.
+// A fake driver that stores a current context and a capture mode, and counts its calls.
 cuda::Context current = nullptr;
 cuda::CaptureMode mode = cuda::capture_global;
 int gets = 0, sets = 0, exchanges = 0;
@@ -235,11 +238,11 @@ cuda::Status exchange_mode(cuda::CaptureMode* with) {
   return ++exchanges, std::swap(*with, mode), cuda::status::success;
 }
 
-// Scopes of two devices' contexts within each other, in a thread of the library's own and in one
-// that others use too.
+// Nests scopes of two devices' contexts, in a thread of the library and in a thread that other code
+// uses.
 void contexts() {
   scenario = "contexts of two devices";
-  static cuda::Driver driver;  // never destroyed before what it lets go
+  static cuda::Driver driver;  // outlives the objects that it releases
   driver.call.context_get_current.function = get_current;
   driver.call.context_set_current.function = set_current;
   driver.call.exchange_capture_mode.function = exchange_mode;
@@ -262,16 +265,15 @@ void contexts() {
           is(inner, "an inner scope's context");
           if (mode != cuda::capture_relaxed) violation("a mode that is not relaxed", double(mode));
         }
-        is(1, "an outer scope's context behind an inner one");
+        is(1, "an outer scope's context after an inner one");
       }
     });
-    // Another library's context and mode are put back. A thread of our own is set to what it needs,
-    // and never asked.
-    is(own ? 1 : 9, "what a thread is left with");
+    // The context and mode of other code are restored. The library sets what its own threads need,
+    // and never queries it.
+    is(own ? 1 : 9, "the context after the last scope");
     if (!own && mode != cuda::capture_global)
       violation("another library's mode is not put back", double(mode));
-    if (own && gets + exchanges != 1)
-      violation("questions in a thread of our own", gets, exchanges);
+    if (own && gets + exchanges != 1) violation("queries in a thread of our own", gets, exchanges);
     if (own && sets != 401) violation("contexts set in a thread of our own", sets, 401);
   }
 }

@@ -1,6 +1,6 @@
-// Stress of the pool of cores and the spin lock without JavaScript, for the sanitizers: callers
-// whose jobs are short, so that helpers come while they end. Says what is wrong and returns 1. From
-// the project root:
+// Stresses the core pool and the spin lock without JavaScript, for the sanitizers. The callers'
+// jobs are short, so that helpers arrive while a job ends. Prints each error and returns 1. Build
+// it in the project's root:
 //   g++ -std=c++17 -O1 -g -fsanitize=thread -pthread -Inative test/native/cores_harness.cpp
 #include <cstdio>
 #include <cstdlib>
@@ -31,7 +31,7 @@ void equal(const char* what, int at, int got, int expected) {
   if (got != expected) wrong(what, at, got);
 }
 
-// Never destroyed: its threads live on.
+// Creates a pool that is never destroyed, because its threads keep running.
 CorePool& pool_of(int cores) {
   static std::vector<CorePool*>& made = *new std::vector<CorePool*>;
   return *made.emplace_back(new CorePool(cores));
@@ -45,7 +45,7 @@ void run(CorePool& pool, int pieces, int helpers, F&& do_piece) {
 
 // ---- how many -----------------------------------------------------------------------------------
 
-// Helpers of a large job on so many cores, beside so many threads of the library.
+// Checks the number of helpers of a large job, for numbers of cores and of library threads.
 void choices() {
   constexpr uint64_t large = uint64_t{1} << 30;
   constexpr int alone = 1, actors = 5, collectors = 13;
@@ -89,7 +89,7 @@ void groups() {
     return hotslot::cores_by_group(root + "/listed", root + "/mounted");
   };
   equal("no file", 0, hotslot::cores_by_group(root + "/nothing", root), 0);
-  equal("no limit is told", 0, cores("0::/\n"), 0);
+  equal("no limit file", 0, cores("0::/\n"), 0);
   write("/mounted/a/b/cpu.max", "max 100000\n");
   equal("version 2: no limit", 0, cores("0::/a/b\n"), 0);
   write("/mounted/a/cpu.max", "350000 100000\n");
@@ -97,7 +97,7 @@ void groups() {
   write("/mounted/a/b/cpu.max", "50000 100000\n");
   equal("version 2: less than one core", 0, cores("0::/a/b\n"), 1);
   write("/mounted/cpu.max", "200000 100000\n");
-  equal("in a container, whose path is another's", 0, cores("0::/not/here\n"), 2);
+  equal("in a container, whose path does not exist here", 0, cores("0::/not/here\n"), 2);
   fs::remove(root + "/mounted/cpu.max");
   write("/mounted/cpu,cpuacct/d/cpu.cfs_quota_us", "-1\n");
   write("/mounted/cpu,cpuacct/d/cpu.cfs_period_us", "100000\n");
@@ -107,11 +107,11 @@ void groups() {
   fs::create_directory_symlink("cpu,cpuacct", root + "/mounted/cpu");
   equal("version 1, whose folder lists its controllers in another order", 0,
         cores("4:cpuacct,cpu:/d\n"), 4);
-  equal("lines that are none", 0, cores("\n4\n4:cpu\n"), 0);
+  equal("malformed lines", 0, cores("\n4\n4:cpu\n"), 0);
   fs::remove_all(root);
 }
 
-// Helpers of all pools, by their threads' name.
+// Counts the helper threads of all pools by their name.
 int helpers_now() {
   int count = 0;
   for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
@@ -122,16 +122,17 @@ int helpers_now() {
   return count;
 }
 
-// Waits until `others` threads have come too; they are ended with the test where they do not.
+// Waits until `others` threads have arrived. After 20 s it reports an error and returns.
 void meet(std::atomic<int>& come, int others) {
   come.fetch_add(1);
   for (const uint64_t limit = now_ns() + 20'000'000'000; come.load() < others;) {
-    if (now_ns() > limit) return wrong("threads that work at a job at once", others, come.load());
+    if (now_ns() > limit)
+      return wrong("threads that work at a job at the same time", others, come.load());
     sched_yield();
   }
 }
 
-// Called first: helpers of all pools are counted.
+// Must run first, because it counts the helpers of all pools.
 void woken() {
   CorePool& pool = pool_of(64);
   std::atomic<int> come{0};
@@ -145,7 +146,7 @@ void woken() {
   run(pool, 100, 16, [](int) {});
   equal("threads for a hundred", 100, helpers_now(), 16);
 
-  // Two callers at once have no more helpers than one.
+  // A second caller does not get additional helpers.
   CorePool& small = pool_of(4);
   std::atomic<int> first{0};
   std::atomic<bool> over{false};
@@ -165,9 +166,9 @@ void woken() {
 
 // ---- the rules ----------------------------------------------------------------------------------
 
-// What a piece works on is plain memory of the caller's, written before and read behind each job: a
-// piece that is done twice or after its job, and a result that comes late, are races or wrong
-// numbers (CorePool-1 to CorePool-3).
+// The pieces work on the caller's plain memory, written before and read after each job. If a piece
+// runs twice or after its job, or if a result is late, that is a race or a wrong number (CorePool-1
+// to CorePool-3).
 void jobs(CorePool& pool, int caller, uint64_t end, std::atomic<uint64_t>* helped) {
   constexpr int most = 9;
   const auto self = std::this_thread::get_id();
@@ -178,22 +179,22 @@ void jobs(CorePool& pool, int caller, uint64_t end, std::atomic<uint64_t>* helpe
     run(pool, pieces, helpers, [&](int piece) {
       ++times[piece];
       by[piece] = std::this_thread::get_id();
-      // A helper's piece lasts now and then, so that its caller waits for it alone.
+      // Some helpers' pieces take longer, so that the caller has to wait for them.
       if (by[piece] != self && input % 4 == 0)
         for (const uint64_t until = now_ns() + 30'000; now_ns() < until;) sched_yield();
       results[piece] = input + piece;
     });
     std::set<std::thread::id> others;
     for (int piece = 0; piece < pieces; ++piece) {
-      if (times[piece] != 1) wrong("a piece was done so often", piece, times[piece]);
-      if (results[piece] != round + piece) wrong("a result is not there", piece, results[piece]);
+      if (times[piece] != 1) wrong("number of times that a piece was done", piece, times[piece]);
+      if (results[piece] != round + piece) wrong("a result is missing", piece, results[piece]);
       if (by[piece] != self) others.insert(by[piece]);
       *helped += by[piece] != self;
     }
     // CorePool-5
     if (int(others.size()) > std::min(helpers, pieces - 1))
       wrong("helpers of a job", helpers, int(others.size()));
-    // Who came too late would find this.
+    // A piece that runs after its job would find these values.
     input = 0;
     for (int& each : times) each = 7;
   }

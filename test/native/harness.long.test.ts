@@ -1,5 +1,6 @@
 /**
- * The native code without JavaScript, under the sanitizers: they see what no test of results can.
+ * Runs the native code without JavaScript under sanitizers, which find races and memory errors that
+ * no assertion on results can find.
  */
 import { describeAll, itAll, itLong, SETTING, setting } from '../rig/setting.ts';
 import {
@@ -14,7 +15,10 @@ import {
 } from './harnesses.ts';
 
 const host: Rig = { name: 'host', family: 'host', told: {} };
-/** One scenario goes on with other streams after a failure. */
+/**
+ * Makes a failing kernel lose only its stream, because one scenario uses other streams after a
+ * failure.
+ */
 const scope = 'sticky=stream';
 const cuda: Rig = {
   name: 'CUDA 13.0',
@@ -31,18 +35,21 @@ const hip: Rig = {
   family: 'rocm',
   told: { HOTSLOT_SOFTWARE_HIP: 'devices=2' },
 };
-/** Level Zero is three drivers in one: what lists and graphs are made of differs. */
+/** Each version of Level Zero builds lists and graphs from different driver calls. */
 const others: Rig[] = [
   { name: 'Level Zero 1.4', family: 'xpu', told: { HOTSLOT_SOFTWARE_ZE: 'spec=1.4,devices=2' } },
   { name: 'Level Zero 1.9', family: 'xpu', told: { HOTSLOT_SOFTWARE_ZE: 'spec=1.9,devices=2' } },
   newest,
 ];
-/** How long a scenario of average length goes on. The host's executor has most to lose. */
+/**
+ * Returns the duration in ms of an average scenario. The CPU device gets more time, because its
+ * executor has the most that can go wrong.
+ */
 const milliseconds = ({ family }: Rig) =>
   SETTING === 'long' ? (family === 'host' ? 10_000 : 5_000) : family === 'host' ? 250 : 120;
 /**
- * What `test:all` gives the others: part of their time, exchanges or sizes. Without an argument
- * they take all of it.
+ * Arguments that shorten the other harnesses in `test:all`: part of the time, of the exchanges or
+ * of the sizes. Without arguments they run in full.
  */
 const brief: Partial<Record<Harness, string[]>> = setting({
   short: {},
@@ -72,7 +79,7 @@ describe('native harnesses', function () {
   const title = ({ name }: Rig) => `core finds no error on ${name}`;
 
   describe('without a sanitizer', () => {
-    // These have no threads of their own.
+    // These harnesses test code without threads.
     finds('kernels', '', itLong);
     finds('tree', '', itLong);
   });

@@ -1,6 +1,6 @@
 /**
- * The C++ harnesses of the native code, built under sanitizers beside the software drivers and with
- * their cache; and the devices of every family that the core's harness runs on.
+ * Builds the C++ harnesses of the native code under sanitizers, with the cache of the software
+ * drivers. Lists the devices of every family that the harness of the core runs on.
  */
 import { spawn, spawnSync } from 'node:child_process';
 import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
@@ -20,7 +20,7 @@ import { SETTING } from '../rig/setting.ts';
 const root = fileURLToPath(new URL('../../../', import.meta.url));
 const compiler = process.env.CXX ?? 'g++';
 
-/** '': built as a driver is, without one. */
+/** The sanitizer's name, or '' for a plain build. */
 export type Sanitizer = '' | 'thread' | 'address,undefined';
 
 const cpp = (folder: string) =>
@@ -28,14 +28,14 @@ const cpp = (folder: string) =>
     .filter((file) => file.endsWith('.cpp'))
     .map((file) => `${folder}/${file}`);
 const kernels = cpp('native/kernels');
-/** All of the core but its face to JavaScript, a room in one piece each. */
+/** Sources of the core without its JavaScript bindings. One file includes a whole folder. */
 const device = [
   ...['core', 'host', 'cuda', 'level_zero'].map((room) => `native/device/${room}/all.cpp`),
   ...cpp('native/device/hip'),
 ];
 /**
- * Where the host's executor is meant: without the net under lost wakes, see
- * native/device/host/executor.hpp.
+ * Adds HOTSLOT_STRESS to the sources of the host's executor. It removes the timeout that hides lost
+ * wakes (native/device/host/executor.hpp).
  */
 export const stressed = ({ source, defines }: Unit): Unit => ({
   source,
@@ -73,7 +73,7 @@ const sources = {
 } as const;
 export type Harness = keyof typeof sources;
 
-/** Why programs cannot be built with this sanitizer here, or null. */
+/** Returns why programs cannot be built or run with this sanitizer here, or null. */
 export function missing(sanitizer: Sanitizer): string | null {
   if (sanitizer === '') return missingForDriver('cuda');
   const folder = mkdtempSync(join(tmpdir(), 'hotslot-probe-'));
@@ -102,23 +102,23 @@ export function missing(sanitizer: Sanitizer): string | null {
 export const unitsOf = (harness: Harness): Unit[] =>
   sources[harness].map((source) => stressed({ source, defines: [] }));
 
-/** What instructions are counted of, see test/guard. */
+/** Sources of the program whose instructions test/guard counts. */
 export const unitsOfPieces = (): Unit[] =>
   ['test/guard/pieces.cpp', 'native/rows/all.cpp', ...kernels].map((source) => ({
     source,
     defines: [],
   }));
 
-/** The program's path. */
+/** Builds the harness and returns the path of its program. */
 export function build(harness: Harness, sanitizer: Sanitizer): string {
   return buildDriverProgram(unitsOf(harness), ['-ldl'], sanitizer);
 }
 
-/** What a family's devices are here. */
+/** The devices of a family that a harness runs on. */
 export interface Rig {
   name: string;
   family: 'host' | 'cuda' | 'rocm' | 'xpu';
-  /** what the driver is told to be */
+  /** the driver's options, as environment variables */
   told: Readonly<Record<string, string>>;
 }
 
@@ -129,23 +129,23 @@ const drivers: Readonly<Record<Rig['family'], SoftwareDriver | null>> = {
   xpu: 'level_zero',
 };
 
-/** Why there can be no such devices here, or null. */
+/** Returns why this machine cannot have such devices, or null. */
 export function missingRig({ family }: Rig): string | null {
   const driver = drivers[family];
   return driver ? missingForDriver(driver) : null;
 }
 
 /**
- * What a driver is built under for programs under a sanitizer. The thread sanitizer has to see all
- * that orders threads; where memory is watched, a driver is not what is tested, and only the
- * longest runs build it once more.
+ * Returns the sanitizer of the driver for a program with `sanitizer`. The thread sanitizer must see
+ * every synchronization, so it also needs the driver. The address sanitizer does not test the
+ * driver, so only the longest runs build the driver with it.
  */
 export const sanitizerOfDriver = (sanitizer: Sanitizer): Sanitizer =>
   sanitizer === 'thread' || SETTING === 'long' ? sanitizer : '';
 
 /**
- * The environment in which a program finds the rig's devices; its driver is built when it is out of
- * date.
+ * Returns the environment in which a program finds the rig's devices. Builds the driver if it is
+ * out of date.
  */
 export function environment({ family, told }: Rig, sanitizer: Sanitizer): NodeJS.ProcessEnv {
   const driver = drivers[family];
@@ -153,7 +153,7 @@ export function environment({ family, told }: Rig, sanitizer: Sanitizer): NodeJS
   return { ...driverEnvironment(driver, library), ...told };
 }
 
-/** Runs a program; rejects with what it printed when it found something. */
+/** Runs a program. Rejects with its output if it fails. */
 export function run(
   program: string,
   args: readonly string[] = [],

@@ -1,6 +1,6 @@
-// Every kernel's host form against a plain reference in double, at odd sizes and strides, through
-// the registry alone. Each buffer is exactly as large as the kernel's `need` says, so the address
-// sanitizer catches a need that is too small.
+// Compares the host form of every kernel with a plain reference in double, at odd sizes and
+// strides, through the registry only. Each buffer is exactly as large as the kernel's `need` says,
+// so that the address sanitizer finds a `need` that is too small.
 //   g++ -std=c++17 -O1 -g -fsanitize=address,undefined -ffp-contract=off -I native
 //   test/native/kernels_harness.cpp native/kernels/*.cpp -ldl
 #include <algorithm>
@@ -21,7 +21,8 @@
 #include "kernels_rig.hpp"
 #include "wait/core_pool.hpp"
 
-// Kernels of devices in their host form; the registry has other ones.
+// The form that devices compile of these kernels, compiled for the host. The registry has other
+// host forms of them.
 namespace device_form {
 #include "kernels/gemm.gk"
 #include "kernels/halo.gk"
@@ -35,7 +36,8 @@ constexpr bool sanitized = true;
 constexpr bool sanitized = false;
 #endif
 
-// As the process's pool does, whatever a job is worth: small products are cut into pieces too.
+// Like the process's pool, but every job gets three helpers, so that small products are also
+// shared.
 const CoresTable shares_all = [] {
   CoresTable table = *CorePool::table_of_process();
   table.helpers = [](uint64_t) { return 3; };
@@ -77,7 +79,7 @@ void gemm_case(bool ta, bool tb, int64_t m, int64_t n, int64_t k, int64_t extra,
       for (int64_t i = 0; i < before.n; i++)
         if (i % ldc >= n)
           check(plain[i] == before[i],
-                "the device form of " + name + " leaves what lies between its rows");
+                "the device form of " + name + " changes nothing between its rows");
     }
     auto shared = std::make_unique<Floats>(before);
     IdleCores::use(&shares_all);
@@ -93,26 +95,27 @@ void gemm_case(bool ta, bool tb, int64_t m, int64_t n, int64_t k, int64_t extra,
   }
 }
 
-// `brief`: every seventh width of tiles.
+// With `brief`, only every seventh width of tiles is tested.
 void test_gemm(bool brief) {
   const int64_t sizes[][3] = {{1, 1, 1},      {1, 2, 3},     {3, 2, 84},  {84, 2, 31},
                               {4, 120, 33},   {13, 17, 19},  {12, 32, 8}, {33, 65, 129},
                               {121, 84, 257}, {130, 300, 40}};
-  // Few rows, wide and cut off; short sums; dot products; transposes that are packed.
+  // Few rows, wide and cut-off tiles, short sums, dot products, and transposes that are packed.
   const int64_t shapes[][3] = {{1, 256, 64}, {2, 84, 128},  {4, 150, 40},   {120, 4, 128},
                                {128, 2, 84}, {3, 200, 300}, {70, 65, 2},    {50, 130, 1},
                                {67, 4, 16},  {2, 3, 277},   {125, 600, 70}, {9, 520, 280}};
   std::vector<std::array<int64_t, 3>> all;
   for (const auto& s : sizes) all.push_back({s[0], s[1], s[2]});
   for (const auto& s : shapes) all.push_back({s[0], s[1], s[2]});
-  // Every width and height of tiles, whole and cut off.
+  // Every width and height of tiles, full and cut off.
   for (int64_t m = 1; m <= 13; m++)
     for (int64_t n = 1; n <= 80; n += brief ? 7 : 1)
       for (int64_t k : {3, 18}) gemm_case(n & 1, (m + k) & 1, m, n, k, n % 3, 1, 0);
   for (const auto& s : all)
     for (int t = 0; t < 4; t++)
       for (int64_t extra : {0, 3}) {
-        // What a sanitizer looks for asks nothing of the factors, and it is slow.
+        // Sanitizers are slow, and alpha and beta do not matter to them. With a sanitizer, each
+        // pair is therefore tested with one stride only.
         if (!sanitized || extra == 0) gemm_case(t & 1, t & 2, s[0], s[1], s[2], extra, 1, 0);
         if (!sanitized || extra != 0) gemm_case(t & 1, t & 2, s[0], s[1], s[2], extra, -0.5, 1.25);
       }
@@ -146,7 +149,7 @@ void test_activations() {
           }
         launch("act_backward", {dx, dy, y}, {rows, columns, xs, xs, ys, kind}, {});
         close("act_backward", dx, slope, 1e-6);
-        // In place gives the same bits.
+        // The kernels must give the same bits in place.
         const Floats same(x), gradient(dy);
         launch("bias_act", {same, same, bias}, {rows, columns, xs, xs, kind}, {});
         launch("act_backward", {gradient, gradient, y}, {rows, columns, xs, xs, ys, kind}, {});
@@ -196,7 +199,7 @@ void test_columns() {
     }
 }
 
-// Elements of a type as convert takes them, and what it makes of each.
+// Converts the elements, and compares each result with `value` of the element.
 template <class T, class Value>
 void convert_case(int64_t type, const std::vector<T>& elements, Value value) {
   for (int64_t columns : {1, 3, 17})
@@ -213,7 +216,7 @@ void convert_case(int64_t type, const std::vector<T>& elements, Value value) {
         const float number =
             float(value(x[size_t(std::min(i / ys * xs + i % ys, int64_t(x.size()) - 1))]));
         const bool inside = i % ys < columns;
-        // Two steps, each rounded.
+        // Product and sum are rounded separately.
         volatile float product = 0.3f * number;
         same &= same_bits(y[i], inside ? number : before[i]);
         same &= same_bits(scaled[i], inside ? product + -2.0f : before[i]);
@@ -246,7 +249,7 @@ void test_convert() {
   convert_case(GK_BOOL,
                std::vector<uint8_t>{0, 1, 1, 0, 2, 255, 0, 1, 1, 1, 0, 0, 0, 1, 0, 1, 0, 1, 1, 0},
                [](uint8_t x) { return x ? 1.0f : 0.0f; });
-  // Doubles of every size that matters to a float; the processor rounds them too.
+  // Doubles of every size that matters to a float. The CPU rounds them to compare.
   std::vector<double> doubles{0.0,
                               -0.0,
                               1e300,
@@ -295,15 +298,15 @@ void test_convert() {
     std::memcpy(&x, &bits, 4);
     return x;
   });
-  // What is none stays none, and quiet: the same one behind a computation.
+  // A NaN stays a NaN, and becomes quiet. After a computation it is always the same NaN.
   std::vector<uint64_t> nan{0x7ff0000000000001u, 0xfff8000020000000u};
   const Floats y(2), scaled(2);
   launch("convert", {y, nan}, {1, 2, 2, 2, GK_FLOAT64}, {1, 0});
   launch("convert", {scaled, nan}, {1, 2, 2, 2, GK_FLOAT64}, {2, 0});
   check(gk_bits(y[0]) == 0x7fc00000 && gk_bits(y[1]) == 0xffc00001,
-        "a NaN keeps what a float has room for");
+        "convert keeps the bits of a NaN that fit in a float");
   check(gk_bits(scaled[0]) == 0x7fc00000 && gk_bits(scaled[1]) == 0x7fc00000,
-        "a computed NaN is one and the same");
+        "every computed NaN has the same bits");
 }
 
 void test_rows() {
@@ -329,8 +332,8 @@ void test_rows() {
   }
 }
 
-// The order that gk.hpp and the sources promise, written down once more: eight by pairs, lanes in
-// order, lanes by halves.
+// The order of additions that gk.hpp and the sources promise, implemented once more: eight values
+// in pairs, then lanes in order, then lanes in halves.
 struct Ordered {
   explicit Ordered(size_t lanes) : lane(lanes, 0.0f) {}
   void eight(size_t l, const std::array<float, 8>& v) {
@@ -394,8 +397,8 @@ void test_order_of_sums() {
   }
 }
 
-// Grids: a block makes what its kernel says, else what its threads do; never no block, never more
-// than a device wants.
+// Checks the number of blocks of a launch. A block covers as many elements as its kernel says, or
+// as many as its threads. There is at least one block, and at most as many as the device wants.
 void test_grids() {
   const auto blocks = [](const char* name, uint64_t elements, uint64_t threads, int64_t rows = 0) {
     return find_kernel(name)->blocks(Reach{elements * 4}, &rows, threads, 1000);
@@ -403,18 +406,18 @@ void test_grids() {
   check(blocks("axpby", 0, 256) == 1 && blocks("axpby", 256, 256) == 1 &&
             blocks("axpby", 257, 256) == 2 && blocks("axpby", 257, 64) == 5 &&
             blocks("axpby", 1 << 20, 256) == 1000,
-        "a thread for each element");
+        "the number of blocks with a thread for each element");
   check(blocks("column_sums", 1, 256) == 1 && blocks("column_sums", 9, 256) == 2 &&
             blocks("column_sums", 9, 32) == 2 && blocks("grad_norm", 256, 256) == 256 &&
             blocks("clip_scale", 4, 32) == 1,
-        "a block for some elements");
+        "the number of blocks with the kernel's own elements per block");
   const auto of_rows = [&](int64_t rows, uint64_t threads) {
     return blocks("norm_act", 512 * rows, threads, rows);
   };
   check(of_rows(1, 256) == 1 && of_rows(8, 256) == 1 && of_rows(9, 256) == 2 &&
             of_rows(17, 1024) == 3 && of_rows(9, 64) == 5 && of_rows(9, 7) == 9 &&
             of_rows(10000, 256) == 1000,
-        "a block for eight rows, or for as many as its threads have room for");
+        "the number of blocks with eight rows per block, or with as many as its threads allow");
 }
 
 void test_flat() {
@@ -473,8 +476,8 @@ void test_goal_reward() {
       }
 }
 
-// The weighted loss is the plain one times its row's weight, bit by bit, and says how far off each
-// row was.
+// The weighted loss must be the plain loss times the row's weight, with the same bits. It also
+// returns the error of each row.
 void weighted(const Floats& q, const Floats& y, const Floats& action,
               const std::array<int64_t, 4>& sizes, double delta, const Floats& plain_dq,
               const Floats& plain_terms) {
@@ -518,7 +521,7 @@ void test_td() {
       launch("td_target", {y, value, choice, reward, done, truncated},
              {rows, actions, qs, actions, stride, stride, stride}, {0.99});
       close("td_target", y, want, 1e-6);
-      // The same as discounts, bit by bit.
+      // Given as discounts, the same targets must have the same bits.
       const Floats discount(matrix(rows, 1, 2)), same(rows);
       for (int64_t i = 0; i < rows; i++) discount[2 * i] = i % 2 == 1 && i % 4 != 3 ? 0.0f : 0.99f;
       launch("td_target_discounts", {same, value, choice, reward, discount},
@@ -554,7 +557,7 @@ void test_td() {
     }
 }
 
-// Element by element, as the table says.
+// Moves the elements one by one, as the table says.
 template <class T>
 void moved(const HaloMove& move, T* buffer, T* array) {
   for (int64_t t = 0; t < move.count; t++) {
@@ -571,8 +574,8 @@ void moved(const HaloMove& move, T* buffer, T* array) {
   }
 }
 
-// Random parts of ten arrays that end with their last element: in one call, by one launch, and by
-// the device's form of it.
+// Moves random parts of ten arrays, each of which ends with its last element. Checks one call, one
+// launch, and the device's form of the kernel.
 template <class T, class F>
 void halo_case(const char* name, F device_form, int64_t max_extent, bool unpack) {
   const auto below = [](int64_t n) { return int64_t(generator() % uint64_t(n)); };
@@ -587,7 +590,7 @@ void halo_case(const char* name, F device_form, int64_t max_extent, bool unpack)
     std::vector<int64_t> order(move.rank);
     for (int64_t d = 0; d < move.rank; d++) order[size_t(d)] = d;
     std::shuffle(order.begin(), order.end(), generator);
-    // The densest dimension first: no two elements share a place.
+    // The smallest step comes first, so that no two elements have the same position.
     int64_t step = 1 + below(2);
     for (const int64_t d : order) {
       const int64_t extent = d < 3 ? 1 + below(max_extent) : 1 + below(3), sign = below(2) ? 1 : -1;
@@ -632,7 +635,7 @@ void halo_case(const char* name, F device_form, int64_t max_extent, bool unpack)
         std::string("the device form of ") + name);
 }
 
-// Threads of this process: names in /proc/self/task.
+// Counts this process's threads.
 size_t threads_now() {
   size_t count = 0;
   for (const auto& each : std::filesystem::directory_iterator("/proc/self/task"))
@@ -640,24 +643,25 @@ size_t threads_now() {
   return count;
 }
 
-// Large moves recruit idle cores, small ones do not; and helpers take pieces: two of a job are
-// under way at once.
+// Checks that large moves use idle cores, and small moves do not. Two pieces of a job must run at
+// the same time.
 void test_idle_cores() {
-  // In 64 parts: more than there can be helpers.
+  // 32 MiB are split into 64 pieces, which are more than there can be helpers.
   std::vector<uint64_t> from(1 << 22, 3), to(from.size());
   const auto move = [&](int64_t count) {
     const HaloMove run{0, 0, 0, count, 0, 1, {{count, 1}}};
     const HaloArray array{from.data(), int64_t(from.size())};
-    check(!halo_move(&run, 1, 8, {to.data(), int64_t(to.size())}, &array, 1), "a run is moved");
+    check(!halo_move(&run, 1, 8, {to.data(), int64_t(to.size())}, &array, 1),
+          "halo_move() accepts a run");
   };
   const size_t before = threads_now();
   move(1000);
-  check(threads_now() == before, "a small move needs nobody");
+  check(threads_now() == before, "a small move starts no helper");
   move(int64_t(from.size()));
-  check(to == from, "a large move is whole");
+  check(to == from, "a large move copies every element");
   const int helpers = IdleCores::helpers(from.size() * 8);
-  check(helpers == CorePool::of_process().spare(), "a large move has every helper there is");
-  check(threads_now() >= before + size_t(helpers), "a large move recruits the other cores");
+  check(helpers == CorePool::of_process().spare(), "a large move gets all helpers");
+  check(threads_now() >= before + size_t(helpers), "a large move starts a thread for each helper");
   if (helpers == 0) return;
   std::atomic<int> begun{0};
   std::atomic<bool> together{true};
@@ -669,19 +673,19 @@ void test_idle_cores() {
       std::this_thread::yield();
     }
   });
-  check(together.load(), "a helper takes a piece");
+  check(together.load(), "a helper runs a piece while the caller runs another");
 }
 
 void test_halo() {
   for (int round = 0; round < 60; round++) {
-    const int64_t most = round % 20 == 0 ? 70 : 9;  // the large ones are split
+    const int64_t most = round % 20 == 0 ? 70 : 9;  // large ones are split
     halo_case<uint8_t>("halo8", device_form::halo8, most, round & 1);
     halo_case<uint16_t>("halo16", device_form::halo16, most, round & 1);
     halo_case<uint32_t>("halo32", device_form::halo32, most, round & 1);
     halo_case<uint64_t>("halo64", device_form::halo64, most, round & 1);
   }
-  // Whatever a table says, nothing outside is touched, and nothing inside when a part of it is
-  // wrong.
+  // Whatever a table says, nothing outside the buffers may be touched. If a part of the table is
+  // wrong, nothing may be moved.
   const HaloMove good{0, 0, 0, 6, 2, 2, {{2, 4}, {3, 1}}};
   const auto wrong = [&](const char* part, auto change) {
     std::vector<uint32_t> buffer(12, 7), array(9, 1), other(1, 2);
@@ -712,7 +716,8 @@ void test_halo() {
   wrong("outside its array of 9", [](HaloMove& m) { m.dims[0].step = INT64_MIN; });
 }
 
-// A refusal names what is wrong with its value; too large a size never wraps to a small one.
+// Checks that a refusal names what is wrong, and the value. A size that is too large must not
+// overflow to a small one.
 void refused(const char* name, std::vector<int64_t> wholes, std::vector<double> reals,
              const char* part) {
   Reach reach[max_pointers];
@@ -773,13 +778,13 @@ void test_refusals() {
   Reach reach[max_pointers];
   const int64_t huge = int64_t(1) << 52;
   find_kernel("copy2d")->need(arguments({}, {huge, huge, huge, huge}, {}), reach);
-  check(reach[0].bytes == UINT64_MAX, "a size that overflows needs more than there is");
+  check(reach[0].bytes == UINT64_MAX, "a size that overflows needs UINT64_MAX bytes");
   find_kernel("fill")->need(arguments({}, {int64_t(1) << 62, 0}, {}), reach);
-  check(reach[0].bytes == UINT64_MAX, "a fill that overflows needs more than there is");
-  check(find_kernel("no such kernel") == nullptr, "an unknown name is null");
+  check(reach[0].bytes == UINT64_MAX, "a fill that overflows needs UINT64_MAX bytes");
+  check(find_kernel("no such kernel") == nullptr, "find_kernel() returns null for an unknown name");
 }
 
-// Philox4x32-10 as its paper has it, by 128 bits of counter.
+// Philox4x32-10 as in its paper, with a counter of 128 bits.
 std::array<uint32_t, 4> philox(std::array<uint32_t, 4> x, uint64_t key) {
   for (uint32_t round = 0; round < 10; round++) {
     const uint64_t left = uint64_t{0xD2511F53} * x[0], right = uint64_t{0xCD9E8D57} * x[2];
@@ -792,7 +797,7 @@ std::array<uint32_t, 4> philox(std::array<uint32_t, 4> x, uint64_t key) {
 }
 
 void test_random() {
-  // The known answers published with it.
+  // The known answers that its authors published.
   const uint32_t ones = UINT32_MAX;
   check(philox({0, 0, 0, 0}, 0) ==
             std::array<uint32_t, 4>{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8},
@@ -831,7 +836,7 @@ void test_random() {
       check(state == words(seed, place + uint64_t((n + 3) / 4)),
             "random_advance counts in 64 bits");
     }
-  // Moments and range of many.
+  // Moments and range of many numbers.
   const int64_t n = 1 << 20;
   std::vector<int32_t> state = words(5, 0);
   const Floats uniform(n), normal(n);
@@ -846,12 +851,12 @@ void test_random() {
         "random_normal has mean 0 and variance 1");
   check(low >= 0 && low < 1e-5 && high < 1 && high > 1 - 1e-5 && std::fabs(mean / n - 0.5) < 0.002,
         "random_uniform fills [0, 1)");
-  // Where the sum rounds up to the end.
+  // The sum may round up to the end of the range.
   const float next = std::nextafter(1.0f, 2.0f);
   launch("random_uniform", {uniform, state}, {n}, {1, next});
   bool below = true;
   for (int64_t i = 0; i < n; i++) below &= uniform[i] < next;
-  check(below, "random_uniform never gives its end");
+  check(below, "random_uniform never returns the end of its range");
 }
 
 void test_test_kernels() {
@@ -859,13 +864,13 @@ void test_test_kernels() {
   const auto start = std::chrono::steady_clock::now();
   launch("spin", {}, {2000}, {});
   check(std::chrono::steady_clock::now() - start >= std::chrono::milliseconds(2),
-        "spin is busy as long as asked");
+        "spin is busy for the requested time");
   std::vector<int32_t> word{1};
   launch("latch", {word}, {1000}, {});
   word[0] = 0;
   void* at = word.data();
   const KernelArgs closed = arguments({at}, {5}, {});
-  check(find_kernel("latch")->run(&closed) != nullptr, "a latch nobody opens fails");
+  check(find_kernel("latch")->run(&closed) != nullptr, "a latch that nobody opens fails");
 }
 
 }  // namespace
@@ -875,7 +880,7 @@ int main(int count, char**) {
   for (const Kernel& kernel : all_kernels())
     check(find_kernel(kernel.name) == &kernel, std::string(kernel.name) + " is listed once");
   IdleCores::use(CorePool::table_of_process());
-  test_idle_cores();  // while nothing else has called them
+  test_idle_cores();  // before anything else has started helpers
   test_gemm(count > 1), test_activations(), test_columns(), test_order_of_sums(), test_grids(),
       test_convert(), test_rows(), test_flat(), test_learners(), test_goal_reward(), test_td(),
       test_random(), test_halo(), test_refusals(), test_test_kernels(), test_ops(), test_overlap();

@@ -1,12 +1,12 @@
-// The kernels of learners against doubles: squashed Gaussians, distributions over atoms, running
-// statistics, Adam.
+// Compares the kernels of learners with a reference in double: squashed Gaussians, distributions
+// over atoms, running statistics, Adam.
 #include "kernels_rig.hpp"
 
 namespace {
 
 double hold(double x, double low, double high) { return std::min(std::max(x, low), high); }
 
-// One number of a squashed Gaussian: what it does, and its log-probability.
+// One component of a squashed Gaussian: its action and its log-probability.
 struct Squashed {
   double scale, middle, low, high, limit;
   int64_t form, correction;
@@ -52,7 +52,7 @@ void squashed(int64_t form, int64_t correction, int64_t n) {
         wrong("squashed action", form, i, j);
       if (!near(terms[i * n + j], of.log_prob(mean, raw, e), 4e-6))
         wrong("squashed terms", form, correction, i, j);
-      // Corners have no slope.
+      // The functions have no derivative at corners.
       if (std::fabs(std::fabs(mean) - limit) < 1e-4 || std::fabs(raw - low) < 1e-4 ||
           std::fabs(raw - high) < 1e-4)
         continue;
@@ -84,7 +84,7 @@ void categorical(int64_t atoms, double least) {
       sum += probs[i * atoms + k] = std::fabs(probs[i * atoms + k]);
     for (int64_t k = 0; k < atoms; k++) probs[i * atoms + k] = float(probs[i * atoms + k] / sum);
   }
-  // Whole places: the last atom among them.
+  // Targets that are exactly an atom, the last one among them.
   rewards[2] = float(low), rewards[0] = float(high);
   const std::vector<double> ends = {low, high};
   launch("categorical_project", {projected, mean, probs, rewards, discounts, cost},
@@ -121,7 +121,7 @@ void categorical(int64_t atoms, double least) {
       const double ln = std::log(p[size_t(k)]), t = ln < least ? 0 : projected[i * atoms + k];
       const double slope = 0.5 * weights[i] * (p[size_t(k)] * mass - t);
       if (!near(projected[i * atoms + k], want[size_t(k)], 1e-5)) wrong("projected", i, k, atoms);
-      // Where the logarithm is about the floor, either side is right.
+      // If the logarithm is close to the floor, both slopes are right.
       if (std::fabs(ln - least) > 1e-3 && !near(d[i * ds + k], slope, 3e-6))
         wrong("categorical d", i, k, slope);
       const double pull = d_value[i] * p[size_t(k)] * (low + double(k) * gap - expected);
@@ -161,7 +161,7 @@ void test_moments(int64_t form) {
       if (!near(factor[j] / want, 1, 1e-5)) wrong("moments factor", j, rows, factor[j], want);
     }
   }
-  check(count[0] == 24, "rows are counted");
+  check(count[0] == 24, "moments_advance counts 24 rows");
 }
 
 void test_count_non_finite() {
@@ -178,10 +178,12 @@ void test_count_non_finite() {
   check(found[0] == 1, "count_non_finite waits for its turn");
   counter[0] = 6, x[2] = 1;
   launch("count_non_finite", {found, x, ends, counter}, wholes, {});
-  check(found == std::vector<int32_t>{1, 5, 0, 0, 4, 5, 2, 5}, "the first time stays");
+  check(found == std::vector<int32_t>{1, 5, 0, 0, 4, 5, 2, 5},
+        "the step of the first non-finite element stays");
 }
 
-// Adam's weight decay is added to the gradient (pull), AdamW's is taken off the parameters (decay).
+// Adam adds its weight decay to the gradient (`pull`). AdamW subtracts it from the parameters
+// (`decay`).
 void test_adam(double decay, double pull) {
   const int64_t n = 1031;
   const double lr = 0.01, b1 = 0.9, b2 = 0.999, eps = 1e-8;
@@ -205,7 +207,7 @@ void test_adam(double decay, double pull) {
     launch("adam", {p, m, v, g, factors, rate}, {n}, {1 - b1, 1 - b2, eps, decay, pull});
   }
   check(counter[0] == 10, "adam_advance counts");
-  // Where 1 − beta^t taken in floats would have no digit left, and where it is 1.
+  // At some of these steps 1 − beta^t would have no digit left in floats, at others it is 1.
   for (double beta : {0.0, 0.9, 0.999, 0.999999, 0.999999999})
     for (int32_t t : {1, 2, 3, 7, 1000, 123457, 1 << 20, (1 << 30) + 1, INT32_MAX}) {
       counter[0] = t - 1;

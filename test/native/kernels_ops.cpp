@@ -1,5 +1,5 @@
-// The kernels of ops against the C library in double: every function over its range and at its
-// ends, every way to say numbers again, rows of every length.
+// Compares the kernels of ops with the C library in double. It tests every function over its range
+// and at its ends, every kind of broadcast operand, and rows of every length.
 #include <functional>
 
 #include "kernels/gk.hpp"
@@ -18,8 +18,7 @@ struct Unary {
   const char* name;
   int64_t op;
   std::function<double(double)> f;
-  // Where it is tried, and how far off it may be: in units of the last place of the result, and of
-  // what it is made of.
+  // The tested range, and the allowed error: in units of the result's last place, and absolute.
   float low, high;
   double ulps, absolute;
 };
@@ -91,7 +90,7 @@ void test_unaries() {
       for (int64_t j = 0; j < columns; j++)
         if (!same_bits(in_place[i * xs + j], y[i * ys + j]))
           wrong(std::string(each.name) + " in place");
-    // The slope, by differences of the double.
+    // The slope, compared with difference quotients of the reference.
     const Floats dy(matrix(rows, columns, ys)), dx(matrix(rows, columns, columns));
     launch("unary_backward", {dx, dy, x}, {rows, columns, columns, ys, xs, each.op}, {});
     const bool corners =
@@ -109,7 +108,7 @@ void test_unaries() {
       }
     check(std::isnan(run_one(each.op, nan)), std::string(each.name) + " of NaN is NaN");
   }
-  // The ends.
+  // The ends of the ranges.
   const std::vector<std::array<float, 3>> ends = {
       {GK_EXP, -inf, 0},       {GK_EXP, inf, inf},      {GK_EXP, 0, 1},        {GK_EXP, -1000, 0},
       {GK_EXP, 89, inf},       {GK_LOG, 0, -inf},       {GK_LOG, inf, inf},    {GK_LOG, 1, 0},
@@ -125,8 +124,8 @@ void test_unaries() {
               std::to_string(got));
   }
   check(std::isnan(run_one(GK_LOG, -1)) && std::isnan(run_one(GK_SQRT, -1)),
-        "what is no number is NaN");
-  check(!std::signbit(run_one(GK_ABS, -0.0f)), "the size of -0 is 0");
+        "log and sqrt of a negative number are NaN");
+  check(!std::signbit(run_one(GK_ABS, -0.0f)), "abs of -0 is +0");
 }
 
 const std::function<float(float, float)> binaries[] = {
@@ -148,7 +147,7 @@ bool same_number(float a, float b) {
   return same_bits(a, b) || (std::isnan(a) && std::isnan(b)) || (a == 0 && b == 0);
 }
 
-// A quarter of both sides alike, some of them no numbers.
+// Returns a random number that is often equal on both sides, and sometimes infinite or NaN.
 float some_number() {
   const uint32_t dice = generator() % 16;
   return dice == 0   ? nan
@@ -157,7 +156,7 @@ float some_number() {
                      : std::uniform_real_distribution<float>(-2, 2)(generator);
 }
 
-// How an operand lies: every number, a row again and again, a column, one number.
+// How an operand is broadcast: a full matrix, one row, one column, or one number.
 struct Said {
   int64_t row, step, bytes;
 };
@@ -262,7 +261,7 @@ void test_reductions() {
           }
         }
       }
-      // No number, and nothing to divide by.
+      // A row with NaN, and a row whose sum of exponentials is 0.
       x[(rows - 1) * xs + columns / 2] = nan;
       for (int64_t op : {0, 1, 2, 3}) {
         launch("reduce_rows", {out, x}, {rows, columns, os, xs, op}, {1});
@@ -271,7 +270,7 @@ void test_reductions() {
       const Floats nothing(columns), one(1);
       for (int64_t j = 0; j < columns; j++) nothing[j] = -inf;
       launch("reduce_rows", {one, nothing}, {1, columns, 1, columns, 3}, {1});
-      check(one[0] == -inf, "the logarithm of no sum");
+      check(one[0] == -inf, "log-sum-exp of a row of -inf is -inf");
     }
 }
 
@@ -323,7 +322,7 @@ void test_layer_norm() {
     }
 }
 
-// In one what bias, normalisation and activation are one by one, to the bit.
+// One kernel must give the bits of bias, normalization and activation in sequence.
 void test_norm_act() {
   for (int64_t op : {-1, 9, 10, 12, 13, 14, 15, 16})
     for (int64_t n : {1, 33, 200}) {
@@ -342,7 +341,7 @@ void test_norm_act() {
       const Floats below(matrix(rows, n, xs)), all(matrix(rows, n, ts));
       launch("layer_norm_backward", {below, all, d, t, kept, weight}, {rows, n, xs, ts, ys, xs},
              {});
-      // dx may be x.
+      // dx may be x itself.
       std::copy_n(x.at.get(), x.n, dx.at.get());
       launch("norm_act_backward", {dx, terms, dy, dx, also, bias, weight, shift},
              {rows, n, xs, ts, ys, xs, op}, {});
@@ -357,7 +356,7 @@ void test_norm_act() {
                 "norm_act_backward's dx " + std::to_string(op));
         }
       for (int64_t i = 0; i < 2 * rows; i++)
-        check(same_bits(kept[i], also[i]), "what norm_act keeps");
+        check(same_bits(kept[i], also[i]), "norm_act keeps the statistics that layer_norm keeps");
     }
 }
 
@@ -387,7 +386,7 @@ void test_patches() {
         if (out[i] != want) wrong("patches", rows, stride, padding, i);
         above += double(want) * d[i];
       }
-      // The other way it is the same map, turned over.
+      // The backward kernel is the transposed map, so both inner products must be equal.
       for (int64_t row = 0; row < rows; row++)
         for (int64_t i = 0; i < xs - 2; i++) below += double(x[row * xs + i]) * dx[row * xs + i];
       if (!(std::fabs(above - below) <= 1e-5 * double(k * places)))

@@ -1,5 +1,5 @@
-// Overlap::meet() and meets_itself() against a plain look at every element, and parts that are too
-// large for one.
+// Compares Overlap::meet() and meets_itself() with a comparison of every element, and checks parts
+// that are too large for one.
 #include <set>
 
 #include "kernels/overlap.hpp"
@@ -67,26 +67,27 @@ void test_overlap() {
   check(met > rounds / 10 && met < rounds * 9 / 10 && twice > rounds / 10,
         "both answers are drawn often");
 
-  // Rows of a table: columns beside each other, every second row, and rows of another table in the
-  // same memory.
+  // Parts of a table: adjacent columns, every second row, and rows of another table in the same
+  // memory.
   const int64_t rows = int64_t(1) << 40;
   const Part left = part_of(0, {{64, 1}, {rows, 4096}}),
              right = part_of(64, {{64, 1}, {rows, 4096}});
-  check(!Overlap::meet(left, right), "columns that lie side by side have no element in common");
-  check(Overlap::meet(left, part_of(63, {{64, 1}, {rows, 4096}})), "columns that share one do");
+  check(!Overlap::meet(left, right), "adjacent columns have no element in common");
+  check(Overlap::meet(left, part_of(63, {{64, 1}, {rows, 4096}})),
+        "columns that overlap by one have");
   check(!Overlap::meet(part_of(0, {{16, 1}, {rows, 4096}}),
                        part_of(2048, {{16, 1}, {rows, 2 * 4096}})),
         "rows between the others do not meet them");
   check(!Overlap::meet(part_of(0, {{16, 1}, {rows, 4096}}), part_of(1024, {{16, 1}, {rows, 2048}})),
-        "rows at half the distance, elsewhere in it, do not");
+        "rows at half the distance with another offset do not meet");
   check(Overlap::meet(part_of(0, {{16, 1}, {rows, 4096}}), part_of(1024, {{16, 1}, {rows, 4095}})),
         "rows of two widths meet somewhere");
-  // Steps of a halo in eight dimensions, one element beside another of the same array.
+  // Steps of a halo in eight dimensions: two elements of the same array.
   Part far, near;
   int64_t step = 1;
   for (int d = 0; d < 8; d++, step *= 31) far.add(30, step), near.add(30, step);
   near.base = 29;
   check(Overlap::meet(far, near) && !Overlap::meets_itself(far), "parts of eight dimensions");
   near.base = step;
-  check(!Overlap::meet(far, near), "parts of eight dimensions, one behind the other");
+  check(!Overlap::meet(far, near), "parts of eight dimensions, one after the other");
 }

@@ -1,5 +1,5 @@
-// What the parts of the kernels' harness share: floats whose ends are seen, launches as the core
-// makes them, comparison.
+// What the files of the kernels' harness share: buffers of exact size, launches like the core's,
+// and comparisons.
 #pragma once
 #include <algorithm>
 #include <cmath>
@@ -16,7 +16,7 @@ using namespace hotslot;
 
 inline std::mt19937 generator(7);
 
-// A heap block of exactly n floats, so that one step outside is seen.
+// A heap block of exactly n floats, so that a sanitizer finds an access outside.
 struct Floats {
   explicit Floats(int64_t n) : n(n), at(new float[n]) {
     std::uniform_real_distribution<float> uniform(-1, 1);
@@ -47,7 +47,7 @@ struct Buffer {
   Buffer(std::vector<T>& v) : at(v.data()), bytes(v.size() * sizeof(T)) {}
 };
 
-// Launches as the core would: counts, need, sizes, run.
+// Launches like the core: checks the counts, the `need` and the sizes, then runs.
 inline void launch(const char* name, std::vector<Buffer> buffers, std::vector<int64_t> wholes,
                    std::vector<double> reals) {
   const Kernel* kernel = find_kernel(name);
@@ -69,7 +69,8 @@ inline void launch(const char* name, std::vector<Buffer> buffers, std::vector<in
   check(!failed, std::string(name) + " runs");
 }
 
-// Each value within `tolerance` of the reference, relative to its size or 1.
+// Checks that each value is within `tolerance` of the reference, relative to the larger of its size
+// and 1.
 inline void close(const std::string& what, const Floats& got, const std::vector<double>& want,
                   double tolerance) {
   for (size_t i = 0; i < want.size(); i++)
@@ -93,7 +94,7 @@ inline int64_t matrix(int64_t rows, int64_t columns, int64_t stride) {
 
 inline bool same_bits(float a, float b) { return std::memcmp(&a, &b, 4) == 0; }
 
-// Kernels of ops (kernels_ops.cpp).
+// Tests in the other files of the harness.
 void test_ops();
 void test_overlap();
 void test_learners();

@@ -1,8 +1,9 @@
-// Stress of trajectories without JavaScript, for the sanitizers: writers at full speed over small
-// rings, readers of every kind beside them, writers that die in the middle of a step. Says what is
-// wrong and returns 1. From the project root:
+// Stresses trajectories without JavaScript, for the sanitizers. Writers add steps at full speed to
+// small rings, and sometimes die in the middle of a step. Readers of every kind check each row at
+// the same time. Prints each error and returns 1. Build it in the project's root, with
+// -fsanitize=thread or with -fsanitize=address,undefined:
 //   g++ -std=c++17 -O1 -g -fsanitize=thread -Inative test/native/lanes_harness.cpp
-//   native/rows/all.cpp g++ -std=c++17 -O1 -g -fsanitize=address,undefined …the same…
+//   native/rows/all.cpp
 #include <thread>
 
 #include "lanes_packed.hpp"
@@ -41,8 +42,8 @@ struct Tree {
   }
 };
 
-// Two writers and four readers, one of them by a device's places, until the time is over. Every so
-// often a writer dies, or all is forgotten.
+// Runs two writers and four readers until the time is over. One reader gathers from the places that
+// a device keeps. From time to time a writer dies, or all lanes are cleared.
 void torture(const Shape& shape, const ViewRule& one, const ViewRule& other, uint64_t rows,
              int milliseconds) {
   Buffer buffer(shape);
@@ -93,8 +94,8 @@ void torture(const Shape& shape, const ViewRule& one, const ViewRule& other, uin
   std::puts("");
 }
 
-// A reader beside a writer that goes on without pause: a batch that is longer than the ring comes
-// to an end, a look from the start too, and the ring is never found empty.
+// Samples while a writer adds steps without pause. A batch that is longer than the ring must
+// finish, and so must a new Drawable's first sync(). The ring must never look empty.
 void without_pause(uint64_t per_lane, int milliseconds, uint64_t words = 8) {
   const Shape shape{1, per_lane, words};
   constexpr uint64_t rows = 1024;
@@ -109,7 +110,7 @@ void without_pause(uint64_t per_lane, int milliseconds, uint64_t words = 8) {
   const uint64_t end = now_ns() + static_cast<uint64_t>(milliseconds) * 1'000'000;
   while (now_ns() < end && failures == 0) {
     for (int i = 0; i < 3000 && failures == 0; ++i) {
-      // At most every other place is a final observation.
+      // Of the places at most every second one is a final observation.
       const uint64_t size = count_steps(buffer.lanes).size;
       if (size + 3 < per_lane / 2 || size > per_lane) wrong("steps of a full ring", size, per_lane);
     }
@@ -122,19 +123,21 @@ void without_pause(uint64_t per_lane, int milliseconds, uint64_t words = 8) {
   }
   over = true;
   writer.join();
-  // Each row may have bad luck; not all of them again because one had.
+  // A row may be drawn again several times, but one such row must not make the others be drawn
+  // again.
   if (most > 8 * rows) wrong("rows drawn again for one batch", most);
   std::printf("1 lane of %llu: %llu batches, %llu rows again at most\n",
               (unsigned long long)per_lane, (unsigned long long)looks, (unsigned long long)most);
 }
 
-// A list that was kept up beside its writer is the one that is made from the start once the writer
-// stands still.
+// Updates a Drawable while its writer adds steps. Whenever the writer pauses, the Drawable must
+// equal a new one.
 void same_lists(uint64_t per_lane, const ViewRule& rule, int milliseconds) {
   const Shape shape{2, per_lane, 2};
   Buffer buffer(shape);
   std::atomic<bool> over{false};
-  // The round that the writer is to stand still for, and the last that it stood still for.
+  // `pause` is the round for which the writer must pause, and `stands` the last round for which it
+  // paused.
   std::atomic<uint64_t> pause{0}, stands{0};
   std::thread writer([&] {
     Pen pen(buffer.lanes, shape, 0, 2, 5);
@@ -153,7 +156,7 @@ void same_lists(uint64_t per_lane, const ViewRule& rule, int milliseconds) {
   for (; now_ns() < end && failures == 0; ++rounds) {
     for (uint64_t i = mix(rounds) % 8; i > 0; --i) {
       kept.sync();
-      // Some come late.
+      // Delays some updates.
       for (uint64_t wait = mix(rounds + i) % 4 * 400; wait > 0; --wait)
         (void)buffer.lanes.of[0].begun.load();
     }
@@ -178,7 +181,7 @@ void same_lists(uint64_t per_lane, const ViewRule& rule, int milliseconds) {
               (unsigned long long)rounds);
 }
 
-// One tree after the other over the same memory: the leaves stay those of their steps.
+// Opens one tree after another over the same memory. Each leaf must keep the priority of its step.
 void successors() {
   const Shape shape{3, 37, 3};
   Buffer buffer(shape);
@@ -227,7 +230,8 @@ void successors() {
   }
 }
 
-// A writer that died leaves no step, no gap, and what it wrote over is gone.
+// A writer that dies leaves neither a step nor a gap. The places that it began to overwrite are
+// gone.
 void death() {
   const Shape shape{1, 8, 3};
   Buffer buffer(shape);
@@ -237,7 +241,7 @@ void death() {
   pen.die();
   const Span there = span(buffer.lanes, 0);
   if (there.to != committed || there.from != committed + 2 - shape.per_lane)
-    wrong("what is there behind a death");
+    wrong("the span after a writer died");
   Drawable drawable(buffer.lanes, transitions(1));
   drawable.sync();
   for (int i = 0; i < 4; ++i) pen.add();
@@ -246,11 +250,11 @@ void death() {
   if (drawable.find(0, committed - 1, step) && note_at(buffer.lanes, 0, committed).step == 0 &&
       note_at(buffer.lanes, 0, committed).final == 0 &&
       !note_at(buffer.lanes, 0, committed - 1).terminated)
-    wrong("an episode goes on behind its writer's death");
+    wrong("an episode continues after its writer died");
 }
 
-// A writer that died behind its store of `committed` counted one step less: its successor's first
-// act counts it.
+// A writer that dies after its store of `committed` has not counted its last step. Its successor
+// first adds that step to the count.
 void uncounted() {
   for (const int steps : {1, 5, 40}) {
     Buffer buffer({1, 8, 3});
@@ -261,10 +265,10 @@ void uncounted() {
     if (buffer.lanes.of[0].steps.load() != counted) wrong("a step counted twice", steps);
     buffer.lanes.of[0].steps.store(counted - 1);
     take_over(buffer.lanes, 0);
-    if (buffer.lanes.of[0].steps.load() != counted) wrong("a step that is not counted", steps);
+    if (buffer.lanes.of[0].steps.load() != counted) wrong("a step was not counted", steps);
     const LaneCounts counts = count_steps(buffer.lanes);
     if (counts.ptr != counted || counts.size > 8)
-      wrong("counts behind a death", counts.ptr, counts.size);
+      wrong("counts after a writer died", counts.ptr, counts.size);
   }
 }
 
@@ -283,7 +287,7 @@ int main(int argc, char** argv) {
   ranges({1, 4, 3}, ms / 2);
   ranges({3, 64, 16}, ms / 2);
   for (const uint64_t per_lane : {8, 64, 700}) without_pause(per_lane, ms);
-  without_pause(700, ms, 256);  // large enough for idle cores
+  without_pause(700, ms, 256);  // large enough to be shared with idle cores
   for (const uint64_t per_lane : {16, 700}) {
     same_lists(per_lane, transitions(3, 4), ms);
     same_lists(per_lane, windows(ViewRule::anchor, 3, 2, 2), ms);
@@ -293,7 +297,7 @@ int main(int argc, char** argv) {
   }
   torture({1, 4, 16}, transitions(3), transitions(1, 2), 16, ms);
   torture({4, 8, 16}, transitions(3, 2), windows(ViewRule::anchor, 2, 3), 97, ms);
-  // In several blocks.
+  // A batch of several blocks.
   torture({2, 16, 24}, transitions(1), windows(ViewRule::anchor, 4, 4, 3), 300, ms);
   torture({3, 32, 16}, transitions(2), windows(ViewRule::full, 1, 4), 300, ms);
   torture({2, 12, 24}, windows(ViewRule::tail, 2, 3, 2), windows(ViewRule::tail, 0, 4), 40, ms);

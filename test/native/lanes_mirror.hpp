@@ -1,5 +1,5 @@
-// A device that keeps the places of lanes, as memory of this thread: gathers a batch by its lists,
-// then puts what the batch brought.
+// Imitates a device that keeps the places of lanes, in memory of this thread. It gathers a batch by
+// the lists in the slot, then stores the new places that came with the batch.
 #pragma once
 #include <vector>
 
@@ -22,7 +22,8 @@ class KeptPlaces {
   }
 
   void begin(View& view) { view.mirror()->begin(sequence_, fresh_.data()); }
-  // The batch as it is without a device; false where it has to be begun again.
+  // Gathers the batch into `out`, as it is without a device. Returns false if the batch must be
+  // started again.
   bool run(View& view, const std::vector<Column>& columns, uint64_t rows,
            const std::vector<uint8_t>& slot, std::vector<uint8_t>& out) {
     if (view.mirror()->full()) return false;

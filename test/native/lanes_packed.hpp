@@ -1,5 +1,6 @@
-// Steps that go as rows from one buffer's lanes to another's: a writer, who carries its steps over
-// in messages that are longer than the other's rings, and readers of those, all at full speed.
+// Stresses steps that travel as rows from one buffer's lanes to another's. A writer adds steps to
+// an outbox. A second thread carries them in messages that are longer than the rings of the other
+// buffer. Readers sample and pack from that buffer at the same time.
 #pragma once
 #include <thread>
 
@@ -13,8 +14,8 @@ inline StepRules rules_of(const Shape& shape) {
   return {{observation}, {observation}, false};
 }
 
-// What is said to be whole is: rows of the places [from, from + count) of a lane, ends and finals
-// together.
+// Checks packed rows of the places [from, from + count) of a lane. The rows must be whole, and the
+// end of an episode must come with its final observation.
 inline void check_packed(const uint8_t* row, const Shape& shape, uint64_t lane, uint64_t from,
                          uint64_t count) {
   std::vector<uint64_t> words(shape.words + 1);
@@ -36,7 +37,7 @@ inline void check_packed(const uint8_t* row, const Shape& shape, uint64_t lane, 
   }
 }
 
-// Packs whatever is there, however old, beside its writer.
+// Packs a random range that may be as old as the ring, while its writer adds steps.
 inline void pack_anything(const Buffer& buffer, uint64_t seed, uint64_t& whole, uint64_t& torn) {
   const Shape& shape = buffer.shape;
   const uint64_t lane = mix(seed) % shape.lanes;
@@ -68,7 +69,7 @@ inline void carry(const Shape& shape, uint64_t ring, int milliseconds) {
   threads.emplace_back([&] {
     Pen pen(outbox.lanes, shape, 0, shape.lanes, 21);
     for (uint64_t i = 1; reading > 0 && failures == 0; ++i) {
-      // Stands still, as a limiter makes it, until every lane has room for a step and its final
+      // Waits, as a limiter makes it wait, until every lane has room for a step and its final
       // observation.
       for (uint64_t lane = 0; lane < shape.lanes; ++lane)
         while (outbox.lanes.of[lane].committed.load() + 2 > taken[lane].load() + shape.per_lane &&
@@ -145,15 +146,15 @@ inline void carry(const Shape& shape, uint64_t ring, int milliseconds) {
       (unsigned long long)drawn, (unsigned long long)whole, (unsigned long long)torn);
 }
 
-// Rows that changed after they were looked at: nothing is written outside the writer's lanes,
-// nothing read behind the last row, and what came before is there.
+// Adds rows that changed after they were checked. Nothing may be written outside the writer's lanes
+// or read beyond the last row, and the rows before the bad one must be added.
 inline void changed_rows() {
   const Shape shape{3, 8, 3};
   const StepRules rules = rules_of(shape);
   for (const bool end : {false, true}) {
     Buffer buffer(shape);
     const uint64_t row_bytes = step_row_bytes(buffer.lanes);
-    // Exactly as long as they are, so that a sanitizer sees a byte beyond.
+    // The buffer is exactly as long as the rows, so that a sanitizer finds a read beyond.
     std::vector<uint8_t> bytes(2 * row_bytes);
     const StepRow rows[] = {
         {1, 0, 0}, {static_cast<uint16_t>(end ? 1 : 2), static_cast<uint16_t>(end ? 2 : 0), 0}};

@@ -1,5 +1,6 @@
-// Readers of ranges of places, and of what a lane is, as checkpoints are: beside a writer at full
-// speed that dies now and then, and back into lanes that nobody uses yet.
+// Stresses the functions that checkpoints use: they read ranges of places and the state of a lane.
+// The writer adds steps at full speed and sometimes dies. The ranges are then restored into unused
+// lanes.
 #pragma once
 #include <map>
 #include <thread>
@@ -12,7 +13,7 @@ inline bool same(const Note& one, const Note& other) {
   return std::memcmp(&one, &other, sizeof one) == 0;
 }
 
-// One place as read_range() copies it.
+// Checks one place that read_range() copied.
 inline void check_saved(const uint8_t* at, const Shape& shape, uint64_t lane, uint64_t place) {
   Note note;
   std::memcpy(&note, at, sizeof note);
@@ -30,13 +31,13 @@ inline void check_saved(const uint8_t* at, const Shape& shape, uint64_t lane, ui
   }
 }
 
-// What a saver does: looks at the lane, then copies its places piece by piece, and drops what was
-// overtaken.
+// Saves like a checkpoint: it reads the lane's state, copies the places in pieces, and drops the
+// places that the writer has overtaken.
 struct Saver {
   const Buffer& from;
   uint64_t seed;
   uint64_t trusted = 0, overtaken = 0;
-  // Of each lane, what was seen of it.
+  // the states that it has read of each lane
   std::vector<std::vector<LaneState>> seen{from.shape.lanes};
 
   void save(uint64_t lane) {
@@ -68,7 +69,8 @@ struct Saver {
     restored(fresh, lane, state);
   }
 
-  // What was dropped is gone, the rest is there, and an episode goes on where it was.
+  // Checks a restored lane: dropped places are gone, the other places are there, and the episode
+  // can continue.
   void restored(const Buffer& fresh, uint64_t lane, const LaneState& state) const {
     set_lane(fresh.lanes, lane, state);
     const LaneState there = lane_state(fresh.lanes, lane);
@@ -80,7 +82,8 @@ struct Saver {
       wrong("a span that was set", now.from, now.to);
     std::vector<uint8_t> place(saved_bytes(fresh.lanes));
     for (uint64_t n = now.from; n < now.to; ++n) {
-      if (read_range(fresh.lanes, lane, n, 1, place.data()) > n) wrong("overtaken by nobody", n);
+      if (read_range(fresh.lanes, lane, n, 1, place.data()) > n)
+        wrong("a range counted as overtaken without a writer", n);
       check_saved(place.data(), fresh.shape, lane, n);
     }
     if (state.to == 0) return;
@@ -88,11 +91,11 @@ struct Saver {
       wrong("steps so far", lane);
     take_over(fresh.lanes, lane);
     if (count_steps_ever(fresh.lanes) != state.steps)
-      wrong("a step counted behind a restore", state.steps);
+      wrong("steps counted after a restore", state.steps);
   }
 };
 
-// What the lane was between two steps of its writer, by `to`.
+// State of a lane between two steps of its writer. The log has it by `to`.
 struct Moment {
   uint64_t steps;
   Note last;
@@ -110,7 +113,7 @@ inline void ranges(const Shape& shape, int milliseconds) {
       pen.add();
       for (uint64_t lane = 0; lane < shape.lanes; ++lane) {
         const uint64_t to = buffer.lanes.of[lane].committed.load();
-        // One step at most, with or without a final observation.
+        // add() commits at most one step, with or without a final observation.
         if (to == before[lane]) continue;
         before[lane] = to;
         log[lane][to] = {++steps[lane], note_at(buffer.lanes, lane, to - 1)};
@@ -137,7 +140,7 @@ inline void ranges(const Shape& shape, int milliseconds) {
         if (state.to == 0) continue;
         const auto moment = log[lane].find(state.to);
         if (moment == log[lane].end()) {
-          wrong("a lane that never was so: lane, to", lane, state.to);
+          wrong("a state that the lane never had: lane, to", lane, state.to);
         } else if (moment->second.steps != state.steps || !same(moment->second.last, state.last)) {
           wrong("steps of lane, to", lane, state.to, state.steps, moment->second.steps);
         }
@@ -148,9 +151,9 @@ inline void ranges(const Shape& shape, int milliseconds) {
               (unsigned long long)(savers[0].overtaken + savers[1].overtaken));
 }
 
-// What a reader may meet between two stores of a writer: a count of steps that lags behind what is
-// committed, or is ahead of what the reader took for committed; and places that are about to be
-// written over.
+// Checks the states that a reader may meet between two stores of a writer. The count of steps may
+// lag behind the committed steps, or be ahead of those that the reader has seen. Places may be
+// about to be overwritten.
 inline void between_stores(const Buffer& buffer, uint64_t lane) {
   LaneWords& words = buffer.lanes.of[lane];
   const uint64_t steps = words.steps.load(), begun = words.begun.load(),
@@ -167,8 +170,8 @@ inline void between_stores(const Buffer& buffer, uint64_t lane) {
   if (lowest != (begun > per_lane ? begun - per_lane : 0)) wrong("lowest, begun", lowest, begun);
 }
 
-// Every moment of a short life, deaths and clearing among them, kept and given back: the fresh
-// lanes are the same, and the next writer makes the same of both.
+// Saves and restores the lanes after every step of a short run with deaths and clears. The restored
+// lanes must have the same counts, and the next writer's steps must be correct.
 inline void kept_lanes() {
   const Shape shape{2, 8, 3};
   Buffer saved(shape);
@@ -183,7 +186,7 @@ inline void kept_lanes() {
       const LaneState state = lane_state(saved.lanes, lane);
       const uint64_t count = state.to - state.from;
       if (read_range(saved.lanes, lane, state.from, count, bytes.data()) > state.from)
-        wrong("overtaken by nobody", i);
+        wrong("a range counted as overtaken without a writer", i);
       put_range(fresh.lanes, lane, state.from, count, bytes.data());
       set_lane(fresh.lanes, lane, state);
     }

@@ -1,5 +1,6 @@
-// What the stress of trajectories is made of: writers whose places say their lane, their place and
-// their step, and readers that check every row of every sample, so that any mixture shows.
+// What the stress of trajectories shares: writers that store lane, place and step in each
+// observation, and readers that check every row of every sample. Any mixture of two places is
+// found.
 #pragma once
 #include <cmath>
 #include <cstdlib>
@@ -35,8 +36,8 @@ struct Memory {
   ~Memory() { std::free(data); }
 };
 
-// An observation: which place this is, how many steps its episode has before it, and words that
-// follow from both.
+// Number of words that identify an observation: one for its lane and place, one for the number of
+// earlier steps of its episode. All other words follow from these.
 constexpr uint64_t names = 2;
 struct Shape {
   uint32_t lanes;
@@ -60,7 +61,7 @@ inline void observe(uint64_t* to, uint64_t words, uint64_t lane, uint64_t place,
   to[1] = step;
   for (uint64_t k = names; k < words; ++k) to[k] = mix(to[0] * 31 + step * 7 + k);
 }
-// What it is the observation of; 0 where it is torn.
+// Returns the first word of an observation, or 0 if the observation is torn.
 inline uint64_t observed(const uint64_t* from, uint64_t words) {
   for (uint64_t k = names; k < words; ++k) {
     if (from[k] != mix(from[0] * 31 + from[1] * 7 + k)) return 0;
@@ -101,7 +102,7 @@ class Pen {
               episode_.data());
   }
 
-  // Dies behind Lanes-2: some of the place is written, none of it committed. What comes next begins
+  // Dies after Lanes-2: part of a place is written, and nothing is committed. The next step begins
   // an episode.
   void die() {
     for (uint64_t i = 0; i < count_; ++i) {
@@ -136,10 +137,11 @@ class Pen {
   std::vector<uint32_t> episode_;
 };
 
-// Columns of a batch one behind the other, and their numbers again.
+// Samples batches and checks them. Its columns are stored one after another, and `at_` has their
+// offsets.
 class Reader {
  public:
-  // `kept`: its batches are gathered from places that a device keeps.
+  // If `kept` is true, batches are gathered from places that a device keeps.
   Reader(const Lanes& lanes, const Shape& shape, const ViewRule& rule, uint64_t rows, void* tree,
          bool kept = false)
       : shape_(shape),
@@ -152,7 +154,7 @@ class Reader {
       view_.follow(std::make_unique<PriorityTree>(tree, lanes.lanes * lanes.per_lane, lanes.lanes));
   }
 
-  // False while nothing can be drawn.
+  // Returns false if no step is drawable.
   bool sample(uint32_t seed) {
     Request request;
     request.count = rows_;
@@ -162,13 +164,13 @@ class Reader {
     view_.look_around();
     if (view_.draw(request, seed) == View::Result::empty) return false;
     if (kept_) kept_->begin(view_);
-    // As pack does: a part at a time.
+    // Gathers in parts, like pack.
     View::Result result = View::Result::more;
     while (result == View::Result::more)
       result = view_.gather(now_ns() + (seed % 2 == 0 ? 1 : 10'000'000));
     if (result == View::Result::empty) return false;
     again += view_.drawn_again();
-    // Now and then it dies before the batch is handed on.
+    // Some batches are dropped here, as if the reader died before it handed them on.
     if (kept_ && (seed % 61 == 7 || !kept_->run(view_, made_, rows_ * slots(), slot, out_)))
       return true;
     for (size_t i = bytes_; i < out_.size(); ++i) {
@@ -229,7 +231,7 @@ class Reader {
     if (at[1] != step)
       wrong("another episode's observation: lane, place, step, got", lane, place, step, at[1]);
   }
-  // Frames end at `place`, which has `step` steps of its episode before it.
+  // Checks a stack of frames that ends at `place`, which has `step` earlier steps in its episode.
   void expect_frames(const uint64_t* at, uint64_t lane, uint64_t place, uint64_t step) const {
     for (uint64_t back = rule_.frames; back-- > 0; at += shape_.words) {
       const uint64_t to = back < step ? back : step;

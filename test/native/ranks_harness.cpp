@@ -1,7 +1,8 @@
-// Halos between processes, and the thread that serves them, without JavaScript and without MPI, for
-// the sanitizers: each process is a thread that looks at its job, each rank a thread that follows
-// Exchange-1 to Exchange-6. The MPI of this program delivers what was sent late, and a send is over
-// later still. Says what is wrong and returns 1. Arguments: exchanges. From the project root:
+// Stresses halos between processes and the thread that serves them, without JavaScript and MPI, for
+// the sanitizers. A process is a thread that serves its exchanges, and a rank is a thread that
+// follows Exchange-1 to Exchange-6. The fake MPI of this program delivers messages late, and
+// completes a send even later. Prints each error and returns 1. The argument is the number of
+// exchanges. Build it in the project's root:
 //   g++ -std=c++17 -O1 -g -fsanitize=thread -Inative test/native/ranks_*.cpp
 //   native/ranks/{halo,thread}.cpp
 #include <unistd.h>
@@ -25,14 +26,14 @@ namespace {
 constexpr int32_t open_state = 1, closed_state = 2;
 constexpr size_t half_bytes = 192, stride = 256;
 
-// What processes send each other. A message is taken by the receive that was started for it; its
-// sender's request is over some looks behind that, as a rendezvous ends.
+// Messages between processes. The receive that was started for a message takes it. The sender's
+// request completes some checks later, as in a rendezvous.
 class Wire {
  public:
   struct Message {
     std::vector<uint8_t> bytes;
     std::shared_ptr<std::atomic<int>> taken;
-    // looks in which it is still on its way
+    // number of checks that do not find the message yet
     int late;
   };
   using Key = std::tuple<int, int, int>;  // from, to, tag
@@ -130,8 +131,8 @@ class FakeMpi final : public Mpi {
   std::deque<Asked> all_;
 };
 
-// A ring of ranks, each with a neighbor on both sides: buffer 2r is what arrives at r from r − 1,
-// 2r + 1 from r + 1.
+// A ring of ranks, each with a neighbor on both sides. Buffer 2r receives at rank r from r − 1, and
+// buffer 2r + 1 from r + 1.
 struct World {
   const int ranks, each;
   Wire wire;
@@ -140,7 +141,7 @@ struct World {
   int right(int rank) const { return (rank + 1) % ranks; }
 };
 
-// What a process has: all words and halves of the exchange.
+// The memory of a process: all words and halves of the exchange.
 struct Process {
   World& world;
   const int here;
@@ -178,8 +179,8 @@ struct Process {
   }
   Bell& bell(int rank) { return *reinterpret_cast<Bell*>(&bells[size_t(rank) * line]); }
 
-  // The process's MPI thread: a letter is a rank's state and exchanges, as JavaScript would write
-  // them.
+  // Runs the process's MPI thread. It sends a letter with a rank's state and exchanges, as
+  // JavaScript would.
   void serve() {
     int said = 0;
     for (bool over = false; !over;) {
@@ -200,8 +201,8 @@ struct Process {
         }
       }
       if (!look.worked) std::this_thread::yield();
-      // Until it was said of every rank here, and is known of all others, that it has left; and
-      // nothing is to be sent.
+      // Ends when each rank of this process has announced that it has left, the others are known to
+      // have left, and nothing is left to send.
       over = said == world.each && halo->drained();
       for (int rank = 0; rank < world.ranks && over; ++rank)
         over = word_at(&states[size_t(rank) * line]).load() != open_state;
@@ -209,7 +210,7 @@ struct Process {
     halo->end(mpi);
   }
 
-  // One rank: so many exchanges, every byte looked at, then it leaves.
+  // Runs one rank: it makes the exchanges, checks every byte, then leaves.
   void exchange(int rank, int64_t exchanges) {
     const int out[2] = {2 * world.left(rank) + 1, 2 * world.right(rank)},
               in[2] = {2 * rank, 2 * rank + 1};
@@ -228,7 +229,7 @@ struct Process {
       for (int k = 0; k < 2; ++k) {
         for (;;) {
           const int32_t seen = bell(rank).read();
-          // Exchange-5: the state first.
+          // Exchange-5: loads the state before the half's word.
           const bool gone = word_at(&states[size_t(senders[k]) * line]).load() != open_state;
           if (word_at(word(in[k], n)).load() == int32_t(n)) break;
           if (gone) {
@@ -269,7 +270,7 @@ void play(int ranks, int each, int64_t exchanges) {
 }  // namespace
 
 int main(int count, char** given) {
-  // One that is wrong may wait for ever.
+  // A faulty program may wait forever. The alarm ends it.
   std::setvbuf(stdout, nullptr, _IOLBF, 0);
   alarm(100);
   const int64_t exchanges = count > 1 ? std::atoll(given[1]) : 300;

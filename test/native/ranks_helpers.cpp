@@ -1,6 +1,7 @@
-// The thread that owns MPI and threads that do its work while they wait: no two of them are in MPI
-// at a time, everything that was asked for is answered once, whoever found it, and the thread can
-// be ended under them. The MPI of this file has one process, and answers after some looks.
+// Stresses the thread that owns MPI, and waiting threads that do its work. Two threads must never
+// be in MPI at the same time. Every request is answered once, whichever thread finds the answer.
+// The MPI thread may end during that. The fake MPI of this file has one process, and answers after
+// some checks.
 #include "ranks_helpers.hpp"
 
 #include <unistd.h>
@@ -20,19 +21,19 @@ namespace {
 
 std::atomic<int> inside{0};
 std::atomic<bool> gone{false};
-// Stands in MPI for as long as it lives, alone.
+// Checks that only one thread is in MPI while this object lives.
 struct Inside {
   Inside() {
     if (inside.fetch_add(1) != 0) wrong("two threads are in MPI");
-    if (gone) wrong("MPI is called when its thread is gone");
+    if (gone) wrong("MPI is called after its thread ended");
   }
   ~Inside() { inside.fetch_sub(1); }
 };
 
-// Once: an error need not come again.
+// Makes one test() call throw. Only one, because MPI need not repeat an error.
 std::atomic<bool> fails{false};
 
-// A gathering of so many bytes is never over.
+// A gather of this many bytes never completes.
 constexpr size_t never = 5;
 
 class AloneMpi final : public Mpi {
@@ -69,7 +70,7 @@ class AloneMpi final : public Mpi {
   std::deque<int> late_;
 };
 
-// What the thread has told so far.
+// The notices of the thread so far.
 struct Told {
   std::mutex mutex;
   std::multiset<double> agreed;
@@ -118,7 +119,7 @@ void play(End end, int helpers, uint64_t ns) {
         if (so()) return;
         futex_wait(told.words, seen, 100'000'000);
       }
-      wrong("what is waited for does not come");
+      wrong("an expected notice did not arrive");
     };
     if (end == End::failed) {
       until([&] { return told.failed > 0; });
@@ -154,7 +155,8 @@ std::unique_ptr<Mpi> Mpi::open(const std::vector<std::string>&, std::string&) {
 
 void help() {
   for (const End end : {End::closed, End::left, End::failed})
-    // Helpers for whom the thread stands back, and others; and none.
+    // With 2 ms the MPI thread leaves its work to the helpers, with 50 µs it does not. The last run
+    // has no helpers.
     for (const uint64_t ns : {2'000'000, 50'000}) play(end, 3, ns);
   play(End::closed, 0, 0);
 }

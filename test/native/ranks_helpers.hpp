@@ -1,3 +1,3 @@
-// The stress of ranks_helpers.cpp, for ranks_harness.cpp.
+// Declares the stress of ranks_helpers.cpp, which ranks_harness.cpp runs.
 #pragma once
 void help();

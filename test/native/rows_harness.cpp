@@ -1,8 +1,9 @@
-// Stress of the replay rows' core without JavaScript, for the sanitizers: checksummed rows and
-// weights under many threads, and every copy loop against a plain one. Says what is wrong and
-// returns 1. From the project root:
+// Stresses the core of replay rows without JavaScript, for the sanitizers: checksummed rows and
+// weights under many threads, and every copy loop against a plain one. Prints each error and
+// returns 1. Build it in the project's root, with -fsanitize=thread or with
+// -fsanitize=address,undefined:
 //   g++ -std=c++17 -O1 -g -fsanitize=thread -Inative test/native/rows_harness.cpp
-//   native/rows/all.cpp g++ -std=c++17 -O1 -g -fsanitize=address,undefined …the same…
+//   native/rows/all.cpp
 #include <cstdlib>
 
 #include "rows/copy.hpp"
@@ -17,7 +18,7 @@ using namespace rows_stress;
 
 namespace {
 
-// Until every writer is done: gathers random rows with both kinds of stores and checks each.
+// Gathers random rows with both kinds of stores until every writer is done, and checks each.
 void read_rows(const Source& source, const std::atomic<int>& writing, uint64_t seed, uint64_t count,
                std::atomic<uint64_t>* gathered) {
   const uint64_t words = source.row_bytes / 8;
@@ -30,7 +31,7 @@ void read_rows(const Source& source, const std::atomic<int>& writing, uint64_t s
     last = now.ptr;
     if (now.size == 0) continue;
     draw(++seed, static_cast<uint32_t>(now.size), indices.data(), count);
-    // The newest rows are where a commit that comes too early would show.
+    // A commit that comes too early would show in the newest rows.
     for (uint64_t i = 0; i < count; i += 3)
       indices[i] = static_cast<uint32_t>((now.ptr - 1 - i % now.size) % source.capacity);
     std::fill(out.begin(), out.end(), 0xabcd);
@@ -46,12 +47,13 @@ void read_rows(const Source& source, const std::atomic<int>& writing, uint64_t s
   }
 }
 
-// What a machine that stands still for seconds would not take either.
+// Time without a batch after which a reader counts as locked out. Even a machine that pauses for
+// seconds does not take that long.
 constexpr uint64_t locked_out_ns = 60'000'000'000;
 
-// For the time given, and until every reader has had a batch. Of batches of shared_from bytes and
-// more idle cores make blocks; with more writers than the board has places some wait for their
-// turn.
+// Runs for the given time, and until every reader has gathered a batch. Batches of shared_from
+// bytes and more are split for idle cores. With more writers than the board has seats, some writers
+// wait for their turn.
 void torture(uint64_t capacity, uint32_t row_bytes, uint64_t rows_per_add, int milliseconds,
              uint64_t batch = 97, int writers = 3) {
   Memory memory(capacity, row_bytes);
@@ -91,8 +93,8 @@ void torture(uint64_t capacity, uint32_t row_bytes, uint64_t rows_per_add, int m
               (unsigned long long)added, (unsigned long long)(gathered[0] + gathered[1]));
 }
 
-// Blocks that idle cores copied lie where they belong, whatever of the batch is left when the time
-// is over.
+// Blocks that idle cores copy must be at the right offset, even if the time is over before the
+// batch is complete.
 void shared_copies() {
   for (uint32_t row_bytes : {1720, 70000}) {
     const uint64_t capacity = 100, count = 9 * (shared_from / row_bytes) + 5;
@@ -110,7 +112,7 @@ void shared_copies() {
       ++calls;
     gather(source, one, indices.data(), count, alone.data(), 0, false, Hands::one);
     if (out != alone || out.back() != 0x5a) wrong("a shared copy differs", row_bytes);
-    if (calls < 2) wrong("the time was over, and nobody looked", row_bytes);
+    if (calls < 2) wrong("gather() did not stop when its time was over", row_bytes);
     for (uint64_t i = 0; i < count; ++i)
       if (std::memcmp(&alone[i * row_bytes], source.rows + indices[i] * source.stride, row_bytes) !=
           0)
@@ -202,8 +204,9 @@ void weights(int milliseconds) {
               (unsigned long long)reads);
 }
 
-// A writer that stands between its reservation and its commit: its row cannot be had, and the
-// reader says so in time, asks to be let pass meanwhile and takes its request back.
+// A writer stops between its reservation and its commit, so its row is not available. The reader
+// must return in time, must ask writers to let it pass meanwhile, and must then withdraw the
+// request.
 void stuck_writer() {
   Memory memory(1, 64);
   const Source source = open(memory.data, memory.bytes);
@@ -219,13 +222,13 @@ void stuck_writer() {
   uint8_t* const to = reinterpret_cast<uint8_t*>(out);
   for (int i = 0; i < 1000 && !asked; ++i) {
     if (gather(source, job, &index, 1, to, now_ns() + 1'000'000, false) != GatherResult::More)
-      wrong("gathered a row under a pen");
+      wrong("gathered a row that its writer had not committed");
   }
   over = true;
   watcher.join();
   if (!asked) wrong("the reader never asked to be let pass");
   if (source.header->readers_waiting != 0) wrong("the reader kept asking");
-  // Readers that ask for ever hold a writer up for a moment only.
+  // Readers that never withdraw their request delay a writer only briefly.
   source.header->reserved = 1;
   source.header->readers_waiting = 1;
   write_rows(source, 1, 1, 1);
@@ -233,7 +236,8 @@ void stuck_writer() {
     wrong("no row after the writer");
 }
 
-// Threads that take single rows until they are refused: together exactly what there is room for.
+// Threads take single rows until they are refused. Together they must take exactly as many as the
+// limit allows.
 void limits() {
   for (int round = 0; round < 100; ++round) {
     auto limiter = std::make_unique<Limiter>();
@@ -264,8 +268,8 @@ void limits() {
 
 }  // namespace
 
-// The look against the plain question, for every length and place of an odd number. The bytes are
-// exactly as long as they are said to be, so that a sanitizer sees one beyond.
+// Compares the fast check for non-finite numbers with a plain one, for every length and position.
+// The buffers are exactly as long as the numbers, so that a sanitizer finds a read beyond.
 void finite_numbers() {
   const float odd[] = {__builtin_nanf(""), -__builtin_inff(), __builtin_inff()};
   for (uint64_t count = 0; count <= 70; ++count) {
@@ -297,8 +301,8 @@ void finite_numbers() {
   }
 }
 
-// Rows whose next observation is stored as 0, in a ring that they go round: dense and strided
-// sources, both of one add.
+// Adds rows whose next observation is stored as 0 to a small ring, from dense and strided sources
+// in the same add.
 void zeroed_rows() {
   Memory memory(7, 16);
   const Source source = open(memory.data, memory.bytes);
@@ -328,7 +332,7 @@ void zeroed_rows() {
     if (got[0] != float(row) || got[1] != (row == 3 ? 0 : 1) || got[2] != (row == 3 ? 0 : 2))
       wrong("a stored row", i, row);
   }
-  packed[3 * 4 + 3] = 0;  // it did not terminate
+  packed[3 * 4 + 3] = 0;  // the row did not terminate
   if (check.look(fields, nullptr, 5, value) || value.row != 3 || value.field != 1 ||
       value.element != 0)
     wrong("a row that must be refused", value.row, value.field);
@@ -339,7 +343,7 @@ int main(int argc, char** argv) {
   const int percent = argc > 1 ? std::atoi(argv[1]) : 100;
   const auto ms = [percent](int whole) { return whole * percent / 100; };
 #ifndef __SANITIZE_THREAD__
-  // These have one thread.
+  // These have only one thread.
   finite_numbers();
   zeroed_rows();
   copies();
@@ -353,8 +357,8 @@ int main(int argc, char** argv) {
   torture(uint64_t{1} << 16, 64, 8, ms(150));
   for (int writers : {8, 20}) torture(300, 64, 3, ms(150), 97, writers);
   torture(512, 4096, 3, ms(100), 2 * (shared_from / 4096) + 1);
-  // Of more writers there is always one that writes: under the thread sanitizer it takes a
-  // millisecond for a row.
+  // With more writers, one of them would always be writing, because the thread sanitizer takes a
+  // millisecond per row.
   torture(3, 65536, 1, ms(100), 2 * (shared_from / 65536), 1);
   ranges({1, 16, 1}, 1, ms(50));
   ranges({7, 64, 1}, 1, ms(100));

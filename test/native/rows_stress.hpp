@@ -1,5 +1,6 @@
-// What the stress of replay rows is made of: rows that say who they are, and the readers of ranges,
-// as checkpoints are: beside writers at full speed, and back into a buffer that nobody uses yet.
+// What the stress of replay rows shares: rows that contain their own id, and readers of ranges,
+// which checkpoints use. They read while writers add at full speed, and restore into an unused
+// buffer.
 #pragma once
 #include <cstdlib>
 #include <memory>
@@ -23,7 +24,7 @@ inline uint64_t mix(uint64_t x) {
   return x * 0xc4ceb9fe1a85ec53ull;
 }
 
-// Word k of the row with this id; the first word is the id itself, never 0.
+// Fills a row. The first word is the id, which is never 0, and the other words follow from it.
 inline void fill(uint64_t* row, uint64_t id, uint64_t words) {
   row[0] = id;
   for (uint64_t k = 1; k < words; ++k) row[k] = mix(id * 31 + k);
@@ -48,7 +49,7 @@ struct Memory {
   ~Memory() { std::free(data); }
 };
 
-// The writer's rows as two fields, so that a row is never written by one copy.
+// Adds rows as two fields, so that no row is written by a single copy.
 inline void write_rows(const Source& source, uint64_t writer, uint64_t first, uint64_t rows) {
   const uint64_t words = source.row_bytes / 8;
   std::vector<uint64_t> packed(rows * words), heads(rows), tails(rows * (words - 1));
@@ -69,8 +70,8 @@ struct Ring {
   uint64_t per_add;
 };
 
-// Copies ranges of rows, most often the oldest, which are overtaken first. Of one writer row p has
-// the number p + 1.
+// Reads ranges of rows, most often the oldest, which are overtaken first. If there is one writer,
+// row p has the id p + 1.
 struct RangeReader {
   const Source& source;
   bool numbered;
@@ -118,7 +119,8 @@ inline void ranges(const Ring& ring, int writers, int milliseconds) {
     threads.emplace_back([&, r] {
       RangeReader reader{source, writers == 1, static_cast<uint64_t>(r)};
       const uint64_t end = now_ns() + static_cast<uint64_t>(milliseconds) * 1'000'000;
-      // A reader that never met its writer has shown nothing.
+      // Continues until the reader has read trusted rows and overtaken ones. Otherwise the test
+      // would show nothing.
       while ((now_ns() < end || reader.trusted == 0 || reader.overtaken == 0) && failures == 0)
         reader.read(r == 0 ? ring.capacity : 5);
       trusted[r] = reader.trusted;
@@ -132,8 +134,8 @@ inline void ranges(const Ring& ring, int writers, int milliseconds) {
               (unsigned long long)(overtaken[0] + overtaken[1]));
 }
 
-// Every moment of a writer, one after the other: what is trusted is whole, and nothing whole is
-// given up but for what the writer reserved.
+// Checks every moment of a writer in sequence. Trusted rows must be whole, and only the rows that
+// the writer has reserved may be given up.
 inline void range_beside_a_pen(uint64_t capacity) {
   constexpr uint64_t words = 2;
   Memory memory(capacity, words * 8);
@@ -149,13 +151,13 @@ inline void range_beside_a_pen(uint64_t capacity) {
     for (uint64_t row = from < lowest ? lowest : from; row < now.ptr; ++row)
       if (out[(row - from) * words] != (uint64_t{1} << 40) + row + 1 ||
           !whole(&out[(row - from) * words], words))
-        wrong("a row beside a pen", row, now.ptr);
+        wrong("a row while a writer was active", row, now.ptr);
   };
   for (uint64_t row = 0; row < 3 * capacity + 2; ++row) {
     look(row);
     source.header->reserved = row + 1;
     look(row + 1);
-    // Half of it.
+    // Writes only half of the row.
     const uint64_t id = (uint64_t{1} << 40) + row + 1;
     std::memcpy(source.rows + row % capacity * source.stride, &id, 8);
     look(row + 1);
@@ -165,7 +167,8 @@ inline void range_beside_a_pen(uint64_t capacity) {
   }
 }
 
-// Into a buffer that nobody uses yet, at every place of a lap, in pieces; then both go on.
+// Restores rows into an unused buffer, in pieces and from every position of the ring. Then both
+// buffers get the same rows and must stay equal.
 inline void kept_rows() {
   for (uint64_t capacity : {1, 2, 3}) range_beside_a_pen(capacity);
   constexpr uint64_t capacity = 7, words = 8;
@@ -178,7 +181,7 @@ inline void kept_rows() {
     for (uint64_t row = then.ptr - then.size; row < then.ptr; row += 3) {
       const uint64_t count = then.ptr - row < 3 ? then.ptr - row : 3;
       if (hotslot::rows::read_rows(saved, row, count, bytes.data()) > row)
-        wrong("overtaken by nobody", row);
+        wrong("a range counted as overtaken without a writer", row);
       put_rows(fresh, row, count, bytes.data());
     }
     set_rows(fresh, then.ptr);

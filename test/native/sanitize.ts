@@ -1,6 +1,7 @@
 /**
- * `npm run test:sanitize`: the tests that lean on native code, over addons built with the address
- * and undefined-behaviour sanitizers. Arguments are folders under test/ or compiled test files.
+ * Runs `npm run test:sanitize`: the tests that use native code most, with addons built with the
+ * address and undefined-behavior sanitizers. The arguments are folders under test/ or compiled test
+ * files.
  */
 import { spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
@@ -15,8 +16,8 @@ import { buildSanitizedAddons } from './sanitized.ts';
 const root = fileURLToPath(new URL('../../../', import.meta.url));
 const specs = process.argv.slice(2);
 /**
- * Within `test:all`: what leans most on native code, and of runs those with a thread for each
- * actor.
+ * Within `test:all`, only the tests that use native code most run. Of tests with several
+ * placements, only those with a thread for each actor run.
  */
 const brief = process.env.HOTSLOT_TEST_SETTING === 'all';
 const most: Readonly<Record<string, readonly string[]>> = {
@@ -61,7 +62,7 @@ const chosen =
     ? specs
     : [
         ...folders,
-        // A bridge to Python takes longest, and has least that is native.
+        // The bridge to Python takes longest and runs little native code.
         ...['door/forged', 'fuzz/fuzz', ...(brief ? [] : ['collect/gymnasium'])].map(testFile),
       ];
 
@@ -71,9 +72,10 @@ if (why) {
   process.exit(1);
 }
 console.error('hotslot: building the addons with sanitizers …');
-// What is longer in `test:all` finds what is rare; a sanitizer finds what is there each time.
+// Longer settings find rare errors. A sanitizer finds errors that happen every time, so `test:all`
+// needs only `short`.
 const level = process.env.HOTSLOT_TEST_SETTING === 'long' ? 'all' : 'short';
-// These tests take longer than without: their times are not kept.
+// Sanitizers slow the tests, so their times are not recorded.
 const env = {
   ...process.env,
   HOTSLOT_TEST_SETTING: level,

@@ -1,5 +1,6 @@
 /**
- * The addons under the address and undefined-behaviour sanitizers, built with the harnesses' cache.
+ * Builds the addons with the address and undefined-behavior sanitizers, with the cache of the
+ * harnesses.
  */
 import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
@@ -16,7 +17,8 @@ const { include_dir: napi } = createRequire(import.meta.url)('node-addon-api') a
   include_dir: string;
 };
 
-// As binding.gyp builds them; checks of vptr need type information that Node's headers lack.
+// The same defines as in binding.gyp. Checks of vptr are off, because they need type information
+// that Node's headers lack.
 const node = [
   'NAPI_VERSION=9',
   'NODE_ADDON_API_DISABLE_DEPRECATED',
@@ -35,7 +37,8 @@ function units(): { name: string; units: Unit[] }[] {
     .filter(([name]) => name.endsWith('_sources'))
     .map(([key, sources]) => {
       const name = key.slice(0, -'_sources'.length);
-      // Without the net under lost wakes; see native/device/host/executor.hpp.
+      // HOTSLOT_STRESS removes the timeout that hides lost wakes (native/device/host/executor.hpp),
+      // and needs stress_pause.cpp.
       const all = name === 'device' ? [...sources, 'test/native/stress_pause.cpp'] : sources;
       const defines = (source: string) =>
         /addon\/|system\/|binding\.cpp$/.test(source) ? asAddon : [];
@@ -46,20 +49,21 @@ function units(): { name: string; units: Unit[] }[] {
 export const partsOfAddons = (): Part[] =>
   units().map((each) => ({ units: each.units, sanitizer }));
 
-/** Builds all of them; what a process needs in its environment to run with them. */
+/** Builds all addons, and returns the environment that a process needs to run with them. */
 export function buildSanitizedAddons(): NodeJS.ProcessEnv {
   const built = units().map((each) =>
     buildLibrary(`addons/${each.name}.node`, each.units, sanitizer),
   );
-  // Both before everything else: the sanitizer must find the C++ library's throw when it starts.
+  // These libraries must load first: the sanitizer looks for the C++ library's throw when it
+  // starts.
   const preload = ['libasan.so', 'libstdc++.so.6'].map((library) =>
     spawnSync(compiler, [`-print-file-name=${library}`], { encoding: 'utf8' }).stdout.trim(),
   );
   return {
     HOTSLOT_ADDONS: dirname(built[0]!),
     LD_PRELOAD: preload.join(' '),
-    // The engine frees nothing at exit, so leaks are counted in handles instead; see
-    // test/device/contract.ts.
+    // V8 frees nothing at exit, so the tests count open handles instead of leaks
+    // (test/device/contract.ts).
     ASAN_OPTIONS: 'detect_leaks=0:abort_on_error=0:allocator_may_return_null=1',
     UBSAN_OPTIONS: 'print_stacktrace=1',
   };

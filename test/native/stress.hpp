@@ -1,5 +1,5 @@
-// What the stress scenarios of the native core share: the family they run on, threads, things that
-// hold values, ways to wait.
+// What the stress scenarios of the native core share: the device family, threads, memory with
+// values, and ways to wait.
 #pragma once
 #include <array>
 #include <cstdio>
@@ -17,7 +17,7 @@ namespace hotslot::stress {
 constexpr uint64_t forever_ns = 3'000'000'000'000;
 constexpr int n = 64, bytes = n * 4;
 
-// How long a scenario of average length goes on.
+// Duration of an average scenario, in nanoseconds.
 inline uint64_t second_ns = 1'000'000'000;
 inline const Family* family = &host_family();
 inline std::atomic<const char*> scenario{"start"};
@@ -27,13 +27,13 @@ struct Scenario {
   const char* name;
   void (*run)();
 };
-// Those about the host's executor alone, those about what is let go, taken back or left open, and
-// those about what is shared.
+// Scenarios about the host's executor, about objects that are released, revoked or left open, and
+// about shared objects.
 std::vector<Scenario> executor_scenarios();
 std::vector<Scenario> lifetime_scenarios();
 std::vector<Scenario> shared_scenarios();
-// Leaves the host device work that waits; and lets it go on, when everything of static life is
-// gone.
+// leave_work() leaves waiting work on the device. finish_work() lets it run after all static
+// objects are destroyed.
 void leave_work();
 void finish_work();
 
@@ -51,7 +51,7 @@ inline void threads(int count, const std::function<void(int)>& body) {
       try {
         body(i);
       } catch (const Error& error) {
-        violation("a refusal that nobody expected", i, error.status, error.what());
+        violation("an unexpected refusal", i, error.status, error.what());
       }
     });
   for (auto& thread : all) thread.join();
@@ -61,8 +61,8 @@ inline void during(uint64_t ns, const std::function<void()>& body) {
   for (const uint64_t end = now_ns() + ns; now_ns() < end; progress++) body();
 }
 
-// What `body` is refused with, or 0. What the driver says is no refusal: our own rules come first
-// and know everything it asks.
+// Returns the status that `body` is refused with, or 0. Hotslot must refuse a wrong call before the
+// driver does, so an error of the driver itself is a violation.
 template <class F>
 int refusal(F&& body) {
   try {
@@ -70,7 +70,7 @@ int refusal(F&& body) {
     return 0;
   } catch (const Error& error) {
     if (std::strstr(error.what(), "refused with") == nullptr)
-      violation("the driver was asked for what it must not be", error.status, 0, error.what());
+      violation("a wrong call reached the driver", error.status, 0, error.what());
     return error.status;
   }
 }
@@ -87,7 +87,7 @@ class Draw {
 };
 
 inline size_t devices() { return family->find().devices.size(); }
-// Never closed, as in a process that opened them.
+// Devices are never closed, as in a process that uses them.
 inline const Ref<Device>& device(size_t index = 0) {
   static const auto& two =
       *new std::array{family->open(0), devices() > 1 ? family->open(1) : nullptr};
@@ -101,13 +101,13 @@ struct Floats {
   Span span() const { return {memory, 0, bytes}; }
 };
 
-// Where values come home to be read; only the host device's own memory could be read in place.
+// Host memory for results. Only the CPU device's own memory could be read in place.
 struct Home {
   explicit Home(size_t on = 0) : memory(device(on)->allocate_host(bytes)) {}
   Ref<Memory> memory;
   Span span() const { return {memory, 0, bytes}; }
   const float* read() const { return reinterpret_cast<const float*>(memory->address); }
-  // Every value is this one, else the first that is not.
+  // Checks that every element equals `value`. Otherwise reports the first that differs.
   void expect(float value, const char* otherwise) const {
     for (int i = 0; i < n; ++i)
       if (read()[i] != value) violation(otherwise, read()[i], value);
@@ -127,7 +127,7 @@ inline void add(Stream& stream, const Floats& y, const Floats& x) {
   stream.launch(std::move(launch));
 }
 
-// Holds its stream until opened.
+// Blocks a stream until open() is called.
 struct Latch {
   Ref<Memory> word = device()->allocate_host(4);
   Latch() { word_at(reinterpret_cast<int32_t*>(word->address)).store(0); }
@@ -141,8 +141,8 @@ struct Latch {
   void open() { word_at(reinterpret_cast<int32_t*>(word->address)).store(1); }
 };
 
-// The ways a thread can learn of an event: asking (then the pool must do everything), waiting, or
-// attending with a bell.
+// A thread learns of an event in three ways: it queries (the pool must do all work), it waits, or
+// it attends with a bell.
 inline void ask(Event& event) {
   while (!event.query()) std::this_thread::yield();
 }
@@ -155,9 +155,8 @@ inline void finish(Stream& stream) {
   wait(*event);
 }
 
-// A thread with a bell, as poll.node runs it: look, help, sleep on the bell; now and then it parks
-// where only a ring of its own kind would wake it, having said so. Where completions ring nobody it
-// waits natively, as poll.node does then.
+// A thread with a bell, like poll.node: it queries, helps, then sleeps on the bell. If completions
+// ring no bell on this device, it waits natively, like poll.node.
 struct Attendant {
   Bell bell{0, 0};
   bool attending = false;
@@ -179,8 +178,8 @@ struct Attendant {
   }
 };
 
-// A value through three streams, ordered by events alone; other streams of the same thread run
-// beside it.
+// Sends a value through three streams that only events order. The thread calls `done` with the last
+// event of each round.
 inline void chain(int id, const std::function<void(Event&)>& done) {
   Ref<Stream> s[3];
   Ref<Event> e[3];
@@ -191,7 +190,8 @@ inline void chain(int id, const std::function<void(Event&)>& done) {
   Home c;
   for (int round = 1; round <= 8; ++round) {
     const float value = float(id * 100 + round);
-    // Last first: the streams behind are blocked when the work in front arrives.
+    // s[0] waits for the last round. The streams behind are blocked when the work of the first
+    // stream arrives.
     s[0]->wait(e[2]);
     fill(*s[0], a, value);
     s[0]->record(e[0], false);
@@ -204,7 +204,7 @@ inline void chain(int id, const std::function<void(Event&)>& done) {
     done(*e[2]);
     c.expect(value, "a stream ran ahead of its event");
     if (!e[0]->query() || (timed && e[2]->elapsed_ms(*e[0]) < 0))
-      violation("an earlier event is later");
+      violation("elapsed_ms() of an earlier event is negative, or the event is not done");
   }
 }
 

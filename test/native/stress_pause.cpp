@@ -1,5 +1,6 @@
-// Linked into what is built with HOTSLOT_STRESS: the core harness and the sanitized addons. The
-// executor calls it at the moments in which a wake could get lost; now and then they last longer.
+// Linked into programs and addons that are built with HOTSLOT_STRESS. The host's executor calls
+// stress_pause() at points where a wake could be lost. Some calls pause, which makes these points
+// last longer.
 #include "device/host/executor.hpp"
 
 void hotslot::host::stress_pause() {

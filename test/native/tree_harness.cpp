@@ -1,5 +1,5 @@
-// The loops of the priority tree, every width of vector beside the narrowest and beside plain code.
-// Says what is wrong and returns 1. From the project root:
+// Compares the loops of the priority tree: every vector width with the narrowest, and with plain
+// code. Prints each error and returns 1. Build it in the project's root:
 //   g++ -std=c++17 -O2 -ffp-contract=off -Inative -Itest/native test/native/tree_harness.cpp
 #include <cstdio>
 #include <random>
@@ -34,7 +34,7 @@ double between(Dice& dice, double low, double high) {
   return std::uniform_real_distribution<double>(low, high)(dice);
 }
 
-// Powers beside the long double's, from one end of the numbers to the other.
+// Compares powers with those of long double, over the whole range of doubles.
 void powers(const std::vector<TreeKernels>& all, Dice& dice) {
   const double ends[] = {0, 5e-324,    2.2e-308,  2.3e-308, 1e-300,
                          1, 1 - 1e-16, 1 + 1e-15, 1e300,    1.7e308};
@@ -74,8 +74,8 @@ void powers(const std::vector<TreeKernels>& all, Dice& dice) {
   }
 }
 
-// Nodes made of their children: in pairs, zeros without a part in the least. Then draws down to the
-// children.
+// Computes nodes from their children: the sum in pairs, and the minimum without zeros. Then checks
+// draws from the nodes down to the children.
 void nodes(const std::vector<TreeKernels>& all, Dice& dice) {
   constexpr uint64_t count = 40;
   for (int round = 0; round < 2000; ++round) {

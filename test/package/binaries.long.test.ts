@@ -1,4 +1,7 @@
-/** The binaries that the package ships: what they ask of the machine, and that they work on it. */
+/**
+ * Tests the binaries in the package: which library versions they need, and that they work on this
+ * machine.
+ */
 import { spawnSync } from 'node:child_process';
 import { existsSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -61,7 +64,7 @@ describeAll('prebuilt addons', function () {
           const of = `${symbol} ${version} of ${name}.node`;
           expect(symbol, line).to.be.a('string');
           if (version === undefined || version === 'Base') {
-            // Node's own; and what a linker leaves for those who have it.
+            // Symbols without a version are Node's or weak.
             expect(weak === 'w' || /^napi_|^node_api_/.test(symbol as string), of).to.equal(true);
             continue;
           }
@@ -87,7 +90,7 @@ describeAll('prebuilt addons', function () {
       HOTSLOT_TEST_SETTING: 'short',
     };
     need(this, `${process.arch === 'x64' ? 'x86_64' : 'aarch64'}-linux-gnu-g++`, 'g++');
-    // Refusals of the core, the rows and each actor's addon are among these.
+    // These tests include rejected calls of the core, of the rows and of each actor's addon.
     const files = [
       'device/contract',
       'buffer/replay-buffer',

@@ -1,6 +1,6 @@
 /**
- * The package as users get it: packed, installed from a lockfile with scripts off, checked by
- * others' tools, built anew.
+ * Tests the package as users get it: packed, installed from a lockfile without scripts, checked by
+ * other projects' tools, and built from source.
  */
 import { spawnSync } from 'node:child_process';
 import {
@@ -23,7 +23,7 @@ import { leaveUnlessHad, run } from './tools.ts';
 
 const root = fileURLToPath(new URL('../../../', import.meta.url));
 
-/** What a stranger pastes first: the files of the README's quick start. */
+/** Writes the files of the README's quick start. */
 function writeQuickStart(folder: string): void {
   const text = readFileSync(join(root, 'README.md'), 'utf8');
   const files = [...text.matchAll(/^```js\n\/\/ (\S+\.mjs)\n(.*?)^```$/gms)];
@@ -57,7 +57,10 @@ describeAll('npm package', function () {
   });
   after(() => rmSync(place, { recursive: true, force: true }));
 
-  /** A project with hotslot in its lockfile, and the node and npm that it uses. */
+  /**
+   * Creates a project folder, and an environment with the versions of node and npm that `extra`
+   * names.
+   */
   async function project(
     context: Mocha.Context,
     name: string,
@@ -74,7 +77,7 @@ describeAll('npm package', function () {
       const tools = join(place, `${name}-tools`);
       mkdirSync(tools);
       writeFileSync(join(tools, 'package.json'), '{"private":true}');
-      // npm's node package finds its binary in a script.
+      // npm's package `node` downloads its binary in an install script.
       const { code, text } = await run(tools, 'npm', ['install', '--foreground-scripts', ...extra]);
       leaveUnlessHad(context, extra, code, text);
       env.PATH = [join(tools, 'node_modules/.bin'), process.env.PATH].join(delimiter);
@@ -100,7 +103,7 @@ describeAll('npm package', function () {
         expect(listed.filter((path) => path.startsWith(`prebuilds/linux-${arch}/`))).to.have.length(
           8,
         );
-    // npm takes a binding.gyp at the top for an order to compile, from a lockfile even against
+    // npm compiles if there is a binding.gyp at the top, for an install from a lockfile even with
     // `gypfile: false`.
     expect(listed).to.not.include('binding.gyp');
     expect(
@@ -114,7 +117,7 @@ describeAll('npm package', function () {
       encoding: 'utf8',
     });
     const { scripts } = JSON.parse(stdout) as { scripts: Record<string, string> };
-    // npm warns a package's users of each of these.
+    // npm warns users about each of these scripts.
     for (const script of ['preinstall', 'install', 'postinstall', 'prepare'])
       expect(scripts).to.not.have.property(script);
     const { os, keywords } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as Record<
@@ -173,7 +176,7 @@ describeAll('npm package', function () {
   }
 
   /**
-   * Other package managers and runtimes: how each adds the tarball, asks the doctor and runs a
+   * Other package managers and runtimes: how each installs the tarball, runs the doctor and runs a
    * program.
    */
   const others = setting<[string, string, [string, ...string[]][]][]>({
@@ -266,7 +269,10 @@ describeAll('npm package', function () {
   });
   const checkers = ['publint@0.3.25', '@arethetypeswrong/cli@0.18.5'];
   let consumer: { folder: string; tools: string[]; code: number | null; text: string } | undefined;
-  /** One that has the package, the newest TypeScript and the checkers: installed once. */
+  /**
+   * Returns a project with the package, the newest TypeScript and the checkers, which is installed
+   * once.
+   */
   const consumerOf = async (context: Mocha.Context): Promise<string> => {
     if (consumer === undefined) {
       const { folder } = await project(context, 'consumer');

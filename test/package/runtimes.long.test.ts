@@ -1,6 +1,6 @@
 /**
- * What uses threads, on other runtimes than this one: their workers, their Atomics and their typed
- * arrays.
+ * Runs the tests that use threads on other runtimes, which have their own workers, Atomics and
+ * typed arrays.
  */
 import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -27,7 +27,8 @@ const most = [
   'door',
 ];
 /**
- * What Bun lacks, or says in other words: a context with `gc`, and why a value cannot be cloned.
+ * Titles of tests that Bun cannot pass. It has no context with `gc`, and another text for values
+ * that cannot be cloned.
  */
 const notOfBun =
   'the heap grows by less than 20 bytes for each promise|options that cannot be cloned';
@@ -66,7 +67,7 @@ describeAll('other runtimes', function () {
       const folder = join(place, title);
       mkdirSync(folder);
       writeFileSync(join(folder, 'package.json'), '{"private":true}');
-      // The binary is found by a script of the package.
+      // The package downloads its binary in an install script.
       const { code, text } = await run(folder, 'npm', ['install', '--foreground-scripts', tool]);
       leaveUnlessHad(this, [tool], code, text);
       const files = rooms.flatMap((room) =>

@@ -1,4 +1,6 @@
-/** Commands in projects of their own, and what a registry may not have. */
+/**
+ * Runs commands in temporary projects, and skips tests whose packages the registry does not have.
+ */
 import { spawn } from 'node:child_process';
 import { expect } from 'chai';
 
@@ -7,7 +9,7 @@ interface Ran {
   text: string;
 }
 
-/** In a project of its own; what it may read of this checkout is the tarball. */
+/** Runs a command in a project, without the variables that lead to this checkout. */
 export function run(
   folder: string,
   command: string,
@@ -33,8 +35,8 @@ export function run(
 }
 
 /**
- * What the registry does not have is left to another day, and said; whatever else goes wrong is a
- * failure.
+ * Skips the test and prints why if the registry does not have the package or cannot be reached.
+ * Fails for any other error.
  */
 export function leaveUnlessHad(
   context: Mocha.Context,

@@ -1,6 +1,6 @@
 /**
- * A pipeline among listeners that throw, threads that die and callers who close what they were
- * lent.
+ * Tests pipelines with listeners that throw, threads that die, and callers who close what they do
+ * not own.
  */
 
 import { once } from 'node:events';
@@ -63,7 +63,7 @@ describe('ReplayPipeline under failures', () => {
         const device = openDevice(TESTED);
         const [weights, one] = [device.allocate({ shape: [1] }), device.allocate({ shape: [1] })];
         one.write(Float32Array.of(1));
-        // What a pipeline closed in the middle of a run leaves behind.
+        // Begins two versions, as a pipeline leaves them that is closed during a run.
         versionsOf(mailbox).begin();
         versionsOf(mailbox).begin();
         const made = await pipeline({ placement, mailbox });
@@ -89,10 +89,13 @@ describe('ReplayPipeline under failures', () => {
       async () => {
         const mailbox = WeightMailbox.create({ length: 1 });
         const made = await pipeline({ placement, mailbox });
-        // What an actor began that died, or that was stopped in the middle of a run.
+        // Begins two versions, as an actor leaves them that died or was stopped during a run.
         versionsOf(mailbox).begin();
         versionsOf(mailbox).begin();
-        expect(mailbox.write(Float32Array.of(7)), 'its copies may be under way').to.equal(0);
+        expect(
+          mailbox.write(Float32Array.of(7)),
+          'no version while copies may be in flight',
+        ).to.equal(0);
         await made.close();
         const into = new Float32Array(1);
         for (const version of [1, 2, 3]) {
@@ -109,7 +112,8 @@ describe('ReplayPipeline under failures', () => {
       const made = await pipeline(ON_HOST ? { transfer: 'deferred' } : {});
       const device = openDevice(made.transferManifest.device);
       using stream = device.createStream();
-      // The default stream is kept busy: a copy that was ordered there would come too late.
+      // The default stream is held. If the copy were ordered there, it would not run before the
+      // read.
       using latch = new Latch(device).hold(device.currentStream);
       const batch = await device.withStream(stream, () => made.sampleLargeBatch(1, SAMPLE));
       const rewards = await batch.rewards?.toArray(stream);
@@ -145,7 +149,7 @@ describe('ReplayPipeline under failures', () => {
       expect(error.cause).to.be.instanceOf(DeviceError);
       const { family, statusName } = error.cause as DeviceError;
       expect(family).to.equal(TESTED.split(':')[0]);
-      // A trap has several names.
+      // Drivers report a trap under different names.
       expect(statusName).to.match(/^(LAUNCH_FAILED|ILLEGAL_INSTRUCTION|DEVICE_LOST)$/);
     },
   );
@@ -185,7 +189,7 @@ describe('ReplayPipeline under failures', () => {
           await learner.ended;
         }
       }
-      // All eight are to be had.
+      // All eight of the buffer's places for pipelines must be free.
       for (let i = 0; i < 8; i++) await pipeline({ buffer, placement: 'inline' });
       await closeAll();
     },
@@ -195,7 +199,7 @@ describe('ReplayPipeline under failures', () => {
     const made = await pipeline({ placement: SPREAD, restart: 5 });
     const restarted = once(made as never, 'restart');
     await workersOf(made)[2]?.terminate();
-    // The successor exists before it has attached.
+    // The new thread exists before it has attached to the pipeline.
     for (let n = 0; n < 3; n++) {
       while (!workersOf(made)[2]) await new Promise(setImmediate);
       await workersOf(made)[2]?.terminate();

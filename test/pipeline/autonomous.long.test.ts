@@ -1,4 +1,7 @@
-/** Runs in which the actors ask for batches themselves and replay one captured update per tick. */
+/**
+ * Tests autonomous runs, in which the actors request batches and launch a captured update for each
+ * tick.
+ */
 import { expect } from 'chai';
 import { getSharedCaptureStream, getSharedGraphPool } from '../../src/entries/graph.ts';
 import { openDevice, type PipelineError, type Tick, WeightMailbox } from '../../src/index.ts';
@@ -87,7 +90,7 @@ for (const [name, placement] of Object.entries(placements)) {
           const sum = device.allocate({ shape: [64] });
           made.capture((_, { stream, pool }) => {
             expect([stream.handle, pool.handle]).to.deep.equal(shared);
-            // The same bytes in every graph of both.
+            // Every graph of both pipelines uses the same temporary memory.
             const temporary = pool.allocate({ shape: [64] });
             stream.fill(temporary, value);
             stream.launch('axpby', { tensors: [sum, temporary], wholes: [64], reals: [1, 1] });

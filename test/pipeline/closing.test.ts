@@ -1,4 +1,4 @@
-/** Closing a pipeline while an actor elsewhere has a part of it pinned. */
+/** Tests that a pipeline can be closed while an actor elsewhere has its events pinned. */
 
 import { expect } from 'chai';
 import { newPoller } from '../../src/device/transfer/native.ts';
@@ -37,7 +37,8 @@ describe('ReplayPipeline.close()', () => {
         ...before,
         event: (before.event as number) + spent.length,
       });
-      // Another pipeline has the bell from here on, and keeps it.
+      // Claims the freed bell, as another pipeline would. The closed pipeline must not ring or
+      // release it.
       const bell = internalsOfBuffer(buffer).bells.claim();
       expect((await rejection(made.waitUntilReady(1, SAMPLE))).code).to.equal(
         'ERR_HOTSLOT_STATE_CLOSED',

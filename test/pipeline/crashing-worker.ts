@@ -1,4 +1,4 @@
-/** A learner that opens a pipeline and stays until it is ended, or crashes at a word. */
+/** A learner's thread that opens a pipeline and then waits. A message makes it crash. */
 import { parentPort } from 'node:worker_threads';
 import { ReplayBuffer, ReplayPipeline, type SharedReplayBuffer } from '../../src/index.ts';
 import { givenTask, say } from '../rig/test-thread.ts';

@@ -1,6 +1,6 @@
 /**
- * What pipeline tests share: a small filled buffer, an update that counts, and pipelines that are
- * always closed.
+ * Shared by pipeline tests: a small filled buffer, an update that counts, and pipelines that are
+ * closed after each test.
  */
 import {
   openDevice,
@@ -16,14 +16,14 @@ import { ON_HOST, TESTED } from '../rig/tested-device.ts';
 export const SAMPLE = 16;
 export const SPREAD = [['pack'], ['submit'], ['poll'], ['replay']] as const;
 
-/** Who may be the first to hear that an update's kernel failed. */
+/** The actors that may be the first to see that an update's kernel failed. */
 export const failingActors = [
   'poll',
   'replay',
   ...(errorScope(TESTED) === 'device' ? ['submit'] : []),
 ];
 
-/** Rows whose every field says which row it is. */
+/** Creates rows. Every field of a row holds the row's number. */
 export function rows(n: number, from = 0) {
   const field = (width: number) =>
     Float32Array.from({ length: n * width }, (_, i) => from + Math.floor(i / width));
@@ -46,11 +46,11 @@ export function filled(n = 100, capacity = 1000): ReplayBuffer {
 const open: ReplayPipeline[] = [];
 
 /**
- * Opens one. In a short run on the host its actors are `inline` unless a test says otherwise: a
- * thread costs an eighth of a second of a core.
+ * Opens a pipeline. In a short run on the host its actors are `inline` unless the test sets a
+ * placement. Opening a thread takes an eighth of a second of a core.
  */
 export async function pipeline(options: Partial<PipelineOptions> = {}): Promise<ReplayPipeline> {
-  // A copy of its own: a mistake in the order of things shows as wrong bytes.
+  // Each batch is copied at once, so that a wrong order shows as wrong bytes.
   const copied = { transfer: 'immediate', device: TESTED, sampleCount: SAMPLE } as const;
   const placement = setting<'inline' | 'auto'>({ short: ON_HOST ? 'inline' : 'auto', all: 'auto' });
   const made = await ReplayPipeline.open({ buffer: filled(), placement, ...copied, ...options });
@@ -58,14 +58,14 @@ export async function pipeline(options: Partial<PipelineOptions> = {}): Promise<
   return made;
 }
 
-/** For afterEach: closes what a test opened, failed or not. */
+/** For afterEach(): closes all pipelines that a test opened, also if the test failed. */
 export async function closeAll(): Promise<void> {
   await Promise.all(open.splice(0).map((made) => made.close()));
 }
 
 /**
- * An update that adds one to a counter on the device and reports it: applied exactly once per tick,
- * the reports are 1, 2, 3, …
+ * Captures an update that adds one to a counter on the device and reports it. If each tick is
+ * applied exactly once, the reports are 1, 2, 3, …
  */
 export function counter(made: ReplayPipeline): { count: Tensor; close(): void } {
   const device = openDevice(made.transferManifest.device);

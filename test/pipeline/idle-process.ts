@@ -1,4 +1,4 @@
-/** Opens a pipeline and leaves it: the process must end by itself. */
+/** A process that opens a pipeline and does not close it. The process must exit anyway. */
 import { pipeline } from './fixture.ts';
 
 await pipeline();

@@ -1,6 +1,6 @@
 /**
- * A process that ticks for long: `long-run.js ROUNDS TICKS` says after each round how many updates
- * it made and what memory it holds.
+ * A process that runs for many ticks: `long-run.js ROUNDS TICKS`. After each round it prints the
+ * number of updates and its memory.
  */
 import { openDevice, ReplayBuffer, ReplayPipeline } from '../../src/index.ts';
 
@@ -17,7 +17,7 @@ const pipeline = await ReplayPipeline.open({
 });
 const captured = pipeline.capture(
   ({ x }, { stream, out }) => {
-    // The mean of four ones, added to the count.
+    // Adds the mean of four ones to the count.
     stream.launch('column_sums', {
       tensors: [count, x],
       wholes: [4, 1, x.strides[0]!],

@@ -1,15 +1,18 @@
-/** Many millions of ticks in one process: each applied once, and memory that does not grow. */
+/** Tests millions of ticks in one process. Each must be applied once, and memory must not grow. */
 import { spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { expect } from 'chai';
 import { residentEnvironment, residentFlags } from '../rig/resident.ts';
 import { itAll, setting } from '../rig/setting.ts';
 
-/** In the longest runs 10⁸ ticks, ten times 10⁷: of more a float32 could not count the updates. */
+/**
+ * Number of rounds, and of ticks in each. A float32 counts the updates of a round, which is exact up
+ * to 2²⁴.
+ */
 const [ROUNDS, TICKS] = setting({ short: [0, 0], all: [8, 8_000], long: [10, 10_000_000] });
 /**
- * Of the most memory after a round of the first half: a short round is not over all that a process
- * grows by at first.
+ * Allowed growth, as a fraction of the largest memory after a round of the first half. Short rounds
+ * allow more, because a process grows at first.
  */
 const GROWS = setting({ short: 0, all: 0.05, long: 0.01 });
 

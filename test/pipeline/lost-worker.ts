@@ -1,6 +1,6 @@
 /**
- * A learner that waits synchronously while one of its actors' threads is lost: its event loop never
- * turns.
+ * A learner that waits synchronously while the thread of one of its actors ends. Its event loop
+ * does not turn meanwhile.
  */
 import { ReplayBuffer, ReplayPipeline, type SharedReplayBuffer } from '../../src/index.ts';
 import { refusal } from '../rig/refusal.ts';

@@ -1,4 +1,4 @@
-/** Ticks that the caller asks for one by one: what is prepared, waited for, sampled and refused. */
+/** Tests manual ticks: preparing, waiting, sampling, and calls that are rejected. */
 import { expect } from 'chai';
 import { type ReplayPipeline, uniformIndices } from '../../src/index.ts';
 import { refusal, rejection } from '../rig/refusal.ts';
@@ -117,7 +117,7 @@ for (const [name, placement] of Object.entries(placements)) {
         expect(await made.waitUntilReady(0, SAMPLE, { timeoutMs: 20 })).to.equal(false);
         buffer.add(rows(10));
         expect(await made.waitUntilReady(0, SAMPLE, { timeoutMs: 20 })).to.equal(false);
-        // Pack's thread may have been given no core so far.
+        // Pack's thread may not have had CPU time yet.
         await until('it says what it waits for', () => /rows: 10/.test(made.waitingFor()));
         buffer.add(rows(10, 10));
         const batch = await made.sampleLargeBatch(0, SAMPLE);

@@ -1,4 +1,7 @@
-/** What opening a pipeline takes and refuses, and what an idle one holds. */
+/**
+ * Tests which options ReplayPipeline.open() and capture() accept and reject, and that an idle
+ * pipeline keeps no process alive.
+ */
 import { execFileSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { inspect } from 'node:util';
@@ -17,7 +20,7 @@ import { itAll, itLonger } from '../rig/setting.ts';
 import { TESTED } from '../rig/tested-device.ts';
 import { closeAll, filled, pipeline, SAMPLE } from './fixture.ts';
 
-/** The error that opening a pipeline with these options rejects with. */
+/** Returns the error with which open() rejects these options. */
 const refused = (options: object) =>
   rejection(async () => {
     const complete = { buffer: filled(), device: TESTED, sampleCount: 16, ...options };
@@ -78,7 +81,7 @@ describe('ReplayPipeline.open() and capture()', () => {
       const open = (signal: AbortSignal) =>
         refused({ buffer, signal, placement: [['pack'], ['submit', 'poll', 'replay']] });
       expect(await open(AbortSignal.abort(reason))).to.equal(reason);
-      // The buffer has eight seats for pipelines: nine that are given up leave them free.
+      // A buffer has places for eight pipelines. Nine aborted calls must not use them up.
       for (let i = 0; i < 9; i++) {
         const controller = new AbortController();
         const opening = open(controller.signal);
@@ -111,7 +114,8 @@ describe('ReplayPipeline.open() and capture()', () => {
     expect(() => batch.imge)
       .to.throw()
       .with.property('code', 'ERR_HOTSLOT_ARGUMENT');
-    // What any object is asked: a promise for a batch, a copy of it, a log line.
+    // Properties that JavaScript reads from any object: `then` by await, keys by a copy, names by a
+    // log.
     expect(await Promise.resolve(batch)).to.equal(batch);
     expect(Object.keys({ ...batch })).to.deep.equal(fields);
     expect([String(batch), 'nope' in batch]).to.deep.equal(['[object Object]', false]);
@@ -169,7 +173,7 @@ describe('ReplayPipeline.open() and capture()', () => {
         [error.code, error.message.includes(`${what} on a stream outside of this capture`)],
         error.message,
       ).to.deep.equal(['ERR_HOTSLOT_STATE_CAPTURE', true]);
-      // Outside it is work like any other.
+      // Outside of a capture the same work is accepted.
       work();
     }
     made.capture(

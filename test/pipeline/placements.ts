@@ -1,7 +1,7 @@
 /**
- * Tests that are the same on every placement of the actors. A short run makes a dozen of them on
- * all placements, and the rest where few threads are opened, since each thread costs an eighth of a
- * second of a core. `test:all` makes the others.
+ * Declares tests that are the same on every placement of the actors. A short run makes a dozen of
+ * them on all placements. It makes the others where few threads are opened, because opening a
+ * thread takes an eighth of a second of a core. `test:all` makes all of them.
  */
 import { itAll } from '../rig/setting.ts';
 import { SPREAD } from './fixture.ts';
@@ -10,13 +10,13 @@ export const placements = { inline: 'inline', auto: 'auto', 'a thread per role':
 export type Placement = (typeof placements)[keyof typeof placements];
 
 /**
- * How a test is made that a short run has on `inline` and `auto`; `otherwise` is how it makes
- * those.
+ * Returns how to declare a test that a short run makes only on `inline` and `auto`. On these
+ * placements it is declared by `otherwise`.
  */
 export const upToAuto = (placement: unknown, otherwise: typeof itAll | typeof it = it) =>
   (placement === SPREAD ? itAll : otherwise) as typeof itAll;
 
-/** The same for a test that a short run has on one placement alone. */
+/** Returns how to declare a test that a short run makes only on the placement `short`. */
 export const onlyOn = (
   short: Placement,
   placement: unknown,

@@ -1,6 +1,6 @@
 /**
- * What pipeline tests of trajectories share: small filled lanes, and a plain replica of draws at
- * fixed lag.
+ * Shared by pipeline tests of trajectories: small filled lanes, and a plain replica of prioritized
+ * draws at a fixed lag.
  */
 import {
   type PrioritizedOptions,
@@ -19,8 +19,8 @@ const fields = {
 } as const;
 
 /**
- * Steps whose every element says lane and tick; episodes end by both flags. `ticks` steps of each
- * lane, from tick `from` on.
+ * Adds `ticks` steps to each lane, from tick `from` on. Every element holds lane and tick. Some
+ * episodes are terminated and others truncated.
  */
 export function addSteps(writer: { add(steps: never): number }, ticks: number, from = 0): void {
   for (let t = from; t < from + ticks; t++) {
@@ -61,9 +61,9 @@ export function stepsBuffer(ticks = 120, capacity = 400, limiter?: RateLimiter) 
 export const VIEW: TransitionsOptions = { nStep: 2, gamma: 0.5, stack: { pixels: 3 } };
 
 /**
- * What a pipeline over the same steps must draw whose learner gives each row its reward as a
- * priority: draw s sees the updates of draws up to s − depth. Seeds begin at `seed`. With the
- * leaves once all updates are applied.
+ * Computes what a pipeline over the same steps must draw if its learner returns each row's reward
+ * as priority. Draw s uses the updates of draws up to s − depth. Seeds begin at `seed`. Returns the
+ * draws, and the tree's leaves after all updates.
  */
 export function replica(options: {
   ticks: number;
@@ -71,7 +71,7 @@ export function replica(options: {
   rows: number;
   seed: number;
   sampling?: PrioritizedOptions;
-  /** what the learner gives instead */
+  /** computes the priorities, by default the rewards */
   priorities?: (draw: TransitionSample) => Float32Array;
 }) {
   const { ticks, depth, rows, seed, priorities = (draw) => draw.rewards } = options;

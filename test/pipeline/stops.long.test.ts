@@ -1,6 +1,6 @@
 /**
- * Whoever stops a run has stopped it when the call returns (Slot-9), however busy the opener's
- * thread is afterwards.
+ * Tests Slot-9: a run is stopped when the call that stops it returns, even if the opener's thread
+ * is busy afterwards.
  */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -15,7 +15,7 @@ import { closeAll, counter, pipeline, SPREAD } from './fixture.ts';
 import { bufferOf } from './inside.ts';
 import { upToAuto } from './placements.ts';
 
-/** Keeps the event loop busy until `done`, which only other threads can make so. */
+/** Keeps the event loop busy until `done` returns true. Only other threads can cause that. */
 function busyUntil(what: string, done: () => boolean): void {
   for (const end = performance.now() + 60_000; !done(); )
     if (performance.now() > end)
@@ -23,7 +23,7 @@ function busyUntil(what: string, done: () => boolean): void {
 }
 const ringOf = (made: ReplayPipeline) => internalsOf(made).parts.ring;
 
-/** Starts a run and leaves the event loop alone until some of its ticks are over. */
+/** Starts a run, and returns when some of its ticks are finished. */
 async function running(made: ReplayPipeline, signal?: AbortSignal) {
   const outcome = made.run({ ...(signal ? { signal } : {}) }).then(
     (summary) => ({ summary, error: undefined }),
@@ -44,8 +44,8 @@ for (const [name, placement] of Object.entries({
     afterEach(closeAll);
 
     /**
-     * Stops in the middle of a run, then keeps the opener busy until no slot is in use: ticks that
-     * had no slot are not applied.
+     * Stops a run, then keeps the opener busy until no slot is in use. Ticks that had no slot at
+     * the stop must not be applied. Returns the number of finished ticks.
      */
     async function stop(made: ReplayPipeline, how: () => void): Promise<number> {
       const ring = ringOf(made);

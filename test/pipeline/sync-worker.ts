@@ -1,4 +1,7 @@
-/** A learner in a worker thread that never turns its event loop between opening and closing. */
+/**
+ * A learner in a worker thread that uses only Sync methods. Its event loop does not turn between
+ * open() and closeSync().
+ */
 import {
   type Placement,
   ReplayBuffer,

@@ -1,4 +1,7 @@
-/** The forms that block: refused on the main thread, and all that a learner in a worker needs. */
+/**
+ * Tests the Sync methods: they throw on the main thread if they would block, and a learner in a
+ * worker needs no others.
+ */
 import { expect } from 'chai';
 import { openHandles, pinnedHandles } from '../rig/handles.ts';
 import { itLonger } from '../rig/setting.ts';

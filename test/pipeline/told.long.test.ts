@@ -1,6 +1,6 @@
 /**
- * What a pipeline says by itself: ticks as they end, numbers that are none, and what a run waits
- * for too long.
+ * Tests what a pipeline emits by itself: finished ticks, warnings of non-finite values, and
+ * warnings of long waits.
  */
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { once } from 'node:events';
@@ -197,7 +197,10 @@ describe('ReplayPipeline ticks, channels and warnings', () => {
   });
 
   describe('non-finite scalars', () => {
-    /** total += 1 at every tick, and reported: NaN from the moment the test writes that. */
+    /**
+     * Captures an update that adds 1 to `total` and reports it. After the test writes NaN into
+     * `total`, the reports are NaN.
+     */
     async function summing(): Promise<{
       made: ReplayPipeline;
       total: Tensor;
@@ -261,7 +264,10 @@ describe('ReplayPipeline ticks, channels and warnings', () => {
   });
 
   describe('non-finite weights', () => {
-    /** Every tick doubles the weights, which begin as 1: 2¹²⁸, behind tick 127, is no float32. */
+    /**
+     * Captures an update that doubles the weights, which begin at 1. After tick 127 they are 2¹²⁸,
+     * which overflows float32.
+     */
     async function doubling(options: Pick<PipelineOptions, 'placement' | 'depth'> = {}) {
       const mailbox = WeightMailbox.create({ length: 3000 });
       const made = await pipeline({ mailbox, ...options });
@@ -298,10 +304,11 @@ describe('ReplayPipeline ticks, channels and warnings', () => {
           const versions: number[] = [];
           made.on('tick', ({ version }) => versions.push(version));
           await begin();
-          // The last tick of a run waits for a free version: none will come, and it must not wait
-          // for ever.
+          // The last tick of a run waits for a free version of the mailbox. None becomes free here,
+          // so the wait must end by itself.
           await made.run({ ticks: 140, publishEvery: 1 });
-          // While two versions are being written, what is due waits: several may become one.
+          // While two versions are being written, later publishes wait, and several of them may
+          // become one.
           const [last = 0, least = 0, most = 0] = newest();
           expect([least, Math.log2(most) % 1]).to.deep.equal([most, 0]);
           expect(most).to.be.within(2, 2 ** 127);
@@ -316,7 +323,7 @@ describe('ReplayPipeline ticks, channels and warnings', () => {
               warnings[0] ?? '',
             ) ?? [];
           expect(Number(tick)).to.be.within(127, 139);
-          // Versions stay dense: those that were refused are written again.
+          // Rejected versions leave no gap: their numbers are used again.
           await begin();
           await made.run({ ticks: 10, publishEvery: 1 });
           expect(newest().slice(1)).to.deep.equal([2 ** 10, 2 ** 10]);
@@ -363,14 +370,14 @@ describe('ReplayPipeline ticks, channels and warnings', () => {
       expect(mailbox.begun).to.be.above(last);
       await begin();
       await made.run({ ticks: 10 });
-      expect(mailbox.published, 'without publishEvery').to.equal(last);
+      expect(mailbox.published, 'published versions without publishEvery').to.equal(last);
       await made.run({ ticks: 10, publishEvery: 10 });
       expect(newest()).to.deep.equal([last + 1, 2 ** 20, 2 ** 20]);
       await begin();
       await made.run({ ticks: 140, publishEvery: 1 });
       const [again = 0] = newest();
       await close();
-      // The pipeline is gone: weights from the host, as dense as before.
+      // After the pipeline has closed, write() continues the version numbers without a gap.
       for (let i = 1; i <= 4; i++) {
         expect(mailbox.write(new Float32Array(3000).fill(i))).to.equal(again + i);
         expect(newest()).to.deep.equal([again + i, i, i]);
@@ -412,7 +419,7 @@ describe('ReplayPipeline ticks, channels and warnings', () => {
       const made = await pipeline({ buffer });
       made.capture(() => {});
       using clock = new ClockAhead();
-      // Nothing moves where words of others count seconds.
+      // A change of only the seconds in this text is not progress.
       const leave = feed(buffer.share().memory, {
         waitingFor: () => `rows: 1 host, 1 silent for ${clock.ahead / 1000} s`,
         spans: [],
@@ -429,7 +436,7 @@ describe('ReplayPipeline ticks, channels and warnings', () => {
       await once(made as never, 'warning');
       expect(warnings).to.deep.equal([`run() has waited 10 s for ${made.waitingFor()}`]);
       expect(warnings[0]).to.match(/rows: 0 were added so far; rows: 1 host, 1 silent for \d+ s$/);
-      // The same again is not told again, at the run's last look either.
+      // The same text is not emitted a second time, also not when the run ends.
       clock.ahead += 20_000;
       controller.abort();
       expect(await running).to.include({ aborted: true, ticks: 0 });

@@ -1,6 +1,6 @@
 /**
- * Pipelines over trajectories: the bits of batches, priorities at fixed lag, waiting for steps,
- * what is told and refused.
+ * Tests pipelines over trajectories: the bits of batches, priorities at a fixed lag, waits for
+ * steps, ticks, and invalid options.
  */
 import { expect } from 'chai';
 import {
@@ -92,13 +92,13 @@ describe('ReplayPipeline over trajectories', () => {
           expect(await (batch.weights as Tensor).toArray()).to.deep.equal(weights);
           const priorities = batch.priorities as Tensor;
           const bits = new Uint32Array(((await priorities.toArray()) as Float32Array).buffer);
-          expect([...new Set(bits)], 'not written').to.deep.equal([0xffff_ffff]);
+          expect([...new Set(bits)], 'bits of unwritten priorities').to.deep.equal([0xffff_ffff]);
           priorities.device.currentStream.copy(priorities, batch.rewards as Tensor);
           first.afterTick();
         }
         await first.close();
         expect(manual.inspect()).to.deep.equal(want.leaves);
-        // Closing may come before poll has seen the last ones.
+        // The pipeline may close before poll has seen the last ticks.
         expect(told.length).to.be.at.least(ticks - DEPTH);
         expect(new Set(told.map(({ sampler }) => sampler))).to.deep.equal(new Set(['prioritized']));
         expect(told.at(-1)?.maxPriority).to.equal(want.leaves.maxPriority);
@@ -118,7 +118,7 @@ describe('ReplayPipeline over trajectories', () => {
           stream.copy(priorities as Tensor, batch.rewards as Tensor),
         );
         await second.run({ ticks: 7 });
-        // A run that goes on sees what the one before left, at the same distance.
+        // The next run uses the priorities of the run before, at the same lag.
         await second.run({ ticks: ticks - 7 });
         await second.close();
         expect(running.inspect()).to.deep.equal(want.leaves);
@@ -217,7 +217,7 @@ describe('ReplayPipeline over trajectories', () => {
     expect((await made.run({ ticks: 3 })).ticks).to.equal(3);
     expect(made.inspect().finished).to.equal(first + 3);
     buffer.clear();
-    // A manual tick waits too, and closing lets its waiter go.
+    // A manual tick also waits, and close() rejects its wait.
     made.startPrepare(10_000, ROWS);
     const waiting = made.waitUntilReady(10_000, ROWS).catch((error: unknown) => error);
     await made.close();

@@ -1,6 +1,6 @@
 /**
- * Loses an actor's thread with no waiter and no listener: the error must surface as an uncaught
- * exception.
+ * A process that loses the thread of an actor, without a wait and without an `error` listener. The
+ * error must become an uncaught exception.
  */
 
 import { pipeline } from './fixture.ts';

@@ -1,6 +1,6 @@
 /**
- * Ticks across every width that a number of theirs has somewhere: none is lost, doubled or out of
- * order there.
+ * Tests ticks whose numbers exceed the widths in which they are stored. No tick may be lost,
+ * repeated or out of order.
  */
 import { expect } from 'chai';
 import { internalsOf } from '../../src/engine/pipeline/replay-pipeline.ts';
@@ -9,7 +9,7 @@ import { itAll } from '../rig/setting.ts';
 import { closeAll, counter, pipeline, SPREAD } from './fixture.ts';
 import { replica, stepsBuffer, VIEW } from './steps.ts';
 
-/** Goes on as if so many ticks had been. */
+/** Continues as if `tick` ticks had been applied. */
 async function skipTo(made: ReplayPipeline, tick: number): Promise<void> {
   const position = {
     tick: tick - 1,
@@ -23,10 +23,14 @@ async function skipTo(made: ReplayPipeline, tick: number): Promise<void> {
 }
 
 const placements = { inline: 'inline', 'a thread per role': SPREAD } as const;
-/** A slot's word, int32 and uint32, and as far as whole numbers are exact. */
+/**
+ * Bits of the tick number in a slot's control word, of int32, of uint32, and of the largest exact
+ * integers.
+ */
 const widths = [29, 31, 32, 53];
 /**
- * Threads take half a second to open: one width and depth of theirs is enough for the short run.
+ * Opening threads takes half a second. The short run therefore has threads with only one width and
+ * depth.
  */
 const declare = (placement: unknown, bits: number, depth = 3) =>
   placement === SPREAD && (bits !== 29 || depth !== 3) ? itAll : it;

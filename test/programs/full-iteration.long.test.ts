@@ -1,4 +1,6 @@
-/** The example of full-iteration graphs: eager and replayed training agree bit for bit. */
+/**
+ * Tests the example of full-iteration graphs: eager and captured training must agree bit for bit.
+ */
 import { expect } from 'chai';
 import { run, runEach } from '../cli/run-command.ts';
 import { itAll } from '../rig/setting.ts';

@@ -1,6 +1,6 @@
 /**
- * Advection in parts equals the undivided run, and whatever keeps a part from going on ends the
- * example.
+ * Tests the example of halo exchange: advection in parts must equal the undivided run bit for bit.
+ * A part that fails must end the example with an error.
  */
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -23,7 +23,7 @@ import { drawText } from './halo-exchange/text-picture.ts';
 
 const main = 'test/programs/halo-exchange/main.js';
 
-/** Chunks by kind, each with its checksum looked at. */
+/** Returns the chunks of a PNG file by kind, and checks the checksum of each. */
 function chunksOf(png: Buffer): Map<string, Buffer> {
   expect(png.subarray(0, 8).toString('latin1')).to.equal('\x89PNG\r\n\x1a\n');
   const chunks = new Map<string, Buffer>();
@@ -94,7 +94,8 @@ describe('halo-exchange program', () => {
       const chunks = chunksOf(readFileSync(file));
       const header = chunks.get('IHDR')!;
       const [width, height] = [header.readUInt32BE(0), header.readUInt32BE(4)];
-      // Three panels of 576; the plane is square, the net 4 × 3.
+      // Each mode has three panels of 576 pixels. The plane is square, and the net of the sphere is
+      // 4 × 3.
       expect([width, height]).to.deep.equal([3 * 576 + 4 * 24, 576 + 432 + 3 * 24]);
       expect([...header.subarray(8)]).to.deep.equal([8, 2, 0, 0, 0]);
       const pixels = inflateSync(chunks.get('IDAT')!);
@@ -103,9 +104,9 @@ describe('halo-exchange program', () => {
         ...pixels.subarray(y * (3 * width + 1) + 1 + 3 * x).subarray(0, 3),
       ];
       expect(pixel(2, 2)).to.deep.equal([13, 13, 20]);
-      expect(pixel(24 + 200, 24 + 288 + 10)).to.deep.equal([253, 244, 196]); // in the cylinder
+      expect(pixel(24 + 200, 24 + 288 + 10)).to.deep.equal([253, 244, 196]); // in cylinder
       expect(pixel(24 + 288 + 10, 24 + 288 + 10)).to.deep.equal([32, 28, 60]); // in its slot
-      expect(pixel(24 + 288, 24 + 100)).to.deep.equal([112, 108, 140]); // where two parts meet
+      expect(pixel(24 + 288, 24 + 100)).to.deep.equal([112, 108, 140]); // between parts
     } finally {
       rmSync(folder, { recursive: true });
     }
@@ -123,7 +124,7 @@ describe('halo-exchange program', () => {
         for (const [index, step] of [0, 2, 6].entries()) {
           const field = frame(plan, plan.parts, index);
           const before = field[64 + 8 + 3]!;
-          // The next float there is: one bit.
+          // Changes the element by one bit, to the next float64.
           new BigInt64Array(field.buffer, field.byteOffset)[64 + 8 + 3]! += 1n;
           const { different, example } = compare(plan);
           expect(different).to.equal(1);
@@ -236,7 +237,7 @@ describe('halo-exchange program', () => {
     });
 
     it('done rejects with the error of a thread that throws', async () => {
-      // No rank finds room for its part; one of them is the first to say so.
+      // The shared memory is too small for any part, so the first rank to write throws.
       const plan = {
         ...planOf('sphere', 8, steps),
         progress: new SharedArrayBuffer(8),
@@ -260,7 +261,7 @@ describe('halo-exchange program', () => {
   });
 
   itAll('exits with code 1 and names a cell when a part computes other values', async () => {
-    // The bell of rank 3 is another one.
+    // Rank 3 computes another bell than the undivided run.
     const code =
       "import { workerData } from 'node:worker_threads'; if (workerData?.rank === 3) Math.cos = () => 0.5;";
     const env = { NODE_OPTIONS: `--import data:text/javascript,${encodeURIComponent(code)}` };

@@ -1,6 +1,6 @@
 /**
- * The example of learners that keep their parameters equal, in one process; by a launcher see
- * test/ranks.
+ * Tests the example of several learners that keep their parameters equal, in one process.
+ * test/ranks tests it with a launcher.
  */
 import { expect } from 'chai';
 import { run } from '../cli/run-command.ts';

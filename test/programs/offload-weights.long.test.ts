@@ -1,6 +1,6 @@
 /**
- * The example with weights beyond a budget: what it prints is checked, and wrong usage is one clear
- * sentence.
+ * Tests the example with weights that exceed a budget: its output, and its error for wrong usage,
+ * which is one sentence.
  */
 import { expect } from 'chai';
 import { run, runEach } from '../cli/run-command.ts';
@@ -24,7 +24,7 @@ const small = [
 describe('offload-weights program', () => {
   it('learns within the budget, with equal losses with and without prefetch', async function () {
     const { code, stderr, lines } = await example(...small, '--json');
-    if (!ON_HOST && /no managed memory/.test(stderr)) this.skip(); // the driver has none; the host device always has
+    if (!ON_HOST && /no managed memory/.test(stderr)) this.skip();
     expect([code, stderr]).to.deep.equal([0, '']);
     const all = lines.map((line) => JSON.parse(line));
     const summary = all.at(-1);
@@ -40,7 +40,8 @@ describe('offload-weights program', () => {
     });
     expect(summary.lastLoss).to.be.below(summary.firstLoss);
     if (!ON_HOST) return;
-    // Three layers fit, and were there at a time; the driver counts the same.
+    // The budget fits three layers, and three were on the device at once. The driver reports the
+    // same number of bytes.
     expect([summary.peakBytes, summary.peakByDriverBytes]).to.deep.equal([
       3 * 65 * 64 * 4,
       3 * 65 * 64 * 4,
@@ -50,7 +51,7 @@ describe('offload-weights program', () => {
 
   itAll('prints its results in 80 columns, with a note on the CPU device', async function () {
     const { code, stderr, stdout, lines } = await example(...small);
-    if (!ON_HOST && /no managed memory/.test(stderr)) this.skip(); // the driver has none; the host device always has
+    if (!ON_HOST && /no managed memory/.test(stderr)) this.skip();
     expect([code, stderr]).to.deep.equal([0, '']);
     for (const line of lines) expect(line.length, line).to.be.at.most(80);
     expect(stdout).to.match(/losses with and without prefetch: equal, bit for bit/);
@@ -88,7 +89,7 @@ describe('offload-weights program', () => {
       { env: { HOTSLOT_CUDA: 'none' } },
     ] as const;
     const { code, stdout, stderr } = await run(...args);
-    if (!ON_HOST && /no managed memory/.test(stderr)) this.skip(); // the driver has none; the host device always has
+    if (!ON_HOST && /no managed memory/.test(stderr)) this.skip();
     expect([code, stdout]).to.deep.equal([2, '']);
     expect(stderr).to.match(
       /^offload-weights: device 'cuda:0' is not available: .+; see --help\n$/,

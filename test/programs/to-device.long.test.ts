@@ -1,4 +1,7 @@
-/** The pipeline over two devices runs as it stands, and its drawing says what was measured. */
+/**
+ * Tests the example of a pipeline over two devices: the order of copies and computations, and that
+ * its drawing shows what was measured.
+ */
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

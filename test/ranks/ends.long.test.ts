@@ -1,6 +1,6 @@
 /**
- * How the runs of a learner group end: together, at one exchange, and each rank is told who ended
- * it and why.
+ * Tests how the runs of a learner group end: all at one exchange, and each rank learns which rank
+ * ended the run and why.
  */
 import { expect } from 'chai';
 import { GroupRank } from '../../src/engine/group/group-rank.ts';
@@ -37,7 +37,7 @@ const learners = async (
   more: Parameters<typeof learner>[2] = {},
 ): Promise<Learner[]> =>
   Promise.all((await join(ranks)).map((group) => learner(group, every, more)));
-/** Until this learner waits for another one. */
+/** Resolves when this learner waits for another one. */
 const waits = async ({ made }: Learner) => {
   while (!made.waitingFor().includes('learner group')) await new Promise(setImmediate);
 };
@@ -65,8 +65,8 @@ describe('the end of a run in a learner group', function () {
             { ended: { rank: 1, why: 'ticks' }, ticks: 3 },
           ]);
           expect(await read(all)).to.deep.equal(expected(3, 3, 1));
-          // Batches behind the end were given back: the next run's ticks are the next ones, with
-          // their updates.
+          // The batches after the end were returned. The next run begins with the next tick and
+          // applies its updates.
           expect(await endings(all.map(({ made }) => made.run({ ticks: 2 })))).to.deep.equal(
             all.map(() => ({ ended: 'ticks', ticks: 2 })),
           );
@@ -96,7 +96,7 @@ describe('the end of a run in a learner group', function () {
           for (let tick = 0; tick < 3; tick++) update(1, values[1]!);
           average(values);
           expect(await read(all)).to.deep.equal(values);
-          // Three ticks later the next mean.
+          // The next average is three ticks later.
           await endings(all.map(({ made }) => made.run({ ticks: 3 })));
           for (let tick = 0; tick < 3; tick++) updateAll(values);
           average(values);
@@ -114,8 +114,8 @@ describe('the end of a run in a learner group', function () {
         abort.abort();
         const [a, b] = await endings(runs);
         expect([a!.ended, b!.ended]).to.deep.equal([{ rank: 1, why: 'aborted' }, 'aborted']);
-        // Rank 1 may have had no slot for the tick that the other one is at: they average there all
-        // the same.
+        // Rank 1 may have no free slot for the last tick of rank 0. Both still average after that
+        // tick.
         expect(a!.ticks - b!.ticks).to.be.within(0, 1);
         const [x, y] = await read(all);
         expect(x).to.deep.equal(y);
@@ -166,7 +166,7 @@ describe('the end of a run in a learner group', function () {
       abort.abort();
       expect(await running).to.deep.include({ ticks: 1, ended: 'aborted', aborted: true });
       expect(a!.group.waitingFor()).to.equal('');
-      // The other one comes to the exchange that was ended.
+      // The other rank reaches the exchange that was ended.
       expect(await b!.made.run({ ticks: 9 })).to.deep.include({
         ticks: 1,
         ended: { rank: 0, why: 'aborted' },
@@ -174,7 +174,7 @@ describe('the end of a run in a learner group', function () {
       const values = [vector(0), vector(0)];
       updateAll(values);
       expect(await read([a!, b!])).to.deep.equal(values);
-      // The next mean makes them equal again.
+      // The next average makes the parameters equal again.
       expect(await endings([a!, b!].map(({ made }) => made.run({ ticks: 1 })))).to.deep.equal(
         [a!, b!].map(() => ({ ended: 'ticks', ticks: 1 })),
       );
@@ -315,7 +315,7 @@ describe('the end of a run in a learner group', function () {
     }
   });
 
-  /** Two ranks of one thread, and how one of them starts an exchange of a run. */
+  /** Makes two ranks of one thread, and a function that starts a run's exchange for one of them. */
   function twoRanks() {
     const shared = layOutGroup({ ranks: 2, parameters: 1 }, null);
     const ranks = [0, 1].map((rank) => new GroupRank(shared, rank));

@@ -1,4 +1,4 @@
-/** Exchanges whose every halo point says where it is from. */
+/** Halo exchanges in which every halo point encodes its origin. */
 import {
   type HaloUpdater,
   periodicTopology,
@@ -8,7 +8,8 @@ import type { MpiProcess } from '../../src/entries/ranks.ts';
 
 export const N = 4;
 /**
- * Each rank's neighbors to the east and west are the next ones; north and south it meets itself.
+ * Shares an exchange. Each rank's neighbors to the east and west are the next ranks. To the north
+ * and south it is its own neighbor.
  */
 export const share = (mpi: MpiProcess, { ranks = mpi.size, extent = N } = {}): SharedHaloExchange =>
   mpi.shareHaloExchange({
@@ -28,7 +29,7 @@ const at = (i: number, j: number) => (j + 1) * (N + 2) + i + 1;
 const number = (rank: number, exchange: number, i: number, j: number) =>
   ((rank * 1000 + exchange) * N + j) * N + i;
 
-/** So many exchanges, each halo point looked at. */
+/** Makes `exchanges` exchanges and checks every halo point. */
 export async function exchange(
   updater: HaloUpdater,
   ranks: number,

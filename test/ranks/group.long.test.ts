@@ -1,6 +1,6 @@
 /**
- * Learners in threads of one process that keep their parameters equal: exchanges of their own, and
- * pipelines that average.
+ * Tests learner groups in threads of one process, whose parameters stay equal: exchanges by the
+ * caller, and pipelines that average.
  */
 import { Worker } from 'node:worker_threads';
 import { expect } from 'chai';
@@ -226,7 +226,7 @@ describe('LearnerGroup', function () {
           const runs = all.map(({ made }) => made.run({ ticks: 300 }));
           const outcomes = Promise.allSettled(runs);
           await new Promise((resolve) => setTimeout(resolve, 5 + ((round * 7.3) % 40)));
-          // The device roles' thread: poll averages there.
+          // Terminates the thread of the device roles, in which poll averages.
           await workersOf(all[0]!.made)[1]?.terminate();
           const [a, b] = await outcomes;
           expect(a!.status).to.equal(b!.status);
@@ -269,7 +269,7 @@ describe('LearnerGroup', function () {
           (_, { stream }) => {
             stream.launch('axpby', { tensors: [a!, step!], wholes: [1], reals: [1, 0.5] });
           },
-          // Of rank 0 one place has two means.
+          // Rank 0 passes the same tensor twice, so it is averaged twice.
           { sync: 'parameters', parameters: group.rank === 0 ? [a!, a!] : [a!, b!] },
         );
         expect((await made.run({ ticks: 998 })).ticks).to.equal(998);
@@ -297,7 +297,7 @@ describe('LearnerGroup', function () {
       };
       for (let n = 1; n < 1000; n++) {
         exchange(() => {
-          // What rank 0 was told is not what rank 1 has.
+          // Changes the value that rank 1 sent to rank 0 after it was sent.
           const half = (2 * routeOf(2, 0, 1) + (n % 2)) * strideOf(2);
           if (n === 999)
             new Float32Array(shared.data.memory, shared.data.offset + half + LETTER_BYTES, 2)[1]! +=
@@ -342,7 +342,7 @@ describe('LearnerGroup', function () {
       );
       await worker.terminate();
       expect(await ended).to.include({ code: 'ERR_HOTSLOT_THREAD_LOST' });
-      // For good.
+      // Later calls also reject.
       expect(await rejection(group.average(values))).to.include({
         code: 'ERR_HOTSLOT_THREAD_LOST',
       });

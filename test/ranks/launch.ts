@@ -1,4 +1,6 @@
-/** Starts a compiled program as several processes, by each MPI that is installed. */
+/**
+ * Starts a compiled program as several processes, with each MPI implementation that is installed.
+ */
 import { spawn, spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 
@@ -11,7 +13,7 @@ export interface Launch {
   readonly package: string;
 }
 
-// Tests may run as root, and on fewer cores than processes.
+// Lets tests run as root, and with more processes than cores.
 const asRoot = { OMPI_ALLOW_RUN_AS_ROOT: '1', OMPI_ALLOW_RUN_AS_ROOT_CONFIRM: '1' };
 export const openMpi: Launch = {
   name: 'Open MPI',
@@ -33,14 +35,14 @@ export const mpich: Launch = {
   package: 'mpich',
 };
 
-/** Why it cannot be used here, or null. */
+/** Returns why this launcher cannot be used here, or null. */
 export function missingLaunch({ command, package: from }: Launch): string | null {
   return spawnSync(command, ['--version']).error
     ? `${command} is not installed (Debian: ${from})`
     : null;
 }
 
-/** Leaves the test, and says why, where one of them cannot be used. */
+/** Skips the test if one of the launchers cannot be used, and prints why. */
 export function needLaunch(context: Mocha.Context, ...all: readonly Launch[]): void {
   const why = all.map(missingLaunch).find((each) => each !== null);
   if (why === undefined) return;
@@ -52,12 +54,13 @@ export interface Launched {
   code: number | null;
   stdout: string;
   stderr: string;
-  /** stdout's lines of JSON, in no order of processes */
+  /** the JSON lines of stdout, in any order of processes */
   told: { rank: number; [key: string]: unknown }[];
 }
 
 /**
- * `file` relative to the compiled tree, or that of `last` for the last process; ended after `ms`.
+ * Starts the processes and resolves when they have ended, after `ms` at the latest. `file` is
+ * relative to the compiled tree. With `last`, the last process runs the file in that tree instead.
  */
 export function launch(
   { command, args, env }: Launch,

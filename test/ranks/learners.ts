@@ -1,6 +1,6 @@
 /**
- * Learners whose every value is known, for tests of groups: the update of rank r halves the
- * parameters and adds 8 r + 1.
+ * Learners with known values, for tests of groups. The update of rank r halves the parameters and
+ * adds 8 r + 1.
  */
 
 import { LearnerGroup, shareLearnerGroup } from '../../src/entries/ranks.ts';
@@ -12,13 +12,13 @@ export const PARAMETERS = 5;
 
 const groups: LearnerGroup[] = [];
 const tensors: Tensor[] = [];
-/** For afterEach, once the pipelines are closed. */
+/** Closes groups and tensors. Call it in afterEach, after the pipelines are closed. */
 export function closeGroups(): void {
   for (const group of groups.splice(0)) group.close();
   for (const tensor of tensors.splice(0)) tensor.close();
 }
 
-/** Closed by closeGroups(). */
+/** Registers groups, which closeGroups() closes. */
 export function keep(...made: LearnerGroup[]): void {
   groups.push(...made);
 }
@@ -32,11 +32,13 @@ export async function join(ranks: number, parameters = PARAMETERS): Promise<Lear
   return made;
 }
 
-/** Exact in float32, each value another one. */
+/** Returns initial parameters. The values are exact in float32 and differ from each other. */
 export const vector = (rank: number, length = PARAMETERS) =>
   Float32Array.from({ length }, (_, i) => 64 * rank + i);
 
-/** A pipeline that averages after every `every`-th tick; values are exact for a few ticks. */
+/**
+ * Opens a pipeline that averages after every `every`-th tick. The values are exact for a few ticks.
+ */
 export async function learner(
   group: LearnerGroup,
   every: number,
@@ -69,7 +71,7 @@ export async function learner(
   return { made, parameters, group };
 }
 
-/** One update of a rank. */
+/** Applies one update of a rank. */
 export function update(rank: number, values: Float32Array): void {
   for (let i = 0; i < values.length; i++) values[i] = values[i]! / 2 + 8 * rank + 1;
 }
@@ -78,7 +80,9 @@ export function average(all: readonly Float32Array[]): void {
   for (const each of all) each.set(mean);
 }
 
-/** What every rank has after so many ticks, with a mean after every `every`-th. */
+/**
+ * Returns the parameters of every rank after `ticks` ticks, with an average after every `every`-th.
+ */
 export function expected(ranks: number, ticks: number, every: number): Float32Array[] {
   const all = Array.from({ length: ranks }, () => vector(0));
   for (let tick = 1; tick <= ticks; tick++) {

@@ -1,6 +1,6 @@
 /**
- * Processes that an MPI launcher started: halos between them, each way to fail, and what may not
- * be. By both libraries of Debian.
+ * Tests processes that an MPI launcher started: halo exchanges between them, each kind of failure,
+ * and misuse. It runs with both of Debian's MPI libraries.
  */
 import { spawnSync } from 'node:child_process';
 import { cp, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises';
@@ -25,7 +25,10 @@ const program = 'test/ranks/program.js';
 const play = (by: Launch, processes: number, ...scene: string[]) =>
   launch(by, processes, program, scene);
 
-/** All of them, by rank; nothing was said beside, and the launcher was content. */
+/**
+ * Returns what the processes reported, sorted by rank. Fails if a report is missing or the launcher
+ * returns an error.
+ */
 function toldBy({ code, told, stdout, stderr }: Launched, processes: number): Launched['told'] {
   const byRank = [...told].sort((a, b) => a.rank - b.rank);
   expect({ code, ranks: byRank.map(({ rank }) => rank) }, stdout + stderr).to.deep.equal({
@@ -36,7 +39,7 @@ function toldBy({ code, told, stdout, stderr }: Launched, processes: number): La
 }
 
 for (const by of [openMpi, mpich]) {
-  /** What is the same by every MPI; the longest setting has it by both. */
+  /** Tests that are the same with every MPI. Only the longest setting runs them with both. */
   const itOnce = by === openMpi ? itAll : itLong;
   describeAll(`MPI processes of ${by.name}`, function (this: Mocha.Suite) {
     this.timeout(setting({ short: 120_000, all: 300_000 }));
@@ -154,7 +157,8 @@ for (const by of [openMpi, mpich]) {
                 aborted: by(0, 'aborted'),
                 last: 'ticks',
               });
-              // Those that waited ended by their own signals, the last one by one of them.
+              // The waiting ranks ended by their own signals, and the last rank by one of those
+              // signals.
               if (rank < processes - 1) expect(alone).to.equal('aborted');
               else expect(alone).to.have.property('why', 'aborted');
               expect((equal as boolean[])[3]).to.equal(true);
@@ -284,7 +288,7 @@ for (const by of [openMpi, mpich]) {
 }
 
 describeAll('MPI launchers', function () {
-  // Above the time that `launch()` gives processes, so that a failure shows what they said.
+  // Longer than the limit of `launch()`, so that a failure shows what the processes printed.
   this.timeout(setting({ short: 120_000, all: 300_000 }));
 
   it('a process without a launcher reports how to start it', async () => {
@@ -317,7 +321,7 @@ describeAll('MPI launchers', function () {
       return /installing bistro hook for munmap/.test(stdout + stderr);
     };
     expect(await hooked({})).to.equal(false);
-    // Where this MPICH is without UCX there is nothing to want.
+    // If this MPICH does not use UCX, the variable has no effect.
     if (/ch4:ucx/.test(spawnSync('mpichversion', { encoding: 'utf8' }).stdout ?? ''))
       expect(await hooked({ UCX_MEM_MMAP_HOOK_MODE: 'bistro' })).to.equal(true);
   });

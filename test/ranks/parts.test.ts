@@ -1,4 +1,7 @@
-/** Who launched, what processes agree on, what they write each other. */
+/**
+ * Tests which launcher is detected, which settings processes compare, and the letters that they
+ * send.
+ */
 import { expect } from 'chai';
 import { checkAgreed, recordOf } from '../../src/engine/group/agreement.ts';
 import { read, written } from '../../src/engine/group/letters.ts';

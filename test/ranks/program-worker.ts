@@ -1,4 +1,4 @@
-/** A rank in a thread of its own, whose waits block. */
+/** A rank in a worker thread, whose waits block. */
 import { parentPort, workerData } from 'node:worker_threads';
 import { HaloUpdater, type SharedHaloExchange } from '../../src/entries/halo.ts';
 import { exchange } from './exchanging.ts';
@@ -13,7 +13,7 @@ const updater = new HaloUpdater(shared, rank);
 await exchange(updater, shared.ranks, exchanges, { blocking: true });
 const done = () => parentPort!.postMessage(updater.exchange);
 if (stays) {
-  // Ended from outside, its rank open.
+  // Waits with its rank open until the test terminates the thread.
   done();
   await new Promise(() => setInterval(() => {}, 1000));
 }

@@ -1,6 +1,6 @@
 /**
- * One of several processes: plays a scene and tells in a line of JSON what it came to. Arguments:
- * the scene, and what it takes.
+ * One of several MPI processes. It plays a scene and prints the result as a line of JSON.
+ * Arguments: the scene's name and its argument.
  */
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
@@ -22,13 +22,13 @@ const scenes: Record<string, (mpi: MpiProcess) => Promise<unknown>> = {
     }
     const given = Float64Array.of(mpi.rank, 7);
     const gathering = mpi.allGather(given);
-    // They were given as they were.
+    // allGather() has copied the values, so this does not change the result.
     given.fill(-1);
     const all = await gathering;
     return { size: mpi.size, name: mpi.name, all: all.map((values) => [...values]) };
   },
 
-  /** Two ranks to a process, one of them in a worker; several exchanges at a time. */
+  /** Two ranks per process, one of them in a worker, with two exchanges at the same time. */
   async threads(mpi) {
     const all = [share(mpi, { ranks: 2 * mpi.size }), share(mpi, { ranks: 2 * mpi.size })];
     const workers = all.map(
@@ -47,7 +47,7 @@ const scenes: Record<string, (mpi: MpiProcess) => Promise<unknown>> = {
     return { worked: (await Promise.all(ended)).flat() };
   },
 
-  /** One rank cannot go on: all are told why. */
+  /** One rank fails. All others get its reason. */
   async fail(mpi) {
     const shared = share(mpi);
     using updater = new HaloUpdater(shared, mpi.rank);
@@ -59,7 +59,7 @@ const scenes: Record<string, (mpi: MpiProcess) => Promise<unknown>> = {
     return await told(() => exchange(updater, mpi.size, 3));
   },
 
-  /** One rank leaves when it has sent three: its neighbors have those, and no more. */
+  /** One rank closes after three exchanges. The others complete these three and no more. */
   async close(mpi) {
     using updater = new HaloUpdater(share(mpi), mpi.rank);
     await exchange(updater, mpi.size, 3);
@@ -67,7 +67,7 @@ const scenes: Record<string, (mpi: MpiProcess) => Promise<unknown>> = {
     return await told(() => exchange(updater, mpi.size, 1));
   },
 
-  /** The thread of a rank is ended in the middle of something else. */
+  /** A rank's thread is terminated between two exchanges. */
   async lost(mpi) {
     const shared = share(mpi);
     if (mpi.rank === Number(argument)) {
@@ -82,7 +82,7 @@ const scenes: Record<string, (mpi: MpiProcess) => Promise<unknown>> = {
     return await told(() => exchange(updater, mpi.size, 1));
   },
 
-  /** Process 1 has another idea of it. */
+  /** Process 1 uses other options, or closes instead. */
   async mismatch(mpi) {
     if (argument === 'end' && mpi.rank === 1) {
       const { message } = await told(() => mpi.close());
@@ -93,7 +93,7 @@ const scenes: Record<string, (mpi: MpiProcess) => Promise<unknown>> = {
     return await told(() => exchange(updater, mpi.size, 1));
   },
 
-  /** What may not be. */
+  /** Calls that are not allowed. */
   async misuse(mpi) {
     const refused = [
       await told(() => share(mpi, { ranks: mpi.size + 1 })),
@@ -110,7 +110,7 @@ const scenes: Record<string, (mpi: MpiProcess) => Promise<unknown>> = {
     return { refused, again: await told(() => openMpi()) };
   },
 
-  /** Learners: means and rank 0's values, then one of them cannot go on, or leaves. */
+  /** Learners average and receive rank 0's values. Then rank 1 fails or leaves. */
   async group(mpi) {
     using group = await LearnerGroup.join({ mpi, parameters: 1000 });
     const values = new Float32Array(1000);
@@ -136,8 +136,8 @@ const scenes: Record<string, (mpi: MpiProcess) => Promise<unknown>> = {
   },
 
   /**
-   * Runs of pipelines end together: by ticks, by an abort, and by the signal of one that waits for
-   * a process which does not run. What each run came to, and whether the parameters are equal.
+   * Runs of pipelines end together: by ticks, by an abort, and by the signal of a rank that waits
+   * for a process without a run. Returns how each run ended, and whether the parameters are equal.
    */
   async ends(mpi) {
     using group = await LearnerGroup.join({ mpi, parameters: PARAMETERS });
@@ -158,7 +158,7 @@ const scenes: Record<string, (mpi: MpiProcess) => Promise<unknown>> = {
     all.made.on('tick', ({ tickId }) => tickId >= 20 && mpi.rank === 0 && abort.abort());
     await note(all.made.run({ signal: abort.signal }));
     all.made.removeAllListeners();
-    // The last process runs when the others have ended by their signals.
+    // The last process begins its run after the others have ended theirs by their signals.
     const last = mpi.rank === mpi.size - 1;
     if (last) await mpi.allGather(Float64Array.of(1));
     const own = new AbortController();
@@ -175,13 +175,13 @@ const scenes: Record<string, (mpi: MpiProcess) => Promise<unknown>> = {
     return { ended, equal };
   },
 
-  /** Process 1 has another idea of it. */
+  /** Process 1 joins with another number of parameters. */
   async 'group-mismatch'(mpi) {
     using group = await LearnerGroup.join({ mpi, parameters: 10 + mpi.rank });
     return await told(() => group.average(new Float32Array(10)));
   },
 
-  /** A process is gone all at once: its launcher ends the others. */
+  /** A process is killed. Its launcher ends the others. */
   async killed(mpi) {
     using updater = new HaloUpdater(share(mpi), mpi.rank);
     await exchange(updater, mpi.size, 5);

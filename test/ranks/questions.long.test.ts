@@ -1,6 +1,6 @@
 /**
- * Processes that end an exchange by asking each other: every rank takes it, or every rank ends it,
- * in any order of messages.
+ * Tests Questions, by which processes that wait in an exchange ask each other to end it. For any
+ * order of messages, either every rank takes the exchange or every rank ends it.
  */
 import { expect } from 'chai';
 import { type QuestionLetter, Questions } from '../../src/engine/group/questions.ts';
@@ -23,18 +23,18 @@ function drawn(seed: number): (below: number) => number {
 interface Process {
   readonly verdict: Verdict;
   readonly questions: Questions;
-  /** exchanges that it has sent its part of */
+  /** exchanges for which it has sent its part */
   sent: number;
-  /** of each exchange: 'taken' or 'ended', once it knows */
+  /** the result of each exchange that it knows: 'taken' or 'ended' */
   readonly came: string[];
-  /** parts of the others that have arrived, by exchange */
+  /** for each exchange, the parts of other processes that have arrived */
   readonly parts: number[];
 }
 
 /**
- * Three processes, three exchanges. Each message of a pair of processes comes in order, and any
- * pair may be slow. Who asks, when, and who comes late is drawn. Returns what each exchange came
- * to.
+ * Plays three processes with three exchanges. Messages between two processes arrive in order, after
+ * any delay. A random generator draws which process asks, when it asks, and which process is late.
+ * Returns the result of each exchange.
  */
 function play(seed: number, breaks: (verdict: Verdict) => void): string[] {
   const random = drawn(seed);
@@ -68,7 +68,7 @@ function play(seed: number, breaks: (verdict: Verdict) => void): string[] {
       if (ended !== 'asked') process.came.push(ended === null ? 'taken' : 'ended');
     } else if (process.verdict.endedBy(exchange) !== null) process.came.push('ended');
   };
-  // Group-5: all parts of an exchange come before the next one is sent.
+  // Group-5: a process sends the next exchange only after all parts of the last one have arrived.
   const mayStart = (process: Process) =>
     !waits(process) &&
     process.sent < EXCHANGES &&

@@ -1,4 +1,7 @@
-/** What a call gave, or what it threw as plain data: for programs that tell it to their test. */
+/**
+ * The result of a call, or the error that it threw, as plain data. Programs print it for their
+ * test.
+ */
 export type Told = { value: unknown } | { message: string; code: unknown; cause: string | null };
 
 export async function told(call: () => unknown): Promise<Told & { message?: string }> {

@@ -1,4 +1,6 @@
-/** What a run's two users may do on a real server, and that there is nothing else that they may. */
+/**
+ * Tests on a real server what the two ACL users of a run may do, and that they may do nothing else.
+ */
 import { expect } from 'chai';
 import { type AclRole, aclUsers, newPassword } from '../../src/net/remote/acl.ts';
 import { checkAddress } from '../../src/net/remote/address.ts';
@@ -18,7 +20,7 @@ const keys = keysOf(RUN);
 const others = keysOf('ant-7');
 const bytes = (text: string) => new TextEncoder().encode(text);
 
-/** As COMMAND says them. */
+/** A command as the server's COMMAND describes it. */
 type Command = readonly [name: string, arity: number, flags: readonly string[], ...more: unknown[]];
 const subcommandsOf = (command: Command) => (command[9] ?? []) as readonly Command[];
 
@@ -50,7 +52,7 @@ describe('ACL users of a run', () => {
     await server?.stop();
   });
 
-  /** Runs `act` with a link and a desk of a user. */
+  /** Runs `act` with a link and an administration connection, both logged in as the role's user. */
   async function as(
     role: AclRole,
     events: LinkEvents,
@@ -69,13 +71,14 @@ describe('ACL users of a run', () => {
     desk: AdminConnection,
     commands: readonly (readonly string[])[],
   ): Promise<void> {
-    // What a server lets nobody do it says before it looks at the user.
+    // A command that the server has disabled for every user is rejected before the user's rules are
+    // checked.
     for (const words of commands)
       expect((await rejection(() => desk.call(...words))).message, words.join(' ')).to.match(
         /: (NOPERM|ERR DEBUG command not allowed)/,
       );
   }
-  /** Of all commands that this server has, those that a user may run on a key that is its own. */
+  /** Returns all commands of this server that the user may run on one of its own keys. */
   async function runs(role: AclRole): Promise<string[]> {
     const all = ((await admin.call('COMMAND')) as unknown as Command[]).flatMap((each) =>
       subcommandsOf(each).length > 0 ? subcommandsOf(each) : [each],
@@ -83,7 +86,7 @@ describe('ACL users of a run', () => {
     expect(all.length).to.be.greaterThan(200);
     const may: string[] = [];
     for (const [name, arity, flags] of all) {
-      // Whatever needs no login is everybody's.
+      // Commands that need no login are allowed for everybody.
       if (flags.includes('no_auth')) continue;
       const words = name.split('|');
       while (words.length < Math.abs(arity)) words.push('1');
@@ -92,7 +95,7 @@ describe('ACL users of a run', () => {
     }
     return may.sort();
   }
-  /** These are met in all servers, in whatever they have besides. */
+  /** Commands that must be denied on every server, whatever other commands it has. */
   const anywhere = [
     ['KEYS', '*'],
     ['SCAN', '0'],
@@ -179,7 +182,7 @@ describe('ACL users of a run', () => {
     await as('collector', {}, async (link, desk) => {
       await refuses(desk, [
         ...anywhere,
-        // Rows, its own too.
+        // rows, also the host's own
         ['XREAD', 'STREAMS', keys.stream(0), '0'],
         ['XRANGE', keys.stream(0), '-', '+'],
         ['XLEN', keys.stream(0)],
@@ -190,7 +193,7 @@ describe('ACL users of a run', () => {
         ['GET', keys.stream(0)],
         ['GET', keys.status],
         ['SET', keys.stat(7), '1'],
-        // What the learner says.
+        // keys that only the learner writes
         ...[
           keys.info,
           keys.acks,
@@ -210,7 +213,7 @@ describe('ACL users of a run', () => {
         ['INFO'],
         ['MULTI'],
         ['WATCH', keys.info],
-        // Another run, of a name that begins like this one.
+        // another run, whose name begins with the name of this run
         ['XADD', others.stream(0), '*', 'm', 'x'],
         ['HSET', others.stat(7), 'x', '1'],
         ['GET', others.learner],

@@ -1,6 +1,6 @@
 /**
- * Where a server is and who asks: what is taken, what is refused with which words, and that no text
- * holds a password.
+ * Tests checkAddress(): which URLs and logins it accepts, with which texts it rejects others, and
+ * that no text contains a password.
  */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -1,6 +1,6 @@
 /**
- * A learner that is killed, and the next one of its run: what it goes on from, and whom hosts take
- * for one of theirs.
+ * Tests a learner that is killed and the next learner of its run: from which rows it continues, and
+ * which learners a host accepts.
  */
 import { expect } from 'chai';
 import { type ReplayBuffer, WeightMailbox } from '../../src/index.ts';
@@ -45,12 +45,12 @@ describe('the next learner of a run', () => {
         await reached(300);
         await first.ask('save');
         await reached(1000);
-        // In the midst of more.
+        // The learner is killed while further rows arrive.
         to(20_000);
         await reached(1500);
         first.signal('SIGKILL');
         await untilAsked('it is gone', () => first.process.signalCode !== null);
-        // As if its lease had run out.
+        // Deletes the killed learner's lease, as if it had expired.
         await shared.client.del(keysOf(run).learner);
         const second = await RunChild.open('learner', { url: shared.url, run, folder });
         await reached(20_000);
@@ -61,7 +61,7 @@ describe('the next learner of a run', () => {
           const kept = found.findIndex((number, at) => number !== at);
           const base = found[kept]!;
           expect(kept, `rows of ${who} in the checkpoint`).to.be.within(300, 1000);
-          expect(base, `first row of ${who} behind it`).to.be.at.least(1500);
+          expect(base, `first row of ${who} after it`).to.be.at.least(1500);
           const all = [
             ...Array(kept).keys(),
             ...Array.from({ length: 20_000 - base }, (_, i) => base + i),

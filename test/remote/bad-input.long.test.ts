@@ -1,6 +1,6 @@
 /**
- * What comes to a learner and is no host's word: forged and damaged messages, beside a host that
- * means well.
+ * Tests a learner that receives forged and damaged messages while a valid host sends rows. It must
+ * refuse the messages, and store only and all rows of the host.
  */
 import { expect } from 'chai';
 import { crc32 } from '../../src/base/arrays/crc32.ts';
@@ -34,7 +34,10 @@ import {
 describeAll('remote collectors with invalid input', () => {
   const shared = sharedServer();
 
-  /** A learner with a good host, and the pen of a bad one. */
+  /**
+   * Opens a learner and a valid host. `send` appends any message to the learner's stream, as a
+   * malicious host could.
+   */
   async function attacked(kind: Kind, lanes = 3) {
     const run = newRun();
     const keys = keysOf(run);
@@ -78,17 +81,21 @@ describeAll('remote collectors with invalid input', () => {
             .map((bytes) => shared.client.xAdd(keys.stream(0), '*', { m: Buffer.from(bytes) })),
         );
     };
-    /** Rows, or steps without final observations. */
+    /** Returns the number of stored rows, or of steps without final observations. */
     const stored = () =>
       [...numbersIn(buffer).values()].reduce((sum, { length }) => sum + length, 0);
     let rows = 20;
-    /** The good one goes on, and that is all there is in the end. */
+    /**
+     * Checks that the valid host can send 500 more rows, and that the learner has refused this
+     * number of messages.
+     */
     const held = async (refused: number) => {
       rows += 500;
       to(rows);
       await untilAsked(
         'the good one goes on',
-        // Final observations are acknowledged too, so that count may be ahead of the steps.
+        // Final observations are acknowledged too, so the acknowledged count may be larger than the
+        // number of steps.
         () => stored() >= rows && good.statistics().waiting === 0,
       );
       await untilAsked('all is counted', () => remote.statistics().refused >= refused);
@@ -109,7 +116,9 @@ describeAll('remote collectors with invalid input', () => {
     };
   }
 
-  /** With a sum that holds, whatever else does not. */
+  /**
+   * Changes a message and gives it a correct checksum, so that only the change makes it invalid.
+   */
   function summed(bytes: Uint8Array, change: (view: DataView) => void): Uint8Array {
     const copy = bytes.slice();
     const view = new DataView(copy.buffer);
@@ -145,10 +154,10 @@ describeAll('remote collectors with invalid input', () => {
     const bad = [...flipped, ...cut, longer, ...forged];
     await send(...bad);
     await held(bad.length);
-    // Each was refused for what it is: session 77 was never admitted.
+    // None of the messages admitted session 77, so each was refused for its own fault.
     expect(remote.statistics().hosts).to.equal(1);
     whole();
-    // The oracle's own proof: unharmed it would have been taken.
+    // Checks the test itself: without damage the message is accepted.
     await send(fine);
     await untilAsked('it is taken', () => remote.statistics().hosts === 2);
   });
@@ -167,7 +176,7 @@ describeAll('remote collectors with invalid input', () => {
     expect(said).to.match(/^\d+:0:0:0:its rows have another layout than the learner’s/);
     expect(said).to.include('value float64[4]');
 
-    // A host that read what was told of an earlier learner.
+    // A host that still has the layout of an earlier learner.
     const other = ReplayBuffer.create({
       capacity: 10,
       fields: { value: { shape: [3], dtype: 'float64' } },
@@ -220,7 +229,7 @@ describeAll('remote collectors with invalid input', () => {
       const flood = Array.from({ length: many }, (_, i) =>
         message({ session: 1000 + i, layout: 9 }),
       );
-      // By scripts: a call for each takes a minute.
+      // Scripts add the messages. A call for each of them would take a minute.
       const adds =
         'for _, bytes in ipairs(ARGV) do redis.call("XADD", KEYS[1], "*", "m", bytes) end';
       for (let from = 0; from < many; from += 2000) {
@@ -247,7 +256,7 @@ describeAll('remote collectors with invalid input', () => {
       message({ session: 105, lanes: 0 }, step(0, 0)),
       message({ session: 106, lanes: 50_000 }, step(0, 0)),
     ];
-    // One after the other has the same lane: each had left.
+    // The sessions use the same lane one after the other, because each was ended.
     await send(...bad);
     await held(bad.length);
     whole();
@@ -264,7 +273,7 @@ describeAll('remote collectors with invalid input', () => {
         await send(message({ session: 120 + i, rows: 0, flags: HELLO }));
       }
       await held(0);
-      // Neither is the good one kept from being read.
+      // The bad sessions do not keep the learner from reading the valid host.
       await untilAsked(
         'all were looked at',
         () => remote.statistics().hosts === 7 && remote.statistics().steps === 520,

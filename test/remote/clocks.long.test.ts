@@ -1,6 +1,6 @@
 /**
- * Wall clocks that are wrong, and that jump: rows come in once, who lives is there, and who died is
- * not for long.
+ * Tests wall clocks that are wrong or jump. Rows must arrive once, live hosts must count as live,
+ * and dead hosts must soon count as silent.
  */
 import { expect } from 'chai';
 import type { RemoteStatistics } from '../../src/net/remote/reports.ts';
@@ -31,7 +31,7 @@ describe('wall clocks of learner and hosts', () => {
         expect(await hosts.read(), `${ahead} ms ahead`).to.equal(1);
         const [{ state, silentMs, since } = {}] = hosts.status();
         expect([state, silentMs! >= 0 && silentMs! < HOUR / 60]).to.deep.equal(['live', true]);
-        // By the calendar of now.
+        // `since` follows the wall clock after the jump.
         expect(since! - begin - ahead).to.be.within(-HOUR / 60, HOUR / 60);
       }
     } finally {
@@ -72,8 +72,8 @@ describe('wall clocks of learner and hosts', () => {
         let hosts = machines.length;
         for (const ahead of [HOUR, -HOUR]) {
           learner.tell({ ahead });
-          // They have no rows to show. That it has looked at them behind the jump is told by one
-          // that comes then.
+          // The hosts have no rows to send. A new host that joins after the jump shows that the
+          // learner has checked all hosts since.
           await host({ url, run, entry: leash().entry, name: `after ${ahead}` });
           hosts++;
           await untilTold(`${hosts} are there`, (now) => now.hosts === hosts && now.silent === 0);

@@ -1,4 +1,6 @@
-/** What the doctor sees of a real server, and that it leaves nothing there. */
+/**
+ * Tests what inspectServer() returns for a real server, and that it leaves no key on the server.
+ */
 
 import { once } from 'node:events';
 import { createServer } from 'node:net';

@@ -1,6 +1,6 @@
 /**
- * The learner's thread is ended at every native call that it makes, from its first one on, and
- * every change of the marks: whoever takes over brings each row in once.
+ * Terminates the learner's thread before and after its native calls and its changes of the session
+ * offsets. The thread that takes over must store every row once.
  */
 import { Worker } from 'node:worker_threads';
 import { expect } from 'chai';
@@ -26,13 +26,13 @@ import {
 } from './runs.ts';
 
 /**
- * More messages than are read at once, so that it comes to the next read and to its
+ * More messages than one read returns, so that the thread also makes a second read and sends
  * acknowledgements.
  */
 const ADDS = 5;
 /**
- * Every so manyth of the moments before and behind each call; 2, from the second one on: behind
- * each, before its answer is seen.
+ * The thread is terminated at every STRIDEth moment from FIRST on. A moment with an even number is
+ * before a call. One with an odd number is after a call, before its result is used.
  */
 const FIRST = setting({ short: 1, all: 1, long: 0 });
 const STRIDE = {
@@ -44,7 +44,7 @@ describeAll('remote collectors whose learner thread is terminated', function () 
   this.timeout(setting({ short: 120_000, all: 180_000 }));
   const shared = sharedServer();
 
-  /** A learner whose threads the test starts, one after the other. */
+  /** Creates a learner whose threads the test starts one after the other. */
   function learner(kind: Kind) {
     const [run, words] = [newRun(), new Int32Array(new SharedArrayBuffer(16))];
     const limiter = RateLimiter.create({
@@ -121,7 +121,7 @@ describeAll('remote collectors whose learner thread is terminated', function () 
         await first.thread.terminate();
         let steps = 0;
         for (let endAt = FIRST; ; endAt += STRIDE[kind]) {
-          // There are always more.
+          // The host always has more rows to send.
           steps = Math.max(steps, machine.statistics().steps + 400);
           to(steps);
           const { thread, said } = start(endAt);
@@ -130,7 +130,7 @@ describeAll('remote collectors whose learner thread is terminated', function () 
           await thread.terminate();
           const there = marks.count === 0 ? 0 : marks.read(0).mark;
           if (buffer instanceof ReplayBuffer)
-            expect(buffer.ptr, `rows behind moment ${endAt}`).to.equal(there);
+            expect(buffer.ptr, `rows after moment ${endAt}`).to.equal(there);
           if (Atomics.load(words, EndWord.adds) < ADDS) continue;
           expect(endAt).to.be.above(40);
           break;
@@ -145,7 +145,7 @@ describeAll('remote collectors whose learner thread is terminated', function () 
         const gone = new Promise((resolve) => thread.once('exit', resolve));
         thread.postMessage('stop');
         await gone;
-        // No thread has taken one along.
+        // No terminated thread has kept a bell of the limiter.
         const { bells } = internalsOfLimiter(limiter);
         expect(Array.from({ length: bells.count }, () => bells.claim()).includes(null)).to.equal(
           false,

@@ -1,4 +1,4 @@
-/** The learner's thread, which stands still where it is told to. */
+/** The learner's thread, which stops at the moment that its task names. */
 import { workerData } from 'node:worker_threads';
 import { type EndedTask, standStill } from './moments.ts';
 

@@ -1,6 +1,6 @@
 /**
- * What each end does by itself, where the heartbeat would mend it too, but seconds later: when what
- * is sent again, and what is believed.
+ * Tests when hosts and learners send again and which replies they believe. These rules act at once,
+ * where the heartbeat would repair the same only seconds later.
  */
 import { setImmediate as turn } from 'node:timers/promises';
 import { expect } from 'chai';
@@ -21,7 +21,7 @@ import { MemoryHost, MemoryLearner } from './protocol.ts';
 
 const keys = keysOf('ends');
 
-/** Calls of append() that a test ends as it likes. */
+/** Calls of append(), which a test completes in any order. */
 class Appends {
   readonly sent: MessageHeader[] = [];
   readonly #ends: ((error: LinkError | null) => void)[] = [];
@@ -34,7 +34,7 @@ class Appends {
       this.#ends.push((error) => (error ? reject(error) : resolve())),
     );
   };
-  /** The call that was made as number `at`. */
+  /** Completes the call with number `at`. */
   async end(at: number, error: LinkError | null = null): Promise<void> {
     this.#ends[at]!(error);
     await turn();
@@ -68,7 +68,7 @@ describe('retransmission between host and learner', () => {
     for (let i = 0; i < 3; i++) send();
     await appends.end(0);
     await appends.end(1, lost);
-    // The third one is under way still.
+    // The third call is still pending.
     messages.resend();
     expect([appends.firsts, messages.inOrder]).to.deep.equal([[0, 2, 4, 2], true]);
     await appends.end(2, lost);
@@ -87,7 +87,7 @@ describe('retransmission between host and learner', () => {
     await appends.end(2);
     messages.again();
     messages.resend();
-    // The first call reads its bytes still: nothing overtakes it.
+    // The first call still reads the bytes of its message, so no message may be sent before it.
     expect(appends.firsts).to.deep.equal([0, 2, 4]);
     await appends.end(0);
     messages.resend();
@@ -102,7 +102,8 @@ describe('retransmission between host and learner', () => {
     messages.again();
     await appends.end(2);
     messages.resend();
-    // Of the half that is not acknowledged the whole message goes, which keeps no more than it has.
+    // Only half of this message is acknowledged. It is sent as a whole, because it keeps only its
+    // full content.
     expect(appends.sent.at(-1)).to.deep.include({ first: 4, rows: 2, base: 4 });
     messages.acknowledge(3);
     expect(messages.acknowledged).to.equal(5);
@@ -110,7 +111,10 @@ describe('retransmission between host and learner', () => {
     expect(appends.sent.at(-1)).to.deep.include({ first: 6, base: 5 });
   });
 
-  /** What a host hears, with a message of two rows on the way, of the learner of epoch 7. */
+  /**
+   * Creates a LearnerView of the learner with epoch 7, with a message of two rows sent. `meets`
+   * decides about new epochs.
+   */
   async function heard(meets = async (_epoch: number) => true) {
     const server = new MemoryServer();
     const link = new MemoryLink(server);
@@ -177,7 +181,8 @@ describe('retransmission between host and learner', () => {
       };
       lease(6);
       expect([await beat(1), await beat(2)]).to.deep.equal([7, 7]);
-      // What a server that came back shows of a learner that is gone does not beat.
+      // A restarted server may show the values of a learner that has ended. Its heartbeat does not
+      // advance.
       later = 2 * LEASE_MS + 1;
       expect(await beat(1)).to.equal(7);
       later = 2 * LEASE_MS - 1000;
@@ -245,7 +250,7 @@ describe('retransmission between host and learner', () => {
     expect([await beat(5), await beat(5), await beat(6), await beat(7)]).to.deep.equal([
       1, 1, 1, 2,
     ]);
-    // Under way again: what the learner looked at before says nothing of it.
+    // The message was sent again, so heartbeats before its reply say nothing about it.
     expect([await beat(9)]).to.deep.equal([2]);
     await appends.end(1);
     listening.moved();
@@ -265,8 +270,8 @@ describe('retransmission between host and learner', () => {
         'all is replied to',
         () => host.outbox.waiting() === 0 && host.uplink.queued.allReplied,
       );
-      // The server loses every heartbeat from here on: the host cannot hear by one that its rows
-      // are gone.
+      // The server drops every heartbeat from here on, so a host cannot learn from a heartbeat that
+      // its rows are lost.
       const { set } = server;
       server.set = (key, value, lifeMs) => {
         if (!(heartbeatField(0) in value)) set.call(server, key, value, lifeMs);

@@ -1,6 +1,6 @@
 /**
- * Hosts as users start them, whose server is killed; and a server in whose place its replica comes,
- * late and with less than it had.
+ * Tests hosts whose server is killed. Either the server restarts empty, or a replica that lacks the
+ * latest values replaces it.
  */
 import { fileURLToPath } from 'node:url';
 import { expect } from 'chai';
@@ -15,7 +15,7 @@ import { needServer, startServer, type TestServer } from './server.ts';
 import { Swarm } from './swarm.ts';
 
 const HOSTS = 12;
-/** Rows of each host in a round: what the replica has, and what it lacks. */
+/** Rows of each host in a round that the replica has received, and that it has not. */
 const [HAS, LACKS] = [100, 200];
 
 describe('remote failover', () => {
@@ -72,7 +72,7 @@ describe('remote failover', () => {
         await primary.kill();
         line.cut();
         door.target = replica.port;
-        // It is no more than a replica for now, and refuses them.
+        // The new server is still a replica, so it rejects all writes.
         swarm.offer(1);
         await swarm.until('all were refused', () =>
           swarm.hosts.every((host, i) => host.lost >= lost[i]! + 2),
@@ -85,7 +85,7 @@ describe('remote failover', () => {
           ...names,
         )) as unknown as string[];
         const known = acks.reduce((sum, text) => sum + readAcknowledgement(text)!.row, 0);
-        expect(known, 'rows that it knows to be in').to.be.below(swarm.buffer.ptr);
+        expect(known, 'rows that the replica knows as acknowledged').to.be.below(swarm.buffer.ptr);
         await ask(replica, 'REPLICAOF', 'NO', 'ONE');
         swarm.buffer.limiter!.countSamples(HOSTS * rows);
         await swarm.until('all of this round is in', () => swarm.buffer.ptr === swarm.offered);

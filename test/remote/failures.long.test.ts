@@ -1,6 +1,6 @@
 /**
- * Threads that end, and processes that die or stand still: every row of a host that lives comes in
- * exactly once.
+ * Tests threads that end, and processes that die or are suspended. Every row of a live host must be
+ * stored exactly once.
  */
 import { setTimeout as wait } from 'node:timers/promises';
 import { expect } from 'chai';
@@ -62,7 +62,7 @@ describe('remote collectors during faults', () => {
         expectWhole(buffer, KILLS * MORE, 2);
         expect(remote.statistics()).to.include({ refused: 0, lost: 0 });
         if (kind === 'steps') return;
-        // Once too often within a minute.
+        // Terminates the thread more often than it is restarted within a minute.
         await remoteThreadsOf(remote)[0]?.terminate();
         expect(await rejection(remote.done)).to.include({ code: 'ERR_HOTSLOT_THREAD_LOST' });
       },
@@ -96,15 +96,15 @@ describe('remote collectors during faults', () => {
         const [numbers = []] = [...numbersIn(buffer).values()];
         const [base = 0] = numbers;
         expect(numbers).to.deep.equal(Array.from({ length: 9000 - base }, (_, i) => base + i));
-        // What it did not have was acknowledged by the first: nothing more is missing.
+        // The first learner had acknowledged all rows before `base`, so no other row is missing.
         expect(base)
           .to.be.at.least(kind === 'rows' ? acknowledged : 1000)
           .and.below(9000);
         const { lost, refused } = second.statistics();
         expect(refused).to.equal(0);
-        // Where the host reads the first one's last acknowledgements late, they are counted: nobody
-        // has those rows any more. Every fifth step has a final observation behind it, which is a
-        // row of its own on its way.
+        // If the host reads the last acknowledgements of the first learner late, these rows count
+        // as lost, because no learner has them any more. Every fifth step is followed by a final
+        // observation, which counts as a row here.
         expect(lost).to.be.at.most(kind === 'rows' ? base : base + Math.floor(base / 5));
       },
     );
@@ -150,7 +150,7 @@ describe('remote collectors during faults', () => {
         to(1000);
         await host({ url: shared.url, run, entry, name: 'bob' });
         if (ms > 10_000) await untilAsked('it is silent', () => remote.statistics().silent === 1);
-        await wait(ms > 10_000 ? 1000 : ms); // that is what is tested
+        await wait(ms > 10_000 ? 1000 : ms); // the delay under test
         machine.signal('SIGCONT');
         await untilAsked(
           'all is there',

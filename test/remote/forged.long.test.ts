@@ -1,6 +1,6 @@
 /**
- * What one who may add messages does to the stream itself: forged ids, messages beyond any size,
- * and everybody's messages thrown away.
+ * Tests what a user who may add messages can do to the stream: forged ids, huge messages, and the
+ * removal of all messages. The learner must store every row in the end.
  */
 import { expect } from 'chai';
 import { RateLimiter, type ReplayBuffer } from '../../src/index.ts';
@@ -23,7 +23,10 @@ const LAST = `${2n ** 64n - 1n}`;
 describeAll('remote collectors with a manipulated stream', () => {
   const shared = sharedServer();
 
-  /** A run with a host in the midst of its rows, and all of it whole in the end. */
+  /**
+   * Calls `tamper` while a host of a run sends its rows. Checks the number of refused messages, and
+   * that all rows arrive.
+   */
   async function tampered(
     tamper: (stream: string) => Promise<unknown>,
     refused: number,
@@ -89,8 +92,8 @@ describeAll('remote collectors with a manipulated stream', () => {
           tell: () => JSON.stringify({ rows: buffer.ptr, ...machine.statistics() }),
         },
       );
-      expect(await shared.client.xLen(stream), 'messages that lie there').to.be.above(10);
-      // As the rules of access let a collector do.
+      expect(await shared.client.xLen(stream), 'messages in the stream').to.be.above(10);
+      // The ACL rules of a collector allow this command.
       await shared.client.sendCommand(['XADD', stream, 'MAXLEN', '0', '*', 'm', 'forged']);
       expect(await shared.client.xLen(stream)).to.equal(0);
       limiter.countSamples(10_000);

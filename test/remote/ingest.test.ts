@@ -1,6 +1,6 @@
 /**
- * What the learner does with messages one by one: sessions that leave, sessions of an earlier
- * learner, lanes, and episodes with holes.
+ * Tests how the learner handles single messages: sessions that leave, sessions of an earlier
+ * learner, lanes, and episodes with missing steps.
  */
 import { expect } from 'chai';
 import { ReplayBuffer, TrajectoryBuffer } from '../../src/index.ts';
@@ -20,7 +20,7 @@ import { rowBytesOf } from '../../src/store/lanes/packed-rows.ts';
 import { rowFields, stepFields } from './run-collector.ts';
 
 const LANES = 4;
-/** Of a step that is its episode's first, whatever ran there before. */
+/** The kind of a step that begins an episode, whatever the lane held before. */
 const FIRST = 8;
 
 describe('Ingest.take()', () => {
@@ -33,7 +33,7 @@ describe('Ingest.take()', () => {
     TrajectoryBuffer.create({ capacity: 400, lanes: LANES, fields: stepFields });
   type Steps = ReturnType<typeof stepsBuffer>;
 
-  /** A learner's thread over a buffer. */
+  /** Creates the ingest of a learner's thread over a buffer. */
   function learner(
     buffer: Steps | ReplayBuffer,
     given: { marks?: SessionOffsets; saved?: SavedOffset[]; version?: number } = {},
@@ -51,8 +51,8 @@ describe('Ingest.take()', () => {
     });
     const rowBytes = buffer instanceof ReplayBuffer ? buffer.rowBytes : rowBytesOf(buffer.layout);
     /**
-     * Rows without content; of steps they are of these lanes of a session in turn, in the middle of
-     * an episode.
+     * Takes a message with rows without content. For steps, the rows belong to the lanes `of` in
+     * turn and are in the middle of an episode.
      */
     const take = (session: number, header: Partial<MessageHeader> = {}, of = [0]) => {
       const { rows = 0 } = header;
@@ -70,7 +70,7 @@ describe('Ingest.take()', () => {
         version,
         ...header,
       });
-      expect(ingest.take(bytes), 'it is decided on').to.equal(true);
+      expect(ingest.take(bytes), 'take() has handled the message').to.equal(true);
     };
     const end = () => sinks.splice(sinks.indexOf(sink), 1)[0]!.close();
     const laneOf = (session: number) => ingest.sessions.get(session)?.firstLane;
@@ -92,7 +92,7 @@ describe('Ingest.take()', () => {
       expect(ingest.counts).to.include({ refused: 0 });
       expect(ingest.sessions.get(1)).to.include({ ended: true });
       expect(marks.saved()[0]).to.include({ mark: 8 });
-      // Whatever becomes of the thread that counted them.
+      // The count must not depend on the thread that counted.
       expect([marks.lost, new SessionOffsets(marks.shared).lost, first.marks.lost]).to.deep.equal([
         5, 5, 0,
       ]);
@@ -119,7 +119,7 @@ describe('Ingest.take()', () => {
     before.end();
     const { ingest, take, laneOf, marks, end } = learner(buffer, { saved });
     take(2, { first: 2, rows: 1 });
-    // Session 1 has not come back, and there is no other room.
+    // Session 1 has not returned yet. Session 5 gets its lane, because no other lane is free.
     take(5, { flags: HELLO });
     take(6, { flags: HELLO });
     expect([2, 5, 6].map(laneOf)).to.deep.equal([1, 0, 2]);
@@ -128,19 +128,20 @@ describe('Ingest.take()', () => {
     take(4, { first: 2, rows: 1 });
     expect(ingest.refusals.get(4)).to.match(/0 of the learner’s 4 lanes are free/);
     expect(ingest.counts).to.include({ rows: 2, refused: 1 });
-    // It was told so, and has ended: what lay in the stream is not taken, whatever is free by now.
+    // Session 4 was refused and has ended. Its later messages are refused too, although a lane is
+    // free now.
     take(6, { flags: BYE });
     take(4, { first: 2, rows: 1 });
     expect(ingest.counts).to.include({ rows: 2, refused: 2 });
     take(7, { flags: HELLO });
     expect(laneOf(7)).to.equal(2);
-    // The thread that takes over finds it so.
+    // The next thread must have the same sessions and lanes.
     end();
     const after = learner(buffer, { marks });
     after.take(1, { first: 3, rows: 1 });
     expect([1, 2, 5, 7].map(after.laneOf)).to.deep.equal([3, 1, 0, 2]);
     expect(after.ingest.counts).to.include({ rows: 1, refused: 0 });
-    // Session 1 does not go on with what session 4 had begun.
+    // Session 1 begins a new episode and does not continue the episode of session 4.
     expect(kindsIn(buffer)).to.deep.equal({
       0: [FIRST, 0],
       1: [FIRST, 0, 0],
@@ -161,7 +162,7 @@ describe('Ingest.take()', () => {
       const marks = way === 'a checkpoint' ? SessionOffsets.create(saved) : before.marks;
       const next = learner(buffer, { marks });
       next.take(1, { first: 5, rows: 2 });
-      // And once only.
+      // The new episode must begin only once.
       next.end();
       learner(buffer, { marks }).take(1, { first: 7, rows: 1 });
       expect(kindsIn(buffer)).to.deep.equal({ 0: [FIRST, 0, FIRST, 0, 0] });
@@ -183,7 +184,7 @@ describe('Ingest.take()', () => {
       next.take(1, { first: 5, rows: 2, lanes }, [1, 0]);
       expect(marks.saved()[0]).to.include({ cut: false });
       next.take(1, { first: 7, rows: 2, lanes }, [0, 1]);
-      // Lane 0 began once more than it had to.
+      // Lane 0 begins one episode more than necessary.
       expect(kindsIn(buffer)).to.deep.equal({ 0: [FIRST, FIRST, FIRST, 0], 1: [FIRST, FIRST, 0] });
     });
 
@@ -210,7 +211,7 @@ describe('Ingest.take()', () => {
   });
 });
 
-/** Of each lane the kinds of its steps, in order. */
+/** Returns the kinds of each lane's steps, in order. */
 function kindsIn(buffer: TrajectoryBuffer<typeof stepFields>): Record<number, number[]> {
   const found: Record<number, number[]> = {};
   const outgoing = stepsOutgoing(buffer as unknown as TrajectoryBuffer);

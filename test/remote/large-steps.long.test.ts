@@ -1,6 +1,6 @@
 /**
- * Steps of which two are more than a message has: one that ends its episode goes with what was seen
- * behind it.
+ * Tests steps so large that a message holds only one. A step that ends its episode is sent together
+ * with its final observation.
  */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -14,7 +14,7 @@ import { until } from '../rig/until.ts';
 import { needServer, startServer } from './server.ts';
 
 const BYTES = 5 * 2 ** 20;
-/** Four steps, of which every other one ends its episode. */
+/** Makes four steps. Every other one ends its episode. */
 const MODULE = `let n = 0;
 const image = (of) => new Uint8Array(${BYTES}).fill(of);
 export default () => ({

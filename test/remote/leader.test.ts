@@ -1,6 +1,6 @@
 /**
- * What holds a run for its learner: the lease, whatever else is on the way, and what an earlier one
- * left.
+ * Tests how a learner takes and keeps its run: the lease, other calls in flight, and values that an
+ * earlier learner left.
  */
 import { expect } from 'chai';
 import { WeightMailbox } from '../../src/index.ts';
@@ -85,7 +85,7 @@ describe('Leader and takeRun()', () => {
     const taken: string[] = [];
     link.lease = async (...given) => {
       taken.push(given[1]);
-      // The first one is not heard; the second one takes effect, and nobody is told.
+      // The first call has no effect. The second one has its effect, but its reply is lost.
       const held = taken.length === 1 ? '' : await lease(...given);
       if (taken.length <= 2) throw lost();
       return held;
@@ -93,7 +93,8 @@ describe('Leader and takeRun()', () => {
     const epoch = await takeRun(link, keys, 'leader');
     expect(taken).to.deep.equal(Array(3).fill(`${epoch}`));
     expect(holder()).to.equal(`${epoch}`);
-    // One that came and went meanwhile has a larger epoch: this one's has to be larger still.
+    // Another learner came and went meanwhile, with a larger epoch. The epoch of this learner must
+    // be larger than that.
     server.free(keys.learner);
     taken.length = 0;
     const other = 2 ** 52;
@@ -104,7 +105,7 @@ describe('Leader and takeRun()', () => {
       throw lost();
     };
     expect(await takeRun(link, keys, 'leader')).to.be.within(other + 1, other + 2 ** 20);
-    // Where all is over it is told.
+    // takeRun() rejects with the last error if it may not try again.
     link.lease = async () => {
       throw lost();
     };
@@ -128,7 +129,7 @@ describe('Leader and takeRun()', () => {
       const after = Math.floor(Date.now() / 1000);
       expect(epoch).to.be.within((before - 5) * 2 ** 20, (after + 2) * 2 ** 20);
     }
-    // An epoch that can be read counts, whatever else is there.
+    // A readable epoch counts, even if other values are invalid.
     const later = 2 ** 52;
     server.free(keys.learner);
     server.set(keys.info, { protocol: '9', epoch: `${later}` }, undefined);

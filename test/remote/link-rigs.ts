@@ -1,6 +1,6 @@
 /**
- * The same link over a server in memory and over Redis or Valkey, with the faults that both can
- * have.
+ * Runs the same tests of a link over a server in memory and over Redis or Valkey, with the faults
+ * that both can have.
  */
 import { EventEmitter, once } from 'node:events';
 import type { Link, LinkEvents, ServerFacts } from '../../src/net/remote/link.ts';
@@ -10,14 +10,14 @@ import { startServer, type TestServer } from './server.ts';
 
 export interface Rig {
   open(): Promise<Link>;
-  /** A clean server for the next test. */
+  /** Empties the server for the next test. */
   empty(): Promise<void>;
   fill(full: boolean): Promise<void>;
-  /** It answers nothing until crash(). */
+  /** The server stops answering until crash(). */
   freeze(): void;
-  /** It ends with what is under way, which has no effect, and is there again with what it had. */
+  /** The server ends and starts again with its values. Pending calls have no effect. */
   crash(): Promise<void>;
-  /** It ends, and another one takes its place, with nothing in it. */
+  /** The server ends, and an empty one replaces it. */
   restart(): Promise<void>;
   stop(): Promise<void>;
 }
@@ -58,7 +58,7 @@ export async function redisRig(): Promise<Rig> {
   };
 }
 
-/** What a link tells, in order, and a way to wait for it. */
+/** Records the events of a link in order, and can wait for them. */
 export class Told implements LinkEvents {
   readonly channels: readonly string[];
   readonly servers: ServerFacts[] = [];
@@ -81,13 +81,13 @@ export class Told implements LinkEvents {
     this.causes.push(cause);
     this.#events.emit('told');
   };
-  /** Resolves when `met`, asked whenever something is told. */
+  /** Resolves when `met` returns true. Calls it after each event. */
   async when(met: () => boolean): Promise<void> {
     while (!met()) await once(this.#events, 'told', { signal: AbortSignal.timeout(60_000) });
   }
 }
 
-/** Links that a test opens; they are closed after it. */
+/** Links that a test opens. They are closed after the test. */
 export class Links {
   readonly #open: Link[] = [];
   keep<T extends Link>(link: T): T {

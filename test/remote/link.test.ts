@@ -1,4 +1,4 @@
-/** What every link keeps, over a server in memory and over Redis or Valkey. */
+/** Tests the contract of every link, over a server in memory and over Redis or Valkey. */
 import { expect } from 'chai';
 import { BEFORE_FIRST, type Entry, type Link, LinkError } from '../../src/net/remote/link.ts';
 import { rejection } from '../rig/refusal.ts';
@@ -69,7 +69,7 @@ function contract(make: () => Rig | Promise<Rig>): void {
     const [from, to] = [await open(), await open()];
     expect(await to.read('s', BEFORE_FIRST, 10, 5)).to.deep.equal([]);
     const waiting = to.read('s', BEFORE_FIRST, 10, 10_000);
-    // Calls go on while it waits.
+    // The link makes other calls while the read waits.
     await to.store('key', bytes(1));
     await from.append('s', bytes(1));
     const [first] = await waiting;
@@ -138,7 +138,7 @@ function contract(make: () => Rig | Promise<Rig>): void {
     for (const end = performance.now() + 60_000; !(await gone()); )
       expect(performance.now()).to.be.below(end);
     expect(await link.load('stays')).not.to.equal(null);
-    // A value that is stored again has its new life, or none.
+    // Storing a value again replaces its lifetime. Without a lifetime the value stays.
     await link.store('bytes', bytes(1), 1);
     await link.store('bytes', bytes(3));
     for (const end = performance.now() + 20; performance.now() < end; )
@@ -158,14 +158,14 @@ function contract(make: () => Rig | Promise<Rig>): void {
       await Promise.all([holder.lease('key', name, 60_000), other.lease('key', another, 60_000)]),
     ).to.deep.equal([name, name]);
     expect(Buffer.from((await two.load('key'))!).toString()).to.equal(name);
-    // Renewed for less, it ends, and the other one has it.
+    // The holder renews its lease for 20 ms. When it has expired, the other holder gets it.
     await holder.lease('key', name, 20);
     let now = name;
     for (const end = performance.now() + 60_000; now === name && performance.now() < end; )
       now = await other.lease('key', another, 60_000);
     expect(now).to.equal(another);
     expect(await holder.lease('key', name, 20)).to.equal(another);
-    // Two keys at once do not get in each other's way.
+    // Leases of two keys at once do not interfere.
     const two_keys = [
       one.lease('a', 'one', 60_000),
       one.lease('b', 'one', 60_000),
@@ -181,7 +181,7 @@ function contract(make: () => Rig | Promise<Rig>): void {
     try {
       expect(howOf(await rejection(link.append('s', bytes(2))))).to.equal('full');
       expect(howOf(await rejection(link.store('bytes', bytes(2))))).to.equal('full');
-      // What takes no room goes on.
+      // Calls that need no memory still succeed.
       expect(firsts(await link.read('s', BEFORE_FIRST, 10, 0))).to.deep.equal([1]);
     } finally {
       await rig.fill(false);

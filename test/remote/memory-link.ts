@@ -1,6 +1,6 @@
 /**
- * A server and links in this thread's memory, with faults on demand: what tests of the protocol run
- * over where there is no server, and where they have to say exactly when what is lost.
+ * A server and links in this thread's memory, with faults on demand. Tests of the protocol use them
+ * if no server is installed, or if they must say exactly when which call is lost.
  */
 import {
   BEFORE_FIRST,
@@ -14,17 +14,17 @@ import {
 
 interface Value {
   held: Uint8Array | Map<string, string> | Entry[];
-  /** by the server's clock */
+  /** time of expiry, by the server's clock */
   until: number;
 }
 type Kind = 'bytes' | 'fields' | 'stream';
 
 export class MemoryServer {
-  /** it refuses whatever takes room */
+  /** whether it rejects calls that need memory */
   full = false;
-  /** notices go nowhere */
+  /** whether it drops notices */
   deaf = false;
-  /** ms; a test may set its own */
+  /** returns milliseconds. A test may replace it */
   clock: () => number = () => performance.now();
   readonly links = new Set<MemoryLink>();
   readonly #values = new Map<string, Value>();
@@ -40,8 +40,8 @@ export class MemoryServer {
     return this.#up;
   }
   /**
-   * All connections end, and nobody gets one before restore(). What is under way has its `effect`,
-   * all of it or none; its replies are lost.
+   * Ends all connections, and allows none before restore(). Pending calls all have their effect or
+   * all have none, by `effect`. Their replies are lost.
    */
   drop({ effect }: { effect: boolean }): void {
     this.#up = false;
@@ -51,7 +51,10 @@ export class MemoryServer {
     this.#up = true;
     for (const link of this.links) link.retry();
   }
-  /** Another run, with nothing in it. Down before, up again at the end. */
+  /**
+   * Replaces the server by an empty one with another run id. Its connections end and may connect
+   * again.
+   */
   restart(): void {
     this.drop({ effect: false });
     this.flush();
@@ -63,7 +66,7 @@ export class MemoryServer {
     this.#values.clear();
   }
 
-  /** One value is gone. */
+  /** Deletes a value. */
   free(key: string): void {
     this.#values.delete(key);
   }
@@ -74,7 +77,7 @@ export class MemoryServer {
     entries.push({ id: `${this.#ids++}-1`, bytes: Uint8Array.from(message) });
     for (const tell of [...this.#arrived]) tell();
   }
-  /** Told of everything that is put, until the answer is called. */
+  /** Calls `tell` after each appended message. The returned function ends this. */
   arrivals(tell: () => void): () => void {
     this.#arrived.add(tell);
     return () => this.#arrived.delete(tell);
@@ -153,8 +156,8 @@ interface Call {
 }
 
 /**
- * A call is at the server a turn of the event loop later, and its reply is back one more turn
- * later.
+ * A link in which a call arrives at the server one turn of the event loop later. Its reply returns
+ * one more turn later.
  */
 export class MemoryLink implements Link {
   readonly #server: MemoryServer;
@@ -163,9 +166,9 @@ export class MemoryLink implements Link {
   #closed = false;
   #told = false;
   #first: { resolve(server: ServerFacts): void; reject(error: Error): void } | null = null;
-  /** sent, not there yet */
+  /** sent, and not yet at the server */
   #calls: Call[] = [];
-  /** have had their effect, or none; their replies are on the way */
+  /** at the server, and their replies on the way */
   readonly #replies = new Set<Call>();
   readonly #waiting = new Set<(error: Error) => void>();
 
@@ -181,7 +184,7 @@ export class MemoryLink implements Link {
       this.retry();
     });
   }
-  /** The server is there again, or it is not. */
+  /** Connects again if the server is up. */
   retry(): void {
     setImmediate(() => {
       if (this.#closed || this.#connected) return;
@@ -194,7 +197,7 @@ export class MemoryLink implements Link {
       this.#events?.connected?.({ run, evicts: '' });
     });
   }
-  /** The connection is gone. */
+  /** Ends the connection. `effect` says whether calls on the way still have their effect. */
   cut(effect: boolean): void {
     if (!this.#connected) return;
     this.#connected = false;
@@ -242,7 +245,7 @@ export class MemoryLink implements Link {
       }, waitMs);
       const ignore = this.#server.arrivals(look);
       this.#waiting.add(lose);
-      // Something may have come while the first answer was on its way.
+      // A message may have arrived while the reply of the first read was on the way.
       look();
     });
   }

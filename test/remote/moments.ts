@@ -1,20 +1,20 @@
 /**
- * Moments of the learner's thread: before and behind each native call, and each change of the
- * marks. It stands still at one until it is ended.
+ * Stops the learner's thread at a chosen moment: before or after a native call or a change of the
+ * session offsets. The thread then blocks until the test terminates it.
  */
 import { loadAddon } from '../../src/base/addon.ts';
 import type { RemoteThreadTask } from '../../src/net/remote/remote-thread.ts';
 import { SessionOffsets } from '../../src/net/remote/session-offsets.ts';
 
 /**
- * Of `words`: moments so far; 1 once it stands still; calls so far that added rows; what it stands
- * still on.
+ * Indices of `words`: the number of moments so far, 1 if the thread has stopped, the number of
+ * calls that added rows, and the word on which the thread blocks.
  */
 export const EndWord = { moments: 0, still: 1, adds: 2, never: 3 } as const;
 
 export interface EndedTask extends RemoteThreadTask {
   readonly words: Int32Array;
-  /** of the moments before and behind each call; −1: none */
+  /** number of the moment at which the thread stops, or −1 for none */
   readonly endAt: number;
 }
 
@@ -42,12 +42,12 @@ function stopAt(task: EndedTask, owner: Functions, names: readonly string[]): vo
   }
 }
 
-/** In the thread, before it begins. */
+/** Wraps the native calls. The thread calls it before anything else. */
 export function standStill(task: EndedTask): void {
   for (const name of ['system', 'device', 'rows']) {
     const addon = loadAddon<Functions>(name);
-    // Functions lie in the addon itself, or in an object for their subject. Classes begin with a
-    // capital.
+    // An addon has its functions directly or in an object for their subject. Names of classes begin
+    // with a capital.
     for (const owner of [addon, ...Object.values(addon as Record<string, unknown>).filter(isPlain)])
       stopAt(
         task,

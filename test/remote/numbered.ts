@@ -1,6 +1,6 @@
 /**
- * Hosts whose rows are numbered, and what a learner's buffer must hold of them in the end: each row
- * of each host once, in order.
+ * Hosts whose rows are numbered, and checks that a learner's buffer holds each row of each host
+ * once and in order.
  */
 import { ReplayBuffer } from '../../src/index.ts';
 import { layoutSum, layoutText } from '../../src/net/remote/layout.ts';
@@ -10,7 +10,7 @@ import { BELL_WORDS, BellBoard } from '../../src/shm/bell.ts';
 const ROW_WORDS = 2;
 const ROW_BYTES = 4 * ROW_WORDS;
 
-/** A buffer for rows of (host, number). */
+/** Creates a buffer for rows of (host, number). */
 export const numberedBuffer = (capacity: number, more: object = {}) =>
   ReplayBuffer.create({
     capacity,
@@ -22,7 +22,7 @@ export const numberedLayout = () => {
   return layoutSum(layoutText(one as unknown as ReplayBuffer));
 };
 
-/** Rows of one host, which come when they are made. */
+/** The rows of one host, which exist after make(). */
 export class NumberedOutbox implements Outbox {
   readonly rowBytes = ROW_BYTES;
   readonly lanes = 0;
@@ -53,8 +53,8 @@ export class NumberedOutbox implements Outbox {
 }
 
 /**
- * The numbers that a buffer has of each host, in the order in which they lie there. It must not
- * have gone round.
+ * Returns the numbers of each host's rows in the order of the buffer. Throws if the buffer has
+ * wrapped.
  */
 export function numbersIn(buffer: ReturnType<typeof numberedBuffer>, hosts: number): number[][] {
   const { ptr, capacity } = buffer;
@@ -70,8 +70,8 @@ export function numbersIn(buffer: ReturnType<typeof numberedBuffer>, hosts: numb
 }
 
 /**
- * What is wrong with the numbers of a host that made so many rows from `from` on; null: each is
- * there once, in order.
+ * Checks that the numbers of a host are those from `from` to `made`, each once and in order.
+ * Returns what is wrong, or null.
  */
 export function wrongIn(numbers: readonly number[], made: number, from = 0): string | null {
   for (const [i, number] of numbers.entries())

@@ -1,16 +1,19 @@
-/** A server that answers as a test says: old ones, silent ones, ones that refuse. */
+/**
+ * A scripted server, which answers as a test says. It can be an old server, a silent one or one
+ * that rejects.
+ */
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type Socket } from 'node:net';
 
-/** What it answers to a command, by its name; null: nothing, ever. 'end': it hangs up. */
+/** Replies by name of the command. null: no reply. 'end': the server closes the connection. */
 export type Answers = Readonly<
   Record<string, string | null | ((args: readonly string[]) => string | null)>
 >;
 
 const bulk = (text: string) => `$${text.length}\r\n${text}\r\n`;
 /**
- * What servers say of themselves; in version 2 of their protocol, where that is asked for, it is a
- * list.
+ * Returns a server's reply to HELLO. A server that speaks version 2 of the protocol sends a list
+ * instead.
  */
 export const hello = (server: string, version: string): string =>
   `%3\r\n${bulk('server')}${bulk(server)}${bulk('version')}${bulk(version)}${bulk('proto')}:3\r\n`;
@@ -21,7 +24,7 @@ const USUAL: Answers = {
 };
 
 export class OddServer {
-  /** connections it has taken so far */
+  /** number of connections accepted so far */
   taken = 0;
   answers: Answers;
   readonly #server = createServer((socket) => this.#serve(socket));
@@ -66,7 +69,7 @@ export class OddServer {
   }
 }
 
-/** The first command of a text, once all of it is there. */
+/** Returns the first command of a text, or null if it is incomplete. */
 function command(text: string): { words: string[]; length: number } | null {
   const count = /^\*(\d+)\r\n/.exec(text);
   if (count === null) return null;

@@ -1,7 +1,7 @@
 /**
- * The real ends of the protocol over a link in memory, mistreated by chance: whatever is lost,
- * repeated, cut, restarted or replaced, every row of every host is in the buffer once, in order.
- * test/model/link.ts looks at all interleavings of a few rows.
+ * Tests the real hosts and learner of the protocol over a link in memory with random faults.
+ * Whatever is lost, repeated, cut, restarted or replaced, the buffer must hold every row once and
+ * in order. test/model/link.ts checks all interleavings of a few rows.
  */
 import { setImmediate as turn } from 'node:timers/promises';
 import { expect } from 'chai';
@@ -20,7 +20,7 @@ interface World {
   readonly hosts: MemoryHost[];
   learner: MemoryLearner;
 }
-/** What befalls it; gives what has to be undone at the end. */
+/** Applies a fault. May return what undoes the fault at the end. */
 type Fault = (world: World, random: Random) => unknown;
 
 const faults: Readonly<Record<string, Fault>> = {
@@ -129,7 +129,9 @@ describe('remote protocol over a link in memory', () => {
     },
   );
 
-  /** A second learner takes the run in the middle; what it has in the end. */
+  /**
+   * Lets a second learner take over the run in the middle. Checks the rows that it has in the end.
+   */
   async function takenOver(seed: number, way: 'anew' | 'from a checkpoint'): Promise<void> {
     const random = new Random(seed);
     const server = new MemoryServer();
@@ -144,7 +146,7 @@ describe('remote protocol over a link in memory', () => {
     };
     try {
       await make(100);
-      // As a checkpoint has it: rows and marks of one moment.
+      // Rows and session offsets of one moment, as a checkpoint saves them.
       const rows = numbersIn(first.buffer, hosts.length);
       const saved = first.marks.saved();
       await make(200);
@@ -163,12 +165,13 @@ describe('remote protocol over a link in memory', () => {
       let lost = 0;
       for (const [host, numbers] of behind.entries()) {
         const [from] = numbers as [number];
-        // Without a hole from its first row on, which is no later than the one that the learner
-        // before had last.
+        // The second learner has all rows from its first one on. Its first row is not after the
+        // last row of the first learner.
         expect(wrongIn(numbers, ROWS, from), `seed ${seed}`).to.equal(null);
         expect(from, `seed ${seed}`).to.be.at.most(before[host]!.length);
         if (way === 'anew') continue;
-        // Behind a checkpoint no row comes twice, and what lies between is told.
+        // After a checkpoint no row arrives twice. Rows between the checkpoint and the takeover
+        // count as lost.
         expect(from, `seed ${seed}`).to.be.at.least(rows[host]!.length);
         lost += from - rows[host]!.length;
       }

@@ -1,6 +1,6 @@
 /**
- * The real ends of the protocol over a link in memory: hosts, and a learner whose thread and
- * process may end.
+ * Rigs for tests of the protocol over a link in memory: real hosts, and a learner whose thread and
+ * process can be replaced.
  */
 import type { RateLimiter } from '../../src/index.ts';
 import { Ingest } from '../../src/net/remote/ingest.ts';
@@ -21,7 +21,7 @@ export class MemoryHost {
   readonly uplink: Uplink;
   readonly link: MemoryLink;
   readonly session: number;
-  /** what run() ended with */
+  /** the error with which run() ended, or null */
   ended: Promise<Error | null>;
 
   constructor(server: MemoryServer, host: number, given: Partial<UplinkOptions> = {}) {
@@ -49,7 +49,7 @@ export class MemoryHost {
         connected: () => this.uplink.connected(),
         lost: () => this.uplink.lost(),
       })
-      .catch(() => {}); // closed before it was there
+      .catch(() => {}); // closed before it was connected
     this.ended = this.uplink.run().then(
       () => null,
       (error) => error as Error,
@@ -70,7 +70,8 @@ export class MemoryHost {
 }
 
 /**
- * A learner's process: its buffer and marks are there until it ends, its thread may be another one.
+ * The process of a learner. Its buffer and session offsets last until it ends, and its thread can
+ * be replaced.
  */
 export class MemoryLearner {
   readonly buffer;
@@ -135,7 +136,7 @@ export class MemoryLearner {
         },
         lost: () => receiver.onLost(),
       })
-      .catch(() => {}); // closed before it was there
+      .catch(() => {}); // closed before it was connected
     this.#leasing = setInterval(lease, 200);
     this.#running = receiver.run();
     Object.assign(this, { ingest, receiver });
@@ -143,7 +144,7 @@ export class MemoryLearner {
     this.#sink = sink;
   }
 
-  /** The thread ends, wherever it is, and another one takes over. */
+  /** Ends the thread, whatever it is doing, and starts another one. */
   async replaceThread(): Promise<void> {
     await this.end();
     this.#begin();

@@ -1,16 +1,16 @@
-/** A network that misbehaves on demand, between a client and a server of this machine. */
+/** A proxy between clients and a server of this machine that delays, drops and cuts on demand. */
 import { once } from 'node:events';
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import { setTimeout } from 'node:timers/promises';
 
 export class BadNetwork {
-  /** ms that every piece is late */
+  /** delay of every piece in milliseconds */
   delayMs = 0;
-  /** of each direction */
+  /** limit of each direction */
   bytesPerSecond = Infinity;
-  /** Connections beyond so many are taken, and nothing goes through them. */
+  /** The proxy accepts connections beyond this number, but passes nothing through them. */
   most = Infinity;
-  /** port of the server that new connections go to */
+  /** port of the server for new connections */
   target: number;
   readonly #server = createServer((client) => this.#join(client));
   readonly #sockets = new Set<Socket>();
@@ -34,29 +34,26 @@ export class BadNetwork {
   get connections(): number {
     return this.#sockets.size / 2;
   }
-  /** Every connection ends at once; new ones are taken. */
+  /** Ends all connections. New ones are accepted. */
   cut(): void {
     this.#muted = false;
     for (const socket of this.#sockets) socket.destroy();
   }
   /**
-   * Connections end when so many bytes more have gone from clients to the server, or back: in the
-   * middle of a message, say.
+   * Ends all connections after this number of further bytes to the server, or with `back` from it.
+   * The cut may be inside of a message.
    */
   cutAfter(bytes: number, back = false): void {
     this.#left = bytes;
     this.#leftBack = back;
   }
-  /**
-   * What the server says from now on arrives nowhere; what clients say takes effect. Until the next
-   * cut().
-   */
+  /** Drops all replies until the next cut(). Commands of clients still take effect. */
   mute(): void {
     this.#muted = true;
   }
   /**
-   * Connections stay, new ones are taken, and nothing goes through: the other end seems to be there
-   * and is silent.
+   * Passes nothing through, but keeps connections and accepts new ones. The other side seems
+   * present and silent.
    */
   stall(): void {
     this.#stalled ??= new Promise((resolve) => {

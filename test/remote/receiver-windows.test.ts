@@ -1,4 +1,4 @@
-/** What many sessions that come at once are told they may have on the way. */
+/** Tests the windows that a receiver gives to 16 sessions that connect at the same time. */
 import { expect } from 'chai';
 import { readAcknowledgement } from '../../src/net/remote/acknowledgement.ts';
 import { Ingest } from '../../src/net/remote/ingest.ts';
@@ -14,7 +14,7 @@ const ROW_BYTES = 64;
 const TRANSIT = 2 ** 25;
 const SESSIONS = Array.from({ length: 16 }, (_, i) => i + 1);
 
-/** Takes nothing. */
+/** A sink that stores nothing. */
 const sink: OpenSink = {
   rowBytes: ROW_BYTES,
   bell: null,
@@ -74,7 +74,7 @@ describe('Receiver windows of 16 simultaneous sessions', () => {
     const sum = () => windows().reduce((all, window) => all + window, 0);
     await until('all are told', () => windows().every((window) => window > 0));
     expect(sum()).to.be.at.most(TRANSIT);
-    // Who looks after them has counted them.
+    // As the learner's thread does after it has counted its live hosts.
     receiver.share(SESSIONS.length);
     await until('all have their share', () =>
       windows().every((window) => window === TRANSIT / SESSIONS.length),

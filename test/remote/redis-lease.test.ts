@@ -1,10 +1,13 @@
-/** A lease where others change the key between its commands: what it sends, said reply by reply. */
+/**
+ * Tests leaseKey() if other clients change the key between its commands. Each test scripts the
+ * commands and replies.
+ */
 import { expect } from 'chai';
 import { LinkError } from '../../src/net/remote/link.ts';
 import { leaseKey } from '../../src/net/remote/redis-lease.ts';
 import { rejection } from '../rig/refusal.ts';
 
-/** Answers in order, and looks at what is asked. */
+/** Returns a `call` that answers with these replies in order and checks each command. */
 function replies(...said: readonly [string, string | null | Error][]) {
   let at = 0;
   const call = async (args: readonly string[]): Promise<string | null> => {

@@ -1,4 +1,4 @@
-/** What only a network and a real server can do to a link, and whom it lets in. */
+/** Tests what only a network and a real server can do to a link: faults, logins and TLS. */
 import { once } from 'node:events';
 import { type AddressInfo, createServer } from 'node:net';
 import { inspect } from 'node:util';
@@ -78,7 +78,7 @@ describe('RedisLink with a scripted server', () => {
     await until('it has tried again', () => server.taken >= 3);
     expect(told.causes[0]).to.be.instanceOf(LinkError);
     expect(told.causes[0]!.message).to.match(/within 60 ms/);
-    // Said once: nothing else has happened since.
+    // A second failure for the same reason is not reported again.
     expect(told.causes).to.have.length(1);
     server.answers = {};
     expect(await connected).to.deep.equal({ run: 'odd', evicts: '' });
@@ -87,7 +87,7 @@ describe('RedisLink with a scripted server', () => {
   it('connect() tries again when INFO or SUBSCRIBE has no reply', async () => {
     const told = new Told('a');
     const made = await link({ INFO: null, SUBSCRIBE: null }, { silenceMs: 60 });
-    // A server that stands still answers nothing.
+    // A suspended server does not answer PING either.
     server.answers = { ...server.answers, PING: null };
     const connected = made.connect(told);
     await told.when(() => told.causes.length === 1);
@@ -102,7 +102,7 @@ describe('RedisLink with a scripted server', () => {
 
   it('close() rejects a hanging attempt with `lost` and closes its socket', async () => {
     server = await OddServer.open({ HELLO: null });
-    // One hangs as it says who it is, the other one before there is TLS.
+    // One attempt hangs at HELLO, and the other one hangs before TLS is established.
     for (const url of [server.url, server.url.replace('redis:', 'rediss:')]) {
       const made = await links.redis({ url, name: 'test', silenceMs: 60_000 });
       const connecting = rejection(made.connect(new Told()));
@@ -120,7 +120,7 @@ describe('RedisLink with a scripted server', () => {
     Object.assign(told, { connected: () => void made.load('key').catch(() => {}) });
     await made.connect(told);
     await told.when(() => told.causes.length === 5);
-    // At least half of 50, 100, 200 and 400.
+    // The delays are at least half of 50, 100, 200 and 400 ms.
     expect(performance.now() - began).to.be.at.least(370);
   });
 
@@ -249,7 +249,7 @@ describe('RedisLink over a faulty network', () => {
 
   itAll('sends pings to the server and stays connected', async () => {
     const told = new Told('a');
-    // It asks twice in this time, and a busy machine answers within it.
+    // The link sends two pings in this time, and even a busy machine answers in time.
     const link = await open(told, 1000);
     const client = await server.client();
     await client.sendCommand(['CONFIG', 'RESETSTAT']);
@@ -408,7 +408,7 @@ describe('RedisLink users and databases', () => {
       link.lease('hs:{x}:learner', 'me', 1000),
     ])
       expect(howOf(await rejection(call))).to.equal('denied');
-    // The connection is none the worse for it.
+    // The connection still works.
     await link.append('hs:{x}:in:0', bytes(2));
   });
 });

@@ -1,5 +1,6 @@
 /**
- * Hosts that are refused: told so for as long as their learner lives, and listed with the reason.
+ * Tests hosts that a learner refuses. They receive the refusal as long as the learner lives, and
+ * the learner lists them with the reason.
  */
 import { expect } from 'chai';
 import type { TrajectoryBuffer } from '../../src/index.ts';

@@ -1,6 +1,6 @@
 /**
- * A learner that is saved while hosts send, and goes on elsewhere: no row comes twice, and what is
- * gone is counted.
+ * Tests a learner that is saved while hosts send, and is resumed elsewhere. No row may arrive
+ * twice, and lost rows must be counted.
  */
 import { expect } from 'chai';
 import { Checkpoint, type ReplayBuffer, type TrajectoryBuffer } from '../../src/index.ts';
@@ -22,7 +22,7 @@ import {
 describe('remote collectors with checkpoints', () => {
   const shared = sharedServer();
 
-  /** A buffer that a checkpoint takes, with room for all. */
+  /** Creates a buffer that can be saved, with room for all rows. */
   const fresh = (kind: 'rows' | 'steps') => bufferOf(kind, 2) as ReplayBuffer;
 
   for (const kind of ['rows', 'steps'] as const)
@@ -59,7 +59,7 @@ describe('remote collectors with checkpoints', () => {
             await checkpoint.save();
           }
           await checkpoint.close();
-          // Behind the last one.
+          // Rows after the last save.
           to(MORE * (SAVES + 2));
           await untilAsked('all is collected', () =>
             told().every(({ steps }) => steps === MORE * (SAVES + 2)),
@@ -84,7 +84,8 @@ describe('remote collectors with checkpoints', () => {
           );
           await all();
 
-          // Of each host: [0, what was saved), then from what was acknowledged on.
+          // The rows of each host must be those that were saved, then those from the first
+          // unacknowledged row on.
           const sent = told().reduce((sum, each) => sum + each.sent, 0);
           let rows = 0;
           const found = numbersIn(buffer);
@@ -135,7 +136,7 @@ describe('remote collectors with checkpoints', () => {
       const restored = await Checkpoint.restore(folder, { buffer: again });
       expect(again.ptr).to.equal(500);
       await remote.close();
-      // A learner of its own takes none of what is there already.
+      // The resumed learner must not take rows that are still in the stream.
       const second = await learn({
         url: shared.url,
         run,

@@ -1,6 +1,6 @@
 /**
- * Collectors on other machines, as a learner and its hosts have them: threads, collectors and a
- * server that are real.
+ * Tests collectors on other machines as programs use them: a learner, its hosts, their threads and
+ * a real server.
  */
 import { expect } from 'chai';
 import { CollectorHost, RemoteCollectors } from '../../src/entries/remote.ts';
@@ -110,7 +110,8 @@ describe('remote collectors', () => {
       const remote = await learn({ url: shared.url, run, buffer, mailbox, weightsEveryMs: 20 });
       const { entry, to } = leash();
       const machine = await host({ url: shared.url, run, entry });
-      // Until then its rows are acted by zeros, which are version 0.
+      // Until the first weights arrive, rows are collected with zeros as weights, which count as
+      // version 0.
       await untilAsked('the first one is there', () => machine.statistics().version >= 1);
       const VERSIONS = setting({ short: 20, all: 150, long: 400 });
       let seen = 0;
@@ -119,8 +120,8 @@ describe('remote collectors', () => {
       for (let version = 2, at = performance.now(); version <= VERSIONS; version++) {
         mailbox.write(filled(300_000, version));
         to(10 * version);
-        // Several without a turn of the event loop: however slow the machine is, the learner sends
-        // not every one of them.
+        // Writes several versions without a turn of the event loop, so that the learner cannot send
+        // all of them, on a machine of any speed.
         if (version % VERSIONS_AT_ONCE > 0) continue;
         at += 10 * VERSIONS_AT_ONCE;
         await untilAsked('the next ones are due', () => performance.now() >= at);
@@ -130,11 +131,11 @@ describe('remote collectors', () => {
         seen = now;
       }
       await untilAsked('the newest is there', () => machine.statistics().version === VERSIONS);
-      // On a machine that is busy it may be the first that is seen.
+      // On a busy machine the newest version may be the first one that the host receives.
       if (VERSIONS > seen + 1) skipped++;
       to(10 * VERSIONS + 100);
       await untilAsked('rows are acted by it', () => buffer.ptr === 10 * VERSIONS + 100);
-      expect(skipped, 'versions that nobody waited for').to.be.above(0);
+      expect(skipped, 'skipped versions').to.be.above(0);
       const values = valuesIn(buffer);
       let before = 0;
       for (let at = 3; at < values.length; at += 4) {
@@ -169,7 +170,7 @@ describe('remote collectors', () => {
         const buffer = bufferOf(kind, 1);
         const mailbox = WeightMailbox.create({ length: 1 });
         mailbox.write(filled(1, 1));
-        // What comes later stays with the learner.
+        // The limiter keeps the learner from taking later rows.
         const remote = await learn({
           url: shared.url,
           run,
@@ -216,7 +217,7 @@ describe('remote collectors', () => {
         const remote = await learn({ url: shared.url, run, buffer, transitBytes: 2 ** 16 });
         const { entry, to } = leash();
         to(8000);
-        // So little room that collectors feel it.
+        // The room is so small that collectors have to wait.
         const machine = await host({
           url: shared.url,
           run,
@@ -279,7 +280,7 @@ describe('remote collectors', () => {
       for (let version = 2; version < 16; version++) {
         await untilAsked('collectors wait', () => machine.statistics().waitingFor !== null);
         mailbox.write(filled(1, version));
-        // More than may be on the way and wait.
+        // More rows than fit into windows and queues.
         limiter.countSamples(3000);
         drained += 3000;
         await untilAsked('they go on', () => limiter.inserts > drained - 100);
@@ -300,7 +301,7 @@ describe('remote collectors', () => {
     const { entry, to } = leash();
     to(10);
     for (const name of ['ann', 'bob']) await host({ url: shared.url, run, entry, name });
-    // Of whole bands, the first that reaches it is the last one.
+    // Collectors add bands of 3 rows, so each one stops at 12, the first multiple of 3 above 10.
     await untilAsked('all is there', () => buffer.ptr === 24);
     expect([...numbersIn(buffer).keys()].sort()).to.deep.equal(
       ['ann', 'bob'].map((name) => `${seedOf(name, 7)}/0`).sort(),
@@ -338,7 +339,7 @@ describe('remote collectors', () => {
       );
     };
     let hosts = 0;
-    // One of the two gets none, once in 2³⁰.
+    // With probability 2⁻³⁰ one of the two streams gets no host.
     for (; (await shards()).size < 2 && hosts < 30; hosts++) {
       const machine = await host({ url: shared.url, run, entry, name: `host ${hosts}` });
       await untilAsked('it is heard', () => machine.statistics().acknowledged === 500);
@@ -347,7 +348,7 @@ describe('remote collectors', () => {
     expectWhole(buffer, 500, hosts);
     await untilAsked('it is told', () => remote.statistics().rows === 500 * hosts);
     expect(remote.statistics()).to.include({ hosts, connected: true });
-    // Each thread beats for its own.
+    // The thread of each stream writes its own heartbeat.
     await untilAsked('both beat', async () => {
       const fields = await shared.client.hKeys(keysOf(run).acks);
       return fields.includes('*0') && fields.includes('*1');
@@ -384,7 +385,7 @@ describe('remote collectors', () => {
         message:
           'the learner rejects this host: it requests 2 adjacent lanes, and 1 of the learner’s 3 lanes are free',
       });
-      // Whoever leaves makes room.
+      // A host that leaves frees its lanes.
       await first.close();
       const third = await host({ url: shared.url, run, entry, name: 'cid', lanes: 3 });
       await untilAsked('it is in', () => third.statistics().acknowledged === 180);
@@ -498,7 +499,7 @@ describe('remote collectors', () => {
     }
   });
 
-  /** A run whose learner has gone behind 200 rows, and a host that has 300 more. */
+  /** Returns a run whose learner has ended after 200 rows, and a host that has 300 more. */
   async function left() {
     const run = newRun();
     const { entry, to } = leash();
@@ -532,7 +533,7 @@ describe('remote collectors', () => {
       open = true;
     });
     while (buffer.ptr === 0) await new Promise((resolve) => setImmediate(resolve));
-    expect(open, 'open before a row came in').to.equal(true);
+    expect(open, 'open() resolved before the first row').to.equal(true);
     await opening;
     await untilAsked('all is there', () => machine.statistics().acknowledged === 500);
   });
@@ -631,7 +632,7 @@ describe('remote collectors', () => {
         admin.sendCommand(['CONFIG', 'SET', name, value]);
       await set('maxmemory-policy', 'allkeys-lru');
       try {
-        // Without a bound it drops nothing.
+        // Without a memory limit the server evicts nothing.
         await (await learn({ url: shared.url, run: newRun(), buffer: bufferOf('rows') })).close();
         await set('maxmemory', '1gb');
         const error = await rejection(

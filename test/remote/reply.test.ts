@@ -1,5 +1,6 @@
 /**
- * Replies as their bytes come: cut anywhere, odd ones, and the memory that messages are read into.
+ * Tests the parser of replies: any split of the bytes, invalid replies, and the memory into which
+ * messages are read.
  */
 import { expect } from 'chai';
 import { BEFORE_FIRST, LinkError } from '../../src/net/remote/link.ts';
@@ -14,7 +15,7 @@ const cut = (text: string, length: number): string[] =>
     text.slice(i * length, (i + 1) * length),
   );
 
-/** Replies of `pieces`, bytes as text. */
+/** Returns the replies in `pieces`, with bytes as text. */
 function parsed(pieces: readonly string[]): unknown[] {
   const replies: unknown[] = [];
   const plain = (reply: Reply): unknown => {
@@ -162,7 +163,7 @@ describe('RedisLink.read()', () => {
     expect(texts(second)).to.deep.equal(['text 2', 'more 2']);
     const buffers = new Set([...first, ...second].map((entry) => entry.bytes.buffer));
     expect(buffers.size).to.equal(2);
-    // Nobody has read since the one before came: it has its memory still.
+    // The two reads run at once, and each gets memory of its own.
     const both = await Promise.all([read(), read()]);
     expect(both.map(texts)).to.deep.equal([
       ['text 3', 'more 3'],
@@ -210,7 +211,7 @@ describe('RedisLink.read()', () => {
       const told = new Told();
       const link = await open(() => text, told);
       const ended = link.read('s', BEFORE_FIRST, 2, 0);
-      // Of two replies the first is one.
+      // The last text holds two replies, and the first of them is a valid reply.
       if (text === odd.at(-1)) expect(await ended).to.deep.equal([]);
       else expect(await rejection(ended), text).to.be.instanceOf(LinkError);
       await told.when(() => told.servers.length === 2);

@@ -1,6 +1,6 @@
 /**
- * What is told of hosts while a thread of the learner's has another in its place: what only grows
- * never falls.
+ * Tests the statistics of hosts while a thread of the learner is replaced. Counts that only grow
+ * must not fall.
  */
 import { expect } from 'chai';
 import type { RemoteReport } from '../../src/net/remote/remote-thread.ts';
@@ -8,7 +8,7 @@ import { Reports } from '../../src/net/remote/reports.ts';
 
 const counts = { messages: 0, rows: 0, bytes: 0, duplicates: 0, gaps: 0, stale: 0, refused: 0 };
 
-/** `steps` by sessions. */
+/** Creates a report. `steps` are the steps by session. */
 function report(
   steps: Record<number, number>,
   { looked = true, rows = 0, recent = 0 } = {},
@@ -47,8 +47,8 @@ describe('Reports', () => {
     reports.take(1, report({ 7: 1000 }, { rows: 7, recent: 1 }));
     reports.take(0, report({ 1: 300, 2: 200 }, { rows: 5, recent: 1 }));
     expect(told()).to.deep.equal({ steps: 1500, rows: 12, meanReturn: 5 });
-    // The 300 are of a host that has gone. Between the threads, and until the next one has asked
-    // all hosts, that holds.
+    // Session 1 with 300 steps has left. The counts must stay between the threads, and until the
+    // next thread has asked all hosts.
     for (let replaced = 1; replaced <= 2; replaced++) {
       const before = told();
       reports.ended(0);
@@ -67,7 +67,7 @@ describe('Reports', () => {
 
   it('counts each host once when the next thread cannot read a host at first', () => {
     const { reports, told } = watched(1);
-    // One has gone, one goes on, one cannot be reached.
+    // Session 1 has left, session 2 continues, and session 3 cannot be reached.
     reports.take(0, report({ 1: 300, 2: 1000, 3: 500 }, { recent: 1 }));
     reports.ended(0);
     reports.take(0, report({ 2: 1500 }, { recent: 1 }));

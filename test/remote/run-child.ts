@@ -1,6 +1,6 @@
 /**
- * A learner or a host as a process: `run-child.js learner|host '<options>'`; it says what it is
- * asked for.
+ * Runs a learner or a host as a process: `run-child.js learner|host '<options>'`. It answers what
+ * the test asks.
  */
 
 import { CollectorHost, RemoteCollectors } from '../../src/entries/remote.ts';
@@ -12,12 +12,12 @@ export interface ChildOptions {
   readonly run: string;
   readonly kind?: Kind;
   readonly name?: string;
-  /** rows of each worker */
+  /** number of rows of each worker */
   readonly limit?: number;
   readonly options?: unknown;
-  /** of a learner of rows: where its checkpoints lie, the newest of which it goes on from */
+  /** folder for the checkpoints of a learner of rows. The learner resumes the newest one */
   readonly folder?: string;
-  /** ms that its wall clock is ahead; it jumps when it is told `ahead` */
+  /** milliseconds by which its wall clock is ahead. The message `ahead` makes the clock jump */
   readonly ahead?: number;
 }
 
@@ -75,5 +75,5 @@ try {
   say({ ended: { message: (error as Error).message } });
   process.disconnect();
 }
-// Whoever started it is gone.
+// The test's process has ended.
 process.once('disconnect', () => process.exit());

@@ -1,39 +1,40 @@
 /**
- * A collector for tests of remote runs: every row, or step, says its host by the seed, its worker
- * or lane, and its number.
+ * A collector for tests of remote runs. Each row or step holds the seed of its host, its worker or
+ * lane, and its number.
  */
 import { getEnvironmentData } from 'node:worker_threads';
 import type { Collector, CollectorContext } from '../../src/index.ts';
 
 export const rowFields = {
   /**
-   * seed, worker, number, and what the weights were filled with: 0 before the first, −1 where they
-   * are torn
+   * seed, worker, number, and the value of the weights: 0 before the first weights, −1 if the
+   * weights are torn
    */
   value: { shape: [4], dtype: 'float64' },
 } as const;
 export const stepFields = {
-  /** seed, number; a final observation has half a number more */
+  /** seed and number. A final observation has the number plus ½ */
   obs: { shape: [2], dtype: 'float64', observation: true },
 } as const;
 
-/** How the learner wants it. */
+/** Options that the learner sends to the collectors. */
 export interface RunOptions {
-  /** rows that one collect() brings; 1 by default */
+  /** number of rows that a collect() returns; 1 by default */
   band?: number;
-  /** steps of an episode; 5 by default */
+  /** number of steps of an episode; 5 by default */
   episode?: number;
-  /** rows of each worker, where no test has it on a leash */
+  /** number of rows of each worker, if no test limits them by `words` */
   limit?: number;
 }
 
 /**
- * Name of the words by which a test drives the collectors of a pool; the module's query names them.
+ * Name of the shared words by which a test controls the collectors of a pool. The module's query is
+ * appended to it.
  */
 export const WORDS = 'hotslot test';
 /**
- * Words: rows of each worker, or steps of each lane, that may be made; 1 when the next collect()
- * throws; when the next factory does.
+ * Indices of the words. `limit`: number of rows of each worker, or of steps of each lane, that may
+ * be made. `throws`: 1 makes the next collect() throw. `factory`: 1 makes the next factory throw.
  */
 export const Word = { limit: 0, throws: 1, factory: 2 } as const;
 

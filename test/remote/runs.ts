@@ -1,6 +1,6 @@
 /**
- * What tests of remote runs share: learners and hosts that are closed behind each test, collectors
- * on a leash, and the oracle.
+ * Shared by tests of remote runs: learners and hosts that are closed after each test, collectors
+ * that a test controls, and checks of the rows.
  */
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
@@ -24,8 +24,8 @@ export type Kind = 'rows' | 'steps';
 type Buffers = ReplayBuffer | TrajectoryBuffer;
 
 /**
- * Asks until `met`, a little while apart: threads and a server need the cores too. Throws after
- * `ms`, with what `tell` returns.
+ * Calls `met` until it returns true, with a pause between calls, because threads and the server
+ * also need the cores. Throws after `ms`, with what `tell` returns.
  */
 export async function untilAsked(
   what: string,
@@ -41,14 +41,14 @@ export function keep<T extends { close(): unknown }>(made: T): T {
   open.push(made);
   return made;
 }
-/** For afterEach: closes what a test made, the last one first. */
+/** For afterEach(): closes what a test opened, the latest first. */
 export async function closeAll(): Promise<void> {
   for (const each of open.splice(0).reverse()) await each.close();
 }
 
 /**
- * Of a suite: a server of all its tests, and a client to meddle with it; without a server they are
- * left out. Closes what each made.
+ * Starts a server for all tests of a suite, and a client that can change its contents. Skips the
+ * tests if no server is installed. Closes what each test opened.
  */
 export function sharedServer() {
   const shared = {} as {
@@ -67,7 +67,10 @@ export function sharedServer() {
   return shared;
 }
 
-/** Collectors of this process on a leash. `name` tells pools that are driven apart. */
+/**
+ * Limits the rows of the collectors of this process. Pools with different names are controlled
+ * separately.
+ */
 export function leash(name = ''): { entry: URL; words: Int32Array; to(limit: number): void } {
   const words = new Int32Array(new SharedArrayBuffer(12));
   const query = name === '' ? '' : `?${name}`;
@@ -76,7 +79,7 @@ export function leash(name = ''): { entry: URL; words: Int32Array; to(limit: num
   return { entry, words, to: (limit) => void Atomics.store(words, Word.limit, limit) };
 }
 
-/** A buffer in which nothing is written over. */
+/** Creates a buffer that is large enough that no row is overwritten. */
 export function bufferOf(
   kind: Kind,
   lanes = 2,
@@ -92,12 +95,12 @@ export function bufferOf(
 
 let runs = 0;
 export const newRun = (): string => `run-${process.pid}-${++runs}`;
-/** What a host's collectors are seeded with. */
+/** Returns the seed of a host's collectors. */
 export const seedOf = (host: string, seed = 0): number => crc32(Buffer.from(`${seed} ${host}`));
 
 export const learn = async (options: RemoteCollectorsOptions): Promise<RemoteCollectors> => {
   const made = keep(await RemoteCollectors.open(options));
-  made.done.catch(() => {}); // looked at by those who expect it to fail
+  made.done.catch(() => {}); // Tests that expect an error read `done` themselves.
   return made;
 };
 export const host = async (options: CollectorHostOptions): Promise<CollectorHost> => {
@@ -106,13 +109,15 @@ export const host = async (options: CollectorHostOptions): Promise<CollectorHost
   return made;
 };
 
-/** What came in: of each host and worker, or lane of the learner, the numbers in order. */
+/**
+ * Returns the numbers of the stored rows in order, by host and worker, or by lane of the learner.
+ */
 export function numbersIn(buffer: Buffers): Map<string, number[]> {
   return buffer instanceof ReplayBuffer ? rowNumbers(buffer) : stepNumbers(buffer);
 }
 export function valuesIn(buffer: ReplayBuffer): Float64Array {
   const { size, rowBytes } = buffer;
-  expect(buffer.ptr, 'nothing was written over').to.equal(size);
+  expect(buffer.ptr, 'rows added and rows stored').to.equal(size);
   const bytes = new Uint8Array(size * rowBytes);
   const all = Uint32Array.from({ length: size }, (_, i) => i);
   if (size > 0) buffer.gather(all, bytes);
@@ -125,7 +130,7 @@ function rowNumbers(buffer: ReplayBuffer): Map<string, number[]> {
     into(found, `${values[at]}/${values[at + 1]}`, values[at + 2]!);
   return found;
 }
-/** Also that each episode's end has its final observation behind it. */
+/** Also checks that a final observation follows each end of an episode. */
 function stepNumbers(buffer: TrajectoryBuffer): Map<string, number[]> {
   const found = new Map<string, number[]>();
   const outgoing = stepsOutgoing(buffer);
@@ -160,12 +165,12 @@ function into(found: Map<string, number[]>, who: string, number: number): void {
 }
 
 /**
- * Every row exactly once and in order: of each worker of these hosts, or each lane, the numbers [0,
- * count).
+ * Checks that the buffer holds the rows [0, count) of each worker or lane exactly once and in
+ * order. `pens` is the number of workers or lanes.
  */
 export function expectWhole(buffer: Buffers, count: number, pens: number): void {
   const found = numbersIn(buffer);
-  expect([...found.keys()], 'who has rows').to.have.length(pens);
+  expect([...found.keys()], 'workers or lanes with rows').to.have.length(pens);
   for (const [who, numbers] of found) {
     expect(numbers.length, `rows of ${who}`).to.equal(count);
     for (const [i, number] of numbers.entries())
@@ -175,10 +180,10 @@ export function expectWhole(buffer: Buffers, count: number, pens: number): void 
 export const countIn = (buffer: Buffers): number =>
   buffer instanceof ReplayBuffer ? buffer.ptr : (buffer.limiter?.inserts ?? 0);
 
-/** A learner or a host in a process of its own, which a test may kill or freeze. */
+/** A learner or a host in a process of its own, which a test may kill or suspend. */
 export class RunChild {
   readonly process: ChildProcess;
-  /** the newest that it said of each kind */
+  /** the latest message of each kind */
   readonly said: Record<string, unknown> = {};
 
   private constructor(role: 'learner' | 'host', options: object) {
@@ -192,7 +197,7 @@ export class RunChild {
     );
     this.process.on('message', (said) => Object.assign(this.said, said));
   }
-  /** Resolves when it is open. */
+  /** Resolves when the learner or host is open. */
   static async open(role: 'learner' | 'host', options: object): Promise<RunChild> {
     const child = keep(new RunChild(role, options));
     await untilAsked(

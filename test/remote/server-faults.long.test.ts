@@ -1,7 +1,6 @@
 /**
- * A learner and a dozen hosts, and a server or a network to which everything happens that a machine
- * can do to one: in the end every row is in the buffer once. What is chosen at random comes from a
- * seed, which is told.
+ * Tests a learner and a dozen hosts with every fault of a server or a network. The buffer must hold
+ * every row once in the end. Random choices come from a seed, which is printed.
  */
 import { setTimeout as wait } from 'node:timers/promises';
 import { expect } from 'chai';
@@ -19,7 +18,7 @@ import { Swarm, type SwarmOptions } from './swarm.ts';
 const SEED = Number(process.env.HOTSLOT_TEST_SEED ?? Date.now() % 1e6);
 const HOSTS = 12;
 const WIDTH = 64;
-/** Rows that each host has more in each round. */
+/** Number of rows that each host adds in each round. */
 const ROWS = 300;
 
 describeAll('remote server and network faults', function () {
@@ -69,8 +68,8 @@ describeAll('remote server and network faults', function () {
     Number(/^used_memory:(\d+)/m.exec((await ask('INFO', 'memory')) as string)?.[1]);
 
   /**
-   * Rounds of rows, in each of which something happens after some of them came in, and before all
-   * of them did.
+   * In each round adds rows and calls `fault` after some of them have arrived, but not all. Then
+   * checks all rows.
    */
   async function rounds(swarm: Swarm, many: number, fault: () => Promise<unknown>): Promise<void> {
     for (let round = 0; round < many; round++) {
@@ -87,13 +86,15 @@ describeAll('remote server and network faults', function () {
     const many = setting({ short: 3, all: 3, long: 100 });
     const swarm = await open(many);
     await rounds(swarm, many, () => server.restart());
-    // Not by heartbeats, which would bring everything back too, seconds later.
+    // Each host was asked to send again. Without that, only heartbeats would bring the rows back,
+    // seconds later.
     const names = swarm.hosts.map(({ session }) => sessionName(session));
     const said = (await ask('HMGET', swarm.keys.acks, ...names)) as string[];
     expect(Math.min(...said.map((text) => readAcknowledgement(text)?.nak ?? 0))).to.be.at.least(1);
   });
 
-  // For longer than hosts wait, and as long as they do by themselves.
+  // 1000: the server is suspended for longer than hosts wait for a reply. undefined: for as long as
+  // they wait by default.
   for (const silenceMs of [1000, undefined])
     (silenceMs ? itAll : itLong)(
       `all rows arrive once when the server is suspended and hosts wait ${silenceMs ?? 5000} ms`,
@@ -175,10 +176,10 @@ describeAll('remote server and network faults', function () {
 
   describe('with a learner that takes no rows', () => {
     const transitBytes = 16 * 2 ** 20;
-    // A message and what the server keeps with it fill a size that allocators have.
+    // A message and the server's overhead for it fill a size class of allocators.
     const flushBytes = 2 ** 18 - 1024;
     const many = { lead: 64, width: 256, flushBytes, transitBytes };
-    /** Connections' own buffers hold a message more, for two seconds. */
+    /** The buffers of connections hold one more message each for two seconds. */
     const inBuffers = HOSTS * 1.25 * 2 ** 18;
     const stuck = (swarm: Swarm) =>
       swarm.until('no host may send', () =>
@@ -206,7 +207,7 @@ describeAll('remote server and network faults', function () {
             swarm.hosts.every(({ connected }, host) => connected >= (again[host] as number)),
           );
         }
-        // More than two beats of the learner's.
+        // This lasts longer than two heartbeats of the learner.
         await wait(2200);
         await stuck(swarm);
         expect((await usedBytes()) - before).to.be.below(1.2 * windows);
@@ -297,7 +298,7 @@ describeAll('remote server and network faults', function () {
         await rounds(swarm, many, async () => bad.cutAfter(below(20_000), whose === 'learner'));
       });
 
-      // In front of a learner it takes longer, and what a host does about it is the same.
+      // A learner's network takes longer to test, and hosts react to it in the same way.
       const itHosts = whose === 'hosts' ? it : itLong;
       itHosts('all rows arrive once when replies of executed commands are lost', async () => {
         const many = setting({ short: 2, all: 2, long: 15 });
@@ -322,7 +323,7 @@ describeAll('remote server and network faults', function () {
       });
 
       itHosts('all rows arrive once when the network carries nothing for a while', async () => {
-        // A learner gives a silent server five seconds, and as long for each answer.
+        // A learner waits five seconds for a silent server, and five seconds for each reply.
         const [silenceMs, silence] = whose === 'hosts' ? [300, 800] : [5000, 12_000];
         const [swarm, bad] = await openBad(2, { silenceMs });
         let round = 0;

@@ -1,12 +1,12 @@
 /**
- * What is said of a server, by what was seen of it: of versions and settings that no test can
- * start.
+ * Tests the findings about a server that are derived from its report, for versions and settings
+ * that no test can start.
  */
 import { expect } from 'chai';
 import type { ServerReport } from '../../src/net/remote/doctor.ts';
 import { findingsOf } from '../../src/net/remote/server-findings.ts';
 
-/** A server that all is well with. */
+/** The report of a server without problems. */
 const well: ServerReport = {
   shown: 'rediss://ann@broker:6380',
   tls: true,
@@ -54,7 +54,7 @@ describe('findingsOf()', () => {
     expect(said({ eviction: 'volatile-ttl' }, 'memory')!.advice).to.match(
       /set maxmemory-policy noeviction$/,
     );
-    // Without a bound nothing is evicted, until somebody sets one.
+    // Without a memory limit nothing is evicted until somebody sets a limit.
     expect(advised({ eviction: 'volatile-ttl', maxmemory: 0 })).to.deep.equal(['memory']);
     expect(advised({ maxmemory: 0 })).to.deep.equal(['memory']);
     expect(said({ save: '3600 1', appendOnly: true }, 'persistence')).to.deep.include({

@@ -1,6 +1,6 @@
 /**
- * Redis or Valkey for a test: a child of its own on a free port of this machine, ended by its id,
- * with a folder that goes with it.
+ * Starts Redis or Valkey for a test: a child process on a free port of this machine, with a folder
+ * that is removed afterwards.
  */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -25,13 +25,13 @@ const PROGRAM =
   [...inPath('redis-server'), ...inPath('valkey-server')].find(isProgram) ??
   null;
 
-/** Why there is no server here, or null. */
+/** Why no server can be started here, or null. */
 export const NO_SERVER =
   PROGRAM === null
     ? 'no redis-server or valkey-server in PATH (apt-get install redis-server), or HOTSLOT_TEST_REDIS'
     : null;
 
-/** Leaves the tests out where there is no server, and says so. */
+/** Skips the tests and prints the reason if no server is installed. */
 export function needServer(context: Mocha.Context): void {
   if (NO_SERVER === null) return;
   console.log(`      left out: ${NO_SERVER}`);
@@ -39,14 +39,16 @@ export function needServer(context: Mocha.Context): void {
 }
 
 export interface ServerOptions {
-  /** with a certificate of an authority that is made for it: of this machine, or of another name */
+  /**
+   * whether it uses TLS, with a certificate of a new authority for this machine or for another name
+   */
   tls?: boolean | { name: string };
-  /** rules of users, as a configuration says them: `default off`, `ann on >secret ~* &* +@all` */
+  /** ACL rules of users, as in the configuration: `default off`, `ann on >secret ~* &* +@all` */
   acl?: readonly string[];
   maxmemory?: string;
   appendonly?: boolean;
   port?: number;
-  /** port of the server that it is a replica of */
+  /** port of the primary, if this is a replica */
   replicaOf?: number;
 }
 
@@ -58,7 +60,7 @@ process.once('exit', () => {
 
 export class TestServer {
   readonly port: number;
-  /** without a user */
+  /** URL without a user */
   readonly url: string;
   /** file of the authority's certificate; '' without TLS */
   readonly ca: string;
@@ -80,7 +82,7 @@ export class TestServer {
         typeof tls === 'object' ? `DNS:${tls.name}` : 'IP:127.0.0.1,DNS:localhost',
       );
   }
-  /** of its unix socket */
+  /** path of its Unix socket */
   get path(): string {
     return join(this.#folder, 'socket');
   }
@@ -125,7 +127,10 @@ export class TestServer {
     });
   }
 
-  /** Ends it as by a fault, or gently; nothing is left of what it did not write. */
+  /**
+   * Kills the server, or ends it with another signal. Values that it has not written to disk are
+   * lost.
+   */
   async kill(signal: NodeJS.Signals = 'SIGKILL'): Promise<void> {
     const child = this.#child!;
     if (child.exitCode !== null || child.signalCode !== null) return;
@@ -133,7 +138,7 @@ export class TestServer {
     child.kill(signal);
     await gone;
   }
-  /** With what it had written down, or as a new one. */
+  /** Starts the server again. It loads its values from disk if `keep` is true, else it is empty. */
   async restart({ keep = false } = {}): Promise<void> {
     await this.kill();
     if (!keep)
@@ -141,14 +146,17 @@ export class TestServer {
         rmSync(join(this.#folder, name), { recursive: true, force: true });
     await this.start();
   }
-  /** It stands still and keeps its connections. */
+  /** Suspends the server. Its connections stay open. */
   freeze(): void {
     this.#child!.kill('SIGSTOP');
   }
   thaw(): void {
     this.#child!.kill('SIGCONT');
   }
-  /** A client to look and to meddle with, connected. It ends with the server. */
+  /**
+   * Returns a connected client for reading and changing the server's contents. It closes with the
+   * server.
+   */
   async client(user: { username?: string; password?: string } = {}): Promise<Client> {
     const { tls } = this.#options;
     const client = createClient({
@@ -192,7 +200,7 @@ export async function freePort(): Promise<number> {
   return port;
 }
 
-/** ca.pem, and cert.pem and key.pem of these names. */
+/** Creates ca.pem, and cert.pem and key.pem for these names. */
 function certify(folder: string, names: string): void {
   const openssl = (...args: string[]) =>
     execFileSync('openssl', args, { cwd: folder, stdio: 'pipe' });

@@ -1,6 +1,6 @@
 /**
- * Several streams with a thread each, which write marks at the same time: none knows another's
- * sessions.
+ * Tests several streams, each with its own thread, which write session offsets at the same time. No
+ * thread may know the sessions of another.
  */
 import { expect } from 'chai';
 import { RemoteCollectors } from '../../src/entries/remote.ts';
@@ -58,7 +58,7 @@ describe('remote shards', () => {
         const each = network.connections;
         await alone.close();
         await untilAsked('its connections have ended', () => network.connections === 0);
-        // The second thread hears nothing from the server.
+        // The connections of the second thread carry nothing.
         network.most = each;
         const run = newRun();
         const opening = rejection(RemoteCollectors.open({ url, run, buffer, shards: 2 }));

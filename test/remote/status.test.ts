@@ -1,6 +1,6 @@
 /**
- * What a learner says of its hosts, off the wire: taken where it is whole, refused by name where it
- * is not.
+ * Tests the status that a learner writes about its hosts. readStatus() must accept a complete
+ * status, and name the wrong field of any other.
  */
 import { expect } from 'chai';
 import { readStatus, writeStatus } from '../../src/net/remote/status.ts';
@@ -40,7 +40,7 @@ describe('writeStatus() and readStatus()', () => {
     ];
     for (const path of paths)
       for (const value of [undefined, true, [], {}, -1, 'x'.repeat(1001)]) {
-        // A mean return may be below zero, and what is measured may be many.
+        // A mean return may be negative, and there may be many hosts.
         if (value === -1 && path.at(-1) === 'meanReturn') continue;
         if (Array.isArray(value) && path.at(-1) === 'hosts') continue;
         const error = refusal(() => readStatus(spoil(path, value)));
@@ -65,7 +65,7 @@ describe('writeStatus() and readStatus()', () => {
       expect(refusal(() => readStatus(bytes)).message).to.match(/it is no JSON$/);
     for (const value of [null, 1, 'text', [aStatus()]])
       expect(refusal(() => readStatus(bytesOf(value)))).to.be.instanceOf(RangeError);
-    // An inherited name is none of its own.
+    // An inherited property must not count as a field.
     const odd = '{"__proto__":{"time":1}}';
     expect(refusal(() => readStatus(new TextEncoder().encode(odd))).message).to.match(
       / is undefined$/,

@@ -1,4 +1,4 @@
-/** Statuses for tests, as a learner writes them. */
+/** Statuses for tests, in the form in which a learner writes them. */
 import type { RemoteHostStatus, RemoteStatus } from '../../src/run/collectors/remote-status.ts';
 
 export const aHost = (own: Partial<RemoteHostStatus> = {}): RemoteHostStatus => ({

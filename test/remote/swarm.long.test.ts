@@ -1,4 +1,7 @@
-/** A thousand hosts at one server: nothing is lost or comes twice, and each has its share. */
+/**
+ * Tests a thousand hosts at one server. No row may be lost or arrive twice, and each host must get
+ * its share.
+ */
 import { setTimeout as wait } from 'node:timers/promises';
 import { expect } from 'chai';
 import { describeAll, itLong, setting } from '../rig/setting.ts';
@@ -7,7 +10,7 @@ import { Swarm, type SwarmOptions } from './swarm.ts';
 
 const HOSTS = 1000;
 const ROWS = setting({ short: 500, all: 500, long: 1000 });
-/** of 32 bytes: what a host may have on the way */
+/** number of 32-byte rows that a host may have on the way */
 const WINDOW_ROWS = 128;
 
 describeAll(`remote swarm of ${HOSTS} hosts`, () => {
@@ -40,8 +43,8 @@ describeAll(`remote swarm of ${HOSTS} hosts`, () => {
     const swarm = await open({ transitBytes: HOSTS * WINDOW_ROWS * 32 });
     await swarm.settled();
     swarm.offer(ROWS);
-    // Fewer than each has. And more than a window: the first hosts' windows may be in before the
-    // last one is woken.
+    // Fewer rows than all hosts have. More than one window each, because the windows of the first
+    // hosts may arrive before the last host wakes up.
     const enough = HOSTS * WINDOW_ROWS * 3;
     await swarm.until('three windows of each could be in', () => swarm.buffer.ptr >= enough);
     expect(Math.min(...swarm.counted(enough))).to.be.at.least(enough / HOSTS / 2);
@@ -65,9 +68,7 @@ describeAll(`remote swarm of ${HOSTS} hosts`, () => {
       const before = swarm.buffer.ptr;
       swarm.offer(rows);
       await swarm.until('some rows of this round are in', () => swarm.buffer.ptr > before);
-      expect(swarm.buffer.ptr, 'all of them: there is nothing left to lose').to.be.below(
-        swarm.offered,
-      );
+      expect(swarm.buffer.ptr, 'rows stored before the fault').to.be.below(swarm.offered);
     };
     for (let round = 0; round < kills; round++) {
       await some();

@@ -1,8 +1,8 @@
 /**
- * Many hosts in one process, without collectors: each is the uplink and the link of a real one,
- * over an outbox whose rows say whose they are and which. The learner beside them is a real one.
- * Whatever is done to the server, in the end every row of every host is in the buffer once, in its
- * host's order, and whatever weights a host has read were written so, whole.
+ * Many hosts in one process, without collectors. Each has the uplink and the link of a real host,
+ * and an outbox of numbered rows. The learner is a real one. After any fault the buffer must hold
+ * every row of every host once and in the order of its host. Weights that a host has read must be
+ * complete.
  */
 import { randomInt } from 'node:crypto';
 import { expect } from 'chai';
@@ -20,32 +20,32 @@ import { waitFor } from '../../src/shm/wait.ts';
 import { internalsOfBuffer, ReplayBuffer } from '../../src/store/rows/replay-buffer.ts';
 
 export interface SwarmOptions {
-  /** of the server as the learner sees it, and as hosts do */
+  /** URL of the server for the learner, and for the hosts if it differs */
   readonly url: string;
   readonly hostUrl?: string;
   readonly hosts: number;
-  /** rows that a host has at most */
+  /** the most rows that a host has */
   readonly rows: number;
-  /** float32 words of a row; 8 by default */
+  /** number of float32 values of a row; 8 by default */
   readonly width?: number;
   readonly flushBytes?: number;
   readonly transitBytes?: number;
   readonly shards?: number;
-  /** the learner takes so many rows more than were sampled; all by default */
+  /** number of rows that the learner takes beyond those that were sampled; unlimited by default */
   readonly lead?: number;
   /** length of the weights; 1,000 by default */
   readonly weights?: number;
-  /** ms that the hosts' server may be silent */
+  /** milliseconds for which the hosts' server may be silent */
   readonly silenceMs?: number;
 }
 
-/** Version of weights → its only value, in every place. */
+/** Returns the value of all elements of the weights of a version. */
 const weightOf = (version: number) => version + 0.5;
 const PUBLISH_MS = 40;
-/** Rows that are looked at together. */
+/** Number of rows that are checked at once. */
 const PIECE = 4096;
 
-/** Its rows are [host, number, then host + number again and again]. */
+/** Its rows are [host, number, and host + number in all other elements]. */
 class NumberedOutbox implements Outbox {
   readonly rowBytes: number;
   readonly lanes = 0;
@@ -86,11 +86,11 @@ export class SwarmHost {
   readonly session: number;
   readonly ended: Promise<void>;
   failure: unknown = null;
-  /** how often it was connected, and the connection was lost; what its window was last */
+  /** how often the host connected and lost its connection, and its latest window */
   connected = 0;
   lost = 0;
   window = 0;
-  /** version of the learner's that was read last, and how many were */
+  /** latest version of the learner's weights that was read, and the number of versions read */
   version = 0;
   versions = 0;
   readonly link: RedisLink;
@@ -238,7 +238,7 @@ export class Swarm {
     await Promise.all(Array.from({ length: hosts }, () => this.join()));
   }
 
-  /** Another host. Resolves when it is connected. */
+  /** Adds a host. Resolves when it is connected. */
   async join(): Promise<void> {
     const { url, hostUrl = url, silenceMs } = this.#options;
     const link = await openRedisLink({
@@ -259,7 +259,7 @@ export class Swarm {
     await host.connect(keys);
   }
 
-  /** Every host has so many rows more. */
+  /** Gives every host this number of further rows. */
   offer(rows: number): void {
     for (const { outbox } of this.hosts) outbox.offer(rows);
   }
@@ -267,7 +267,7 @@ export class Swarm {
     return this.hosts.reduce((sum, { outbox }) => sum + outbox.offered, 0);
   }
 
-  /** Asked whenever rows came in, and ten times a second. */
+  /** Waits until `met` returns true. Calls it after rows have arrived, and ten times a second. */
   async until(what: string, met: () => boolean, timeoutMs = 60_000): Promise<void> {
     const look = () => {
       if (this.#failure) throw this.#failure;
@@ -280,7 +280,7 @@ export class Swarm {
     throw new Error(`waited ${timeoutMs} ms in vain until ${what}: ${short}`);
   }
 
-  /** Every host knows its learner, and what its window is with so many others. */
+  /** Resolves when every host knows the learner and has the window for this number of hosts. */
   async settled(): Promise<void> {
     const { transitBytes = 2 ** 28 } = this.#options;
     const window = Math.min(2 ** 23, Math.floor(transitBytes / this.hosts.length));
@@ -290,8 +290,8 @@ export class Swarm {
   }
 
   /**
-   * Whatever was done before is over: all that was offered comes in, and every host learns so. Then
-   * it looks at everything.
+   * Call this after all faults. Waits until all rows are stored and acknowledged, then checks all
+   * rows and weights.
    */
   async check(timeoutMs?: number): Promise<void> {
     const isIn = () => this.buffer.ptr >= this.offered;
@@ -302,7 +302,7 @@ export class Swarm {
     const isNew = () => this.hosts.every(({ version }) => version >= since);
     await this.until('every host has weights that are new', () => this.#failed() || isNew());
     for (const { failure } of this.hosts) if (failure) throw failure;
-    expect(this.buffer.ptr, 'rows that came twice').to.equal(this.offered);
+    expect(this.buffer.ptr, 'rows stored').to.equal(this.offered);
     expect(this.counted()).to.deep.equal(this.hosts.map(({ outbox }) => outbox.offered));
   }
 
@@ -311,7 +311,8 @@ export class Swarm {
   }
 
   /**
-   * Rows of each host among the first so many, which are each host's first ones in order, whole.
+   * Counts the rows of each host among the first `rows`. Checks that they are complete and that
+   * each host's rows are in order.
    */
   counted(rows = this.buffer.ptr): number[] {
     const { rowBytes } = this.buffer;
@@ -339,7 +340,7 @@ export class Swarm {
     for (const { uplink } of this.hosts) uplink.stop();
     await Promise.all(this.hosts.map(({ ended }) => ended));
     await Promise.all(this.hosts.map(({ link }) => link.close()));
-    await this.remote?.close().catch(() => {}); // until() has told
+    await this.remote?.close().catch(() => {}); // until() has thrown the error
     clearInterval(this.#publishing);
     internalsOfBuffer(this.buffer).bells.release(this.#bell);
     this.buffer.close();

@@ -1,6 +1,6 @@
 /**
- * A whole run as it is between machines: over TLS, with the users that `hotslot acl` prints, and
- * nobody else let in.
+ * Tests a complete run over TLS with the users that `hotslot acl` prints. All other logins must be
+ * rejected.
  */
 import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
@@ -45,7 +45,7 @@ describe('remote collectors over TLS', () => {
     ca,
     run,
   });
-  /** One sentence, and nothing in it, or in what it is told by, that is secret. */
+  /** Checks that the error and its cause are one sentence each and contain no secret. */
   function said(error: Refusal, code: string, text: RegExp): void {
     expect(error).to.include({ code });
     expect(error.message).to.match(text);
@@ -69,11 +69,11 @@ describe('remote collectors over TLS', () => {
     await untilAsked('all is there', () => machine.statistics().acknowledged === 6000);
     await untilAsked('the host is known', () => remote.statistics().steps === 6000);
     expectWhole(buffer, 6000, 1);
-    // Goodbyes are allowed too.
+    // The ACL rules also allow messages that end a session.
     await machine.close();
     await untilAsked('it has left', () => remote.statistics().hosts === 0);
     await remote.close();
-    // And another learner need not wait.
+    // The next learner need not wait for the lease to expire.
     await (await learn({ ...address(learner!), buffer })).close();
   });
 
@@ -131,7 +131,7 @@ describe('remote collectors over TLS', () => {
     for (const [options, text] of cases)
       for (const error of await Promise.all(both(options).map(rejection)))
         said(error, unavailable, text);
-    // A collector may not lead; and not another run.
+    // A collector's user may not lead, and a learner's user may not use another run.
     said(
       await rejection(learn({ ...address(collector!), buffer })),
       unavailable,
@@ -143,8 +143,8 @@ describe('remote collectors over TLS', () => {
       /NOPERM|does not allow/,
     );
 
-    // What speaks plainly to a port of TLS may be a server that is just being started: it is tried
-    // again, and said.
+    // A server that answers a plain connection with TLS could still be starting. The host tries
+    // again and reports the reason.
     const ends = new AbortController();
     const words: string[] = [];
     const onWait = (text: string) => {

@@ -1,6 +1,6 @@
 /**
- * What the learner says of bytes under way: those that its limiter keeps on the server, until it
- * lets them in.
+ * Tests the number of bytes that the learner reports as sent and not yet taken, while its limiter
+ * holds the rows back.
  */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -14,7 +14,7 @@ import { itAll } from '../rig/setting.ts';
 import { until } from '../rig/until.ts';
 import { needServer, startServer } from './server.ts';
 
-/** 400 numbers in all. */
+/** The collector makes 400 values in total. */
 const MODULE = `let left = 400;
 export default () => ({
   collect: () => (left-- > 0 ? { number: Float64Array.of(left) } : new Promise((resolve) => setTimeout(resolve, 20, null))),

@@ -1,6 +1,6 @@
 /**
- * What a host sends while it cannot get rid of its rows: how much it keeps, how often it asks, and
- * what it says of another learner's weights.
+ * Tests a host that cannot deliver its rows: how much it queues, how often it repeats HELLO, and
+ * which weights version it sends after a change of the learner.
  */
 import { setImmediate as turn } from 'node:timers/promises';
 import { expect } from 'chai';
@@ -36,7 +36,7 @@ describe('Uplink', () => {
       expect(queued.count).to.be.within(500, 1024);
       expect(host.outbox.waiting()).to.be.above(0);
       expect(host.uplink.waits).to.equal('window');
-      // A message of one row had the room of a full one: 255 MiB in all.
+      // If each message of one row kept the memory of a full message, this would be 255 MiB.
       expect(process.memoryUsage().arrayBuffers - before).to.be.below(2 ** 25);
       learner.receiver.release();
       await until('all is in', () => host.done);
@@ -60,7 +60,7 @@ describe('Uplink', () => {
     let learner: MemoryLearner | null = null;
     try {
       await until('it has tried four times', () => at.length >= 4);
-      // 100, 200 and 400 ms, but for what a timer may lack.
+      // The delays are 100, 200 and 400 ms. Timers may be slightly short.
       expect(at[3]! - at[0]!).to.be.above(690);
       server.full = false;
       learner = new MemoryLearner(server, { epoch: 1, capacity: 100 });
@@ -80,7 +80,7 @@ describe('Uplink', () => {
       flushBytes: 8,
       version: (epoch) => known.get(epoch) ?? 0,
     });
-    /** First row and version of all messages that lie there. */
+    /** Returns the first row and the version of each message in the stream. */
     const lying = () =>
       server
         .messages(keys.stream(0), '0-0', 100)

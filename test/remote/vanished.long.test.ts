@@ -1,6 +1,6 @@
 /**
- * Rows that vanish from the server come again, also where a limiter holds the learner back and the
- * stream never ends.
+ * Tests that rows which vanish from the server are sent again, even if a limiter holds the learner
+ * back and the stream is never empty.
  */
 import { expect } from 'chai';
 import { RateLimiter } from '../../src/index.ts';
@@ -32,7 +32,7 @@ describe('remote rows that vanish from the server', () => {
     const kept = () => hosts.map(({ uplink }) => uplink.queued);
     const acknowledged = () => kept().map((each) => each.acknowledged);
     try {
-      // Every host keeps its window full all the time: the stream never ends.
+      // Every host keeps its window full, so the stream is never empty.
       const slowly = setInterval(() => {
         for (const { outbox } of hosts) if (outbox.waiting() < 20) outbox.make(20);
         limiter.countSamples(BATCH);

@@ -1,6 +1,6 @@
 /**
- * What is seen of collectors on other machines from outside: in a pipeline's words, on the live
- * page, in traces; and no secret anywhere.
+ * Tests how remote collectors appear in a pipeline's texts, on the monitor's page and in traces,
+ * and that no secret appears there.
  */
 import { expect } from 'chai';
 import { CollectorHost, RemoteCollectors } from '../../src/entries/remote.ts';
@@ -95,8 +95,8 @@ describe('remote collectors in a pipeline and on the monitor', () => {
       expect(rows).to.be.within(64, remote.statistics().rows);
       expect(commits.reduce((sum, { args }) => sum + args.bytes, 0)).to.equal(8 * rows);
       expect(reads.some(({ args }) => args.messages > 0 && args.bytes > 0)).to.equal(true);
-      // By the clock of the ticks: what was committed was read before, and no batch was packed before
-      // the rows were there.
+      // By the clock of the ticks, rows were read before they were committed, and no batch was
+      // packed before that.
       const first = Math.min(...commits.filter(({ args }) => args.rows! > 0).map(({ ts }) => ts));
       expect(Math.min(...reads.map(({ ts }) => ts))).to.be.below(first);
       expect(Math.min(...named('pack').map(({ ts }) => ts))).to.be.above(first);

@@ -1,4 +1,7 @@
-/** Weights on their way: whole or not at all, always the newest, and known by whose they are. */
+/**
+ * Tests the transfer of weights: a host receives them complete or not at all, always the newest,
+ * and with the epoch of their learner.
+ */
 import { expect } from 'chai';
 import { WeightMailbox } from '../../src/index.ts';
 import { keysOf } from '../../src/net/remote/keys.ts';
@@ -6,7 +9,7 @@ import { WeightsIn, WeightsOut } from '../../src/net/remote/weights.ts';
 import { MemoryLink, MemoryServer } from './memory-link.ts';
 
 const keys = keysOf('weights');
-/** Two pieces. */
+/** Length of weights that are sent in two pieces. */
 const LENGTH = 2 ** 20 + 5;
 
 describe('WeightsOut and WeightsIn', () => {
@@ -34,8 +37,8 @@ describe('WeightsOut and WeightsIn', () => {
     const weights = new WeightsIn({ link: host, keys, mailbox: own });
     const read = new Float32Array(length);
     /**
-     * what the host's mailbox has: its own version, the learner's, and the only value; or that it
-     * is torn
+     * returns the host's version, the learner's version and the value of all elements, or that the
+     * weights are torn
      */
     const had = () => {
       const version = own.read(read, 0);
@@ -45,7 +48,7 @@ describe('WeightsOut and WeightsIn', () => {
         read.every((each) => each === read[0]) ? read[0] : 'torn',
       ];
     };
-    /** The first load of a key. */
+    /** Calls `then` at the first load of a key. */
     const atLoad = (key: string, then: () => unknown) => {
       const load = host.load.bind(host) as (...args: unknown[]) => Promise<never>;
       let told = false;

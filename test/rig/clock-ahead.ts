@@ -1,11 +1,11 @@
 /**
- * The clock of records and deadlines, in the thread of the test: a test moves it on instead of
+ * The clock of records and deadlines in the test's thread. A test sets the clock ahead instead of
  * waiting.
  */
 import { systemClock } from '../../src/base/system-addon.ts';
 
 export class ClockAhead implements Disposable {
-  /** milliseconds */
+  /** milliseconds by which the clock is ahead */
   ahead = 0;
   #reads = 0;
   readonly #clock = systemClock() as { nowMs(): number };
@@ -17,7 +17,7 @@ export class ClockAhead implements Disposable {
       return this.#before() + this.ahead;
     };
   }
-  /** Resolves when it was read so many times more. */
+  /** Resolves after the clock was read `times` more times. */
   async read(times: number): Promise<void> {
     for (const end = this.#reads + times; this.#reads < end; await new Promise(setImmediate));
   }

@@ -1,13 +1,13 @@
 /**
- * What a failing kernel takes with it: its stream on the host device and over most software
- * drivers; on a GPU, and over the driver of CUDA 13, all that the process has there. A test that
- * lets a kernel fail has a process of its own there.
+ * What a failing kernel takes down. On the CPU device and with most software drivers it is the
+ * kernel's stream. On a GPU, and with the software driver of CUDA 13, it is everything that the
+ * process has on the device. There a test with a failing kernel runs in its own process.
  */
 import { listDevices } from '../../src/index.ts';
 
 export type ErrorScope = 'stream' | 'device';
 
-/** A software driver can behave in both ways, and its name says in which. */
+/** Returns what fails with a kernel. The name of a software driver contains its behavior. */
 export function errorScope(device: string): ErrorScope {
   const { family, description = '' } = listDevices().find(({ name }) => name === device) ?? {};
   if (family === 'host') return 'stream';
@@ -16,13 +16,13 @@ export function errorScope(device: string): ErrorScope {
 }
 
 /**
- * How the title of a test ends that costs the process its device; test/gpu/units.ts looks for it.
+ * The end of the title of a test that costs the process its device. test/gpu/units.ts looks for it.
  */
 export const ALONE = '[alone]';
 
 /**
- * A test that lets a kernel fail: pending where that costs the device, unless HOTSLOT_TEST_ALONE
- * says that no test follows.
+ * Declares a test with a failing kernel. If that would cost the device, the test is pending unless
+ * HOTSLOT_TEST_ALONE says that no test follows.
  */
 export function itAlone(device: string, title: string, test: () => Promise<void>): void {
   if (errorScope(device) === 'stream') it(title, test);

@@ -1,6 +1,6 @@
 /**
- * A folder of its own for a test that flushes files again and again: in memory where the system has
- * such a place, and room in it.
+ * A new folder for a test that flushes files many times. It is in memory if the system has such a
+ * folder with enough room.
  */
 import { mkdtempSync, rmSync, statfsSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -9,7 +9,7 @@ import { join } from 'node:path';
 const MEMORY = '/dev/shm';
 const ENOUGH = 2 ** 28;
 
-/** Where such folders are made. */
+/** Returns the folder in which such folders are created. */
 export function fastFolder(): string {
   try {
     const { bavail, bsize } = statfsSync(MEMORY);
@@ -19,7 +19,7 @@ export function fastFolder(): string {
   }
 }
 
-/** Goes again, whatever `use` does. */
+/** Creates a folder for `use`, and removes it even if `use` fails. */
 export async function withFastFolder<T>(use: (folder: string) => Promise<T> | T): Promise<T> {
   const folder = mkdtempSync(join(fastFolder(), 'hotslot-checkpoint-'));
   try {

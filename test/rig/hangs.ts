@@ -1,6 +1,6 @@
 /**
- * Tests that hang, for timed-out.long.test.ts: a mocha of its own runs them, and the test reads
- * their errors.
+ * Tests that hang. timed-out.long.test.ts runs them in another mocha process and reads their
+ * errors.
  */
 import { expect } from 'chai';
 import { LearnerGroup, shareLearnerGroup } from '../../src/entries/ranks.ts';
@@ -17,8 +17,8 @@ describe('hangs', () => {
   let left: LearnerGroup;
   const opened: AsyncDisposable[] = [];
   /**
-   * what never ends; begun without a time-out, so that a time-out of 1 ms finds everything in its
-   * last state
+   * a promise that never settles; it is created without a time limit, so a time-out of 1 ms finds
+   * everything in its final state
    */
   let waits: Promise<unknown> = Promise.resolve();
 
@@ -32,8 +32,8 @@ describe('hangs', () => {
     });
     left.close();
   });
-  // Hooks close what the tests opened; the errors of the tests list it nevertheless. After a failed
-  // hook only after() runs.
+  // The hooks close what the tests opened, but the errors of the tests must still list it. After a
+  // failed hook, mocha runs only after().
   async function close(this: Mocha.Context): Promise<void> {
     this.timeout(0);
     for (const each of opened.splice(0)) await each[Symbol.asyncDispose]();
@@ -41,7 +41,8 @@ describe('hangs', () => {
   afterEach(close);
   after(async function () {
     await close.call(this);
-    // What was closed before the tests is reachable until here; the errors must not list it.
+    // These objects were closed before the tests and are still reachable here. The errors must not
+    // list them.
     expect([closed.inspect().slots.length, left.size]).to.deep.equal([4, 1]);
   });
 

@@ -1,20 +1,20 @@
 /**
- * A latch that holds a stream: how a test keeps a device's work from being done until it says so,
- * without a clock.
+ * A latch holds a stream: with it, a test keeps a device's work from finishing until the test
+ * allows it. No clock is needed.
  */
 import type { Device, DeviceEvent, HostMemory, Stream, Tensor } from '../../src/index.ts';
 
 /**
- * A kernel on a stream that ends when it is opened; whatever is enqueued behind it has not run
- * before. It is opened by a store: work on another stream could stand behind the held one in a
- * queue that both share.
+ * A kernel that ends when the latch is opened. Work that is enqueued after the kernel waits for it.
+ * A store opens the latch, because work on another stream could be queued after the kernel if both
+ * streams share a queue.
  */
 export class Latch implements Disposable {
   readonly #word: Tensor;
   readonly #inside: DeviceEvent;
   readonly #view: Int32Array;
   readonly #lent: HostMemory | null;
-  /** opens it where kernels cannot reach host memory */
+  /** the stream that opens the latch if kernels cannot reach host memory */
   readonly #key: Stream | null = null;
   readonly #most: number;
   #held = false;
@@ -30,14 +30,17 @@ export class Latch implements Disposable {
       this.#key = device.createStream();
     }
   }
-  /** Holds `stream` until open(), at most ten seconds; one where kernels may not run for long. */
+  /**
+   * Holds `stream` until open(), for at most ten seconds, or one second if the device has a
+   * watchdog.
+   */
   hold(stream: Stream): this {
     if (!stream.capturing) stream.record(this.#inside);
     this.#held = true;
     stream.launch('latch', { tensors: [this.#word], wholes: [this.#most] });
     return this;
   }
-  /** Everything before it on the stream is done. */
+  /** Whether everything that was enqueued on the stream before the latch is done. */
   get reached(): boolean {
     return this.#held && this.#inside.query();
   }
@@ -45,7 +48,7 @@ export class Latch implements Disposable {
     Atomics.store(this.#view, 0, 1);
     this.#key?.fill(this.#word, 1);
   }
-  /** Once everything that it held has gone on. */
+  /** Closes the latch for its next use. Call it when all held work has finished. */
   async shut(): Promise<void> {
     Atomics.store(this.#view, 0, 0);
     this.#key?.fill(this.#word, 0);
@@ -58,19 +61,18 @@ export class Latch implements Disposable {
 }
 
 /**
- * A driver may wait for everything that runs before it gives memory: what tests take while a stream
- * is held is had before, and kept by the device.
+ * A driver may wait for all running work before it allocates memory. So the memory that tests need
+ * while a stream is held is allocated here and freed, and the device keeps it.
  */
 function provide(device: Device): void {
   if (device.family === 'host' || device.currentStream.capturing) return;
   const small = Array.from({ length: 12 }, () => device.allocate({ shape: [1], zeroed: false }));
-  // Behind work that takes a while, so that each is written through memory of its own.
+  // The writes come after work that takes a while, so that each write needs its own staging memory.
   const large = device.allocate({ shape: [1 << 16], zeroed: false });
   for (let i = 0; i < 40; i++) device.currentStream.fill(large, i);
   for (const tensor of small.slice(0, 6)) tensor.write(Float32Array.of(0));
   for (const tensor of [...small, large]) tensor.close();
-  // What they were written through comes back when the writes are done, unless another latch holds
-  // them.
+  // The staging memory is free when the writes are done, unless another latch holds them.
   for (
     const end = performance.now() + 50;
     !device.currentStream.query() && performance.now() < end;
@@ -78,7 +80,7 @@ function provide(device: Device): void {
   device.memoryInfo();
 }
 
-/** The word lent to a device whose kernels reach it there; null where none does. */
+/** Lends the word to the device. Returns null if the device's kernels cannot reach it. */
 function lent(device: Device, view: Int32Array): HostMemory | null {
   if (device.family === 'host') return device.registerHost(view, { pin: false });
   try {
@@ -86,7 +88,7 @@ function lent(device: Device, view: Int32Array): HostMemory | null {
     if (memory.kind === 'registered') return memory;
     memory.close();
   } catch {
-    // it is not pinned here
+    // the device cannot pin this memory
   }
   return null;
 }

@@ -1,6 +1,6 @@
 /**
- * Launches that TypeScript would refuse: names and lists that are known only when the test runs, or
- * wrong on purpose.
+ * Launches that TypeScript would reject: their names and lists are known only when the test runs,
+ * or are wrong on purpose.
  */
 import type { Stream } from '../../src/device/device.ts';
 

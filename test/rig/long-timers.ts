@@ -1,15 +1,16 @@
 /**
- * Timers of a quarter of an hour and more, which a test fires by hand; shorter ones run as they do.
+ * Replaces timers of a quarter of an hour or more, which a test fires itself. Shorter timers run as
+ * usual.
  */
 const LONG_MS = 900_000;
 
 export class LongTimers implements Disposable {
-  /** Delays of all that were armed so far, in milliseconds. */
+  /** Delays in ms of all long timers that were started so far. */
   readonly delays: number[] = [];
   readonly #armed = new Map<object, () => void>();
   readonly #before = { setTimeout: globalThis.setTimeout, clearTimeout: globalThis.clearTimeout };
 
-  /** `onArm` is called with each of them as it is armed. */
+  /** `onArm` is called for each long timer when it is started. */
   constructor(onArm: (timers: LongTimers, ms: number) => void = () => {}) {
     const { setTimeout: set, clearTimeout: clear } = this.#before;
     const replaced = (fn: () => void, ms = 0, ...rest: []) => {
@@ -26,7 +27,7 @@ export class LongTimers implements Disposable {
     }) as never;
   }
 
-  /** Fires all that are armed now; how many. */
+  /** Fires all long timers that are waiting. Returns their number. */
   fire(): number {
     const armed = [...this.#armed.values()];
     this.#armed.clear();

@@ -1,6 +1,6 @@
 /**
- * What a program may throw, however odd: the threads that are to be told of it are told all the
- * same.
+ * Odd values that a program may throw. The threads that must learn of the error must learn of each
+ * of these, too.
  */
 
 const nested = (depth: number): Error =>

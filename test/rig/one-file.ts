@@ -1,6 +1,6 @@
 /**
- * Modules of test threads, each with all that it imports in one file: a thread loads that in a
- * third of the time. Made behind a compilation by `npm test` and its longer forms; a file that is
+ * Bundles each module of a test thread with all its imports into one file, which a thread loads in
+ * a third of the time. `npm test` and its longer forms do this after compilation. A bundle that is
  * older than its module is not used.
  */
 import { readdirSync, readFileSync } from 'node:fs';
@@ -10,7 +10,7 @@ import { ONE_FILE } from './test-thread.ts';
 
 const root = fileURLToPath(new URL('../../../', import.meta.url));
 
-/** A module's own place stays its own: what lies beside it is found by that. */
+/** Keeps each module's own URL, by which the module finds the files next to it. */
 const places: Plugin = {
   name: 'places',
   setup({ onLoad }) {
@@ -28,7 +28,7 @@ export async function makeOneFiles(): Promise<void> {
     (name) => {
       if (!name.endsWith('.ts')) return false;
       const text = readFileSync(`${root}test/${name}`, 'utf8');
-      // Not those that are the threads of their own programs.
+      // Not modules that start their own thread.
       return (
         /\bperform\(/.test(text) &&
         text.includes('rig/test-thread.ts') &&

@@ -1,7 +1,7 @@
 /**
- * Loaded by `npm run test:all`: takes out the tests that `npm test` has run as they are. What is
- * longer there is marked by how it was made (setting.ts): a test whose body or title takes a value
- * of `setting` is made by `itLonger`.
+ * Loaded by `npm run test:all`: removes the tests that `npm test` has already run in the same form.
+ * A longer test is marked by the function that declares it (setting.ts). So a test whose body or
+ * title uses a value of `setting` is declared with `itLonger`.
  */
 import type { Context, RootHookObject, Runnable, Suite } from 'mocha';
 import { isLonger } from './setting.ts';

@@ -1,9 +1,10 @@
-/** Descriptors of this process, for tests that nothing is left. */
+/** Lists the open descriptors of this process, for tests that check that none is left. */
 import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
 
 /**
- * What each descriptor is, and of a socket where it leads and how it stands. Without the files of
- * modules: Node leaves open what a thread was reading when it was ended while it loads them.
+ * Returns what each descriptor is. For a socket it adds the addresses and the state. Files of
+ * modules are left out, because Node leaves a file open if a thread is terminated while it loads
+ * the file.
  */
 export function openFiles(): string[] {
   const tcp = new Map<string, string>();
@@ -18,7 +19,7 @@ export function openFiles(): string[] {
       const to = readlinkSync(`/proc/self/fd/${fd}`);
       return /\.[cm]?js$/.test(to) ? [] : [`${fd} ${tcp.get(to) ?? to}`];
     } catch {
-      return []; // of this very look
+      return []; // the descriptor of this directory listing
     }
   });
 }

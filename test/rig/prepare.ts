@@ -1,6 +1,6 @@
 /**
- * Builds ahead, on every core at once, what the tests of a setting would each build when they need
- * it.
+ * Builds everything that the tests of a setting would each build when they need it, on all cores at
+ * once.
  */
 import { spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
@@ -36,11 +36,11 @@ const can = (driver: SoftwareDriver) => missingForDriver(driver) === null;
 const of = (driver: SoftwareDriver, sanitizer: Sanitizer): Part[] =>
   can(driver) ? [{ units: unitsOfDriver(driver, sanitizer), sanitizer }] : [];
 
-/** A short run has one family of GPUs and no harness. */
+/** A short run needs one family of GPUs and no harness. */
 function partsOf(setting: string): Part[] {
   if (setting === 'short') return of('cuda', '');
-  // The longest runs alone have the harness on every family, and drivers whose memory is watched:
-  // see test/native.
+  // Only the longest runs have the harness on every family, and drivers with memory checks: see
+  // test/native.
   const sanitized = (sanitizer: Sanitizer, some: readonly SoftwareDriver[]): Part[] =>
     (setting === 'long' ? (['cuda', 'hip', 'level_zero'] as const) : some).flatMap((driver) =>
       of(driver, sanitizer),
@@ -68,7 +68,10 @@ function partsOf(setting: string): Part[] {
   return parts;
 }
 
-/** What does not build, or cannot be had here, is left to the tests that need it. */
+/**
+ * Builds what the tests of the setting need. Tests that need a part which does not build, or is
+ * missing here, handle that themselves.
+ */
 export function buildForTests(setting: string): void {
   if (setting !== SETTING)
     throw new Error(`HOTSLOT_TEST_SETTING must be '${setting}' before setting.js is imported`);
@@ -80,7 +83,7 @@ export function buildForTests(setting: string): void {
     process.stderr.write('not all of it: ');
   }
   process.stderr.write(`${((performance.now() - begin) / 1000).toFixed(1)} s\n`);
-  // Two test files need the package's addons at the same time.
+  // Two test files would stage the package's addons at the same time, so they are staged here.
   if (setting !== 'short')
     spawnSync(process.execPath, ['src/cli/setup.mjs', '--stage'], { cwd: root, stdio: 'inherit' });
 }

@@ -1,9 +1,9 @@
 /**
- * Reads messages of Protocol Buffers without knowing them: fields by number. Fails where the bytes
- * are none.
+ * Reads messages of Protocol Buffers without a schema, as fields by number. Throws if the bytes are
+ * not a message.
  */
 
-/** A varint, the eight or four bytes of a number, or bytes that say their length first. */
+/** A varint, a number of eight or four bytes, or bytes with a length prefix. */
 export type FieldValue = bigint | Uint8Array;
 
 export class Fields {
@@ -48,7 +48,7 @@ export class Fields {
   all(field: number): FieldValue[] {
     return this.#fields.get(field) ?? [];
   }
-  /** The only one of that number. */
+  /** Returns the only field with this number, and throws if there is none or several. */
   one(field: number): FieldValue {
     const [value, ...more] = this.all(field);
     if (value === undefined || more.length > 0)

@@ -1,5 +1,5 @@
 /**
- * Errors as values: what a call throws at once, and what a promise rejects with. Both fail when
+ * Errors as values: what a call throws, and what a promise rejects with. Both functions throw if
  * there is no error.
  */
 import { expect } from 'chai';
@@ -11,7 +11,7 @@ export interface Refusal extends Error {
   statusName?: string;
 }
 
-/** The error that `call` throws before it returns. */
+/** Returns the error that `call` throws synchronously. */
 export function refusal(call: () => unknown): Refusal {
   try {
     call();
@@ -22,7 +22,8 @@ export function refusal(call: () => unknown): Refusal {
 }
 
 /**
- * The error that a promise rejects with. Of a call also what it throws before there is a promise.
+ * Returns the error that a promise rejects with, or that the function throws before it returns a
+ * promise.
  */
 export async function rejection(act: Promise<unknown> | (() => unknown)): Promise<Refusal> {
   try {
@@ -34,8 +35,8 @@ export async function rejection(act: Promise<unknown> | (() => unknown)): Promis
 }
 
 /**
- * `call` is refused by the driver with this status; the refusal names the call `named`, the same on
- * every family.
+ * Checks that the driver refuses `call` with this status. The error names the call as `named`,
+ * which is the same on every family.
  */
 export function refusesWith(
   status: number,

@@ -1,8 +1,7 @@
 /**
- * How a process is started of which what is resident is to be what is held. V8 doubles its space
- * for new objects whenever it likes, by 4 MiB at a time, unless it is told its size; and glibc
- * keeps what was freed, a few hundred KiB of each thread that compiles, unless it is told to give
- * it back.
+ * Flags and environment of a process whose resident memory must equal what it uses. Without them V8
+ * doubles its space for new objects at any time, by 4 MiB. And glibc would keep freed memory, a few
+ * hundred KiB for each thread that compiles.
  */
 export const residentFlags = ['--expose-gc', '--min-semi-space-size=2', '--max-semi-space-size=2'];
 export const residentEnvironment = (): NodeJS.ProcessEnv => ({

@@ -1,6 +1,7 @@
 /**
- * `npm test`, `npm run test:all` and `npm run test:long`: the test files of a setting, on every
- * core. Arguments after the setting go to mocha; test files among them are run in place of all.
+ * `npm test`, `npm run test:all` and `npm run test:long`: runs the test files of a setting on all
+ * cores. Arguments after the setting go to mocha. If there are test files among them, only these
+ * files run.
  */
 import { spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync } from 'node:fs';
@@ -12,16 +13,16 @@ import { inOrder } from './times.ts';
 const root = fileURLToPath(new URL('../../../', import.meta.url));
 const [setting = 'short', ...args] = process.argv.slice(2);
 process.env.HOTSLOT_TEST_SETTING = setting;
-// Imported after the setting is known: it chooses the compilers' flags, and tests would build
-// everything again with others.
+// Imported only when the setting is known, because the setting chooses the compilers' flags. With
+// other flags the tests would build everything again.
 const { buildForTests } = await import('./prepare.ts');
 
 function testFiles(): string[] {
-  // By their sources: dist keeps what was compiled from a file that is gone.
+  // Lists the sources, because dist still has compiled files whose source was deleted.
   const all = readdirSync(`${root}test`, { recursive: true, encoding: 'utf8' })
     .filter((name) => name.endsWith('.test.ts'))
     .map((name) => `${root}dist/test/${name.slice(0, -3)}.js`);
-  // `npm test` has run the others as they are.
+  // `npm test` has already run the other files in the same form.
   return inOrder(
     setting,
     setting === 'all' ? all.filter((file) => file.endsWith('.long.test.js')) : all,
@@ -38,8 +39,8 @@ const begin = performance.now();
 const chosen = args.some((arg) => arg.endsWith('.test.js'));
 await makeOneFiles();
 if (!chosen) buildForTests(setting);
-// Many tests wait for a server, a process or a clock: one file more than there are cores keeps
-// these busy.
+// Many tests wait for a server, a process or a clock. So one more file than there are cores runs at
+// once.
 const parallel = ['--parallel', '--jobs', String(Math.min(availableParallelism() + 1, 8))];
 const thinned = setting === 'all' && !chosen ? ['--require', 'dist/test/rig/only-longer.js'] : [];
 const required = [
@@ -54,7 +55,8 @@ process.env.HOTSLOT_TEST_FAILURES = failures;
 mkdirSync(`${root}build`, { recursive: true });
 const clean = chosen || setting === 'short' || run(['dist/test/native/sanitize.js']);
 const passed = run([...mocha, ...args, ...(chosen ? [] : testFiles())]) && clean;
-// Where a log's end shows it: thousands of lines may lie between.
+// Printed at the end, where a log shows it. Thousands of lines may come between a failure and the
+// end.
 if (existsSync(failures)) {
   if (!clean) console.log(`what failed, also under sanitizers:\n${readFileSync(failures, 'utf8')}`);
   rmSync(failures);

@@ -1,12 +1,12 @@
-/** What "the same bits" means of numbers: equal bits, or NaN for NaN. */
+/** The meaning of "the same bits" for numbers: equal bits, or NaN for NaN. */
 import type { TypedArray } from '../../src/base/dtype.ts';
 
 const bytesOf = ({ buffer, byteOffset, byteLength }: TypedArray) =>
   Buffer.from(buffer, byteOffset, byteLength);
 
 /**
- * The first element that is not the same, −1 where none is. A NaN is the same as any other: its
- * sign and payload are the processor's (x86 makes 0xffc00000, PTX 0x7fffffff).
+ * Returns the index of the first element that differs, or −1. All NaNs are the same, because sign
+ * and payload depend on the processor (x86 makes 0xffc00000, PTX 0x7fffffff).
  */
 export function firstDifference(got: TypedArray, want: TypedArray): number {
   if (bytesOf(got).equals(bytesOf(want))) return -1;

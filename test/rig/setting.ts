@@ -1,8 +1,8 @@
 /**
- * How long tests go on. `npm test` is short; `npm run test:all` runs whatever has a longer form, at
- * full length; `npm run test:long` runs everything, for as long as it may find something. A file
- * with tests that `test:all` makes or lengthens is named *.long.test.ts: of the others, `npm test`
- * has run all.
+ * How long tests run. `npm test` is short. `npm run test:all` runs every test that has a longer
+ * form, at full length. `npm run test:long` runs everything, for as long as that may find a fault.
+ * A file with tests that `test:all` adds or lengthens is named *.long.test.ts. All other files run
+ * completely in `npm test`.
  */
 const settings = ['short', 'all', 'long'] as const;
 export type Setting = (typeof settings)[number];
@@ -13,7 +13,7 @@ if (level < 0)
   throw new Error(`HOTSLOT_TEST_SETTING is '${name}': it can be ${settings.join(', ')}`);
 export const SETTING = name as Setting;
 
-/** The value for this run; what `long` does not name is as in `all`. */
+/** Returns the value for this run. Without a value for `long`, the value for `all` applies. */
 export function setting<T>(values: { short: T; all: T; long?: T }): T {
   if (SETTING === 'long') return values.long ?? values.all;
   return values[SETTING];
@@ -27,7 +27,7 @@ export const isLonger = (made: object): boolean => longer.has(made);
 
 let leftOut = false;
 
-/** A suite that a short run leaves out; the run then names it in one line. */
+/** Declares a suite that a short run leaves out. The run then prints one line with its title. */
 export function describeAll(title: string, body: (this: Mocha.Suite) => void): void {
   if (SETTING === 'short') it.skip(`${title} (npm run test:all)`);
   else {
@@ -38,8 +38,8 @@ export function describeAll(title: string, body: (this: Mocha.Suite) => void): v
 }
 
 /**
- * A test that is the same in every setting: `npm test` has run it, and `test:all` has no more to
- * show by it.
+ * Declares a test that is the same in every setting. `test:all` leaves it out, because `npm test`
+ * has run it.
  */
 export function itShort(title: string, body: Body): void {
   if (leftOut)
@@ -47,21 +47,23 @@ export function itShort(title: string, body: Body): void {
   if (SETTING !== 'all') it(title, body as Mocha.AsyncFunc);
 }
 
-/** A test of minutes, for the longest runs alone; the others name it. */
+/**
+ * Declares a test that takes minutes. Only the longest runs have it, and others print its title.
+ */
 export function itLong(title: string, body: Body): Mocha.Test {
   return SETTING === 'long'
     ? it(title, body as Mocha.AsyncFunc)
     : it.skip(`${title} (npm run test:long)`);
 }
 
-/** A test that a short run leaves out; the run then names it. */
+/** Declares a test that a short run leaves out. The run then prints its title. */
 export function itAll(title: string, body: Body): Mocha.Test {
   return SETTING === 'short' ? it.skip(`${title} (npm run test:all)`) : itLonger(title, body);
 }
 
 /**
- * A test that goes on for longer in longer settings. `test:all` leaves out what is not made by
- * this, `itAll` or `describeAll`.
+ * Declares a test that runs longer in longer settings. `test:all` leaves out every test that is not
+ * declared by this function, `itAll` or `describeAll`.
  */
 export function itLonger(title: string, body: Body): Mocha.Test {
   const made = it(title, body as Mocha.AsyncFunc);

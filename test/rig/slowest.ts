@@ -1,8 +1,8 @@
 /**
- * The reporter of `npm test`: mocha's own, with the twenty slowest tests and eighty files before
- * the sums and what failed. What failed is also added to the file HOTSLOT_TEST_FAILURES, for who
- * runs it more than once and says it again at the end. HOTSLOT_TEST_TIMES=write keeps the files'
- * seconds, by which later runs are ordered: see times.ts.
+ * The reporter of `npm test`: mocha's own, which also prints the twenty slowest tests and eighty
+ * slowest files before the failures. It adds each failure to the file HOTSLOT_TEST_FAILURES as
+ * well, for commands that run mocha several times and print all failures at the end.
+ * HOTSLOT_TEST_TIMES=write stores the seconds of the files, which order later runs: see times.ts.
  */
 import { appendFileSync } from 'node:fs';
 import Mocha from 'mocha';
@@ -53,7 +53,7 @@ export default class Slowest extends Mocha.reporters.Spec {
     );
     if (process.env.HOTSLOT_TEST_TIMES === 'write') keepTimes(SETTING, files);
     super.epilogue();
-    // The list of failures can be long; the sums come last, where a log's end shows them.
+    // The list of failures can be long. The sums come last, where a log's end shows them.
     const { passes, failures, pending } = this.stats;
     const wall = (performance.now() - this.#begin) / 1000;
     console.log(

@@ -1,7 +1,9 @@
-/** Small tensors of a test: made of numbers, read as numbers, added up. */
+/** Small tensors of a test: creates them from numbers and adds them. */
 import type { Device, Stream, Tensor } from '../../src/index.ts';
 
-/** An int32 or float32 tensor that holds these values: any stream may use it. */
+/**
+ * Returns an int32 or float32 tensor with these values, which are written: any stream may use it.
+ */
 export async function tensorOf(
   device: Device,
   values: readonly number[],

@@ -1,13 +1,13 @@
-/** Names of compiled test files, for a mocha that a test or a command starts. */
+/** Finds the names of compiled test files, for tests and commands that start mocha. */
 import { existsSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 
 const root = fileURLToPath(new URL('../../../', import.meta.url));
 
 /**
- * The path of a test file from the package's folder: of `ring/slot`, `dist/test/ring/slot.test.js`,
- * or `slot.long.test.js` where that file has a longer form. `ring/*` is every file of the folder.
- * Throws Error when there is no such file.
+ * Returns the path of a test file relative to the package's folder. For `ring/slot` it is
+ * `dist/test/ring/slot.test.js`, or `slot.long.test.js` if the file has that name. `ring/*` means
+ * every file of the folder. Throws an Error if there is no such file.
  */
 export function testFile(name: string): string {
   if (name.endsWith('/*')) return `dist/test/${name}.test.js`;

@@ -1,18 +1,18 @@
 /**
- * A worker thread of a test: its module is given a task, says values and ends. Both ends of the
- * talk are written here.
+ * A worker thread of a test. Its module gets a task, posts values and ends. This file has both
+ * sides of the communication.
  */
 import { statSync } from 'node:fs';
 import { parentPort, Worker, workerData } from 'node:worker_threads';
 import { fromPlain, toPlain } from '../../src/base/plain-error.ts';
 
-/** What a thread posts, and `thrown` for the error that ended it. */
+/** What a thread posts, or `thrown` for the error that ended the thread. */
 type Message = { said: unknown } | { refused: unknown } | { thrown: unknown };
 
-/** How a module's name ends that has all it imports in it: see one-file.ts. */
+/** The ending of a bundle's name: see one-file.ts. */
 export const ONE_FILE = '.one.js';
 
-/** What a thread loads for this module: that one, unless it is older. */
+/** Returns what a thread loads for this module: its bundle, unless that is missing or older. */
 function oneFileOf(module: URL): URL {
   const one = new URL(module.href.replace(/\.js$/, ONE_FILE));
   const [made, compiled] = [one, module].map(
@@ -23,13 +23,13 @@ function oneFileOf(module: URL): URL {
 
 export class TestThread<Task> {
   readonly worker: Worker;
-  /** Resolves when the thread has ended, by itself or by force. */
+  /** Resolves when the thread has ended, by itself or by terminate(). */
   readonly ended: Promise<void>;
-  /** messages that next() has not taken yet */
+  /** messages that next() has not returned yet */
   readonly #heard: Message[] = [];
-  /** calls of next() that no message has come for yet */
+  /** calls of next() that still wait for a message */
   readonly #asking: ((message: Message) => void)[] = [];
-  /** what next() is told once the thread has ended and no message is left */
+  /** the result of next() after the thread has ended and no message is left */
   #end: Message | undefined;
 
   /** `entry` is a module that calls perform(). */
@@ -53,8 +53,8 @@ export class TestThread<Task> {
   }
 
   /**
-   * What the thread says next; none is missed. Rejects with the error that it met, or when it ends
-   * without a word.
+   * Returns the next value that the thread says. No value is missed. Rejects with the thread's
+   * error, or if the thread ends without a message.
    */
   async next<T = unknown>(): Promise<T> {
     const message =
@@ -65,7 +65,7 @@ export class TestThread<Task> {
     throw 'refused' in message ? fromPlain(message.refused) : message.thrown;
   }
 
-  /** What it says next, once it has ended by itself. */
+  /** Returns the next value, after the thread has ended by itself. */
   async result<T = unknown>(): Promise<T> {
     try {
       return await this.next<T>();
@@ -74,7 +74,7 @@ export class TestThread<Task> {
     }
   }
 
-  /** Ends it by force. Rejects with an error of the thread that no test took. */
+  /** Terminates the thread. Rejects with an error of the thread that no test has read. */
   async terminate(): Promise<void> {
     await this.worker.terminate();
     for (const message of this.#heard.splice(0)) {
@@ -84,15 +84,15 @@ export class TestThread<Task> {
   }
 }
 
-/** In the thread: its task. */
+/** Called in the thread: returns its task. */
 export const givenTask = <Task>(): Task => workerData as Task;
 
-/** In the thread: says a value, before perform() says the last one. */
+/** Called in the thread: says a value. perform() says the last one. */
 export function say(said: unknown): void {
   parentPort!.postMessage({ said } satisfies Message);
 }
 
-/** In the thread: does the work and says what it returns, or the error that it throws. */
+/** Called in the thread: runs `work`, and says what it returns or the error that it throws. */
 export async function perform(work: () => unknown): Promise<void> {
   let message: Message;
   try {

@@ -1,5 +1,6 @@
 /**
- * What the error of a test that times out lists of pipelines, learner groups and collector pools.
+ * Tests the error of a test that times out: it lists the open pipelines, learner groups and
+ * collector pools.
  */
 import { spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
@@ -12,7 +13,7 @@ interface Report {
   failures: { fullTitle: string; err: { message: string; stack: string } }[];
 }
 
-/** The failures of hangs.ts, run as run.ts runs every file. */
+/** Returns the failures of hangs.ts, which runs with the same options as in run.ts. */
 function failuresOf(): Map<string, string> {
   const mocha = [
     'node_modules/mocha/bin/mocha.js',
@@ -35,7 +36,7 @@ function failuresOf(): Map<string, string> {
   const { failures } = JSON.parse(stdout.slice(stdout.indexOf('{\n'))) as Report;
   return new Map(
     failures.map(({ fullTitle, err }) => {
-      // A reporter prints the stack: it must begin with all of the message.
+      // A reporter prints the stack, so the stack must begin with the whole message.
       expect(err.stack)
         .to.match(/^(Assertion)?Error: /)
         .and.include(`: ${err.message}\n`);
@@ -44,7 +45,7 @@ function failuresOf(): Map<string, string> {
   );
 }
 
-/** The classes that an error lists, in its order. */
+/** Returns the classes that an error lists, in order. */
 const listed = (text: string) =>
   [...text.matchAll(/^(?:\{ | {2})([A-Z]\w+): /gm)].map(([, name]) => name);
 

@@ -1,7 +1,7 @@
 /**
- * Loaded by every run: when a test or a hook times out, its error lists the pipelines, learner
- * groups and collector pools of this process that are not closed, and what each waits for. They are
- * found in the heap at that moment: other tests pay nothing.
+ * Loaded by every run. If a test or a hook times out, its error lists the open pipelines, learner
+ * groups and collector pools of this process. It also says what each of them waits for. They are
+ * found in the heap at that moment, so other tests cost nothing more.
  */
 import { Session } from 'node:inspector';
 import { createRequire } from 'node:module';
@@ -10,16 +10,16 @@ import Mocha from 'mocha';
 
 const require = createRequire(import.meta.url);
 
-/** An object, as the inspector names it. */
+/** A reference to an object, as the inspector returns it. */
 type Remote = { readonly objectId: string };
 
 const FOUND = 'hotslot reachable';
 
-/** The objects of this thread that are reachable. */
+/** Returns the reachable objects of this thread. */
 function reachable(): object[] {
   const session = new Session();
   session.connect();
-  // In its own thread a session calls back before post() returns.
+  // If a session inspects its own thread, it calls back before post() returns.
   const post = (method: string, given: object): unknown => {
     let answer: unknown;
     session.post(method, given, (error, result) => {
@@ -36,7 +36,7 @@ function reachable(): object[] {
     const found = post('Runtime.queryObjects', { prototypeObjectId: result.objectId }) as {
       objects: Remote;
     };
-    // The inspector hands objects over by properties of the global object only.
+    // The inspector can pass objects to the program only through properties of the global object.
     const functionDeclaration = `function () { globalThis['${FOUND}'] = this }`;
     post('Runtime.callFunctionOn', { objectId: found.objects.objectId, functionDeclaration });
     return place[FOUND] ?? [];
@@ -46,7 +46,7 @@ function reachable(): object[] {
   }
 }
 
-/** Those that `made` made itself: no proxies of them, and nothing that inherits from them. */
+/** Returns the objects whose class is `made`, without proxies and subclasses. */
 const instances = <T extends object>(
   all: readonly object[],
   made: { readonly prototype: T },
@@ -117,7 +117,8 @@ function openNow(): string {
   return `open when it timed out:\n${lines.join('\n') || 'no pipeline, learner group or collector pool'}`;
 }
 
-// Before any hook of the test closes what it left open; a hook that times out fails here too.
+// Runs before any hook of the test closes what the test left open. A hook that times out fails
+// here, too.
 const runner = Mocha.Runner.prototype as unknown as {
   fail(test: Mocha.Runnable, error: unknown, ...more: unknown[]): void;
 };

@@ -1,7 +1,7 @@
 /**
- * How long each test file took in its last measured run: `npm test` begins with what takes longest,
- * so that at the end no core waits for it. A run with HOTSLOT_TEST_TIMES=write keeps the seconds of
- * the files that it ran in times.json.
+ * How long each test file took in its last measured run. `npm test` begins with the longest files,
+ * so that at the end no core is idle. A run with HOTSLOT_TEST_TIMES=write stores the seconds of its
+ * files in times.json.
  */
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
@@ -12,11 +12,14 @@ const root = fileURLToPath(new URL('../../../', import.meta.url));
 const kept = `${root}test/rig/times.json`;
 const read = () => JSON.parse(readFileSync(kept, 'utf8')) as Record<string, Seconds>;
 
-/** `…/dist/test/ring/slot.test.js` and `…/dist/test/ring/slot.long.test.js` are ring/slot. */
+/**
+ * Returns the name of a file: `…/dist/test/ring/slot.test.js` and
+ * `…/dist/test/ring/slot.long.test.js` are both ring/slot.
+ */
 export const nameOf = (file: string): string =>
   file.replace(/^.*\/dist\/test\//, '').replace(/(\.long)?\.test\.js$/, '');
 
-/** What took longest first. What has not been measured comes in the middle. */
+/** Orders the files, the longest first. Files without a measured time come in the middle. */
 export function inOrder(setting: string, files: readonly string[]): string[] {
   const seconds = read()[setting] ?? {};
   const all = Object.values(seconds).sort((a, b) => a - b);
@@ -25,7 +28,7 @@ export function inOrder(setting: string, files: readonly string[]): string[] {
   return [...files].sort((a, b) => of(b) - of(a) || (a < b ? -1 : 1));
 }
 
-/** Keeps these files' seconds, and forgets files that are gone. */
+/** Stores the seconds of these files, and removes files that no longer exist. */
 export function keepTimes(setting: string, took: ReadonlyMap<string, number>): void {
   const times = read();
   const all = { ...times[setting], ...Object.fromEntries(took) };

@@ -1,6 +1,6 @@
 /**
- * Loaded by every run: a failed comparison tells what was compared, of which a log is all that is
- * left. Chai's own is 40 characters.
+ * Loaded by every run: the error of a failed comparison contains up to 2,000 characters of both
+ * values, because often only a log is left. Chai's default is 40.
  */
 import { config } from 'chai';
 import './timed-out.ts';

@@ -1,6 +1,6 @@
 /**
- * The ring's words: states, sequences, journal and failure note, as one thread and its successors
- * see them.
+ * Tests the ring's control words: states, sequence numbers, journal and failure text, as read by
+ * one thread and by the threads after it.
  */
 import { expect } from 'chai';
 import { PipelineError } from '../../src/base/errors.ts';
@@ -18,7 +18,7 @@ import {
 const hosts = [0, 1, 2, 3];
 const make = (depth: number, firstSequence = 0) =>
   Ring.create({ depth, hosts, journalCapacity: 64, firstSequence });
-/** One whole life of a slot, as the roles would pass it. */
+/** Passes a slot through all its states, as the roles would. */
 function live(ring: Ring, slot: number): void {
   ring.record(slot)[Field.sequence] = ring.sequence(slot);
   ring.handOver(slot, SlotState.Requested, 'pack');

@@ -1,17 +1,20 @@
-/** Who asks a storm's monitor: politely, or as no page would. */
+/** The clients of a storm's monitor: one asks correctly, the others behave as no web page would. */
 import { request } from 'node:http';
 import { connect } from 'node:net';
 import { setTimeout as wait } from 'node:timers/promises';
 import type { WorldProcess } from './world-process.ts';
 
-/** Null where nobody was there to answer: a process that was killed, or closes. */
+/**
+ * Makes one client. Returns what it did, or null if no process was there to answer: it was killed,
+ * or is closing.
+ */
 export async function ask(world: WorldProcess, pick: number, ms: number): Promise<string | null> {
   const { monitor } = world;
   if (monitor === null) return null;
   const { port } = new URL(monitor);
   const socket = connect(Number(port), '127.0.0.1');
   socket.on('error', () => {});
-  // Of one that was killed, or is closing, a connection may be reset at any time.
+  // A killed or closing process may reset a connection at any time.
   const heard = (event: 'close' | 'data') => new Promise((resolve) => socket.once(event, resolve));
   const send = (text: string) => socket.write(text);
   const get = (path: string) => send(`GET ${path} HTTP/1.1\r\nHost: 127.0.0.1:${port}\r\n\r\n`);
@@ -24,7 +27,7 @@ export async function ask(world: WorldProcess, pick: number, ms: number): Promis
         await Promise.race([heard('data'), heard('close'), wait(2000)]);
         return 'goes in the midst';
       case 2:
-        // Takes nothing of what it is sent.
+        // This client reads nothing of the response.
         get('/events');
         socket.pause();
         await wait(ms);
@@ -43,7 +46,7 @@ export async function ask(world: WorldProcess, pick: number, ms: number): Promis
   }
 }
 
-/** What was answered; null where the connection was refused or lost. */
+/** Returns the response's text, or null if the connection was refused or lost. */
 function metrics(monitor: string): Promise<string | null> {
   return new Promise((resolve) => {
     const asked = request(`${monitor}metrics`, { agent: false }, (response) => {

@@ -1,6 +1,6 @@
 /**
- * The collector of a storm: of a pool it makes steps whose numbers follow from what its lanes hold,
- * of a host rows from 0 on.
+ * The collector of a storm. In a pool, its steps have numbers that follow from the counts of its
+ * lanes. On a remote host, its rows have numbers from 0 on.
  */
 import type { Collector, CollectorContext } from '../../src/index.ts';
 import {
@@ -58,7 +58,8 @@ function steps({ writer, report, options }: CollectorContext): Collector {
       else last = now;
     },
     collect() {
-      // What was offered before was taken: who is asked again knows.
+      // collect() is called again only after the steps before were added, so the lanes' counts
+      // include them.
       const numbers = each(counts.steps);
       for (const [i, number] of numbers.entries())
         Atomics.store(common.words, firstLane + i, number);

@@ -1,6 +1,6 @@
 /**
- * Lets a storm go over a world, fault by fault as its schedule says, and listens to what the world
- * and its own eyes say is wrong.
+ * Runs a storm over a world. It causes the faults of the schedule one by one, and collects the
+ * errors that the world and its own checks report.
  */
 import { spawnSync } from 'node:child_process';
 import { mkdirSync } from 'node:fs';
@@ -18,20 +18,20 @@ import { WorldProcess } from './world-process.ts';
 export interface StormOptions {
   readonly seed: number;
   readonly seconds: number;
-  /** faults; 3 by default */
+  /** faults per second; 3 by default */
   readonly perSecond?: number;
-  /** 'host:0' by default; of a software driver calls fail as well */
+  /** 'host:0' by default; on a software driver, driver calls fail too */
   readonly device?: string;
   readonly env?: NodeJS.ProcessEnv;
-  /** the world says each fault on stderr, as it is done */
+  /** whether the world prints each fault on stderr when it happens */
   readonly verbose?: boolean;
-  /** told how it goes, every ten seconds */
+  /** receives a line about the progress every ten seconds */
   readonly print?: (line: string) => void;
 }
 
 export interface StormTold {
   readonly faults: Readonly<Partial<Record<FaultKind, number>>>;
-  /** sums of what the world's lives saw */
+  /** sums of the facts of all lives of the world */
   readonly facts: Readonly<Record<string, number>>;
   readonly wrong: readonly string[];
 }
@@ -44,7 +44,10 @@ const MAX_MS: Partial<Record<FaultKind, number>> = {
   host: 2000,
 };
 
-/** Two shims: one lets calls to the disk fail, one lets threads stand still and moves the clock. */
+/**
+ * Builds two shims: one makes calls that change files fail, the other freezes threads and moves the
+ * clock. Returns their paths.
+ */
 function buildShims(folder: string): string {
   return ['checkpoint/fault_shim', 'storm/storm_shim']
     .map((name) => {
@@ -71,7 +74,7 @@ class Director {
     [this.#server, this.#network, this.#host, this.world] = [server, network, host, world];
   }
 
-  /** Counted when it was done: there may be nothing to do it to. */
+  /** Causes a fault. Counts the fault only if it was done, because it may have had no target. */
   async strike(fault: Fault): Promise<void> {
     const { kind, pick, size } = fault;
     const ms = kind === 'clock' ? jumpOf(fault) : lasting(size, MAX_MS[kind] ?? 0);
@@ -122,7 +125,7 @@ class Director {
         this.#network.flow();
         return 'is silent';
       default:
-        // What the server says is lost, what it is told takes effect.
+        // The server's replies are lost, while requests reach the server and take effect.
         this.#network.mute();
         await wait(ms);
         this.#network.cut();

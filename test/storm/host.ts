@@ -1,6 +1,6 @@
 /**
- * The machine of a storm that collects: `hotslot collect` in a process of its own, which may be
- * killed and comes again.
+ * The remote host of a storm: `hotslot collect` in its own process, which may be killed and is then
+ * started again.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -24,7 +24,7 @@ export class StormHost {
     this.#wrong = wrong;
   }
 
-  /** Each has a name of its own: its rows begin at 0. */
+  /** Starts the host with a new name, because its rows begin at 0 again. */
   start(): void {
     const args = [
       path('../../src/cli/main.js'),

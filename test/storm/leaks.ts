@@ -1,16 +1,19 @@
-/** What a process holds: a life of a storm leaves as much as it found. */
+/** The resources of a storm's process: after each life there must be no more than before. */
 import { readdirSync } from 'node:fs';
 import { openHandles, pinnedHandles } from '../rig/handles.ts';
 import { openFiles } from '../rig/open-files.ts';
 import type { Wrong } from './oracle.ts';
 
-/** Bytes by which memory may be larger than behind the first life. */
+/** Number of bytes by which memory may exceed the size after the first life. */
 const SLACK = 96 * 2 ** 20;
-/** Threads of the host device's pool, which stay, and which a first life may not have needed. */
+/**
+ * Threads of the CPU device's pool that may appear after the first life. They stay until the
+ * process ends.
+ */
 const POOL = 2;
 
 export interface Held {
-  /** open ones of devices */
+  /** number of open device handles */
   readonly handles: number;
   readonly pinned: number;
   readonly threads: number;
@@ -29,7 +32,10 @@ export function held(): Held {
   };
 }
 
-/** Asked for a while: threads end by themselves, and a little later than they are told to. */
+/**
+ * Returns what the process has now, and reports a leak if that is too much. It measures for up to
+ * ten seconds, because threads end a little after they are asked to.
+ */
 export async function leakedSince(before: Partial<Held>, wrong: Wrong): Promise<Held> {
   const {
     handles = 0,

@@ -1,7 +1,7 @@
 /**
- * The learner of a storm. An update counts itself, fills the weights with its number, and looks on
- * the device whether a row of its batch was torn: whatever thread died, batch and count say so with
- * the tick.
+ * The learner of a storm. Each update adds 1 to a count and fills the weights with the count. On
+ * the device it also checks whether a row of its batch is torn. So the scalars of each tick show
+ * whether an update was lost, repeated or torn, whichever thread died.
  */
 
 import { ops } from '../../src/entries/learner.ts';
@@ -9,9 +9,11 @@ import type { Device, Stream, Tensor } from '../../src/index.ts';
 import { BODY, ROUND } from './numbers.ts';
 
 export const WEIGHTS = 256;
-/** Rows whose observations a tick tells. */
+/** Number of rows whose observations are in the scalars of a tick. */
 export const TOLD = 8;
-/** Names of a tick's scalars; `o0` and on are the observations of its first rows. */
+/**
+ * Names of a tick's scalars. `o0` and the following names are the observations of its first rows.
+ */
 export const scalars = (told: number): string[] => [
   'count',
   'torn',
@@ -40,8 +42,9 @@ export class StormLearner {
     this.count = zeros(1);
     this.weights = zeros(WEIGHTS);
     this.#ones = device.allocate({ shape: [WEIGHTS] }).write(new Float32Array(WEIGHTS).fill(1));
-    // Columns of what must be zero: each word of the body against its neighbor; the first one
-    // against the observation, and the lane of the observation against that of the next.
+    // Each column must be zero in every row. The first columns compare neighboring words of the
+    // body. Then one compares the body's first word with the observation, and one the lanes of the
+    // observation and of the next one.
     const columns = BODY + 1;
     const matrix = (rows: number, entries: readonly (readonly [number, number, number])[]) => {
       const values = new Float32Array(rows * columns);
@@ -66,7 +69,7 @@ export class StormLearner {
     this.#torn = zeros(1);
   }
 
-  /** `out` gets the number of this update, and 0 where no row is torn. */
+  /** Writes two numbers to `out`: the number of this update, and 0 if no row is torn. */
   update(stream: Stream, { body, obs, nextObs }: Columns, out: Tensor<'float32'>): void {
     for (const [tensor, wholes] of [
       [this.count, 1],
@@ -76,7 +79,7 @@ export class StormLearner {
     const off = this.#off;
     ops.matmul(stream, off, body, this.#sides.body);
     if (obs && nextObs) {
-      // The first word of the body, to be held against lane and number.
+      // Adds the body's first word, which the next product compares with lane and number.
       const [rows] = off.shape as [number];
       const at = { shape: [rows, 1], strides: [BODY + 1, 1], offset: BODY - 1 } as const;
       ops.add(

@@ -1,6 +1,6 @@
 /**
- * `npm run storm -- [--minutes 10] [--seed N] [--per-second 3] [--driver cuda13] [--verbose]`: exit
- * code 0 when nothing was wrong.
+ * `npm run storm -- [--minutes 10] [--seed N] [--per-second 3] [--driver cuda13] [--verbose]`. The
+ * exit code is 0 if the storm found no error.
  */
 import { parseArgs } from 'node:util';
 import { environmentOf, type Mode, modes } from '../drivers/software.ts';
@@ -29,7 +29,7 @@ const mode =
   values.driver === undefined ? null : (modes as Readonly<Record<string, Mode>>)[values.driver];
 if (mode === undefined) refuse(`--driver must be one of ${Object.keys(modes).join(', ')}`);
 if (NO_SERVER !== null) refuse(NO_SERVER);
-// Calls of a software driver fail as well.
+// With a software driver, driver calls fail too.
 const on = mode === null ? {} : { device: mode.device, env: environmentOf(mode) };
 const { faults, facts, wrong } = await storm({
   ...on,

@@ -1,28 +1,28 @@
 /**
- * What every step and row of a storm carries: who made it, which it is, and the same number in each
- * word of its body. All numbers are whole and below 2²⁴, so that sums and differences in float32
- * are exact wherever they are made.
+ * What every step and row of a storm contains: its maker, its number, and a number that fills each
+ * word of its body. All numbers are integers below 2²⁴, so their sums and differences are exact in
+ * float32, on every device.
  */
 import { rowsAddon } from '../../src/store/rows/rows-addon.ts';
 
 export const BODY = 16;
 /**
- * A number is kept in two words: how often it went round, and the rest. No ring has a multiple of
- * so many places.
+ * A number is stored in two words: number / ROUND and number % ROUND. No ring has a multiple of
+ * ROUND places.
  */
 export const ROUND = 4001;
 
 export const stepFields = {
-  /** lane, rounds, rest; 1 in a final observation */
+  /** lane, number / ROUND, number % ROUND; 1 in a final observation */
   obs: { shape: [4], observation: true },
   body: { shape: [BODY] },
-  /** what the learner makes of it: the step's priority */
+  /** the step's priority, which the learner copies */
   prio: { shape: [] },
 } as const;
 export const rowFields = {
   /**
-   * seed of its host, worker, number, and what the weights were filled with: 0 before the first, −1
-   * where they are torn
+   * the host's seed, the worker, the row's number, and the number that filled the collector's
+   * weights (0: none yet, −1: torn)
    */
   value: { shape: [4], dtype: 'float64' },
   body: { shape: [BODY] },
@@ -30,13 +30,19 @@ export const rowFields = {
 
 export const bodyOf = (who: number, number: number): number => who * ROUND + (number % ROUND);
 export const prioOf = (lane: number, number: number): number => 1 + ((number * 31 + lane * 7) % 13);
-/** Which steps end their episode: of every lane others, some at once behind another. */
+/**
+ * Whether a step ends its episode. The steps differ between lanes, and some episodes have only one
+ * step.
+ */
 export const endsAt = (lane: number, number: number): boolean => (number * 7 + lane * 3) % 11 < 2;
-/** By itself, or cut. */
+/** Whether an episode ends by termination. Otherwise it is truncated. */
 export const terminates = (number: number): boolean => number % 2 === 0;
 export const numberOf = (rounds: number, rest: number): number => rounds * ROUND + rest;
 
-/** Of a lane, what its header counts (native/rows/lanes.hpp): committed places, and steps. */
+/**
+ * Returns readers for two counts of a lane's header (native/rows/lanes.hpp): committed places, and
+ * steps.
+ */
 export function laneCounts(shared: { memory: SharedArrayBuffer; offset: number }, lanes: number) {
   const words = new BigUint64Array(
     shared.memory,
@@ -51,20 +57,23 @@ export function laneCounts(shared: { memory: SharedArrayBuffer; offset: number }
 export type LaneCounts = ReturnType<typeof laneCounts>;
 
 /**
- * What collectors of a pool and the oracle have in common. Words: what is confirmed of each lane,
- * and then alarms.
+ * What the pool's collectors and the oracle share. The words are the confirmed steps of each lane,
+ * then two alarms.
  */
 export interface Common {
   readonly memory: SharedArrayBuffer;
   readonly offset: number;
   readonly lanes: number;
   /**
-   * Int32: of each lane, how many of its steps were added for certain; behind them how often
-   * weights were torn, and went back
+   * Int32 words. For each lane: the number of steps that were certainly added. Then two counts: how
+   * often a collector was given torn weights, and older weights than before.
    */
   readonly words: Int32Array;
 }
 
-/** Weights of one version are filled with the number of their update; −1: they are torn. */
+/**
+ * Returns the number that fills the weights, or −1 if they are torn. Each version is filled with
+ * the number of its update.
+ */
 export const filledWith = (weights: Float32Array): number =>
   weights.every((each) => each === weights[0]) ? (weights[0] as number) : -1;

@@ -1,6 +1,6 @@
 /**
- * What must be in the buffers of a storm, looked at while they are written: every row once, in
- * order, whole.
+ * The checks of a storm's buffers, made while the buffers are written: every row is there once, in
+ * order, and not torn.
  */
 
 import { type RateLimiter, ReplayBuffer, type TrajectoryBuffer } from '../../src/index.ts';
@@ -22,7 +22,7 @@ export type StormRows = ReturnType<typeof stormRows>;
 export const stormRows = (capacity: number, limiter?: RateLimiter) =>
   ReplayBuffer.create({ capacity, fields: rowFields, ...(limiter && { limiter }) });
 
-/** Told where something is wrong. */
+/** Called with a text for each error. */
 export type Wrong = (text: string) => void;
 
 const whole = (body: ArrayLike<number>, at: number, value: number): boolean => {
@@ -30,16 +30,19 @@ const whole = (body: ArrayLike<number>, at: number, value: number): boolean => {
   return true;
 };
 
-/** Reads each lane on as far as it is written. */
+/** Reads each lane as far as it is committed, from where the last scan ended. */
 export class LaneScan {
-  /** steps that were seen, and those that the writers were too fast for */
+  /**
+   * number of steps that were read, and of places that were overwritten before the scan reached
+   * them
+   */
   seen = 0;
   passed = 0;
   readonly #buffer: StormSteps;
   readonly #counts: LaneCounts;
   readonly #wrong: Wrong;
   readonly #next: number[];
-  /** of each lane, the number of the newest step that was seen; null: unknown */
+  /** for each lane, the number of the newest step read; null if unknown */
   readonly #last: (number | null)[];
   readonly #open: boolean[];
 
@@ -51,7 +54,7 @@ export class LaneScan {
     [this.#next, this.#last, this.#open] = [each(0), each<number | null>(null), each(false)];
   }
 
-  /** Of a buffer in which nobody writes any more also the oldest places. */
+  /** Scans all lanes. If `still`, no writer is left, so the oldest places are read too. */
   look(still = false): void {
     for (let lane = 0; lane < this.#buffer.lanes; lane++) this.#lane(lane, still);
   }
@@ -80,7 +83,8 @@ export class LaneScan {
       this.#next[lane] = at + ids.length;
       for (let i = 0; i < ids.length; i++) this.#step(lane, read, i);
     }
-    // Places are committed before their steps are counted.
+    // Places are committed before their steps are counted, so the count is only checked when no
+    // writer is left.
     const { steps } = this.#counts;
     if (still && this.#last[lane] !== null && steps(lane) !== this.#last[lane]! + 1)
       this.#wrong(
@@ -116,19 +120,19 @@ export class LaneScan {
   }
 }
 
-/** Reads the rows of a buffer on as they come, and knows each writer's number. */
+/** Reads new rows of a buffer, and remembers the last number of each writer. */
 export class RowScan {
   seen = 0;
   passed = 0;
-  /** rows that came in behind the restored ones and lack some before them */
+  /** number of missing rows, counted at the rows that came after the restored ones */
   gaps = 0;
   readonly #buffer: StormRows;
   readonly #wrong: Wrong;
   readonly #last = new Map<string, number>();
   #next: number;
   /**
-   * collectors whose next row may lack others: what was lost with a learner was told in the life
-   * that this one goes on from
+   * number of collectors whose next row may follow a gap: the life before has already counted what
+   * was lost with its learner
    */
   #cut = 0;
   #restored = new Set<string>();
@@ -137,7 +141,7 @@ export class RowScan {
     this.#buffer = buffer;
     this.#wrong = wrong;
     this.#next = Math.max(0, buffer.ptr - buffer.size);
-    // What was restored may have gaps of an earlier life.
+    // The restored rows may have gaps of an earlier life, which are not counted.
     this.look(true);
     this.gaps = 0;
     this.#cut = cut;
@@ -159,7 +163,7 @@ export class RowScan {
       const { rowBytes, layout } = this.#buffer;
       const indices = Uint32Array.from({ length: count }, (_, i) => (this.#next + i) % capacity);
       const bytes = this.#buffer.gather(indices, new Uint8Array(count * rowBytes));
-      // Written over while it was copied.
+      // The rows may have been overwritten while they were copied, so they are read again.
       if (!still && this.#buffer.ptr > this.#next + capacity - (capacity >> 3)) continue;
       const view = new DataView(bytes.buffer);
       const { value, body } = layout.fields as { value: FieldLayout; body: FieldLayout };
@@ -192,7 +196,10 @@ export class RowScan {
   }
 }
 
-/** Ticks as they are told: dense, each applied once, of whole rows. */
+/**
+ * Checks the emitted ticks: their numbers are consecutive, each is applied once, and no row of a
+ * batch is torn.
+ */
 export class TickScan {
   told = 0;
   missed = 0;
@@ -203,7 +210,7 @@ export class TickScan {
   constructor(wrong: Wrong) {
     this.#wrong = wrong;
   }
-  /** A tick whose scalars nobody writes. */
+  /** Announces a manual tick, which has no scalars. */
   manual(tickId: number): void {
     this.#manual.add(tickId);
   }

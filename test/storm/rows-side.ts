@@ -1,6 +1,6 @@
 /**
- * Rows of collectors on another machine, by a server: one run that goes on, with a checkpoint of it
- * and of the marks.
+ * Rows that collectors on another machine send through a server. One run lasts for the whole life,
+ * with a checkpoint of the run and of the hosts' marks.
  */
 import { RemoteCollectors } from '../../src/entries/remote.ts';
 import { type Checkpoint, RateLimiter, ReplayPipeline, WeightMailbox } from '../../src/index.ts';
@@ -24,10 +24,10 @@ import {
 } from './side.ts';
 import type { Stack } from './stack.ts';
 
-/** Of each host. */
+/** Number of collectors on each host. */
 const COLLECTORS = 2;
 /**
- * Of the threads that receive, so many may end in a minute (src/net/remote/remote-collectors.ts).
+ * The most receiving threads that may end within a minute (src/net/remote/remote-collectors.ts).
  */
 const MAX_LOST = 4;
 
@@ -82,8 +82,8 @@ export async function openRows(options: SideOptions & { url: string }, stack: St
   const lost: number[] = [];
 
   /**
-   * The run is free some seconds after the learner before was killed; ticks go on meanwhile as far
-   * as there are rows.
+   * Opens the remote collectors. A run becomes free some seconds after its learner was killed.
+   * Ticks continue meanwhile as long as there are rows.
    */
   async function receive(): Promise<void> {
     while (remote === null && !stop.signal.aborted) {
@@ -143,7 +143,7 @@ export async function openRows(options: SideOptions & { url: string }, stack: St
         (each) => each !== null && each !== undefined,
       );
     },
-    /** A thread that was ended: of those that receive few may. */
+    /** Records that a thread was ended, because only a few receiving threads may end. */
     ended(thread: StormThread): void {
       if (remote && (remoteThreadsOf(remote) as unknown[]).includes(thread))
         lost.push(performance.now());
@@ -163,7 +163,7 @@ export async function openRows(options: SideOptions & { url: string }, stack: St
       const told = remote?.statistics().lost ?? 0;
       if (scan.gaps > told) wrong(`${scan.gaps} rows are missing, ${told} were told to be lost`);
     },
-    /** Behind a save, or without one. */
+    /** Closes the side, whether it was saved or not. */
     async close(): Promise<void> {
       stop.abort();
       await receiving.catch(() => {});

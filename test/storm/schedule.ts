@@ -1,45 +1,42 @@
-/** What a storm does and when: a function of its seed, and of nothing else. */
+/** The faults of a storm and their times, which depend only on the seed. */
 import { Random } from '../../src/index.ts';
 
-/** How often each kind comes, of a thousand. */
+/** How often each kind of fault comes, about per thousand. */
 const shares = {
-  /** a thread of the run is ended: an actor's, a collector's, one that receives */
+  /** a thread of the run is ended: of an actor, of a collector, or one that receives rows */
   terminate: 300,
-  /** any thread of the process stands still for some ms, wherever it is */
+  /** any thread of the process is frozen for some ms, at any instruction */
   freeze: 338,
-  /** the whole process stands still */
+  /** the whole process is stopped for a while */
   stop: 60,
-  /** for a while the folder of checkpoints takes nothing: full, broken or read-only */
+  /** for a while the folder of checkpoints cannot be written: full, broken or read-only */
   disk: 60,
-  /** the wall clock jumps, by a second or by years */
+  /** the wall clock jumps, by between a second and ten years */
   clock: 40,
-  /**
-   * the server of the remote rows: ends and comes back empty, stands still, or the network is cut
-   * or silent
-   */
+  /** the server of the remote rows restarts empty or is stopped, or its network is cut or silent */
   server: 50,
-  /** the process of the remote collectors is killed, or stands still */
+  /** the process of the remote collectors is killed or stopped */
   host: 50,
-  /** somebody asks the monitor: and goes in the midst, takes nothing, or talks nonsense */
+  /** a client asks the monitor, and disconnects early, reads nothing, or sends nonsense */
   client: 80,
-  /** everything is closed, counted and opened again from its checkpoints */
+  /** everything is closed, checked for leaks, and opened again from its checkpoints */
   life: 16,
-  /** the process is killed, and another goes on from the checkpoints */
+  /** the process is killed, and a new one continues from the checkpoints */
   kill: 6,
 } as const;
 export type FaultKind = keyof typeof shares | 'driver';
 
 export interface Fault {
-  /** ms from the beginning */
+  /** ms since the start */
   readonly at: number;
   readonly kind: FaultKind;
-  /** chooses among what there is: modulo how many there are */
+  /** chooses the target: pick modulo the number of targets */
   readonly pick: number;
-  /** from 0 to 1: how long, how far */
+  /** duration or distance, from 0 to 1 */
   readonly size: number;
 }
 
-/** With `drivers`, calls of a GPU's driver fail as well. */
+/** Returns the faults of a storm. With `drivers`, calls of a GPU's driver fail too. */
 export function scheduleOf(
   seed: number,
   seconds: number,
@@ -67,10 +64,10 @@ export function scheduleOf(
   }
 }
 
-/** ms that a fault of this size lasts: mostly short, at times long. */
+/** Returns the ms that a fault of this size lasts: mostly few, sometimes many. */
 export const lasting = (size: number, most: number): number => Math.ceil(most * size ** 3);
 
-/** ms that a wall clock is ahead: from ten years behind to ten years ahead. */
+/** Returns the ms by which the wall clock is set ahead, from −10 years to 10 years. */
 export function jumpOf({ pick, size }: Fault): number {
   return (pick % 2 === 0 ? 1 : -1) * Math.round(1000 * (10 * 365 * 86_400) ** size);
 }

@@ -1,6 +1,6 @@
 /**
- * What both halves of a storm's world are: a pipeline over a buffer that others write, saved in a
- * folder, looked at by an oracle.
+ * What the two sides of a storm's world share: a pipeline over a buffer that others write, a
+ * checkpoint, and an oracle.
  */
 import {
   Checkpoint,
@@ -17,7 +17,7 @@ import type { StormLearner } from './learner.ts';
 import { filledWith } from './numbers.ts';
 import { TickScan, type Wrong } from './oracle.ts';
 
-/** Rows of a batch. */
+/** Number of rows of a batch. */
 export const ROWS = 64;
 
 /** A thread that the storm may end. */
@@ -29,16 +29,18 @@ export interface SideOptions {
   readonly placement: Placement;
   readonly rows: RowsKept;
   readonly wrong: Wrong;
-  /** a checkpoint is on the disk: behind which tick */
+  /** called when a checkpoint is on the disk, with its tick */
   readonly saved: (tick: number) => void;
-  /** whether a disk that takes nothing explains that it is not */
+  /** whether a fault of the disk or driver may explain a failed save */
   readonly troubled: () => boolean;
 }
 
-/** More often than a storm ends threads. */
+/** Number of allowed restarts, more than a storm ever ends threads. */
 export const RESTARTS = 1e9;
 
-/** Weights of a mailbox: whole, and never older than those before. */
+/**
+ * Checks the weights of a mailbox: they are never torn, and never older than the weights before.
+ */
 export class WeightScan {
   readonly #mailbox: WeightMailbox;
   readonly #wrong: Wrong;
@@ -63,7 +65,7 @@ export class WeightScan {
     this.#version = version;
     this.#filled = filled;
   }
-  /** The update that the newest version was made by. */
+  /** Number of the update that made the newest version. */
   get newest(): number {
     this.look();
     return this.#filled;
@@ -77,7 +79,10 @@ export interface SideParts {
   readonly parts: CheckpointParts;
 }
 
-/** A checkpoint that saves by itself; only a disk that takes nothing may keep it from doing so. */
+/**
+ * Opens a checkpoint that saves at intervals. A failed open or save is an error unless a disk fault
+ * explains it.
+ */
 export async function saving(
   { folder, wrong, saved, troubled }: SideOptions,
   parts: CheckpointParts,
@@ -102,8 +107,8 @@ export async function saving(
 }
 
 /**
- * What a folder holds, given to these parts; says the tick behind which it goes on, −1 at the
- * beginning.
+ * Restores a folder's checkpoint into these parts. Returns the tick after which the run continues,
+ * or −1 if there is no checkpoint.
  */
 export async function goneOn(
   { folder, wrong }: SideOptions,
@@ -126,7 +131,10 @@ export function scanned(pipeline: ReplayPipeline, wrong: Wrong): TickScan {
 export const floats = async (tensor: Tensor): Promise<Float32Array> =>
   (await tensor.toArray()) as Float32Array;
 
-/** Whoever awaits it later hears how it ended; nobody has to. */
+/**
+ * Marks the promise's rejection as handled. Code that awaits the promise later still gets the
+ * error.
+ */
 export function lookedAt<T>(promise: Promise<T>): Promise<T> {
   promise.catch(() => {});
   return promise;

@@ -1,4 +1,4 @@
-/** What is to be closed, the last one first, whatever happened. */
+/** Objects that are closed in reverse order, even if closing one of them fails. */
 export class Stack {
   readonly #open: { close(): unknown }[] = [];
 
@@ -6,7 +6,7 @@ export class Stack {
     this.#open.push(made);
     return made;
   }
-  /** Rejects with the first thing that went wrong, when all is closed. */
+  /** Closes all objects, then rejects with the first error, if any. */
   async close(): Promise<void> {
     const wrong: unknown[] = [];
     for (const each of this.#open.splice(0).reverse()) {

@@ -1,6 +1,6 @@
 /**
- * Trajectories and priorities: collectors of a pool, runs and manual ticks in turns, a checkpoint
- * of all of it.
+ * Trajectories and priorities: a pool of collectors, runs and manual ticks in turn, and a
+ * checkpoint of all of them.
  */
 import {
   type Checkpoint,
@@ -107,7 +107,7 @@ export async function openSteps(options: SideOptions, stack: Stack) {
   const ticks = scanned(pipeline, wrong);
   const scan = new LaneScan(buffer, counts, wrong);
   const weights = new WeightScan(mailbox, wrong);
-  /** lane and number of steps whose priority must have come home */
+  /** lane and number of the steps whose priorities must be in the tree by the end */
   const drawn = new Set<string>();
   pipeline.on('tick', ({ scalars: said }) => {
     const told = said as Readonly<Record<string, number>>;
@@ -119,7 +119,7 @@ export async function openSteps(options: SideOptions, stack: Stack) {
   let next = tick + 1;
   const stop = new AbortController();
 
-  /** One by hand, whose rows are looked at here. */
+  /** Makes one manual tick, and checks its rows on the host. */
   async function manually(): Promise<void> {
     ticks.manual(next);
     const batch = await pipeline.sampleLargeBatch(next, ROWS, { signal: stop.signal });
@@ -170,8 +170,8 @@ export async function openSteps(options: SideOptions, stack: Stack) {
   }
 
   /**
-   * Steps whose priorities came home have them; every other drawable one has some that a step may
-   * have.
+   * Checks the leaves of all drawable steps. If a step's priority was sent back, its leaf must have
+   * exactly that priority. Any other step's leaf must have a priority that some step can have.
    */
   function lookAtLeaves(): void {
     const { leaves } = sampler.inspect();
@@ -225,7 +225,7 @@ export async function openSteps(options: SideOptions, stack: Stack) {
       if (common.words[LANES] !== 0) wrong('a collector was given torn weights');
       if (common.words[LANES + 1] !== 0) wrong('a collector was given weights that went back');
     },
-    /** With everything at rest and saved: nothing is missing. */
+    /** Checks at the end, when everything is at rest and saved, that nothing is missing. */
     async last(): Promise<void> {
       scan.look(true);
       const updates = await learner.updates();

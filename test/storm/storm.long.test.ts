@@ -1,7 +1,7 @@
 /**
- * Storms: a whole training from which threads are ended, frozen, whose disk fills, whose process is
- * killed, for minutes here and for an hour in the longest runs. And that the oracle of a storm sees
- * what it is there for.
+ * Tests storms over a whole training, for 40 seconds or, in the longest runs, an hour. Threads are
+ * ended and frozen, the disk fills, the process is killed. No data may be lost, duplicated or torn,
+ * and nothing may hang or leak. The other tests show that the storm's oracle reports such errors.
  */
 import { expect } from 'chai';
 import { TrajectoryBuffer } from '../../src/index.ts';
@@ -14,7 +14,7 @@ import { scheduleOf } from './schedule.ts';
 
 const SECONDS = setting({ short: 0, all: 40, long: 3600 });
 const FAULTS = setting({ short: 0, all: 60, long: 10_000 });
-/** In forty seconds of this one there is each kind, and all is closed, and killed, in the midst. */
+/** With this seed, 40 seconds have each kind of fault, also a close and a kill in the middle. */
 const STORM_SEED = setting({ short: 0, all: 21, long: 1 });
 
 describe('storm', () => {
@@ -45,7 +45,7 @@ describe('storm', () => {
     );
   });
 
-  /** What the oracle says of rows with these numbers, made by one worker. */
+  /** Returns what the oracle reports about rows with these numbers, which one worker made. */
   const ofRows = (
     numbers: readonly number[],
     spoil?: (body: Float32Array, value: Float64Array) => void,
@@ -73,7 +73,8 @@ describe('storm', () => {
     expect(ofRows([0, 1, 2, 3])).to.deep.equal({ said: [], gaps: 0, seen: 4 });
     expect(ofRows([0, 1, 1, 2]).said).to.deep.equal(['row 1 of 5/1 behind 1: doubled']);
     expect(ofRows([0, 1, 5, 6])).to.include({ gaps: 3 });
-    // What an earlier life told of shows here once, in the first row behind the restored ones.
+    // A gap that an earlier life has counted is ignored once, at the first row after the restored
+    // rows.
     const restored = 2;
     expect(ofRows([0, 1, 5, 6], undefined, { restored })).to.include({ gaps: 3 });
     expect(ofRows([0, 1, 5, 6, 9], undefined, { restored, cut: 1 })).to.include({ gaps: 2 });
@@ -84,7 +85,7 @@ describe('storm', () => {
     expect(ofRows([0], (_, value) => value.fill(-1, 3)).said[0]).to.match(/weights that were torn/);
   });
 
-  /** What it says of a lane with these steps. */
+  /** Returns what the oracle reports about a lane with these steps. */
   const ofSteps = (numbers: readonly number[], spoil: { over?: number; body?: number } = {}) => {
     const said: string[] = [];
     const buffer = TrajectoryBuffer.create({ capacity: 100, lanes: 1, fields: stepFields });
@@ -155,7 +156,7 @@ describe('storm', () => {
         ] as const)
           expect(faults[kind], kind).to.be.at.least(1);
         expect(facts['steps.ticks'], 'ticks').to.be.at.least(SECONDS * 10);
-        expect(facts['rows.rows'], 'rows that came in').to.be.at.least(SECONDS * 50);
+        expect(facts['rows.rows'], 'rows received').to.be.at.least(SECONDS * 50);
         this.test!.title += `: ${JSON.stringify({ faults, facts })}`;
       },
     );

@@ -1,8 +1,9 @@
 /*
- * Preloaded into the process of a storm: lets a thread of it stand still, and moves its wall clock. The process talks to it by
- * unlinking names that nobody has: "storm:freeze:TID:MS" sends the thread a signal whose handler sleeps, wherever the
- * thread is; "storm:clock:MS" sets how far the wall clock is ahead. The answer is EEXIST where that was done, else
- * ENOENT.
+ * Preloaded into the process of a storm. It freezes a thread of the process, and moves its wall
+ * clock. The process asks for that by unlinking names of files that do not exist.
+ * "storm:freeze:TID:MS" sends the thread a signal whose handler sleeps, wherever the thread is.
+ * "storm:clock:MS" sets by how many ms the wall clock is ahead. unlink() fails with EEXIST if that
+ * was done, else with ENOENT.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>

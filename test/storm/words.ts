@@ -1,4 +1,4 @@
-/** What a storm's director and its world say to each other. */
+/** The messages between a storm's director and its world. */
 import type { FaultKind } from './schedule.ts';
 
 export type ToWorld =
@@ -10,13 +10,14 @@ export type ToWorld =
       readonly ms: number;
     }
   /**
-   * the life ends: everything is closed, counted, and opened again; or the process ends behind it
+   * ends the life: everything is closed, checked for leaks and opened again ('life'), or the
+   * process ends after that ('process')
    */
   | { readonly end: 'life' | 'process' };
 
 export type FromWorld =
   | { readonly up: number; readonly monitor: string }
-  /** a fault was done, to what; or there was nothing to do it to */
+  /** a fault was done: `to` is its target, or null if there was none */
   | { readonly done: number; readonly to: string | null }
   | { readonly restored: 'steps' | 'rows'; readonly tick: number }
   | { readonly saved: 'steps' | 'rows'; readonly tick: number }
@@ -26,7 +27,7 @@ export type FromWorld =
       readonly waits: string;
     }
   | { readonly wrong: string }
-  /** a life is over and everything is closed: what there was to see */
+  /** a life is over and everything is closed: what it counted */
   | { readonly over: number; readonly facts: Readonly<Record<string, number>> };
 
 export interface WorldOptions {
@@ -34,6 +35,6 @@ export interface WorldOptions {
   readonly folder: string;
   readonly seed: number;
   readonly device: string;
-  /** it says each fault on stderr */
+  /** whether the world prints each fault on stderr */
   readonly verbose?: boolean;
 }

@@ -1,15 +1,18 @@
 /**
- * The process that a storm goes over, as its director sees it: started, told, watched, killed,
- * started again.
+ * The process of a storm's world, as the director sees it. This class starts, asks, watches and
+ * kills the process, and starts it again.
  */
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
 import type { Wrong } from './oracle.ts';
 import type { FromWorld, ToWorld, WorldOptions } from './words.ts';
 
-/** A world that says nothing, gets nowhere or does not do what it is told for so long hangs. */
+/**
+ * A world hangs if its progress does not change for this time, or if it does not do what it was
+ * asked to.
+ */
 const PATIENCE_MS = 60_000;
-/** The exit code of one that has to begin anew. */
+/** The exit code of a process that must be started again. */
 const AGAIN = 75;
 
 type Told = Omit<Extract<ToWorld, { fault: unknown }>, 'id'>;
@@ -21,9 +24,9 @@ export interface WorldProcessOptions {
 }
 
 export class WorldProcess {
-  /** sums over all lives */
+  /** sums over all lives; the largest value for resources */
   readonly facts: Record<string, number> = {};
-  /** where the monitor is; null while there is none */
+  /** the monitor's address, or null while there is no monitor */
   monitor: string | null = null;
   readonly #given: WorldProcessOptions;
   #child: ChildProcess | null = null;
@@ -68,11 +71,11 @@ export class WorldProcess {
     });
   }
 
-  /** Resolves when it runs; or when there is nothing to wait for any more. */
+  /** Resolves when the world runs, or when its process has ended. */
   up(): Promise<void> {
     return this.#until(() => this.monitor !== null);
   }
-  /** What it did to what; null where there was nothing to do. */
+  /** Asks for a fault. Returns its target, or null if there was none. */
   async told(fault: Told): Promise<string | null> {
     const id = ++this.#ids;
     this.#send({ ...fault, id });
@@ -87,7 +90,7 @@ export class WorldProcess {
     this.#send({ end: 'life' });
     await this.#until(() => this.#lives > lives);
   }
-  /** Gently, behind all that it counts and checks. */
+  /** Ends the process after all its counts and checks. */
   async end(): Promise<void> {
     this.#ending = true;
     this.#send({ end: 'process' });
@@ -105,7 +108,10 @@ export class WorldProcess {
     clearInterval(this.#watch);
     await this.#kill();
   }
-  /** Nothing was answered: an error unless it closes, as the next beat says. */
+  /**
+   * Called if the monitor did not answer. That is an error unless the world is closing, as its next
+   * beat shows.
+   */
   async answered(monitor: string): Promise<null> {
     await new Promise((resolve) => setTimeout(resolve, 1000));
     if (this.monitor === monitor && this.#child !== null)
@@ -159,7 +165,10 @@ export class WorldProcess {
   #moved(stage: string, progress = ''): void {
     this.#beat = { stage, progress, since: performance.now(), waits: '' };
   }
-  /** Every wait of the storm ends by this: what does not go on is named. */
+  /**
+   * Kills a world without progress, and reports what it was waiting for. So every wait of the storm
+   * ends.
+   */
   #look(): void {
     if (this.#child === null || performance.now() - this.#beat.since < PATIENCE_MS) return;
     const { stage, progress, waits } = this.#beat;
@@ -174,7 +183,9 @@ export class WorldProcess {
       this.#settle();
     });
   }
-  /** Nobody waits for a process that is gone. */
+  /**
+   * Resolves the waits whose condition is met. If the process has ended, it resolves all of them.
+   */
   #settle(): void {
     this.#waiting = this.#waiting.filter(({ met, resolve }) => {
       const over = this.#child === null || met();

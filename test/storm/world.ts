@@ -1,7 +1,7 @@
 /**
- * The process of a storm: `world.js '<WorldOptions>'`. Two pipelines with all that belongs to them,
- * of another placement in each life; it does to itself what it is told to, and says what is wrong.
- * Its director may kill it at any time and start another.
+ * The process of a storm: `world.js '<WorldOptions>'`. It runs two pipelines with all their parts,
+ * in another placement in each life. It causes the faults that its director asks for, and reports
+ * errors. The director may kill it at any time and start it again.
  */
 import { readdirSync, unlinkSync } from 'node:fs';
 import { type Monitor, serveMonitor } from '../../src/entries/monitor.ts';
@@ -17,11 +17,11 @@ import type { FromWorld, ToWorld, WorldOptions } from './words.ts';
 const options = JSON.parse(process.argv[2]!) as WorldOptions;
 const say = (said: FromWorld) => void process.send?.(said);
 const wrong = (text: string) => say({ wrong: text });
-/** The process has to begin anew: its device is gone. */
+/** Exit code: the process must be started again, because its device was lost. */
 const AGAIN = 75;
-/** Lives behind which the process is as large as it gets, but for what leaks. */
+/** Number of lives after which only a leak makes the process larger. */
 const SETTLED = 4;
-/** A disk explains for so long that a save failed behind it. */
+/** Time after a disk fault during which a failed save is no error. */
 const DISK_MS = 5000;
 
 const placements: readonly Placement[] = [
@@ -36,8 +36,8 @@ const placements: readonly Placement[] = [
 ];
 const kept: readonly RowsKept[] = ['host', 'device'];
 /**
- * Another placement in each life, for each of the two. Where rows are kept belongs to what a
- * checkpoint goes on with.
+ * Each side has another placement in each life. Where rows are kept stays the same, because a
+ * checkpoint depends on it.
  */
 const chosen = (life: number) => ({
   steps: { placement: placements[(options.seed + life) % 5]!, rows: kept[options.seed % 2]! },
@@ -48,7 +48,8 @@ const chosen = (life: number) => ({
 });
 
 /**
- * Whose calls fail. It keeps the device open, and with it what a device has until its last close.
+ * The software driver whose calls fail. It keeps the device open, with what a device has until its
+ * last close.
  */
 const driver = options.device === 'host:0' ? null : await software();
 
@@ -59,7 +60,7 @@ let ending = () => {};
 let diskUntil = 0;
 let armed = false;
 
-/** Talks to a shim: it fails with EEXIST where that was done. */
+/** Sends a command to a shim. Returns whether it was done: unlink() then fails with EEXIST. */
 function toShim(words: string): boolean {
   try {
     unlinkSync(words);
@@ -119,7 +120,7 @@ process.on('message', async (told: ToWorld) => {
   say({ done: id, to });
 });
 process.once('disconnect', () => process.exit());
-// Collectors that are made anew are told of, each time.
+// Each restart of a collector emits a warning, which is expected here.
 process.on('warning', () => {});
 
 async function life(number: number): Promise<Record<string, number>> {
@@ -224,8 +225,8 @@ const beating = setInterval(() => {
   say({ beat: stage, progress, waits });
 }, 200);
 
-// What a device of the host has stays with the process; all else is counted behind the first life,
-// which starts the pools.
+// The CPU device keeps some handles for the whole process, so they are counted before. All other
+// resources are compared with those after the first life, which starts the pools.
 openDevice(options.device).close();
 let before: Partial<Held> = driver === null ? { handles: held().handles } : { handles: Infinity };
 let mostBytes = 0;

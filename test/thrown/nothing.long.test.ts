@@ -1,6 +1,6 @@
 /**
- * What throws null or undefined fails like what throws an error: every entry point that runs a
- * caller's code.
+ * Tests every function that runs the caller's code, with code that throws null or undefined. It
+ * must fail as for an error.
  */
 import { expect } from 'chai';
 import { errorOf } from '../../src/base/plain-error.ts';
@@ -29,7 +29,7 @@ const nothings = [
   ['undefined', undefined],
 ] as const;
 
-/** What `act` throws or rejects with, in an object; fails when there is nothing. */
+/** Returns what `act` throws or rejects with, in an object. Fails if it throws nothing. */
 async function thrownBy(act: () => unknown): Promise<{ thrown: unknown }> {
   try {
     await act();
@@ -109,7 +109,7 @@ describe('user code that throws null or undefined', function () {
       const evaluating = thrownBy(() =>
         evaluate({ environments: [endless], policy, episodes: 1, signal: controller.signal }),
       );
-      // abort(undefined) takes a reason of its own.
+      // After abort(undefined), the signal has a reason of its own.
       controller.abort(value);
       expect(await evaluating).to.deep.equal({
         thrown: value === null ? null : controller.signal.reason,
@@ -216,7 +216,7 @@ describe('user code that throws null or undefined', function () {
         };
         const { thrown } = await thrownBy(() => train(options));
         if (thrown !== null) expect((thrown as Error).message).to.equal('collector 0 failed: null');
-        expect(words[0], 'environments that were made and closed').to.equal(words[1]);
+        expect(words[0], 'every environment is closed').to.equal(words[1]);
       },
     );
 });

@@ -1,6 +1,6 @@
 /**
- * Rows of other machines in a pipeline's words and traces: who feeds its buffer, and what was done
- * for it.
+ * Tests feeders, such as remote collectors, in a pipeline's texts and traces: which feeders its
+ * buffer has, and the spans of their work.
  */
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -60,7 +60,7 @@ describe('spans and texts of row feeders', () => {
       made.capture(() => {});
       first.write(span(2));
       await made.run({ ticks: 3 });
-      // Another one comes, and one goes whose last span was not read yet.
+      // Another feeder joins, and the first one leaves before its last span was read.
       const gone = feed(buffer.share().memory, { ...words, spans: [second] });
       for (let n = 0; n < 5000; n++) second.write(span(3));
       first.write(span(5));

@@ -1,6 +1,6 @@
 /**
- * The trace file of a run: a lane per actor, a span per stage of every tick, and what the device
- * itself measured.
+ * Tests the trace file of a run. It has a track for each actor, a span for each stage of every
+ * tick, and the times that the device measured.
  */
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';

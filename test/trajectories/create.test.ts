@@ -1,6 +1,6 @@
 /**
- * Buffers that cannot be made, and descriptions that no share() returned: refused with the rule and
- * the values.
+ * Tests invalid options of TrajectoryBuffer.create(), and objects given to attach() that share()
+ * did not return. The errors contain the rule and the values.
  */
 import { expect } from 'chai';
 import { RateLimiter, TrajectoryBuffer } from '../../src/index.ts';
@@ -86,7 +86,7 @@ describe('TrajectoryBuffer.create() and attach()', () => {
       ['names that make one', named('Obs', obs), 'RangeError', 'nextObs and finalObs'],
       ...reserved.map((name): Refused => [name, named(name), 'RangeError', `fields.${name}`]),
     ]);
-    // Names that every object inherits are names like others.
+    // A field may have the name of a property that every object inherits.
     const odd = {
       obs,
       constructor: { shape: [] },

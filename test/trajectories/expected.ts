@@ -1,6 +1,6 @@
 /**
- * What a view is by its rules: which steps are drawable, and what a sample of them holds, from the
- * lists of episodes alone.
+ * The rules of views, computed from the lists of episodes alone: which steps are drawable, and what
+ * a sample of them contains.
  */
 import { hindsight, type TypedArray, uniformIndices, type View } from '../../src/index.ts';
 import { type History, type Key, keys, observations, put, type Step, zeros } from './history.ts';
@@ -33,7 +33,7 @@ export const rule = (given: Partial<Rule>): Rule => ({ ...plain, ...given });
 export const ruleName = (given: Partial<Rule>): string =>
   JSON.stringify(given).replaceAll('"', '').replaceAll(',', ', ').slice(1, -1);
 
-/** The view of a buffer that the rule means. */
+/** Creates the view that the rule describes. */
 export function viewOf(buffer: History['buffer'], r: Rule): View {
   const { stack, pad } = r;
   if (r.kind === 'windows')
@@ -53,7 +53,10 @@ const framesOf = (r: Rule): number => Math.max(1, ...Object.values(r.stack));
 export const placesNeeded = (r: Rule): number =>
   (r.kind === 'windows' ? r.burnIn + r.length : r.n) + framesOf(r);
 
-/** Which steps of its episode a row covers: first, how many, and how much padding comes before. */
+/**
+ * Returns which steps of its episode a row covers: the first one, their number, and the number of
+ * padding steps before them.
+ */
 function reachOf(
   r: Rule,
   { episode, index }: Step,
@@ -84,7 +87,7 @@ function isDrawable(history: History, r: Rule, step: Step): boolean {
         ? r.burnIn + 1
         : ahead;
   const there = episode.steps.length - index;
-  // Where it goes on, the observation behind the last step is a further step's.
+  // If the episode continues, the observation after the last step is that of one further step.
   if (ended ? there < least : there < ahead + 1) return false;
   const lowest = r.strategy === 'episode' ? 0 : Math.max(0, first - (framesOf(r) - 1));
   return history.has(episode.lane, episode.steps[lowest]!);
@@ -93,7 +96,9 @@ function isDrawable(history: History, r: Rule, step: Step): boolean {
 export const drawableIds = (history: History, r: Rule): number[] =>
   history.steps().filter((id) => isDrawable(history, r, history.at(id)));
 
-/** The columns of these ids; `goals`: the step whose achieved goal each row gets, or −1. */
+/**
+ * Returns the columns of these ids. `goals` has the step whose achieved goal each row gets, or −1.
+ */
 export function sampleOf(
   history: History,
   r: Rule,
@@ -104,7 +109,10 @@ export function sampleOf(
   const count = ids.length;
   const out: Record<string, TypedArray> = {};
   const extents = ids.map((id) => ({ step: history.at(id), ...reachOf(r, history.at(id)) }));
-  /** All slots of one row, frame by frame; `index` of the episode or null for padding. */
+  /**
+   * Fills a column with all slots of each row, frame by frame. `index` returns an index of the
+   * episode, or null for padding.
+   */
   const column = (
     name: string,
     key: Key,
@@ -132,7 +140,7 @@ export function sampleOf(
     out[name] = array;
   };
   const next = (key: Key) => `next${key.charAt(0).toUpperCase()}${key.slice(1)}`;
-  /** Of the steps of a window each. */
+  /** Fills a column with a value for each step of each window. */
   const each = <A extends TypedArray>(array: A, value: (step: Step, slot: number) => number): A => {
     extents.forEach(({ step, first, steps, before }, row) => {
       for (let s = 0; s < steps; s++) {
@@ -205,7 +213,8 @@ export function sampleOf(
 }
 
 /**
- * The goal of each row that hindsight draws: a word a row for the ratio, a word a row for the step.
+ * Returns the goal of each row that hindsight draws. A row uses one random word for the ratio and
+ * one for the step.
  */
 export function drawnGoals(
   history: History,
@@ -215,7 +224,7 @@ export function drawnGoals(
   before: number,
 ): number[] {
   const count = ids.length;
-  // A word modulo 2³² − 1 is the word, but for one of four thousand million.
+  // The size 2³² − 1 returns every 32-bit word unchanged, except for one.
   const words = uniformIndices({ seed, size: 2 ** 32 - 1, count: before + 2 * count }).subarray(
     before,
   );
@@ -229,7 +238,10 @@ export function drawnGoals(
   });
 }
 
-/** Bit for bit, every column and no other; says the first element that differs. */
+/**
+ * Checks that both samples have the same columns, bit for bit. The error names the first element
+ * that differs.
+ */
 export function sameSample(
   what: string,
   got: object,

@@ -1,16 +1,16 @@
 /**
- * Random histories of a trajectory buffer, kept beside it as explicit lists of episodes: no ring,
- * no counters. What every test of views compares with.
+ * Random histories of a trajectory buffer. Next to the buffer each is kept as explicit lists of
+ * episodes, without rings and counters. Tests of views compare the buffer with these lists.
  */
 import { TrajectoryBuffer, type TrajectoryWriter, type TypedArray } from '../../src/index.ts';
 
-/** Numbers of a seed, for tests only. */
+/** A pseudorandom generator with a seed, for tests only. */
 export class Dice {
   #state: number;
   constructor(seed: number) {
     this.#state = Math.imul(seed + 1, 0x9e3779b1) >>> 0;
   }
-  /** below `n` */
+  /** returns an integer below `n` */
   below(n: number): number {
     this.#state = (this.#state + 0x6d2b79f5) >>> 0;
     let t = Math.imul(this.#state ^ (this.#state >>> 15), 1 | this.#state);
@@ -25,7 +25,10 @@ export class Dice {
   }
 }
 
-/** Observations and others, of several widths; `goal` and `reached` are alike. */
+/**
+ * Observations and other fields of several widths. `goal` and `reached` have the same shape and
+ * dtype.
+ */
 export const fields = {
   actions: { shape: [2], dtype: 'int32' },
   obs: { shape: [3], observation: true },
@@ -52,7 +55,7 @@ const arrays = {
 export const zeros = (key: Key, rows: number): TypedArray =>
   new arrays[key](rows * elementsOf(key));
 
-/** What element `e` of a field is at an id: it tells all three. */
+/** Returns the value of element `e` of a field at an id. It depends on all three. */
 export function valueAt(key: Key, id: number, e: number): number | bigint {
   const value = id * 32 + keys.indexOf(key) * 4 + e + 1;
   if (key === 'frame') return Math.imul(value, 0x9e3779b1) >>> 24;
@@ -71,13 +74,15 @@ export interface Episode {
   readonly lane: number;
   /** places of its steps */
   readonly steps: number[];
-  /** the place of its final observation; null while it runs, and for ever where its writer went */
+  /**
+   * place of its final observation, or null if it has not ended or its writer closed before its end
+   */
   final: number | null;
 }
 
 export interface Step {
   readonly episode: Episode;
-  /** of the episode; its length for the final observation */
+  /** index in the episode, which is the episode's length for the final observation */
   readonly index: number;
   readonly reward: number;
   readonly terminated: number;
@@ -98,7 +103,7 @@ export class History {
   readonly buffer: TrajectoryBuffer<typeof fields>;
   readonly #lanes: Lane[];
   #writers: TrajectoryWriter<typeof fields>[] = [];
-  /** how often an episode ends, and a lane is left out */
+  /** how often an episode ends, and how often an add skips a lane */
   readonly #ending: number;
   readonly #skipping: number;
 
@@ -113,7 +118,7 @@ export class History {
     this.#openWriters();
   }
 
-  /** Lanes are dealt out to writers at random. */
+  /** Opens writers for random ranges of lanes. */
   #openWriters(): void {
     for (let first = 0; first < this.lanes; ) {
       const lanes = 1 + this.dice.below(this.lanes - first);
@@ -122,7 +127,7 @@ export class History {
     }
   }
 
-  /** Closes every writer, in the middle of what it writes, and takes the lanes anew. */
+  /** Closes every writer in mid-episode and opens new writers for the lanes. */
   abandon(): void {
     for (const writer of this.#writers.splice(0)) writer.close();
     for (const lane of this.#lanes) lane.running = null;
@@ -132,7 +137,7 @@ export class History {
     this.buffer.clear();
     for (const lane of this.#lanes) lane.floor = lane.places.length;
   }
-  /** One add by one writer. */
+  /** Makes one add by a random writer. */
   add(): void {
     const writer = this.dice.of(this.#writers);
     const { firstLane, lanes } = writer;
@@ -143,7 +148,7 @@ export class History {
       flags(this.#ending / 2),
       flags(this.#skipping),
     ];
-    // A flag is any byte that is not zero.
+    // Any byte other than zero sets a flag.
     if (this.dice.chance(0.1))
       for (const each of [terminated, truncated, skip]) each.set(each.map((flag) => flag * 7));
     const rewards = Float32Array.from({ length: lanes }, () => this.dice.below(2001) / 7 - 100);
@@ -197,16 +202,16 @@ export class History {
   at(id: number): Step {
     return this.#lanes[id % this.lanes]!.places[Math.floor(id / this.lanes)]!;
   }
-  /** Whether the ring has it still. */
+  /** Returns whether the ring still holds this place. */
   has(lane: number, place: number): boolean {
     const { places, floor } = this.#lanes[lane]!;
     return place >= floor && place >= places.length - this.perLane && place < places.length;
   }
-  /** Ids of steps that the ring has, lane by lane, oldest first. */
+  /** Returns the ids of the steps that the ring holds, lane by lane, the oldest first. */
   steps(): number[] {
     return this.places().filter((id) => this.isStep(id));
   }
-  /** And of final observations. */
+  /** Returns the ids of the steps and final observations that the ring holds. */
   places(): number[] {
     return this.#lanes.flatMap(({ places, floor }, lane) => {
       const first = Math.max(floor, places.length - this.perLane, 0);
@@ -220,14 +225,14 @@ export class History {
     const { episode, index } = this.at(id);
     return index < episode.steps.length;
   }
-  /** Steps ever written. */
+  /** Returns the number of steps ever written. */
   get written(): number {
     return this.#lanes.reduce(
       (sum, { places }) => sum + places.filter((s) => s.index < s.episode.steps.length).length,
       0,
     );
   }
-  /** Ids that are no drawable step's, some that never were among them. */
+  /** Returns ids that do not belong to a drawable step, including some that were never written. */
   others(drawable: readonly number[]): number[] {
     const known = new Set(drawable);
     const most = this.lanes * (Math.max(...this.#lanes.map(({ places }) => places.length)) + 3);

@@ -1,6 +1,6 @@
 /**
- * A thread of the stress of trajectories: writes steps that tell where they are from, or samples
- * and checks them.
+ * A thread of the stress test of trajectories. It writes steps whose values encode their origin, or
+ * samples steps and checks them.
  */
 import {
   type PrioritizedSampler,
@@ -13,7 +13,10 @@ import { endAt, fault, type fields, LANES, misplaced, rewardAt, tell } from './t
 
 export interface LaneWork {
   shared: SharedTrajectoryBuffer<ReturnType<typeof fields>>;
-  /** threads that are ready; readers that still read; writers that have not had their turns yet */
+  /**
+   * Int32. 0: number of ready threads. 1: number of readers that still read. 2: number of writers
+   * that have not finished their rounds
+   */
   control: SharedArrayBuffer;
   together: number;
   words: number;
@@ -29,8 +32,8 @@ export interface LaneWork {
   firstLane: number;
   lanes: number;
   /**
-   * samples of a reader at the least, who goes on until every writer has had its turns; and rows of
-   * each
+   * least number of samples of a reader, which continues until every writer has finished its
+   * rounds, and rows of each sample
    */
   samples: number;
   rows: number;
@@ -38,7 +41,7 @@ export interface LaneWork {
 export interface Told {
   samples: number;
   wrong: string | null;
-  /** chosen steps that were gone meanwhile */
+  /** number of chosen steps that were overwritten meanwhile */
   gone: number;
   longest: number;
 }
@@ -49,7 +52,10 @@ const control = new Int32Array(work.control);
 const READY = 0;
 const READING = 1;
 const WITHOUT_TURNS = 2;
-/** rounds of a writer: a busy machine may not run one while the others do all their work */
+/**
+ * rounds that every writer must make. On a busy machine a writer may not run while the other
+ * threads finish
+ */
 const TURNS = 5;
 
 function startTogether(): void {
@@ -63,7 +69,7 @@ function startTogether(): void {
     Atomics.wait(control, READY, ready);
 }
 
-/** Until the last reader is done; how many steps. */
+/** Writes until the last reader is done. Returns the number of steps. */
 function write(): number {
   const { firstLane, lanes, words } = work;
   using writer = buffer.writer({ firstLane, lanes });
@@ -79,7 +85,7 @@ function write(): number {
   let written = 0;
   for (let round = 0; Atomics.load(control, READING) > 0; round++) {
     for (let i = 0; i < lanes; i++) {
-      // Lanes fall out of step.
+      // Skips some lanes, so that they have different numbers of steps.
       skip[i] = lanes > 1 && (round * 7 + i) % 5 === 0 ? 1 : 0;
       id[i] = places[i]! * LANES + firstLane + i;
       rewards[i] = rewardAt(places[i]!);
@@ -102,7 +108,7 @@ function write(): number {
   return written;
 }
 
-/** Whether a reader goes on, of `least` samples. */
+/** Returns whether a reader continues. It makes at least `least` samples. */
 function goesOn({ samples, wrong }: Told, least = work.samples): boolean {
   return wrong === null && (samples < least || Atomics.load(control, WITHOUT_TURNS) > 0);
 }
@@ -131,12 +137,12 @@ function read(): Told {
           Float64Array.from(sample.ids, (id) => 1 + ((id + seed) % 50)),
         );
     } catch (error) {
-      // Nothing is there at first; from then on something always is.
+      // The buffer is empty at first. After the first sample it must never be empty.
       if ((error as { code?: string }).code !== 'ERR_HOTSLOT_STATE_EMPTY' || result.samples > 0)
         throw error;
       continue;
     }
-    // The oldest are where writers are.
+    // Writers overwrite the oldest steps next.
     const ids = buffer.drawableIds(view).slice(0, 2);
     try {
       result.wrong ??= checked(buffer.transitionsAt({ view, ids }));
@@ -148,7 +154,7 @@ function read(): Told {
   return result;
 }
 
-/** Places as they were added, the oldest first: those are where writers are. */
+/** Reads single places, the oldest first, because writers overwrite these next. */
 function readPlaces(): Told {
   const view = buffer.transitions({ nStep: 1, gamma: 0.5 });
   const result: Told = { samples: 0, wrong: null, gone: 0, longest: 0 };
@@ -167,8 +173,8 @@ function readPlaces(): Told {
 }
 
 /**
- * Forgets all steps again and again, beside others who do: what was there before is never seen
- * again.
+ * Clears the buffer again and again while other threads do the same. Steps from before a clear must
+ * not be seen after it.
  */
 function clear(): Told {
   const view = buffer.transitions({ nStep: 1, gamma: 0.5 });
@@ -195,7 +201,7 @@ await perform(() => {
     if (work.role === 'clear') return clear();
     return work.role === 'places' ? readPlaces() : read();
   } finally {
-    // Who ended, for whatever reason, keeps nobody waiting.
+    // Whichever way this thread ends, the other threads must not wait for it.
     if (work.role === 'write') Atomics.store(control, WITHOUT_TURNS, 0);
     else Atomics.sub(control, READING, 1);
   }

@@ -1,6 +1,6 @@
 /**
- * Views that look at a history, each as often as it likes, and compare all that they can say with
- * what the rules say.
+ * Views of a history. Each compares all its results with the rules of views, as often as the test
+ * calls it.
  */
 import { expect } from 'chai';
 import {
@@ -23,7 +23,7 @@ import {
 } from './expected.ts';
 import type { fields, History } from './history.ts';
 
-/** A view of one buffer object. */
+/** A view of one buffer object, and the rule that it must follow. */
 export class Look {
   readonly history: History;
   readonly rule: Rule;
@@ -38,7 +38,10 @@ export class Look {
     this.what = `${what}, ${ruleName(rule)}`;
   }
 
-  /** Ordinals, contents of every drawable step, a draw, and the refusal of a few others. */
+  /**
+   * Compares the drawable steps, the contents of each of them and a draw. Also checks that a few
+   * other ids are rejected.
+   */
   look(): void {
     const { history, rule, buffer, view, what } = this;
     const want = drawableIds(history, rule);
@@ -89,8 +92,8 @@ export class Look {
   }
 
   /**
-   * So many ids that are no drawable step's: overwritten, not whole, final or never written. All of
-   * them by default.
+   * Checks that `most` ids are rejected that belong to no drawable step: overwritten, incomplete,
+   * final or never written. By default checks all such ids.
    */
   refuses(most = Number.POSITIVE_INFINITY): void {
     const { history, rule, buffer, view, what } = this;
@@ -110,10 +113,10 @@ export class Look {
   }
 }
 
-/** Numbers whose powers are the same by everyone's pow. */
+/** Exponents for which every implementation of pow gives the same result. */
 const ALPHAS = [0, 1, 2] as const;
 
-/** A view with a sampler: its leaves are kept beside it, by id. */
+/** A view with a prioritized sampler. Its leaves are also kept here, by id. */
 export class PriorityLook extends Look {
   readonly sampler: PrioritizedSampler;
   readonly #alpha: number;
@@ -128,7 +131,7 @@ export class PriorityLook extends Look {
     const normalize = history.dice.of(['tree', 'batch', 'none'] as const);
     this.sampler = prioritized({ alpha: this.#alpha, epsilon: this.#epsilon, normalize });
     refusal(() => this.sampler.inspect());
-    // Binds it. Nothing is there yet, or all that is there gets 1.
+    // Binds the sampler to the buffer. Steps that exist already get priority 1.
     const bind = () => buffer.sample({ view: this.view, seed: 0, count: 1, sampler: this.sampler });
     if (this.#follow().length === 0) expect(refusal(bind).code).to.equal('ERR_HOTSLOT_STATE_EMPTY');
     else bind();
@@ -144,7 +147,10 @@ export class PriorityLook extends Look {
     return ids;
   }
 
-  /** New priorities of drawable steps, of gone ones, of final observations, some of them twice. */
+  /**
+   * Updates the priorities of drawable steps, overwritten steps and final observations, some of
+   * them twice.
+   */
   update(): void {
     const { history, buffer } = this;
     const { dice } = history;
@@ -180,7 +186,7 @@ export class PriorityLook extends Look {
       idAt.set(at, id);
     }
     const inspected = sampler.inspect();
-    // Powers are within 2e-15; zeros, and which leaves there are, to the bit.
+    // A leaf may differ by a relative 2e-15. Leaves that are zero must be equal.
     for (const [at, leaf] of inspected.leaves.entries()) {
       const wanted = leaves[at]!;
       if (!(Math.abs(leaf - wanted) <= 2e-15 * wanted))

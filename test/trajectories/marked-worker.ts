@@ -1,4 +1,7 @@
-/** A thread that goes on from the mark for ever: a few numbered steps at a time, as rows. */
+/**
+ * A thread that continues from the mark without end. It adds a few numbered steps at a time as
+ * packed rows.
+ */
 import { type SharedTrajectoryBuffer, TrajectoryBuffer } from '../../src/index.ts';
 import { givenTask, perform, say } from '../rig/test-thread.ts';
 import { numbered } from './packed.ts';

@@ -1,6 +1,6 @@
 /**
- * Steps with numbers that are NaN or infinite: refused with lane and field, stored as 0 behind what
- * terminated, or kept.
+ * Tests steps with NaN or infinite values. They are rejected with lane and field, stored as 0 after
+ * a termination, or kept.
  */
 import { expect } from 'chai';
 import { TrajectoryBuffer } from '../../src/index.ts';
@@ -11,7 +11,7 @@ const fields = {
   mine: { shape: [1] },
 } as const;
 
-/** A step of three lanes; the second one ends its episode. */
+/** Returns a step of three lanes, in which the second lane ends its episode. */
 function step(ends: 'terminated' | 'truncated' = 'terminated') {
   const flags = Uint8Array.of(0, 1, 0);
   return {
@@ -33,7 +33,7 @@ describe('TrajectoryWriter with non-finite numbers', () => {
     const writer = buffer.writer();
     const given = step();
     given.finalObs.set([Number.NaN], 3);
-    given.finalObs.set([Number.NaN], 0); // no episode of lane 0 ends: it is not read
+    given.finalObs.set([Number.NaN], 0); // ignored, because lane 0 ends no episode
     writer.add(given);
     expect([...buffer.read([1, 4]).obs], 'step and final observation of lane 1').to.deep.equal([
       3, 4, 0, 0,
@@ -45,7 +45,7 @@ describe('TrajectoryWriter with non-finite numbers', () => {
       'finalObs of lane 1 holds NaN as number 1, and the episode did not terminate there',
     );
     expect(buffer.ptr).to.equal(3);
-    // Both flags: termination counts.
+    // If both flags are set, the step counts as terminated.
     cut.terminated = Uint8Array.of(0, 1, 0);
     writer.add(cut);
     expect([...buffer.read([7, 10]).obs]).to.deep.equal([3, 4, 0, 0]);
@@ -70,7 +70,7 @@ describe('TrajectoryWriter with non-finite numbers', () => {
           made()
             .writer()
             .add({ ...given, skip }),
-          'a lane that is skipped is not read',
+          'a skipped lane is not checked',
         ).to.equal(3);
       }
       expect(buffer.ptr).to.equal(0);
@@ -114,7 +114,7 @@ describe('TrajectoryWriter with non-finite numbers', () => {
     const buffer = made();
     const writer = buffer.writer();
     const rowBytes = 8 + buffer.layout.placeBytes;
-    /** a step of lane 0 of this kind, and its final observation */
+    /** returns a step of lane 0 of this kind, and its final observation */
     const packed = (kind: number, obs: number, final: number, reward = 1) => {
       const bytes = new Uint8Array(2 * rowBytes);
       const view = new DataView(bytes.buffer);

@@ -1,6 +1,7 @@
 /**
- * Steps on their way from one buffer to another: each once, in order, whole, with what gates their
- * writer and what is found when nothing does.
+ * Tests stepsOutgoing(), which takes steps from a buffer to send them. Each step must be taken
+ * once, complete and in order. A limiter must gate the writer, and steps that were overwritten
+ * before are an error.
  */
 import { expect } from 'chai';
 import { RateLimiter, TrajectoryBuffer } from '../../src/index.ts';
@@ -28,7 +29,7 @@ const make = (lanes: number, perLane: number, limiter?: RateLimiter) =>
   });
 type Small = ReturnType<typeof make>;
 
-/** One step of every lane; `ends` says which of them end. */
+/** Adds one step to every lane. `ends` says which lanes end their episode. */
 function add(
   writer: ReturnType<Small['writer']>,
   value: number,
@@ -42,7 +43,7 @@ function add(
   return writer.add({ obs: values, finalObs: values, rewards: values, terminated, truncated });
 }
 
-/** Lane and kind of each row. */
+/** Returns lane and kind of each row. */
 function headsOf(
   rowBytes: number,
   out: Uint8Array,
@@ -76,7 +77,7 @@ describe('stepsOutgoing()', function () {
         const most = dice.of([2, 3, 7, 100]);
         const taken = outgoing.take(out, most);
         expect(taken.rows).to.be.at.most(most);
-        // A step that ended waits for room for two.
+        // A step that ends its episode needs room for two rows.
         expect(taken.rows, `of ${waiting}`).to.be.at.least(Math.min(waiting, most) - 1);
         expect(outgoing.waiting()).to.equal(waiting - taken.rows);
         steps += taken.steps;
@@ -111,7 +112,7 @@ describe('stepsOutgoing()', function () {
     using high = buffer.writer({ firstLane: 3 });
     for (let i = 0; i < 50; i++) add(low, i);
     for (let i = 0; i < 5; i++) add(high, i);
-    // What a lane does not have the others give.
+    // If a lane has too few steps, the other lanes give more.
     expect(counted(lanesOf(40))).to.deep.equal([15, 10, 10, 5]);
     expect(counted(lanesOf(30))).to.deep.equal([10, 10, 10, 0]);
     const two = [lanesOf(2), lanesOf(2), lanesOf(2), lanesOf(2)].map(([lane]) => lane);
@@ -131,7 +132,7 @@ describe('stepsOutgoing()', function () {
     for (let i = 0; outgoing.waiting() > 0; i++) {
       const before = out.fill(0xcd).slice();
       const { rows, steps } = outgoing.take(out, 2 + (i % 8));
-      // Behind the rows, room for one at most was scribbled on.
+      // At most the memory of one row after the returned rows may be overwritten.
       const end = Math.min(rows + 1, 2 + (i % 8)) * outgoing.rowBytes;
       expect(Buffer.from(out.subarray(end)).equals(before.subarray(end))).to.equal(true);
       const heads = headsOf(outgoing.rowBytes, out, rows);
@@ -173,7 +174,7 @@ describe('stepsOutgoing()', function () {
     const out = new Uint8Array(64 * outgoing.rowBytes);
     let rows = 0;
     for (let i = 0; i < 200; i++) {
-      // Every step ends, so each takes two places.
+      // Every step ends its episode, so each one takes two places.
       while (add(writer, 1, true) > 0);
       expect(outgoing.waiting()).to.equal(2 * (errorBuffer + 1));
       for (let left = 1 + (i % 7); left > 0; left--) {
@@ -195,7 +196,7 @@ describe('stepsOutgoing()', function () {
       using writer = buffer.writer();
       const outgoing = stepsOutgoing(buffer as never);
       const out = new Uint8Array(32 * outgoing.rowBytes);
-      // A ring may be full, and forgotten.
+      // Steps of a full ring can be taken even after a clear().
       for (let i = 0; i < 8; i++) add(writer, i);
       buffer.clear();
       expect(outgoing.take(out, 32)).to.deep.equal({ rows: 16, steps: 16 });

@@ -1,6 +1,6 @@
 /**
- * A thread that adds steps that tell where they are from to a buffer whose limiter gates it, until
- * the last reader is done.
+ * A thread that adds steps whose values encode their origin, until the last reader is done. A
+ * limiter gates its adds.
  */
 
 import { type SharedTrajectoryBuffer, TrajectoryBuffer } from '../../src/index.ts';
@@ -10,7 +10,7 @@ import { endAt, type fields, LANES, rewardAt, tell } from './telling.ts';
 
 export interface PackedWork {
   shared: SharedTrajectoryBuffer<ReturnType<typeof fields>>;
-  /** as lane-worker.ts has it */
+  /** as in lane-worker.ts */
   control: SharedArrayBuffer;
   together: number;
   words: number;
@@ -54,7 +54,8 @@ await perform(() => {
       tell(obs, i, words, id[i]!, steps[i]!);
       if (end !== 'no') tell(finalObs, i, words, id[i]! + LANES, steps[i]! + 1);
     }
-    // Parks until room was made; who makes it goes on until this thread is done.
+    // Parks until the limiter has room. The thread that makes room continues until this thread is
+    // done.
     for (;;) {
       const seen = bell.read();
       if (writer.add({ obs, finalObs, id, rewards, terminated, truncated, skip }) > 0) break;

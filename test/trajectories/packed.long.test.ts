@@ -1,6 +1,6 @@
 /**
- * Steps that come as rows: the same lanes as add() makes, with the limiter, the mark and the lanes'
- * owner as there.
+ * Tests TrajectoryWriter.addPacked(): it must make the same lanes as add(), and treat the limiter,
+ * the mark and the owner of lanes in the same way.
  */
 import { expect } from 'chai';
 import { RateLimiter, TrajectoryBuffer } from '../../src/index.ts';
@@ -37,7 +37,7 @@ describe('TrajectoryWriter.addPacked()', function () {
       const { dice, lanes, perLane } = history;
       using buffer = TrajectoryBuffer.create({ capacity: lanes * perLane, lanes, fields });
       const pending = new Pending(history);
-      // Two writers share the lanes, unless there is one only.
+      // Two writers share the lanes if there are at least two.
       const half = Math.ceil(lanes / 2);
       const writers =
         lanes > 1
@@ -53,14 +53,14 @@ describe('TrajectoryWriter.addPacked()', function () {
           }
       };
       for (let round = 0; round < 12; round++) {
-        // Up to several laps before they come, all at once.
+        // Collects adds for up to several laps of the ring before one call adds them all.
         for (let adds = dice.below(dice.of([8, 60])); adds > 0; adds--) pending.add();
         if (dice.chance(0.1)) {
           flush();
           history.clear();
           buffer.clear();
         }
-        // The first steps of what comes next say that it goes on with nothing.
+        // After abandon() the next steps of each lane begin a new episode.
         if (dice.chance(0.2)) history.abandon();
         flush();
         sameBuffers(`seed ${seed}, round ${round}`, buffer, history.buffer);
@@ -170,7 +170,7 @@ describe('TrajectoryWriter.addPacked()', function () {
     for (let i = 0; i < 3; i++) expect(writer.addPacked(bytes, 5, next)).to.equal(0);
     expect([limiter.inserts, [...mark.words]]).to.deep.equal([3, [0n, 0n, 77n, 0n]]);
     expect(bytesOf(buffer as never)).to.deep.equal(before);
-    // Of three steps there is room for two; of none always.
+    // There is room for two of three steps. A call without steps always succeeds.
     expect(writer.addPacked(encode(buffer, rows.slice(0, 4)), 4)).to.equal(4);
     expect(writer.addPacked(encode(buffer, [row(2)]), 1, { ...mark, value: 1 })).to.equal(0);
     expect(writer.addPacked(new Uint8Array(0), 0, { ...mark, value: 80 })).to.equal(0);
@@ -178,7 +178,7 @@ describe('TrajectoryWriter.addPacked()', function () {
     limiter.countSamples(3);
     expect(writer.addPacked(bytes, 5, next)).to.equal(5);
     expect([limiter.inserts, buffer.ptr, mark.words[2]]).to.deep.equal([8, 8, BigInt(2 ** 53 - 1)]);
-    // What could never be admitted is refused, not put off.
+    // An add that could never be admitted throws instead of waiting.
     limiter.checkBand({ sampleCount: 2 });
     const error = refusal(() => writer.addPacked(bytes, 5, mark));
     expect([error.code, mark.words[2]]).to.deep.equal(['ERR_HOTSLOT_RANGE', BigInt(2 ** 53 - 1)]);
@@ -293,7 +293,7 @@ describe('TrajectoryWriter.addPacked()', function () {
     ]);
     expect(bytesOf(buffer as never)).to.deep.equal(before);
     expect([limiter.inserts, mark.words[0]]).to.deep.equal([2, 0n]);
-    // Episodes are where they were.
+    // The rejected rows have not changed the state of the episodes.
     add(row(0), row(1))();
     expect([...buffer.read([6, 7]).episodeStep]).to.deep.equal([1, 1]);
     expect(mark.words[0]).to.equal(9n);
@@ -319,7 +319,7 @@ describe('TrajectoryWriter.addPacked()', function () {
       writer.addPacked(rows, 3);
       writer.cutEpisodes();
       writer.addPacked(rows, 3);
-      // As steps that were added the other way.
+      // Adds the same steps by add() instead.
       const values = {
         obs: new Float32Array(8),
         act: new Int32Array(4),
@@ -335,7 +335,7 @@ describe('TrajectoryWriter.addPacked()', function () {
     ];
     expect(steps(1, 10)).to.deep.equal([0, 1, 2, 3, 0, 1, 0, 1, 2, 0]);
     expect(steps(3, 6)).to.deep.equal([0, 1, 0, 0, 1, 0]);
-    // Where an episode was left no observation lies behind the step.
+    // If an episode was abandoned, its last step has no following observation and is not drawable.
     expect(
       [...buffer.drawableIds(one)].filter((id) => id % 4 === 1).map((id) => (id - 1) / 4),
     ).to.deep.equal([0, 1, 2, 4, 6, 7]);

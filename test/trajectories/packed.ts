@@ -1,7 +1,4 @@
-/**
- * Rows of steps made by hand, from what a buffer says of its places; and buffers held against each
- * other, byte by byte.
- */
+/** Encodes steps as packed rows by hand, and compares buffers byte by byte. */
 import { expect } from 'chai';
 import type { TrajectoryBuffer } from '../../src/index.ts';
 import { internalsOfTrajectories } from '../../src/store/lanes/trajectory-buffer.ts';
@@ -11,11 +8,11 @@ export interface Row {
   lane: number;
   kind: number;
   reward: number;
-  /** by field; what is not there is rubbish */
+  /** values by field. The bytes of omitted fields are arbitrary */
   readonly values: Readonly<Record<string, ArrayBufferView>>;
 }
 
-/** As the words of the format have it: u16 lane, u16 kind, f32 reward, the place. */
+/** Encodes rows in the format of addPacked(): u16 lane, u16 kind, f32 reward, then the place. */
 export function encode(
   buffer: { readonly layout: TrajectoryBuffer['layout'] },
   rows: readonly Row[],
@@ -38,7 +35,7 @@ export function encode(
   return bytes;
 }
 
-/** The place of an id as a row; `lane` as its writer counts. */
+/** Returns the place of an id as a row. `lane` is the lane's number within its writer. */
 export function rowOf(buffer: TrajectoryBuffer, id: number, lane: number): Row {
   const read = buffer.read([id]);
   const final = read.final[0] === 1;
@@ -53,8 +50,8 @@ export function rowOf(buffer: TrajectoryBuffer, id: number, lane: number): Row {
 }
 
 /**
- * What a history adds, lane by lane, in groups that belong together: a step, or one with its final
- * observation.
+ * The steps that a history has added and a test has not yet taken, by lane. A step and its final
+ * observation form a group.
  */
 export class Pending {
   readonly #history: History;
@@ -63,7 +60,7 @@ export class Pending {
     this.#history = history;
     this.#lanes = Array.from({ length: history.lanes }, () => []);
   }
-  /** One add of the history. */
+  /** Makes one add of the history. */
   add(): void {
     const { lanes, buffer } = this.#history;
     const next = () => this.#lanes.map((_, lane) => this.#history.nextId(lane));
@@ -76,13 +73,16 @@ export class Pending {
       if (group.length > 0) this.#lanes[lane]!.push(group);
     }
   }
-  /** Up to so many rows of the lanes [first, first + count), at random which lane comes when. */
+  /**
+   * Takes up to `most` rows of the lanes [first, first + count). Chooses the order of lanes at
+   * random.
+   */
   take(dice: Dice, first: number, count: number, most: number): Row[] {
     const rows: Row[] = [];
     for (;;) {
       const lanes = this.#lanes.slice(first, first + count).filter((groups) => groups.length > 0);
       if (lanes.length === 0 || rows.length >= most) return rows;
-      // Often several of one lane in a row.
+      // Often takes several groups of one lane in succession.
       const groups = dice.of(lanes);
       for (let left = 1 + dice.below(4); left > 0 && groups.length > 0; left--)
         rows.push(...groups.shift()!.map((row) => ({ ...row, lane: row.lane - first })));
@@ -90,7 +90,7 @@ export class Pending {
   }
 }
 
-/** States of all lanes, and every byte of every place that is there. */
+/** Returns the states of all lanes and the bytes of every stored place. */
 export function bytesOf(buffer: TrajectoryBuffer<never>): { states: number[]; places: Buffer[] } {
   const { ledger } = internalsOfTrajectories(buffer as never);
   const states = ledger.states();
@@ -103,7 +103,7 @@ export function bytesOf(buffer: TrajectoryBuffer<never>): { states: number[]; pl
   return { states: [...new BigUint64Array(states.buffer)].map(Number), places };
 }
 
-/** Lanes, counts and bytes are the same. */
+/** Checks that lanes, counts and bytes of two buffers are equal. */
 export function sameBuffers(what: string, got: object, want: object): void {
   const [one, other] = [bytesOf(got as never), bytesOf(want as never)];
   expect(one.states, `${what}: states of lanes`).to.deep.equal(other.states);
@@ -112,8 +112,8 @@ export function sameBuffers(what: string, got: object, want: object): void {
 }
 
 /**
- * What the steps [from, from + count) of a numbered history are, rows of two lanes; each tells its
- * number.
+ * Returns the steps [from, from + count) of a numbered history as rows of two lanes. Each row holds
+ * its number.
  */
 export function numbered(
   buffer: TrajectoryBuffer<never>,

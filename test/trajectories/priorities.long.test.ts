@@ -1,6 +1,6 @@
 /**
- * Priorities: sums that depend on the leaves alone, which leaf a step has, and how often each step
- * is drawn.
+ * Tests prioritized sampling: sums that depend only on the leaves, which leaf belongs to which
+ * step, and how often each step is drawn.
  */
 import { expect } from 'chai';
 import {
@@ -13,7 +13,7 @@ import { refusal } from '../rig/refusal.ts';
 import { itLonger, setting } from '../rig/setting.ts';
 import { Dice } from './history.ts';
 
-/** A plain binary tree's sum, built from scratch. */
+/** Returns the sum of a plain binary tree that is built from scratch. */
 function pairwise(leaves: Float64Array): number {
   let level = leaves;
   while (level.length > 1)
@@ -24,10 +24,7 @@ function pairwise(leaves: Float64Array): number {
   return level[0]!;
 }
 
-/**
- * A lane per row of one long episode each: the last step of each lane is not drawable, all others
- * are.
- */
+/** Lanes with one long episode each. All steps are drawable except the last one of each lane. */
 class Steps implements Disposable {
   readonly buffer;
   readonly view;
@@ -66,7 +63,7 @@ class Steps implements Disposable {
   }
 }
 
-/** Far beyond what chance brings, once in millions. */
+/** Returns a limit that a chi-squared value exceeds by chance only once in millions. */
 const tooFar = (df: number): number => df + 6 * Math.sqrt(2 * df);
 
 describe('prioritized sampling of trajectories', function () {
@@ -78,7 +75,7 @@ describe('prioritized sampling of trajectories', function () {
     const sampler = prioritized({ alpha: 1, epsilon: 0.3 });
     const byId = new Map<number, number>();
     let largest = 1;
-    // No sum of these is exact.
+    // Priorities whose sums are not exact.
     const leaf = (priority: number) => priority + 0.3;
     const follow = () => {
       for (const id of steps.buffer.drawableIds(steps.view))
@@ -89,7 +86,7 @@ describe('prioritized sampling of trajectories', function () {
     follow();
     const updates = setting({ short: 20_000, all: 300_000, long: 1_000_000 });
     for (let done = 0; done < updates; ) {
-      // Up to a tenth are overwritten, some come twice.
+      // Up to a tenth of the ids are overwritten steps, and some occur twice.
       const [from, to] = [Math.max(0, steps.firstPlace - 40), steps.written - 1];
       const ids = Array.from(
         { length: 1 + dice.below(300) },
@@ -117,7 +114,8 @@ describe('prioritized sampling of trajectories', function () {
       for (const id of steps.buffer.drawableIds(steps.view)) want[steps.leafOf(id)] = byId.get(id)!;
       expect(Buffer.from(leaves.buffer).equals(Buffer.from(want.buffer)), 'leaves').to.equal(true);
       expect([total, maxPriority]).to.deep.equal([pairwise(want), largest]);
-      // The least leaf shows in the weights; a tree that draws like this one is built from scratch.
+      // The weights depend on the smallest leaf. The ids must equal those of a tree that is built
+      // from scratch.
       const [seed, count] = [done, 20];
       const { ids: drawn, weights, probabilities } = steps.sample(sampler, seed, count);
       const scratch = prioritizedIndices({ seed, count, leaves: want, beta: 0.5 });
@@ -159,17 +157,19 @@ describe('prioritized sampling of trajectories', function () {
     steps.add(3);
     steps.sample(sampler);
     expect(leaves()).to.deep.equal([1, 1, 0, 0, 0, 0, 0, 0]);
-    // Of duplicates the last counts, and the one that it overrules still is the largest.
+    // Of two updates of a step the last one counts, but the larger one stays the largest priority
+    // so far.
     steps.buffer.updatePriorities([0, 0, 1], [9, 0.5, 2]);
     steps.add();
     expect(leaves()).to.deep.equal([0.5, 2, 9, 0, 0, 0, 0, 0]);
-    // Smaller ones change nothing of it.
+    // Smaller priorities do not change the largest priority so far.
     steps.buffer.updatePriorities([0, 1, 2], [0.25, 0.25, 0.25]);
     steps.add();
     expect([...leaves(), sampler.inspect().maxPriority]).to.deep.equal([
       0.25, 0.25, 0.25, 9, 0, 0, 0, 0, 9,
     ]);
-    // A place that is written over has a new step's, and who comes late raises nothing.
+    // An overwritten place belongs to a new step. Late updates of the old step do not raise the
+    // largest priority.
     steps.add(8);
     steps.buffer.updatePriorities([0, 4, 7], [1000, 1000, 3]);
     expect([...leaves(), sampler.inspect().maxPriority]).to.deep.equal([9, 9, 9, 9, 0, 9, 9, 3, 9]);
@@ -238,7 +238,7 @@ describe('prioritized sampling of trajectories', function () {
         );
         const { ids: drawn, weights, probabilities } = steps.sample(sampler, only, 50);
         expect([...new Set(drawn)]).to.deep.equal([only]);
-        // One leaf is not zero: it is as likely as can be.
+        // Only one leaf is not zero, so its probability is 1.
         expect([...new Set([...weights!, ...probabilities!])]).to.deep.equal([1]);
       }
       steps.buffer.updatePriorities(

@@ -1,6 +1,6 @@
 /**
- * Whatever is refused says which rule and which values, has a code, and leaves buffer, lanes and
- * priorities as they were.
+ * Tests invalid arguments of trajectory buffers. Each error has a code and names the rule and the
+ * values. Buffer, lanes and priorities must be unchanged.
  */
 import { expect } from 'chai';
 import { hindsight, prioritized, TrajectoryBuffer } from '../../src/index.ts';
@@ -270,7 +270,7 @@ describe('TrajectoryBuffer with invalid arguments', () => {
     const full = refusal(sample({ count: 2 ** 32 - 1 }));
     expect([full.name, full.code]).to.deep.equal(['RangeError', 'ERR_HOTSLOT_MEMORY']);
     expect(full.message).to.match(/a batch of 4294967295 rows needs \d{12} bytes/);
-    // A row that was refused for its size leaves the next one as it is.
+    // A batch that was rejected for its size does not affect the next one.
     expect(buffer.sample({ view, seed: 1, count: 3 }).ids).to.have.length(3);
     expect(
       refusal(() =>

@@ -1,4 +1,7 @@
-/** Cases of misuse: the call, what it throws and a part of the text, which says rule and value. */
+/**
+ * A list of misuses: the call, the error that it throws, and a part of its text with rule and
+ * value.
+ */
 import { expect } from 'chai';
 import { refusal } from '../rig/refusal.ts';
 
@@ -9,7 +12,7 @@ export type Refused = [
   text: string,
 ];
 
-/** Each throws this kind of error, with the code of its kind. */
+/** Checks that each call throws this kind of error with the kind's code. */
 export function refused(cases: readonly Refused[]): void {
   for (const [what, call, name, text] of cases) {
     const error = refusal(call);

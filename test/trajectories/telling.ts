@@ -1,11 +1,14 @@
 /**
- * Steps whose every element tells lane, place and step of the episode; what a sample of them must
- * then be.
+ * Steps in which every element encodes lane, place and index in the episode, and checks of samples
+ * of them.
  */
 import type { TrajectoryBuffer } from '../../src/index.ts';
 
 export const LANES = 2;
-/** elements of an observation; doubles, so that each holds all that it tells */
+/**
+ * `words` is the number of elements of an observation. They are float64, which can hold all encoded
+ * values.
+ */
 export const fields = (words: number) =>
   ({
     obs: { shape: [words], dtype: 'float64', observation: true },
@@ -15,7 +18,10 @@ export type Telling = TrajectoryBuffer<ReturnType<typeof fields>>;
 
 const told = (id: number, step: number): number => (id * 256 + (step % 256)) * 4096;
 export const rewardAt = (place: number): number => place % 8;
-/** Episodes of every length from one on, terminated or truncated. */
+/**
+ * Returns whether and how the episode ends with this step. Episodes have random lengths from one
+ * on.
+ */
 export function endAt(id: number): 'no' | 'terminated' | 'truncated' {
   const dice = Math.imul(id + 1, 0x9e3779b1) >>> 8;
   if (dice % 13 !== 0) return 'no';
@@ -27,7 +33,7 @@ export function tell(to: Float64Array, row: number, words: number, id: number, s
   for (let e = 0; e < words; e++) to[row * words + e] = first + e;
 }
 
-/** What is wrong with one place as it was read; null where nothing is. */
+/** Returns what is wrong with a place that was read, or null. */
 export function misplaced(read: object, words: number, id: number): string | null {
   const { obs, id: own, rewards, episodeStep } = read as Record<string, ArrayLike<number>>;
   const first = told(id, episodeStep![0]!);
@@ -52,8 +58,8 @@ interface Sample {
 }
 
 /**
- * What is wrong with a sample of transitions of n steps (gamma ½), or of windows of T steps; null
- * where nothing is.
+ * Returns what is wrong with a sample of n-step transitions (gamma ½) or of windows of T steps, or
+ * null.
  */
 export function fault(sample: object, words: number, n: number, T = 0): string | null {
   const {
@@ -94,7 +100,7 @@ export function fault(sample: object, words: number, n: number, T = 0): string |
     }
     let before = 0;
     while (before < T && mask![i * T + before] === 0) before++;
-    // Anchored: the first learning step is the id's.
+    // The steps of the window must include the step of the id.
     const first = Array.from({ length: k }, (_, s) => own[i * T + before + s]!);
     const at = first.indexOf(id);
     if (at < 0) return `id ${id} is not in its window of ${first}`;

@@ -1,6 +1,6 @@
 /**
- * Writers at full speed and readers beside them in real threads: no mixture, no newer step under an
- * older id, no thread that waits for ever.
+ * Tests writers at full speed and readers in real threads. A sample must not mix steps or return a
+ * newer step for an older id, and no thread may wait for ever.
  */
 import { expect } from 'chai';
 import { TrajectoryBuffer } from '../../src/index.ts';
@@ -61,7 +61,7 @@ describe('TrajectoryBuffer in several threads', function () {
         const told = await Promise.all(reading.map((thread) => thread.result<Told>()));
         const written = await Promise.all(writing.map((thread) => thread.result<number>()));
         expect(told.map(({ wrong }) => wrong)).to.deep.equal(roles.map(() => null));
-        expect(Math.min(...written), 'every writer had its turns').to.be.greaterThan(0);
+        expect(Math.min(...written), 'steps of each writer').to.be.greaterThan(0);
         expect(buffer.ptr).to.equal(written.reduce((a, b) => a + b));
         if (process.env.HOTSLOT_TEST_SAY) console.log(told, written);
       },

@@ -1,7 +1,7 @@
 /**
- * Every view of random histories, against the lists of episodes: lanes out of step, rings that
- * wrap, episodes that end in every way or are abandoned, clear(); views that look often, and ones
- * that are lapped meanwhile.
+ * Tests every view of random histories against lists of episodes. Lanes have different lengths,
+ * rings wrap, episodes end in every way or are abandoned, and the buffer is cleared. Some views
+ * compare often, and others rarely enough to be lapped.
  */
 import { expect } from 'chai';
 import { TrajectoryBuffer } from '../../src/index.ts';
@@ -43,7 +43,7 @@ const windows: Partial<Rule>[] = (['full', 'tail', 'anchor'] as const).flatMap((
 const rules = [...transitions, ...windows].map(rule);
 const differing = (each: Rule): Partial<Rule> => [...transitions, ...windows][rules.indexOf(each)]!;
 
-/** Looks that come at every so many adds. */
+/** Returns views, each with the mean number of adds between its comparisons. */
 function looksOf(history: History, attached: History['buffer']): { look: Look; every: number }[] {
   const { dice, perLane } = history;
   const fitting = rules.filter((each) => placesNeeded(each) <= perLane);
@@ -79,7 +79,7 @@ function play(seed: number): void {
     history.add();
     if (dice.chance(0.02)) history.abandon();
     if (dice.chance(0.01)) history.clear();
-    // Views that come late find a ring that has wrapped.
+    // Views that are created late see a ring that has wrapped.
     if (looks.length === 0 && i > adds / 2) looks.push(...looksOf(history, attached));
     for (const { look, every } of looks) {
       if (look instanceof PriorityLook && dice.chance(0.3)) look.update();
@@ -131,7 +131,7 @@ describe('trajectory views', function () {
           found += drawableIds(history, each).length;
         }
         look.refuses();
-        expect(found, 'something was drawable').to.be.greaterThan(0);
+        expect(found, 'drawable steps over all rounds').to.be.greaterThan(0);
         history.close();
       }
     });

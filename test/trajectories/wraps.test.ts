@@ -1,6 +1,6 @@
 /**
- * Lanes whose places and steps have come across every width that a number of theirs has somewhere:
- * all is as from zero on.
+ * Tests lanes whose numbers of places and steps exceed the widths in which they are stored. Results
+ * must equal those from place 0 on.
  */
 import { expect } from 'chai';
 import { prioritized, TrajectoryBuffer } from '../../src/index.ts';
@@ -17,15 +17,15 @@ const make = () =>
 type Made = ReturnType<typeof make>;
 
 /**
- * As if so many places had been written in each lane, as many steps, and nothing kept; the last one
- * ended its episode.
+ * Sets every lane as if `places` places and as many steps had been written and cleared. The last
+ * step ended its episode.
  */
 function skipTo(buffer: Made, places: number): void {
   const inside = internalsOfTrajectories(buffer as unknown as TrajectoryBuffer);
   const states = new Float64Array(5 * LANES);
   for (let lane = 0; lane < LANES; lane++) {
     states.fill(places, 5 * lane, 5 * lane + 3);
-    // The two words of a note, which may be no numbers.
+    // Two words that hold bits and not a number. As float64 they may be NaN.
     const note = new DataView(states.buffer, 8 * (5 * lane + 3), 16);
     note.setUint8(8, 1);
     note.setUint32(12, (places - 1) % 2 ** 32, true);
@@ -50,10 +50,10 @@ function add(
   };
   for (const writer of writers) writer.add(steps);
   const [far, near] = buffers as [Made, Made];
-  expect(far.size, `steps there behind ${step}`).to.equal(near.size);
+  expect(far.size, `stored steps after ${step}`).to.equal(near.size);
 }
 
-/** A sample, with its ids counted from zero. */
+/** Returns a sample with ids relative to place `from`. */
 function counted(sample: object, from: number): object {
   const { ids, ...rest } = sample as { ids: Float64Array };
   return { ...rest, ids: ids.map((id) => id - from * LANES) };
@@ -67,7 +67,7 @@ describe('TrajectoryBuffer with large place numbers', () => {
     ['ids of 2^53', 2 ** 52],
   ] as const)
     it(`gives the same samples and priorities across ${name} as from place 0`, () => {
-      // Whole laps before it: leaves lie where they would.
+      // A multiple of the ring's length, so that leaves have the same positions.
       const from = Math.floor((places - (places === 2 ** 52 ? 200 : 17)) / PER_LANE) * PER_LANE;
       const [far, near] = [make(), make()];
       skipTo(far, from);

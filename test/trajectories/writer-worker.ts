@@ -1,6 +1,6 @@
 /**
- * A thread that takes lanes of a trajectory buffer, writes as long as it is told, and ends in every
- * way a thread can.
+ * A thread that claims lanes of a trajectory buffer, writes, and ends in the way that its task
+ * says.
  */
 import { once } from 'node:events';
 import { parentPort } from 'node:worker_threads';
@@ -11,7 +11,7 @@ export interface WriterWork {
   shared: SharedTrajectoryBuffer;
   firstLane: number;
   lanes: number;
-  /** 'refused' only tries to take the lanes; 'for ever' until it is ended */
+  /** 'refused' only tries to claim the lanes. 'for ever' writes until it is terminated */
   then: 'refused' | 'close' | 'exit' | 'throw' | 'return' | 'for ever';
 }
 
@@ -27,7 +27,7 @@ await perform(async () => {
   for (let i = 0; i < 3; i++) add();
   say('has the lanes');
   if (then === 'for ever') for (;;) add();
-  // What it has said is heard before it ends.
+  // Waits until the test has received the message.
   await once(parentPort!, 'message');
   if (then === 'exit') process.exit(3);
   if (then === 'throw')
@@ -35,6 +35,6 @@ await perform(async () => {
       throw new Error('on purpose');
     });
   if (then === 'close') writer.close();
-  // Else nobody gives the lanes back but the end of this thread.
+  // In the other cases only the end of this thread releases the lanes.
   return 'done';
 });

@@ -1,6 +1,6 @@
 /**
- * Writers: what an add takes and refuses, what the limiter gates, and whose a lane is while threads
- * come and go.
+ * Tests TrajectoryWriter: which steps an add accepts, how the limiter gates adds, and which thread
+ * owns a lane.
  */
 import { expect } from 'chai';
 import { fromBfloat16, fromFloat16, RateLimiter, TrajectoryBuffer } from '../../src/index.ts';
@@ -18,7 +18,7 @@ const fields = {
   flag: { shape: [], dtype: 'bool' },
   brain: { shape: [], dtype: 'bfloat16' },
 } as const;
-/** One step of two lanes. */
+/** Returns one step of two lanes. */
 const step = () => ({
   obs: Float32Array.of(1, 2),
   image: Uint8Array.of(1, 2, 3, 4),
@@ -198,14 +198,13 @@ describe('TrajectoryWriter.add()', () => {
       ['nothing', () => writer.add(undefined as never), 'TypeError', 'add takes an options object'],
     ]);
     expect([buffer.ptr, buffer.size]).to.deep.equal([0, 0]);
-    // An episode that ends in a lane that is left out needs none.
+    // A skipped lane needs no final observation, even if its episode would end.
     expect(writer.add({ ...step(), terminated: [false, true], skip: [false, true] })).to.equal(2);
     expect([buffer.ptr, refusal(() => buffer.read([1])).code]).to.deep.equal([
       1,
       'ERR_HOTSLOT_RANGE',
     ]);
-    // The refused steps have left no trace: this is still its lane's first episode, and the other's
-    // second step.
+    // The rejected steps changed nothing. This is lane 1's first step, and lane 0's second.
     writer.add(step());
     expect([...buffer.read([0, 1, 2]).episodeStep]).to.deep.equal([0, 0, 1]);
   });
@@ -220,12 +219,13 @@ describe('TrajectoryWriter.add()', () => {
     using buffer = TrajectoryBuffer.create({ capacity: 64, lanes: 2, fields, limiter });
     using writer = buffer.writer();
     const taken: number[] = [];
-    // Two steps of minSize, four of the error buffer.
+    // The limiter admits two steps by minSize and four by the error buffer.
     for (let i = 0; i < 5; i++)
       taken.push(writer.add({ ...step(), ...finals(), terminated: [i === 2, false] }));
     expect(taken).to.deep.equal([2, 2, 2, 0, 0]);
     expect([buffer.ptr, limiter.inserts]).to.deep.equal([6, 6]);
-    // A lane that is left out is no step; one step has no room either.
+    // A skipped lane does not count as a step. There is no room for one step either, but an add
+    // without steps succeeds.
     expect([
       writer.add({ ...step(), skip: [true, false] }),
       writer.add({ ...step(), skip: [true, true] }),
@@ -236,8 +236,8 @@ describe('TrajectoryWriter.add()', () => {
     expect([buffer.ptr, buffer.size, limiter.inserts]).to.deep.equal([7, 7, 7]);
     limiter.countSamples(4);
     expect(writer.add({ ...step(), truncated: Uint8Array.of(1, 0), ...finals() })).to.equal(2);
-    // Lane 0: three steps and a final observation, then the step after the wait, its episode's
-    // first and last.
+    // Lane 0 has three steps and a final observation, then a new episode of one step and its final
+    // observation.
     expect([...buffer.read([0, 2, 4, 6, 8, 10]).episodeStep]).to.deep.equal([0, 1, 2, 3, 0, 1]);
     limiter.checkBand({ sampleCount: 3 });
     const error = refusal(() => {
@@ -289,12 +289,12 @@ describe('lanes of a trajectory buffer', () => {
         expect(error.code).to.equal('ERR_HOTSLOT_STATE_BUSY');
         expect(error.message).to.include(`lane ${lane} of lanes`);
       }
-    // Lanes 0, 1 and 3 are free still.
+    // Lanes 0, 1 and 3 are still free.
     const [low, high] = [attached.writer({ lanes: 2 }), buffer.writer({ firstLane: 3 })];
     expect([low.lanes, high.firstLane, high.lanes]).to.deep.equal([2, 3, 1]);
     middle.close();
     const again = attached.writer({ firstLane: 2, lanes: 1 });
-    // A second close gives nothing away.
+    // A second close() must not release the lane, which belongs to another writer now.
     middle.close();
     expect(refusal(() => buffer.writer({ firstLane: 2 })).code).to.equal('ERR_HOTSLOT_STATE_BUSY');
     for (const writer of [low, high, again]) writer.close();
@@ -342,17 +342,18 @@ describe('lanes of a trajectory buffer', () => {
           const writer = buffer.writer({ firstLane: 1 });
           const first = buffer.drawableIds(one).length;
           add(writer);
-          // The step before has no observation behind it: it was another's, whose episode never
-          // ended.
-          expect(buffer.drawableIds(one).length, 'the writer before ended nothing').to.be.at.most(
-            first,
-          );
+          // The step before has no following observation, because it belongs to the ended thread's
+          // episode, which did not end.
+          expect(
+            buffer.drawableIds(one).length,
+            'drawable steps after the first add',
+          ).to.be.at.most(first);
           const newest = Math.max(...buffer.drawableIds(one)) / 4;
           const ids = [1, 2, 3].map((lane) => (Math.floor(newest) + 2) * 4 + lane);
           expect([...buffer.read(ids).episodeStep]).to.deep.equal([0, 0, 0]);
           writer.close();
         }
-        // None leaked: all four are to be had, again and again.
+        // No lane has leaked: a writer can claim all four, again and again.
         for (let i = 0; i < 100; i++) buffer.writer().close();
       },
     );

@@ -1,4 +1,4 @@
-/** Attaches, submits one slot, lets go. */
+/** Attaches a backend, submits one slot, and closes the attached backend. */
 import { AttachedTransferBackend } from '../../src/device/transfer/attached.ts';
 import type { SharedTransferBackend } from '../../src/device/transfer/backend.ts';
 import { givenTask, perform } from '../rig/test-thread.ts';

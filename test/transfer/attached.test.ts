@@ -1,4 +1,7 @@
-/** A backend seen from another thread: the same slots and flags by handle, nothing owned. */
+/**
+ * Tests a backend that another thread attaches. It has the same slots and flags by handle, and owns
+ * nothing.
+ */
 import { expect } from 'chai';
 import { AttachedTransferBackend } from '../../src/device/transfer/attached.ts';
 import { openHandles, pinnedHandles } from '../rig/handles.ts';
@@ -22,7 +25,7 @@ describe('attached backend', () => {
         },
       );
       expect(await submitter.result()).to.be.at.least(0);
-      expect(pinnedHandles(), 'nothing is left pinned').to.equal(0);
+      expect(pinnedHandles(), 'no handle is left pinned').to.equal(0);
       await bench.backend.synchronizeReady(1);
       expect([bench.backend.readyQuery(1), bench.backend.readyQuery(0)]).to.deep.equal([
         true,
@@ -39,7 +42,7 @@ describe('attached backend', () => {
     const attached = new AttachedTransferBackend(bench.backend.share());
     bench.backend.close();
     expect(attached.submitSlot(0, BYTES)).to.be.at.least(0);
-    expect(pinnedHandles(), 'the attached backend pins').to.be.greaterThan(0);
+    expect(pinnedHandles(), 'the attached backend pins handles').to.be.greaterThan(0);
     attached.close();
     attached.close();
     expect(pinnedHandles()).to.equal(0);

@@ -1,6 +1,5 @@
 /**
- * Transfer backends: what they say of themselves, and when a slot is ready, in each mode that the
- * device has.
+ * Tests transfer backends in each mode of the device: their properties, and when a slot is ready.
  */
 import { expect } from 'chai';
 import type { HostMemoryKind } from '../../src/device/transfer/backend.ts';
@@ -64,7 +63,7 @@ for (const transfer of transfers) {
         expect(backend.device.name).to.equal(TESTED);
         expect(backend.warnings).to.deep.equal([]);
       };
-      // What the driver makes of such memory when it is asked plainly.
+      // Asks the driver which kind of memory it makes of a plain registration.
       const [view] = sharedSlots(1, BYTES);
       using alone = openDevice(TESTED).registerHost(view as Uint8Array);
       const { kind } = alone;
@@ -158,7 +157,7 @@ describe(`transfer backend of ${TESTED}`, () => {
     bench.letCopiesGo();
     await waited;
     expect(backend.readyQuery(1)).to.equal(true);
-    expect(await read, 'the consumer was ordered behind the copy').to.deep.equal(ones(8));
+    expect(await read, 'the consumer read after the copy').to.deep.equal(ones(8));
     consumer.close();
   });
 
@@ -170,7 +169,7 @@ describe(`transfer backend of ${TESTED}`, () => {
     expect(backend.readyQuery(0)).to.equal(true);
     await backend.synchronizeReady(0);
     await bench.device.currentStream.synchronize();
-    expect(await valuesOf(bench.slots[0]!), 'nothing was copied yet').to.deep.equal(ones(0));
+    expect(await valuesOf(bench.slots[0]!), 'the submit has not copied').to.deep.equal(ones(0));
     bench.pack(0, 5);
     backend.waitCurrentStreamForReady(0, stream);
     const first = backend.lastWaitCopyTimeS;
@@ -178,7 +177,10 @@ describe(`transfer backend of ${TESTED}`, () => {
     expect(await valuesOf(bench.slots[0]!, stream)).to.deep.equal(ones(5));
     bench.pack(0, 6);
     backend.waitCurrentStreamForReady(0, stream);
-    expect(await valuesOf(bench.slots[0]!, stream), 'copied once').to.deep.equal(ones(5));
+    expect(
+      await valuesOf(bench.slots[0]!, stream),
+      'a second wait does not copy again',
+    ).to.deep.equal(ones(5));
     expect(backend.lastWaitCopyTimeS).to.equal(first);
     backend.clearReady(0);
     bench.submit(0);
@@ -238,7 +240,7 @@ describe(`transfer backend of ${TESTED}`, () => {
       const values = await out.toArray(bench.stream);
       expect(
         values.every((value) => value === DEPTH),
-        'copied before the host buffer changed',
+        'close() waited for the copies',
       ).to.equal(true);
       out.close();
       bench[Symbol.dispose]();
@@ -246,8 +248,8 @@ describe(`transfer backend of ${TESTED}`, () => {
   }
 });
 
-// A copy's bytes once shared a signed word of 32 bits with its state: from 2 GiB on the copy
-// counted as made.
+// Regression test: a signed 32-bit word once contained a copy's bytes and its state, so a copy of 2
+// GiB counted as done.
 if (ON_HOST)
   describe('transfer backend of 2 GiB slots', () => {
     itLong('copies a deferred slot of more than 2 GiB completely, and once', async () => {
@@ -275,7 +277,7 @@ if (ON_HOST)
       expect(await there()).to.deep.equal([1, 2, 3, 4]);
       host.fill(9, bytes - 1);
       backend.waitCurrentStreamForReady(0, stream);
-      expect(await there(), 'a later wait only orders').to.deep.equal([1, 2, 3, 4]);
+      expect(await there(), 'a later wait does not copy again').to.deep.equal([1, 2, 3, 4]);
       backend.close();
     });
   });

@@ -1,4 +1,7 @@
-/** What a backend refuses: at its making, at registration, and at a submit, naming both sides. */
+/**
+ * Tests which calls a backend rejects when it is built, at registration and at a submit. The errors
+ * name both sides.
+ */
 import { expect } from 'chai';
 import { nativeEvents } from '../../src/device/native.ts';
 import type { SubmitH2dOptions } from '../../src/device/transfer/backend.ts';

@@ -1,4 +1,4 @@
-/** A backend with its host and device slots, as a pipeline would set it up. */
+/** A backend with its host and device slots, set up as by a pipeline. */
 import { nativeStreams } from '../../src/device/native.ts';
 import type { ReplayTransferBackend } from '../../src/device/transfer/backend.ts';
 import { buildReplayTransferBackend } from '../../src/device/transfer/build.ts';
@@ -7,7 +7,7 @@ import { type Device, openDevice, type Stream, type Tensor } from '../../src/ind
 import { Latch } from '../rig/latch.ts';
 import { ON_HOST, TESTED } from '../rig/tested-device.ts';
 
-/** The ways of copying that the tested device has. */
+/** The transfer modes of the tested device. */
 export const transfers: readonly TransferMode[] = ON_HOST
   ? ['immediate', 'deferred', 'direct']
   : ['immediate'];
@@ -20,7 +20,7 @@ export class Bench implements Disposable {
   readonly backend: ReplayTransferBackend;
   readonly hosts: Uint8Array[];
   readonly slots: Tensor[];
-  /** a stream of the consumer's own */
+  /** a stream that belongs to the consumer */
   readonly stream: Stream;
   readonly #latch: Latch;
 
@@ -34,7 +34,7 @@ export class Bench implements Disposable {
     this.#latch = new Latch(this.device);
   }
 
-  /** Writes `value` into a slot's host buffer. */
+  /** Writes `value` into all elements of a slot's host buffer. */
   pack(slot: number, value: number): this {
     floatsOf(this.hosts[slot]!).fill(value);
     return this;
@@ -45,7 +45,7 @@ export class Bench implements Disposable {
   holdStream(): void {
     this.#latch.hold(this.stream);
   }
-  /** Holds the backend's own copy stream: it waits for the stream that is held. */
+  /** Holds the backend's copy stream: it waits for the held stream. */
   holdCopies(): void {
     this.holdStream();
     using event = this.device.createEvent();

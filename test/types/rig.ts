@@ -1,4 +1,4 @@
-/** Compiles files as a strict consumer of the package would, in a project of their own. */
+/** Compiles files in a temporary project, as a strict consumer of the package would. */
 import { spawnSync } from 'node:child_process';
 import { cpSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -9,8 +9,8 @@ export const root = fileURLToPath(new URL('../../../', import.meta.url));
 export const strict = join(root, 'test/types/strict');
 
 /**
- * What this checkout's compiler says of `files`, by name; '' when it is content. `strict` gives the
- * options.
+ * Compiles `files` by name. Returns the compiler's messages, or '' if there are none. `strict`
+ * gives the compiler options.
  */
 export function compiled(files: Readonly<Record<string, string>>): string {
   const folder = mkdtempSync(join(tmpdir(), 'hotslot-types-'));

@@ -1,6 +1,6 @@
 /**
- * What TypeScript knows of fields, batches, scalars, kernels and options; test/package does it with
- * other compilers.
+ * Tests with TypeScript what the types know about fields, batches, scalars, kernels and options.
+ * Also compiles the pages' TypeScript. test/package does that with other compilers.
  */
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -35,7 +35,8 @@ describeAll('type checks', () => {
     for (const page of pages) {
       const text = readFileSync(join(root, page), 'utf8');
       for (const { index, 1: code = '' } of text.matchAll(/^```ts\n(.*?)^```$/gms)) {
-        // A block whose first line names its file can be imported by the others of its page.
+        // A block whose first line is a comment with a file name can be imported by other blocks of
+        // its page.
         const name =
           /^\/\/ (\S+\.ts)\n/.exec(code)?.[1] ??
           `${text.slice(0, index).split('\n').length + 1}.ts`;

@@ -1,6 +1,6 @@
 /**
- * Answers every odd turn with the next even one, parking on bell 1 until it comes: in JavaScript,
- * or in poll.node.
+ * Answers each odd turn with the next even one. It parks on bell 1 until the odd turn arrives,
+ * either in JavaScript or in poll.node.
  */
 import { openDevice } from '../../src/device/open.ts';
 import { newPoller } from '../../src/device/transfer/native.ts';

@@ -1,4 +1,7 @@
-/** Bells: no wake is lost between a look and a park, in one thread and between two. */
+/**
+ * Tests bells. If a bell rings between a waiter's read() and its park(), the waiter wakes, in one
+ * thread and between two.
+ */
 import { expect } from 'chai';
 import { newPoller } from '../../src/device/transfer/native.ts';
 import { openDevice } from '../../src/index.ts';
@@ -114,8 +117,8 @@ describe('Bell and BellBoard', () => {
         for (;;) {
           const seen = mine.read();
           if (Atomics.load(words, turn) === 2 * round) break;
-          // A lost wake would cost the whole time, and fail the expectation or, a second each, the
-          // test.
+          // After a lost wake, parkAsync() takes 15 s and fails the assertion. spin() takes 1 s, so
+          // lost wakes exceed the test's time limit.
           if (looks) mine.spin(seen, 1000);
           else expect(await mine.parkAsync(seen, 15_000)).to.equal(true);
         }

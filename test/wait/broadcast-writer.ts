@@ -1,4 +1,7 @@
-/** Writes entries of a broadcast ring as fast as it can; every value of an entry is its number. */
+/**
+ * Writes entries of a broadcast ring as fast as possible. All values of an entry are the entry's
+ * number.
+ */
 import type { Place } from '../../src/shm/memory.ts';
 import { givenTask, perform, say } from '../rig/test-thread.ts';
 import { NumbersRing } from './numbers-ring.ts';

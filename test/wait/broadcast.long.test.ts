@@ -1,6 +1,6 @@
 /**
- * A broadcast ring that is read while another thread writes it, faster than anybody reads: what is
- * given is whole, the rest is counted.
+ * Tests a broadcast ring that a thread writes faster than another one reads. The reader gets whole
+ * entries, and learns how many it missed.
  */
 import { expect } from 'chai';
 import { itLonger, setting } from '../rig/setting.ts';
@@ -21,7 +21,7 @@ describe('BroadcastRing.read()', () => {
         const entries = setting({ short: 50_000, all: 1_000_000 });
         const place = NumbersRing.allocate(capacity);
         const ring = new NumbersRing(place, capacity);
-        // Its head wraps halfway.
+        // The ring's head wraps after half of the entries.
         const first = 2 ** 32 - entries / 2;
         ring.restore(first);
         const writer = new TestThread(new URL('./broadcast-writer.js', import.meta.url), {
@@ -68,7 +68,7 @@ describe('BroadcastRing.read()', () => {
         entries: [0, 1, 2, 3, 4, 5, 6].map((n) => [n, 0]),
       });
       expect(read()).to.deep.equal({ missed: 0, entries: [] });
-      // The writer may be in the oldest of eight.
+      // The writer may already write over the oldest of eight entries.
       for (let n = 0; n < 8; n++) ring.write(n);
       expect(read()).to.deep.equal({
         missed: 1,
@@ -84,11 +84,11 @@ describe('BroadcastRing.read()', () => {
     const given: number[][] = [];
     const { next, missed } = ring.read(0, ([n], before) => {
       given.push([n as number, before]);
-      // The writer goes on beside the first one that is read.
+      // The writer writes two entries while the first entry is read.
       if (given.length === 1) for (let m = 3; m < 5; m++) ring.write(m);
     });
     expect([next, missed]).to.deep.equal([3, 1]);
-    // The number of each one, and how many were missed before it.
+    // The number of each entry, and how many entries were missed before it.
     expect(given).to.deep.equal([
       [0, 0],
       [2, 1],

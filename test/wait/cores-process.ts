@@ -1,7 +1,6 @@
 /**
- * In a process of its own: large jobs of three addons, then a thread that comes and goes. Prints a
- * JSON line: what coresNow() said at each step, and how many threads of the pool there were behind
- * each job.
+ * A process that runs large jobs of three addons, then starts and ends a thread. Prints a JSON
+ * line: the results of coresNow(), and the number of pool threads after each job.
  */
 import { readdirSync, readFileSync } from 'node:fs';
 import { coresNow } from '../../src/base/cores.ts';
@@ -14,14 +13,14 @@ function poolThreads(): number {
     try {
       return readFileSync(`/proc/self/task/${task}/comm`, 'utf8').trim();
     } catch {
-      return ''; // it ended meanwhile
+      return ''; // the thread has ended
     }
   });
   return names.filter((name) => name === 'hotslot-cores').length;
 }
 
 const row = 1024;
-const rows = 4096; // 16 MiB: enough for every helper there can be
+const rows = 4096; // 16 MiB: enough work for all helpers
 const buffer = ReplayBuffer.create({ capacity: rows, fields: { x: { shape: [row] } } });
 buffer.add({ x: new Float32Array(rows * row) });
 const first = coresNow();

@@ -1,4 +1,7 @@
-/** A thread that runs Hotslot's code until it is ended: it says how many there are. */
+/**
+ * A thread that runs Hotslot's code until it is terminated. It reports how many such threads there
+ * are.
+ */
 import { coresNow } from '../../src/base/cores.ts';
 import { say } from '../rig/test-thread.ts';
 

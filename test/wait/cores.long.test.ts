@@ -1,6 +1,6 @@
 /**
- * How many cores large jobs get: the variable that bounds them, what is told of them, and the one
- * pool that a process has.
+ * Tests how many cores share large jobs: the variable that limits them, how the library reports
+ * them, and that a process has one pool.
  */
 import { expect } from 'chai';
 import type { CoresNow } from '../../src/base/cores.ts';
@@ -70,7 +70,7 @@ describe('HOTSLOT_CORES and coresNow()', function () {
         const helpers = Math.min(Number(cores), first.cores) - 1;
         expect(first).to.deep.equal({ cores: helpers + 1, threads: 1, helpers });
         expect(behind).to.deep.equal({ rows: helpers, device: helpers, pack: helpers });
-        // The host device has threads of its own by then.
+        // `before` is above 1, because the CPU device has started threads.
         const [before] = threads;
         expect(before).to.be.greaterThan(1);
         expect(threads).to.deep.equal([before, before + 1, before]);

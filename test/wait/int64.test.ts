@@ -1,5 +1,6 @@
 /**
- * Int64: a load while another thread counts across the middle of the word, at each of its steps.
+ * Tests Int64.load() while another thread increases the word across 2³², at each access of the
+ * load.
  */
 import { expect } from 'chai';
 import { Int64 } from '../../src/shm/int64.ts';
@@ -7,7 +8,10 @@ import { Int64 } from '../../src/shm/int64.ts';
 const MIDDLE = 2 ** 32;
 
 describe('Int64', () => {
-  /** What `load` returns when the word becomes `values[i + 1]` before its i-th access of a half. */
+  /**
+   * Returns the result of `load` if the word becomes `values[i + 1]` before the i-th access of a
+   * half.
+   */
   function stepped(
     load: (word: Int64, halves: Int32Array) => number,
     values: readonly number[],
@@ -30,7 +34,7 @@ describe('Int64', () => {
       Object.assign(Atomics, { load: real });
     }
   }
-  /** Every run of up to five values that do not decrease, around the middle. */
+  /** Yields all sequences of up to five non-decreasing values around 2³². */
   function* runs(from: readonly number[] = []): Generator<readonly number[]> {
     if (from.length > 0) yield from;
     if (from.length === 5) return;

@@ -1,6 +1,6 @@
 /**
- * A worker that blocks in native code behind a stream which the test's thread holds; it says when
- * it goes to sleep there.
+ * A worker that blocks in native code, because the test's thread holds a stream. It reports when it
+ * is about to sleep.
  */
 
 import { onCaptureStream } from '../../src/device/graph/shared.ts';
@@ -17,13 +17,16 @@ import { TESTED } from '../rig/tested-device.ts';
 
 export interface Waiter {
   way: Way;
-  /** 0: the test's thread holds the stream; 1: this one sleeps in native code, or is about to */
+  /**
+   * word 0: 1 when the test's thread holds the stream. Word 1: 1 when this thread sleeps in native
+   * code or is about to
+   */
   words: Int32Array;
 }
 
 const { way, words } = givenTask<Waiter>();
 
-/** Hands a stream to the test's thread and returns once that holds it. */
+/** Sends a stream to the test's thread, and returns after that thread holds the stream. */
 function hold(stream: { handle: number }): void {
   say(stream.handle);
   Atomics.wait(words, 0, 0);
@@ -55,7 +58,7 @@ const ways = {
     hold(tested().currentStream);
     op.forwardSync(x);
   },
-  // The test's thread has the capture stream, besides.
+  // The test's thread also uses the capture stream.
   onCaptureStream() {
     hold(tested().currentStream);
     onCaptureStream(tested(), null, () => {});

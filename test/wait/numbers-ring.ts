@@ -1,4 +1,4 @@
-/** A broadcast ring whose entries have one number in all of their values. */
+/** A broadcast ring in which all values of an entry are the same number. */
 import { BroadcastRing, broadcastBytes } from '../../src/shm/broadcast.ts';
 import { allocateShared, type Place } from '../../src/shm/memory.ts';
 
@@ -19,7 +19,7 @@ export class NumbersRing extends BroadcastRing<number[]> {
     this.publish();
   }
 
-  /** The numbers in it, each once: one, unless the entry is torn. */
+  /** Returns the distinct values of the entry: one, unless the entry is torn. */
   protected override entryOf(values: Float64Array): number[] {
     return [...new Set(values)];
   }

@@ -1,11 +1,11 @@
-/** Takes a bell of a board, gives it back if it is told so, and stays until it is ended. */
+/** Claims a bell of a board, releases it if told to, and runs until it is terminated. */
 import { BellBoard } from '../../src/shm/bell.ts';
 import { givenTask, say } from '../rig/test-thread.ts';
 
 export interface Seat {
   words: Int32Array;
   count: number;
-  /** give it back at once, and say so */
+  /** whether it releases the bell at once */
   giveBack: boolean;
 }
 

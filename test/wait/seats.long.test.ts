@@ -1,4 +1,7 @@
-/** A thread's place on a board of bells: taken once, and given back however the thread ends. */
+/**
+ * Tests that each bell of a board belongs to one thread at a time, and that a terminated thread
+ * releases its bell.
+ */
 import { expect } from 'chai';
 import { BELL_WORDS, type Bell, BellBoard } from '../../src/shm/bell.ts';
 import { itLonger, setting } from '../rig/setting.ts';
@@ -39,7 +42,7 @@ describe('BellBoard.claim() across threads', () => {
     board.release(mine);
     const next = seated(board);
     expect(await next.next()).to.equal(0);
-    // Given back already: this claim is another one's by now.
+    // `mine` was already released, and the bell now belongs to another thread.
     board.release(mine);
     expect(board.claim()).to.equal(null);
     await next.terminate();

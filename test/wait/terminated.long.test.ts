@@ -1,4 +1,7 @@
-/** A worker that is told to end while it waits in native code for what does not come. */
+/**
+ * Tests that a worker ends after terminate() while it waits in native code for an event that does
+ * not happen.
+ */
 import { expect } from 'chai';
 import { nativeGraphs } from '../../src/device/native.ts';
 import { OpenedStream } from '../../src/device/stream.ts';
@@ -37,7 +40,7 @@ describe(`native waits of workers on ${TESTED}`, () => {
           Atomics.notify(words, 0);
           await until('the worker sleeps', () => Atomics.load(words, 1) === 1);
           await thread.terminate();
-          // What the worker waited for has still not come.
+          // The event that the worker waited for has not happened.
           expect(opened.query()).to.equal(false);
         } finally {
           latch.open();

@@ -1,6 +1,6 @@
 /**
- * Waiting: what is asked in which order, and how a wait ends. The blocking form's parks are tested
- * in test/halo, in a worker.
+ * Tests waitFor() and waitForSync(): the order of checks and parks, and how a wait ends. test/halo
+ * tests the parks of the blocking form, in a worker.
  */
 import { expect } from 'chai';
 import { BELL_WORDS, Bell } from '../../src/shm/bell.ts';
@@ -8,7 +8,7 @@ import { Deadline, waitFor, waitForSync } from '../../src/shm/wait.ts';
 import { refusal, rejection } from '../rig/refusal.ts';
 
 const newBell = () => new Bell(new Int32Array(new SharedArrayBuffer(BELL_WORDS * 4)));
-/** A park that never sleeps: whether the bell had rung by then. */
+/** Returns a park() that never sleeps, and a list of whether the bell had rung at each call. */
 function noted(bell: Bell) {
   const rung: boolean[] = [];
   return { rung, park: async (seen: number) => void rung.push(bell.read() !== seen) };
@@ -34,7 +34,7 @@ describe('waitFor() and waitForSync()', () => {
       for (const end = new Deadline(left); end.left > 0; );
       so = true;
     };
-    // Long enough for a thread that was put off its core in front of it.
+    // Long enough even if the system interrupts this thread before the park.
     expect(await waitFor(bell, () => so, { timeoutMs: 100, park })).to.equal(true);
     expect(await waitFor(bell, () => false, { timeoutMs: 2 })).to.equal(false);
     expect(await waitFor(bell, () => false, { timeoutMs: 0 })).to.equal(false);

@@ -73,7 +73,7 @@ export function errorContract(device: () => Device): void {
     const waited = rejection(after.done());
     latch.open();
     await before.done();
-    expect(before.query(), 'recorded before it failed').to.equal(true);
+    expect(before.query(), 'the event before the failed kernel is done').to.equal(true);
     expect(await waited).to.be.instanceOf(DeviceError);
     expect(refusal(() => after.query())).to.be.instanceOf(DeviceError);
     expect(await valuesOf(tensor)).to.deep.equal([1, 2]);

@@ -28,7 +28,7 @@ export function eventContract(device: () => Device): void {
     expect(event.query()).to.equal(false);
     free.record(event);
     await until('the latest record is done', () => event.query());
-    expect(held.query(), 'though the earlier one is not').to.equal(false);
+    expect(held.query(), 'the stream of the earlier record is still held').to.equal(false);
     latch.open();
     await held.synchronize();
     expect(event.query()).to.equal(true);

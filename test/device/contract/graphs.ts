@@ -99,7 +99,7 @@ export function graphContract(device: () => Device): void {
     using other = device().allocate({ shape: [50_000], dtype: 'int32' });
     stream.replay(exec);
     expect(new Set(await valuesOf(out, stream))).to.deep.equal(new Set([6]));
-    expect(new Set(await valuesOf(other, stream)), 'nobody else got that memory').to.deep.equal(
+    expect(new Set(await valuesOf(other, stream)), 'no other tensor got that memory').to.deep.equal(
       new Set([0]),
     );
   });
@@ -162,7 +162,10 @@ export function graphContract(device: () => Device): void {
     using graph = stream.endCapture();
     using exec = graph.instantiate();
     expect(graph.nodeCount).to.equal(3);
-    expect([begin.query(), end.query()], 'not recorded by the capture').to.deep.equal([true, true]);
+    expect([begin.query(), end.query()], 'the capture does not record the events').to.deep.equal([
+      true,
+      true,
+    ]);
     for (let i = 0; i < 2; i++) {
       await latch.shut();
       latch.hold(stream);

@@ -92,7 +92,7 @@ export function managedContract(device: () => Device, name: string): void {
         expect(device().residency(tensor).location).to.equal(-1);
         stream.prefetch(tensor.view({ shape: [1024] }), index);
         await stream.synchronize();
-        expect(device().residency(tensor).location, 'half here, half there').to.equal(-2);
+        expect(device().residency(tensor).location, 'pages on both sides').to.equal(-2);
       }
       expect(new Set(await valuesOf(tensor))).to.deep.equal(new Set([3]));
     }),

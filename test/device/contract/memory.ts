@@ -220,7 +220,7 @@ export function memoryContract(device: () => Device): void {
     const read = tensor.toArray(stream);
     stream.fill(tensor, 3);
     latch.open();
-    expect([...(await read)], 'what was there when the read was enqueued').to.deep.equal([1, 2]);
+    expect([...(await read)], 'values when the read was enqueued').to.deep.equal([1, 2]);
     expect(await valuesOf(tensor, stream)).to.deep.equal([3, 3]);
   });
 

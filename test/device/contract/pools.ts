@@ -92,7 +92,7 @@ export function poolContract(device: () => Device, name: string): void {
     const { exec, nodeCount, result } = captureGraph(device(), { what: 'the test', pool }, update);
     first.exec.close();
     expect([nodeCount, places[1], result]).to.deep.equal([3, places[2], made[4]]);
-    expect(places[0], 'a function that runs has memory of its own').to.not.equal(places[1]);
+    expect(places[0], 'address in the eager run').to.not.equal(places[1]);
     expect(pool.bytes).to.be.at.least(4256);
     using stream = device().createStream();
     stream.replay(exec);
@@ -135,7 +135,7 @@ export function poolContract(device: () => Device, name: string): void {
     b.replay(second);
     c.replay(alone);
     expect(await valuesOf(free, c)).to.deep.equal([5]);
-    expect(b.query(), 'the second waits for the first').to.equal(false);
+    expect(b.query(), 'the second graph waits for the first').to.equal(false);
     latch.open();
     expect(new Set(await valuesOf(outs.second, b))).to.deep.equal(new Set([2]));
     expect(new Set(await valuesOf(outs.first, a))).to.deep.equal(new Set([1]));
@@ -163,7 +163,9 @@ export function poolContract(device: () => Device, name: string): void {
     exec.update(graph); // The exec does not belong to the pool now.
     stream.replay(holder);
     side.replay(exec);
-    expect(new Set(await valuesOf(apart, side)), 'it does not wait').to.deep.equal(new Set([9]));
+    expect(new Set(await valuesOf(apart, side)), 'the updated exec does not wait').to.deep.equal(
+      new Set([9]),
+    );
     latch.open();
     expect(new Set(await valuesOf(out, stream))).to.deep.equal(new Set([1]));
   });
@@ -216,7 +218,7 @@ export function poolContract(device: () => Device, name: string): void {
         'ERR_HOTSLOT_STATE_CAPTURE',
         true,
       ]);
-      expect(error.cause, 'the first thing that went wrong').to.be.instanceOf(Error);
+      expect(error.cause, 'the first error').to.be.instanceOf(Error);
     }
     using exec = captureGraph(device(), { what: 'the test', pool: null }, (stream) =>
       stream.fill(out, 6),

@@ -154,7 +154,7 @@ export function threadContract(device: () => Device): void {
       }
     });
     poller.close();
-    expect(await closer.result(), 'pinned events when close() returned').to.equal(0);
+    expect(await closer.result(), 'pinned events after close()').to.equal(0);
   });
 
   it('pins are released when their thread is terminated', async () => {

@@ -1,6 +1,6 @@
 /**
- * The same training twice, eagerly and as one graph per iteration: equal weights bit for bit, and
- * what each costs.
+ * Runs the same training twice, eagerly and as one graph per iteration. Compares the weights bit
+ * for bit and prints the time of each.
  */
 
 import { deviceNamed, runExample } from '../../../examples/command-line.ts';
@@ -10,7 +10,9 @@ import { type Device, Random } from '../../../src/index.ts';
 import { type CommandLine, help, parseCommandLine } from './options.ts';
 import { batchOf, Regression } from './regression.ts';
 
-/** Trains anew from the same seed; microseconds per iteration in the calling thread, and in all. */
+/**
+ * Trains from the seed. Returns the microseconds per iteration in the calling thread and in total.
+ */
 async function train(
   device: Device,
   { iterations, seed }: CommandLine,
@@ -29,7 +31,7 @@ async function train(
     },
   );
   const called: number[] = [];
-  await device.currentStream.synchronize(); // the weights are written before anything is captured
+  await device.currentStream.synchronize(); // The weights must be written before a capture begins.
   const begin = performance.now();
   for (let i = 0; i < iterations; i++) {
     const before = performance.now();
@@ -42,7 +44,7 @@ async function train(
     });
     called.push((performance.now() - before) * 1000);
     if (i % 64 !== 63) continue;
-    await device.currentStream.synchronize(); // no endless queue
+    await device.currentStream.synchronize(); // limits the queue
     tell(i + 1);
   }
   await device.currentStream.synchronize();

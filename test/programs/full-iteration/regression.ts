@@ -1,6 +1,6 @@
 /**
- * A perceptron that learns sin(3x)·cos(2y) from noisy inputs: one iteration as a function over
- * streams and tensors.
+ * A perceptron that learns sin(3x)·cos(2y) from noisy inputs. One iteration is a function of a
+ * stream and tensors.
  */
 
 import {
@@ -13,7 +13,7 @@ import type { Device, Random, Tensor } from '../../../src/index.ts';
 
 export const ROWS = 64;
 
-/** One microbatch on the cpu: points in [-1, 1]² and their values. */
+/** Returns one microbatch in host memory: points in [-1, 1]² and their values. */
 export function batchOf(random: Random): { points: Float32Array; values: Float32Array } {
   const points = Float32Array.from({ length: 2 * ROWS }, () => random.between(-1, 1));
   const values = Float32Array.from(
@@ -58,7 +58,7 @@ export class Regression {
     }>;
     for (let i = 0; i < numMicrobatches; i++) {
       const { points, values } = batches.next().value;
-      // Lives only inside the iteration: lent by the pool, the same bytes every time.
+      // This tensor exists only during the iteration. The pool returns the same memory each time.
       const noisy = pool.allocate({ shape: [ROWS, 2] });
       this.#noise.normal(stream, noisy, { deviation: 0.01 });
       stream.launch('axpby', { tensors: [noisy, points], wholes: [2 * ROWS], reals: [1, 1] });
@@ -73,7 +73,7 @@ export class Regression {
     return this.#pass.output;
   }
 
-  /** Mean squared error over these points, summed up on the cpu. */
+  /** Returns the mean squared error over these points, summed on the CPU. */
   async error({ points, values }: { points: Float32Array; values: Float32Array }): Promise<number> {
     using input = this.#device.allocate({ shape: [ROWS, 2] }).write(points);
     using pass = this.net.workspace(this.#device, ROWS);

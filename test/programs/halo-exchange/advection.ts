@@ -1,15 +1,18 @@
 /**
- * What happens in a cell: a limited scheme of second order in flux form, with Heun's two stages per
- * step. It looks two cells far along each axis. The parts and the undivided run share this
- * arithmetic; each finds a cell's neighbors itself.
+ * The arithmetic of a cell: a limited second-order scheme in flux form, with Heun's two stages per
+ * step. It reads two cells in each direction along each axis. The parts and the undivided run share
+ * this arithmetic. Each of them finds the neighbors of a cell in its own way.
  */
 
-/** Cells that it looks far: the halo points that a part needs. */
+/**
+ * Number of cells that the scheme reads in each direction, and so the number of halo points of a
+ * part.
+ */
 export const REACH = 2;
 export const STAGES = 2;
 /**
- * A cell's sides in the order of `winds`, and in `beside` two cells beyond each, the nearer one
- * first.
+ * The sides of a cell in the order of `winds`. `beside` holds two cells for each side, the nearer
+ * one first.
  */
 export const sides = [
   { axis: 0, step: -1 },
@@ -20,10 +23,10 @@ export const sides = [
 
 export interface Field {
   readonly tracer: Float64Array;
-  /** what the first stage makes of it */
+  /** the tracer after the first stage */
   readonly between: Float64Array;
   readonly areas: Float64Array;
-  /** four per cell: what goes through its W, E, S and N side in a step, along +i and +j */
+  /** four per cell: the flow through its W, E, S and N side in a step, positive along +i and +j */
   readonly winds: Float64Array;
   /** eight per cell: the indices of W, WW, E, EE, S, SS, N, NN */
   readonly beside: Int32Array;
@@ -39,12 +42,15 @@ export function newField(cells: number): Field {
   };
 }
 
-/** The wind through the side of two cells: their mean, the same from either of them. */
+/**
+ * Returns the wind through the side between two cells, which is their mean. The order of the cells
+ * does not matter.
+ */
 export const windBetween = (one: number, other: number) => (one + other) / 2;
 
 /**
- * The monotonised central mean of two slopes. With both signs turned it is the same with its sign
- * turned.
+ * Returns the monotonized central limiter of two slopes. If both signs are reversed, only the sign
+ * of the result changes.
  */
 function limited(a: number, b: number): number {
   if (a * b <= 0) return 0;
@@ -53,9 +59,9 @@ function limited(a: number, b: number): number {
 }
 
 /**
- * What the wind carries through a side, from the two cells before it and the two behind it. With
- * the cells' order and the wind's sign turned, only its sign turns, bit for bit. So nothing gets
- * lost between two parts with different axes.
+ * Returns what the wind carries through a side, from the two cells before it and the two cells
+ * after it. If the order of cells and the sign of the wind are reversed, only the result's sign
+ * changes, bit for bit. So no mass is lost between two parts with different axes.
  */
 export function flux(
   wind: number,
@@ -70,7 +76,8 @@ export function flux(
 }
 
 /**
- * One stage of a step in these cells: 0 fills `between` from `tracer`, 1 `tracer` from `between`.
+ * Computes one stage of a step in these cells. Stage 0 computes `between` from `tracer`, and stage
+ * 1 computes `tracer` from `between`.
  */
 export function advance(
   { tracer, between, areas, winds, beside }: Field,

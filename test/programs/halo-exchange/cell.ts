@@ -1,13 +1,16 @@
-/** What a cell is, on the plane and on the sphere. */
+/** A cell of the plane or of the sphere. */
 
 export interface Cell {
-  /** plane and sphere have 1 in all */
+  /** area, as a fraction of the whole plane or sphere */
   readonly area: number;
-  /** what the wind carries through it in a step, as an area: along +i and along +j */
+  /** flow through the cell in a step, as an area: along +i and along +j */
   readonly wind: readonly [alongI: number, alongJ: number];
-  /** at first */
+  /** value at step 0 */
   readonly tracer: number;
 }
 
-/** Steps after which everything is back where it began; a part has `size` cells along each side. */
+/**
+ * Returns the number of steps after which the field is back where it began. A part has `size` cells
+ * along each side.
+ */
 export const onceAround = (size: number) => 12 * size;

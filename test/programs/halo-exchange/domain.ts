@@ -1,4 +1,4 @@
-/** What is divided into parts: the parts' neighbors and cells. */
+/** The domain that is divided into parts: the neighbors of each part, and its cells. */
 import {
   cubedSphereTopology,
   type HaloTopology,
@@ -12,12 +12,15 @@ export const modes = ['plane', 'sphere'] as const;
 export type Mode = (typeof modes)[number];
 
 export interface Domain {
-  /** without corners: a cell is changed by those left and right, below and above it */
+  /**
+   * neighbors without corners, because a cell depends only on cells to its left and right, and
+   * below and above it
+   */
   readonly topology: HaloTopology;
   cell(rank: number, i: number, j: number): Cell;
 }
 
-/** Parts are `size` × `size` cells. */
+/** Returns a domain whose parts have `size` × `size` cells. */
 export function domainOf(mode: Mode, size: number): Domain {
   if (mode === 'sphere')
     return {

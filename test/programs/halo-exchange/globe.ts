@@ -1,21 +1,24 @@
-/** Draws the sphere as it is seen from far away. */
+/** Draws the sphere as seen from far away. */
 import { type Colour, type Image, mixed } from './png.ts';
 import { axis, dot, faces, sum, type Vector } from './sphere.ts';
 
-/** Looks per pixel, along each axis. */
+/** Number of samples per pixel along each axis. */
 const FINE = 2;
 
 export interface View {
-  /** of the point in the middle, and of what is right of it; the axis is above */
+  /**
+   * directions of the point in the middle of the disc, and of what is to the right of it. The axis
+   * points up
+   */
   towards: Vector;
   right: Vector;
-  /** middle of the disc and its radius, in pixels */
+  /** center of the disc and its radius, in pixels */
   x: number;
   y: number;
   radius: number;
 }
 
-/** `colour` is given a cell's index, −1 for the lines between faces. */
+/** Draws the globe. `colour` receives a cell's index, or −1 for a line between faces. */
 export function drawGlobe(
   image: Image,
   size: number,
@@ -35,7 +38,7 @@ export function drawGlobe(
         const height = rest > 0 ? Math.sqrt(rest) : 0;
         if (rest > 0) hits++;
         const point = sum([a, right], [b, axis], [height, towards]);
-        // Darker towards the rim, and none beyond it.
+        // The globe is darker towards its edge. Samples outside of it show the page.
         const seen =
           rest > 0 ? mixed(page, colour(cellAt(size, point, radius)), 0.5 + 0.5 * height) : page;
         for (let k = 0; k < 3; k++) all[k]! += seen[k]! / FINE ** 2;
@@ -45,7 +48,7 @@ export function drawGlobe(
   }
 }
 
-/** −1 within a pixel of a face's edge. */
+/** Returns the index of the cell at the point, or −1 within a pixel of a face's edge. */
 function cellAt(size: number, point: Vector, radius: number): number {
   let face = 0;
   for (let k = 1; k < faces.length; k++)

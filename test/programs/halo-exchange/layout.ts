@@ -1,12 +1,18 @@
-/** Where the parts are drawn: the plane as it is, the sphere's faces unfolded. */
+/**
+ * The positions of the parts in a picture. The plane is drawn as it is, and the faces of the sphere
+ * are unfolded.
+ */
 import type { Mode } from './domain.ts';
 
 export interface Layout {
   readonly columns: number;
   readonly rows: number;
-  /** parts by which the next picture is further right: staircases stand close together */
+  /**
+   * distance in parts to the picture on the right, which may be less than the width, because
+   * staircases fit into each other
+   */
   readonly stride: number;
-  /** of each part, counted from the lower left one */
+  /** position of each part, counted from the lower left */
   readonly positions: readonly (readonly [column: number, row: number])[];
 }
 
@@ -22,7 +28,8 @@ export const layouts: Record<Mode, Layout> = {
       [1, 1],
     ],
   },
-  // From an even face the next one is on the right, from an odd one above, and none is turned.
+  // The neighbor over an even face's E edge is drawn to its right. The neighbor over an odd face's
+  // N edge is drawn above it. Neither is rotated.
   sphere: {
     columns: 4,
     rows: 3,

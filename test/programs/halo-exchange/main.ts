@@ -1,6 +1,6 @@
 /**
- * Advection in parts that exchange halos: each part in a worker thread, and all of them equal to
- * one undivided run.
+ * Computes advection in parts that exchange halos. Each part runs in a worker thread, and the
+ * result must equal that of one undivided run.
  */
 import { writeFileSync } from 'node:fs';
 import {
@@ -19,7 +19,7 @@ import { alone, notAmong, type Processes, together } from './processes.ts';
 import { type Summary, summarise, textOf } from './report.ts';
 import { compare, type Running, startParts, startUndivided } from './run.ts';
 
-/** Waits for threads; `what` they do names them in an error's text. */
+/** Waits for threads. `what` names their work in the text of an error. */
 async function ended<T>({ done }: Running<T>, what: string, progress: Display): Promise<T[]> {
   try {
     return await showProgress(done, progress);
@@ -32,7 +32,7 @@ async function main(line: CommandLine): Promise<number> {
   if (!line.mpi) return compute(line, alone);
   await using mpi = await openMpi();
   const no = line.modes.map((mode) => notAmong(mode, mpi.size)).find((each) => each !== null);
-  // One of them says it.
+  // Only the first process prints the error.
   if (no !== undefined && mpi.rank > 0) return 1;
   if (no !== undefined) throw new Refused(no);
   return await compute(line, together(mpi));
@@ -49,7 +49,7 @@ async function compute(
   for (const mode of modes) {
     const plan = planOf(mode, size, steps, processes.share);
     const reached = new Int32Array(plan.progress);
-    /** how far the slowest of these threads is */
+    /** displays the step of the slowest of these threads */
     const progress = (what: string, of: Int32Array) =>
       json ? {} : { live: () => [`${what}: step ${Math.min(...of)} of ${steps}`] };
     const undivided = `${mode}, undivided`;

@@ -1,4 +1,4 @@
-/** Command line of the program. */
+/** The command line of the program. */
 import { choice, commandLine, flag, text, whole } from '../../../examples/command-line.ts';
 import { onceAround } from './cell.ts';
 import { type Mode, modes } from './domain.ts';

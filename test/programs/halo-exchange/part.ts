@@ -1,22 +1,22 @@
 /**
- * One part of the field, in a thread of its own: its cells, and a halo of two around them that the
- * neighbors fill.
+ * One part of the field in a thread of its own: its cells, and around them a halo of two cells that
+ * the neighbors send.
  */
 import { HaloUpdater } from '../../../src/entries/halo.ts';
 import { advance, type Field, newField, REACH, STAGES, sides, windBetween } from './advection.ts';
 import { domainOf } from './domain.ts';
 import { keep, type Plan } from './plan.ts';
 
-/** What became of a part, and how its thread spent the steps: milliseconds. */
+/** The result of a part, and the milliseconds that its thread spent in all steps. */
 export interface PartResult {
   steps: number;
-  /** packing what leaves */
+  /** time of packing what is sent */
   start: number;
-  /** computing the interior, while the halo's points come */
+  /** time of computing the interior while the halo is on its way */
   meanwhile: number;
-  /** waiting for those that had not come by then, and unpacking all */
+  /** time of waiting for the rest of the halo, and of unpacking it */
   wait: number;
-  /** exchanges for which there was nothing to wait for any more */
+  /** number of exchanges whose halo had arrived when the interior was done */
   early: number;
   massBefore: number;
   massAfter: number;
@@ -30,7 +30,7 @@ export function runPart(plan: Plan, rank: number): PartResult {
     fillWinds(part, wind);
     return runSteps(plan, rank, part, tracer);
   } catch (error) {
-    // The neighbors wait for this part: they are told why it does not go on.
+    // The neighbors wait for this part. fail() passes the error to them.
     for (const each of [wind, tracer]) each.fail(error);
     throw error;
   }
@@ -38,11 +38,14 @@ export function runPart(plan: Plan, rank: number): PartResult {
 
 interface Part {
   readonly field: Field;
-  /** at each cell, along i and along j */
+  /** wind of each cell, along i and along j */
   readonly wind: readonly [Float64Array, Float64Array];
-  /** elements from a cell to the next one along i and along j */
+  /** distance in elements from a cell to the next one along i and along j */
   readonly strides: readonly [number, number];
-  /** indices of all cells but the halo's, row by row; those that need no halo, and the others */
+  /**
+   * indices of the cells outside of the halo, row by row: all, those that need no halo, and the
+   * others
+   */
   readonly cells: Int32Array;
   readonly interior: Int32Array;
   readonly rim: Int32Array;
@@ -80,8 +83,8 @@ function makePart({ mode, size }: Plan, rank: number): Part {
 }
 
 /**
- * A vector's exchange: at an edge to a face that lies turned, one's i is the other's j, or its
- * opposite.
+ * Exchanges the winds as a vector. Over an edge to a rotated face, the i component of one is the j
+ * component of the other, perhaps with reversed sign.
  */
 function fillWinds({ field, wind, strides, cells }: Part, updater: HaloUpdater): void {
   updater.updateSync([{ data: wind[0] }], [{ data: wind[1] }]);

@@ -1,6 +1,6 @@
 /**
- * Draws the kept fields: a row per mode, a panel per field, and the sphere from two sides in its
- * net's free corners.
+ * Draws the kept fields: a row per mode, and a panel per field. Two views of the sphere fill the
+ * free corners of its net.
  */
 import type { Mode } from './domain.ts';
 import { drawGlobe, type View } from './globe.ts';
@@ -11,7 +11,7 @@ import { cylinderAt, sum } from './sphere.ts';
 
 const PAGE: Colour = [13, 13, 20];
 const LINE: Colour = [112, 108, 140];
-/** From 0 to 1, at an even pace from dark to light. */
+/** Colors of the values from 0 to 1 at equal distances, from dark to light. */
 const STOPS: readonly Colour[] = [
   [32, 28, 60],
   [86, 34, 112],
@@ -21,7 +21,7 @@ const STOPS: readonly Colour[] = [
   [253, 244, 196],
 ];
 const GAP = 24;
-/** A panel is about so many pixels wide. */
+/** Approximate width of a panel in pixels. */
 const WIDE = 576;
 
 function colourOf(value: number): Colour {
@@ -30,10 +30,11 @@ function colourOf(value: number): Colour {
   return mixed(STOPS[below]!, STOPS[below + 1]!, at - below);
 }
 
-/** Plans of one size. */
+/** Draws plans of one size. */
 export function draw(plans: readonly Plan[]): Image {
   const { size } = plans[0]!;
-  // The plane is 2 parts wide, the sphere's net 4: so both panels are equally wide.
+  // The plane is 2 parts wide and the net of the sphere 4, so the plane's cells are drawn twice as
+  // large.
   const scaleOf = (mode: Mode) =>
     Math.max(1, Math.round(WIDE / (4 * size))) * (mode === 'plane' ? 2 : 1);
   const width = 4 * size * scaleOf('sphere');
@@ -56,7 +57,7 @@ export function draw(plans: readonly Plan[]): Image {
   return image;
 }
 
-/** `side`: pixels along the side of a part. */
+/** Draws the parts of a field. `side` is the side of a part in pixels. */
 function drawParts(
   image: Image,
   { mode, size }: Plan,
@@ -87,12 +88,12 @@ function drawParts(
 }
 
 /**
- * Upper left, the side of the sphere where the cylinder has to be by now; lower right, the opposite
- * side.
+ * Returns two views. In the upper left is the side of the sphere where the cylinder must be at this
+ * step. In the lower right is the opposite side.
  */
 function globes(step: number, size: number, left: number, top: number, side: number): View[] {
   const { centre, right } = cylinderAt(step, size);
-  // The largest circle that the staircase leaves room for, with some air around it.
+  // The largest circle that fits next to the staircase, and below it a slightly smaller radius.
   const room = (Math.SQRT2 / (1 + Math.SQRT2)) * side;
   const radius = 0.94 * room;
   return [

@@ -1,4 +1,7 @@
-/** What the threads are given: plain data and shared memory, made once by the main thread. */
+/**
+ * The data that the main thread creates once and passes to all threads: plain values and shared
+ * memory.
+ */
 import type {
   HaloExchangeOptions,
   QuantityHaloOptions,
@@ -10,20 +13,22 @@ import { domainOf, type Mode } from './domain.ts';
 
 export interface Plan {
   readonly mode: Mode;
-  /** cells along each side of a part */
+  /** number of cells along each side of a part */
   readonly size: number;
   readonly steps: number;
   readonly ranks: number;
-  /** the tracer's halo before every stage; that of the wind, a vector, once */
+  /**
+   * exchange of the tracer's halo, before every stage, and of the wind's halo, once at the start
+   */
   readonly tracer: SharedHaloExchange;
   readonly wind: SharedHaloExchange;
   /**
-   * the field at first, after a third and after all of the steps: the parts' cells, row by row; the
-   * undivided run's
+   * kept fields at the start, after a third of the steps and at the end, from the parts and from
+   * the undivided run. Cells are in order of parts and rows
    */
   readonly parts: SharedArrayBuffer;
   readonly undivided: SharedArrayBuffer;
-  /** steps done, by each part and by the undivided run */
+  /** number of finished steps of each part, and last of the undivided run */
   readonly progress: SharedArrayBuffer;
 }
 
@@ -57,12 +62,12 @@ export function planOf(
   };
 }
 
-/** Steps after which the field is kept. */
+/** Returns the steps after which the field is kept. */
 export function framesAt(steps: number): readonly [first: number, underWay: number, last: number] {
   return [0, Math.round(steps / 3), steps];
 }
 
-/** All cells of a field that was kept: part after part, row after row. */
+/** Returns all cells of a kept field, in order of parts and rows. */
 export function frame(
   { size, ranks }: Plan,
   frames: SharedArrayBuffer,
@@ -72,13 +77,13 @@ export function frame(
   return new Float64Array(frames, 8 * index * cells, cells);
 }
 
-/** Which cell is number `k` there. */
+/** Returns the position of the cell with index `k` in a kept field. */
 export function cellAt(size: number, k: number): { rank: number; i: number; j: number } {
   const row = Math.floor(k / size);
   return { rank: Math.floor(row / size), i: k % size, j: row % size };
 }
 
-/** Has `write` fill each frame that belongs to this step. */
+/** Calls `write` for each kept field that belongs to this step. */
 export function keep(
   plan: Plan,
   frames: SharedArrayBuffer,

@@ -1,12 +1,15 @@
-/** The doubly periodic plane, 1 × 1: twice around along x while once along y. */
+/**
+ * The doubly periodic plane, 1 × 1. The wind crosses it twice along x while it crosses it once
+ * along y.
+ */
 import type { Cell } from './cell.ts';
 
 const BELL = 0.24;
 const CYLINDER = 0.22;
-/** half the slot's width, and how far it goes in, from the cylinder's centre */
+/** half the slot's width, and its depth from the cylinder's center */
 const SLOT = [0.045, 0.09] as const;
 
-/** Columns and rows count over all 2 × 2 parts. */
+/** Returns a cell. Columns and rows count over all 2 × 2 parts. */
 export function planeCell(size: number, column: number, row: number): Cell {
   const side = 1 / (2 * size);
   const [x, y] = [(column + 0.5) * side, (row + 0.5) * side];
@@ -18,7 +21,7 @@ export function planeCell(size: number, column: number, row: number): Cell {
   };
 }
 
-/** Around the point where the plane's own corners meet. */
+/** Returns the value of the bell, whose center is where the corners of the plane meet. */
 function bell(x: number, y: number): number {
   const distance = Math.hypot(Math.min(x, 1 - x), Math.min(y, 1 - y));
   return distance < BELL ? (1 + Math.cos((Math.PI * distance) / BELL)) / 2 : 0;

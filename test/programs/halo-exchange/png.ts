@@ -1,10 +1,10 @@
-/** Writes an image as a PNG file's bytes: 8 bits each of red, green and blue. */
+/** Encodes an image as a PNG file with 8 bits each of red, green and blue. */
 import { promisify } from 'node:util';
 import { crc32, deflate } from 'node:zlib';
 
 export type Colour = readonly [red: number, green: number, blue: number];
 
-/** `part` of the way from one to the other. */
+/** Returns a mixture of two colors. `part` is the fraction of the second. */
 export const mixed = (one: Colour, other: Colour, part: number): Colour => [
   one[0] + part * (other[0] - one[0]),
   one[1] + part * (other[1] - one[1]),
@@ -23,7 +23,7 @@ export class Image {
     this.fill(0, 0, width, height, colour);
   }
 
-  /** A rectangle from its top left corner, which lies inside the image like all of it. */
+  /** Fills a rectangle, given by its top left corner. All of it must be inside of the image. */
   fill(x: number, y: number, width: number, height: number, [red, green, blue]: Colour): void {
     for (let row = y; row < y + height; row++) {
       for (let at = 3 * (row * this.width + x); at < 3 * (row * this.width + x + width); ) {
@@ -36,7 +36,7 @@ export class Image {
 
   async png(): Promise<Buffer> {
     const row = 3 * this.width;
-    // Each row begins with the number of its filter: 0, none.
+    // Each row begins with the number of its filter. 0 means no filter.
     const rows = Buffer.alloc((row + 1) * this.height);
     for (let y = 0; y < this.height; y++)
       rows.set(this.#pixels.subarray(y * row, (y + 1) * row), y * (row + 1) + 1);

@@ -1,5 +1,5 @@
 /**
- * Where the parts are computed: all in this process, or shared out among those that an MPI launcher
+ * The processes that compute the parts: only this process, or all processes that an MPI launcher
  * started.
  */
 import {
@@ -13,12 +13,12 @@ import type { PartResult } from './part.ts';
 import { frame, framesAt, type Plan } from './plan.ts';
 
 export interface Processes {
-  /** it shows what came of all parts */
+  /** whether this process prints the result */
   readonly first: boolean;
   share(options: HaloExchangeOptions): SharedHaloExchange;
-  /** those of this process, in order */
+  /** returns the ranks of this process's parts, in order */
   ranksOf(plan: Plan): number[];
-  /** Given what this process's parts came to: that of all, and all fields are in the plan. */
+  /** Collects the results of all processes' parts, and copies their fields into the plan. */
   gather(plan: Plan, mine: readonly PartResult[]): Promise<PartResult[]>;
 }
 
@@ -31,7 +31,9 @@ export const alone: Processes = {
   gather: async (_, mine) => [...mine],
 };
 
-/** Why a domain's parts cannot be divided evenly among so many processes, or null. */
+/**
+ * Returns why a domain's parts cannot be divided evenly among this number of processes, or null.
+ */
 export function notAmong(mode: Mode, processes: number): string | null {
   const { ranks } = domainOf(mode, 1).topology;
   if (ranks % processes === 0) return null;
@@ -45,7 +47,7 @@ export function together(mpi: MpiProcess): Processes {
     const each = ranks / mpi.size;
     return upTo(each).map((k) => process * each + k);
   };
-  /** The cells of a process in each of the fields that were kept. */
+  /** Returns the cells of a process in each of the kept fields. */
   const fields = (plan: Plan, process: number) => {
     const [first] = ranksOf(plan, process) as [number, ...number[]];
     const [from, many] = [first * plan.size ** 2, (plan.ranks / mpi.size) * plan.size ** 2];

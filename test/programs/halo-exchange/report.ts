@@ -1,4 +1,4 @@
-/** What a run came to, as text and as a plain object. */
+/** The result of a run, as text and as a plain object. */
 import { availableParallelism } from 'node:os';
 import { wrapped } from '../../../examples/command-line.ts';
 import { STAGES } from './advection.ts';
@@ -12,18 +12,18 @@ export interface Summary {
   mode: Mode;
   workers: number;
   cells: number;
-  /** of each worker: the tracer's, one per stage of a step */
+  /** exchanges of the tracer of each worker, one per stage of a step */
   exchanges: number;
   /**
-   * means of all workers and exchanges: packing, computing the interior while the halo comes,
-   * waiting for the rest
+   * means over all workers and exchanges: packing, computing the interior while the halo is on its
+   * way, and waiting for the rest
    */
   startMicroseconds: number;
   interiorMicroseconds: number;
   waitMicroseconds: number;
-  /** share of the time from the end of start() to that of wait() that was spent computing */
+  /** fraction of the time from the end of start() to the end of wait() that was spent computing */
   hidden: number;
-  /** share of exchanges that needed no waiting when the interior was done */
+  /** fraction of exchanges whose halo had arrived when the interior was done */
   early: number;
   stepMicroseconds: number;
   undividedStepMicroseconds: number;
@@ -63,7 +63,7 @@ export function summarise(
   };
 }
 
-/** Wider than this, the text shows the field under way too. */
+/** From this number of columns on, the text also shows the field after a third of the steps. */
 const ROOM_FOR_THREE = 112;
 
 export function textOf(

@@ -1,7 +1,4 @@
-/**
- * Starts the threads and waits for their end; holds what the parts have come to against the
- * undivided run.
- */
+/** Starts the threads, waits for their end, and compares the parts with the undivided run. */
 import { Worker } from 'node:worker_threads';
 import { failHaloExchange } from '../../../src/entries/halo.ts';
 import type { PartResult } from './part.ts';
@@ -10,22 +7,25 @@ import type { Task } from './thread.ts';
 
 export interface Running<T> {
   readonly threads: readonly Worker[];
-  /** Resolves once every thread has ended; rejects then with what the first one failed with. */
+  /**
+   * Settles after every thread has ended. Rejects with the error of the thread that failed first.
+   */
   readonly done: Promise<T[]>;
 }
 
-/** A thread per part, of all of them where nothing else is said. */
+/** Starts a thread for each part, by default for all parts. */
 export function startParts(plan: Plan, ranks = [...Array(plan.ranks).keys()]): Running<PartResult> {
   return startThreads(
     ranks.map((rank) => ({ plan, rank })),
-    // Also for a thread that ended before it took its rank: the other ranks cannot notice that.
+    // A thread may end before it claims its rank, which the other ranks cannot detect. So this
+    // makes the exchange fail for all of them.
     (error) => {
       for (const shared of [plan.wind, plan.tracer]) failHaloExchange(shared, error);
     },
   );
 }
 
-/** One thread; its steps' milliseconds. */
+/** Starts one thread for the undivided run. Its result is the milliseconds of all steps. */
 export function startUndivided(plan: Plan): Running<number> {
   return startThreads([{ plan, rank: null }], () => {});
 }
@@ -67,13 +67,13 @@ function startThreads<T>(tasks: readonly Task[], onFailure: (error: Error) => vo
 
 export interface Comparison {
   cells: number;
-  /** cells that have other bits */
+  /** number of cells whose bits differ */
   different: number;
-  /** the first one, in words */
+  /** text that describes the first of them */
   example: string | null;
 }
 
-/** Every cell, at first, under way and at the end. */
+/** Compares every cell in all three kept fields. */
 export function compare(plan: Plan): Comparison {
   const { size } = plan;
   const frames = framesAt(plan.steps).map((step, index) => ({

@@ -1,12 +1,12 @@
 /**
- * The cubed sphere: six faces with cells of equal angles from the centre. The wind turns it as a
- * whole around one axis.
+ * The cubed sphere: six faces, whose cells have equal angles as seen from the center. The wind
+ * rotates the whole sphere around one axis.
  */
 import { type Cell, onceAround } from './cell.ts';
 
 export type Vector = readonly [number, number, number];
 
-/** A face's outward normal, and where its i and j go. */
+/** A face's outward normal, and the directions of its i and j. */
 export interface Face {
   readonly normal: Vector;
   readonly i: Vector;
@@ -14,8 +14,8 @@ export interface Face {
 }
 
 /**
- * As cubedSphereTopology() counts them: from an even face the next is over E, from an odd one over
- * N, without a turn.
+ * The faces in the order of cubedSphereTopology(). The next face is over edge E of an even face,
+ * and over edge N of an odd face, without a rotation.
  */
 export const faces: readonly Face[] = [
   { normal: [1, 0, 0], i: [0, 1, 0], j: [0, 0, 1] },
@@ -27,15 +27,18 @@ export const faces: readonly Face[] = [
 ];
 
 /**
- * The cylinder starts on face 0 and goes past the corner of faces 0, 1 and 2, 3° beside it. The
- * bell is opposite.
+ * The cylinder starts on face 0 and passes the corner of faces 0, 1 and 2 at a distance of 3°. The
+ * bell is on the opposite side.
  */
 const HEADING = 0.85;
 const start: Vector = [1, 0, 0];
 const east: Vector = [0, Math.cos(HEADING), Math.sin(HEADING)];
 export const axis: Vector = [0, -Math.sin(HEADING), Math.cos(HEADING)];
 
-/** Radii, and half the slot's width and how far it goes in from the cylinder's centre. */
+/**
+ * Radii of the bell and the cylinder. Below them half the slot's width, and its depth from the
+ * cylinder's center.
+ */
 const BELL = 0.7;
 const CYLINDER = 0.66;
 const SLOT = [0.13, 0.25] as const;
@@ -51,7 +54,9 @@ const cross = ([a, b, c]: Vector, [d, e, f]: Vector): Vector => [
   a * e - b * d,
 ];
 
-/** On the unit sphere; whole numbers of cells are corners, halves centres. */
+/**
+ * Returns a point on the unit sphere. Integer i and j are corners of cells, and halves are centers.
+ */
 export function pointAt(size: number, face: number, i: number, j: number): Vector {
   const { normal, i: right, j: up } = faces[face]!;
   const [x, y] = [i, j].map((at) => Math.tan((Math.PI / 4) * ((2 * at) / size - 1))) as [
@@ -63,8 +68,8 @@ export function pointAt(size: number, face: number, i: number, j: number): Vecto
 }
 
 /**
- * Where the cylinder's centre is after so many steps, and what is to the right of it: the wind's
- * direction.
+ * Returns the cylinder's center after `step` steps, and the direction of the wind there, which is
+ * to the right.
  */
 export function cylinderAt(step: number, size: number): { centre: Vector; right: Vector } {
   const angle = (2 * Math.PI * step) / onceAround(size);
@@ -80,8 +85,8 @@ export function sphereCell(size: number, face: number, i: number, j: number): Ce
     corner(1, 1),
     corner(0, 1),
   ];
-  // A rotation carries through a line the difference of its ends' heights, times the angle; 1 is
-  // all of 4π.
+  // The flow of a rotation through a line is its angle times the difference in height of the line's
+  // ends. It is scaled so that the whole sphere, 4π, is 1.
   const angle = (2 * Math.PI) / onceAround(size);
   const between = (from: Vector, to: Vector) =>
     (angle * (dot(axis, to) - dot(axis, from))) / (4 * Math.PI);
@@ -92,7 +97,7 @@ export function sphereCell(size: number, face: number, i: number, j: number): Ce
   return { area: area / (4 * Math.PI), wind: [alongI, alongJ], tracer: tracer(corner(0.5, 0.5)) };
 }
 
-/** Solid angle of a spherical triangle. */
+/** Returns the solid angle of a spherical triangle. */
 function triangle(a: Vector, b: Vector, c: Vector): number {
   return 2 * Math.atan2(dot(a, cross(b, c)), 1 + dot(a, b) + dot(b, c) + dot(c, a));
 }

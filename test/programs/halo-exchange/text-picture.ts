@@ -1,19 +1,19 @@
-/** Draws fields with characters, side by side. */
+/** Draws fields side by side with characters. */
 import type { Mode } from './domain.ts';
 import { layouts } from './layout.ts';
 
 const SHADES = '·░▒▓█';
 const GAP = 3;
-/** A part has no more rows of characters. */
+/** Maximum number of character rows of a part. */
 const MAX_CELLS = 9;
 
 export interface Panel {
   title: string;
-  /** part after part, row after row */
+  /** values in order of parts and rows */
   field: Float64Array;
 }
 
-/** As large as fits into `columns`; a character is twice as high as wide. */
+/** Draws the panels as large as fits into `columns`. A character is twice as high as wide. */
 export function drawText(
   mode: Mode,
   size: number,
@@ -57,7 +57,7 @@ export function drawText(
 
 type Range = readonly [from: number, to: number];
 
-/** Over a part's cells in these ranges, of which 1 is the whole side. */
+/** Returns the mean of a part's cells in these ranges, in which 1 is the whole side. */
 function meanOf(field: Float64Array, size: number, rank: number, across: Range, up: Range): number {
   const [[i0, i1], [j0, j1]] = [across, up].map(([from, to]) => {
     const first = Math.floor(from * size);

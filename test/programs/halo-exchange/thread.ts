@@ -1,4 +1,4 @@
-/** What a worker thread does: one part, or (with rank null) the undivided run. */
+/** The code of a worker thread: it runs one part or, if its rank is null, the undivided run. */
 import { parentPort, workerData } from 'node:worker_threads';
 import { runPart } from './part.ts';
 import type { Plan } from './plan.ts';

@@ -1,6 +1,6 @@
 /**
- * The same in one piece and one thread. It finds each cell's neighbors anew, from positions on the
- * plane and in space, and uses nothing of the halo exchange or its topologies.
+ * Computes the same advection in one piece and one thread. It derives each cell's neighbors from
+ * positions on the plane and in space. It uses neither the halo exchange nor its topologies.
  */
 import { advance, newField, STAGES, sides, windBetween } from './advection.ts';
 import type { Cell } from './cell.ts';
@@ -8,7 +8,7 @@ import { cellAt, keep, type Plan } from './plan.ts';
 import { planeCell } from './plane.ts';
 import { dot, faces, sphereCell, sum, type Vector } from './sphere.ts';
 
-/** A cell, and what my axis is called there: one of its own, or the opposite of one. */
+/** A neighboring cell. `axis` and `sign` give the direction there that continues the axis here. */
 interface Beside {
   cell: number;
   axis: 0 | 1;
@@ -18,13 +18,13 @@ interface Beside {
 interface Whole {
   cells: number;
   cell(index: number): Cell;
-  /** up to two cells away along one of its axes */
+  /** returns the cell that is one or two steps away along an axis */
   beside(index: number, axis: 0 | 1, steps: number): Beside;
-  /** of a part's cell */
+  /** returns the index of a part's cell */
   index(at: { rank: number; i: number; j: number }): number;
 }
 
-/** Its steps' milliseconds. */
+/** Runs all steps and returns their milliseconds. */
 export function runUndivided(plan: Plan): number {
   const { mode, size, steps, ranks } = plan;
   const whole = mode === 'plane' ? plane(size) : sphere(size);
@@ -55,7 +55,9 @@ export function runUndivided(plan: Plan): number {
   return performance.now() - begun;
 }
 
-/** All rows of the plane in one array, and what leaves on one side comes in on the other. */
+/**
+ * Describes the plane: all rows in one array. A neighbor beyond one side is on the opposite side.
+ */
 function plane(size: number): Whole {
   const row = 2 * size;
   return {
@@ -71,8 +73,8 @@ function plane(size: number): Whole {
 }
 
 /**
- * Cells have whole coordinates on a cube with edges of 2 × size. Beyond a face's edge they are
- * folded down around it.
+ * Describes the sphere. Cells have integer coordinates on a cube with edges of 2 × size. A position
+ * beyond a face's edge is folded onto the next face.
  */
 function sphere(size: number): Whole {
   const split = (index: number) =>
@@ -105,7 +107,7 @@ function sphere(size: number): Whole {
   }
 }
 
-/** Which of a face's axes goes that way. */
+/** Returns the axis of a face that points in this direction, and its sign. */
 function direction(face: number, way: Vector): Pick<Beside, 'axis' | 'sign'> {
   const [alongI, alongJ] = [dot(faces[face]!.i, way), dot(faces[face]!.j, way)];
   return alongI !== 0 ? { axis: 0, sign: alongI as 1 | -1 } : { axis: 1, sign: alongJ as 1 | -1 };

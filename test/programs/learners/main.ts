@@ -1,6 +1,6 @@
 /**
- * CartPole by several learners that keep their parameters equal: in this process, or in those of an
- * MPI launcher.
+ * Trains CartPole by several learners that keep their parameters equal. They run in this process,
+ * or in the processes of an MPI launcher.
  */
 
 import { deviceNamed, runExample } from '../../../examples/command-line.ts';
@@ -8,7 +8,9 @@ import { LearnerGroup, openMpi, shareLearnerGroup } from '../../../src/entries/r
 import { type Came, PARAMETERS, type Plan, train } from './member.ts';
 import { type CommandLine, help, parseCommandLine } from './options.ts';
 
-/** What each learner came to, in the order of ranks; null in processes that show nothing. */
+/**
+ * Returns the result of each learner in order of ranks, or null in processes that print nothing.
+ */
 async function trainAll(
   plan: Plan,
   { learners, mpi: byLauncher }: CommandLine,
@@ -33,7 +35,7 @@ async function member(plan: Plan, how: Parameters<typeof LearnerGroup.join>[0]):
   try {
     return await train(group, plan);
   } catch (error) {
-    // The others learn why.
+    // Passes the error to the other learners.
     group.fail(error);
     throw error;
   }

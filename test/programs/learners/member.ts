@@ -1,6 +1,4 @@
-/**
- * One of the learners: poles, buffer, network and pipeline of its own, and its place in the group.
- */
+/** One of the learners, with its own environments, buffer, network and pipeline. */
 
 import { ACTIONS, OBS_DIM } from '../../../examples/cartpole-dqn/cartpole.ts';
 import { CartPoleCollector } from '../../../examples/cartpole-dqn/collector.ts';
@@ -10,10 +8,10 @@ import { DqnLearner, type LearnerState, MlpPolicy } from '../../../src/entries/l
 import type { LearnerGroup } from '../../../src/entries/ranks.ts';
 import { type Device, ReplayBuffer, ReplayPipeline, WeightMailbox } from '../../../src/index.ts';
 
-/** Ticks between two turns of the collector, and turns between two looks at the weights. */
+/** Ticks between two rounds of collection, and rounds between two evaluations. */
 const ROUND = 8;
 const LOOK_EVERY = 10;
-/** The poles' own episodes last so long before the weights are worth a look. */
+/** The weights are evaluated once the mean length of the latest episodes reaches this. */
 const PROMISING = 150;
 const RECENT = 100;
 
@@ -28,15 +26,18 @@ export interface Came {
   ticks: number;
   /** environment steps of this learner */
   steps: number;
-  /** of a hundred greedy episodes by rank 0's weights; null before they were worth a look */
+  /**
+   * mean return of a hundred greedy episodes with rank 0's weights, or null before the first
+   * evaluation
+   */
   finalReturn: number | null;
   solved: boolean;
-  /** every look found this learner's parameters to be rank 0's, bit for bit */
+  /** whether this learner's parameters equaled rank 0's bit for bit at every check */
   equal: boolean;
   looks: number;
 }
 
-/** As many float32 values as a learner averages: its own network and the target. */
+/** Number of float32 values that a learner averages: its online and its target network. */
 export const PARAMETERS = 2 * new MlpPolicy({ sizes: networkSizes(defaults) }).parameters.length;
 
 export async function train(
@@ -58,7 +59,7 @@ export async function train(
   const how = { batchSize, learningRate, gamma, tau, maxGradNorm, seed: seed + group.rank };
   using learner = new DqnLearner(device, { ...shape, ...how });
   await learner.ready;
-  // Everybody begins where rank 0 does.
+  // All learners begin with rank 0's parameters.
   learner.loadState(await group.broadcast(await learner.state()));
   using buffer = ReplayBuffer.offPolicy({
     capacity: defaults.capacity,
@@ -72,7 +73,7 @@ export async function train(
     group,
     device: device.name,
     sampleCount: batchSize * minibatches,
-    // Its own rows, drawn its own way.
+    // Each learner draws from its own rows with its own seed.
     baseSeed: (seed * 1_000_003 + group.rank * 7_919) % 2 ** 31,
   });
   pipeline.capture((batch, { stream, out }) => learner.update(stream, batch, out), {
@@ -128,7 +129,8 @@ export async function train(
     if (came.ticks % (ROUND * LOOK_EVERY) !== 0) continue;
     came.looks++;
     const mean = recent.reduce((sum, length) => sum + length, 0) / recent.length;
-    // Rank 0 judges; all are told, and hold theirs against its weights.
+    // Rank 0 evaluates, and broadcasts its weights and the result. Each learner compares its
+    // weights with them.
     const seen = group.rank === 0 && mean >= PROMISING ? await judge.look(weights) : Number.NaN;
     const told = await group.broadcast(state(weights, seen));
     const [first, verdict] = [told.weights!.data as Float32Array, told.verdict!.data[0] as number];
@@ -159,8 +161,8 @@ class Judge {
     this.#seed = seed;
   }
   /**
-   * The mean of a hundred greedy episodes; of weights that reach the threshold those of a hundred
-   * others.
+   * Returns the mean return of a hundred greedy episodes. If it reaches the threshold, returns the
+   * mean of a hundred other episodes instead.
    */
   async look(weights: Float32Array): Promise<number> {
     this.#policy.load(weights);

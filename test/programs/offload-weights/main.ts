@@ -1,6 +1,6 @@
 /**
- * Training with weights that do not fit: layers are prefetched one ahead, and sent back when others
- * need the room.
+ * Trains with weights that do not fit on the device. Each layer is prefetched while the one before
+ * it is used. Layers are sent back when others need the memory.
  */
 
 import { deviceNamed, Refused, runExample, wrapped } from '../../../examples/command-line.ts';
@@ -17,10 +17,13 @@ import { WeightWindow } from './window.ts';
 
 interface Run {
   losses: number[];
-  /** median milliseconds of a step, without the first */
+  /** median milliseconds of a step, without the first step */
   stepMs: number;
   peak: number;
-  /** the most that the driver said was on the device between two steps; −1 where it does not say */
+  /**
+   * the most bytes that the driver reported on the device between two steps, or −1 if it cannot
+   * report
+   */
   peakByDriver: number;
 }
 
@@ -34,7 +37,7 @@ async function train(
   const { layers, width, steps, budget } = settings;
   using network = new Network(pool, layers, width);
   using work = device.createStream();
-  await device.currentStream.synchronize(); // the values are written
+  await device.currentStream.synchronize(); // The values must be written before `work` uses them.
   const up = [...network.weights.keys()];
   using window = new WeightWindow(
     device,
@@ -73,7 +76,8 @@ async function main(settings: CommandLine): Promise<number> {
   const say = (text: string) => json || console.log(wrapped(text));
   const mib = (bytes: number) => `${(bytes / 2 ** 20).toFixed(1)} MiB`;
   await compileAllocator();
-  // Checked before a device is opened: a driver that held the probe would hold this process too.
+  // This comes before a device is opened. A driver that blocks in the probe would block this
+  // process too.
   const none = compilationError();
   if (none) throw new Refused(`managed memory is unavailable: ${none.message}`);
   using opened = deviceNamed(settings.device);
@@ -102,7 +106,7 @@ async function main(settings: CommandLine): Promise<number> {
   const equal = ahead.losses.every((loss, i) => Object.is(loss, demand.losses[i]));
   const [first, last] = [ahead.losses[0] as number, ahead.losses.at(-1) as number];
   const most = Math.max(ahead.peak, demand.peak, ahead.peakByDriver);
-  // Where pages cannot be sent back, no budget can be kept.
+  // If pages cannot be sent back, the budget cannot be kept.
   const ok = equal && last < first && (most <= budget || !traits.movesPages);
   for (const [step, loss] of ahead.losses.entries())
     say(`step ${String(step).padStart(2)}  loss ${loss.toFixed(6)}`);

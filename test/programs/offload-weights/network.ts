@@ -1,27 +1,27 @@
 /**
- * A deep perceptron and its regression, layer by layer: weights in managed memory, the rest in
- * plain device memory.
+ * A deep perceptron and its regression, layer by layer. Weights are in managed memory, and all else
+ * is in plain device memory.
  */
 
 import type { UnifiedMempool } from '../../../src/entries/memory.ts';
 import { type Device, Random, type Stream, type Tensor } from '../../../src/index.ts';
 
 const ROWS = 64;
-/** For 8 layers; deeper and wider than 512 takes smaller steps. */
+/** Learning rate for 8 layers. Deeper networks, or layers wider than 512, need a smaller one. */
 const LEARNING_RATE = 0.05;
 const TANH = 2;
 const NONE = 0;
 
 export class Network implements Disposable {
-  /** per layer [width + 1, width]: the last row is the bias */
+  /** per layer [width + 1, width]. The last row is the bias */
   readonly weights: readonly Tensor[];
   readonly #width: number;
   readonly #plain: Tensor[] = [];
-  /** the input, then each layer's output, [rows, width] */
+  /** the input, then the output of each layer, [rows, width] */
   readonly #values: readonly Tensor[];
   readonly #target: Tensor;
   readonly #error: Tensor;
-  /** gradients at a layer's output and input, which take turns */
+  /** gradients at a layer's output and at its input, which swap roles after each layer */
   readonly #slopes: readonly [Tensor, Tensor];
   readonly #gradient: Tensor;
 
@@ -59,7 +59,7 @@ export class Network implements Disposable {
     stream.launch('bias_act', { tensors: [y, y, bias], wholes: [ROWS, width, width, width, act] });
   }
 
-  /** The error at the output, and the loss's gradient there. */
+  /** Computes the error at the output, and the gradient of the loss there. */
   compare(stream: Stream): void {
     const output = this.#values.at(-1) as Tensor;
     const wholes = [this.#error.size] as const;
@@ -72,7 +72,9 @@ export class Network implements Disposable {
     });
   }
 
-  /** The layer's gradients, and its update right behind them; layers in falling order. */
+  /**
+   * Computes the layer's gradients and updates the layer. Call it for layers in descending order.
+   */
   backward(stream: Stream, layer: number): void {
     const width = this.#width;
     const last = this.weights.length - 1;
@@ -99,7 +101,7 @@ export class Network implements Disposable {
     stream.launch('axpby', { tensors: [parameters, this.#gradient], wholes, reals: [-rate, 1] });
   }
 
-  /** Mean squared error of the pass last run on `stream`. */
+  /** Returns the mean squared error of the last pass on `stream`. */
   async loss(stream: Stream): Promise<number> {
     const error = (await this.#error.toArray(stream)) as Float32Array;
     return error.reduce((sum, each) => sum + each * each, 0) / error.length;
@@ -113,7 +115,7 @@ export class Network implements Disposable {
     ];
   }
 
-  /** c = op(a)·op(b), sizes [transA, transB, m, n, k]. */
+  /** Enqueues c = op(a)·op(b), sizes [transA, transB, m, n, k]. */
   #product(
     stream: Stream,
     c: Tensor,

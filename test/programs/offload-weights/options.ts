@@ -1,4 +1,4 @@
-/** Command line of the program. */
+/** The command line of the program. */
 import {
   commandLine,
   device,

@@ -1,14 +1,14 @@
 /**
- * Which layers' weights are on the device: those used next, within a budget. They come and go on a
- * stream of their own. Events order it with the work: a layer goes only behind its last use, and is
- * used only behind its arrival.
+ * Keeps the weights of the layers that are used next on the device, within a budget. A separate
+ * stream moves them. Events order it with the work: a layer is sent back only after its last use,
+ * and is used only after its arrival.
  */
 
 import { prefetchManagedTensor } from '../../../src/entries/memory.ts';
 import type { Device, DeviceEvent, Stream, Tensor } from '../../../src/index.ts';
 
 export class WeightWindow implements Disposable {
-  /** the most bytes that were on the device at a time */
+  /** the most bytes that were on the device at once */
   peak = 0;
   readonly #weights: readonly Tensor[];
   readonly #order: readonly number[];
@@ -16,14 +16,16 @@ export class WeightWindow implements Disposable {
   readonly #device: Device;
   readonly #work: Stream;
   readonly #moves: Stream;
-  /** per layer: its last use on the work's stream, its arrival on the other */
+  /**
+   * events of each layer: its last use on the work's stream, and its arrival on the other stream
+   */
   readonly #used: readonly DeviceEvent[];
   readonly #arrived: readonly DeviceEvent[];
   readonly #here = new Set<number>();
 
   /**
-   * `order`: the layers as each step uses them. All weights are sent to the CPU first, where the
-   * driver can.
+   * Sends all weights to the CPU, if the driver can. `order` lists the layers as each step uses
+   * them.
    */
   constructor(
     device: Device,
@@ -44,14 +46,19 @@ export class WeightWindow implements Disposable {
     for (const tensor of weights) prefetchManagedTensor(tensor, { device: -1, stream: work });
   }
 
-  /** Before the work of this turn of the order is enqueued: the layer is here, or comes first. */
+  /**
+   * Call this before you enqueue the work of this turn. It makes the layer available on the device.
+   */
   enter(turn: number): void {
     const layer = this.#order[turn] as number;
     if (!this.#here.has(layer)) this.#admit(turn, false);
     this.#work.wait(this.#arrived[layer] as DeviceEvent);
   }
 
-  /** The work of this turn is enqueued. With `ahead` the next turn's layer comes meanwhile. */
+  /**
+   * Call this after you have enqueued the work of this turn. With `ahead` it prefetches the layer
+   * of the next turn.
+   */
   leave(turn: number, ahead: boolean): void {
     this.#work.record(this.#used[this.#order[turn] as number] as DeviceEvent);
     const next = (turn + 1) % this.#order.length;
@@ -59,8 +66,8 @@ export class WeightWindow implements Disposable {
   }
 
   /**
-   * Makes room, and counts the layer as here; without `fetch` its pages come when a kernel touches
-   * them.
+   * Makes room, and counts the layer as on the device. Without `fetch` its pages migrate when a
+   * kernel touches them.
    */
   #admit(turn: number, fetch: boolean): void {
     const layer = this.#order[turn] as number;
@@ -74,8 +81,8 @@ export class WeightWindow implements Disposable {
   }
 
   /**
-   * Sends back the layer whose next use after `turn` is the furthest; the one just before it is
-   * still at work.
+   * Sends back the layer whose next use after `turn` is the furthest. Excludes the layer of the
+   * turn before, which may still be in use.
    */
   #evict(turn: number): void {
     const length = this.#order.length;
@@ -91,11 +98,11 @@ export class WeightWindow implements Disposable {
     this.#here.delete(leaving);
   }
 
-  /** Bytes of the layers that are here, as enqueued. */
+  /** Returns the bytes of the layers that are on the device once the enqueued moves are done. */
   get bytes(): number {
     return [...this.#here].reduce((sum, layer) => sum + (this.#weights[layer] as Tensor).bytes, 0);
   }
-  /** What the driver says of it, once all is done: bytes that were last brought to the device. */
+  /** Returns the bytes that the driver reports on the device. Call it when all work is done. */
   get bytesByDriver(): number {
     const brought = this.#weights.filter(
       (each) => this.#device.residency(each).location === this.#device.index,
@@ -103,7 +110,7 @@ export class WeightWindow implements Disposable {
     return brought.reduce((sum, { bytes }) => sum + bytes, 0);
   }
 
-  /** Resolves when all that was moved has arrived. */
+  /** Resolves when all enqueued moves are done. */
   settled(): Promise<void> {
     return this.#moves.synchronize();
   }

@@ -1,6 +1,6 @@
 /**
- * A kernel of one's own in a captured graph: batches of frames are shifted at random, anew at every
- * replay.
+ * Uses an own kernel in a captured graph. It shifts batches of frames at random, differently at
+ * every launch.
  */
 
 import { deviceNamed, runExample, wrapped } from '../../../examples/command-line.ts';
@@ -11,7 +11,7 @@ import { type Frames, loadShift, shift, shiftHere } from './shift.ts';
 
 const CHANNELS = 3;
 
-/** Frames with something to see on them: a bright ring on dark noise. */
+/** Draws frames with a visible shape: a bright ring on dark noise. */
 function drawFrames({ rows, channels, size }: Frames, random: Random): Uint8Array {
   return Uint8Array.from({ length: rows * channels * size * size }, (_, i) => {
     const [x, y] = [i % size, Math.floor(i / size) % size];
@@ -20,7 +20,7 @@ function drawFrames({ rows, channels, size }: Frames, random: Random): Uint8Arra
   });
 }
 
-/** A frame's first channel in 21 by 11 letters. */
+/** Returns a frame's first channel as 11 lines of 21 characters. */
 function picture(values: ArrayLike<number>, size: number, most: number): string[] {
   const at = (line: number, column: number) =>
     Math.floor(((line + 0.5) * size) / 11) * size + Math.floor(((column + 0.5) * size) / 21);

@@ -1,4 +1,4 @@
-/** Command line of the program. */
+/** The command line of the program. */
 import { commandLine, device, flag, seed, whole } from '../../../examples/command-line.ts';
 
 export const { help, parse: parseCommandLine } = commandLine({

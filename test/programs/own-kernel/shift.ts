@@ -5,14 +5,14 @@ export interface Frames {
   rows: number;
   channels: number;
   size: number;
-  /** pixels that an image moves by at most */
+  /** the most pixels by which an image is shifted */
   pad: number;
 }
 
-/** Bytes to numbers in [0, 1]. */
+/** Maps bytes to [0, 1]. */
 const SCALE = 1 / 255;
 
-/** The source, compiled for the device where that is possible: docs/own-kernels.md. */
+/** Loads the source, compiled for the device if possible: docs/how-to/custom-kernel.md. */
 export async function loadShift(device: Device): Promise<LoadedKernel> {
   const { random_shift } = await device.loadKernels({
     name: 'random shifts',
@@ -34,8 +34,8 @@ export async function loadShift(device: Device): Promise<LoadedKernel> {
 }
 
 /**
- * out [rows, channels, size, size] float32 of frames uint8 of that shape and draws float32 [rows,
- * 2].
+ * Enqueues the kernel. `frames` is uint8 [rows, channels, size, size], `draws` is float32 [rows,
+ * 2], and `out` is float32 of the shape of `frames`.
  */
 export function shift(
   stream: Stream,
@@ -52,7 +52,7 @@ export function shift(
   });
 }
 
-/** The same numbers, rounded where the kernel rounds. */
+/** Computes the same values on the CPU, rounded as the kernel rounds. */
 export function shiftHere(
   frames: Uint8Array,
   draws: Float32Array,

@@ -1,6 +1,6 @@
 /**
- * A pipeline over two devices: batches enter on one; the other computes on a batch while the next
- * one is copied to it.
+ * A pipeline over two devices. Batches enter on the first device. The second device computes on a
+ * batch while the next batch is copied to it.
  */
 import { writeFileSync } from 'node:fs';
 import {
@@ -46,10 +46,10 @@ const { help, parse: parseCommandLine } = commandLine({
     'exit code: 0 it ran, 1 it failed, or FILE cannot be written, 2 wrong usage, or an unknown or unavailable device',
 });
 
-const SIDE = 2048; // a batch is 2048 × 2048 floats, 16 MiB
+const SIDE = 2048; // A batch has 2048 × 2048 floats, 16 MiB.
 const COLUMNS = 16;
 
-/** Two different devices of one family; the caller closes them. */
+/** Opens two different devices of one family. The caller closes them. */
 function pairOf(typed: string): [from: Device, to: Device] {
   const [first, second, ...more] = typed.split(',');
   if (!first || !second || more.length > 0)
@@ -69,7 +69,8 @@ const recorded = (stream: Stream): DeviceEvent => {
 };
 
 /**
- * Runs the pipeline twice, for memory and threads to get warm, and gives the second one's spans.
+ * Runs the pipeline twice and returns the spans of the second run. The first run warms up memory
+ * and threads.
  */
 async function measure(from: Device, to: Device, batches: number): Promise<Row[]> {
   using enter = new ToDevice('cpu', from, ['row', 'column']);
@@ -81,7 +82,7 @@ async function measure(from: Device, to: Device, batches: number): Promise<Row[]
   const values = new Float32Array(SIDE * SIDE);
   const inputs = Array.from(
     { length: batches },
-    // `values` may change at once.
+    // `values` may be overwritten when forward() has returned.
     (_, batch) => enter.forward(new CpuTensor(values.fill(batch), [SIDE, SIDE])) as Tensor,
   );
 
@@ -92,18 +93,18 @@ async function measure(from: Device, to: Device, batches: number): Promise<Row[]
     for (const input of inputs) {
       using ready = recorded(from.currentStream);
       transfer.wait(ready);
-      // Two batches at most on the target: one computed on, one on its way.
+      // At most two batches are on the target: one in use, and one being copied.
       const before = computed.at(-2)?.[1];
       if (before) transfer.wait(before);
       const copying = recorded(transfer);
-      // Here at once; the target waits for the bytes.
+      // forward() returns at once, and the target's stream waits for the copy.
       using batch = move.forward(input, { startEvent: ready }) as Tensor;
       copies.push([copying, recorded(transfer)]);
       const computing = recorded(target);
       const wholes = [0, 0, SIDE, COLUMNS, SIDE, SIDE, COLUMNS, COLUMNS] as const;
       target.launch('gemm', { tensors: [product, batch, weights], wholes, reals: [1, 0] });
       computed.push([computing, recorded(target)]);
-    } // a batch is closed here and lasts until the work on it is done
+    } // `batch` is closed here. Its memory is freed after its work.
     await Promise.all([transfer.synchronize(), target.synchronize()]);
     const between = (pairs: DeviceEvent[][], zero: DeviceEvent, at: number): Span[] =>
       pairs.map(([a, b], batch) => ({
@@ -112,8 +113,8 @@ async function measure(from: Device, to: Device, batches: number): Promise<Row[]
         to: at + b!.elapsedMs(zero),
       }));
     const copy = between(copies, start, 0);
-    // Each device has a clock of its own: the second is set so that no batch is computed on before
-    // it is there.
+    // Each device has its own clock. The clock of the second device is shifted so that no batch is
+    // used before it has arrived.
     const first = computed[0]![0]!;
     const early = between(computed, first, 0).map(({ batch, from }) => copy[batch]!.to - from);
     const compute = between(computed, first, Math.max(...early));

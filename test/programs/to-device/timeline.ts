@@ -1,6 +1,4 @@
-/**
- * Draws what happened when: one row per stream, one span per batch; as text, and as an SVG picture.
- */
+/** Draws a timeline as text and as SVG: one row per stream, and one span per batch. */
 
 export interface Span {
   /** number of the batch */
@@ -18,23 +16,23 @@ export interface Row {
 const lengthOf = (rows: readonly Row[]) =>
   Math.max(...rows.flatMap(({ spans }) => spans.map(({ to }) => to)));
 
-/** A round number of milliseconds that gives about `ticks` ticks. */
+/** Returns a round number of milliseconds that gives about `ticks` ticks. */
 function step(length: number, ticks: number): number {
   const rough = length / ticks;
   const ten = 10 ** Math.floor(Math.log10(rough));
   return ([1, 2, 5, 10].find((n) => n * ten >= rough) as number) * ten;
 }
 
-/** Milliseconds without the noise of their sums. */
+/** Formats milliseconds without rounding errors of sums. */
 const told = (ms: number) => String(Number(ms.toPrecision(6)));
 
-/** What a batch is drawn by, by its number. */
+/** The character that stands for a batch, by the batch's number. */
 const SIGNS = '0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ';
 
 /**
- * Rows under a scale in milliseconds, `columns` wide in all; each batch by a sign of its own. No
- * more batches are drawn than have signs, and two columns each on average; the last line then says
- * so.
+ * Returns rows under a scale in milliseconds, `columns` wide in total. Each batch has its own
+ * character. Draws at most as many batches as there are characters, and as fit at two columns each.
+ * If batches are left out, the last line says so.
  */
 export function drawText(all: readonly Row[], columns = 80): string {
   const margin = Math.max(...all.map(({ name }) => name.length)) + 2;
@@ -63,7 +61,7 @@ export function drawText(all: readonly Row[], columns = 80): string {
   return [`${'ms'.padEnd(margin)}${scale.join('').trimEnd()}`, ...lines].join('\n');
 }
 
-/** The same as a picture, 1000 wide. */
+/** Returns the timeline as an SVG picture that is 1000 wide. */
 export function drawSvg(rows: readonly Row[]): string {
   const [left, top, tall, width] = [190, 46, 40, 780];
   const length = lengthOf(rows);

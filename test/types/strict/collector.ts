@@ -1,4 +1,7 @@
-/** A module of collectors: what it is told and what it brings are typed. */
+/**
+ * A module of collectors, to test the types of their context and of the rows and steps that they
+ * return. Only compiled, never run.
+ */
 import { defineCollector } from 'hotslot';
 
 export interface Options {
@@ -23,7 +26,7 @@ export const fields = {
   actions: { shape: [], dtype: 'int32' },
 } as const;
 
-/** Its steps are held against the fields. */
+/** The types of the steps follow from the fields. */
 export const stepping = defineCollector<Options, typeof fields>()(({ writer, options }) => {
   const { lanes, firstLane } = writer;
   const terminated = new Uint8Array(lanes);

@@ -1,4 +1,4 @@
-/** What a strict consumer writes, and what must not compile there. Only compiled, never run. */
+/** Code of a strict consumer, and code that must not compile. Only compiled, never run. */
 import {
   type ReplayBuffer as AnyBuffer,
   type ArrayOf,
@@ -59,7 +59,7 @@ import { buildReplayTransferBackend } from 'hotslot/transfer';
 import type collector from './collector.js';
 import { fields, type stepping } from './collector.js';
 
-/** The same type, and not merely assignable. */
+/** Whether the types are identical, and not merely assignable to each other. */
 type Same<A, B> =
   (<T>() => T extends A ? 1 : 2) extends <T>() => T extends B ? 1 : 2 ? true : false;
 const same = <T extends true>(_?: T) => {};
@@ -112,7 +112,7 @@ maybeCritic.add(row);
 maybeCritic.add({ ...row, critic: obs, nextCritic: obs });
 const floats: Float32Array = transitions.sample({ seed: 1n, count: 2 }).rows;
 
-/** Any buffer goes where nothing is asked of its fields. */
+/** A function that uses no field accepts any buffer. */
 const sizeOf = (any: AnyBuffer) => any.size + any.rowBytes + floats.length;
 sizeOf(buffer);
 sizeOf(transitions);
@@ -150,7 +150,9 @@ export const whichever: Float32Array | Uint8Array = chosen.sample({ seed: 1, cou
 // @ts-expect-error it may be floats
 export const bytesOnly: Uint8Array = chosen.sample({ seed: 1, count: 1 }).rows;
 
-/** A class that holds a buffer by its fields' name, and rows as an interface. */
+/**
+ * A class that stores a buffer, typed by the name of its fields, and accepts rows as an interface.
+ */
 export class Holder {
   readonly #buffer: ReplayBuffer<OffPolicyFields>;
   constructor(made: ReplayBuffer<OffPolicyFields>, shared: SharedReplayBuffer) {
@@ -429,7 +431,7 @@ export async function collect(): Promise<void> {
   await CollectorPool.open<typeof stepping>({ entry, buffer: others, options });
 }
 
-// Named so that every entry's declarations are looked at.
+// A list with one name of each entry, so that the compiler checks every entry's declarations.
 export const entries = [
   FullGraphWrapper,
   HaloDataTransformer,

@@ -1,6 +1,6 @@
 /**
- * What a strict consumer writes of trajectories, and what must not compile there. Only compiled,
- * never run.
+ * Code of a strict consumer with trajectories, and code that must not compile. Only compiled, never
+ * run.
  */
 import {
   hindsight,
@@ -13,7 +13,7 @@ import {
   type WindowSample,
 } from 'hotslot';
 
-/** The same type, and not merely assignable. */
+/** Whether the types are identical, and not merely assignable to each other. */
 type Same<A, B> =
   (<T>() => T extends A ? 1 : 2) extends <T>() => T extends B ? 1 : 2 ? true : false;
 const same = <T extends true>(_?: T) => {};
@@ -151,7 +151,7 @@ declare const message: SharedTrajectoryBuffer;
 const any = TrajectoryBuffer.attach(message);
 any.writer().add({ anything: floats });
 export const { anything } = any.sample({ view: any.transitions(), seed: 1, count: 1 });
-/** Any buffer goes where nothing is asked of its fields. */
+/** A function that uses no field accepts any buffer. */
 const sizeOf = (each: TrajectoryBuffer, of: View) => each.size + each.drawable(of);
 sizeOf(buffer, view);
 sizeOf(attached, windows);
