@@ -172,15 +172,17 @@ const probes: Record<string, (refusing?: boolean) => unknown> = {
     cycles(50);
     const asked = (counts(calls()).cuMemAlloc ?? 0) - (allocated.cuMemAlloc ?? 0);
     const latch = new Latch(device);
+    const shortLatch = new Latch(device);
     const before = frees();
     // Closes memory after work that ends. The device checks this memory while other work runs.
     using short = device.createStream();
-    short.launch('spin', { wholes: [20_000] });
+    shortLatch.hold(short);
     device.allocateManaged({ shape: [4] }).close();
     pinned(3);
     latch.hold(stream);
     stream.record(behind);
     cycles(10);
+    shortLatch.open();
     while (!short.query()) await new Promise(setImmediate);
     device.memoryInfo();
     pinned(1);
@@ -188,6 +190,7 @@ const probes: Record<string, (refusing?: boolean) => unknown> = {
     latch.open();
     await stream.synchronize();
     latch[Symbol.dispose]();
+    shortLatch[Symbol.dispose]();
     settle();
     await new Promise(setImmediate);
     pinned(1);
