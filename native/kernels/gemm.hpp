@@ -15,10 +15,13 @@ struct MatrixView {
 };
 
 // Computes C[m,n] = alpha·A[m,k]·B[k,n] + beta·C. Rows of C are contiguous, and begin `ldc`
-// elements apart. If beta is 0, C is not read. Each element is summed over k in a fixed order, so a
-// machine always gives the same bits. `lanes` is for tests: 4, 8 or 16 floats in a vector if the
-// machine has such vectors, or 0 for the widest. From `share_from` multiply-adds on, idle cores
-// share the work, which changes no bits.
+// elements apart. If beta is 0, C is not read.
+//
+// Each element is summed over k in a fixed order, so a machine always gives the same bits. From
+// `share_from` multiply-adds on, idle cores share the work, which changes no bits.
+//
+// `lanes` is for tests: 4, 8 or 16 floats in a vector if the machine has such vectors, or 0 for the
+// widest.
 void gemm_builtin(int64_t m, int64_t n, int64_t k, float alpha, MatrixView a, MatrixView b,
                   float beta, float* c, int64_t ldc, int lanes = 0, int64_t share_from = INT64_MAX);
 

@@ -1,7 +1,9 @@
 // The built-in matrix product. It packs B into panels as wide as a register tile, or reads B in
 // place if few rows of A use it. It reads A in place, or packs A if neighbors in a row of A are far
-// apart. Products with few rows use wider tiles. If both matrices are contiguous along k and one of
-// them has few rows, it computes dot products.
+// apart.
+//
+// Products with few rows use wider tiles. If both matrices are contiguous along k and one of them
+// has few rows, the product is computed as dot products.
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -160,8 +162,8 @@ void multiply(const Isa& set, int64_t m, int64_t n, int64_t k, float alpha, Matr
   // rows, as products with few rows do.
   const bool few = m <= set.few || k <= 4;
   const int64_t wide = (few ? 4 : 2) * set.lanes, tall = few ? set.few : set.rows;
-  // Full panels of B are not packed if few rows read them. A is packed if it is read often and each
-  // read would touch another cache line.
+  // Full panels of B are read in place if few rows of A use them. A is packed if it is read often
+  // and each read in place would touch another cache line.
   const bool direct = b.column == 1 && (m <= 6 * set.rows || k <= 4),
              packs_a = a.row == 1 && k > 64 && n >= 8 * wide;
   for (int64_t jc = 0; jc < n; jc += block_n) {
@@ -302,8 +304,8 @@ const char* gemm_builtin_set() {
 
 void gemm_builtin(int64_t m, int64_t n, int64_t k, float alpha, MatrixView a, MatrixView b,
                   float beta, float* c, int64_t ldc, int lanes, int64_t share_from) {
-  // If C has few columns, they fill few lanes, and Cᵀ = Bᵀ·Aᵀ may be faster. It sums in the same
-  // order, so the bits stay the same.
+  // If C has few columns, its rows fill few lanes, and Cᵀ = Bᵀ·Aᵀ may be faster. That product sums
+  // in the same order, so the bits stay the same.
   const MatrixView at{a.at, a.column, a.row}, bt{b.at, b.column, b.row};
   static const Isa& best = choose_isa(16);
   const Isa& set = lanes ? choose_isa(lanes) : best;

@@ -1,6 +1,6 @@
 // The innermost product, defined once for each instruction set. A tile of R rows × V vectors stays
-// in registers while the loop runs over k. Only gemm_builtin.cpp includes this file. It uses fused
-// multiply-adds if the CPU has them, so AVX2 and AVX-512 give the same bits.
+// in registers while the loop runs over k. The product uses fused multiply-adds if the CPU has
+// them, so AVX2 and AVX-512 give the same bits. Only gemm_builtin.cpp includes this file.
 #pragma once
 #include <cstdint>
 #if defined(__x86_64__)
@@ -9,8 +9,8 @@
 
 namespace hotslot::micro {
 
-// The memory to which a tile is stored. Only `columns` columns of it exist. If beta is 0, it is not
-// read.
+// The memory to which a tile is stored. Only `columns` columns of the memory exist. If beta is 0,
+// the memory is not read.
 struct Target {
   float* at;
   int64_t row, columns;

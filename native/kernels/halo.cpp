@@ -215,8 +215,8 @@ const char* halo_move(const HaloMove* moves, int64_t n, int64_t itemsize, HaloAr
     else
       for (int64_t part = 0; part < parts; ++part) pieces.push_back({m, m + 1, part, parts});
   }
-  // Moves to the buffer write disjoint parts of it. Moves to arrays may overlap, so they run in
-  // order, and the later move's values stay.
+  // Moves to the buffer write disjoint parts of the buffer. Moves to arrays may overlap, so they
+  // run in order, and the values of the later move stay.
   const int helpers = IdleCores::helpers(uint64_t(bytes));
   const bool in_order = std::any_of(
       moves, moves + n, [](const HaloMove& each) { return each.flags & HaloMove::unpacks; });

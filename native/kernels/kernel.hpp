@@ -118,8 +118,10 @@ struct Kernel {
 };
 
 // Two pointers of a launch that share a byte, or {-1, -1} if there are none. The kernel writes the
-// byte through one of the pointers and does not allow this overlap. clash() gets the address of
-// each pointer in `at`. It does not check kernels that a program loaded.
+// byte through one of the pointers and does not allow this overlap.
+//
+// clash() finds them. Its argument `at` has the address of each pointer. clash() does not check
+// kernels that a program loaded.
 struct Clash {
   int written = -1, other = -1;
 };

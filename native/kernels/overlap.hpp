@@ -33,9 +33,10 @@ class Overlap {
     return sum.reaches(b.base - a.base);
   }
 
-  // Returns whether two different indices of a part are the same element. Tries each dimension as
-  // the first one in which the two indices differ, with a positive difference. They are the same
-  // element if their differences, each times the dimension's step, add up to 0.
+  // Returns whether two different indices of a part are the same element. The two indices are the
+  // same element if their differences, each times the dimension's step, add up to 0. The function
+  // tries each dimension as the first one in which the two indices differ, with a positive
+  // difference.
   static bool meets_itself(const Part& part) {
     for (int first = 0; first < part.rank; ++first) {
       Overlap sum;

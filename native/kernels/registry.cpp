@@ -1,6 +1,8 @@
 // The list of kernels. Each entry has a kernel's host form and the check of its arguments. A new
-// kernel needs a source, its line in all.gk, a need, and a line here. The compiler may assume that
-// floating-point exceptions are never trapped. Otherwise it would compile selections to branches.
+// kernel needs a source, its line in all.gk, a need, and a line here.
+//
+// The pragma lets the compiler assume that floating-point exceptions are never trapped. Without it,
+// the compiler would compile selections to branches.
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC optimize("no-trapping-math")
 #endif

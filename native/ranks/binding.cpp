@@ -38,12 +38,16 @@ class Ranks final {
   static constexpr const char* called = "this MPI";
   // new Ranks(libraries: string[], bell: Int32Array, notify(kind, job, a, b, c, bytes))
   explicit Ranks(Info info) : env_(info.Env()) {
-    // These are defaults, which the user's environment overrides. UCX and Open MPI would rewrite
-    // libc's mmap, munmap and brk. Other threads of this process may be running in these functions
-    // at that time, and processes have ended because of it. UCX and Open MPI would also take
-    // signals that belong to Node. With mpi_yield_when_idle, ranks that share a core yield to each
-    // other. Within a machine, Open MPI asks the receiver before it sends more than 4 KiB, and both
-    // sides must poll for the answer. So the eager limit is raised.
+    // These are defaults, which the user's environment overrides.
+    //
+    // UCX and Open MPI would rewrite libc's mmap, munmap and brk while other threads of this
+    // process may be running in these functions. Processes have ended because of this. UCX and Open
+    // MPI would also take signals that belong to Node.
+    //
+    // With mpi_yield_when_idle, ranks that share a core yield to each other.
+    //
+    // Within a machine, Open MPI asks the receiver before it sends more than its eager limit, by
+    // default 4 KiB. Both sides must poll for the answer, so the eager limit is raised.
     for (const auto& [name, value] : {std::pair{"UCX_MEM_MMAP_HOOK_MODE", "none"},
                                       {"UCX_MEM_MALLOC_HOOKS", "n"},
                                       {"UCX_ERROR_SIGNALS", ""},

@@ -126,8 +126,9 @@ void Halo::invite(Mpi& mpi, Route& route) {
   }
 }
 
-// Publishes the data that arrived. Exchange-2: the previous data for its sender must have been sent
-// before. After the publication, the reader may start the next exchange.
+// Publishes the data that arrived. Exchange-2: after the publication, the reader may start the next
+// exchange. So all data that the reader sent to this sender in the previous exchange must have left
+// first.
 void Halo::receive(Route& route, Look& look) {
   for (int half = 0; half < 2; ++half) {
     Half& of = route.halves[half];

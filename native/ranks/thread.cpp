@@ -17,9 +17,10 @@ constexpr uint64_t min_nap_ns = 50'000, max_nap_ns = 1'000'000;
 // The longest sleep. A rank whose thread was lost rings no bell, so the thread checks at least this
 // often.
 constexpr uint64_t sleep_ns = 100'000'000;
-// After a helper's work, the MPI thread polls only every `helped_nap_ns`, for `lately_ns`. A thread
-// counts as a helper only if it may help for `help_ns`, which is twice a nap. With less time, both
-// sides could wait for each other's naps.
+// After a helper's work, the MPI thread polls only every `helped_nap_ns`, for `lately_ns`.
+//
+// A thread counts as a helper only if it may help for `help_ns`, which is twice a nap. If it had
+// less time, it and the MPI thread could wait for each other's naps.
 constexpr uint64_t lately_ns = 10'000'000, helped_nap_ns = 1'000'000, help_ns = 2 * helped_nap_ns;
 
 class Agreement final : public Job {
@@ -59,13 +60,13 @@ struct Thread::State {
   std::condition_variable ended;
   std::deque<std::function<void()>> orders;
   bool over = false;
-  // A thread reads it before it takes `turn`, and again while it holds `turn`. The second read
+  // A thread reads `leave` before it takes `turn`, and again while it holds `turn`. The second read
   // decides.
   std::atomic<bool> leave{false};
 
-  // State of the helpers, the threads that poll in place of the MPI thread if MPI allows it. It
-  // only controls who polls how often. `turn` guards the polled state, so a stale value costs one
-  // poll. The three members need no order among them.
+  // State of the helpers, the threads that poll in place of the MPI thread if MPI allows it. These
+  // three members only control who polls how often, and `turn` guards the polled state. So a stale
+  // value costs one poll, and the members need no order among them.
   std::atomic<bool> helped{false};
   std::atomic<int> helpers{0};
   std::atomic<uint64_t> helped_at{0};
@@ -138,8 +139,9 @@ struct Thread::State {
     }
     if (look.worked) return true;
     if (helpers > 0 || now_ns() - helped_at < lately_ns) {
-      // Does not sleep on the bell. A thread that starts an exchange would have to pay for the
-      // wake-up. That thread is likely to wait next, and so to help.
+      // Naps and does not sleep on the bell. Otherwise a thread that starts an exchange would have
+      // to wake this thread, which takes time. The thread that starts an exchange is likely to wait
+      // next, and so to help.
       const timespec nap{0, long(helped_nap_ns)};
       nanosleep(&nap, nullptr);
     } else if (waited < spin_ns) {
@@ -254,7 +256,7 @@ Thread::~Thread() {
   std::unique_lock<std::mutex> lock(state_->mutex);
   if (!state_->ended.wait_for(lock, std::chrono::seconds(1), [this] { return state_->over; }))
     return;
-  // A helper that began before `leave` was set may still be in MPI. Waits for it.
+  // Waits for a helper that began before `leave` was set, because it may still be in MPI.
   for (const uint64_t begin = now_ns(); now_ns() - begin < 1'000'000'000; sched_yield())
     if (const std::unique_lock<std::mutex> turn(state_->turn, std::try_to_lock); turn) return;
 }

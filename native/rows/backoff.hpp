@@ -14,11 +14,11 @@ namespace hotslot::rows {
 
 // Number of failed rounds after which a reader asks writers to let it pass.
 constexpr uint32_t rounds_of_bad_luck = 32;
-// Returns the nanoseconds for which a reader waits after it has asked, even after its deadline.
-// This is longer than a writer takes to copy a row.
+// Returns how long, in ns, a reader keeps trying after it has asked writers to wait, even after its
+// deadline. This time is longer than a writer takes to copy a row.
 constexpr uint64_t patience_ns(uint64_t row_bytes) { return 100'000 + 20 * row_bytes; }
-// Returns the rounds for which a writer waits for readers that have asked. This is about as long as
-// the copy of a row takes. The bound prevents readers from starving writers.
+// Returns the number of rounds for which a writer waits for readers that have asked it to. These
+// rounds take about as long as the copy of a row. The bound prevents readers from starving writers.
 constexpr uint32_t rounds_of_courtesy(uint64_t row_bytes) {
   return 256 + static_cast<uint32_t>(row_bytes / 128);
 }

@@ -27,9 +27,9 @@ CopyRows copy_rows_streaming();
 void finish_streaming();
 
 #if defined(__SANITIZE_THREAD__)
-// ThreadSanitizer does not model fences. So in its builds the accesses to shared bytes are atomic,
-// and order the memory themselves. The seqlock is the same: a reader that acquires a byte also sees
-// the writer's earlier store to `reserved` (or `begun`).
+// ThreadSanitizer does not model fences. So in its builds each access to a shared byte is an atomic
+// release or acquire, which takes the place of the fences. The seqlock stays the same: a reader
+// that acquires a byte also sees the writer's earlier store to `reserved` (or `begun`).
 inline void to_shared(uint8_t* to, const uint8_t* from, uint64_t bytes) {
   for (uint64_t i = 0; i < bytes; ++i) __atomic_store_n(to + i, from[i], __ATOMIC_RELEASE);
 }
@@ -49,8 +49,9 @@ inline void copy_ends_of(uint8_t* to, const uint8_t* from, uint64_t bytes) {
   std::memcpy(to, from, size);
   std::memcpy(to + bytes - size, from + bytes - size, size);
 }
-// Copies to shared memory. Most fields of a row are short. A copy of constant size compiles to one
-// or two moves, and any other copy to a function call.
+// Copies to shared memory. A copy of constant size compiles to one or two moves, and any other copy
+// to a function call. Most fields of a row are short, so short copies consist of copies of constant
+// size.
 inline void to_shared(uint8_t* to, const uint8_t* from, uint64_t bytes) {
   if (bytes == 4) {
     std::memcpy(to, from, 4);

@@ -50,8 +50,9 @@ void Drawable::sync_lane(uint64_t lane, Listener* listener) {
   const uint64_t capacity = lanes_.per_lane;
   Span now = span(lanes_, lane);
   if (now.to == state.seen.to && now.from == state.seen.from) return;
-  // Most notes to copy at once. It falls if the writer overtakes a copy. A late reader begins at
-  // the oldest place, which the writer overwrites next.
+  // Maximum number of notes to copy at once. It falls if the writer overtakes a copy, and grows
+  // after a whole copy. A late reader begins at the oldest place, which the writer overwrites next.
+  // So the writer could overtake every long copy.
   uint64_t most = notes_.size();
   while (true) {
     // Keeps `head` below one lap, so that entry numbers do not grow.
@@ -59,9 +60,9 @@ void Drawable::sync_lane(uint64_t lane, Listener* listener) {
       state.head -= capacity;
       state.tail -= capacity;
     }
-    // If the writer lapped the reader since the last sync, all known steps are gone. They are also
-    // discarded if fewer places are committed than before. That breaks Lanes-1: another thread has
-    // written to the words.
+    // All known steps are discarded in two cases. Either the writer lapped the reader since the
+    // last sync, so the steps are gone. Or fewer places are committed than before, which breaks
+    // Lanes-1: another thread has written to the words.
     if (now.from > state.seen.to || now.to < state.seen.to) {
       for (; state.head < state.tail; ++state.head)
         if (listener) listener->on_removed(lane, entry(lane, state.head).place);

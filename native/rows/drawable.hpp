@@ -26,8 +26,8 @@ struct ViewRule {
   uint64_t window() const { return uint64_t{burn_in} + length; }
   // Returns how many steps before a step its view needs, if the episode has them.
   uint32_t back() const { return frames - 1 + (edges == anchor ? burn_in : 0); }
-  // Returns how many steps, from a step on, its view needs while the episode is running. The view
-  // also needs the observation after them.
+  // Returns how many steps a view needs while the episode is running, counted from and including
+  // its own step. The view also needs the observation after these steps.
   uint64_t ahead() const { return edges == transitions ? n : edges == anchor ? length : window(); }
   // Returns how many steps, from a step on, its view needs if the episode has ended.
   uint64_t least() const {
@@ -41,8 +41,8 @@ class Drawable {
     uint64_t lane, place;
     // Its index in the lane's ring.
     uint64_t at;
-    // Number of places before the step that its view needs. For hindsight, also the number of steps
-    // after it in its episode.
+    // `reach`: number of places before the step that the step's view needs. `rest`: for hindsight,
+    // the number of steps after the step in its episode.
     uint32_t reach, rest;
   };
   // Receives every step that becomes drawable, and every step that is no longer drawable.

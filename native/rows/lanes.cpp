@@ -20,8 +20,8 @@ struct Offsets {
         end(places + lanes * per_lane * stride) {}
 };
 
-// Raises a word to `to`, unless it is higher. If several threads raise it, it keeps the highest
-// value.
+// Raises a word to `to`, unless the word is already higher. If several threads raise the word at
+// once, it ends with the highest value.
 void raise(std::atomic<uint64_t>& word, uint64_t to) {
   uint64_t now = word.load(std::memory_order_relaxed);
   while (now < to && !word.compare_exchange_weak(now, to, std::memory_order_release,

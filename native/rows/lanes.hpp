@@ -61,8 +61,10 @@ struct Note {
 static_assert(sizeof(Note) == 16, "notes are dense");
 
 // The words of all lanes are adjacent. So the writers of neighboring lanes share only the cache
-// line in which their lanes meet. The writer loads its own three words relaxed. Only it stores them
-// and, before that, the predecessor whose claim it took over.
+// line in which their lanes meet.
+//
+// The writer loads `begun`, `committed` and `steps` relaxed, because no other thread stores them
+// while it is the writer. Earlier values are from the predecessor whose claim the writer took over.
 //
 //   begun      The writer stores it relaxed, and a release fence orders it before every byte
 //              that the writer writes next (Lanes-2). Readers acquire it after an acquire fence,
@@ -71,9 +73,10 @@ static_assert(sizeof(Note) == 16, "notes are dense");
 //              (Lanes-3).
 //   steps      The writer releases it after `committed`. So a thread that sees a step counted also
 //              sees it committed.
-//   floor      A thread that clears raises it to a value of `committed`, and releases it. Readers
-//              acquire it, so that they never mistake a place below it for the place that is
-//              written at the same index next. A thread that raises it first loads it relaxed.
+//   floor      A thread that clears raises `floor` to a value of `committed`, and releases it. A
+//              thread that raises `floor` first loads it relaxed. Readers acquire `floor`, so that
+//              they ignore every place below it. They could otherwise mistake such a place for
+//              the place that is written at the same index next.
 struct alignas(32) LaneWords {
   std::atomic<uint64_t> begun, committed, steps, floor;
 };
@@ -126,7 +129,7 @@ void write_note(const Lanes& lanes, uint64_t lane, uint64_t at, const Note& note
 inline uint64_t saved_bytes(const Lanes& lanes) { return sizeof(Note) + lanes.place_bytes; }
 // Copies the places [from, from + count) of a lane to `out`. All of them must be committed. Returns
 // the lowest place that cannot have been overwritten meanwhile (Lanes-4, without the floor). Copies
-// of places below it are invalid.
+// of places below the returned place are invalid.
 uint64_t read_range(const Lanes& lanes, uint64_t lane, uint64_t from, uint64_t count, uint8_t* out);
 
 // The state of a lane, without the bytes of its places. `last` is the note of place to − 1, even if
@@ -147,8 +150,8 @@ void set_lane(const Lanes& lanes, uint64_t lane, const LaneState& state);
 // Returns 0 if there is no such episode.
 uint32_t steps_so_far(const Lanes& lanes, uint64_t lane);
 
-// Counts the last step of a writer that died after its store of `committed` (Lanes-5). A new writer
-// calls it first.
+// Adds the last committed step to `steps` if the lane's last writer died before it counted this
+// step (Lanes-5). A new writer calls this function first.
 void take_over(const Lanes& lanes, uint64_t lane);
 
 // Waits, up to a bound, while readers that failed repeatedly are waiting. Every add calls it first.

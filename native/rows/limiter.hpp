@@ -67,10 +67,12 @@ inline bool may_sample(const Limiter& limiter, uint64_t inserts, uint64_t sample
 }
 
 // Admits and counts an add in one step, so that two threads never both take the last room. Returns
-// false if it counted nothing. The loaded `samples` may be slightly stale, because its growth only
-// makes room. It falls only by rows that a paused pipeline requested and no thread began to pack.
-// The adds that were admitted because of these rows then lead by up to one more batch per slot. The
-// next adds wait.
+// false if it counted nothing.
+//
+// The loaded `samples` may be slightly stale. While `samples` grows this is harmless, because its
+// growth only makes room. `samples` falls only by rows that a paused pipeline requested and no
+// thread began to pack. The adds that were admitted because of these rows then lead by up to one
+// more batch per slot. So the next adds wait.
 inline bool take_inserts(Limiter& limiter, uint64_t rows) {
   uint64_t admitted = limiter.admitted.load(std::memory_order_seq_cst);
   do {

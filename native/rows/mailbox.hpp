@@ -5,20 +5,23 @@
 //   Mailbox-1  Version v is in buffer v mod 3.
 //   Mailbox-2  published ≤ begun ≤ published + 2. So a new reader never starts on one of the two
 //       buffers that the writer may write.
-//   Mailbox-3  begun is the highest version whose write has begun. The writer raises it before the
-//       first byte, and never lowers it. A reader of version v trusts its copy only if begun, read
-//       after the copy, is below v + 3. Version v + 3 is the next one in the same buffer.
+//   Mailbox-3  begun is the highest version whose write has begun. The writer raises begun before
+//       it writes the first byte, and never lowers begun. A reader of version v trusts its copy
+//       only if begun, read after the copy, is below v + 3. Version v + 3 is the next version in
+//       the same buffer.
 //   Mailbox-4  refused is the highest version that will never be published. Its weights contain
 //       non-finite numbers, or the pipeline that began it is closed. No thread or device writes
-//       bytes of it any more. Versions above published and up to refused have no owner. The next
-//       writer writes these versions again, each in the same buffer.
+//       bytes of this version any more. Versions above published and up to refused have no owner.
+//       The next writer writes these versions again, each in the same buffer.
 //
 // A device copies only after the store of Mailbox-3. The stores before the copy are visible before
-// the copied bytes, because enqueuing work on a device is a release. Taking the lock of the host
-// device's queue has the same effect: the queue's threads pass on the stores that they acquired.
-// The CPUs that this is built for keep causality. If a thread sees a store and then stores, no
-// third thread sees the second store without the first. `test/model/mailbox.ts` explores every
-// order, with each of these rules broken in turn.
+// the copied bytes, because enqueuing work on a device is a release. On the host device, locking
+// the queue has this effect, because the queue's threads pass on the stores that they acquired.
+//
+// The CPUs for which this code is built keep causality. If a thread sees a store and then stores,
+// no third thread sees the second store without the first.
+//
+// `test/model/mailbox.ts` explores every order, with each of these rules broken in turn.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -30,23 +33,25 @@
 namespace hotslot::rows {
 
 struct alignas(64) Mailbox {
-  // There is one writer at a time, which loads its own words relaxed. That is correct even if
-  // begin() and publish() run in two threads. The handover of the version (a slot's state,
-  // JavaScript's Atomics) orders the two. The store to `begun` is sequentially consistent, and a
-  // release fence follows it. So the store precedes every byte (Mailbox-3). Readers acquire it
-  // after their fence.
+  // There is one writer at a time, and it loads `begun` and `published` relaxed. That is correct
+  // even if begin() and publish() run in two threads. The handover of the version between these
+  // threads orders the two calls (a slot's state, JavaScript's Atomics).
+  //
+  // The store to `begun` is sequentially consistent, and a release fence follows it. So the store
+  // precedes every byte that the writer then writes (Mailbox-3). Readers acquire `begun` after
+  // their fence.
   alignas(64) std::atomic<int32_t> begun;
-  // A store to it publishes a whole version. It pairs with the reader's load before the reader's
-  // copy.
+  // A store to `published` publishes a whole version. It pairs with the load that a reader does
+  // before its copy.
   alignas(64) std::atomic<int32_t> published;
   // Stored by the thread that would have published the version, after its last use of the version's
   // bytes.
   alignas(64) std::atomic<int32_t> refused;
 };
 
-// Returns whether the words are consistent (Mailbox-2). If not, another thread has stored values
-// that none of these functions stores. The functions then read and write no weights, because a
-// version determines a buffer's index.
+// Returns whether the words are consistent (Mailbox-2). If they are not, another thread has stored
+// values that none of these functions stores. The functions below then read and write no weights,
+// because they compute a buffer's index from a version.
 inline bool sound(int32_t begun, int32_t published) { return published >= 0 && begun >= published; }
 
 // Begins the next version and returns it. Returns 0 while two versions are unpublished (Mailbox-2),

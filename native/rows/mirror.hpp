@@ -1,8 +1,9 @@
-// Pack's record of the places that a device keeps. It stores which step each place has on the
+// Pack's record of the places that a device keeps. The record says which step each place has on the
 // device after the ticks packed so far have arrived. If a batch needs a step that the device does
-// not have, the step travels with the batch. From then on the device has it. The record is in
-// shared memory, so that a successor of pack's thread continues with it. Only pack's thread uses
-// it, except for `brought`, which the client reads.
+// not have, the step travels with the batch. From then on the device has this step.
+//
+// The record is in shared memory, so that a successor of pack's thread continues with it. Only
+// pack's thread uses the record, except for `brought`, which the client reads.
 //
 //   Mirror-1  Bytes that travel are checked as a row's bytes are: by Lanes-4, after the copy.
 //   Mirror-2  A row's places are looked up only after its notes were found whole (also by Lanes-4).
@@ -12,10 +13,10 @@
 //       may be begun and not handed on, because pack's thread died or no step was drawable any
 //       more. Pack then begins the batch again under the same sequence. The record forgets all
 //       places, and all steps travel once more.
-//   Mirror-4  Ticks arrive at the device in the order of their sequences. Each tick gathers from
-//       the steps that earlier ticks left on the device and from those that it brought. Only after
-//       that does it put its own steps into their places. The reason: it may use a place's old
-//       step, and bring the step of the next lap for the same place.
+//   Mirror-4  Ticks arrive at the device in the order of their sequences. A tick may use a place's
+//       old step, and bring the step of the next lap for the same place. So a tick first gathers,
+//       from the steps that earlier ticks left on the device and from those that it brought. Only
+//       then does it put its own steps into their places.
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -56,8 +57,8 @@ class Mirror {
   // Else the batch brings the step, and the returned index is after those of all places. Returns
   // `nowhere` if the batch is full.
   uint32_t find(uint32_t index, uint64_t place);
-  // Returns true if the batch would have to bring more places than it has room for. Writers that
-  // overtake rows repeatedly cause this. Begin the batch again then.
+  // Returns true if the batch would have to bring more places than it has room for. This happens if
+  // writers overtake rows repeatedly. In that case, begin the batch again.
   bool full() const { return full_; }
   // Writes the indices of the brought places after the places. Returns how many places the batch
   // brings.
@@ -72,8 +73,8 @@ class Mirror {
   uint8_t* out_ = nullptr;
   bool full_ = false;
   // `to_` has the index of each step that the batch brings. `which_` has, for each index, the
-  // number of the batch's step for it. A number that an earlier batch left in `which_` is out of
-  // range, or belongs to a step with another index.
+  // position in `to_` of the step that the batch brings for this index. A position that an earlier
+  // batch left in `which_` is out of range, or belongs to a step with another index.
   std::vector<uint32_t> to_, which_;
 };
 

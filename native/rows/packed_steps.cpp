@@ -74,8 +74,8 @@ void add_packed_steps(const Lanes& lanes, uint64_t first, uint64_t count, const 
     // The rows may be in shared memory that changed after the check. This function never writes
     // outside of these lanes, and never reads after the last row.
     if (row.lane >= count || i + ends >= given.rows) return;
-    // Waits for readers once per `count` steps. add_steps() does so as often, because it adds a
-    // step of each lane in one call.
+    // Calls stand_back() once per `count` steps. add_steps() calls it as often, because one call of
+    // add_steps() adds a step to each lane.
     if (steps++ % count == 0) stand_back(lanes);
     const uint64_t lane = first + row.lane;
     LaneWords& words = lanes.of[lane];

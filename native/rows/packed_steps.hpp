@@ -68,8 +68,8 @@ struct PackedLane {
   bool whole;
 };
 // Packs the places [from, from + count) of a lane into rows. All of them must be committed. If the
-// last place is a step that ended its episode, it is left out, because its final observation is
-// missing (PackedSteps-2).
+// last place is a step that ended its episode, this step is left out, because its final observation
+// is missing (PackedSteps-2).
 PackedLane pack_lane(const Lanes& lanes, uint64_t lane, uint64_t from, uint64_t count,
                      uint8_t* out);
 

@@ -56,23 +56,24 @@ class PriorityTree final : public Drawable::Listener {
   double leaf(uint64_t i) const;
   bool has(uint64_t i) const;
 
-  // Finds for each mass the leaf at which the running sum of the leaves reaches it. Never finds a
-  // zero leaf. At least one leaf must not be zero.
+  // Finds for each mass the leaf at which the running sum of the leaves reaches this mass. Never
+  // finds a zero leaf. At least one leaf must not be zero.
   void find(const double* masses, uint64_t count, Drawn* drawn) const;
 
   // Syncs the list, and sets the leaves to those of the list's steps.
   void follow(Drawable& drawable);
 
-  // Applies one update in order. If an id occurs twice, its last priority wins, and both count for
-  // the largest priority. Skips steps that were overwritten meanwhile. Floats come from a device. A
-  // float with the bits `unwritten` is skipped, and a float that is not a priority becomes the
-  // largest priority. Doubles were checked before.
+  // Applies one update in order. If an id occurs twice, the last priority wins, and both priorities
+  // count for the largest priority. Skips steps that were overwritten meanwhile.
+  //
+  // Floats come from a device. A float with the bits `unwritten` is skipped. Any other float that
+  // is not a priority becomes the largest priority. Doubles were checked before.
   template <typename Value>
   void update(const Drawable& drawable, const double* ids, const Value* priorities, uint64_t count);
   static constexpr uint32_t unwritten = 0xffffffffu;
 
-  // Call it after a restore wrote the leaves, the largest priority, and the places up to which
-  // lanes are known. Computes the parents and the count of leaves. The next reader reports its
+  // Computes the parents and the count of leaves. Call it after a restore wrote the leaves, the
+  // largest priority, and the places up to which lanes are known. The next reader then reports its
   // whole list again, and the leaves of known places keep their values.
   void adopt();
 

@@ -26,8 +26,8 @@ RowCheck::RowCheck(std::vector<FieldKind> kinds) : kinds_(std::move(kinds)), zer
       ends_[int(kinds_[f].role) - int(Role::terminated)] = int(f);
 }
 
-// Returns whether a row terminated, as learners decide it. They use `discounts` if the rows have
-// it, else `terminated`, else `dones` without `truncated`.
+// Returns whether a row terminated, by the fields from which learners decide this. These are
+// `discounts` if the rows have it, else `terminated`, else `dones` without `truncated`.
 bool RowCheck::is_terminated(const std::vector<Field>& fields, uint64_t row) const {
   const auto set = [&](Role role) {
     const int f = ends_[int(role) - int(Role::terminated)];

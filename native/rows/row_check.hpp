@@ -28,8 +28,10 @@ class RowCheck {
 };
 
 // Checks one step of each of `count` lanes. Returns false if a value is rejected, and describes the
-// value in `value`. `value.row` is the lane. `value.field` is the field's index, plus the number of
-// fields for a final observation. For the reward it is twice the number of fields.
+// value in `value`.
+//
+// `value.row` is the lane. `value.field` is the field's index, plus the number of fields for a
+// final observation. For the reward, `value.field` is twice the number of fields.
 bool look_at_lanes(const StepsToAdd& steps, uint64_t count, RefusedValue& value);
 
 }  // namespace hotslot::rows

@@ -216,8 +216,8 @@ uint64_t gather_block(const Source& source, CopyRows copy, const CopyTask& task,
   return task.end;
 }
 
-// Number of blocks that each thread copies between two reads of the clock. It is enough to make
-// waking a helper worthwhile.
+// Number of blocks that each thread copies between two reads of the clock, if idle cores help. With
+// fewer blocks, waking a helper would cost more than it saves. Without helpers it is one block.
 constexpr uint64_t blocks_each = 4;
 
 void lower(std::atomic<uint64_t>& least, uint64_t value) {

@@ -12,11 +12,12 @@
 //       only after committed ≥ b − capacity, when the rows of the earlier lap at the same indices
 //       are whole.
 //   Rows-3  Commits are in order. Only the holder of the rows [a, b) moves committed, from a to b.
-//       Their owner holds them until it puts them on the board. Then the thread that commits up to
-//       a takes them from the board, or the owner does if committed is already a. The owner puts
-//       the rows on the board and then reads committed. A thread that commits stores committed and
-//       then reads the board. So one of the two always finds the rows. Preempted writers do not
-//       delay each other in turn, because the first one to resume commits for all.
+//       Their owner holds the rows until it puts them on the board. The thread that commits up to a
+//       then takes the rows from the board. If committed is already a, the owner takes them back
+//       itself. The owner puts the rows on the board and then reads committed. A thread that
+//       commits stores committed and then reads the board. So one of the two always finds the rows.
+//       Preempted writers do not delay each other in turn, because the first writer to resume
+//       commits for all.
 //   Rows-4  A reader trusts a copied row only if no writer can have begun on its index. The reader
 //       decides this by the `committed` that it read before the copy and the `reserved` that it
 //       read after the copy.
@@ -38,11 +39,15 @@ constexpr uint32_t bell_places = 8;
 struct Written {
   static constexpr uint64_t free = 0, held = ~uint64_t{0};
   // free, held (a thread fills or empties the entry), or begin + 1. The store of begin + 1
-  // publishes `end` and the rows. This store, and the loads that search for its value, are
-  // sequentially consistent. A thread that puts rows here stores `turn`, then reads `committed`. A
-  // thread that commits stores `committed`, then reads `turn`. One of the two must see the other's
-  // store. The exchange that takes a `free` entry only needs to acquire the release that emptied
-  // it. The load before the exchange is a hint, so it is relaxed.
+  // publishes `end` and the rows.
+  //
+  // A thread that puts rows here stores `turn`, then reads `committed`. A thread that commits
+  // stores `committed`, then reads `turn`. One of the two must see the other's store, so all four
+  // accesses are sequentially consistent.
+  //
+  // put_on_board() looks for a free entry with a relaxed load, because the exchange after it checks
+  // the value again. That exchange acquires the release with which another thread emptied the
+  // entry.
   std::atomic<uint64_t> turn;
   uint64_t end;
 };
@@ -55,14 +60,19 @@ struct alignas(64) Header {
   // End of the rows that writers own. Writers raise it before their first byte (Rows-2), and
   // readers load it after their last byte (Rows-4).
   alignas(64) std::atomic<uint64_t> reserved;
-  // Number of rows ever committed. A store to it publishes all rows below it, and pairs with the
-  // loads in snapshot() and gather(). After the store the thread searches the board and `reserved`
-  // for the next rows to commit. So the store is sequentially consistent. Threads that wait for a
-  // value of `committed` need only acquire the rows that it published.
+  // Number of rows ever committed. A store to `committed` publishes all rows below the stored
+  // value, and pairs with the loads in snapshot() and gather(). Threads that wait for a value of
+  // `committed` need only acquire the rows that it published.
+  //
+  // After the store, the thread searches the board and `reserved` for the next rows to commit. So
+  // the store is sequentially consistent.
   alignas(64) std::atomic<uint64_t> committed;
   // Number of readers that repeatedly failed to copy a whole row. While it is not 0, writers wait
-  // before they reserve, up to a bound. Each reader lowers it before its native call returns. It
-  // publishes no data: a writer whose relaxed load is stale waits the next time.
+  // before they reserve, up to a bound. Each reader lowers the number before its native call
+  // returns.
+  //
+  // The number publishes no data, so writers load it relaxed. A writer whose load is stale waits
+  // the next time.
   alignas(64) std::atomic<uint32_t> readers_waiting;
   alignas(64) Written board[board_places];
   // A BellBoard (src/shm/bell.ts). Only JavaScript uses it.
@@ -139,17 +149,19 @@ constexpr uint64_t shared_from = uint64_t{1} << 20;
 enum class GatherResult { Done, More };
 
 // Copies the rows `indices[0 … count)` (each below the snapshot's size) to `out`, packed. At
-// `deadline_ns` (CLOCK_MONOTONIC, 0: none) it stops and returns More. Call it again with the same
-// job then. Streaming stores bypass the cache, which suits large batches that this CPU does not
-// read again. All stores are ordered before the caller's next store. Each block of rows is checked
-// by Rows-4 separately, so any thread may copy it.
+// `deadline_ns` (CLOCK_MONOTONIC, 0: none), gather() stops and returns More. Then call it again
+// with the same job.
+//
+// Streaming stores bypass the cache, which suits large batches that this CPU does not read again.
+// All stores are ordered before the caller's next store. Each block of rows is checked by Rows-4
+// separately, so any thread may copy a block.
 GatherResult gather(const Source& source, GatherJob& job, const uint32_t* indices, uint64_t count,
                     uint8_t* out, uint64_t deadline_ns, bool stream_stores,
                     Hands hands = Hands::all);
 
 // Copies the absolute rows [from, from + count) to `out`, packed. All of them must be committed.
 // Returns the lowest row that cannot have been overwritten meanwhile (Rows-4). Copies of rows below
-// it are invalid.
+// the returned row are invalid.
 uint64_t read_rows(const Source& source, uint64_t from, uint64_t count, uint8_t* out);
 
 // Restore a buffer that is not in use yet. put_rows() writes rows at their indices. They become

@@ -7,8 +7,8 @@ typedef double Numbers __attribute__((vector_size(width * 8)));
 typedef int64_t Words __attribute__((vector_size(width * 8)));
 typedef uint64_t Unsigned __attribute__((vector_size(width * 8)));
 
-// Decides for each mass whether it lies in the right half, and sets all bits of `to_right` if so.
-// Subtracts `left` from these masses. Never chooses a half whose sum is 0, because rounding may
+// Decides for each mass whether it lies in the right half. If it does, sets all bits of `to_right`
+// and subtracts `left` from the mass. Never chooses a half whose sum is 0, because rounding may
 // leave more mass than the left half has.
 KERNEL INLINE void go(const Numbers& left, const Numbers& right, Numbers& mass, Words& to_right) {
   to_right = (right > 0) & ((mass > left) | (left == 0));

@@ -205,8 +205,9 @@ View::Result View::gather(uint64_t deadline_ns) {
       const uint64_t begin = from + piece * each;
       make_rows(blocks_[piece], begin, std::min(to, begin + each), stream);
     });
-    // Rows that passed their check are whole copies, and are not checked again. The writer
-    // continues meanwhile, and may overwrite the places of all of them.
+    // Only the lost rows are made again. All other rows passed their check and are whole copies.
+    // They are not checked a second time, because the writer continues and may have overwritten all
+    // of their places by now.
     for (int piece = 0; piece < pieces; ++piece) {
       const std::vector<uint64_t> lost = blocks_[piece].lost;  // make_again() overwrites blocks_[0]
       if (as_before_ && !lost.empty()) return Result::empty;

@@ -85,15 +85,19 @@ class View {
   // Draws a batch from the snapshot. Returns `empty` if no step is drawable or, with a tree, if all
   // priorities are zero. Call gather() afterwards, until it returns `done`.
   Result draw(const Request& request, uint64_t seed);
-  // Draws a batch again that was drawn before, by its ids. `goals` (or null) are the indices of its
-  // goals. `brought` are the indices of the `some` places that the batch brought to the device. Its
-  // weights stay as they are. Returns false if one of its steps is no longer drawable. Call
-  // gather() afterwards, which returns `empty` if a step was overwritten meanwhile.
+  // Draws a batch again that was drawn before, by its ids. `goals` (or null) are the indices of the
+  // batch's goals. `brought` are the indices of the `some` places that the batch brought to the
+  // device. The batch's weights stay as they are.
+  //
+  // Returns false if one of the batch's steps is no longer drawable. Otherwise call gather()
+  // afterwards, which returns `empty` if a step was overwritten meanwhile.
   bool draw_as_before(const Request& request, const double* ids, const uint32_t* goals,
                       const uint32_t* brought, uint64_t some);
   // Copies rows until `deadline_ns` (CLOCK_MONOTONIC, 0: none). Draws a row again if a writer
-  // overtook it. Idle cores make blocks of a large batch, and each block checks Lanes-4 by itself.
-  // Returns `more` at the deadline. Returns `empty` if a row cannot be drawn again.
+  // overtook the row. Returns `more` at the deadline. Returns `empty` if a row cannot be drawn
+  // again.
+  //
+  // Idle cores make blocks of a large batch. Lanes-4 is checked for each block separately.
   Result gather(uint64_t deadline_ns);
   // Makes a batch of the steps `ids`. `goals` is null, or has a goal per row (−1: the row's own
   // goal). Returns `count` if all rows are whole. Otherwise returns the first row that is not

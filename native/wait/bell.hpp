@@ -19,9 +19,11 @@ inline uint64_t now_ns() {
   return uint64_t(t.tv_sec) * 1000000000u + uint64_t(t.tv_nsec);
 }
 
-// Control words are in JavaScript's shared memory, so every access here is a sequentially
-// consistent atomic, as in JavaScript. A weaker order would lose wake-ups. A sleeper stores that it
-// sleeps, then reads the count. A ringer adds to the count, then reads whether a thread sleeps.
+// Returns a control word as an atomic. Control words are in JavaScript's shared memory, so every
+// access here is a sequentially consistent atomic, as in JavaScript.
+//
+// A weaker order would lose wake-ups. A sleeper stores that it sleeps, then reads the count. A
+// ringer adds to the count, then reads whether a thread sleeps.
 inline std::atomic<int32_t>& word_at(int32_t* word) {
   static_assert(sizeof(std::atomic<int32_t>) == sizeof(int32_t) &&
                 std::atomic<int32_t>::is_always_lock_free);
@@ -81,9 +83,11 @@ struct Bell {
 
   int32_t read() { return word_at(&count).load(); }
 
-  // Raises the count, and wakes the owner if it sleeps in native code. Call it after the store that
-  // the owner should see. It cannot wake an owner that sleeps in JavaScript. Such a sleep is
-  // bounded, and the protocol makes a thread park natively whenever it waits for native code.
+  // Raises the count, and wakes the owner if it sleeps in native code. Call ring() after the store
+  // that the owner should see.
+  //
+  // ring() cannot wake an owner that sleeps in JavaScript, but such a sleep is bounded. By the
+  // protocol, a thread that waits for native code parks natively.
   void ring() {
     word_at(&count).fetch_add(1);
     if (word_at(&parked).load() == native) futex_wake(&count, 1);

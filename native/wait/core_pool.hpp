@@ -43,8 +43,8 @@ class CorePool {
   explicit CorePool(int cores) : cores_(std::max(cores, 1)) {}
 
   // Returns the number of helpers for a job on `cores` cores while the library runs `threads`
-  // threads, including the caller. Most of these threads sleep most of the time. So up to three
-  // helpers stay on few cores, although the count of threads would leave none.
+  // threads, including the caller. The threads may leave few cores or none. However, most of them
+  // sleep most of the time, so a job still gets up to three helpers.
   static constexpr int spare(int cores, int threads) {
     const int beside = cores - std::max(threads, 1), least = std::min(cores - 1, 3);
     return std::clamp(std::max(beside, least), 0, max_helpers);

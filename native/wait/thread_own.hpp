@@ -1,6 +1,6 @@
 // An object of each thread, destroyed when the thread ends. made() throws if there is no memory for
-// it. A thread_local with a destructor is not used, because the C library ends the process in this
-// case.
+// the object. A thread_local with a destructor cannot do this, because the C library ends the
+// process if memory runs out.
 #pragma once
 #include <pthread.h>
 

@@ -99,8 +99,9 @@ export class Bell {
 
   /**
    * Parks as park() does, but in native code, so that a ring from native code wakes the thread.
-   * Native code cannot wake a thread that sleeps in Atomics.wait(). The thread cannot be terminated
-   * while it sleeps, for at most `timeoutMs`.
+   * Native code cannot wake a thread that sleeps in Atomics.wait().
+   *
+   * While the thread sleeps, for at most `timeoutMs`, it cannot be terminated.
    */
   parkNative(knownCount: number, timeoutMs: number, spinMs = 0): boolean {
     return (
@@ -123,7 +124,10 @@ export class Bell {
   }
 }
 
-/** A word that only this thread uses. ringAll() adds to it, to order its memory accesses. */
+/**
+ * A word that only this thread uses. ringAll() adds to this word, to order the thread's memory
+ * accesses.
+ */
 const fence = new Int32Array(new SharedArrayBuffer(4));
 
 /**

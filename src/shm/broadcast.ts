@@ -57,9 +57,9 @@ export abstract class BroadcastRing<Entry> {
     return (n % this.capacity) * this.#width;
   }
   /**
-   * Returns the index in `values` at which the next entry begins. Only the writer calls this. It
-   * then stores the entry's values there and calls publish(). If the writer dies before publish(),
-   * its successor writes the same entry.
+   * Returns the index in `values` at which the next entry begins. Only the writer calls begin().
+   * The writer then stores the entry's values from this index on and calls publish(). If the writer
+   * dies before publish(), its successor writes the same entry.
    */
   begin(): number {
     // Loads the head atomically. Otherwise other threads could see the new values before the last
@@ -81,8 +81,9 @@ export abstract class BroadcastRing<Entry> {
     most = this.capacity,
   ): { next: number; missed: number } {
     const { head } = this;
-    // The writer may be overwriting the oldest entry, so the reader skips that entry. After each
-    // copy it reads the head again, because the writer may have overwritten that entry meanwhile.
+    // The writer may be overwriting the oldest entry, so the reader skips that entry. The writer
+    // may also overwrite an entry while the reader copies it. So the reader reads the head again
+    // after each copy.
     let missed = Math.max(0, ((head - from) >>> 0) - Math.min(most, this.capacity - 1));
     for (let n = (from + missed) >>> 0; n !== head; n = (n + 1) >>> 0) {
       const at = this.at(n);

@@ -1,7 +1,9 @@
 /**
  * Calls from the thread that opened a pipeline (the opener) to its actors' threads, through
- * comlink. They are for set-up only: the opener makes no call on the hot path, nor to a parked
- * thread. If a thread ends, SupervisedThread ends the wait for its answer. Errors keep their class
+ * comlink. These calls are for set-up only: the opener makes no call on the hot path, nor to a
+ * parked thread.
+ *
+ * If a thread ends, SupervisedThread ends the opener's wait for the answer. Errors keep their class
  * name, code and cause.
  */
 import type { MessagePort } from 'node:worker_threads';

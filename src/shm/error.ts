@@ -37,7 +37,7 @@ export function encodeError(error: unknown, most: number): Uint8Array {
 const encode = (form: unknown) => new TextEncoder().encode(JSON.stringify(form));
 
 /**
- * Returns the result of `fn`, or undefined if `fn` throws. It throws for a cause that contains
+ * Returns the result of `fn`, or undefined if `fn` throws. `fn` throws for a cause that contains
  * itself, for a bigint in JSON, and for a getter that throws.
  */
 function attempt<T>(fn: () => T): T | undefined {

@@ -43,8 +43,8 @@ export const RankState = { absent: 0, open: 1, closed: 2, failed: 3, lost: 4 } a
 export type RankState = (typeof RankState)[keyof typeof RankState];
 
 /**
- * The number of different values that a half's word has for exchanges, which repeat after that. It
- * is even, so that the halves still alternate when the values repeat.
+ * The number of different values that a half's word has for exchanges. After that many exchanges,
+ * the values repeat. The number is even, so that the halves still alternate when the values repeat.
  */
 const NUMBERS = 2 ** 30;
 
@@ -183,8 +183,8 @@ export class ExchangeControlBlock {
   }
 
   /**
-   * Opens a rank of another process. It is open from the start, and leaves when its process reports
-   * that.
+   * Opens a rank of another process. The rank is open from the start, and leaves when its process
+   * reports that it has left.
    */
   standIn(rank: number): void {
     Atomics.compareExchange(this.#states, rank * LINE, RankState.absent, RankState.open);
@@ -218,8 +218,8 @@ export class ExchangeControlBlock {
   }
 
   /**
-   * Receiver only. Returns the half to the sender. The sender learns that from this rank's own next
-   * exchange (Exchange-2).
+   * Receiver only. Returns the half to the sender. The sender learns that the half is empty from
+   * this rank's own next exchange (Exchange-2).
    */
   empty(buffer: number, exchange: number): void {
     Atomics.store(this.#halves, place(buffer, exchange), 0);
@@ -228,8 +228,9 @@ export class ExchangeControlBlock {
   // ---- the first failure ------------------------------------------------------------------------
 
   /**
-   * Stores a failure, unless there is one (Exchange-6). A rank that dies while it writes leaves no
-   * note. Its state becomes `lost`, and its neighbors notice that.
+   * Stores a failure, unless a failure is stored already (Exchange-6). A rank that dies while it
+   * writes the failure leaves no note. In that case the rank's state becomes `lost`, which its
+   * neighbors notice.
    */
   fail({ rank, exchange, error }: { rank: number; exchange: number; error: unknown }): void {
     this.#note.write([rank, exchange], error);

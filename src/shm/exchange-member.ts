@@ -1,7 +1,7 @@
 /**
- * A rank as a member of an exchange. It sends data and reports its failure to all other ranks. It
- * throws if another rank failed, or left before it sent its data. exchange-control.ts lists the
- * rules Exchange-1 to Exchange-6.
+ * A rank as a member of an exchange. The member sends data, and reports its own failure to all
+ * other ranks. It throws if another rank failed, or if another rank left before that rank had sent
+ * its data. exchange-control.ts lists the rules Exchange-1 to Exchange-6.
  */
 import { ThreadEnding } from '../base/addon.ts';
 import { type ErrorCode, stateError, unavailableError } from '../base/errors.ts';

@@ -4,9 +4,9 @@
  */
 
 /**
- * load() reads the lower half of the word between two reads of the upper half. If these two are
- * equal, the upper half had that value when the lower half was read. This is true only because the
- * upper half never decreases, so store() and move() must never decrease it.
+ * load() reads the lower half of the word between two reads of the upper half. If these two reads
+ * return the same value, the upper half had this value when the lower half was read. This is true
+ * only because the upper half never decreases. So store() and move() must never decrease it.
  */
 export class Int64 {
   readonly #word: BigInt64Array;

@@ -29,9 +29,10 @@ export interface Place {
 }
 
 /**
- * Allocates `bytes` bytes of shared memory whose address is a multiple of `alignment`. It allocates
- * `alignment` bytes more and returns the offset of the aligned address, which is the same in every
- * thread. The SharedArrayBuffer is not growable, because growable ones are 40 times slower to read.
+ * Allocates `bytes` bytes of shared memory whose address is a multiple of `alignment`. For this, it
+ * allocates `alignment` bytes more and returns the offset of the aligned address. The offset is the
+ * same in every thread. The SharedArrayBuffer is not growable, because growable ones are 40 times
+ * slower to read.
  *
  * `widest` is the size in bytes of the widest elements with which a view covers the whole memory.
  * Throws ERR_HOTSLOT_MEMORY with the bytes requested and free.
@@ -93,8 +94,8 @@ export function checkRoom({ memory, offset }: Place, bytes: number): void {
 
 /**
  * Reads a word again, after a copy of bytes that another thread may have overwritten meanwhile. On
- * arm64, earlier reads of the bytes could run after an atomic load, but not after the store of an
- * atomic addition. So this function adds 0.
+ * arm64, an atomic load could run before the earlier reads of the bytes. The store of an atomic
+ * addition cannot run before these reads. So secondLook() adds 0 instead of loading.
  */
 export const secondLook = (words: Int32Array, index: number): number =>
   Atomics.add(words, index, 0);

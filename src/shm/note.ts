@@ -39,8 +39,8 @@ export class SharedNote {
   }
 
   /**
-   * Writes the note, unless another thread wrote it first. With `takeOver`, it also overwrites a
-   * note that another thread has begun. Use `takeOver` only if that thread is known to be dead.
+   * Writes the note, unless another thread wrote it first. With `takeOver`, write() also overwrites
+   * a note that another thread has begun. Use `takeOver` only if that thread is known to be dead.
    */
   write(facts: readonly number[], error: unknown, { takeOver = false } = {}): void {
     const text = encodeError(error, TEXT_BYTES);
@@ -54,8 +54,8 @@ export class SharedNote {
   }
 
   /**
-   * Empties the note, so that another note can be written. Use it only if a single thread reads the
-   * note, and in that thread.
+   * Empties the note, so that another note can be written. Use clear() only if a single thread
+   * reads the note, and only in that thread.
    */
   clear(): void {
     Atomics.store(this.#words, 0, State.none);

@@ -43,8 +43,8 @@ export class SupervisedThread {
 
   /**
    * Replaces a thread that ended, and tries again if the new thread ends before it is ready. Before
-   * each attempt it calls `again` with the latest reason, and gives up if that returns false.
-   * Resolves to whether a thread is ready.
+   * each attempt, replace() calls `again` with the latest reason, and gives up if `again` returns
+   * false. Resolves to whether a thread is ready.
    */
   async replace(reason: Error, again: (reason: Error) => boolean): Promise<boolean> {
     for (let latest = reason; again(latest); ) {
@@ -59,8 +59,8 @@ export class SupervisedThread {
   }
 
   /**
-   * Asks the thread to stop, by calling `report`, and terminates it if it does not end. The owner
-   * must not start another thread afterwards.
+   * Asks the thread to stop, by calling `report`, and terminates the thread if it does not end.
+   * After stop(), the owner must not start another thread.
    */
   async stop(report: (thread: MessageThread) => void): Promise<void> {
     const thread = this.running;

@@ -21,8 +21,8 @@ export class TaskThread implements StartedThread {
   }
 
   /**
-   * The thread, or null if it has ended. After that, the pool starts another thread by itself. A
-   * task of that other thread waits forever if the thread ends before the task has begun.
+   * The thread, or null if it has ended. After the thread ended, the pool starts another thread by
+   * itself. If that other thread ends before a task has begun, the task waits forever.
    */
   get thread(): Worker | null {
     return this.#pool?.threads[0] === this.#thread ? this.#thread : null;

@@ -9,8 +9,8 @@ import { unavailableError } from '../base/errors.ts';
 import { errorOf } from '../base/plain-error.ts';
 
 /**
- * Milliseconds that a thread has to end after it was asked to stop. After that, stopped()
- * terminates it.
+ * Milliseconds that a thread has to end after it was asked to stop. If the thread needs longer,
+ * stopped() terminates it.
  */
 const STOP_MS = 5000;
 

@@ -11,8 +11,8 @@ import { rangeError, stateError, typeError } from '../base/errors.ts';
 import type { Bell } from './bell.ts';
 
 /**
- * The longest park. After it a waiter checks again, because a thread that ended rings no bell, and
- * a bug could lose a ring.
+ * The longest park. After this time a waiter checks its condition again, because a thread that
+ * ended rings no bell, and a bug could lose a ring.
  */
 export const MAX_PARK_MS = 100;
 /** A waiter whose checks keep doing work lets its event loop turn at this interval. */
@@ -46,8 +46,10 @@ export class Deadline {
 
 /**
  * Waits without blocking the thread. Resolves to true when `check` returns true, and to false after
- * `timeoutMs`. Rejects with what `check` throws. `park` replaces the park on the bell. It sleeps
- * for at most `left` milliseconds, and returns when the bell's count differs from `count`.
+ * `timeoutMs`. Rejects with what `check` throws.
+ *
+ * `park` replaces the park on the bell. It must sleep for at most `left` milliseconds, and return
+ * when the bell's count differs from `count`.
  */
 export async function waitFor(
   bell: Bell,
@@ -92,8 +94,9 @@ export async function waitFor(
 }
 
 /**
- * Waits as waitFor() does, but blocks the thread, which must be a worker. On the main thread it
- * returns if it need not wait, and throws otherwise. `instead` names what to await there.
+ * Waits as waitFor() does, but blocks the thread, which must be a worker. On the main thread,
+ * waitForSync() returns if no wait is needed, and throws otherwise. `instead` names the call to
+ * await on the main thread.
  */
 export function waitForSync(
   bell: Bell,

@@ -26,8 +26,8 @@ inline Pinned<Stream> stream(Info info, size_t i) {
 inline Pinned<Event> event(Info info, size_t i) { return {number(info, i), Kind::event, "event"}; }
 inline Pinned<Memory> memory(double handle) { return {handle, Kind::memory, "tensor"}; }
 
-// Returns how long a call may sleep, in ns. Argument `i` gives it in milliseconds. The result is at
-// most 10 s, and 0 if the argument is not a positive number.
+// Returns the time for which a call may sleep, in ns. Argument `i` has this time in milliseconds.
+// The returned time is at most 10 s, and 0 if the argument is not a positive number.
 inline uint64_t patience_ns(Info info, size_t i) {
   const double ms = info[i].IsNumber() ? info[i].As<Napi::Number>().DoubleValue() : 0;
   return ms > 0 ? uint64_t(std::min(ms, 10'000.0) * 1e6) : 0;

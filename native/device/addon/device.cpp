@@ -77,10 +77,12 @@ void own_thread(Info) { is_own_thread = true; }
 
 // ---- handles ------------------------------------------------------------------------------------
 
-// close(handle, ms): returns whether the handle was open. Memory stays allocated until queued work
-// that touches it is done. If `ms` is positive, this thread sleeps up to `ms` until other threads
-// have unpinned the handle. If the handle is still pinned then, it throws STATE_BUSY. If `ms` is 0,
-// it returns at once, and the last unpin frees the object.
+// close(handle, ms): closes a handle, and returns whether it was open. Memory stays allocated until
+// queued work that touches it is done.
+//
+// If `ms` is positive, this thread sleeps up to `ms` until other threads have unpinned the handle.
+// If the handle is still pinned after `ms`, close() throws STATE_BUSY. If `ms` is 0, close()
+// returns at once, and the last unpin frees the object.
 bool close(Info info) {
   const double handle = number(info, 0);
   const uint64_t ns = patience_ns(info, 1);

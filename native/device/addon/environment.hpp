@@ -15,9 +15,9 @@
 
 namespace hotslot {
 
-// Host memory that this thread's JavaScript lent to a device. `view` keeps the bytes alive, even
-// after JavaScript dropped the typed array. They stay alive until no handle, queued work or graph
-// refers to the memory. See EnvironmentHandles.
+// Host memory that this thread's JavaScript lent to a device. `view` keeps the bytes alive after
+// JavaScript has dropped the typed array, until no handle, queued work or graph refers to the
+// memory. See EnvironmentHandles.
 struct Lent {
   Ref<Memory> memory;
   double handle;
@@ -25,16 +25,18 @@ struct Lent {
 };
 
 // The handles of the objects that an environment's JavaScript created and of the memory that it
-// lent. The end of the environment closes all of them, but other threads' pins still keep the
-// objects alive. Before lent bytes are freed, the environment waits for running work. Work that has
-// not begun fails and does not touch the bytes.
+// lent. The end of the environment closes all of these handles, but other threads' pins still keep
+// the objects alive.
+//
+// Before the environment frees lent bytes, it waits for running work. Work that has not begun fails
+// and does not touch the bytes.
 class EnvironmentHandles : public Environment {
  public:
   ~EnvironmentHandles() {
     Core::instance().leave(this);
     Core::instance().probe.leave(this);
-    // Another thread may have pinned the object. It continues to use the object, and its last unpin
-    // frees it.
+    // Another thread may have pinned the object. That thread continues to use the object, and its
+    // last unpin frees the object.
     for (const double handle : made_) handles().retire(handle);
     // All lent memory shares one time limit, so a thread that lent much does not take longer to
     // end.
@@ -71,8 +73,8 @@ class EnvironmentHandles : public Environment {
   }
 
   // Lends the bytes of `view` and returns the handle. `make` registers the bytes with the device.
-  // Calls that may fail come before it. If adding the handle fails, the sweep releases the memory
-  // as if it was closed.
+  // Allocations, which may fail, come before the call of `make`. If adding the handle fails, the
+  // sweep releases the memory as if its handle was closed.
   template <class Make>
   double lend(Napi::TypedArray view, Make&& make) {
     // If more lent bytes than this were closed, the sweep may wait for running work on a device
@@ -106,7 +108,7 @@ class EnvironmentHandles : public Environment {
   void forget(double handle) { made_.erase(handle); }
 
   // Returns whether memory in the pages of these bytes was lent and closed, and is still in the
-  // list. The memory may stay there for a while, because work of a graph refers to it.
+  // list. Such memory stays in the list while work of a graph refers to it.
   bool has_closed(const uint8_t* at, size_t bytes) const {
     const uintptr_t page = uintptr_t(sysconf(_SC_PAGESIZE));
     const auto begin = [&](const uint8_t* of) { return uintptr_t(of) / page; };

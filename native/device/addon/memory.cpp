@@ -20,10 +20,12 @@ double address(Info info) { return double(uintptr_t(memory(number(info, 0))->add
 // The status for memory that is registered already, in CUDA and in HIP.
 constexpr int already_registered = 712;
 
-// registerHost(device, view, pin, ms): returns a handle for the view's bytes. The driver may still
-// have a registration whose handle was closed, because work or an actor refers to it. If that
-// registration has the same bytes, this uses it again. If it has other bytes in the same pages,
-// this thread sleeps up to `ms` until the driver releases them. `ms` is 0 on the main thread.
+// registerHost(device, view, pin, ms): returns a handle for the view's bytes.
+//
+// The driver may still have a registration whose handle was closed, because work or an actor refers
+// to it. If that registration has the same bytes, registerHost() uses it again. If that
+// registration has other bytes in the same pages, this thread sleeps up to `ms` until the driver
+// releases those bytes. `ms` is 0 on the main thread.
 double register_host(Info info) {
   const Bytes bytes = bytes_of(info[1], "the view to register");
   const auto lend = [&] {

@@ -22,8 +22,8 @@ class Blocks {
   explicit Blocks(size_t max_bytes = size_t(512) << 20) : max_bytes_(max_bytes) {}
 
   // Returns a requested size rounded up, so that requests of similar sizes can use the same block.
-  // The cache never stores blocks larger than `max_bytes`, so these sizes are only rounded to whole
-  // pages.
+  // The cache never stores blocks larger than `max_bytes`, so a request above `max_bytes` is only
+  // rounded to whole pages.
   size_t room_for(size_t bytes) const {
     constexpr size_t page = 4096, large = 2 << 20;
     if (bytes > max_bytes_) return round_up(bytes, page);

@@ -157,13 +157,14 @@ class CaptureMembership : public std::enable_shared_from_this<CaptureMembership>
   CaptureMembership(const char* family, Ref<void> hold) : family_(family), hold_(std::move(hold)) {}
 
   // Held during every operation of the stream, so a capture begins and ends between two operations.
-  // It is a mutex that sleeps, because a driver's call may block while the thread holds it.
+  // The lock is a mutex that sleeps, because a driver's call may block while the thread holds the
+  // lock.
   struct Lock : std::mutex {
     void lock() { std::mutex::lock(), ++held(); }
     void unlock() { --held(), std::mutex::unlock(); }
   } lock;
-  // Returns the number of these locks that the calling thread holds. Retired locks all memberships,
-  // which it must not do while the thread holds one.
+  // Returns the number of these locks that the calling thread holds. A sweep of Retired locks all
+  // memberships, so a thread that holds one of these locks must not sweep.
   static int& held() {
     thread_local int count = 0;
     return count;
@@ -172,11 +173,13 @@ class CaptureMembership : public std::enable_shared_from_this<CaptureMembership>
   // The caller of the following functions holds `lock`.
 
   // Returns the capture that this stream takes part in, or null. If another thread is ending that
-  // capture, it waits for the end and returns null.
+  // capture, open() waits for the end and returns null.
   Ref<Capture> open();
   // Moves `work` to the stream's capture and returns the node. Returns null and leaves `work`
-  // unchanged if the stream is in no capture. Until the caller destroys `in_progress`, the capture
-  // does not end and the node exists. The caller makes the driver's call in this time.
+  // unchanged if the stream is in no capture.
+  //
+  // The capture does not end, and the node exists, until the caller destroys `in_progress`. The
+  // caller makes the driver's call before that.
   const Work* add(Work&& work, const char* call, CallInProgress& in_progress);
   // Marks the event with the current position in the capture. Returns false if the stream is in no
   // capture. The caller also holds `mark.lock`.
@@ -199,9 +202,10 @@ class CaptureMembership : public std::enable_shared_from_this<CaptureMembership>
   Ref<Capture> begin();
 
   // Ends the capture that this thread began on this stream. Calls `driver_end(capture, unjoined)`
-  // after the last operation of the capture, and only then throws errors. `unjoined` are the
-  // streams that joined and were not joined back. The caller holds no membership's lock, and
-  // `driver_end` takes none.
+  // after the last operation of the capture, and throws errors only after this call. `unjoined` are
+  // the streams that joined the capture and were not joined back.
+  //
+  // The caller holds no membership's lock, and `driver_end` takes none.
   template <class F>
   void end(F&& driver_end) {
     const Ending ending = take();
@@ -212,9 +216,9 @@ class CaptureMembership : public std::enable_shared_from_this<CaptureMembership>
     forget(ending);
     judge(ending);
   }
-  // Abandons a capture that began on this stream, because the stream is closed and no other stream
-  // can end it. The streams that joined it are in no capture afterward. The caller does not hold
-  // `lock`.
+  // Abandons a capture that began on this stream, because this stream is closed and no other stream
+  // can end the capture. Afterward, the streams that joined the capture are in no capture. The
+  // caller does not hold `lock`.
   void abandon();
 
   const Ref<void>& hold() const { return hold_; }

@@ -49,9 +49,9 @@ void require_device(const Device& device, const Device& of, const char* thing, c
                     const char* instead);
 
 // How the driver reaches host memory.
-// - pageable: it copies the bytes to its own memory first.
-// - registered: it has pinned the pages and uses them in place.
-// - imported: it has imported the pages and uses them in place.
+// - pageable: the driver copies the bytes to its own memory first.
+// - registered: the driver has pinned the pages and uses them in place.
+// - imported: the driver has imported the pages and uses them in place.
 enum class HostKind : uint8_t { pageable, registered, imported };
 
 class ReplayOrder;
@@ -76,10 +76,12 @@ class Memory : public Object {
   // True after the bytes were freed (see Device::revoke). Work that refers to them does not begin,
   // and fails with lender_gone.
   std::atomic<bool> revoked{false};
-  // For host memory without other references: returns true after the device has finished with it
-  // and the driver has released its pages. Returns false if it must be called again later. With
-  // `at_once` it releases the pages even if the driver then blocks every thread until all running
-  // work is done.
+  // For host memory without other references: returns true after the device has finished with the
+  // memory and the driver has released its pages. Returns false if release() must be called again
+  // later.
+  //
+  // With `at_once`, release() releases the pages even if the driver then blocks every thread until
+  // all running work is done.
   virtual bool release(bool /*at_once*/ = false) { return true; }
   // For registered memory whose release() has begun: stops the release and returns true if the
   // driver has not released the pages yet. Otherwise returns false.
@@ -303,8 +305,8 @@ class Device : public Object {
   // Blocks until the event is done or `ns` are over. Returns true if the event is done.
   bool wait_event(Event& event, uint64_t ns);
   // Prepares for the end of registered memory. Waits about `ns` for the work that touches the
-  // memory. Then it lets a running operation end, and makes every later operation on the memory
-  // fail.
+  // memory. After that, an operation that is running on the memory may still end, and every later
+  // operation on the memory fails.
   virtual void revoke(const Ref<Memory>& memory, uint64_t ns) = 0;
   // Makes the device ring this bell after each completion, until dismiss(). The bell's owner
   // promises to call help() soon after every ring.

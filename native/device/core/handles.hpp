@@ -1,8 +1,9 @@
 // The table of handles, which JavaScript uses instead of pointers. A handle consists of an index
-// and a generation, and functions reject a stale handle. A call pins its entry while it runs. An
-// actor pins its handles once at set-up and unpins them when it ends. A thread closes a handle in
-// one of two ways. remove() sleeps until the pins are released. retire() returns at once, and the
-// last unpin frees the object.
+// and a generation, and functions reject a stale handle. A call pins its entry while the call runs.
+// An actor pins its handles once at set-up and unpins them when the actor ends.
+//
+// A thread closes a handle in one of two ways. remove() sleeps until the pins are released.
+// retire() returns at once, and the last unpin frees the object.
 //   Handles-1  A pinned object exists until it is unpinned.
 //   Handles-2  A handle names one object. Every copy of the handle is stale after a thread took the
 //       object.
@@ -11,10 +12,12 @@
 //   Handles-4  All pins are released in the end, and an entry becomes free only once. If remove()
 //       gives up, the handle can be closed later.
 //   Handles-5  A handle that is being closed grants no pin. A retired handle grants none again.
-// test/model/handles.ts checks every interleaving. `object` need not be atomic, because changes of
-// the atomic word order all accesses to it. add() stores the object before it sets `open`. A thread
-// takes the object after it set `closing` and saw no pins. A thread reads the object after it
-// changed the word.
+//
+// test/model/handles.ts checks every interleaving.
+//
+// `object` need not be atomic, because changes of the atomic `word` order all accesses to `object`.
+// add() stores the object before it sets `open`. A thread takes the object after it set `closing`
+// and saw no pins. A thread reads the object after it changed `word`.
 #pragma once
 #include <algorithm>
 #include <array>
@@ -96,9 +99,9 @@ class HandleTable {
     return word >> 32 == uint64_t(handle) / max_entries && (word & open) && !(word & closing);
   }
 
-  // Closes a handle, and sleeps up to `ns` until its pins are released. Returns the object, and the
-  // caller may have its last reference. Returns null for a stale handle. If pins are left, opens
-  // the handle again and throws STATE_BUSY.
+  // Closes a handle, and sleeps up to `ns` until its pins are released. Returns the object, to
+  // which the caller may have the last reference. Returns null for a stale handle. If pins are left
+  // after `ns`, opens the handle again and throws STATE_BUSY.
   Ref<Object> remove(double handle, uint64_t ns) {
     Entry* const entry = start_closing(handle, closing);
     if (!entry) return nullptr;
@@ -116,8 +119,8 @@ class HandleTable {
     throw state_busy("still in use by another thread: stop what uses it, then close it again");
   }
 
-  // Closes a handle without waiting. Returns nullopt for a stale handle. Returns null if pins are
-  // left, and the last unpin will free the object. Otherwise returns the object.
+  // Closes a handle without waiting. Returns the object if no pins are left. Returns null if pins
+  // are left, and then the last unpin frees the object. Returns nullopt for a stale handle.
   std::optional<Ref<Object>> retire(double handle) {
     uint64_t before = 0;
     Entry* const entry = start_closing(handle, closing | retired, &before);

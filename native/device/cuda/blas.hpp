@@ -1,6 +1,6 @@
 // Matrix products by the vendor's library, which is opened at run time if it is installed. Each
-// device has one handle of the library, and a lock guards it. Each stream has its own workspace. So
-// the library allocates nothing inside a capture, and streams share no workspace.
+// device has one handle of the library, and a lock guards the handle. Each stream has its own
+// workspace. So the library allocates nothing inside a capture, and streams share no workspace.
 #pragma once
 #include <array>
 #include <memory>
@@ -28,9 +28,9 @@ class Blas {
   // caller has made the device's context current.
   void gemm(StreamHandle stream, DevicePtr workspace, const KernelArgs& args, DevicePtr c,
             DevicePtr a, DevicePtr b, size_t workspace_room);
-  // Runs a product of the same kind once outside of captures. At the first product of a kind the
-  // library loads a kernel, waits for all work, and may fail inside a capture. The product runs in
-  // a thread without a capture, on the device's own stream and on scratch memory.
+  // Runs a product of the same kind once outside of captures. At the first product of a kind, the
+  // library loads a kernel and waits for all work, which may fail inside a capture. So this product
+  // runs in a thread without a capture, on the device's own stream and on scratch memory.
   void rehearse(const KernelArgs& args);
 
   // cuBLAS's functions. Its matrices are column-major.

@@ -20,8 +20,8 @@ void join(RawStream& origin, const CaptureMembership& member) {
   });
 }
 
-// Returns whether the stream can capture again. The driver failed to end a capture of it, and then
-// reported that no capture is open.
+// Returns whether the stream can capture again. Call it if the driver failed to end a capture of
+// the stream and then reported that no capture is open.
 bool captures_again(RawStream& raw) {
   const Driver& driver = raw.device.driver;
   GraphHandle graph = nullptr;
@@ -33,9 +33,11 @@ bool captures_again(RawStream& raw) {
 }
 
 // Ends the driver's capture. If the driver found the capture broken, the capture has also ended,
-// without a graph. After any other error it may still be open, so the function ends it a second
-// time. If another thread ends the capture, an H100 returns 908 although it ends the capture. It
-// returns 401 to the second call.
+// without a graph. After any other error the capture may still be open, so the function ends it a
+// second time.
+//
+// If a thread that did not begin the capture ends it, an H100 returns 908 although the capture has
+// ended. To the second call it returns 401.
 Status end_in_driver(RawStream& raw, GraphHandle& graph) {
   const Driver& driver = raw.device.driver;
   const auto over = [&](Status got) {
@@ -80,9 +82,9 @@ void CudaStream::do_begin_capture(Capture& capture) {
     if (!driver.ends_broken_captures)
       for (auto& [member, frontier] : members) join(*raw, *member);
     end_in_driver(*raw, graph);
-    // Only the thread that began a capture can end it. In any other thread the driver may fail to
-    // end it, and destroying the stream ends the capture. That must happen now, because the streams
-    // that joined are in no capture after this function.
+    // Only the thread that began a capture can end it. If another thread runs this function, the
+    // driver may fail to end the capture. Destroying the stream then ends it. That must happen now,
+    // because the streams that joined are in no capture after this function.
     if (raw->capture_stuck) raw->destroy();
     if (graph) raw->device.give_back(driver.call.graph_destroy, graph);
     driver.open_captures.fetch_sub(1);
@@ -101,8 +103,9 @@ void CudaStream::do_begin_capture(Capture& capture) {
 Ref<Graph> CudaStream::do_end_capture(const Ref<Capture>& capture,
                                       const std::vector<Ref<CaptureMembership>>& unjoined) {
   GraphHandle handle = nullptr;
-  // Joins these streams unless the capture is broken and the driver ends broken captures. The
-  // driver may free unjoined streams of an intact capture by itself, but no document promises that.
+  // Joins the unjoined streams, unless the capture is broken and the driver ends broken captures.
+  // The driver may free unjoined streams of an intact capture by itself, but no document promises
+  // that.
   if (!driver_.ends_broken_captures || !capture->invalid)
     for (auto& member : unjoined) join(*raw_, *member);
   const Status got = end_in_driver(*raw_, handle);

@@ -43,9 +43,10 @@ class CudaDevice final : public GpuDevice {
   // Launches on the device's own stream. Only allocations of new memory wait for that stream.
   void launch_on_own(Launch&& launch);
 
-  // Frees a driver's object and does not throw, for destructors. See Unreturned. Ignores the errors
-  // of a lost device and of a driver that has shut down. They were reported before, and everything
-  // is freed then.
+  // Frees a driver's object and does not throw, because destructors call it. See Unreturned.
+  //
+  // Ignores the errors of a lost device and of a driver that has shut down. These errors were
+  // reported before, and the object is freed with the device or the driver.
   template <class... P, class... A>
   void give_back(const Call<Status(P...)>& entry, A... arguments) {
     driver.unreturned.give_back([this, &entry, arguments...] {
@@ -61,8 +62,8 @@ class CudaDevice final : public GpuDevice {
   // Returns null if matrix products run on Hotslot's own kernel.
   Blas* blas();
   // Measures, once before the first capture, how the driver reports an event that a graph records.
-  // If the event was recorded earlier, it may count as done between the graph's launch and the
-  // graph's record. No document specifies this.
+  // If the event was recorded before the graph's launch, a query between the launch and the graph's
+  // record may report it as done. No document specifies this.
   void learn_graph_events();
   bool tells_graph_events_early() const { return early_events_.load(); }
   // Returns the stream on which graphs are uploaded to the device. Returns null before the first

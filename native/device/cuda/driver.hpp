@@ -150,9 +150,11 @@ class Enter {
 };
 
 // Relaxes the thread's capture mode in a scope. While another library captures in CUDA's global
-// mode, a thread must be in relaxed mode to query or allocate. In any other mode it would break
-// that capture. Relaxing is safe because our own rules reject invalid calls first. The end of the
-// scope restores the mode, unless the thread runs only our code.
+// mode, a thread must be in relaxed mode to query or allocate. In any other mode, the query or
+// allocation would break the library's capture.
+//
+// Relaxing is safe because our own rules reject invalid calls first. The end of the scope restores
+// the mode, unless the thread runs only our code.
 class RelaxedCaptureMode {
  public:
   explicit RelaxedCaptureMode(const Driver& driver) : driver_(driver) {

@@ -76,8 +76,8 @@ Family::Found find() {
         "no NVIDIA driver: " + found.library.reason + "; install the NVIDIA driver, 525 or newer",
         false};
   // Streams share the hardware queues that the driver opens, by default eight. Work that has to
-  // wait in a queue delays later work of all streams in this queue. So this opens 32 queues. The
-  // driver reads the variable once, when it starts.
+  // wait in a queue delays later work of all streams in this queue. So the variable asks for
+  // 32 queues. The driver reads this variable once, when it starts.
   setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
   const std::string reason = resolve(found);
   if (!reason.empty()) return {{}, reason, false};

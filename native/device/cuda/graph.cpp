@@ -47,8 +47,9 @@ bool CudaExec::do_update(const Ref<Graph>& graph) {
     lent_ = capture_->lent();
     upload();
   }
-  // The lock is released before this, because marks lock every membership. Replays lock a
-  // membership before this lock, so the other order could deadlock.
+  // The exec's lock is released before retired.add(), because add() enqueues marks, which lock
+  // every membership. A replay locks a membership before the exec's lock, so the opposite order
+  // here could deadlock.
   device_.driver.retired.add(std::move(place),
                              [old = std::move(old), before = std::move(before)] {});
   return got == status::success;

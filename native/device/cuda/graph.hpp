@@ -64,14 +64,17 @@ class CudaExec final : public Exec {
  private:
   bool pending() const;
   // Makes `stream` wait for the last replay, so that replays run one at a time on all streams. The
-  // driver orders only replays of the same exec, and an update may have created another exec. No
-  // wait is needed if the last replay's stream was destroyed, because it was idle. No wait is
-  // needed on the same stream either. An error of another stream does not affect `stream`.
+  // driver orders only replays of the same exec, and an update may have created another exec. An
+  // error of another stream does not affect `stream`.
+  //
+  // No wait is needed on the stream of the last replay itself. No wait is needed either if that
+  // stream was destroyed, because it was idle then.
   void wait_for_last(const Ref<RawStream>& stream);
-  // Copies the graph to the device. Without this the first replay would copy it, which takes 120 µs
-  // on an H100. Later replays wait for the copy as for a replay. Does nothing if the driver cannot
-  // upload, or while a capture is open. If it fails, the first replay copies the graph. The caller
-  // holds the lock.
+  // Copies the graph to the device. Otherwise the first replay would copy the graph, which takes
+  // 120 µs on an H100. Later replays wait for the copy as for a replay.
+  //
+  // Does nothing if the driver cannot upload, or while a capture is open. If the upload fails, the
+  // first replay copies the graph. The caller holds the lock.
   void upload();
 
   CudaDevice& device_;

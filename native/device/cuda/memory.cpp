@@ -99,8 +99,8 @@ void CudaDevice::put_back(Retired::Reservation place, DevicePtr at, size_t room)
   if (room == 0 || !in_use || !blocks_.keep(at, room)) free_when_idle(std::move(place), at, room);
 }
 
-// Memory that waits to be freed counts as free, because an allocation that needs it frees it first.
-// See reclaim().
+// Memory that waits to be freed counts as free, because an allocation that needs this memory frees
+// it first. See reclaim().
 void CudaDevice::free_when_idle(Retired::Reservation place, DevicePtr at, size_t bytes) {
   waiting_bytes_.fetch_add(bytes);
   driver.retired.when_idle(std::move(place), bytes, [this, at, bytes] {

@@ -32,8 +32,8 @@ bool asked(const CudaDevice& device, const Call<Status(P...)>& query, Handle han
   }
 }
 
-// A mark that is an event. If its stream was destroyed, the stream was idle. Then the event is not
-// queried, because HIP would access the stream.
+// A mark that is an event. If the event's stream was destroyed, the stream was idle, so the mark
+// has passed. The event is not queried in this case, because HIP would access the destroyed stream.
 class EventMark final : public Mark {
  public:
   EventMark(std::unique_ptr<RawEvent> event, RawStream& raw)

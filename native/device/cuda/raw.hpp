@@ -22,14 +22,14 @@ class RawStream : public std::enable_shared_from_this<RawStream> {
   // stream's membership guards it.
   std::shared_ptr<Mark> before_capture;
   // True if a mark queries the stream itself, because the driver could not create an event. The
-  // same lock guards it.
+  // lock of the stream's membership guards this member.
   bool irreplaceable = false;
-  // The final status of the stream's work. Events share it, so they can read it after the stream is
-  // destroyed. The atomic also publishes the work's writes.
+  // The final status of the stream's work. Events share this status, so they can read it after the
+  // stream is destroyed. The atomic also publishes the work's writes.
   const Ref<std::atomic<Status>> final_status =
       std::make_shared<std::atomic<Status>>(status::success);
-  // True if the driver failed to end the stream's capture. Work that is enqueued then would vanish
-  // in that capture.
+  // True if the driver failed to end the stream's capture. Work that is enqueued on the stream
+  // after that would vanish in that capture.
   std::atomic<bool> capture_stuck{false};
 
  private:

@@ -120,8 +120,8 @@ void CudaStream::stage(Work& work) {
 }
 
 void CudaStream::do_work(Work&& work, const char* call) {
-  // The lock is held here, and a revocation also takes it to create its marks. So either the marks
-  // come after this work, or this check finds the revocation.
+  // The lock is held here, and a revocation also takes the lock to create its marks. So either the
+  // revocation's marks come after this work, or this check finds the revocation.
   each_span(work, [&](const Span& span) { refuse_revoked(*span.memory, call); });
   if (work.type == Work::copy && !work.launch.spans.empty()) {
     Span staging = std::move(work.launch.spans[0]);

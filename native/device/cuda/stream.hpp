@@ -16,9 +16,11 @@ class CudaEvent final : public Event {
  private:
   friend class CudaStream;
   friend class CudaExec;
-  // Notes that the event was recorded on this stream, outside captures or by a replay. `behind` is
-  // the event at the end of the replay. Waits use `behind` if the driver reports events of graphs
-  // too early. The caller holds the mark's lock.
+  // Notes that the event was recorded on this stream, outside captures or by a replay. The caller
+  // holds the mark's lock.
+  //
+  // `behind` is the event at the end of the replay. Waits use `behind` if the driver reports events
+  // of graphs too early.
   void note(const Ref<RawStream>& stream, std::shared_ptr<RawEvent> behind = nullptr);
   // The stream of the last record, which was idle if it is destroyed. `done_` is whether a query
   // has found the record done. The mark's lock guards both.

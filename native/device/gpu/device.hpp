@@ -18,11 +18,11 @@ class GpuDevice : public Device {
   void dismiss(Bell*) override {}
 
   // Makes later work on the memory fail. Waits up to `ns` for the work that is enqueued already. If
-  // that work takes longer, its pages stay pinned until it is done.
+  // that work takes longer, the memory's pages stay pinned until that work is done.
   void revoke(const Ref<Memory>& memory, uint64_t ns) override {
     memory->revoked.store(true);
-    // After this time the driver unpins the pages even if other work runs, and blocks until that
-    // work is done. On a device that is never idle the memory would otherwise stay pinned.
+    // After `patience_ns` the driver unpins the pages even if other work runs, and blocks until
+    // that work is done. Otherwise the memory would stay pinned on a device that is never idle.
     constexpr uint64_t patience_ns = 50'000'000;
     const uint64_t begin = now_ns();
     while (!memory->release(now_ns() - begin >= patience_ns)) {
@@ -35,8 +35,9 @@ class GpuDevice : public Device {
 
  protected:
   bool do_wait_event(Event& event, uint64_t ns) override {
-    // How long this thread polls before it sleeps. It polls longer if the process has more than two
-    // cores, because the two busiest threads then keep a core each.
+    // How long this thread polls before it sleeps. If the process has more than two cores, the
+    // thread polls longer. The two busiest threads then have a core each, even while this thread
+    // polls.
     static const uint64_t spin_ns = IdleCores::cores() > 2 ? 200'000 : 20'000;
     sleep_exactly();
     const uint64_t begin = now_ns();

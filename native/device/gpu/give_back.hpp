@@ -1,6 +1,6 @@
 // Frees objects of a driver, which may fail. Destructors cannot throw, and the caller has already
-// closed its own object. So the error text is stored until JavaScript fetches it and warns. The
-// driver's object is stored until the driver frees it.
+// closed its own object. So the error text is stored until JavaScript fetches it and emits a
+// warning. The driver's object is stored until the driver frees the object.
 #pragma once
 #include <functional>
 #include <mutex>

@@ -13,9 +13,11 @@
 
 namespace hotslot {
 
-// Allocates, and retries if memory has run out. Before the first retry it frees the cache. Before
-// the second retry it waits for retired memory, and frees it even if the driver then waits for
-// work. `allocate` returns false if memory has run out. Returns false if every attempt failed.
+// Allocates, and retries twice if memory has run out. Returns false if every attempt failed.
+// `allocate` returns false if memory has run out.
+//
+// The first retry comes after the cache was freed. The second retry comes after a wait for retired
+// memory. That memory is then freed even if the driver has to wait for work.
 template <class Allocate, class Trim>
 bool reclaim(Retired& retired, Allocate&& allocate, Trim&& trim) {
   constexpr uint64_t reclaim_ns = 2'000'000'000;
@@ -98,7 +100,7 @@ class StagingMemory final : public Base {
 
 // Excludes the whole pages of registered memory from child processes, or includes them again. If a
 // child shared a page, this process's next write would copy the page (gVisor, Linux before 5.9).
-// The device would then still use the old page.
+// This process would then use the copy, and the device would still use the old page.
 inline void keep_from_children(void* address, size_t bytes, bool keep) {
   const uintptr_t page = uintptr_t(sysconf(_SC_PAGESIZE)),
                   begin = (uintptr_t(address) + page - 1) / page * page,
@@ -109,10 +111,12 @@ inline void keep_from_children(void* address, size_t bytes, bool keep) {
     madvise(reinterpret_cast<void*>(begin), end - begin, keep ? MADV_DONTFORK : MADV_DOFORK);
 }
 
-// Host memory that a caller lent, pinned or not. release() returns it to the caller. That needs two
-// conditions: the work that was enqueued before the first release() has ended, and no work runs.
-// The second is needed because a driver waits for running work when it unpins. Without release()
-// the pages stay pinned, because running work may need them.
+// Host memory that a caller lent, pinned or not. release() returns the memory to the caller.
+// Without release() the pages stay pinned, because running work may need them.
+//
+// release() needs two conditions: the work that was enqueued before the first release() has ended,
+// and no work runs. The second condition is needed because a driver that unpins waits for running
+// work.
 template <class Base>
 class LentMemory final : public Base {
  public:

@@ -82,15 +82,17 @@ class Retired {
   // capture, so a thread that captures may not either.
   static bool may_sweep() { return CaptureMembership::held() == 0 && !thread_captures(); }
 
-  // Runs `free` after all work that is enqueued so far. It runs now or in a later sweep, in the
-  // thread that sweeps. `free` must not throw. If it takes a Reservation, it receives this one for
+  // Runs `free` after all work that is enqueued so far. `free` runs now or in a later sweep, in the
+  // thread that sweeps, and must not throw. If `free` takes a Reservation, it receives `place` for
   // a further step.
   template <class F>
   void add(Reservation place, F free);
 
-  // Runs `give_back` in a later sweep when no work runs on any stream, or in force(). Runs it at
-  // once if `place` is empty. `give_back` must not throw. If more than `max_waiting_bytes` are
-  // waiting, a sweep runs it even if the driver then has to wait for work.
+  // Runs `give_back` in a later sweep when no work runs on any stream, or in force(). Runs
+  // `give_back` at once if `place` is empty. `give_back` must not throw.
+  //
+  // If more than `max_waiting_bytes` are waiting, a sweep runs `give_back` even if the driver then
+  // has to wait for work.
   static constexpr size_t max_waiting_bytes = size_t(1) << 30;
   template <class F>
   void when_idle(Reservation place, size_t bytes, F give_back);

@@ -1,7 +1,9 @@
 // Decides which thread runs the host device's queues. A thread that enqueues work ensures that some
-// thread will run it. A thread that leaves or starts a long op ensures the same if other work is
-// runnable. An attending actor will come unless it is busy with work. A pool thread will come
-// unless it runs a long op.
+// thread will run this work. A thread that leaves or starts a long op ensures the same for other
+// runnable work.
+//
+// An attending actor will run the work unless the actor is busy with other work. A pool thread will
+// run the work unless it runs a long op.
 #include "device/host/executor.hpp"
 
 #include <algorithm>
@@ -63,8 +65,8 @@ void Executor::look_for_pool() {
 }
 
 void Executor::wake_pool() {
-  // The word changes before the counts are read. So a thread that counts as available sees the new
-  // word before it sleeps.
+  // The pool's word changes before the counts are read. So a thread that counts as available here
+  // sees the new word before it sleeps.
   word_at(&pool_word_).fetch_add(1);
   if (pool_threads_.load() - pool_parked_.load() - pool_held_.load() > 0) return;
   if (pool_parked_.load() > 0) {
@@ -101,8 +103,8 @@ void Executor::pool_main() {
 Executor::LongOp::LongOp(Executor& executor, bool may_take_long)
     : executor(may_take_long ? &executor : nullptr) {
   if (!may_take_long) return;
-  // The thread counts as held before the check. So either an enqueuer sees that it is held, or the
-  // check finds the enqueuer's work.
+  // This thread counts as held before it checks for runnable work. So either an enqueuer sees that
+  // this thread is held, or the check finds the enqueuer's work.
   if (pool_thread) executor.pool_held_.fetch_add(1);
   if (executor.runnable()) executor.wake_pool();
 }
@@ -111,8 +113,8 @@ Executor::LongOp::~LongOp() {
   if (executor && pool_thread) executor->pool_held_.fetch_sub(1);
 }
 
-// Returns whether a thread that claims the queue could run an op. If it returns false, that may
-// change at any time.
+// Returns whether a thread that claims the queue could run an op. A queue that is not ready may
+// become ready at any time.
 bool Executor::ready(Queue& queue) {
   if (queue.pending.load() == 0) return false;
   std::lock_guard guard(queue.lock);
@@ -140,8 +142,8 @@ bool Executor::runnable() {
 bool Executor::help(uint64_t ns) {
   const uint64_t deadline = now_ns() + ns;
   bool any = false, late = false;
-  // The thread counts as busy as often as it attends. Otherwise an enqueuer would count on the
-  // thread's other attendances.
+  // A thread that attends several times counts as busy that often. Otherwise the enqueuer, which
+  // subtracts `busy_` from the attendances, would rely on this thread's other attendances.
   const int attends = own_attends;
   if (attends > 0) busy_.fetch_add(attends);
   for (bool ran = true; ran && !late;) {
@@ -154,8 +156,8 @@ bool Executor::help(uint64_t ns) {
         break;
       }
       if (late || queue->pending.load() == 0) continue;
-      // Checks the queue again after the claim is released. It may have become runnable while this
-      // thread had the claim and no other thread could claim it.
+      // Checks the queue again after the claim is released. The queue may have become runnable
+      // while this thread had the claim, and no other thread could claim the queue then.
       while (!queue->claimed.exchange(true)) {
         const bool went_on = drain(*queue, deadline);
         ran |= went_on;
@@ -174,7 +176,8 @@ bool Executor::help(uint64_t ns) {
   }
   if (attends > 0) busy_.fetch_sub(attends);
   stress_pause();
-  // An attendant calls help() again by itself. Any other thread must notify a thread that will.
+  // An attendant calls help() again by itself. Any other thread must notify a thread that will run
+  // the queue.
   if (any && !own_bell && runnable()) notify();
   return any;
 }
@@ -264,8 +267,8 @@ void Executor::revoke(const Ref<Memory>& memory, uint64_t ns) {
     return false;
   };
   wait([&] { return !in_use(false); }, ns);
-  // Stored before the check. So an operation either has begun before and the check finds it
-  // running, or it finds `revoked` when it begins.
+  // `revoked` is stored before the check for a running operation. So either an operation has begun
+  // before, and the check finds it running. Or the operation finds `revoked` when it begins.
   memory->revoked.store(true);
   while (!wait([&] { return !in_use(true); }, max_sleep_ns)) continue;
 }

@@ -84,11 +84,14 @@ class Executor {
 
   SpinLock lock_;
   std::shared_ptr<const Queues> queues_ = std::make_shared<Queues>();
-  // The following fields are sequentially consistent, because threads use them in pairs. A thread
-  // that enqueues stores the work, then reads how many threads attend, sleep or are held. A thread
-  // that goes to sleep or begins a long op counts itself, then looks for work once more. A thread
-  // that waits for an op counts itself among the waiters, then checks whether the op is done. A
-  // thread that ends an op marks the op as done, then looks for waiters.
+  // The following fields are sequentially consistent, because threads use them in pairs. In each
+  // pair, one of the two threads sees the other's store.
+  //
+  // A thread that enqueues stores the work, then reads how many threads attend, sleep or are held.
+  // A thread that goes to sleep or begins a long op counts itself, then looks for work once more.
+  //
+  // A thread that waits for an op counts itself among the waiters, then checks whether the op is
+  // done. A thread that ends an op marks the op as done, then looks for waiters.
   SpinLock attendants_lock_;
   std::vector<Bell*> attendants_;
   std::atomic<int> attending_{0};

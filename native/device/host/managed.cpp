@@ -31,7 +31,7 @@ int node_count() {
 }
 
 // Requests that the system puts pages on the device's memory node. Errors are ignored (ENOSYS,
-// EPERM). Without this choice the system puts the pages on any node, which is also correct.
+// EPERM), because the system then puts the pages on any node, which is also correct.
 void bind(uint8_t* at, size_t bytes, int device) {
   if (node_count() == 1) return;
   constexpr size_t max_nodes = 1024, word_bits = 8 * sizeof(unsigned long);
@@ -48,8 +48,8 @@ const char* populate(uint8_t* at, size_t bytes) {
   while (madvise(at, bytes, populate_write) != 0) {
     if (errno == EINTR || errno == EAGAIN) continue;
     if (errno != EINVAL) return "managed pages found no memory";
-    // Older systems lack MADV_POPULATE_WRITE. Here a write that changes no bit touches each page,
-    // so other threads may write to the page at the same time.
+    // Older systems lack MADV_POPULATE_WRITE. On these systems, a write that changes no bit touches
+    // each page. The write is atomic, so other threads may write to the page at the same time.
     for (size_t i = 0; i < bytes; i += page_bytes) __atomic_fetch_or(at + i, 0, __ATOMIC_RELAXED);
     break;
   }

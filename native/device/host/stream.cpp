@@ -69,8 +69,8 @@ void HostStream::push(Op&& op) {
     }
   }
   stress_pause();
-  // A thread that has the claim checks the queue again after it releases the claim. So it needs no
-  // notification.
+  // A thread that has the claim checks the queue again after it releases the claim. So this
+  // operation needs no notification while the queue is claimed.
   if (!queue_->claimed.load()) executor_.notify();
 }
 

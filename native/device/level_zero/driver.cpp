@@ -114,8 +114,8 @@ void Driver::resolve(const Library& library, bool alone) {
     return false;
   };
   // If the loader has several drivers, it may return handles of its own. Functions whose addresses
-  // come from a driver cannot read these handles. The driver's own driver handle can be obtained,
-  // and functions for imports need only that handle.
+  // come from a driver cannot read these handles. Only the handle of the driver itself can be
+  // translated. Functions for imports need only this handle, so they can be used.
   void* translated = handle;
   const auto translate = library.symbol<TranslateHandle>("zelLoaderTranslateHandle");
   const bool known =

@@ -18,8 +18,8 @@ Point::State Point::look(Status* failure) {
   const State now = state();
   if (now != pending) return now;
   Status got = ze().zeEventQueryStatus(slot_.event);
-  // A second query confirms that the device is lost. Memory of a lost device is freed at once, and
-  // a device that still works could be using it.
+  // A second query confirms that the device is lost. Memory of a lost device is freed at once. If
+  // the device was not lost, it could still be using that memory.
   if (lost(got)) got = ze().zeEventQueryStatus(slot_.event);
   if (got == status::not_ready) return pending;
   if (got == status::success) {

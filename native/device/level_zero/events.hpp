@@ -13,9 +13,11 @@ namespace hotslot::level_zero {
 struct Driver;
 class XpuDevice;
 
-// A driver's event, which Points lends. A counter-based event may be signaled again at any time. A
-// pooled event can be signaled only once before it is reset. Points lends it again only when no
-// work can wait for it. A wait on the device keeps its point alive until the wait is over.
+// A driver's event, which Points lends.
+//
+// A counter-based event may be signaled again at any time. A pooled event can be signaled only once
+// before it is reset, so Points lends it again only when no work can wait for it. A wait on the
+// device keeps its point alive until the wait is over.
 struct EventSlot {
   EventHandle event = nullptr;
   bool timed = false, counter = false;

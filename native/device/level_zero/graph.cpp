@@ -1,7 +1,9 @@
 // Level Zero's graphs. Instantiation passes the captured work to the driver. If the device supports
-// recorded graphs, the work becomes one. Otherwise it becomes a closed list, in the order in which
-// it was enqueued. A graph that records events always becomes a list. Streams outside cannot wait
-// for the signals of a recorded graph.
+// recorded graphs, the work becomes a recorded graph. Otherwise the work becomes a closed list, in
+// the order in which it was enqueued.
+//
+// A graph that records events always becomes a list, because streams outside cannot wait for the
+// signals of a recorded graph.
 #include "device/level_zero/graph.hpp"
 
 #include <algorithm>
@@ -74,8 +76,10 @@ bool Program::record_graph(GraphRun& run) const {
 }
 
 // Appends the work to a list in the order of the capture. A barrier before each operation makes
-// branches run one after the other. The list is not an in-order list. Intel's driver renumbers the
-// waits inside an in-order list at every submission, even while an earlier run is running.
+// branches run one after the other.
+//
+// The list is not an in-order list. Intel's driver renumbers the waits inside an in-order list at
+// every submission, even while an earlier run of the list is running.
 void Program::fill_list(GraphRun& run) const {
   Driver& driver = device.driver;
   const ListDesc desc{Type::command_list_desc, nullptr, device.compute.ordinal, 0};
@@ -102,7 +106,7 @@ void Program::fill_list(GraphRun& run) const {
 }
 
 // Returns a run for a queue. A run with `go` stays with the first queue that used it, because no
-// other stream may use its list while it runs.
+// other stream may use the run's list while the list runs.
 Ref<GraphRun> Program::run_for(const Ref<Queue>& queue) {
   for (size_t i = runs.size(); i-- > 0;) {
     auto& run = runs[i];

@@ -81,9 +81,11 @@ void Queue::marks(Marks& marks) {
 
 // Returns the engine that runs the work. Streams above normal priority are for moving data, as the
 // pipeline's copies do. If the device has engines that only copy, copies and fills of such a stream
-// run on them, concurrently with kernels of other streams. Kernels are allowed on such a stream and
-// run on the compute engine. Each engine has its own list, which waits for the last point of the
-// other.
+// run on them, concurrently with kernels of other streams. Kernels of such a stream run on the
+// compute engine.
+//
+// Each engine has its own list. Work on one engine's list waits for the last point of the other
+// list.
 Queue::Engine Queue::engine_of(const Work& work) const {
   if (!moves_) return compute;
   if (work.type == Work::copy) return copies;
@@ -93,8 +95,8 @@ Queue::Engine Queue::engine_of(const Work& work) const {
 
 ListHandle Queue::list(Engine engine) {
   if (!lists_[engine]) {
-    // The relay waits for graphs, which run on the compute engine. So it uses the copy engine if
-    // the device has one.
+    // The relay waits for graphs, which run on the compute engine. So the relay uses the copy
+    // engine if the device has one.
     const bool aside = device.has_copies && engine != compute;
     lists_[engine] =
         device.immediate_list(aside ? device.copies : device.compute, priority_, device.in_order);
@@ -145,8 +147,8 @@ std::vector<Ref<Point>> Queue::ahead(Engine engine) {
 }
 
 // Calls `call`, which appends to the list that it receives. The appended work waits for `waits` and
-// for `inner`, an event of a graph. It signals a new point, which becomes the last point of the
-// stream or of the relay.
+// for `inner`, an event of a graph. The work signals a new point, which becomes the last point of
+// the stream or of the relay.
 Ref<Point> Queue::append(Engine engine, bool timed, std::vector<Ref<Point>> waits,
                          EventHandle inner, const Call& call) {
   auto& flights = engine == relay ? relays_ : flights_;
@@ -185,8 +187,8 @@ Ref<Point> Queue::barrier(Engine engine, bool timed, std::vector<Ref<Point>> wai
 void Queue::issue(const Work& work, const char* call) {
   std::lock_guard guard(lock_);
   check_locked();
-  // The lock is held here, and a revocation also takes it to create its marks. So either the marks
-  // come after this work, or this check finds the revocation.
+  // The lock is held here, and a revocation also takes the lock to create its marks. So either the
+  // revocation's marks come after this work, or this check finds the revocation.
   const auto check = [&](const Span& span) {
     if (span.memory && span.memory->revoked.load())
       refuse(family_name, call, {int(status::invalid_argument), "INVALID_ARGUMENT"}, lender_gone,
@@ -203,8 +205,8 @@ void Queue::issue(const Work& work, const char* call) {
 }
 
 // Appends a prefetch or advice, which can neither wait for events nor signal one. A barrier before
-// it waits for earlier work. A barrier after it signals a point, so its memory is kept until then.
-// A barrier without events waits for everything that was appended before it.
+// the prefetch waits for earlier work. A barrier after the prefetch signals a point, so the memory
+// is kept until then. A barrier without events waits for everything that was appended before it.
 template <class F>
 void Queue::eventless(F&& call) {
   std::lock_guard guard(lock_);
@@ -252,9 +254,9 @@ void Queue::wait(const Ref<Point>& point, bool order_only) {
   pending_.push_back({point, order_only});
 }
 
-// The point of the last append is the record, unless a wait is pending or the time is requested. In
-// these cases a barrier signals a new point. A barrier records the time in every list, and a plain
-// signal only in some.
+// Returns the point of the record. This is the point of the last append, unless a wait is pending
+// or the time is requested. In these two cases a barrier signals a new point. The time is recorded
+// by a barrier, because a plain signal records the time only in some lists.
 Ref<Point> Queue::record(bool timed) {
   std::lock_guard guard(lock_);
   sweep(flights_, swept_per_append);

@@ -5,11 +5,14 @@
 namespace hotslot::level_zero {
 
 // Runs a graph on the compute engine. The graph's events are reset first, after all earlier work
-// and after the relays of the graph's last run. If a list cannot be appended, it runs on a queue of
-// its own, next to the stream. Such a list waits for `go`, which the stream signals when it reaches
-// this point. The stream then waits for `end`. For each record of the graph, a separate list (the
-// relay) signals a fresh point. So other streams can continue before the graph ends, and no later
-// run can reset their point.
+// and after the relays of the graph's last run.
+//
+// If a list cannot be appended, it runs on a queue of its own, next to the stream. Such a list
+// waits for `go`, which the stream signals when it reaches this replay. The stream then waits for
+// `end`.
+//
+// For each record of the graph, a separate list (the relay) signals a fresh point. So other streams
+// can continue before the graph ends, and no later run can reset the point for which they wait.
 void Queue::replay(GraphRun& run, const std::vector<Memory*>& lent,
                    const std::vector<Ref<Point>>& earlier, Ref<Point>& over,
                    std::vector<Ref<Point>>& relays) {

@@ -1,7 +1,8 @@
 // Includes the kernel images, unchanged, in the addon's read-only data. `npm run build:kernels`
-// writes the images and the tables that list them. Compilers do not report the files of .incbin as
-// dependencies. A table has the sha256 of its files, so it changes when they do, and make compiles
-// this file again.
+// writes the images and the tables that list them.
+//
+// Compilers do not report the files of .incbin as dependencies. But a table contains the sha256 of
+// its files. So the table changes when an image changes, and make then compiles this file again.
 #include "kernels/images.hpp"
 
 #pragma GCC visibility push(hidden)

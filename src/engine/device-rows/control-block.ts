@@ -98,8 +98,8 @@ export class DeviceRowsControl {
 
   /**
    * For pack's thread only, because no record of a finished span changes while pack's thread reads
-   * it. Read `visible` before `low`. If poll increases `low` in between, `low` only excludes more
-   * rows.
+   * it. Read `visible` before `low`. If poll increases `low` between the two reads, the value of
+   * `low` only excludes more rows.
    */
   get visible(): number {
     return this.#spans[this.#at(this.done - 1) + Field.to] as number;
@@ -131,8 +131,8 @@ export class DeviceRowsControl {
   }
 
   /**
-   * For pack's thread: stores in `begun` that rows up to `to` will be copied, before it enqueues
-   * the copies. A successor reads the value too.
+   * For pack's thread: stores in `begun` that rows up to `to` will be copied. Call it before you
+   * enqueue the copies. A successor of pack's thread reads this value too.
    */
   begin(to: number): void {
     this.#spans[BEGUN] = Math.max(this.begun, to);

@@ -1,7 +1,7 @@
 /**
  * Rows that live on the device: their memory, the batch that a graph's first kernels gather from
- * it, and the copy stream for new rows. Only the opener creates and frees them. Actors use them
- * through control-block.ts and actors/ingest.ts.
+ * this memory, and the copy stream for new rows. Only the opener creates and frees these objects.
+ * Actors use them through control-block.ts and actors/ingest.ts.
  */
 import { ThreadEnding } from '../../base/addon.ts';
 import { stateError } from '../../base/errors.ts';

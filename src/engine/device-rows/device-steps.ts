@@ -17,7 +17,7 @@ interface Gather {
 
 /**
  * Returns `shift`: 2^shift neighboring threads copy a row of `pieces` pieces, at most a warp. Each
- * copies one piece if they suffice.
+ * thread copies one piece if there are as many threads as pieces.
  */
 const shiftOf = (pieces: number): number => Math.min(5, Math.ceil(Math.log2(pieces)));
 

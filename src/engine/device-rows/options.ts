@@ -23,7 +23,7 @@ export interface DeviceRingOptions {
   capacity?: number;
   /**
    * number of the oldest rows that are not drawn (default: a sixteenth of the capacity). New rows
-   * can replace them while ticks are under way.
+   * can replace these rows while ticks are under way.
    */
   guard?: number;
   /** maximum bytes of one copy (default 4 MiB) */

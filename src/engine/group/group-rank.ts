@@ -1,8 +1,8 @@
 /**
  * One rank of a learner group, for the thread of its process that works for the rank now. It sends
- * the rank's vector to all others, and uses theirs after they have arrived. Its methods never wait.
- * These rules apply: Exchange-1 to Exchange-6 of src/shm/exchange-control.ts, Group-4 and Group-5
- * of verdict.ts, and:
+ * the rank's vector to all other ranks, and uses their vectors after these have arrived. Its
+ * methods never wait. These rules apply: Exchange-1 to Exchange-6 of src/shm/exchange-control.ts,
+ * Group-4 and Group-5 of verdict.ts, and:
  *
  * Group-1  Every rank sums the same vectors, its own included, in the order of ranks, in float64,
  *     and rounds once. So all ranks get the same bits.
@@ -10,11 +10,11 @@
  *     has stored the outcome. If they are unequal and the rank did not leave that exchange, the
  *     thread that worked for the rank died in between. The exchange cannot be repeated, so the
  *     group fails.
- * Group-3  The letter before a vector says what the sender does. If a rank does something other
- *     than this one, the group fails with an error that names that rank.
+ * Group-3  The letter before a vector says what the sender does. If this rank does one thing and
+ *     another rank does a different one, the group fails with an error that names that rank.
  * Group-6  A rank whose run ends says so in its letter. Every rank has the same letters, so all
- *     runs end at that exchange. If one rank was due for a mean, all ranks take it, even ranks that
- *     are between two means.
+ *     runs end at that exchange. If one rank was due for a mean, all ranks take the mean, even
+ *     ranks that are between two means.
  */
 import { loadAddon } from '../../base/addon.ts';
 import { stateError } from '../../base/errors.ts';
@@ -143,8 +143,9 @@ export class GroupRank extends ExchangeMember {
   }
 
   /**
-   * Throws if this rank may not continue. In a run, another thread may close the group at any time.
-   * Then this method does not throw, because advance() finds it and the run ends without a mean.
+   * Throws if this rank may not continue. During a run (`inRun`), another thread may close the
+   * group at any time. #checkMay() does not throw for a closed group, because advance() finds that.
+   * The run then ends without a mean.
    */
   #checkMay(inRun: boolean): void {
     if (inRun) this.checkFailed();
@@ -168,7 +169,7 @@ export class GroupRank extends ExchangeMember {
   /**
    * Group-5: completes an exchange that this rank left. Call it before start(). Returns true if no
    * exchange is open, and false while vectors of that exchange are missing. If a rank has left the
-   * group, it returns who ended the run and why.
+   * group during a run, settle() returns who ended the run and why.
    */
   settle(inRun: boolean): boolean | Ended {
     if (inRun && this.hasLeft) return { rank: this.rank, why: Ending.stopped };
@@ -193,8 +194,8 @@ export class GroupRank extends ExchangeMember {
   }
 
   /**
-   * Sends `vector` to all ranks. It must not change until finish(). If this rank's run ends with
-   * this exchange, `ends` is the reason.
+   * Sends `vector` to all ranks. `vector` must not change until finish(). If this rank's run ends
+   * with this exchange, `ends` is the reason.
    */
   start(purpose: Purpose, vector: Float32Array, every: number, ends: Ending = Ending.none): void {
     this.#checkMay(every !== 0);
@@ -279,8 +280,8 @@ export class GroupRank extends ExchangeMember {
     return this.#letter[Letter.every] !== 0;
   }
   /**
-   * Group-4: ends the exchange. Returns false if a rank has taken it. All its vectors will arrive
-   * in that case.
+   * Group-4: ends the exchange. Returns false if a rank has already taken the exchange. In that
+   * case, all vectors of the exchange will arrive.
    */
   #end(by: Ended): boolean {
     const ends = this.#verdict.end(this.exchange, by);
@@ -298,9 +299,10 @@ export class GroupRank extends ExchangeMember {
   }
 
   /**
-   * Ends the exchange under way for every rank, unless one of them has taken it. Returns false in
-   * that case, and advance() will soon return true. Call it only if all ranks are in this process.
-   * Between processes, questions.ts asks first.
+   * Ends the exchange under way for every rank, unless a rank has already taken it. If a rank has
+   * taken it, endExchange() returns false, and advance() will soon return true.
+   *
+   * Call it only if all ranks are in this process. Between processes, questions.ts asks first.
    */
   endExchange(exchange: number, why: Ending): boolean {
     const ended = this.#verdict.end(exchange, { rank: this.rank, why });

@@ -310,8 +310,8 @@ export class LearnerGroup implements Disposable {
       );
       use();
     } catch (error) {
-      // A vector that was sent cannot be taken back. The other ranks cannot continue without this
-      // rank, so the group fails.
+      // A vector that was sent cannot be taken back, and the other ranks cannot continue without
+      // this rank. So the group fails.
       if (!inside.words.failed) inside.fail(error);
       throw error;
     }

@@ -46,8 +46,8 @@ const inText = (letter: Float64Array) =>
   `${inWords[letter[Letter.purpose] as number]} ${letter[Letter.length]} parameters every ${letter[Letter.every]} ticks`;
 
 /**
- * Group-3: throws if a rank does something other than `rank`, or if the mean of the exchange before
- * differs between them.
+ * Group-3: throws if a rank does something other than `rank` does, or if the mean of the previous
+ * exchange differs between the two ranks.
  */
 export function checkLetters(
   letters: readonly Float64Array[],
@@ -74,8 +74,8 @@ export function checkLetters(
 }
 
 /**
- * Group-6: returns the outcome of an exchange from the letters of all ranks, for `rank`. If its own
- * run ends, its own reason has priority.
+ * Group-6: returns the outcome of an exchange from the letters of all ranks, for `rank`. If the run
+ * of `rank` ends, the reason of `rank` itself has priority.
  */
 export function outcomeOf(letters: readonly Float64Array[], rank: number): Outcome {
   let due = false;

@@ -1,15 +1,15 @@
 /**
  * The verdict about a learner group's latest exchange: either all ranks take its result, or it is
- * ended for all. A rank that ends its wait cannot take back the parameters that it sent, and the
- * last missing ones may be arriving. So one word in shared memory decides for all ranks of a
- * process.
+ * ended for all. A rank that ends its wait cannot take back the parameters that it sent. The last
+ * missing parameters of other ranks may be arriving at that moment. So one word in shared memory
+ * decides for all ranks of a process.
  *
  * Group-4  A rank uses the result of exchange n only after the word says that n was taken. It ends
  *     its wait for n only after the word says that n was ended. The first change of the word wins:
  *     a mean is used by every rank or by none.
- * Group-5  Every rank sends its vector in every exchange, even in one that was ended (Exchange-1
- *     and Exchange-2 rely on it). A rank that left an exchange (`left`) receives all vectors of it
- *     before it starts the next.
+ * Group-5  Every rank sends its vector in every exchange, even in an exchange that was ended
+ *     (Exchange-1 and Exchange-2 rely on it). A rank that left an exchange (`left`) receives all
+ *     vectors of that exchange before it starts the next.
  */
 import { Ending } from '../../shm/ending.ts';
 import { Int64 } from '../../shm/int64.ts';
@@ -60,10 +60,11 @@ export class Verdict {
   readonly #before: Int64;
 
   /**
-   * Attaches the two words. The second keeps the verdict about the exchange before, because another
-   * process may ask about the next exchange before the rank here has read it. It asks about a later
-   * exchange only after the rank here has sent its vector for that one (Group-5). So one earlier
-   * verdict suffices.
+   * Attaches the two words. The second word keeps the verdict about the previous exchange. Another
+   * process may ask about the next exchange before the rank here has read the previous verdict.
+   *
+   * One earlier verdict suffices. The other process asks about a later exchange only after the rank
+   * here has sent its vector for the exchange before it (Group-5).
    */
   constructor(words: BigInt64Array) {
     this.#latest = new Int64(words, 0);
@@ -71,8 +72,8 @@ export class Verdict {
   }
 
   /**
-   * Takes an exchange whose vectors have all arrived. Returns null if it is taken, 'asked' while
-   * processes decide, or who ended it and why.
+   * Takes an exchange whose vectors have all arrived. Returns null if the exchange is taken,
+   * 'asked' while processes decide, or who ended the exchange and why.
    */
   take(exchange: number): Ended | 'asked' | null {
     for (;;) {

@@ -71,8 +71,8 @@ interface RunPlan extends RunOptions {
 const PATIENCE_MS = 10_000;
 
 /**
- * Returns a function that warns about what the run waits for. It warns if that has not changed, and
- * no tick has finished, for PATIENCE_MS.
+ * Returns a function that warns about what the run waits for. The function warns if the run has
+ * waited for the same thing for PATIENCE_MS, and no tick has finished in that time.
  */
 function patience({ waitingFor, standsFor, warn }: RunPlan, finished: () => number): () => void {
   let since = nowMs();
@@ -108,7 +108,10 @@ class Grace {
   #exchange = -1;
   #since = 0;
 
-  /** `none` is true if the run was aborted before it began. It then waits for no other learner. */
+  /**
+   * `none` is true if the run was aborted before it began. In that case the run waits for no other
+   * learner.
+   */
   constructor(none: boolean) {
     this.#none = none;
   }

@@ -1,7 +1,9 @@
 /**
  * Takes back the batches after the end of a group's run, which are never applied. The opener does
- * this after requester and replay have paused. The ring then continues with the first of their
- * sequences. If a view's steps live on the device, each batch brings new steps. Those steps are
+ * this after requester and replay have paused. The ring then continues with the first sequence of
+ * these batches.
+ *
+ * If a view's steps live on the device, each of these batches brings new steps. These steps are
  * still written to their places, in the order of ticks.
  */
 import { Pause } from '../ring/header.ts';

@@ -10,10 +10,12 @@ import type { PipelineRuntime } from './runtime.ts';
 const LOOK_MS = 50;
 
 /**
- * Ends a run between two means. This rank sends its end to the others, and ends with the next
- * exchange that all ranks reach. If one rank is due for a mean in that exchange, all ranks take it.
- * `patient` is called repeatedly. After it returns false, this rank ends the exchange without the
- * missing ranks. Returns who ended the run and why. This rank's own reason has priority.
+ * Ends a run between two means. Returns who ended the run and why. This rank's own reason has
+ * priority.
+ *
+ * This rank sends its end to the other ranks, and ends with the next exchange that all ranks reach.
+ * If one rank is due for a mean in that exchange, all ranks take the mean. `patient` is called
+ * repeatedly. After it returns false, this rank ends the exchange without the missing ranks.
  */
 export async function endWithOthers(
   parts: PipelineRuntime,

@@ -1,7 +1,7 @@
 /**
- * Tracks manual ticks. A pending tick was requested and its batch may be ready. The hot tick's
- * batch belongs to the caller. Rejects calls that come at the wrong moment. The semantics are those
- * of UniLab's replay pipeline (docs/reference/pipeline.md).
+ * Tracks manual ticks. A pending tick was requested, and its batch may be ready. The hot tick is
+ * the tick whose batch belongs to the caller. Calls that come at the wrong moment are rejected. The
+ * semantics are those of UniLab's replay pipeline (docs/reference/pipeline.md).
  */
 import { checkCount, describeValue } from '../../base/checks.ts';
 import { nowMs } from '../../base/clock.ts';
@@ -197,8 +197,9 @@ export class ManualTicks {
   }
 
   /**
-   * Returns the batch of the hot tick. If no tick is hot, the pending tick becomes hot. Its rows
-   * must be on the device. Later work on `stream` is ordered after the batch.
+   * Returns the batch of the hot tick. If no tick is hot, the pending tick becomes hot. The rows of
+   * the pending tick must be on the device by then. Later work on `stream` is ordered after the
+   * batch.
    */
   sample(tickId: number, stream: Stream): Batch {
     const hot = this.#hot ?? this.#becomeHot();

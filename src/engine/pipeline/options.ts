@@ -80,9 +80,10 @@ interface CommonOptions {
   /** mailbox to which the learner's weights are published for collectors (default: none) */
   mailbox?: WeightMailbox;
   /**
-   * how a batch reaches a slot's buffer on the CPU device (default 'auto'). 'auto' packs it there
-   * ('direct'), because a copy within the same memory would move each byte twice. If rows live on
-   * the device, 'auto' copies. GPUs copy at once.
+   * how a batch reaches a slot's buffer on the CPU device (default 'auto'). With 'auto', pack
+   * writes the batch directly to the buffer ('direct'), because a copy within the same memory would
+   * move each byte twice. If rows live on the device, 'auto' copies. On GPUs, batches are always
+   * copied.
    */
   transfer?: TransferChoice;
   /**

@@ -1,7 +1,9 @@
 /**
- * A pipeline's position between two ticks. A fresh pipeline that resumes from it makes the same
- * ticks with the same draws. The position includes priorities that were read back and not applied
- * yet, because a draw applies them `depth` sequences later.
+ * A pipeline's position between two ticks. A fresh pipeline that resumes from the position makes
+ * the same ticks with the same draws.
+ *
+ * The position includes priorities that were read back and not applied yet, because a draw applies
+ * priorities `depth` sequences later.
  */
 import { rangeError, stateError } from '../../base/errors.ts';
 import { Pause } from '../ring/header.ts';

@@ -1,6 +1,6 @@
 /**
  * The state of a pipeline's run, and the saves that pause the run. Only the opener's thread uses
- * it. Actors do not know this state: they read the two pause bits of the header, which any thread
+ * this state. Actors do not know it: they read the two pause bits of the header, which any thread
  * may set (Slot-9 in src/engine/ring/slot.ts).
  */
 import { stateError } from '../../base/errors.ts';
@@ -126,7 +126,7 @@ export class RunControl {
     const answered = header.paused;
     if (!ring.settled) return false;
     // The acknowledgements are read again after the slots. If replay acknowledged too early, it
-    // withdrew that before it launched a slot that may be over by now.
+    // withdrew its acknowledgement before it launched a slot. That slot may be over by now.
     if (answered && header.paused) return true;
     // Replay acknowledges only after it wakes and finds no tick under way, so the client rings it.
     ring.bells.of('replay').ring();
@@ -187,10 +187,12 @@ export class RunControl {
   }
 
   /**
-   * Runs `work` between two ticks. If a batch is hot, waits for its afterTick() until the signal
-   * `patient` aborts, and then rejects with its reason. If `patient` is null, it rejects as
-   * checkCold() throws. `others` stops the threads that add rows. It is called after a tick that
-   * waits for rows has them, and no other tick begins after it.
+   * Runs `work` between two ticks. If a batch is hot, use() waits for its afterTick() until the
+   * signal `patient` aborts, and then rejects with the signal's reason. If `patient` is null, use()
+   * rejects as checkCold() throws.
+   *
+   * `others` stops the threads that add rows. use() calls `others` after a tick that waits for rows
+   * has its rows. No other tick begins after that call.
    */
   use<T>(work: () => Promise<T>, options: SaveOptions): Promise<T> {
     const before = this.#turn;

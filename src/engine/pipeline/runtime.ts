@@ -31,9 +31,9 @@ import { type CheckedOptions, hostsIn } from './options.ts';
 import { Slots } from './slots.ts';
 
 /**
- * Milliseconds for which a thread of a pipeline spins before it sleeps. A sleep with its wake takes
- * equally long, so a wait takes at most twice as long as needed. A spinning thread yields its core,
- * because there may be fewer cores than spinning threads.
+ * Milliseconds for which a thread of a pipeline spins before it sleeps. A sleep and its wake
+ * together take about as long as this spin, so a wait takes at most twice as long as needed. A
+ * spinning thread yields its core, because there may be fewer cores than spinning threads.
  */
 const SOON_MS = 0.05;
 /** Milliseconds after which a waiting opener wakes even if its bell is silent. */
@@ -215,8 +215,9 @@ export class PipelineRuntime {
   }
 
   /**
-   * Emits a failure to listeners once. Callers that wait throw it too. If there are neither
-   * listeners nor such callers, a microtask throws it, so that the failure does not go unnoticed.
+   * Emits a failure to listeners once. Callers that wait throw the failure too. If there are
+   * neither listeners nor such callers, a microtask throws the failure, so that it does not go
+   * unnoticed.
    */
   #report(): void {
     const failure = this.ring.failure.read();
@@ -231,7 +232,8 @@ export class PipelineRuntime {
 
   /**
    * Spins for up to SOON_MS without leaving the thread, and returns whether `done` became true. If
-   * that happens soon, it saves a promise or a sleep, which take longer than this.
+   * `done` becomes true, the caller needs no promise and no sleep, both of which take longer than
+   * this spin.
    */
   soon(done: () => boolean, timeoutMs = Number.POSITIVE_INFINITY): boolean {
     const { client } = this.ring.bells;

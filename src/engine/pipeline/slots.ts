@@ -253,17 +253,19 @@ export class Slots extends Owner {
   }
 
   /**
-   * Returns each slot with the sequence of its last spent batch. Call it after a drain. It also
-   * copies what was not read back yet to the host buffers. If a replay actor died after a launch,
-   * its slot is still Ready, and the mark shows that the update ran.
+   * Returns each slot with the sequence of its last spent batch. Call it after a drain. readBack()
+   * also copies everything that was not read back yet to the host buffers.
+   *
+   * If a replay actor died after a launch, its slot is still Ready, and the slot's mark shows that
+   * the update ran.
    */
   readBack(ring: Ring): { slot: number; sequence: number }[] {
     return this.host.each().map((_, slot) => {
       const state = ring.state(slot);
       const sequence = ring.sequence(slot);
       const readback = this.#readbacks[slot];
-      // Poll has done this for every slot in another state. If a close() was refused after this, it
-      // was done for all slots.
+      // Poll has copied the slots in all other states. If an earlier close() was refused after this
+      // point, it has copied all slots.
       if (readback && !readback.closed && state >= SlotState.Ready)
         answered(nativeMemory().copyOut(readback.handle, this.host.readbackBytes(slot)));
       const marked = state === SlotState.Ready && this.host.mark(slot)[0] === sequence + 1;

@@ -57,11 +57,13 @@ export interface Summary<S extends string = string> {
 }
 
 /**
- * Statistics of one run at a time. A pipeline has one such object and resets it for each run. Its
- * histograms take about 0.4 MB of native memory, whose size the garbage collector does not know. If
- * each run had its own object, short runs could accumulate much memory before a collection. The
- * histograms keep two significant figures, so percentiles are right within 1 %. Three figures would
- * take eight times the memory, which each opening and each run clears.
+ * Statistics of one run at a time. A pipeline has one such object and resets it for each run. The
+ * object's histograms take about 0.4 MB of native memory, whose size the garbage collector does not
+ * know. If each run had its own object, short runs could accumulate much memory before a
+ * collection.
+ *
+ * The histograms keep two significant figures, so percentiles are right within 1 %. Three figures
+ * would take eight times the memory, and each opening and each run would have to clear it.
  */
 export class Statistics {
   readonly #histograms = Object.fromEntries(

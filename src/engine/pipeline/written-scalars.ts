@@ -9,9 +9,9 @@ import type { LoadedKernel } from '../../device/own-kernels/declarations.ts';
 import { OpenedStream } from '../../device/stream.ts';
 
 /**
- * The stream that a captured function receives. It records which elements of `out` are written. It
- * cannot see work of another stream that it waits for, or work of a replayed graph. After either,
- * every scalar counts as written.
+ * The stream that a captured function receives. The stream records which elements of `out` are
+ * written. It cannot see the work of another stream for which it waits, or the work of a replayed
+ * graph. After such a wait or replay, every scalar counts as written.
  */
 export class CaptureStream extends OpenedStream {
   readonly #out: Tensor<'float32'>;

@@ -1,7 +1,8 @@
 /**
  * The ring's control words: requests of the client, answers of the actors, and the state of each
- * thread. Each is an Int32 that is accessed with Atomics. The comment of each word names its
- * writer. After the store, the writer rings the thread that may wait for the word (Slot-4).
+ * thread. Each word is an Int32 that is accessed with Atomics. The comment of each word names its
+ * writer. After a store to a word, the writer rings the thread that may wait for this word
+ * (Slot-4).
  */
 
 import { Ending } from '../../shm/ending.ts';
@@ -222,9 +223,10 @@ export class Header {
 
   /**
    * Any thread: allows no more requests from this store on (Slot-9), and then rings. The number of
-   * the pause distinguishes its acknowledgements from earlier ones. Once `paused` is true, the
-   * requester makes no request and replay has released its graphs. Run fields and graphs may change
-   * then.
+   * this pause distinguishes its acknowledgements from those of earlier pauses.
+   *
+   * Once `paused` is true, the requester makes no request and replay has released its graphs. Run
+   * fields and graphs may change then.
    */
   pause(why: Pause = Pause.end): void {
     Atomics.add(this.#words, Word.pauses, 1);
@@ -256,9 +258,9 @@ export class Header {
     this.#bells.ringAll();
   }
   /**
-   * Requester: returns whether a request that it stored in this mode may stay. If it returns false,
-   * a pause or a stop may have been stored before the request, which the requester must take back
-   * (Slot-9).
+   * Requester: returns whether a request that it stored in this mode may stay. If mayRequest()
+   * returns false, a pause or a stop may have been stored before the request. The requester must
+   * then take the request back (Slot-9).
    */
   mayRequest(mode: Mode): boolean {
     return this.mode === mode && !this.stopping;
@@ -350,8 +352,8 @@ export class Header {
   }
 
   /**
-   * Client: asks poll to ring when every sequence before `sequence` is over, or for no ring if it
-   * is null. The client must read `finished` after this call.
+   * Client: asks poll to ring when every sequence before `sequence` is over. If `sequence` is null,
+   * asks for no ring. The client must read `finished` after this call.
    */
   setGoal(sequence: number | null): void {
     Atomics.store(this.#words, Word.goal, sequence === null ? -1 : sequence & SEQUENCE_MASK);

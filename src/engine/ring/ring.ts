@@ -139,8 +139,8 @@ export class Ring {
 
   /**
    * Returns the whole sequence number of a slot's tick, or of its next tick if the slot is Free.
-   * The record contains the sequence that was last requested, and the state word the low bits of
-   * the current one. So a hand-over needs only one store.
+   * The record contains the sequence that was last requested, and the state word contains the low
+   * bits of the current sequence. So a hand-over needs only one store.
    */
   sequence(slot: number): number {
     return this.#sequenceOf(slot, this.word(slot));
@@ -179,9 +179,9 @@ export class Ring {
   }
 
   /**
-   * Returns the slot that a role must serve next: the one with the lowest sequence that has not
-   * left `state`. An actor calls it after any interruption (Slot-8). Slots are served in sequence
-   * order, so afterwards the role simply continues with the slot after.
+   * Returns the slot that a role must serve next: the slot with the lowest sequence that has not
+   * left `state`. An actor calls nextSlotFor() after any interruption (Slot-8). Slots are served in
+   * sequence order, so afterwards the role simply continues with the following slots.
    */
   nextSlotFor(state: SlotState): number {
     let best = 0;
@@ -213,8 +213,9 @@ export class Ring {
 
   /**
    * Sets the sequence of the next request, and of the requests after it in the following slots.
-   * Call it before any tick was asked for and while requests are paused. Only the client reads a
-   * Free slot's sequence then, and no role's next slot changes.
+   *
+   * Call it before any tick was asked for and while requests are paused. At that time only the
+   * client reads the sequence of a Free slot, and no role's next slot changes.
    */
   startAt(sequence: number): void {
     Atomics.store(this.header.counted, 0, sequence & SEQUENCE_MASK);

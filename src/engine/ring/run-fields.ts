@@ -1,7 +1,8 @@
 /**
  * The client's requests and the handles of the learner that it captured, as float64 fields of the
- * ring. The client writes a field while no tick that reads it is under way. It then writes the word
- * of the header that publishes the field. Requester, replay and poll read them.
+ * ring. The client writes a field while no tick that reads the field is under way. The client then
+ * writes the word of the header that publishes the field. Requester, replay and poll read the
+ * fields.
  */
 import type { Ending } from '../../shm/ending.ts';
 
@@ -29,14 +30,14 @@ const Field = {
   scalars: 13,
   /**
    * The first named scalar that was NaN or infinite: its tick, and its index + 1 (0 for none). Poll
-   * writes each once, before the journal's head passes that tick. So a reader that reads the head
-   * first sees both whole. The client clears them when a learner is captured.
+   * writes both values once, before the journal's head passes that tick. So a reader that reads the
+   * head first sees both values whole. The client clears them when a learner is captured.
    */
   nonFiniteTick: 14,
   nonFiniteScalar: 15,
   /**
-   * The same for the weights that a tick was to publish: its tick, and the index + 1 of the first
-   * non-finite weight.
+   * The same for the weights that a tick was about to publish: the tick, and the index + 1 of the
+   * first non-finite weight.
    */
   nonFiniteWeightsTick: 16,
   nonFiniteWeight: 17,
@@ -54,8 +55,9 @@ const Field = {
   averagedTensors: 23,
   tensors: 24,
   /**
-   * The end of a group's run: 1 + the first sequence that is not applied (0: none), the rank that
-   * ended it, and why (Ending). Poll writes them before it pauses the run. The client clears them.
+   * The end of a group's run. First 1 + the first sequence that is not applied (0: none), then the
+   * rank that ended the run, then the reason (Ending). Poll writes these fields before it pauses
+   * the run. The client clears them.
    */
   endsAt: 48,
   endedBy: 49,
@@ -294,9 +296,10 @@ export class RunFields {
 
   /**
    * Poll only: stores the tick and index of the first non-finite weight, if none is stored yet.
-   * `place` is −1 if all weights are finite. Returns true if the weights may be published. After a
-   * refusal no later version is published: it would skip a version (Mailbox-2), and would hardly be
-   * better.
+   * `place` is −1 if all weights are finite. Returns true if the weights may be published.
+   *
+   * After a refusal no later version is published. A later version would skip a version
+   * (Mailbox-2), and its weights would hardly be better.
    */
   noteWeights(tick: number, place: number): boolean {
     if (place >= 0 && this.#at(Field.nonFiniteWeight) === 0) {

@@ -27,8 +27,8 @@ export class SlotCursor {
   }
 
   /**
-   * True if the current slot waits for this role. If the client has rewound the ring, it first
-   * finds the new slot.
+   * True if the current slot waits for this role. If the client has rewound the ring, the getter
+   * finds the new slot first.
    */
   get waits(): boolean {
     const { header } = this.#ring;

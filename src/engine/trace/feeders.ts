@@ -1,7 +1,7 @@
 /**
- * Feeders that bring rows of other machines into a buffer, as far as this thread opened them. They
- * report why no rows come, and give traces the spans of their threads. A feeder is found by the
- * buffer's memory, which is the same wherever the buffer is attached.
+ * Feeders that bring rows of other machines into a buffer, as far as this thread opened these
+ * feeders. Feeders report why no rows come, and give traces the spans of their threads. A feeder is
+ * found by the buffer's memory, which is the same wherever the buffer is attached.
  */
 import type { Spans } from './spans.ts';
 

@@ -86,8 +86,8 @@ export class TraceWriter {
   }
 
   /**
-   * Ends the trace. `missed` is the number of ticks that the trace does not contain. The trace
-   * records it, and the number of missed spans, if it is above 0.
+   * Ends the trace. `missed` is the number of ticks that the trace does not contain. If ticks or
+   * spans were missed, the trace records their numbers.
    */
   end(missed = 0): void {
     const missing = {

@@ -1,7 +1,7 @@
 /**
- * The newest spans of a thread that brings rows of other machines, in shared memory. One thread
- * writes them, and a trace reads them and learns how many it missed. A write costs two clock reads
- * and one cache line. So spans are written even if no trace reads them.
+ * The newest spans of a thread that brings rows of other machines, in shared memory. This thread
+ * writes the spans. A trace reads the spans and learns how many spans it missed. A write costs two
+ * clock reads and one cache line. So spans are written even if no trace reads them.
  */
 import { BroadcastRing, broadcastBytes } from '../../shm/broadcast.ts';
 import { allocateShared, type Place } from '../../shm/memory.ts';

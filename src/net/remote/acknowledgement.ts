@@ -1,9 +1,10 @@
 /**
- * The learner's message to a session: `epoch:row:window:nak`, and a colon and the reason if the
- * learner refuses the session. It is a state, not an event: only the newest message counts, however
- * often it is read. All rows before `row` are in the buffer, or were dropped and counted. `nak`
- * counts how often the learner found rows missing. When `nak` grows, the host sends all
- * unacknowledged messages again.
+ * The learner's message to a session: `epoch:row:window:nak`. If the learner refuses the session, a
+ * colon and the reason follow. The message is a state, not an event: only the newest message
+ * counts, however often it is read.
+ *
+ * All rows before `row` are in the buffer, or were dropped and counted. `nak` counts how often the
+ * learner found rows missing. When `nak` grows, the host sends all unacknowledged messages again.
  */
 export interface Acknowledgement {
   readonly epoch: number;
@@ -39,9 +40,10 @@ export function readAcknowledgement(text: string): Acknowledgement | null {
 
 /**
  * The learner's heartbeat, stored once a second: `epoch:beat:count`. `beat` grows each time.
+ *
  * `count` grows only if the learner has decided on every message that was in the stream when
- * `count` last grew, and has stored the acknowledgements. So if `count` has grown twice since a
- * message was sent, that message is acknowledged, or it is missing in the stream.
+ * `count` last grew, and has stored the acknowledgements. If `count` has grown twice since a
+ * message was sent, the learner has either acknowledged this message or not found it in the stream.
  */
 export interface Heartbeat {
   readonly epoch: number;

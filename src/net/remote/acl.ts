@@ -1,7 +1,7 @@
 /**
- * The server's access rules for each side of a run. With them, a host that was broken into can only
- * add rows and read weights. It cannot read rows. Neither side may run scripts, list keys or access
- * another run. Valkey, and Redis from 7.0 on, have rules that distinguish reading a key from
+ * The server's access rules for each side of a run. With these rules, a host that was broken into
+ * can add rows and read weights, but cannot read rows. Neither side may run scripts, list keys or
+ * access another run. Valkey, and Redis from 7.0 on, have rules that distinguish reading a key from
  * writing it.
  */
 import { randomBytes } from 'node:crypto';
@@ -17,8 +17,8 @@ export interface AclUser {
 }
 
 /**
- * Commands for connecting. `client|setinfo` is missing, because Redis 7.0 does not know it and
- * would reject the rules. Clients continue if the server refuses it.
+ * Commands for connecting. `client|setinfo` is missing, because Redis 7.0 does not know this
+ * command and would reject the rules. Clients continue if the server refuses `client|setinfo`.
  */
 const CONNECTING = ['ping', 'hello', 'auth', 'client|setname'];
 const NOTICES = ['subscribe', 'unsubscribe'];

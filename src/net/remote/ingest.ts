@@ -147,8 +147,8 @@ export class Ingest {
   }
 
   /**
-   * Handles a message. Returns false if the limiter does not admit all its rows now. Offer the same
-   * message again then.
+   * Handles a message. Returns false if the limiter does not admit all of the message's rows now.
+   * In that case, offer the same message again.
    */
   take(bytes: Uint8Array): boolean {
     const header = this.#header;
@@ -216,16 +216,17 @@ export class Ingest {
 
   /**
    * Opens a session of an earlier learner that has sent a message again. If another session has its
-   * lanes by now, it gets other lanes. Returns null and refuses the session if too few lanes are
-   * free.
+   * lanes by now, the reopened session gets other lanes. If too few lanes are free, refuses the
+   * session and returns null.
    */
   #welcome(session: Session): Session | null {
     const { sink, marks } = this.#given;
     const place = sink.admit(session.lanes, session.firstLane);
     if ('refused' in place) return this.#expel(session, place.refused);
     if (place.firstLane !== session.firstLane) {
-      // The new lanes contain steps of other episodes. The cut is stored first: if the thread ends
-      // in between, the only effect is a cut too many.
+      // The new lanes contain steps of other episodes, so the session is cut. The cut is stored
+      // before the lanes. If the thread ends between the two stores, the only effect is a cut too
+      // many.
       this.#cut(session, true);
       session.firstLane = place.firstLane;
       marks.move(session.line, place.firstLane);

@@ -17,17 +17,18 @@ const MAX_MS = 1000;
 /** Milliseconds between a failed call and the next attempt. */
 const AGAIN_MS = 100;
 /**
- * Range of the random part of an epoch. It gives different epochs to two learners that take a run
- * in the same second. With the same epoch, and so the same lease value, each would believe to have
- * the run.
+ * Range of the random part of an epoch. With this part, two learners that take a run in the same
+ * second have different epochs. If they had the same epoch, and so the same lease value, each of
+ * them would believe that it has the run.
  */
 const SPREAD = 2 ** 20;
 
 /**
  * Takes the run, and resolves to this learner's epoch, which is larger than that of any earlier
- * learner. Rejects with ERR_HOTSLOT_STATE_BUSY while another learner has the run. If the connection
- * is lost, tries again until `over` returns true. Trying again is safe, because it uses the same
- * epoch, and a lease with the same epoch is the same lease.
+ * learner. Rejects with ERR_HOTSLOT_STATE_BUSY while another learner has the run.
+ *
+ * If the connection is lost, takeRun() tries again until `over` returns true. Another attempt is
+ * safe, because it uses the same epoch, and a lease with the same epoch is the same lease.
  */
 export async function takeRun(
   link: Link,

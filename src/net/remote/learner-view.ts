@@ -164,7 +164,8 @@ export class LearnerView {
 
   /**
    * Handles a heartbeat. If `count` has grown twice since the server replied to every message,
-   * unacknowledged messages have vanished from the server. This sends them again.
+   * unacknowledged messages have vanished from the server. In that case, sends these messages
+   * again.
    */
   #onHeartbeat(text: string): void {
     const heartbeat = readHeartbeat(text);

@@ -20,14 +20,15 @@ import { PROTOCOL } from './keys.ts';
 
 export const HEADER_BYTES = 64;
 /**
- * Maximum bytes of a message. A message with one or two rows may be larger. A step that ends its
- * episode needs its final observation in the same message.
+ * Maximum bytes of a message. Only a message with one or two rows may be larger: a step that ends
+ * its episode needs its final observation in the same message.
  */
 export const MAX_BYTES = 8 * 2 ** 20;
 const MAGIC = 0x31525348;
 
 /**
- * Flag of a session's first message, with or without rows. The host asks for its window with it.
+ * Flag of a session's first message, with or without rows. With this flag, the host asks for its
+ * window.
  */
 export const HELLO = 1;
 /** Flag of a session's last message, which has no rows. */
@@ -107,8 +108,8 @@ export function sealMessage(bytes: Uint8Array, header: Readonly<MessageHeader>):
 
 /**
  * Updates a message that is sent again: the oldest row that the host keeps by now, and the time.
- * With `foreign`, its version was another learner's. It becomes 0, which is older than any version
- * of the new learner.
+ * With `foreign`, the message's version of the weights was another learner's. The version then
+ * becomes 0, which is older than any version of the new learner.
  */
 export function resealMessage(
   bytes: Uint8Array,
@@ -122,8 +123,8 @@ export function resealMessage(
 }
 
 /**
- * Memory for the header that is read, and views of it. They are reused, so that a message creates
- * no garbage.
+ * Memory for the header that is read, and views of this memory. Both are reused, so that a message
+ * creates no garbage.
  */
 const head = new Uint8Array(HEADER_BYTES);
 const view = viewOf(head);

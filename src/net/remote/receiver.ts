@@ -151,8 +151,10 @@ export class Receiver {
   async #round(): Promise<void> {
     const { link, keys, shard } = this.#given;
     const connection = this.#connection;
-    // If all decided messages are trimmed, the first message of the stream is the next one. Its id
-    // may be a smaller one, because the server's clock may have been set back.
+    // If every message up to `#done` is trimmed, the next message is the first of the stream, so
+    // the read begins at the stream's start. A read after `#done` could miss this message, because
+    // its id may be smaller than `#done`. The reason is that the server's clock may have been set
+    // back.
     const from = this.#done === null || this.#done === this.#trimmed ? BEFORE_FIRST : this.#done;
     const [checkNumber, beginMs] = [this.#watermark.number, nowMs()];
     let entries: readonly Entry[];

@@ -18,8 +18,8 @@ export type Argument = string | Buffer;
  */
 export const SILENCE_MS = 5000;
 /**
- * Rate of the slowest line that counts as alive. The server's answer may take longer by the time
- * that the bytes in transit need at this rate.
+ * Rate of the slowest line that counts as alive. The time limit for the server's answer is extended
+ * by the time that the bytes in transit need at this rate.
  */
 const SLOWEST_BYTES_PER_MS = 512;
 
@@ -126,8 +126,8 @@ export class RedisConnection {
     } as const;
     const plain = path === '' ? { tls: false as const, host, port } : { tls: false as const, path };
     // All clients have one class, from factory(). createClient() would make a class for each client
-    // whose options differ, such as its name. A class with hundreds of methods takes tens of ms,
-    // and a thousand hosts would take minutes.
+    // whose options differ, for example by the client's name. Making such a class, which has
+    // hundreds of methods, takes tens of ms. A thousand hosts would take minutes.
     this.#client = library.RedisClient.factory({ RESP: 3 })({
       socket: { ...common, ...(tls ? { ...secured, ...(ca !== undefined && { ca }) } : plain) },
       ...(password !== undefined && { username: username ?? 'default', password }),
@@ -221,8 +221,8 @@ export class RedisConnection {
     this.#cause = cause;
     clearTimeout(this.#timer);
     this.#client.destroy();
-    // The client cannot destroy a socket that is still connecting, so this aborts it. After that,
-    // destroy() closes the socket.
+    // The client cannot destroy a socket that is still connecting. So abort() ends the attempt to
+    // connect first, and destroy() then closes the socket.
     if (!this.#opened) this.#socket.abort();
     this.#resolveLost(cause);
   }

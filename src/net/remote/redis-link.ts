@@ -266,8 +266,8 @@ export class RedisLink implements Link {
   async trim(stream: string, through: string): Promise<void> {
     const [ms, sequence] = through.split('-').map(BigInt) as [bigint, bigint];
     const next = sequence === LAST ? `${ms + 1n}-0` : `${ms}-${sequence + 1n}`;
-    // No message can follow the largest id. If anyone has added a message with that id, the stream
-    // accepts further messages only after it was deleted.
+    // No message can follow a message with the largest id. If anyone has added such a message, the
+    // stream accepts further messages only after that message was deleted.
     await this.#call(
       ms === LAST && sequence === LAST ? ['DEL', stream] : ['XTRIM', stream, 'MINID', next],
     );

@@ -1,7 +1,9 @@
 /**
- * Explains in text without secrets why a connection failed. A server that does not know a command
- * may repeat the command in its error, including the password. The result is
- * ERR_HOTSLOT_UNAVAILABLE if trying again would not help, else a LinkError.
+ * Explains in text without secrets why a connection failed. The server's own error is not used
+ * unchanged: a server that does not know a command may repeat the command in its error, including
+ * the password.
+ *
+ * The result is ERR_HOTSLOT_UNAVAILABLE if trying again would not help, else a LinkError.
  */
 import { type CodedError, unavailableError } from '../../base/errors.ts';
 import type { Address } from './address.ts';

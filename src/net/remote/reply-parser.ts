@@ -1,9 +1,10 @@
 /**
  * Parses replies of Redis and Valkey (RESP2) as their bytes arrive, in chunks that may end anywhere
- * in a reply. It copies the bytes of a value once, into their final memory. It trusts nothing that
- * arrives: lengths have limits, and memory grows with the bytes that arrived, not with the
- * announced length. If a value is unwanted or too long, the parser skips it and returns an empty
- * value. So it can still read the values after it.
+ * in a reply. The parser copies the bytes of a value once, into their final memory.
+ *
+ * The parser trusts nothing that arrives: lengths have limits, and memory grows with the bytes that
+ * arrived, not with the announced length. If a value is unwanted or too long, the parser skips the
+ * value and returns an empty one. So it can still read the values that follow.
  */
 
 /** An error reply, with the server's text. */

@@ -1,6 +1,7 @@
 /**
- * The connection that reads messages, without a client of @redis/client. It copies their bytes from
- * the socket to reused memory, so 100 MB a second create no garbage. It never connects again.
+ * The connection that reads messages, without a client of @redis/client. It copies the messages'
+ * bytes from the socket to reused memory, so 100 MB a second create no garbage. After the
+ * connection is lost, it never connects again.
  */
 import { connect as connectPlain, type OnReadOpts, type Socket } from 'node:net';
 import { connect as connectSecured } from 'node:tls';
@@ -27,8 +28,9 @@ const CHUNK_BYTES = 2 ** 18;
 const MAX_ROOMS = 8;
 const MAX_ROOM_BYTES = HEADER_BYTES + MAX_BYTES;
 /**
- * Position of a message in a reply. Its depth counts the arrays: streams, stream, entries, entry
- * and fields. Its index follows that of the field's name.
+ * Position of a message in a reply. The message's depth is the number of arrays around it: streams,
+ * stream, entries, entry and fields. The message's index in the fields follows the index of its
+ * field's name.
  */
 const DEPTH = 5;
 const INDEX = 1;

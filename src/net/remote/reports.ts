@@ -48,7 +48,8 @@ export class Reports {
   readonly #held = new Map<number, Sums>();
   /**
    * counts of hosts by session, from threads that ended. The next thread may find no counts of a
-   * host that has gone or cannot be reached. So the larger counts of each host are used
+   * host that has gone or cannot be reached. So for each host the larger counts of both threads are
+   * used
    */
   readonly #received = new Map<number, Counted>();
   readonly #moments: Moment[] = [];

@@ -133,7 +133,8 @@ function stepsSink(shared: SharedTrajectoryBuffer): OpenSink {
         taken.every((one) => first >= ends(one) || first + lanes <= one.firstLane);
       if (wanted !== undefined && isFree(wanted)) return { firstLane: wanted };
       // The first attempt avoids the lanes of sessions that have not returned yet. The second
-      // attempt uses them. A session that returns then gets other lanes, if some are free.
+      // attempt uses these lanes too. A session that returns after that gets other lanes, if some
+      // are free.
       for (const others of [[...taken, ...reserved.values()], taken]) {
         const firstLane = firstFree(others, lanes);
         if (firstLane + lanes <= buffer.lanes) return { firstLane };

@@ -1,7 +1,8 @@
 /**
  * The progress of each session's rows, in shared memory. Each session has a line, which exists as
- * long as the learner does. A thread that takes over begins with these values. Only one thread at a
- * time writes. A line is valid if its number is below the word COUNT.
+ * long as the learner does. A line is valid if its number is below the word COUNT.
+ *
+ * A thread that takes over begins with these values. Only one thread at a time writes them.
  */
 
 import { allocateShared, checkShared, type Place } from '../../shm/memory.ts';

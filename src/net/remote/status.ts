@@ -1,7 +1,7 @@
 /**
- * The status of a learner's collector hosts, for other programs. It is JSON at the run's key
- * `status`. It comes from the network, and hosts wrote some of its texts. So its reader trusts no
- * length and no type, and replaces characters that control a terminal.
+ * The status of a learner's collector hosts, for other programs. The status is JSON at the run's
+ * key `status`. It comes from the network, and hosts wrote some of its texts. So the reader trusts
+ * no length and no type, and replaces characters that control a terminal.
  */
 import { describeValue } from '../../base/checks.ts';
 import { rangeError } from '../../base/errors.ts';

@@ -1,8 +1,10 @@
 /**
  * Tracks whether the receiver has decided on every message that was in a stream when a check began
  * (Receiver-5). Messages arrive in order, so the check is over after as many decisions as the
- * stream had messages. This works even if the stream never becomes empty, because a limiter can
- * keep it as full as the windows. If those messages have vanished, the check ends in another way: a
+ * stream had messages. This works even if the stream never becomes empty, because a limiter keeps
+ * it as full as the windows.
+ *
+ * If those messages have vanished, there are not enough decisions. The check is then over when a
  * read from the very first message reaches the end of the stream.
  */
 export class StreamWatermark {
@@ -37,8 +39,8 @@ export class StreamWatermark {
   }
 
   /**
-   * Number of the current check. A read that began in an earlier check proves nothing about this
-   * one.
+   * Number of the current check. A read that began in an earlier check proves nothing about the
+   * current check.
    */
   get number(): number {
     return this.#number;

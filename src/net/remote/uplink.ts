@@ -278,8 +278,8 @@ export class Uplink {
   }
 
   /**
-   * Returns how many rows wait. Records the current version of the weights. Rows that are collected
-   * after the waiting ones have this version, or a later one.
+   * Returns how many rows wait, and records the current version of the weights. Rows that are
+   * collected after the waiting rows have this version, or a later one.
    */
   #lookAt(): number {
     const { outbox, version } = this.#given;

@@ -1,7 +1,9 @@
 /**
  * The hosts as the learner knows them: the statistics that each host reports, read once a second,
- * and the rows that it has sent. Whether a host is live depends on performance.now(). A wall clock
- * that jumps would end live hosts and keep dead ones.
+ * and the rows that each host has sent.
+ *
+ * performance.now() decides whether a host is live. With a wall clock, a jump of the clock would
+ * end live hosts and keep dead ones.
  */
 
 import type { RemoteHostState, RemoteHostStatus } from '../../run/collectors/remote-status.ts';

@@ -1,6 +1,6 @@
 /**
- * The window of each session: the bytes that the session may have in transit. Each live session
- * gets an equal share of the bytes that all sessions together may have.
+ * The window of each session: the number of bytes that the session may have in transit. All live
+ * sessions share the total number of bytes equally.
  */
 import type { Ingest } from './ingest.ts';
 import type { Session } from './session.ts';

@@ -119,7 +119,7 @@ export async function evaluate(options: EvaluateOptions): Promise<Evaluation> {
 }
 
 /**
- * Returns the environments as a set. Of an array, it uses at most one environment for each episode.
+ * Returns the environments as a set. Uses at most one environment of an array for each episode.
  */
 function setOf(
   environments: EvaluateOptions['environments'],
