@@ -134,6 +134,10 @@ export function writeState(
     if (entry === undefined && 'resume' in part)
       return () => part.resume(undefined, record, stream);
     if (entry === undefined) throw rangeError(`${what}: the state lacks '${name}'`);
+    if (typeof entry !== 'object' || entry === null)
+      throw typeError(
+        `${what}: '${name}' must be { dtype, shape, data }, got ${describeValue(entry)}`,
+      );
     const [dtype, shape] =
       'tensor' in part ? [part.tensor.dtype, part.tensor.shape] : [part.dtype, [part.size]];
     const { data } = entry;

@@ -341,9 +341,10 @@ describe('Checkpoint: rejected folders and options', () => {
           expect(error.code).to.match(/^ERR_HOTSLOT_(ARGUMENT|RANGE)$/);
         }
       for (const every of [5, '5', 'soon', '1 ms', '-5 s', '40000 h', '60 seconds', ''])
-        expect(
-          (await rejection(Checkpoint.open(folder, { ...parts, every } as never))).message,
-        ).to.match(/^every must/);
+        for (const call of [Checkpoint.open, Checkpoint.restore])
+          expect(
+            (await rejection(call.bind(Checkpoint)(folder, { ...parts, every } as never))).message,
+          ).to.match(/^every must/);
       expect(readdirSync(folder)).to.deep.equal([]);
       const checkpoint = await Checkpoint.open(folder, parts);
       await Promise.all([checkpoint.close(), checkpoint.close()]);

@@ -346,6 +346,10 @@ describe('SacLearner and Td3Learner', () => {
       ["this learner's state has no 'more'", load({ more: state.logAlpha })],
       ["the state lacks 'logAlpha'", load({ logAlpha: undefined })],
       [
+        "'logAlpha' must be { dtype, shape, data }, got null",
+        load({ logAlpha: null as unknown as undefined }),
+      ],
+      [
         "'generator' is 2, the state has 1 of 1 elements",
         load({ generator: saved('uint64', BigUint64Array.of(1n)) }),
       ],

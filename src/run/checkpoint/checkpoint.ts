@@ -118,8 +118,8 @@ export class Checkpoint extends EventEmitter<CheckpointEvents> implements AsyncD
    * restore into the same parts again.
    *
    * @param folder a path or a `file:` URL
-   * @param parts the parts that were saved. `every` is ignored. A pool or remote collectors cannot
-   *   be among the parts: open them afterwards with `resume`
+   * @param parts the parts that were saved. `every` is checked and ignored. A pool or remote
+   *   collectors cannot be among the parts: open them afterwards with `resume`
    * @returns `save`, `tick` and `time` of the checkpoint, and its values `collectors` and `extra`.
    *   Null if the folder does not exist or has no checkpoint yet. The parts are then unchanged
    * @throws {RangeError} for parts that differ from the saved ones. The error lists the
@@ -142,6 +142,7 @@ export class Checkpoint extends EventEmitter<CheckpointEvents> implements AsyncD
   ): Promise<RestoredCheckpoint | null> {
     checkKeys('Checkpoint.restore', parts, [...partKeys, 'every']);
     const known = checkParts('Checkpoint.restore', parts);
+    if (parts.every !== undefined) parseEvery(parts.every);
     const place = new Folder('Checkpoint.restore', folder);
     if (!(await place.hasCheckpoint())) return null;
     place.lock({ reads: true });
