@@ -82,7 +82,8 @@ const Isa& choose_isa(int lanes) {
 }
 
 // Packs a panel: to[p][j] = B[p, j] for `columns` columns. Sets the other columns of `width` to
-// zero. These lanes are never stored, but old values in them could be subnormal, and slow.
+// zero. A tile computes these columns too, but never stores them. Without the zeros they could hold
+// subnormal values, with which the CPU computes slowly.
 void pack_panel(float* to, MatrixView b, int64_t k, int64_t columns, int64_t width) {
   if (columns < width) std::fill(to, to + k * width, 0.0f);
   if (b.column == 1) {
@@ -111,8 +112,9 @@ void pack_panel(float* to, MatrixView b, int64_t k, int64_t columns, int64_t wid
     for (int64_t p = 0; p < k; p++) to[p * width + j] = b.at[p * b.row + j * b.column];
 }
 
-// Packs k rows of neighboring elements as consecutive tiles of `tile` elements. Each cache line of
-// the rows is read once.
+// Packs k rows of `rows` neighboring elements each. The rows begin `column` elements apart. The
+// result has one tile after another, and each tile has at most `tile` elements of all k rows. Each
+// cache line of the rows is read once.
 void pack_rows(float* to, const float* from, int64_t column, int64_t k, int64_t rows,
                int64_t tile) {
   for (int64_t p = 0; p < k; p++, from += column)
@@ -210,7 +212,7 @@ void multiply(const Isa& set, int64_t m, int64_t n, int64_t k, float alpha, Matr
 }
 
 // Multiplies in pieces of rows or columns, which idle cores share. Each element belongs to one
-// piece and is summed in a fixed order, so the bits are the same.
+// piece and is summed in a fixed order, so the result has the same bits as without helpers.
 void multiply_in_pieces(const Isa& set, int64_t m, int64_t n, int64_t k, float alpha, MatrixView a,
                         MatrixView b, float beta, Out c) {
   const int helpers = IdleCores::helpers(uint64_t(m * k + k * n + m * n) * sizeof(float));
@@ -241,7 +243,8 @@ void multiply_in_pieces(const Isa& set, int64_t m, int64_t n, int64_t k, float a
   if (no_memory.load()) throw std::bad_alloc();
 }
 
-// Writes the sum of the sixteen partial sums from sums[16 · i] on to out[i]. Adds them by halves.
+// Sets out[i] to the sum of the sixteen partial sums that begin at sums[16 · i]. Adds the second
+// half of the sums to the first half, until one sum is left.
 void fold(float* out, const float* sums, int64_t count) {
   int64_t i = 0;
 #if defined(__x86_64__)
@@ -304,8 +307,8 @@ const char* gemm_builtin_set() {
 
 void gemm_builtin(int64_t m, int64_t n, int64_t k, float alpha, MatrixView a, MatrixView b,
                   float beta, float* c, int64_t ldc, int lanes, int64_t share_from) {
-  // If C has few columns, its rows fill few lanes, and Cᵀ = Bᵀ·Aᵀ may be faster. That product sums
-  // in the same order, so the bits stay the same.
+  // If C has few columns, its rows use only part of a vector, and Cᵀ = Bᵀ·Aᵀ may be faster. That
+  // product sums in the same order, so the bits stay the same.
   const MatrixView at{a.at, a.column, a.row}, bt{b.at, b.column, b.row};
   static const Isa& best = choose_isa(16);
   const Isa& set = lanes ? choose_isa(lanes) : best;

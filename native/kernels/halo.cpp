@@ -1,5 +1,5 @@
-// The host form of the halo kernels. It walks a move two dimensions at a time. It copies long
-// contiguous runs with memcpy. All other copies are plain loops over two strides.
+// The host form of the halo kernels. It copies a move in planes of two dimensions. In a plane,
+// memcpy copies long contiguous runs. Plain loops over two strides copy everything else.
 #include "kernels/halo.hpp"
 
 #include <cstdlib>
@@ -12,8 +12,8 @@
 namespace hotslot {
 namespace {
 
-// Bytes of one piece of work, and most parts of a move. Waking another core costs about as much as
-// copying 200 KiB.
+// Bytes of one piece of work, and the maximum number of parts of a move. Waking another core costs
+// about as much as copying 200 KiB, so smaller pieces would gain little.
 constexpr int64_t piece_bytes = 512 << 10, max_parts = 64;
 
 char* text() {
@@ -282,8 +282,8 @@ Kernel kernel(const char* name) {
   Kernel kernel{name, 2 + halo_arrays, 2 + halo_arrays, 0, need<T>, run<T>};
   kernel.widths.fill(sizeof(T));
   kernel.widths[1] = sizeof(int64_t);
-  // The kernel may write the buffer and the arrays, and never writes the table. A move's flags have
-  // its direction.
+  // A move's flags decide whether it writes the buffer or an array, so the kernel may write all of
+  // them. It never writes the table.
   kernel.writes = uint16_t((1 << kernel.pointers) - 1) & ~(1 << 1);
   kernel.shares = kernel.writes & ~1;
   return kernel;

@@ -40,8 +40,8 @@ const char* halo_move(const HaloMove* moves, int64_t n, int64_t itemsize, HaloAr
                       const HaloArray* arrays, int64_t n_arrays);
 
 // halo_moves_meet() returns whether the moves of two arrays share an element, if the second array
-// begins `shift` elements after the first. halo_move_meets_itself() returns whether two indices of
-// a move are the same element.
+// begins `shift` elements after the first. halo_move_meets_itself() returns whether two different
+// indices of a move are the same element.
 bool halo_moves_meet(const HaloMove& a, const HaloMove& b, int64_t shift);
 bool halo_move_meets_itself(const HaloMove& move);
 

@@ -62,7 +62,8 @@ struct Reach {
   }
 };
 
-// Number of a block's threads that work on one row, and most rows of a block, as in rows.gk.
+// Number of a block's threads that work on one row, and maximum number of rows that a block works
+// on at once, as in rows.gk.
 constexpr uint64_t row_threads = 32, max_rows_of_block = 8;
 
 struct Kernel {
@@ -71,8 +72,8 @@ struct Kernel {
   // Sets `reach[i]` to the memory that a launch with these arguments touches through pointer i.
   // Returns null, or a sentence if an argument is wrong.
   const char* (*need)(const KernelArgs& args, Reach* reach);
-  // Runs the host form. Returns null, or a sentence if the work failed. The stream keeps it as its
-  // error.
+  // Runs the host form. Returns null, or a sentence if the work failed. The stream stores the
+  // sentence as its error.
   const char* (*run)(const KernelArgs* args);
   // Element type of each pointer: 'f' float32, 'i' int32, 0 any type or the one in `reach`. A
   // launch with tensors of another dtype is rejected.
@@ -85,8 +86,8 @@ struct Kernel {
   bool may_hold = false;
   // Bit i: whether the kernel writes through pointer i. Written pointers come first.
   uint16_t writes = 0;
-  // Bit i: whether pointer i may be the tensor of pointer 0. A thread that writes an element of
-  // pointer 0 has read this element of pointer i before, and no other thread reads it.
+  // Bit i: whether pointers i and 0 may be the same tensor. For each element, only one thread reads
+  // the element through pointer i, and the same thread then writes the element through pointer 0.
   uint16_t in_place = 0;
   // Bit i: whether pointer i may share bytes with the other pointers that have this bit. The code
   // that launches the kernel orders writes of the same element.

@@ -52,7 +52,8 @@ class Check {
   // Set which memory pointer i covers: `count` elements of 4 bytes, or `rows` rows of `columns`
   // elements. A row begins `stride` elements after the row before.
   void vector(int i, int64_t count) { reach[i].bytes = elements(1, count, 0); }
-  // `stride` must be the argument that was checked last.
+  // Check the argument of `stride` immediately before this call, because the reach stores the name
+  // of the argument that was checked last.
   void matrix(int i, int64_t rows, int64_t columns, int64_t stride) {
     reach[i] = {elements(rows, columns, stride), rows > 1 ? uint64_t(stride) * 4 : 0, asked};
   }

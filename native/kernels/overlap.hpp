@@ -1,8 +1,8 @@
 // Computes whether two parts of memory have an element in common. A part is a base and up to
 // `max_steps` dimensions, each with an extent and a signed step. The rows of a matrix are a part,
 // and so is the move of a halo. The result is exact for every part that array libraries make. If a
-// search takes more than `max_tries` steps, the result is true. All elements of two parts must be
-// less than 2^60 apart, as in any memory.
+// search takes more than `max_tries` steps, the result is true even if no element is in common. All
+// elements of two parts must be less than 2^60 apart, as in any memory.
 #pragma once
 #include <algorithm>
 #include <array>
@@ -33,10 +33,10 @@ class Overlap {
     return sum.reaches(b.base - a.base);
   }
 
-  // Returns whether two different indices of a part are the same element. The two indices are the
-  // same element if their differences, each times the dimension's step, add up to 0. The function
-  // tries each dimension as the first one in which the two indices differ, with a positive
-  // difference.
+  // Returns whether two different indices of a part are the same element. They are if their
+  // differences, each times the dimension's step, add up to 0. The function tries each dimension as
+  // the first one in which the two indices differ. The difference there is positive, because the
+  // two indices can be swapped.
   static bool meets_itself(const Part& part) {
     for (int first = 0; first < part.rank; ++first) {
       Overlap sum;
@@ -107,8 +107,8 @@ class Overlap {
   static int64_t down(int64_t a, int64_t b) { return a / b - (a % b < 0); }
   static int64_t up(int64_t a, int64_t b) { return -down(-a, b); }
 
-  // The common divisor, the minimum and the maximum of the sums that the terms after a term can
-  // have.
+  // For each term: the common divisor, the minimum and the maximum of all sums that the terms after
+  // it can have.
   struct Rest {
     int64_t divisor, low, high;
   };

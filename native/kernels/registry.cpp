@@ -1,5 +1,6 @@
 // The list of kernels. Each entry has a kernel's host form and the check of its arguments. A new
-// kernel needs a source, its line in all.gk, a need, and a line here.
+// kernel needs a source, its line in all.gk, a check of its arguments (its `need`), and a line
+// here.
 //
 // The pragma lets the compiler assume that floating-point exceptions are never trapped. Without it,
 // the compiler would compile selections to branches.
@@ -31,7 +32,7 @@ namespace {
 
 using namespace needs;
 
-// Converts a function that only checks arguments to a need.
+// Makes a kernel's `need` from `F`, a function that only checks arguments.
 template <void (*F)(const KernelArgs&, Check&)>
 const char* need(const KernelArgs& args, Reach* reach) {
   Check check(args, reach);

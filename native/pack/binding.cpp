@@ -1,5 +1,5 @@
 // pack.node: the native half of actors/pack.ts. It draws a tick's indices and gathers the tick's
-// rows into a slot. One call takes at most a slice of time.
+// rows into a slot. One call takes about `slice_ns` at most, and a large batch takes several calls.
 #include <napi.h>
 
 #include <algorithm>
@@ -14,7 +14,8 @@
 namespace hotslot {
 namespace {
 
-// Nanoseconds for which one call gathers. So a stop never waits for all of a large batch.
+// Nanoseconds for which one call gathers. A stop waits only for the current call, not for all of a
+// large batch.
 constexpr uint64_t slice_ns = 20'000'000;
 
 // Indices of the values that a finished pack() writes to the report, in the order of REPORTED in
@@ -72,7 +73,7 @@ class Packer final {
     const double least = number(info, 3);
     if (slot >= slots_.size / stride_ || !fits(first_, count, source_.row_bytes, stride_))
       throw range("the batch does not fit the slot");
-    // The first call drew the indices for its slot and its number of rows.
+    // The first call drew indices for this slot and this number of rows.
     if (packing_ && (slot != slot_ || count != count_))
       throw argument("the batch under way is of another slot or size");
     const uint64_t at = slot * stride_ + first_;
@@ -108,17 +109,21 @@ class Packer final {
   std::vector<Napi::Reference<Napi::TypedArray>> views_;
 };
 
-// Packs batches of a view. With priorities it owns the tree. It applies the priorities that were
-// copied back for the slot's earlier sequence.
+// Packs batches of a view. If the view has priorities, this object owns their tree. When it packs a
+// slot's next batch, it first applies the priorities that the device returned for the slot's last
+// batch.
 class ViewPacker final {
  public:
   static constexpr const char* name = "ViewPacker";
   static constexpr const char* called = "this packer";
   // new ViewPacker({lanes, slots, firstRow, stride, report, rule, columns, tree, normalize, idsAt,
-  // prioritiesAt, depth, kept}). lanes, slots and report are memory. firstRow is a slot's offset of
-  // its first row. prioritiesAt is a slot's offset of the priorities that are copied back. idsAt is
-  // a batch's offset of the ids. kept is {mirror, freshAt, most} if a device keeps steps. freshAt
-  // is a batch's offset of the steps that it brings, and most is their maximum number.
+  // prioritiesAt, depth, kept}). lanes, slots and report are memory.
+  //
+  // In a slot, the offset of the first row is firstRow. The offset of the priorities that are
+  // copied back is prioritiesAt. In a batch, the offset of the ids is idsAt.
+  //
+  // If a device keeps steps, kept is {mirror, freshAt, most}. A batch brings at most `most` steps
+  // to the device, at its offset freshAt.
   explicit ViewPacker(Info info) {
     const auto given = info[0].As<Napi::Object>();
     const auto whole_of = [&](const char* key) { return whole(given.Get(key)); };
@@ -186,9 +191,12 @@ class ViewPacker final {
   }
 
   // pack(slot, seed, rows, least ptr, beta, sequence, places): returns 0 until the requested steps
-  // exist. Returns 1 when the batch is in the slot, and 2 if it must be called again. If `places`
-  // is −1, it draws a new batch. Otherwise it makes the batch in the slot again, and `places` is
-  // the number of places that this batch brought. The snapshot's ptr and size count steps.
+  // exist. Returns 1 when the batch is in the slot, and 2 if it must be called again.
+  //
+  // If `places` is −1, it draws a new batch. Otherwise the slot has a batch that was drawn before,
+  // and `places` is the number of places that this batch brought. The call then makes this batch
+  // again, or draws a new one if it cannot draw these steps any more. The snapshot's ptr and size
+  // count steps.
   int pack(Info info) {
     const uint64_t slot = whole(info, 0), count = whole(info, 2), sequence = whole(info, 5);
     if (slot >= slots_.size / stride_ || view_->batch_bytes(count) > stride_ - first_ ||
@@ -240,8 +248,8 @@ class ViewPacker final {
         reinterpret_cast<const uint32_t*>(request.out + fresh_at_ + brought * stride), brought);
   }
 
-  // Applies the priority update of the slot's earlier sequence. The tree records which sequences
-  // were applied, so each one is applied once, in order.
+  // Applies the priorities of the slot's earlier batch, whose sequence is `sequence` − `depth_`.
+  // The tree records which sequences were applied, so each one is applied once, in order.
   void take_up(const uint8_t* half, uint64_t sequence, uint64_t count) {
     rows::PriorityTree* tree = view_->tree();
     if (tree == nullptr || sequence < depth_ || tree->header().applied > sequence - depth_) return;

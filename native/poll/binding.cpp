@@ -1,6 +1,6 @@
 // poll.node: the native half of actors/poll.ts and of a backend's readiness. One call checks a
-// whole batch of events. While an event is pending, poll's thread sleeps only in wait(). It first
-// helps the device, then sleeps on its own bell.
+// whole batch of events. While an event is pending, poll's thread sleeps only in wait(). wait()
+// first helps the device, then sleeps on the thread's own bell.
 #include <napi.h>
 
 #include <algorithm>
@@ -16,8 +16,9 @@ enum Watch : int32_t { idle = 0, pending = 1, done = 2 };
 
 // Nanoseconds for which wait() helps the device between two checks of the events.
 constexpr uint64_t help_ns = 50'000;
-// The longest time of one wait(), in nanoseconds. JavaScript sets the longest sleep for each family
-// of devices, because some devices cannot ring.
+// The longest time of one wait(), in nanoseconds. Inside wait(), one sleep on the bell takes at
+// most `sleepNs`. JavaScript chooses it by the family of the device, because some devices cannot
+// ring.
 constexpr uint64_t max_wait_ns = 50'000'000;
 
 class Poller final {
@@ -25,10 +26,13 @@ class Poller final {
   static constexpr const char* name = "Poller";
   static constexpr const char* called = "this poller";
   // new Poller({device, events: [event…], watch: Int32Array(events), times: Float64Array(events),
-  // counts?: [number…], oldest?: Int32Array(counts), bell?: Int32Array, sleepNs, spinNs}). `counts`
-  // divides the events into rings. JavaScript takes the events of a ring in order, from `oldest`
-  // on. With a bell, the calling thread may attend the device from back() until away(). Completions
-  // then ring the bell, and the thread promises to help the device soon after.
+  // counts?: [number…], oldest?: Int32Array(counts), bell?: Int32Array, sleepNs, spinNs}).
+  //
+  // `counts` divides the events into rings: it has the number of events of each ring. JavaScript
+  // takes the events of a ring in order. The first is at the ring's index `oldest`.
+  //
+  // With a bell, the calling thread may attend the device from back() until away(). Completions
+  // then ring the bell, and the thread promises to help the device soon after each ring.
   explicit Poller(Info info) : pins_(info.Env()) {
     const auto options = info[0].As<Napi::Object>();
     device_ = pins_.pin(options.Get("device"), HOTSLOT_DEVICE, "device");
@@ -106,15 +110,15 @@ class Poller final {
       if (now >= deadline) return 0;
       if (idle_since == 0) idle_since = now;
       if (now - idle_since < spin_ns_) continue;
-      // A completion between the check and this sleep has rung the bell. So the count differs from
-      // `seen`, and the sleep returns at once.
+      // If an event completed after the check, the device has rung the bell. Then the count differs
+      // from `seen`, and the sleep returns at once.
       bell_->sleep(seen, std::min(sleep_ns_, deadline - now));
     }
   }
 
-  // Checks the watched events, and returns how many became done. One query of a driver takes more
-  // than a microsecond. JavaScript takes the events of a ring in order. So the check of a ring ends
-  // at its first event that is not done.
+  // Checks the watched events, and returns how many became done. JavaScript takes the events of a
+  // ring in order, so the check of a ring ends at its first event that is not done. Further queries
+  // would be useless, and one query of a driver takes more than a microsecond.
   int look(Napi::Env env) {
     int found = 0;
     size_t begin = 0;

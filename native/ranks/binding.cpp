@@ -1,5 +1,5 @@
-// ranks.node: the MPI thread of a process, for JavaScript. The thread's notices call one JavaScript
-// function, in the thread that created it.
+// ranks.node: the MPI thread of a process, for JavaScript. Each notice of the MPI thread becomes a
+// call of one JavaScript function, in the thread that created the Ranks object.
 #include <napi.h>
 
 #include <stdlib.h>
@@ -21,7 +21,7 @@ using ranks::Notice;
 std::atomic<bool> taken{false};
 
 // The MPI thread's halo jobs, by the numbers that JavaScript gave them. Only the MPI thread uses
-// it.
+// this list.
 struct Halos {
   std::vector<std::pair<double, Halo*>> all;
   ranks::Mpi* mpi = nullptr;
@@ -38,11 +38,11 @@ class Ranks final {
   static constexpr const char* called = "this MPI";
   // new Ranks(libraries: string[], bell: Int32Array, notify(kind, job, a, b, c, bytes))
   explicit Ranks(Info info) : env_(info.Env()) {
-    // These are defaults, which the user's environment overrides.
+    // Sets defaults, which the user's environment overrides.
     //
     // UCX and Open MPI would rewrite libc's mmap, munmap and brk while other threads of this
-    // process may be running in these functions. Processes have ended because of this. UCX and Open
-    // MPI would also take signals that belong to Node.
+    // process may be running in these functions. Processes have crashed because of this. UCX would
+    // also handle signals that belong to Node.
     //
     // With mpi_yield_when_idle, ranks that share a core yield to each other.
     //
@@ -103,16 +103,18 @@ class Ranks final {
     info[0].As<Napi::Boolean>() ? notices_.Ref(info.Env()) : notices_.Unref(info.Env());
   }
 
-  // agree(token, bytes): sends the bytes to all processes. The notice `agreed` has the bytes of all
-  // of them.
+  // agree(token, bytes): sends the bytes to all processes. A notice `agreed` with this token has
+  // the bytes of all processes.
   void agree(Info info) {
     const Bytes bytes = bytes_of(info[1], "the bytes");
     thread(info).agree(number(info, 0), {bytes.data, bytes.data + bytes.size});
   }
 
-  // halo(job, {note, states, bells, halves, data, buffers, process, here}): creates a halo job. The
-  // first five are views. buffers: Float64Array of reader, sender, offset, stride and bytes.
-  // process: Int32Array.
+  // halo(job, {note, states, bells, halves, data, buffers, process, here}): creates the halo job
+  // with this number. The values are those of HaloSetup.
+  //
+  // note, states, bells, halves and data are views. buffers is a Float64Array with reader, sender,
+  // offset, stride and bytes of each buffer. process is an Int32Array.
   void halo(Info info) {
     const double job = number(info, 0);
     const auto options = info[1].As<Napi::Object>();
@@ -135,7 +137,7 @@ class Ranks final {
     const auto* first = reinterpret_cast<const int32_t*>(process.data);
     setup.process.assign(first, first + process.size / 4);
     setup.here = int(number(options.Get("here")));
-    // From here on JavaScript names the job by its number. Orders for the job run after this order.
+    // The MPI thread runs orders in sequence. So later orders for this job find it by its number.
     thread(info).add([halos = halos_, job, setup = std::move(setup), tell = teller()](
                          ranks::Mpi& mpi, const ranks::Comm& world) {
       auto made = std::make_unique<Halo>(mpi, world, job, setup, tell);

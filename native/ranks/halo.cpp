@@ -50,8 +50,8 @@ Halo::Halo(Mpi& mpi, const Comm& world, double job, HaloSetup setup, Thread::Tel
 }
 
 void Halo::look(Mpi& mpi, Look& look) {
-  // Exchange-5: reads the states before the words. After a rank has left, its words show all that
-  // it has sent.
+  // Exchange-5: reads the states of this process's ranks before it reads the words of their halves.
+  // If a state shows that its rank has left, these words show all data that the rank has sent.
   for (size_t rank = 0; rank < found_.size(); ++rank)
     if (is_here(int(rank))) found_[rank] = word_at(&state_of(int(rank))).load();
   for (Route& route : outgoing_) ship(mpi, route, look);
@@ -68,8 +68,8 @@ void Halo::start(Mpi& mpi, Asked& asked) {
   asked.going = true;
 }
 
-// Tests all requests in one call, because each call makes MPI progress. The call also yields the
-// core if ranks share one.
+// Tests all started requests in one call, because MPI makes progress in every call. The call also
+// yields the core if ranks share one.
 void Halo::ask(Mpi& mpi, Look& look) {
   asked_.clear();
   const auto add = [this](Asked& asked) {
@@ -78,7 +78,7 @@ void Halo::ask(Mpi& mpi, Look& look) {
   for (Letter& letter : letters_) add(letter);
   for (Route& route : outgoing_)
     for (Half& half : route.halves) add(half);
-  // Outgoing data is due, because this process and its receiver wait for it.
+  // Another process waits for data that is being sent, so something is due (Look).
   if (!asked_.empty()) look.due = true;
   for (Route& route : incoming_)
     for (Half& half : route.halves) add(half);
@@ -93,8 +93,8 @@ void Halo::ask(Mpi& mpi, Look& look) {
   }
 }
 
-// Starts to send filled outgoing halves. Exchange-1: this job is their reader, and shipped()
-// empties a half when MPI has finished with it.
+// Starts to send the outgoing halves that a rank has filled. Exchange-1: this job acts as their
+// receiver. So shipped() stores 0 in a half's word when MPI has finished with the half.
 void Halo::ship(Mpi& mpi, Route& route, Look& look) {
   for (int half = 0; half < 2; ++half) {
     Half& of = route.halves[half];
@@ -117,8 +117,9 @@ void Halo::shipped(Route& route, Look& look) {
   }
 }
 
-// Starts to receive into empty incoming halves. Exchange-1: this job is their sender. It starts a
-// receive even if the reader has left, because the send request of the other process waits for it.
+// Starts to receive into empty incoming halves. Exchange-1: this job acts as their sender. It
+// starts a receive even if the reader has left. Otherwise the send request of the other process
+// would never end.
 void Halo::invite(Mpi& mpi, Route& route) {
   for (int half = 0; half < 2; ++half) {
     Half& of = route.halves[half];
@@ -126,9 +127,9 @@ void Halo::invite(Mpi& mpi, Route& route) {
   }
 }
 
-// Publishes the data that arrived. Exchange-2: after the publication, the reader may start the next
-// exchange. So all data that the reader sent to this sender in the previous exchange must have left
-// first.
+// Publishes the data that arrived, in the order of exchanges. Exchange-2: after data of exchange n
+// is published, its reader may start n + 1. The reader then fills the halves that n − 1 used. So
+// the reader's data of n − 1 to the same neighbor must have been sent before.
 void Halo::receive(Route& route, Look& look) {
   for (int half = 0; half < 2; ++half) {
     Half& of = route.halves[half];
@@ -153,8 +154,9 @@ void Halo::receive(Route& route, Look& look) {
   if (found_[reader] == open && route.published < started_[reader]) look.due = true;
 }
 
-// Reports the ranks of this process that have left to the other processes. Records the ranks of
-// other processes that have left, after all their data was published here.
+// Sends JavaScript a notice for each rank of this process that has left. For ranks that have left
+// in other processes, waits until all data that they sent is published here. Then stores their
+// states and rings all bells.
 void Halo::follow(Look& look) {
   if (!note_reported_ && word_at(setup_.note).load() == note_written) {
     note_reported_ = look.worked = true;

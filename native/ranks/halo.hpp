@@ -13,7 +13,8 @@ enum RankState : int32_t { absent = 0, open = 1 };
 constexpr int32_t note_written = 2, line = 16;
 constexpr int64_t numbers = int64_t(1) << 30;
 
-// The buffer of one receiving rank and edge. It has two halves, `stride` bytes apart.
+// The buffer of one receiving rank and edge. Its two halves have `bytes` bytes each. The first is
+// at `offset` in HaloSetup's `data`, and the second is `stride` bytes later.
 struct HaloBuffer {
   int reader, sender;
   size_t offset, stride, bytes;
@@ -30,8 +31,8 @@ struct HaloSetup {
   int here;
 };
 
-// Bytes of one message between two processes of an exchange. Such messages are sent in addition to
-// the halves.
+// Size in bytes of a message from JavaScript to the other processes of an exchange. Such messages
+// do not contain data of halves.
 constexpr size_t mail_bytes = 4096;
 
 class Halo final : public Job {
@@ -43,18 +44,19 @@ class Halo final : public Job {
 
   // Sends at most mail_bytes bytes to every other process. Runs on the MPI thread.
   void send(Mpi& mpi, const std::vector<uint8_t>& bytes);
-  // Records that a rank in another process has left as `state`. The data of the `exchange`
-  // exchanges that it sent arrives first (Exchange-5).
+  // Records that a rank in another process has left as `state`, after it sent the data of
+  // `exchange` exchanges. look() publishes all this data before it stores the state (Exchange-5).
   void left(int rank, int state, int64_t exchange);
 
  private:
-  // A request. `going` is true from its start until MPI reports its end. `over` is true after this
-  // look found its end.
+  // A request. `going` is true from its start until MPI reports its end. `over` is true from then
+  // until the job has handled the end, later in the same look.
   struct Asked {
     Request request;
     bool going = false, over = false;
   };
-  // `full` is true if the half's data has arrived and is not published yet.
+  // `full` is true if the half's data has arrived and is not published yet. `next` is the next
+  // exchange whose data the half sends or receives.
   struct Half : Asked {
     bool full = false;
     int64_t next = 0;

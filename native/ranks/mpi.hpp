@@ -1,6 +1,6 @@
-// An MPI library that was opened at run time, with any of the binary interfaces. Make one call at a
-// time, from the thread that called init(). If serialized() is true, other threads may call too. A
-// call that fails throws a Failure with MPI's own text.
+// An MPI library that was opened at run time, with any of the binary interfaces. Make all calls
+// from the thread that called init(), unless serialized() is true. Then any thread may call, one at
+// a time. A call that fails throws a Failure with MPI's own text.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -36,7 +36,8 @@ class Mpi {
   virtual bool serialized() const = 0;
   virtual void finalize() = 0;
   virtual std::string version() = 0;
-  // Properties of the world communicator. From init() on, calls on it return errors.
+  // Properties of the world communicator. After init(), a failed call on it returns an error code
+  // and does not end the process.
   virtual int rank() = 0;
   virtual int size() = 0;
   virtual int max_tag() = 0;

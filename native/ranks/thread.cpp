@@ -14,13 +14,15 @@ namespace {
 
 constexpr uint64_t spin_ns = 50'000;
 constexpr uint64_t min_nap_ns = 50'000, max_nap_ns = 1'000'000;
-// The longest sleep. A rank whose thread was lost rings no bell, so the thread checks at least this
-// often.
+// The longest sleep on the bell. A rank whose thread was lost rings no bell, so the thread looks at
+// the states of ranks at least this often.
 constexpr uint64_t sleep_ns = 100'000'000;
-// After a helper's work, the MPI thread polls only every `helped_nap_ns`, for `lately_ns`.
+// While a helper looks at the jobs, the MPI thread does not, and naps for `helped_nap_ns` at a
+// time. For `lately_ns` after a helper got its data, the MPI thread looks at the jobs once per nap.
 //
-// A thread counts as a helper only if it may help for `help_ns`, which is twice a nap. If it had
-// less time, it and the MPI thread could wait for each other's naps.
+// A thread counts as a helper only if it may help for `help_ns`, which is twice a nap. A thread
+// with less time could end its help while the MPI thread still naps. Then nobody would look at the
+// jobs.
 constexpr uint64_t lately_ns = 10'000'000, helped_nap_ns = 1'000'000, help_ns = 2 * helped_nap_ns;
 
 class Agreement final : public Job {
@@ -60,13 +62,17 @@ struct Thread::State {
   std::condition_variable ended;
   std::deque<std::function<void()>> orders;
   bool over = false;
-  // A thread reads `leave` before it takes `turn`, and again while it holds `turn`. The second read
-  // decides.
+  // True if the thread and its helpers must end. step() reads it before it takes `turn`, to decide
+  // whether to take it. It reads it again while it holds `turn`, and only this read ends the
+  // thread.
   std::atomic<bool> leave{false};
 
-  // State of the helpers, the threads that poll in place of the MPI thread if MPI allows it. These
-  // three members only control who polls how often, and `turn` guards the polled state. So a stale
-  // value costs one poll, and the members need no order among them.
+  // State of the helpers, the threads that look at the jobs instead of the MPI thread. `helped` is
+  // whether MPI allows this. `helpers` is the number of helpers now. `helped_at` is when a helper
+  // got its data, or 0 if the last helper gave up.
+  //
+  // These three members only decide who looks at the jobs how often, and `turn` guards the jobs. So
+  // a stale value costs at most one look, and the members need no order among them.
   std::atomic<bool> helped{false};
   std::atomic<int> helpers{0};
   std::atomic<uint64_t> helped_at{0};
@@ -139,24 +145,24 @@ struct Thread::State {
     }
     if (look.worked) return true;
     if (helpers > 0 || now_ns() - helped_at < lately_ns) {
-      // Naps and does not sleep on the bell. Otherwise a thread that starts an exchange would have
-      // to wake this thread, which takes time. The thread that starts an exchange is likely to wait
-      // next, and so to help.
+      // Naps, and does not sleep on the bell. A thread that starts an exchange would have to wake
+      // this thread, which takes time. That thread is likely to wait for data next, and then it
+      // helps.
       const timespec nap{0, long(helped_nap_ns)};
       nanosleep(&nap, nullptr);
     } else if (waited < spin_ns) {
       pause_core();
       sched_yield();
     } else {
-      // If data is due, a nap lasts an eighth of the time waited so far, between min_nap_ns and
-      // max_nap_ns. So it delays the awaited event only a little.
+      // If data is due, sleeps for an eighth of the time waited so far, between min_nap_ns and
+      // max_nap_ns. So the sleep delays the awaited data only a little.
       bell->sleep(seen, look.due ? std::clamp(waited / 8, min_nap_ns, max_nap_ns) : sleep_ns);
     }
     return true;
   }
 
   void help(int32_t* word, int32_t seen, uint64_t ns) {
-    // The MPI thread naps while this helper stays.
+    // True if this thread counts as a helper. The MPI thread then naps until the help ends.
     const bool stays = ns >= help_ns;
     const uint64_t deadline = now_ns() + ns;
     if (stays) helpers.fetch_add(1);
@@ -166,12 +172,13 @@ struct Thread::State {
       sched_yield();
     }
     if (!stays) return;
-    // A helper that gives up will sleep next, so it leaves the work to the MPI thread.
+    // If the word is unchanged, this helper gives up and sleeps next. `helped_at` is then 0, so
+    // that the MPI thread looks at the jobs without these naps.
     helped_at = word_at(word).load() != seen ? now_ns() : 0;
     helpers.fetch_sub(1);
   }
-  // Polls once, unless another thread is polling. Returns false if only the MPI thread can
-  // continue.
+  // Looks at all jobs once, unless another thread is doing so. Returns false if the MPI thread has
+  // to end, because of a close or an error. A helper can do nothing more then.
   bool help_once() {
     const std::unique_lock<std::mutex> lock(turn, std::try_to_lock);
     if (!lock) return true;
@@ -202,8 +209,8 @@ struct Thread::State {
     const std::lock_guard<std::mutex> lock(mutex);
     return !orders.empty();
   }
-  // Runs the orders. Only the MPI thread calls it, because an order may wait for all other
-  // processes.
+  // Runs the orders. Only the MPI thread calls it. An order may wait for all other processes, and a
+  // helper must return in time.
   void obey(Look& look) {
     std::deque<std::function<void()>> now;
     {

@@ -1,10 +1,10 @@
-// The one thread of a process that owns MPI, from its start to its end. The thread polls its jobs,
-// because MPI wakes no thread. It polls without a pause while data moves, and with naps while data
-// is due. Otherwise it sleeps on its bell.
+// The one thread of a process that owns MPI. It initializes MPI, does the work of jobs, and
+// finalizes MPI. MPI wakes no thread, so this thread looks at its jobs repeatedly. It looks without
+// a pause while data moves, and with naps while data is due. Otherwise it sleeps on its bell.
 //
-// If the library allows calls from several threads, a thread that waits for data polls in place of
-// this thread. The waiting thread then gets its data without a context switch, even if both threads
-// are on one core.
+// If the library allows calls from several threads, a thread that waits for data looks at the jobs
+// itself. The waiting thread then gets its data without a context switch, even if both threads are
+// on one core.
 #pragma once
 #include <deque>
 #include <functional>

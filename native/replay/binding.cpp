@@ -57,7 +57,7 @@ class Replayer final {
   }
 
   // mark(slot, mailbox offset or −1): does what launch() does, but without the graph. A new replay
-  // actor calls it for an update that was launched before its predecessor died.
+  // actor calls it for a graph that its predecessor launched before it died.
   bool mark(Info info) {
     const size_t slot = slot_of(info, 0, spent_.size());
     begin(info, slot);
@@ -79,8 +79,8 @@ class Replayer final {
     times_[1] = double(now_ns()) / 1e6;
   }
 
-  // drained(): returns whether all work launched so far is done. A new replay actor calls this
-  // before it reads the marks.
+  // drained(): returns whether all work launched so far is done. A new replay actor waits for this
+  // before it reads the slots' marks, which show the updates that its predecessor launched.
   bool drained(Info info) { return checked(info.Env(), pins_.api().stream_query(stream_)) == 1; }
 
   Pins pins_;

@@ -1,5 +1,5 @@
-// Includes all sources of this folder except the bindings. The build compiles this one file,
-// because reading the headers takes longer than compiling the code.
+// Includes all sources of this folder except the bindings. The build compiles only this file, so
+// that the compiler reads the headers once. Reading them takes longer than compiling the code.
 #include "rows/copy.cpp"
 #include "rows/drawable.cpp"
 #include "rows/finite.cpp"

@@ -1,5 +1,5 @@
-// Converts the arguments that describe fields to rows.node's functions, and declares what its files
-// export.
+// Helpers for the bindings of rows.node, which convert the arguments that describe fields. Also
+// declares the functions with which the binding files add their exports.
 #pragma once
 #include <napi.h>
 
@@ -8,15 +8,16 @@
 
 namespace hotslot::rows {
 
-// Returns the bytes of the typed array at index `at` of a JavaScript array. Returns empty bytes for
-// any other value.
+// Returns the bytes of the typed array at index `at` of a JavaScript array. Returns empty bytes if
+// the element is not a typed array.
 inline Bytes element(napi_env env, napi_value array, size_t at) {
   napi_value view;
   if (napi_get_element(env, array, static_cast<uint32_t>(at), &view) != napi_ok) return {};
   return bytes_if_any(env, view);
 }
 
-// Number of float64 values of a lane's state: from, to, steps, and two for the last note.
+// Number of float64 values that store a LaneState: one each for `from`, `to` and `steps`, and two
+// for the 16 bytes of `last`.
 constexpr size_t lane_numbers = 5;
 
 // Converts three values of a table, [bytes of an element, kind of floats, role], to a FieldKind.

@@ -1,5 +1,6 @@
-// Waits in native code until another thread's native call ends. It spins, then yields, then naps.
-// It never waits for JavaScript.
+// Pauses between two checks of a value that another thread changes in its native call. The first
+// pauses spin, later ones yield the CPU, and then the thread sleeps 50 µs each time. No loop waits
+// for JavaScript in this way.
 #pragma once
 #include <sched.h>
 #include <time.h>
@@ -12,13 +13,16 @@
 
 namespace hotslot::rows {
 
-// Number of failed rounds after which a reader asks writers to let it pass.
+// Number of failed attempts to copy a row after which a reader asks writers to wait
+// (`readers_waiting`).
 constexpr uint32_t rounds_of_bad_luck = 32;
-// Returns how long, in ns, a reader keeps trying after it has asked writers to wait, even after its
-// deadline. This time is longer than a writer takes to copy a row.
+// Returns for how many ns a reader keeps trying after it has asked writers to wait, even after its
+// deadline. This time is longer than a writer takes to copy a row. So the writers that are already
+// copying finish before the reader gives up.
 constexpr uint64_t patience_ns(uint64_t row_bytes) { return 100'000 + 20 * row_bytes; }
-// Returns the number of rounds for which a writer waits for readers that have asked it to. These
-// rounds take about as long as the copy of a row. The bound prevents readers from starving writers.
+// Returns the maximum number of pauses of a writer that readers have asked to wait. These pauses
+// take about as long as the copy of a row. Because of the maximum, readers cannot stop a writer
+// forever.
 constexpr uint32_t rounds_of_courtesy(uint64_t row_bytes) {
   return 256 + static_cast<uint32_t>(row_bytes / 128);
 }

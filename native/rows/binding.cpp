@@ -1,6 +1,6 @@
-// rows.node, called by collectors and in-process samplers. JavaScript has checked the arguments,
-// and these functions check only what memory safety needs. Every view is a typed array over the
-// shared memory. A handle keeps its view alive.
+// The functions of rows.node that collectors and in-process samplers call for replay buffers.
+// JavaScript has checked the arguments, and these functions check only what memory safety needs. A
+// handle is opened with a typed array over the shared memory, and keeps this array alive.
 #include <napi.h>
 
 #include <vector>
@@ -20,13 +20,13 @@ namespace {
 struct Buffer {
   Source source;
   std::vector<Field> fields;      // offset and bytes are set once, the other members in each add()
-  std::vector<uint32_t> indices;  // scratch for 64-bit indices and for draws that are not returned
-  double* result;  // JavaScript reads it: [ptr, size] of the last sample, or a rejected value
+  std::vector<uint32_t> indices;  // scratch: 64-bit indices as 32 bits, or indices not returned
+  double* result;  // for JavaScript: [ptr, size] of the last sample, or a rejected value
   RowCheck check;
   bool all_floats;  // true if every byte of a row belongs to a float32 that is checked
 };
 
-// (to, vectors): writes the mean. Each vector is as long as `to`.
+// (to, vectors): writes the mean of the vectors to `to`. All are float32 arrays of the same length.
 void mean_of(Info info) {
   const Bytes to = require_bytes(info, 0, 0);
   const auto list = info[1].As<Napi::Array>();
@@ -44,7 +44,8 @@ void format_buffer(Info info) {
   format(require_bytes(info, 0, bytes_needed(capacity, row_bytes)).data, capacity, row_bytes);
 }
 
-// (memory, [offset, bytes, bytes of an element, kind of floats, role] per field, result) → handle
+// (memory, [offset, bytes, bytes of an element, kind of floats, role] per field, result) → handle.
+// Later calls write to `result`, three float64, what JavaScript reads there.
 Napi::Value open_buffer(Info info) {
   const Bytes memory = require_bytes(info, 0, sizeof(Header));
   const Bytes table = require_bytes(info, 1, 20);
@@ -73,7 +74,8 @@ Napi::Value open_buffer(Info info) {
                      floats == source.row_bytes});
 }
 
-// Writes row, field and element of a rejected value to the result array. Returns −1.
+// Writes row, field and element of a rejected value to the result array. Returns −1, which the
+// calling function returns to JavaScript.
 double refused(const Buffer& buffer, const RefusedValue& value) {
   buffer.result[0] = double(value.row);
   buffer.result[1] = double(value.field);
@@ -83,9 +85,12 @@ double refused(const Buffer& buffer, const RefusedValue& value) {
 
 double ptr(Info info) { return double(snapshot(held<Buffer>(info, 0).source).ptr); }
 
-// Sets the sources of add(). The arguments from `first` on are one view per field, because an
-// argument costs less than an element of an array. `terminals`, passed with a mask, has each
-// field's terminal rows or undefined.
+// Sets the arrays from which add() copies each field. The arguments from `first` on are the typed
+// arrays of the fields. Each field is its own argument, because reading an argument costs less than
+// reading an element of an array.
+//
+// If there is a mask, `terminals` is an array with one element per field: a typed array or
+// undefined. Rows whose mask byte is not 0 are copied from this typed array.
 void line_up(Info info, Buffer& buffer, uint64_t rows, size_t first, const Bytes& mask,
              napi_value terminals) {
   const napi_env env = info.Env();
@@ -102,7 +107,8 @@ void line_up(Info info, Buffer& buffer, uint64_t rows, size_t first, const Bytes
   }
 }
 
-// (buffer, rows, ...sources) → −1 if add() would reject a value, else 0. Adds nothing.
+// (buffer, number of rows, ...sources of line_up()) → −1 if add() would reject a value, else 0.
+// Adds nothing.
 double look_at_rows(Info info) {
   Buffer& buffer = held<Buffer>(info, 0);
   const uint64_t rows = whole(info, 1);
@@ -112,8 +118,9 @@ double look_at_rows(Info info) {
   return 0;
 }
 
-// (buffer, rows, mask?, terminals?, limiter?, ...sources) → rows committed, 0 if the limiter has no
-// room yet, or −1 if a value is rejected
+// (buffer, number of rows, mask?, terminals?, limiter?, ...sources): adds the rows (see line_up()).
+// Returns how many it committed, which is 0 if the limiter has no room yet. Returns −1 if a value
+// is rejected.
 double add_rows(Info info) {
   const napi_env env = info.Env();
   Buffer& buffer = held<Buffer>(info, 0);
@@ -123,8 +130,8 @@ double add_rows(Info info) {
   line_up(info, buffer, rows, 5, mask, info[3]);
   RefusedValue value;
   if (!buffer.check.look(buffer.fields, mask.data, rows, value)) return refused(buffer, value);
-  // One native call admits and commits, so a terminated thread cannot leave a counted insert
-  // without its rows.
+  // Admits and commits in one native call, because a thread that is ended still completes this
+  // call. So it never leaves rows that the limiter has counted and that are not in the buffer.
   Limiter* limiter = info[4].IsExternal() ? held<Limiter*>(info, 4) : nullptr;
   if (limiter != nullptr && !take_inserts(*limiter, rows)) return 0;
   add(buffer.source, buffer.fields.data(), buffer.fields.size(), mask.data, rows);
@@ -132,9 +139,11 @@ double add_rows(Info info) {
   return double(rows);
 }
 
-// (buffer, bytes, rows, limiter?, words?, index, value) → rows committed, 0 if the limiter has no
-// room yet, or −1 if a value is rejected. The rows are packed as gather() packs them.
-// `words[index]` becomes `value` after their commit, also for zero rows.
+// (buffer, bytes, number of rows, limiter?, words?, index, value): adds rows that are packed as
+// gather() packs them. Returns how many it committed, which is 0 if the limiter has no room yet.
+// Returns −1 if a value is rejected.
+//
+// After the commit, sets `words[index]` to `value` (mark.hpp). It also does this for 0 rows.
 double add_packed_rows(Info info) {
   Buffer& buffer = held<Buffer>(info, 0);
   const uint64_t rows = whole(info, 2);
@@ -172,8 +181,8 @@ void gather_all(const Buffer& buffer, const uint32_t* indices, uint64_t count, u
   while (gather(buffer.source, job, indices, count, out, 0, stream, hands) != GatherResult::Done) {}
 }
 
-// Returns the position of the first index that is not below `size`, or −1. Writes 64-bit indices to
-// `narrow` as 32-bit ones.
+// Returns the position of the first index that is `size` or more, or −1 if all are below `size`. If
+// `narrow` is not null, writes the indices before this position to `narrow` as 32-bit values.
 template <typename Index>
 int64_t first_beyond(const Index* indices, uint64_t count, uint64_t size, uint32_t* narrow) {
   for (uint64_t i = 0; i < count; ++i) {
@@ -183,8 +192,11 @@ int64_t first_beyond(const Index* indices, uint64_t count, uint64_t size, uint32
   return -1;
 }
 
-// (buffer, indices, count, wide, out, alone?) → −1, or the position of the first index without a
-// row. `wide`: whether indices have 64 bits. `alone`: whether to use no idle cores.
+// (buffer, indices, count, wide, out, alone?): copies the rows to `out`, and returns −1. If an
+// index has no row, copies nothing and returns the position of the first such index.
+//
+// `wide`: whether indices have 64 bits. `alone`: whether only this thread copies, without idle
+// cores.
 double gather_rows(Info info) {
   Buffer& buffer = held<Buffer>(info, 0);
   const uint64_t count = whole(info, 2);
@@ -207,8 +219,9 @@ double gather_rows(Info info) {
   return double(beyond);
 }
 
-// (buffer, seed, count, out, indices?): draws from the rows that are whole now and gathers them.
-// Sets result = [ptr, size].
+// (buffer, seed, count, out, indices?): draws `count` of the rows that are committed now, and
+// copies them to `out`. Writes their indices to `indices` if it is given. Sets result = [ptr,
+// size]. If size is 0, draws nothing.
 void sample_rows(Info info) {
   Buffer& buffer = held<Buffer>(info, 0);
   const uint64_t count = whole(info, 2);
@@ -227,7 +240,7 @@ void sample_rows(Info info) {
   gather_all(buffer, indices, count, out.data);
 }
 
-// (seed, size, out): fills `out` with indices below `size`
+// (seed, size, out): fills `out`, a Uint32Array, with random indices below `size`
 void draw_indices(Info info) {
   const Bytes out = bytes_if_any(info.Env(), info[2]);
   if (u32(info, 1) > 0)

@@ -1,6 +1,8 @@
-// Row copies. The number of outstanding cache misses limits how fast random rows are copied. So the
-// loops prefetch whole rows, and touch only cache lines of the requested rows. Streaming loops
-// write only whole 64-byte lines.
+// Copies rows at random indices. A core can wait for only a few cache misses at a time, and this
+// limits the speed. So the loops prefetch later rows during each copy, and load only cache lines of
+// the requested rows.
+//
+// The streaming loop bypasses the cache for each whole 64-byte line of the output.
 #include "rows/copy.hpp"
 
 #if defined(__x86_64__)
@@ -10,8 +12,9 @@
 namespace hotslot::rows {
 namespace {
 
-// Returns the number of rows to prefetch ahead. It is large enough to hide a miss and its page
-// walk, and small enough for the L2 cache.
+// Returns how many rows before its copy a row is prefetched. This distance is large enough that the
+// row arrives in time, even if the address misses the TLB. It is small enough that all prefetched
+// rows fit into the L2 cache.
 inline uint64_t rows_ahead(uint64_t row_bytes) {
   const uint64_t rows = 16384 / row_bytes;
   return rows < 4 ? 4 : rows > 24 ? 24 : rows;
@@ -67,7 +70,8 @@ INLINE void copy_ends(uint8_t* to, const uint8_t* from, uint64_t bytes) {
   std::memcpy(to + bytes - sizeof(T), &last, sizeof(T));
 }
 
-// Copies 1 … 63 bytes. From 4 bytes on, it makes two copies that overlap.
+// Copies 1 … 63 bytes. From 4 bytes on, it makes two copies of constant size, which may overlap.
+// One contains the first byte, and the other contains the last byte.
 INLINE void copy_short(uint8_t* to, const uint8_t* from, uint64_t bytes) {
   struct Half {
     uint64_t words[4];
@@ -136,7 +140,7 @@ struct Vector {
 
 #else
 
-// Without streaming stores in this build, both loops write through the cache.
+// This build has no streaming stores. So its streaming loop also writes through the cache.
 #define KERNEL
 namespace portable {
 struct Vector {

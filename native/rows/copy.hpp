@@ -1,14 +1,15 @@
-// Row copies. The inner loop of gather() is chosen once for this CPU. The byte copies are for rows
-// that other threads may read or write at the same time. Only native/rows uses this file.
+// Copies of rows. The first two functions return the loops of gather() for this CPU. The byte
+// copies are for rows that other threads may read or write at the same time. Only native/rows uses
+// this file.
 #pragma once
 #include <cstdint>
 #include <cstring>
 
 namespace hotslot::rows {
 
-// Describes one copy of the rows indices[begin … end) to `out`, packed, `row_bytes` of each. Row i
-// of the source begins at rows + i × stride. `count` is the number of all indices, because the
-// loops prefetch rows after `end`.
+// One copy of the rows indices[begin … end), one directly after the other, to `out`. Row i of the
+// source begins at rows + i × stride and has `row_bytes` bytes. `count` is the length of `indices`,
+// because the loops prefetch rows after `end`.
 struct CopyTask {
   const uint8_t* rows;
   uint64_t stride;
@@ -27,9 +28,9 @@ CopyRows copy_rows_streaming();
 void finish_streaming();
 
 #if defined(__SANITIZE_THREAD__)
-// ThreadSanitizer does not model fences. So in its builds each access to a shared byte is an atomic
-// release or acquire, which takes the place of the fences. The seqlock stays the same: a reader
-// that acquires a byte also sees the writer's earlier store to `reserved` (or `begun`).
+// ThreadSanitizer does not model fences. So in its builds, each store to a shared byte is a
+// release, each load is an acquire, and the fences are empty. The seqlock still works. A reader
+// that acquires a byte also sees the store to `reserved` (or `begun`) that the writer made before.
 inline void to_shared(uint8_t* to, const uint8_t* from, uint64_t bytes) {
   for (uint64_t i = 0; i < bytes; ++i) __atomic_store_n(to + i, from[i], __ATOMIC_RELEASE);
 }
@@ -42,16 +43,16 @@ inline void zero_shared(uint8_t* to, uint64_t bytes) {
 inline void before_shared_writes() {}
 inline void after_shared_reads() {}
 #else
-// Copies `bytes` bytes (from `size` to 2 × `size`): the first `size` bytes, then the last `size`
-// bytes.
+// Copies the first `size` bytes, then the last `size` bytes. Together these are all `bytes` bytes,
+// because `bytes` is at least `size` and at most 2 × `size`.
 template <uint64_t size>
 inline void copy_ends_of(uint8_t* to, const uint8_t* from, uint64_t bytes) {
   std::memcpy(to, from, size);
   std::memcpy(to + bytes - size, from + bytes - size, size);
 }
 // Copies to shared memory. A copy of constant size compiles to one or two moves, and any other copy
-// to a function call. Most fields of a row are short, so short copies consist of copies of constant
-// size.
+// to a function call. Most fields of a row are short. So a copy of 8 … 128 bytes consists of two
+// copies of constant size.
 inline void to_shared(uint8_t* to, const uint8_t* from, uint64_t bytes) {
   if (bytes == 4) {
     std::memcpy(to, from, 4);

@@ -13,7 +13,8 @@ KERNEL INLINE void stream_line(uint8_t* line, const uint8_t* from) {
     Vector::stream(line + i, Vector::load(from + i));
 }
 
-// Copies a row line by line. Before each line, prefetches a line of the row `later`.
+// Copies a row line by line. Before each line, prefetches the line at the same offset of the row
+// `later`.
 KERNEL INLINE void copy_row(uint8_t* to, const uint8_t* from, uint64_t bytes,
                             const uint8_t* later) {
   if (bytes < 64) {
@@ -35,8 +36,8 @@ KERNEL void plain(const CopyTask& task) {
     copy_row(out, row_of(task, at), task.row_bytes, later_row(task, at + ahead));
 }
 
-// Writes a line of the output when all its bytes are known. The partial line at the end of a row
-// waits in `carry` for the start of the next row.
+// Collects each 64-byte line of the output, and writes the line when all its bytes are known. If a
+// row ends within a line, `carry` stores the bytes so far. The next row completes this line.
 KERNEL void streaming(const CopyTask& task) {
   const uint64_t bytes = task.row_bytes;
   const uint64_t ahead = rows_ahead(bytes);

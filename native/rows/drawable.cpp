@@ -9,12 +9,13 @@
 namespace hotslot::rows {
 namespace {
 
-// Number of notes that are copied between two reads of the writer's `begun`.
+// Maximum number of notes that are copied before the check whether the writer overwrote one of
+// them.
 constexpr uint64_t notes_at_once = 512;
 // Number of ordinals whose memory is prefetched at the same time.
 constexpr uint64_t ordinals_ahead = 32;
 
-// Allocates elements that are read in random order.
+// Allocates `count` elements. Requests huge pages, because the elements are read in random order.
 void make_room(std::vector<uint32_t>& numbers, uint64_t count) {
   numbers.reserve(count);
   ask_huge_pages(numbers.data(), count * sizeof(uint32_t));
@@ -50,19 +51,22 @@ void Drawable::sync_lane(uint64_t lane, Listener* listener) {
   const uint64_t capacity = lanes_.per_lane;
   Span now = span(lanes_, lane);
   if (now.to == state.seen.to && now.from == state.seen.from) return;
-  // Maximum number of notes to copy at once. It falls if the writer overtakes a copy, and grows
-  // after a whole copy. A late reader begins at the oldest place, which the writer overwrites next.
-  // So the writer could overtake every long copy.
+  // Maximum number of notes to copy before the next check. It falls if the writer overwrote a note
+  // meanwhile, and grows after each valid copy.
+  //
+  // A reader that was slow begins at the oldest place, which the writer overwrites next. If it
+  // always copied many notes, the writer could overwrite one of them every time.
   uint64_t most = notes_.size();
   while (true) {
-    // Keeps `head` below one lap, so that entry numbers do not grow.
+    // Subtracts whole laps, so that entry numbers stay as small as index_of() needs them. The index
+    // of an entry is its number mod `capacity`, so it does not change.
     while (state.head >= capacity) {
       state.head -= capacity;
       state.tail -= capacity;
     }
-    // All known steps are discarded in two cases. Either the writer lapped the reader since the
-    // last sync, so the steps are gone. Or fewer places are committed than before, which breaks
-    // Lanes-1: another thread has written to the words.
+    // Discards all known steps in two cases. In the first, the writer has overwritten every place
+    // that was committed at the last sync. In the second, fewer places are committed than before.
+    // This breaks Lanes-1, so another thread must have written to the lane's words.
     if (now.from > state.seen.to || now.to < state.seen.to) {
       for (; state.head < state.tail; ++state.head)
         if (listener) listener->on_removed(lane, entry(lane, state.head).place);
@@ -98,25 +102,32 @@ void Drawable::sync_lane(uint64_t lane, Listener* listener) {
 void Drawable::take(uint64_t lane, State& state, uint64_t place, const Note& note, uint64_t from,
                     Listener* listener) {
   if (note.final) {
-    // If the ring holds only the final observation of an episode, no step is left to judge.
+    // If `running` is false, the final observation is the first place of its episode that this
+    // reader sees. Then the episode has no step to judge.
     if (state.running) judge(lane, state, place, rule_.least(), true, from, listener);
     state.running = false;
     return;
   }
   if (!state.running || note.step == 0) {
-    // An earlier writer may have left its last episode unended. Incomplete views of that episode
-    // never become drawable.
+    // This is the first step of an episode that the reader sees. An earlier writer may not have
+    // ended the episode before. The steps of that episode that are still pending then never become
+    // drawable.
     state.running = true;
     state.start = place - std::min<uint64_t>(note.step, place);
     state.pending = place;
   }
   if (rule_.relabel != ViewRule::own) return;
-  // This place has the observation after the last step that the view needs.
+  // This place has the observation that the view of an earlier step needs last. That step is
+  // `ahead()` places before, and can be judged now.
   judge(lane, state, place, rule_.ahead(), false, from, listener);
 }
 
-// Appends the steps from `pending` on that have at least `needed` steps before place `end`, counted
-// from the step itself. Skips steps whose earlier places are no longer stored.
+// Appends each step from `pending` on to the list, if its episode has at least `needed` steps
+// before place `end`. The step itself is the first of these. Skips a step if its view needs a place
+// below `from`, because such a place may be overwritten.
+//
+// `ended`: whether the episode ends at `end`. The steps that are then still pending never become
+// drawable.
 void Drawable::judge(uint64_t lane, State& state, uint64_t end, uint64_t needed, bool ended,
                      uint64_t from, Listener* listener) {
   for (; state.pending + needed <= end; ++state.pending) {
@@ -138,13 +149,14 @@ void Drawable::judge(uint64_t lane, State& state, uint64_t end, uint64_t needed,
 // Returns the index of a lane's entry in at_, reach_ and rest_.
 uint64_t Drawable::index_of(uint64_t lane, uint64_t entry) const {
   const uint64_t per_lane = lanes_.per_lane;
-  // `entry` is less than three laps, and mostly less than two.
+  // `entry` is less than 3 × `per_lane`, and mostly less than 2 × `per_lane`. So subtractions
+  // replace a division.
   if (entry >= 2 * per_lane) entry -= 2 * per_lane;
   return lane * per_lane + (entry >= per_lane ? entry - per_lane : entry);
 }
 
-// Returns the step at an index of at_. All places from seen.from on are in the ring, so the index
-// in the ring determines the place.
+// Returns the step at index `i` of at_, which has the step's index in the lane's ring. The ring
+// stores exactly one place from seen.from on at each index. So this index determines the place.
 Drawable::Step Drawable::step_of(uint64_t lane, uint64_t i) const {
   return {lane, place_at(lane, at_[i]), at_[i], reach_.empty() ? 0 : reach_[i],
           rest_.empty() ? 0 : rest_[i]};

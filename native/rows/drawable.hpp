@@ -1,5 +1,6 @@
-// The drawable steps of a view, in order. Samplers draw ordinals of this list. One reader owns the
-// list. The reader updates it, without a search, from the places committed since the last sync().
+// The list of the steps that a view can sample now, lane by lane, with each lane's oldest step
+// first. Samplers draw ordinals, which are positions in this list. Each reader has its own list.
+// sync() updates the list from only the places that were committed since the last sync().
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -16,7 +17,7 @@ struct ViewRule {
   // Number of steps of a transition, and discount per step.
   uint32_t n = 1;
   double gamma = 1;
-  // Number of a window's steps that are learned from, and number of steps before them.
+  // Number of steps of a window that are learned from, and number of burn-in steps before them.
   uint32_t length = 1, burn_in = 0;
   // Largest number of frames of a stacked field, or 1 if no field is stacked.
   uint32_t frames = 1;
@@ -24,12 +25,14 @@ struct ViewRule {
   double ratio = 0;
 
   uint64_t window() const { return uint64_t{burn_in} + length; }
-  // Returns how many steps before a step its view needs, if the episode has them.
+  // Returns how many steps before its own step a view needs. Near the start of an episode, it needs
+  // only the steps that exist.
   uint32_t back() const { return frames - 1 + (edges == anchor ? burn_in : 0); }
   // Returns how many steps a view needs while the episode is running, counted from and including
   // its own step. The view also needs the observation after these steps.
   uint64_t ahead() const { return edges == transitions ? n : edges == anchor ? length : window(); }
-  // Returns how many steps, from a step on, its view needs if the episode has ended.
+  // Returns how many steps a view needs at least if the episode has ended, counted from and
+  // including its own step.
   uint64_t least() const {
     return edges == full ? window() : edges == tail ? uint64_t{burn_in} + 1 : 1;
   }
@@ -39,7 +42,7 @@ class Drawable {
  public:
   struct Step {
     uint64_t lane, place;
-    // Its index in the lane's ring.
+    // Index in the lane's ring: `place` mod the number of places of the ring.
     uint64_t at;
     // `reach`: number of places before the step that the step's view needs. `rest`: for hindsight,
     // the number of steps after the step in its episode.
@@ -51,7 +54,8 @@ class Drawable {
     virtual void on_removed(uint64_t lane, uint64_t place) = 0;
     // Called before all drawable steps of the lane are reported again.
     virtual void on_reset(uint64_t lane) = 0;
-    // Called when the list includes the lane's places up to span.to.
+    // Called at the end of the lane's update. The list then includes the lane's places below
+    // span.to.
     virtual void on_advanced(uint64_t lane, const Span& span) = 0;
   };
 
@@ -67,8 +71,8 @@ class Drawable {
   Step at(uint64_t ordinal) const;
   // Writes the steps of `count` ordinals to `steps`.
   void at(const uint32_t* ordinals, uint64_t count, Step* steps) const;
-  // Convert between a place and its index in the lane's ring, by the snapshot. The place must be in
-  // the ring.
+  // Return the index of a place in the lane's ring, and the place at an index. The ring must have
+  // stored this place at the last sync().
   uint64_t ring_place(uint64_t lane, uint64_t place) const {
     const State& state = states_[lane];
     const uint64_t at = state.oldest + (place - state.seen.from);
@@ -79,7 +83,8 @@ class Drawable {
     return state.seen.from +
            (at >= state.oldest ? at - state.oldest : at + lanes_.per_lane - state.oldest);
   }
-  // Finds the step at a place. Returns false if it is not drawable.
+  // Writes the step at `place` to `step`. Returns false if this step is not drawable. `step` is
+  // then any step of the lane.
   bool find(uint64_t lane, uint64_t place, Step& step) const;
   Span seen(uint64_t lane) const { return states_[lane].seen; }
 
@@ -88,8 +93,8 @@ class Drawable {
     Span seen{0, 0};
     // seen.from mod per_lane.
     uint64_t oldest = 0;
-    // The lane's entries in the list are [head, tail). Entry e is at index e mod per_lane of the
-    // lane's range.
+    // The lane's entries in the list have the numbers [head, tail). Entry e is at index lane ×
+    // per_lane + e mod per_lane of at_, reach_ and rest_.
     uint64_t head = 0, tail = 0;
     // First place of the running episode, and first step of it that judge() has not judged.
     uint64_t start = 0, pending = 0;
@@ -109,8 +114,8 @@ class Drawable {
   Lanes lanes_;
   ViewRule rule_;
   std::vector<State> states_;
-  // For each entry, its place mod per_lane. If the rule needs them, also the `reach` and the `rest`
-  // of its step.
+  // For each entry, the index of its step in the lane's ring, and the members `reach` and `rest` of
+  // Step. `reach_` and `rest_` are empty if the rule does not need them.
   std::vector<uint32_t> at_, reach_, rest_;
   // Ordinal of each lane's first step, and as the last element the number of all steps.
   std::vector<uint64_t> first_;

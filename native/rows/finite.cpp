@@ -1,5 +1,6 @@
-// Checks that values are finite. Takes the largest magnitude of the values by their bits, because
-// the bits of NaN and infinities are above those of every finite number.
+// Checks that values are finite. Compares the bits of the values, without their signs, as integers.
+// The bits of NaN and infinities are larger than those of every finite value. So all values are
+// finite if the largest bits are below those of infinity.
 #include "rows/finite.hpp"
 
 namespace hotslot::rows {

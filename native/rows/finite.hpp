@@ -2,9 +2,9 @@
 // before it accepts them. A field's role decides whether a non-finite value is rejected, stored as
 // 0, or kept.
 //
-// The next observation of a row that terminated is stored as 0 if it is not finite. Environments
-// give NaN there, and learners never bootstrap from it. A stored NaN would still reach the loss,
-// because 0 · NaN is NaN.
+// If a row terminated and its next observation is not finite, the buffer stores zeros instead. Some
+// environments return NaN there. Learners multiply the value of this observation by 0. If NaN were
+// stored, it would still reach the loss, because 0 · NaN is NaN.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -25,7 +25,7 @@ struct FieldKind {
   bool is_checked() const { return role != Role::own && floats != FloatKind::none; }
 };
 
-// Returns whether all values in these `bytes` are finite.
+// Returns whether all values in the `bytes` bytes at `values` are finite.
 bool all_finite(const uint8_t* values, uint64_t bytes, FloatKind kind);
 // Returns the index of the first element that is not finite. Call it only if there is one.
 uint64_t first_non_finite(const uint8_t* values, uint64_t bytes, const FieldKind& kind);

@@ -1,6 +1,6 @@
-// mt19937 as torch's CPU generator runs it. Every draw seeds the generator, so the seeding takes
-// most of the time. The generator twists only as many words as are requested, and a draw can
-// continue where it stopped.
+// The random generator mt19937, with the output of torch's CPU generator. Each draw() seeds a new
+// generator, which takes most of its time. To save time, the generator computes only as many of its
+// 624 words as are requested. A later request computes the next words.
 #pragma once
 #include <cstdint>
 
@@ -54,9 +54,9 @@ class Generator {
     return (mixed >> 1) ^ (0x9908b0dfu & (0u - (mixed & 1u)));
   }
 
-  // Computes up to `more` words of this generation, or of the next one if all words of this one are
-  // used. Word i depends on words i + 1 and i + 397 (mod 624), so the words can be computed in
-  // pieces.
+  // Computes up to `more` of the 624 words of this generation. If all of them are used, begins the
+  // next generation. Word i depends on words i + 1 and i + 397 (mod 624), so the words can be
+  // computed in pieces.
   void twist(uint32_t more) {
     if (at_ == words) at_ = twisted_ = 0;
     const uint32_t to = twisted_ + more < words ? twisted_ + more : words;

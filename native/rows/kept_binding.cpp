@@ -14,7 +14,8 @@
 namespace hotslot::rows {
 namespace {
 
-// Opens the memory for this call, because the handles of buffers belong to binding.cpp.
+// Opens the replay buffer whose memory is argument 0. Checkpoints pass the memory and not a handle,
+// because only binding.cpp can read the handles of buffers.
 Source source_of(Info info) {
   const Bytes memory = require_bytes(info, 0, sizeof(Header));
   const Source source = open(memory.data, memory.size);
@@ -36,7 +37,8 @@ uint64_t lane_of(Info info, const Lanes& lanes) {
   return lane;
 }
 
-// (memory, from, count, out) → the lowest row whose copy in `out` is whole
+// (memory, from, count, out): copies the absolute rows [from, from + count) to `out`. Returns the
+// lowest row that no writer can have overwritten meanwhile. Copies of lower rows are invalid.
 double read_rows_js(Info info) {
   const Source source = source_of(info);
   const uint64_t count = whole(info, 2);
@@ -44,17 +46,19 @@ double read_rows_js(Info info) {
   return double(read_rows(source, whole(info, 1), count, out));
 }
 
-// (memory, from, count, bytes): writes rows at their indices
+// (memory, from, count, bytes): writes the absolute rows [from, from + count) to their indices
 void put_rows_js(Info info) {
   const Source source = source_of(info);
   const uint64_t count = whole(info, 2);
   put_rows(source, whole(info, 1), count, require_bytes(info, 3, count * source.row_bytes).data);
 }
 
-// (memory, rows ever committed): makes the written rows readable
+// (memory, rows ever committed): sets this number, which makes the written rows readable
 void set_rows_js(Info info) { set_rows(source_of(info), whole(info, 1)); }
 
-// (memory, lane, from, count, out) → the lowest place whose copy in `out` is whole
+// (memory, lane, from, count, out): copies the lane's places [from, from + count) to `out`. Returns
+// the lowest place that the writer cannot have overwritten meanwhile. Copies of lower places are
+// invalid.
 double read_range_js(Info info) {
   const Lanes lanes = lanes_of(info);
   const uint64_t count = whole(info, 3);
@@ -62,7 +66,7 @@ double read_range_js(Info info) {
   return double(read_range(lanes, lane_of(info, lanes), whole(info, 2), count, out));
 }
 
-// (memory, lane, from, count, bytes): writes places of a lane
+// (memory, lane, from, count, bytes): writes the lane's places [from, from + count)
 void put_range_js(Info info) {
   const Lanes lanes = lanes_of(info);
   const uint64_t count = whole(info, 3);

@@ -1,5 +1,5 @@
-// The seqlock of a lane. It orders the stores of the lane's one writer, and decides which places a
-// reader may trust.
+// Implements the seqlock of a lane: the order of its writer's stores, and the checks with which a
+// reader decides which of its copies are valid.
 #include "rows/lanes.hpp"
 
 #include <cstring>
@@ -51,8 +51,8 @@ Lanes open_lanes(void* memory, uint64_t bytes) {
     return opened;
   auto* header = static_cast<LanesHeader*>(memory);
   if (header->magic != lanes_magic || header->version != lanes_version) return opened;
-  // Each value is read once, because another thread may change it later. With these bounds the
-  // products below cannot overflow.
+  // Reads each value once, because another thread could change it after the check. With these
+  // bounds the products below cannot overflow.
   const uint32_t lanes = read_once(header->lanes), place_bytes = read_once(header->place_bytes);
   const uint64_t per_lane = read_once(header->per_lane);
   if (lanes == 0 || per_lane < 2 || per_lane > UINT32_MAX / lanes || place_bytes == 0 ||
@@ -73,11 +73,12 @@ Lanes open_lanes(void* memory, uint64_t bytes) {
 }
 
 Span span(const Lanes& lanes, uint64_t lane) {
-  // This load is first. Otherwise the writer could wrap around while the reader pauses between the
-  // two loads, and the reader would find an empty span.
+  // Loads `begun` before `committed`. In the other order, the reader could pause between the loads
+  // while the writer fills the whole ring. `kept` would then be at least `to`, and the reader would
+  // find an empty span.
   const uint64_t kept = lowest_kept(lanes, lane);
   // Lanes-3: pairs with the writer's store, so the reader sees the bytes of the places below `to`.
-  // `floor` is an earlier value of `committed`.
+  // `to` is at least `floor`, because `floor` is an earlier value of `committed`.
   const uint64_t to = lanes.of[lane].committed.load(std::memory_order_acquire);
   if (kept >= to) return {to, to};
   return {to - kept > lanes.per_lane ? to - lanes.per_lane : kept, to};
@@ -99,8 +100,8 @@ LaneCounts count_steps(const Lanes& lanes) {
       const uint32_t before = note_at(lanes, lane, now.from).before;
       const uint64_t steps = lanes.of[lane].steps.load(std::memory_order_acquire);
       const bool none = now.from == now.to;
-      // If the oldest place is not overwritten after these loads, every step that they counted is
-      // still stored.
+      // Repeats if the writer may have overwritten the oldest place during these loads. `before`
+      // may then be invalid, and some of the counted steps may be overwritten.
       if (!none && lowest_kept(lanes, lane) > now.from) continue;
       counts.ptr += steps;
       if (!none) counts.size += static_cast<uint32_t>(steps) - before;
@@ -159,8 +160,8 @@ LaneState lane_state(const Lanes& lanes, uint64_t lane) {
     after_shared_reads();
     if (lanes.of[lane].begun.load(std::memory_order_acquire) > now.to - 1 + lanes.per_lane)
       continue;
-    // Steps counted up to place `to`. The loaded `steps` may differ, because the writer may have
-    // added steps since.
+    // Number of steps below place `to`, mod 2³². It differs a little from the loaded `steps` in two
+    // cases. The writer may have added steps since, or may not have counted its last step yet.
     const uint32_t counted = last.before + (last.final ? 0 : 1);
     const auto ahead = static_cast<int32_t>(counted - static_cast<uint32_t>(steps));
     return {now.from, now.to, steps + static_cast<uint64_t>(int64_t{ahead}), last};
@@ -184,7 +185,8 @@ void set_lane(const Lanes& lanes, uint64_t lane, const LaneState& state) {
   LaneWords& words = lanes.of[lane];
   words.begun.store(state.to, std::memory_order_seq_cst);
   if (state.to > 0) write_note(lanes, lane, (state.to - 1) % lanes.per_lane, state.last);
-  // `floor` is needed only if the lane begins above the oldest place that the ring can hold.
+  // The lane needs a `floor` only if it begins above the oldest place of a full ring. Otherwise
+  // `begun` already determines where the lane begins.
   const uint64_t oldest = state.to > lanes.per_lane ? state.to - lanes.per_lane : 0;
   words.floor.store(state.from > oldest ? state.from : 0, std::memory_order_seq_cst);
   words.committed.store(state.to, std::memory_order_seq_cst);
@@ -196,7 +198,7 @@ uint32_t steps_so_far(const Lanes& lanes, uint64_t lane) {
   if (to == 0) return 0;
   const Note last = note_at(lanes, lane, to - 1);
   // A writer that died during an add may have begun to overwrite this place with a place of the
-  // next lap.
+  // next lap. The note is then invalid.
   if (lanes.of[lane].begun.load(std::memory_order_acquire) > to - 1 + lanes.per_lane) return 0;
   return last.final ? 0 : last.step + 1;
 }
@@ -271,8 +273,9 @@ void add_steps(const Lanes& lanes, uint64_t first, uint64_t count, const StepsTo
       episode[i] = 0;
       ++end;
     }
-    // Lanes-3: a thread that reads this value sees the earlier writes. `steps` is stored after it,
-    // so a thread that sees a step counted also sees it committed.
+    // Lanes-3: a thread that acquires this value of `committed` sees the bytes written before.
+    // `steps` is stored after `committed`. So a thread that acquires the new `steps` also sees that
+    // the step is committed.
     lanes.of[lane].committed.store(end, std::memory_order_release);
     lanes.of[lane].steps.store(before + 1, std::memory_order_release);
   }

@@ -1,25 +1,25 @@
 // Trajectories in shared memory. Each environment has a lane, a ring of places that store its
-// steps. Compiled into rows.node (writers, in-process sampling) and pack.node. A lane has one
-// writer and any number of readers.
+// steps. A lane has one writer and any number of readers. Compiled into rows.node (writers,
+// in-process sampling) and pack.node.
 //
 //   memory   header │ begun, committed, steps, floor of each lane │ notes │ places
 //
 // Place n of lane l (counted from the first place ever written in the lane) is at index l ×
 // per_lane + n mod per_lane. It stores a step, or an episode's final observation. Its note says
-// which of the two it is, and stores the values that every view needs, densely.
+// which of the two it is, and has the values that every view needs. Notes are adjacent in memory.
 //   Lanes-1  A lane has one writer. Only the writer moves `begun`, `committed` and `steps`, and
 //       their values never fall.
-//   Lanes-2  The writer stores begun = b before it writes a byte of any place below b. So places
-//       below b − per_lane may be overwritten.
+//   Lanes-2  The writer stores begun = b before it writes a byte of any place below b. Place n
+//       overwrites place n − per_lane. So places below b − per_lane may be overwritten.
 //   Lanes-3  The writer stores committed = c after every byte of the places below c. One store
 //       commits a step that ends its episode together with the final observation after it.
 //   Lanes-4  A reader trusts its copy of place n < c only if begun, read after the copy, is at most
 //       n + per_lane.
 //   Lanes-5  A writer that dies between Lanes-2 and Lanes-3 leaves begun > committed. Its successor
-//       continues at committed and does not change begun. A writer that dies after Lanes-3 leaves a
-//       step that `steps` does not count. Its successor counts this step first.
-//   Lanes-6  clear() raises `floor` to committed. Readers treat places below `floor` as
-//       overwritten.
+//       continues at committed and does not change begun. A writer that dies after Lanes-3 may not
+//       have added its last step to `steps`. Its successor adds this step first (take_over()).
+//   Lanes-6  clear() raises `floor` to committed. Readers treat places below `floor` like
+//       overwritten places.
 #pragma once
 #include <atomic>
 #include <cstddef>
@@ -41,10 +41,11 @@ struct alignas(64) LanesHeader {
   uint32_t lanes;
   uint32_t place_bytes;
   uint64_t per_lane;
-  // Number of readers that repeatedly failed to copy a whole step. While it is not 0, writers wait
-  // before they begin, up to a bound. Each reader lowers it before its native call returns.
+  // Number of readers that repeatedly failed to copy a whole step. While it is not 0, each writer
+  // waits before its next add, for a limited time (stand_back()). A reader that raised it lowers it
+  // before its native call returns.
   alignas(64) std::atomic<uint32_t> readers_waiting;
-  // A BellBoard and one claim word per lane (src/store/lanes). Only JavaScript uses them.
+  // A BellBoard (src/shm/bell.ts). Only JavaScript uses it.
   alignas(64) int32_t bells[lane_bells * bell_words];
 };
 
@@ -60,23 +61,24 @@ struct Note {
 };
 static_assert(sizeof(Note) == 16, "notes are dense");
 
-// The words of all lanes are adjacent. So the writers of neighboring lanes share only the cache
-// line in which their lanes meet.
+// The words of all lanes are adjacent, and a writer owns a range of adjacent lanes. So two writers
+// share at most the cache line in which their ranges meet.
 //
 // The writer loads `begun`, `committed` and `steps` relaxed, because no other thread stores them
-// while it is the writer. Earlier values are from the predecessor whose claim the writer took over.
+// while it is the writer. It sees the stores of the previous writer, because it first took over
+// that writer's claim.
 //
 //   begun      The writer stores it relaxed, and a release fence orders it before every byte
 //              that the writer writes next (Lanes-2). Readers acquire it after an acquire fence,
 //              which orders their copies before it (Lanes-4).
-//   committed  The writer releases it after the bytes, and readers acquire it before them
-//              (Lanes-3).
+//   committed  The writer stores it with release after the bytes. Readers load it with acquire
+//              before they read the bytes (Lanes-3).
 //   steps      The writer releases it after `committed`. So a thread that sees a step counted also
 //              sees it committed.
-//   floor      A thread that clears raises `floor` to a value of `committed`, and releases it. A
-//              thread that raises `floor` first loads it relaxed. Readers acquire `floor`, so that
-//              they ignore every place below it. They could otherwise mistake such a place for
-//              the place that is written at the same index next.
+//   floor      A thread that clears raises `floor` to a value of `committed`, with a release. Its
+//              first load of `floor` is relaxed, because the exchange checks the value again.
+//              Readers acquire `floor`, so that they ignore every place below it. They could
+//              otherwise mistake such a place for the place that is written at the same index next.
 struct alignas(32) LaneWords {
   std::atomic<uint64_t> begun, committed, steps, floor;
 };
@@ -105,8 +107,9 @@ struct Span {
 };
 Span span(const Lanes& lanes, uint64_t lane);
 
-// Returns the lowest place of a lane that cannot have been overwritten (Lanes-4) or cleared. The
-// caller's reads before this call are ordered before the check.
+// Returns the lowest place of a lane that cannot have been overwritten (Lanes-4) or cleared. Call
+// it after copying places. Copies of places below the returned place are invalid. A fence orders
+// the copies before the check.
 uint64_t lowest_kept(const Lanes& lanes, uint64_t lane);
 
 struct LaneCounts {
@@ -128,8 +131,8 @@ void write_note(const Lanes& lanes, uint64_t lane, uint64_t at, const Note& note
 // Returns the bytes that read_range() writes for a place: its note, then its bytes.
 inline uint64_t saved_bytes(const Lanes& lanes) { return sizeof(Note) + lanes.place_bytes; }
 // Copies the places [from, from + count) of a lane to `out`. All of them must be committed. Returns
-// the lowest place that cannot have been overwritten meanwhile (Lanes-4, without the floor). Copies
-// of places below the returned place are invalid.
+// the lowest place that cannot have been overwritten meanwhile (Lanes-4). Copies of lower places
+// are invalid. Cleared places that are not overwritten yet count as valid.
 uint64_t read_range(const Lanes& lanes, uint64_t lane, uint64_t from, uint64_t count, uint8_t* out);
 
 // The state of a lane, without the bytes of its places. `last` is the note of place to − 1, even if
@@ -147,14 +150,15 @@ void put_range(const Lanes& lanes, uint64_t lane, uint64_t from, uint64_t count,
 void set_lane(const Lanes& lanes, uint64_t lane, const LaneState& state);
 
 // Returns the number of steps so far in the episode that the lane's last writer did not end.
-// Returns 0 if there is no such episode.
+// Returns 0 if the last episode has ended, or if its last note may be overwritten.
 uint32_t steps_so_far(const Lanes& lanes, uint64_t lane);
 
 // Adds the last committed step to `steps` if the lane's last writer died before it counted this
 // step (Lanes-5). A new writer calls this function first.
 void take_over(const Lanes& lanes, uint64_t lane);
 
-// Waits, up to a bound, while readers that failed repeatedly are waiting. Every add calls it first.
+// Waits until `readers_waiting` is 0, for at most rounds_of_courtesy() pauses. Every add calls it
+// first, so that a reader that failed repeatedly can complete its copy.
 void stand_back(const Lanes& lanes);
 
 // One field of the steps to add. The arrays have `bytes` bytes per lane, one lane after the other.
@@ -190,8 +194,8 @@ struct StepsToAdd {
 void add_steps(const Lanes& lanes, uint64_t first, uint64_t count, const StepsToAdd& steps,
                uint32_t* episode);
 
-// Makes writers wait in stand_back() while this object exists. A reader that failed repeatedly
-// creates it.
+// Exists while a reader that failed repeatedly tries again. Until its destructor runs, each writer
+// waits in stand_back() before its next add.
 class Courtesy {
  public:
   explicit Courtesy(const Lanes& lanes) : waiting_(lanes.header->readers_waiting) {

@@ -55,8 +55,8 @@ struct Writer {
 };
 
 // (lanes, first, count, fields, whether to continue unended episodes, whether rewards must be
-// finite) → writer. A field is [offset, bytes, whether it is an observation, bytes of an element,
-// kind of floats, role].
+// finite) → writer of the lanes [first, first + count). A field is [offset, bytes, whether it is an
+// observation, bytes of an element, kind of floats, role].
 Napi::Value open_writer(Info info) {
   const Lanes& lanes = held<Lanes>(info, 0);
   Writer writer{lanes, whole(info, 1), whole(info, 2), {{}, {}, info[5].ToBoolean()}, {}, {}};
@@ -76,13 +76,16 @@ Napi::Value open_writer(Info info) {
     take_over(lanes, writer.first + i);
     if (info[4].ToBoolean()) writer.episode[i] = steps_so_far(lanes, writer.first + i);
   }
-  // The handle of the lanes keeps their memory alive.
+  // The new handle keeps the handle of the lanes alive, which keeps their memory alive.
   return hold(info, 0, std::move(writer));
 }
 
-// (writer, sources, finals?, rewards, terminated, truncated, skip?, steps, limiter?, out: three
-// float64) → 1, 0 if the limiter has no room yet, or −1 if a value is rejected. Then `out` is the
-// row, field and element of that value (look_at_lanes).
+// (writer, sources, finals?, rewards, terminated, truncated, skip?, steps, limiter?, out): adds one
+// step to each lane that is not skipped. `steps` is the number of these lanes. Returns 1, or 0 if
+// the limiter has no room yet.
+//
+// Returns −1 if a value is rejected. Then writes its row, field and element, as look_at_lanes()
+// describes them, to `out` (three float64).
 double add_steps_js(Info info) {
   const napi_env env = info.Env();
   Writer& writer = held<Writer>(info, 0);
@@ -112,8 +115,8 @@ double add_steps_js(Info info) {
     give(info, 9, {double(value.row), double(value.field), double(value.element)});
     return -1;
   }
-  // One native call admits and commits, so a terminated thread cannot leave a counted insert
-  // without its steps.
+  // Admits and commits in one native call, because a thread that is ended still completes this
+  // call. So it never leaves steps that the limiter has counted and that are not in the lanes.
   Limiter* limiter = info[8].IsExternal() ? held<Limiter*>(info, 8) : nullptr;
   if (limiter != nullptr && !take_inserts(*limiter, steps)) return 0;
   add_steps(writer.lanes, writer.first, writer.count, given, writer.episode.data());
@@ -121,9 +124,10 @@ double add_steps_js(Info info) {
   return 1;
 }
 
-// (writer, bytes, rows, limiter?, words?, index, value) → rows added, or 0 if the limiter has no
-// room yet. Returns −1 − i if row i is the first wrong row. `words[index]` becomes `value` after
-// the last commit, also for zero rows.
+// (writer, bytes, number of rows, limiter?, words?, index, value): adds packed rows, and returns
+// how many. Returns 0 if the limiter has no room yet, and −1 − i if row i is the first wrong row.
+//
+// After the last commit, sets `words[index]` to `value` (mark.hpp). It also does this for 0 rows.
 double add_packed_steps_js(Info info) {
   Writer& writer = held<Writer>(info, 0);
   const uint64_t rows = whole(info, 2);
@@ -140,7 +144,7 @@ double add_packed_steps_js(Info info) {
   return double(rows);
 }
 
-// (writer): leaves running episodes unended, so that the next step of each lane begins an episode
+// (writer): leaves running episodes unended. The next step of each lane begins a new episode
 void cut_episodes(Info info) {
   std::vector<uint32_t>& episode = held<Writer>(info, 0).episode;
   std::fill(episode.begin(), episode.end(), 0);
@@ -148,7 +152,8 @@ void cut_episodes(Info info) {
 
 // ---- readers ------------------------------------------------------------------------------------
 
-// (lanes, lane, out: two float64): writes the places [from, to) that a reader may read now
+// (lanes, lane, out: two float64): writes `from` and `to`. A reader may read the lane's places
+// [from, to) now
 void lane_span(Info info) {
   const Lanes& lanes = held<Lanes>(info, 0);
   const uint64_t lane = whole(info, 1);
@@ -165,9 +170,11 @@ void lane_ends(Info info) {
     out[lane] = double(lanes.of[lane].committed.load(std::memory_order_acquire));
 }
 
-// (lanes, lane, from, count, out, at, counts): writes rows to `out` from `at` on, and the numbers
-// of rows and of steps to `counts`. Returns false if a writer overwrote some of the places
-// meanwhile.
+// (lanes, lane, from, count, out, at, counts): packs the lane's places [from, from + count) into
+// rows, and writes these to `out` from byte `at` on. Writes the number of rows and the number of
+// steps among them to `counts`. A final observation is a row and not a step.
+//
+// Returns false if a writer overwrote some of the places meanwhile. The rows are then invalid.
 bool pack_lane_js(Info info) {
   const Lanes& lanes = held<Lanes>(info, 0);
   const uint64_t lane = whole(info, 1), count = whole(info, 3), at = whole(info, 5);
@@ -179,7 +186,11 @@ bool pack_lane_js(Info info) {
 }
 
 // (lanes, ids, count, [offset, bytes, at, whether it is an observation] of each field, out,
-// rewards, steps, flags) → −1, or the index of the first id whose place is not stored
+// rewards, steps, flags): copies `count` places. Place n of lane l has the id n × number of lanes +
+// l. The values of a field are written to `out` from byte `at` on.
+//
+// Returns −1 if all places are stored. Otherwise stops, and returns the index of the first id whose
+// place is not stored.
 double read_places(Info info) {
   const Lanes& lanes = held<Lanes>(info, 0);
   const uint64_t count = whole(info, 2);
@@ -210,7 +221,8 @@ double read_places(Info info) {
       for (const double* row = fields; row + 3 < fields + table.size / 8; row += 4) {
         const auto bytes = static_cast<uint64_t>(row[1]),
                    at = static_cast<uint64_t>(row[2]) + i * bytes;
-        // Fields that are not observations were never written for a final observation.
+        // A final observation has only observation fields. The other fields were never written, so
+        // they are zeros in `out`.
         if (note.final && row[3] == 0) {
           std::fill_n(out.data + at, bytes, 0);
         } else {

@@ -1,5 +1,6 @@
-// Exports the layouts of shared memory: the offset in bytes of each value that JavaScript reads or
-// writes itself, from its header's start. So only the headers of this folder define the layouts.
+// Exports the layouts of shared memory. They have the offset of each value that JavaScript itself
+// reads or writes, in bytes from its header's start. So the layouts are defined only once, in the
+// C++ headers of this folder.
 #include <napi.h>
 
 #include <cstddef>
@@ -20,7 +21,7 @@ namespace {
 double rows_bytes(Info info) { return double(bytes_needed(whole(info, 0), u32(info, 1))); }
 // (bytes of a row or place) → bytes from one row or place to the next
 double stride_of(Info info) { return double(row_stride(whole(info, 0))); }
-// (lanes) → offset of a tree's leaves in its memory
+// (lanes) → offset of a tree's leaves in its memory, in bytes
 double leaves_at(Info info) { return double(tree_leaves_at(whole(info, 0))); }
 // (places) → bytes of a mirror
 double mirror_bytes(Info info) { return double(Mirror::bytes_of(whole(info, 0))); }

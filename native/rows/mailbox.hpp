@@ -14,12 +14,14 @@
 //       bytes of this version any more. Versions above published and up to refused have no owner.
 //       The next writer writes these versions again, each in the same buffer.
 //
-// A device copies only after the store of Mailbox-3. The stores before the copy are visible before
-// the copied bytes, because enqueuing work on a device is a release. On the host device, locking
-// the queue has this effect, because the queue's threads pass on the stores that they acquired.
+// If a device writes a version, its copy is enqueued after the store of Mailbox-3. Enqueuing work
+// on a device is a release. So a thread that sees a copied byte also sees this store. On the host
+// device, the lock of the queue has this effect. The queue's threads acquire the stores with this
+// lock before they copy.
 //
-// The CPUs for which this code is built keep causality. If a thread sees a store and then stores,
-// no third thread sees the second store without the first.
+// If one thread enqueues the copy and another makes it, this needs CPUs that keep causality. If a
+// thread sees a store and then stores, no third thread sees the second store without the first. All
+// CPUs for which this code is built have this property.
 //
 // `test/model/mailbox.ts` explores every order, with each of these rules broken in turn.
 #pragma once
@@ -33,25 +35,25 @@
 namespace hotslot::rows {
 
 struct alignas(64) Mailbox {
-  // There is one writer at a time, and it loads `begun` and `published` relaxed. That is correct
-  // even if begin() and publish() run in two threads. The handover of the version between these
-  // threads orders the two calls (a slot's state, JavaScript's Atomics).
+  // There is one writer at a time, so it may load `begun` and `published` relaxed. That is correct
+  // even if begin() and publish() run in two threads. The first thread hands the version to the
+  // second through a slot's state (JavaScript's Atomics), which orders the two calls.
   //
   // The store to `begun` is sequentially consistent, and a release fence follows it. So the store
-  // precedes every byte that the writer then writes (Mailbox-3). Readers acquire `begun` after
-  // their fence.
+  // precedes every byte that the writer then writes (Mailbox-3). Readers copy, then execute an
+  // acquire fence, then load `begun`.
   alignas(64) std::atomic<int32_t> begun;
   // A store to `published` publishes a whole version. It pairs with the load that a reader does
   // before its copy.
   alignas(64) std::atomic<int32_t> published;
   // Stored by the thread that would have published the version, after its last use of the version's
-  // bytes.
+  // bytes. A writer that acquires this value may write these bytes again.
   alignas(64) std::atomic<int32_t> refused;
 };
 
-// Returns whether the words are consistent (Mailbox-2). If they are not, another thread has stored
-// values that none of these functions stores. The functions below then read and write no weights,
-// because they compute a buffer's index from a version.
+// Returns whether the words are consistent (Mailbox-2). They are inconsistent only if other code
+// has written to them. The writer's functions below then return 0 or false. A version from such
+// words could give a buffer's index out of range.
 inline bool sound(int32_t begun, int32_t published) { return published >= 0 && begun >= published; }
 
 // Begins the next version and returns it. Returns 0 while two versions are unpublished (Mailbox-2),
@@ -65,22 +67,22 @@ inline int32_t begin_version(Mailbox& box) {
   return begun + 1;
 }
 
-// Returns the version to write next. This is a refused version if all unpublished versions were
-// refused, else a new one. Returns 0 if begin_version() does. Only the writer calls it.
+// Returns the version to write next. If all unpublished versions were refused, this is the lowest
+// of them. Otherwise it is the result of begin_version(), which may be 0. Only the writer calls it.
 inline int32_t take_version(Mailbox& box) {
   const int32_t begun = box.begun.load(std::memory_order_relaxed);
   const int32_t published = box.published.load(std::memory_order_acquire);
   if (!sound(begun, published) || begun == published ||
       box.refused.load(std::memory_order_acquire) < begun)
     return begin_version(box);
-  // The version was begun before. So readers of the older version in the same buffer already
-  // distrust their copies (Mailbox-3).
+  // This version was begun before, so `begun` is already at least this version. So readers of the
+  // older version in the same buffer already reject their copies (Mailbox-3).
   before_shared_writes();
   return published + 1;
 }
 
-// Publishes a version. Returns false if it is not the next version in order. Only the writer calls
-// it.
+// Publishes a version. Returns false, and publishes nothing, if it is not the next version in order
+// or was never begun. Only the writer calls it.
 inline bool publish_version(Mailbox& box, int32_t version) {
   const int32_t begun = box.begun.load(std::memory_order_relaxed);
   const int32_t published = box.published.load(std::memory_order_relaxed);
@@ -89,8 +91,9 @@ inline bool publish_version(Mailbox& box, int32_t version) {
   return true;
 }
 
-// Copies the published version if it is above `newer_than`, and returns it. Returns 0 if the
-// version is not newer, or if no copy succeeded in ~100 ms.
+// Copies the published version to `into` if it is above `newer_than`, and returns the version.
+// Returns 0 if the version is not newer, or if no copy succeeded in ~100 ms. A copy fails if the
+// writer begins to write to its buffer meanwhile.
 inline int32_t read_version(Mailbox& box, const uint8_t* buffers, uint64_t stride, uint64_t bytes,
                             uint8_t* into, int32_t newer_than) {
   Backoff unlucky;

@@ -1,6 +1,6 @@
-// The progress of a sender's numbered rows, as a word in shared memory. One native call adds the
-// rows and sets the word. A thread that is ended still completes its native call, so it does both
-// or neither.
+// A word in shared memory that says how many of a sender's numbered rows were added. One native
+// call adds rows and sets the word. A thread that is ended still completes its native call, so it
+// does both or neither.
 //   CommitMark-1  The mark is set to n after the commit of every row below n. A thread that reads n
 //       may acknowledge these rows.
 //   CommitMark-2  Between two native calls, the mark counts exactly the rows that were added. A

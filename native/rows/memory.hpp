@@ -15,8 +15,9 @@ inline T read_once(const T& word) {
 
 inline uint64_t line_up(uint64_t bytes) { return (bytes + 63) / 64 * 64; }
 
-// Requests huge pages for memory that is read in random order. Such reads miss the TLB as often as
-// the cache. The kernel may reject the request, which is harmless.
+// Requests huge pages for memory that is read in random order. With small pages, such reads would
+// miss the TLB as often as the cache. The kernel may reject the request, and the memory then has
+// small pages.
 inline void ask_huge_pages([[maybe_unused]] void* memory, [[maybe_unused]] uint64_t bytes) {
 #if defined(MADV_HUGEPAGE)
   constexpr uintptr_t huge_page = uintptr_t{2} << 20;

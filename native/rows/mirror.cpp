@@ -34,7 +34,8 @@ uint32_t Mirror::find(uint32_t index, uint64_t place) {
     full_ = true;
     return nowhere;
   }
-  // If a batch brings steps of two laps for one place, the device keeps the newer step.
+  // A batch can bring two steps for one index, if the lane's ring wrapped around between two calls
+  // of find(). The device then stores only the newer step at this index.
   if (brings) to_[which] = nowhere;
   which_[index] = static_cast<uint32_t>(to_.size());
   held_[index] = place + 1;

@@ -71,19 +71,20 @@ void add_packed_steps(const Lanes& lanes, uint64_t first, uint64_t count, const 
   for (uint64_t i = 0; i < given.rows; ++i) {
     const StepRow row = row_at(lanes, given, i);
     const bool ends = ends_episode(row);
-    // The rows may be in shared memory that changed after the check. This function never writes
-    // outside of these lanes, and never reads after the last row.
+    // The rows may be in shared memory, and another thread may have changed them after
+    // look_at_steps() checked them. This check keeps all writes in these lanes, and all reads in
+    // the given rows.
     if (row.lane >= count || i + ends >= given.rows) return;
-    // Calls stand_back() once per `count` steps. add_steps() calls it as often, because one call of
-    // add_steps() adds a step to each lane.
+    // Lets readers that wait pass once per `count` steps. add_steps() does this once per call, and
+    // a call adds at most one step to each of `count` lanes.
     if (steps++ % count == 0) stand_back(lanes);
     const uint64_t lane = first + row.lane;
     LaneWords& words = lanes.of[lane];
     const uint64_t place = words.committed.load(std::memory_order_relaxed);
     const uint64_t before = words.steps.load(std::memory_order_relaxed);
     const uint64_t end = place + (ends ? 2 : 1);
-    // Lanes-2, step by step. If `begun` announced all rows at once, readers would lose the oldest
-    // places long before they are overwritten.
+    // Lanes-2: announces only the places of this step. If `begun` covered all rows at once, readers
+    // would treat the oldest places as overwritten long before they are.
     if (words.begun.load(std::memory_order_relaxed) < end)
       words.begun.store(end, std::memory_order_relaxed);
     before_shared_writes();
@@ -106,7 +107,7 @@ void add_packed_steps(const Lanes& lanes, uint64_t first, uint64_t count, const 
       write_note(lanes, lane, at, {0, step, 0, 0, 1, 0, static_cast<uint32_t>(before + 1)});
       step = 0;
     }
-    // Lanes-3, then the count of steps, as in add_steps().
+    // Lanes-3: publishes the places. Counts the step afterwards, as add_steps() does.
     words.committed.store(end, std::memory_order_release);
     words.steps.store(before + 1, std::memory_order_release);
   }
@@ -127,7 +128,8 @@ PackedLane pack_lane(const Lanes& lanes, uint64_t lane, uint64_t from, uint64_t 
     if (!note.final) ++packed.steps;
     out += step_row_bytes(lanes);
   }
-  // Lanes-4, without the floor, because cleared places are still readable.
+  // Lanes-4: checks that no writer may have overwritten the places. Ignores `floor`, because the
+  // bytes of a cleared place remain until a writer overwrites them.
   after_shared_reads();
   packed.whole = lanes.of[lane].begun.load(std::memory_order_acquire) <= from + lanes.per_lane;
   return packed;

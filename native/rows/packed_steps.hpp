@@ -1,5 +1,5 @@
-// Steps on their way from one buffer's lanes to another buffer's lanes. Each place is one packed
-// row, with its bytes as in memory.
+// The format in which steps travel from one buffer's lanes to another buffer's lanes. A row has the
+// bytes of one place, as they are in memory.
 //
 //   u16 lane │ u16 kind │ f32 reward │ the bytes of the place
 //
@@ -45,8 +45,9 @@ struct StepRules {
   bool finite_rewards;
 };
 
-// The result of look_at_steps() for a writer of `count` lanes. `good` is the index of the first
-// wrong row, or the number of rows if none is wrong.
+// The result of look_at_steps(), which checks rows for a writer of `count` lanes. `good` is the
+// index of the first wrong row, or the number of rows if none is wrong. A step that ends its
+// episode is wrong if its final observation is missing.
 struct PackedLook {
   uint64_t good;
   // Number of checked rows that are steps.
@@ -55,14 +56,15 @@ struct PackedLook {
 PackedLook look_at_steps(const Lanes& lanes, uint64_t count, const PackedSteps& given,
                          const StepRules& rules);
 
-// Adds rows that look_at_steps() found correct to the lanes [first, first + count), each step as
-// add_steps() does. A lane may get more steps than its ring has places. `episode` is the same as
-// for add_steps().
+// Adds the rows to the lanes [first, first + count), each step as add_steps() does. Call
+// look_at_steps() first, and call this function only if no row is wrong. A lane may get more steps
+// than its ring has places. `episode` is the same array as for add_steps().
 void add_packed_steps(const Lanes& lanes, uint64_t first, uint64_t count, const PackedSteps& given,
                       const StepRules& rules, uint32_t* episode);
 
-// The result of pack_lane(). If `whole` is false, a writer overwrote some of the places, and the
-// rows are invalid.
+// The result of pack_lane(). `rows` is the number of rows that it wrote, and `steps` is the number
+// of these rows that are not final observations. If `whole` is false, a writer may have overwritten
+// some of the places meanwhile, and the rows are invalid.
 struct PackedLane {
   uint64_t rows, steps;
   bool whole;

@@ -19,7 +19,7 @@ constexpr double infinite = std::numeric_limits<double>::infinity();
 // from the leaf of a step with priority zero.
 constexpr double nobody = -0.0;
 
-// Marks an id that is skipped, in place of its leaf.
+// Stands for the leaf's index of an id that update() skips.
 constexpr uint64_t left_out = ~uint64_t{0};
 // A level's children are prefetched only if the level has at least this many nodes.
 constexpr uint64_t nodes_to_fetch = 512;
@@ -69,7 +69,8 @@ PriorityTree::PriorityTree(void* memory, uint64_t leaves, uint64_t lanes)
   dirty_.reserve(levels_[0].nodes);
   next_.reserve(levels_[0].nodes);
   before_.reserve(per_lane_);
-  // Each reader has a number, so that the header can record whose list the leaves follow.
+  // Each PriorityTree object has a number. The header records the number of the object whose list
+  // of drawable steps the leaves follow.
   reader_ = __atomic_add_fetch(&header_->readers, 1, __ATOMIC_RELAXED);
 }
 
@@ -105,8 +106,8 @@ void PriorityTree::find(const double* masses, uint64_t count, Drawn* drawn) cons
       // The last nodes of a level only pad its cache line, and a draw must not descend to them.
       const uint64_t nodes = level == 0 ? count_ : levels_[level - 1].nodes;
       for (uint64_t i = 0; nodes % fan != 0 && i < some; ++i) at[i] = std::min(at[i], nodes - 1);
-      // Prefetches the children, so that one draw waits for memory while the others proceed. The
-      // upper levels are in the cache.
+      // Prefetches the children of all draws, so that their waits for memory overlap. The upper
+      // levels need no prefetch, because they are in the cache.
       if (level == 0 || levels_[level - 1].nodes < nodes_to_fetch) continue;
       const double* below = level == 1 ? leaves_ : levels_[level - 2].sum;
       for (uint64_t i = 0; i < some; ++i) __builtin_prefetch(below + at[i] * fan);
@@ -152,7 +153,7 @@ void PriorityTree::mark_parents(size_t level) {
   next_.resize(dirty_.size());
   uint64_t *marked = marked_[level + 1].data(), *next = next_.data();
   for (const uint64_t node : dirty_) {
-    // Always writes the parent, but keeps it in the list only if it was not marked before.
+    // Writes the parent without a branch. `next` advances only if the parent was not marked before.
     const uint64_t parent = node / fan;
     *next = parent;
     next += ~(marked[parent / 64] >> parent % 64) & 1;
@@ -249,8 +250,9 @@ void PriorityTree::update(const Drawable& drawable, const double* ids, const Val
       }
     }
   }
-  // The largest priority is known only now. Sets all leaves in order once more, because the last of
-  // duplicates wins.
+  // Runs only if some values were not priorities. Their leaves get the largest priority, which is
+  // known only now. An id may occur twice, and its last priority wins. So this sets all leaves
+  // again, in order.
   for (uint64_t i = 0; i < count && header_->non_finite > before; ++i) {
     if (scratch_[i] == left_out) continue;
     set(scratch_[i],
@@ -259,8 +261,8 @@ void PriorityTree::update(const Drawable& drawable, const double* ids, const Val
   settle();
 }
 
-// Returns the leaf of an id, and prefetches it and its parent. Returns `left_out` if the id or its
-// priority is skipped.
+// Returns the leaf of an id, and prefetches the leaf and its parent. Returns `left_out` if the
+// priority is `unwritten`, or if the id's step was overwritten or is not in the snapshot.
 template <typename Value>
 uint64_t PriorityTree::leaf_of(const Drawable& drawable, double given, const Value* priority) {
   uint32_t bits = 0;

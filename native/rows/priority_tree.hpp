@@ -2,9 +2,10 @@
 // the sum and the minimum of all leaves. It has one owner at a time: pack's thread in a pipeline,
 // else the thread that samples. Each native call leaves the tree consistent.
 //
-// A parent's sum is computed only from its children, in pairs. So the sums form a binary tree of
-// which every third level is stored. No sum depends on the order of updates, and a draw compares
-// its mass with the same sums of pairs.
+// A parent's sum is computed only from its eight children, in pairs, then pairs of pairs. So the
+// sums form a binary tree of which every third level is stored. A draw computes the other two
+// levels in the same order, so it compares its mass with exactly these sums. No sum depends on the
+// order of updates.
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -23,17 +24,18 @@ struct alignas(64) TreeHeader {
   uint64_t drawn_from;
   // All updates of sequences below this one are applied.
   uint64_t applied;
-  // Number of the reader whose list the leaves follow, and number of readers so far. Another reader
-  // first reports its whole list.
+  // `readers`: number of PriorityTree objects created so far, by which the next one gets its own
+  // number. `follows`: number of the object whose list of drawable steps the leaves follow. If
+  // another object's follow() runs, it first sets all leaves from its own list.
   uint64_t follows, readers;
-  // Numbers of update entries whose steps were overwritten meanwhile, and of entries whose values
-  // are not priorities.
+  // `stale`: number of priorities that arrived after their steps were overwritten. `non_finite`:
+  // number of given values that are not priorities.
   uint64_t stale, non_finite;
   uint64_t none[6];
 };
 
-// After the header come the place up to which each lane is known, the leaves, and the levels above
-// them.
+// After the header come, for each lane, the place up to which leaves were set. The leaves and then
+// the levels above them follow. tree_leaves_at() returns the offset of the leaves in bytes.
 uint64_t tree_leaves_at(uint64_t lanes);
 uint64_t tree_bytes(uint64_t leaves, uint64_t lanes);
 
@@ -60,21 +62,23 @@ class PriorityTree final : public Drawable::Listener {
   // finds a zero leaf. At least one leaf must not be zero.
   void find(const double* masses, uint64_t count, Drawn* drawn) const;
 
-  // Syncs the list, and sets the leaves to those of the list's steps.
+  // Syncs the list of drawable steps. Every step that became drawable gets a leaf with the largest
+  // priority. Every step that stopped being drawable loses its leaf.
   void follow(Drawable& drawable);
 
-  // Applies one update in order. If an id occurs twice, the last priority wins, and both priorities
-  // count for the largest priority. Skips steps that were overwritten meanwhile.
+  // Sets the priorities of the steps `ids`, in order. If an id occurs twice, the last priority
+  // wins, and both priorities count for the largest priority. Skips steps that were overwritten
+  // meanwhile.
   //
   // Floats come from a device. A float with the bits `unwritten` is skipped. Any other float that
-  // is not a priority becomes the largest priority. Doubles were checked before.
+  // is not a priority is replaced by the largest priority. Doubles were checked before.
   template <typename Value>
   void update(const Drawable& drawable, const double* ids, const Value* priorities, uint64_t count);
   static constexpr uint32_t unwritten = 0xffffffffu;
 
-  // Computes the parents and the count of leaves. Call it after a restore wrote the leaves, the
-  // largest priority, and the places up to which lanes are known. The next reader then reports its
-  // whole list again, and the leaves of known places keep their values.
+  // Computes the parents and `drawn_from` from the leaves. Call it after a restore wrote the
+  // leaves, the largest priority, and the places up to which lanes are known. The next follow()
+  // then goes through the whole list, and the leaves of known places keep their values.
   void adopt();
 
   // Sets all leaves at once, for draws without a view.
@@ -109,20 +113,21 @@ class PriorityTree final : public Drawable::Listener {
   double* leaves_;
   // The levels from the leaves' parents to the root.
   std::vector<Level> levels_;
-  // Nodes that must be recomputed, of one level and of the level above it. `marked_` has a bit for
-  // each node of each level.
+  // Nodes that must be recomputed: `dirty_` of one level, `next_` of the level above it. `marked_`
+  // has a bit for each node of each level, which is set while the node is in such a list.
   std::vector<uint64_t> dirty_, next_;
   std::vector<std::vector<uint64_t>> marked_;
   uint64_t reader_ = 0;
-  // While a reader reports its whole list again, places of the lane below this one keep the leaves
-  // that a predecessor set.
+  // While a lane's drawable steps are all reported again, `before_` has the lane's old leaves.
+  // Steps at places below `kept_below_` get their old leaves back.
   uint64_t kept_below_ = 0;
   std::vector<double> before_;
   std::vector<uint64_t> scratch_;
   double raised_from_ = -1, raised_to_ = 0;
 };
 
-// How to compute importance weights. `least` is the minimum leaf of the tree or of the batch, as
+// How to compute importance weights. `total` is the sum of all leaves, and `drawn_from` is the
+// number of leaves that are not zero. `least` is the minimum leaf of the tree or of the batch, as
 // `normalize` says.
 struct Weighing {
   enum Normalize : uint32_t { tree, batch, none };

@@ -13,9 +13,11 @@ class RowCheck {
  public:
   explicit RowCheck(std::vector<FieldKind> kinds);
 
-  // Checks `count` rows in the form of add(). Sets `zero` of the fields whose next observation is
-  // stored as 0 in some rows. These arrays are valid until the next call of look(). Returns false
-  // if a value is rejected, and describes the value in `value`.
+  // Checks `count` rows in the form of add(). Returns false if a value is rejected, and writes the
+  // location of the value to `value`.
+  //
+  // Sets `zero` of each field. It is null, or has a 1 for each row whose next observation add()
+  // must store as 0. The array is valid until the next call of look().
   bool look(std::vector<Field>& fields, const uint8_t* mask, uint64_t count, RefusedValue& value);
 
  private:

@@ -13,8 +13,8 @@
 namespace hotslot::rows {
 namespace {
 
-// Most bytes that a writer reserves at once. A reader of one of these rows waits at most until they
-// are written (~100 µs).
+// Largest number of bytes that a writer reserves at once. A reader that needs one of these rows
+// waits until all of them are written. The limit bounds this wait to ~100 µs.
 constexpr uint64_t slice_bytes = uint64_t{1} << 20;
 
 uint64_t rows_per_slice(const Source& source) {
@@ -27,8 +27,8 @@ template <bool zeros>
 void write_rows(const Source& source, const Field* fields, size_t field_count, const uint8_t* mask,
                 uint64_t first, uint64_t rows, uint64_t position) {
   uint64_t index = position % source.capacity;
-  // The stores of short rows would wait for cache lines, so the memory of this writer's next rows
-  // is prefetched. The hardware prefetches the memory of long rows.
+  // While a row is written, the row `ahead` rows later is prefetched. Otherwise the stores of short
+  // rows would wait for cache lines. Long rows need no prefetch here, because the hardware does it.
   const uint64_t ahead = source.row_bytes <= 512 ? 8 : rows;
   for (uint64_t row = first; row < first + rows; ++row) {
     uint8_t* to = source.rows + index * source.stride;
@@ -51,7 +51,7 @@ void write_rows(const Source& source, const Field* fields, size_t field_count, c
 }
 
 // Rows-3: takes the written rows that start at `begin` from the board, and sets `end` to their end.
-// Only the calling thread holds them then. Returns false if they are not on the board.
+// The calling thread must commit these rows then. Returns false if the board does not have them.
 bool take_from_board(Header& header, uint64_t begin, uint64_t& end) {
   for (Written& written : header.board) {
     uint64_t turn = begin + 1;
@@ -65,8 +65,9 @@ bool take_from_board(Header& header, uint64_t begin, uint64_t& end) {
   return false;
 }
 
-// Puts written rows on the board. Returns false if this thread still holds the rows. Either the
-// board is full, or `committed` has reached `begin` and this thread took the rows back.
+// Puts written rows on the board, so that another thread commits them. Returns false if this thread
+// must commit them itself. Either the board is full, or `committed` reached `begin` meanwhile and
+// this thread took the rows back.
 bool put_on_board(Header& header, uint64_t begin, uint64_t end) {
   for (Written& written : header.board) {
     uint64_t turn = Written::free;
@@ -90,13 +91,14 @@ void commit(Header& header, uint64_t begin, uint64_t end) {
     while (header.committed.load(std::memory_order_acquire) < end) turn.pause();
     return;
   }
-  // Waits until the writers before this one have committed. The stores publish rows in order, so
-  // `committed` never covers a half-written row.
+  // Waits until all rows before `begin` are committed. So `committed` rises in order, and never
+  // covers a half-written row.
   while (header.committed.load(std::memory_order_acquire) != begin) turn.pause();
   do {
     header.committed.store(end, std::memory_order_seq_cst);
     begin = end;
-    // Ends if no writer has reserved after these rows. A writer that reserves later reads this
+    // Also commits the rows after these if their owner has put them on the board. Does not search
+    // the board if no writer has reserved further rows. A writer that reserves later reads this
     // value of `committed` and commits its rows itself.
   } while (header.reserved.load(std::memory_order_seq_cst) != begin &&
            take_from_board(header, begin, end));
@@ -110,8 +112,8 @@ void add_slice(const Source& source, const Field* fields, size_t field_count, co
          courtesy.rounds() < rounds_of_courtesy(source.row_bytes))
     courtesy.pause();
 
-  // Rows-2: announces the rows to readers before the first byte changes. Pairs with the reader's
-  // load of `reserved` after its copy.
+  // Rows-2: announces the rows to readers before the first byte changes. A reader loads `reserved`
+  // after its copy, and then does not trust copies of these rows.
   const uint64_t begin = header.reserved.fetch_add(rows, std::memory_order_seq_cst);
   const uint64_t end = begin + rows;
   Backoff lap;
@@ -154,8 +156,9 @@ class Plea {
     header_.readers_waiting.fetch_add(1, std::memory_order_seq_cst);
     asked_ = now_ns();
   }
-  // A reader that has asked stays for at least `patience_ns_`, even after its deadline. Otherwise
-  // it would leave each time before the writers let it pass.
+  // Returns whether the reader must give up because of its deadline. A reader that has asked keeps
+  // trying for at least `patience_ns_`, even after its deadline. Otherwise each of its calls could
+  // end before the writers let it pass.
   bool is_over(uint64_t deadline_ns) const {
     if (asked_ == 0 || deadline_ns == 0) return false;
     const uint64_t now = now_ns();
@@ -168,8 +171,8 @@ class Plea {
   uint64_t asked_ = 0;
 };
 
-// Copies one row again until Rows-4 is met. Returns false at the deadline, and then `out` is
-// invalid.
+// Copies one row repeatedly, until the copy is whole by Rows-4. Returns false at the deadline, and
+// then `out` is invalid.
 bool gather_again(const Source& source, uint32_t index, uint8_t* out, Plea& plea,
                   uint64_t deadline_ns) {
   Header& header = *source.header;

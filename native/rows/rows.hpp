@@ -9,15 +9,16 @@
 //   Rows-1  reserved ≥ committed. Rows [committed, reserved) may be half written, and all rows
 //       below committed are whole.
 //   Rows-2  A writer owns the rows [a, b) that its fetch_add on `reserved` returned. It writes them
-//       only after committed ≥ b − capacity, when the rows of the earlier lap at the same indices
-//       are whole.
+//       only after committed ≥ b − capacity, when the rows that were at the same indices before are
+//       whole.
 //   Rows-3  Commits are in order. Only the holder of the rows [a, b) moves committed, from a to b.
 //       Their owner holds the rows until it puts them on the board. The thread that commits up to a
-//       then takes the rows from the board. If committed is already a, the owner takes them back
-//       itself. The owner puts the rows on the board and then reads committed. A thread that
-//       commits stores committed and then reads the board. So one of the two always finds the rows.
-//       Preempted writers do not delay each other in turn, because the first writer to resume
-//       commits for all.
+//       takes them from the board, and then holds and commits them.
+//       The owner puts the rows on the board and then reads committed. A thread that commits stores
+//       committed and then reads the board. So one of the two always finds the rows. If the owner
+//       reads that committed is already a, it takes the rows back.
+//       The first preempted writer to resume commits for all. So the delays of preempted writers do
+//       not add up.
 //   Rows-4  A reader trusts a copied row only if no writer can have begun on its index. The reader
 //       decides this by the `committed` that it read before the copy and the `reserved` that it
 //       read after the copy.
@@ -57,15 +58,16 @@ struct alignas(64) Header {
   uint32_t version;
   uint32_t capacity;
   uint32_t row_bytes;
-  // End of the rows that writers own. Writers raise it before their first byte (Rows-2), and
-  // readers load it after their last byte (Rows-4).
+  // Number of rows that writers ever reserved. A writer raises it before it changes the first byte
+  // of its rows (Rows-2). A reader loads it after the last byte of its copy (Rows-4).
   alignas(64) std::atomic<uint64_t> reserved;
   // Number of rows ever committed. A store to `committed` publishes all rows below the stored
   // value, and pairs with the loads in snapshot() and gather(). Threads that wait for a value of
-  // `committed` need only acquire the rows that it published.
+  // `committed` load it with acquire.
   //
-  // After the store, the thread searches the board and `reserved` for the next rows to commit. So
-  // the store is sequentially consistent.
+  // After the store, the thread reads the board and `reserved` to find the next rows to commit.
+  // These reads must not run before the store is visible. Otherwise this thread and the rows' owner
+  // could miss each other (Rows-3), so the store is sequentially consistent.
   alignas(64) std::atomic<uint64_t> committed;
   // Number of readers that repeatedly failed to copy a whole row. While it is not 0, writers wait
   // before they reserve, up to a bound. Each reader lowers the number before its native call
@@ -152,9 +154,9 @@ enum class GatherResult { Done, More };
 // `deadline_ns` (CLOCK_MONOTONIC, 0: none), gather() stops and returns More. Then call it again
 // with the same job.
 //
-// Streaming stores bypass the cache, which suits large batches that this CPU does not read again.
-// All stores are ordered before the caller's next store. Each block of rows is checked by Rows-4
-// separately, so any thread may copy a block.
+// `stream_stores` selects stores that bypass the cache. They suit large batches that this CPU does
+// not read again. All stores are ordered before the caller's next store. Each block of rows is
+// checked by Rows-4 separately, so any thread may copy a block.
 GatherResult gather(const Source& source, GatherJob& job, const uint32_t* indices, uint64_t count,
                     uint8_t* out, uint64_t deadline_ns, bool stream_stores,
                     Hands hands = Hands::all);

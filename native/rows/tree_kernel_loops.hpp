@@ -8,8 +8,9 @@ typedef int64_t Words __attribute__((vector_size(width * 8)));
 typedef uint64_t Unsigned __attribute__((vector_size(width * 8)));
 
 // Decides for each mass whether it lies in the right half. If it does, sets all bits of `to_right`
-// and subtracts `left` from the mass. Never chooses a half whose sum is 0, because rounding may
-// leave more mass than the left half has.
+// and subtracts `left` from the mass. Never chooses a half whose sum is 0 if the other half's sum
+// is positive. Without this rule, a mass that rounding made larger than `left` would go right even
+// if `right` is 0.
 KERNEL INLINE void go(const Numbers& left, const Numbers& right, Numbers& mass, Words& to_right) {
   to_right = (right > 0) & ((mass > left) | (left == 0));
   mass -= reinterpret_cast<Numbers>(to_right & reinterpret_cast<Words>(left));
@@ -41,8 +42,8 @@ KERNEL void descend(const double* sums, uint64_t* nodes, double* masses, uint64_
   }
 }
 
-// Computes x^y = 2^(y log2 x), with x = 2^k m and m from √½ to √2. log m is the series of atanh((m
-// − 1) / (m + 1)).
+// Computes x^y = 2^(y log2 x), in place. With x = 2^k m and m from √½ to √2, log2 x is k + log2 m.
+// The natural logarithm of m is 2 atanh((m − 1) / (m + 1)), which is computed as a series.
 KERNEL void power(double* values, uint64_t count, double exponent) {
   if (exponent == 1) return;
   // Adding to_whole to a small value leaves the nearest integer in the low bits.

@@ -12,14 +12,14 @@ constexpr uint64_t fan = 8;
 constexpr uint64_t draws_at_once = 64;
 
 struct TreeKernels {
-  // Descends from each of the nodes at[0 … count) to the child in which the draw's mass lies.
-  // Subtracts the sums to the left of that child from the mass. `sums` has the children of node n
-  // from n × fan on. `at` and `masses` have room for draws_at_once, and elements after `count` may
-  // be processed too.
+  // Descends from each of the nodes at[0 … count) to the child in which the draw's mass lies, and
+  // writes this child to `at`. Subtracts the sums to the left of the child from the mass. `sums`
+  // has the children of node n from n × fan on. `at` and `masses` have room for draws_at_once, and
+  // elements after `count` may be processed too.
   void (*descend)(const double* sums, uint64_t* at, double* masses, uint64_t count);
-  // Computes sum[n] and least[n] of these nodes from their children, or of the first `count` nodes
-  // if `nodes` is null. If `leasts` is null, the children are leaves, and zero leaves are excluded
-  // from the minimum.
+  // Computes sum[n] and least[n] from the children of n. If `nodes` is null, n is 0 … count − 1.
+  // Else n is each of nodes[0 … count). `sums` and `leasts` have the children of n from n × fan on.
+  // If `leasts` is null, the children are leaves, and zero leaves are excluded from the minimum.
   void (*make)(const double* sums, const double* leasts, const uint64_t* nodes, uint64_t count,
                double* sum, double* least);
   // Raises values[i] to the power of `exponent`, in place. The values must be finite and not

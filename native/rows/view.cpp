@@ -30,7 +30,8 @@ View::View(const Lanes& lanes, const ViewRule& rule, std::vector<Column> columns
     powers_.push_back(static_cast<float>(std::pow(rule.gamma, k)));
 }
 
-// Sets the columns in an order in which columns copied from the same places are adjacent.
+// Sorts the columns, so that columns copied from the same places are adjacent. The places are then
+// listed once for all of them.
 void View::set_columns(std::vector<Column> columns) {
   columns_ = std::move(columns);
   std::stable_sort(columns_.begin(), columns_.end(), [this](const Column& a, const Column& b) {
@@ -54,7 +55,8 @@ void View::look_around() {
   }
 }
 
-// Starts a batch: allocates its rows, which have no new goals yet.
+// Starts a batch: allocates its rows. Each row has its own goal until draw_goals() or take() sets a
+// new one.
 void View::begin(const Request& request) {
   request_ = request;
   rows_.resize(request.count);
@@ -147,8 +149,9 @@ View::Row View::row_of(uint64_t drawn) const {
   return {lane, place, at, 0, 0};
 }
 
-// Draws the rows' goals. One word per row decides by the ratio whether it gets a new goal. Then one
-// word per row chooses the step that achieved the goal.
+// Draws the goals of the rows [from, to). First draws one word per row, which decides by the ratio
+// whether the row gets a new goal. Then draws one word per row, which chooses the step that
+// achieved the goal.
 void View::draw_goals(uint64_t from, uint64_t to) {
   if (rule_.relabel == ViewRule::own) return;
   for (uint64_t i = from; i < to; ++i) goals_[i] = generator_.next() * 0x1p-32 < rule_.ratio;
@@ -193,7 +196,7 @@ View::Result View::gather(uint64_t deadline_ns) {
   const uint64_t each = rows_per_block(), count = request_.count;
   uint64_t bytes = 0;
   for (const Column& column : columns_) bytes += places_of(column) * column.bytes;
-  // A mirror must look up places in order, so no helpers run with a mirror.
+  // With a mirror, one thread must look up all places in order, so no helpers run.
   const bool stream = mirror_ == nullptr && bytes * count >= shared_from;
   const int helpers = stream ? IdleCores::helpers(bytes * count) : 0;
   const uint64_t at_once = stream ? view_blocks_each * uint64_t(helpers + 1) : 1;
@@ -221,8 +224,8 @@ View::Result View::gather(uint64_t deadline_ns) {
   return Result::done;
 }
 
-// Draws a row again that a writer overtook, from the steps that are drawable now. Repeats this
-// until the row is whole. Returns false if no step is drawable.
+// Replaces a row that a writer overtook: draws a step that is drawable now, and makes its row.
+// Repeats this until the row is whole. Returns false if no step is drawable.
 bool View::make_again(uint64_t i) {
   Backoff wait;
   const auto again = [&] {

@@ -1,5 +1,8 @@
 // Makes batches of a view: draws steps, and copies the places that the view needs around each step
 // into columns. One thread owns the view, and idle cores may help it.
+//
+// A writer *overtakes* a row if it may have overwritten one of the row's places before the place
+// was copied.
 #pragma once
 #include <cstdint>
 #include <cstring>
@@ -85,23 +88,25 @@ class View {
   // Draws a batch from the snapshot. Returns `empty` if no step is drawable or, with a tree, if all
   // priorities are zero. Call gather() afterwards, until it returns `done`.
   Result draw(const Request& request, uint64_t seed);
-  // Draws a batch again that was drawn before, by its ids. `goals` (or null) are the indices of the
-  // batch's goals. `brought` are the indices of the `some` places that the batch brought to the
-  // device. The batch's weights stay as they are.
+  // Draws again a batch that was drawn before and is still in the slot. `ids` are the ids of its
+  // steps. `goals` is its column of goal indices, or null. `brought` has the indices of the `some`
+  // places that the batch brings to the device. The weights stay as they are in the slot.
   //
-  // Returns false if one of the batch's steps is no longer drawable. Otherwise call gather()
-  // afterwards, which returns `empty` if a step was overwritten meanwhile.
+  // Returns false if one of the batch's steps is no longer drawable, or if an index is invalid.
+  // Otherwise call gather() afterwards, which returns `empty` if a step was overwritten meanwhile.
   bool draw_as_before(const Request& request, const double* ids, const uint32_t* goals,
                       const uint32_t* brought, uint64_t some);
-  // Copies rows until `deadline_ns` (CLOCK_MONOTONIC, 0: none). Draws a row again if a writer
-  // overtook the row. Returns `more` at the deadline. Returns `empty` if a row cannot be drawn
-  // again.
+  // Makes the rows of the drawn batch. If a writer overtakes a row, draws another step for this
+  // row. Returns `done` when all rows are whole, or `empty` if a row cannot be drawn again. Returns
+  // `more` at `deadline_ns` (CLOCK_MONOTONIC, 0: none). Then call it again.
   //
-  // Idle cores make blocks of a large batch. Lanes-4 is checked for each block separately.
+  // For a large batch, idle cores help, each with its own block of rows. Lanes-4 is checked for
+  // each block separately.
   Result gather(uint64_t deadline_ns);
-  // Makes a batch of the steps `ids`. `goals` is null, or has a goal per row (−1: the row's own
-  // goal). Returns `count` if all rows are whole. Otherwise returns the first row that is not
-  // drawable, was overtaken, or has a goal that the rule does not allow.
+  // Makes a batch of the steps `ids`. `goals` is null, or has an id per row: of the step whose
+  // achieved goal becomes the row's goal (−1: the row's own goal). Returns `count` if all rows are
+  // whole. Otherwise returns the first row that is not drawable, was overtaken, or has a goal that
+  // the rule does not allow.
   uint64_t take(const Request& request, const double* ids, const double* goals);
 
   // Returns how many rows of the last batch were drawn again.
@@ -182,8 +187,8 @@ class View {
   Request request_;
   Generator generator_;
   std::vector<Row> rows_;
-  // For hindsight: the place of each row's new goal, after the step that achieved the goal, or 0
-  // for the row's own goal.
+  // For hindsight, per row: the place of the new goal, which is the place after the step that
+  // achieved the goal. 0 means the row's own goal.
   std::vector<uint64_t> goals_;
   std::vector<Chance> chances_;
   std::vector<Block> blocks_;
@@ -191,7 +196,7 @@ class View {
   std::vector<float> powers_;
   std::vector<uint32_t> ordinals_;
   uint64_t next_row_ = 0, drawn_again_ = 0;
-  // True if the batch is one that was drawn before.
+  // Whether the batch was started by draw_as_before().
   bool as_before_ = false;
 };
 

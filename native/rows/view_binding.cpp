@@ -77,7 +77,7 @@ double sample_view(Info info) {
   return again;
 }
 
-// (view, ids, goals?, count, out) → −1, or the index of the first id that is not available
+// (view, ids, goals?, count, out) → −1, or the index of the first row that cannot be made
 double take_view(Info info) {
   const uint64_t count = whole(info, 3);
   const auto* ids = reinterpret_cast<const double*>(require_bytes(info, 1, count * 8).data);

@@ -13,7 +13,8 @@ void View::fetch_notes(const Row& row) const {
 }
 
 // Reads a row's notes, sets its extent, and writes the columns of a window that depend only on
-// notes. It stays within bounds for any values, because a writer may be overwriting the notes.
+// notes. A writer may be overwriting the notes, so look() stays within bounds for any values in
+// them.
 void View::look(const Row& row, uint64_t i, Extent& extent, std::vector<Note>& notes) const {
   const bool window = rule_.edges != ViewRule::transitions;
   const auto note = [&](uint64_t place) {
@@ -27,8 +28,9 @@ void View::look(const Row& row, uint64_t i, Extent& extent, std::vector<Note>& n
   extent.first = row.place;
   if (rule_.edges == ViewRule::anchor) {
     extent.first = std::max(extent.start, row.place - std::min<uint64_t>(rule_.burn_in, row.place));
-    // A note that is being overwritten may have any values. The row may also be out of date, if it
-    // was drawn before the last look_around().
+    // Keeps `first` at or before the row's place, and in the snapshot. A note that is being
+    // overwritten may have any values. The row may also have been drawn before the last
+    // look_around().
     extent.first = std::min(row.place, std::max(extent.first, drawable_.seen(row.lane).from));
   }
   extent.before = rule_.edges == ViewRule::anchor

@@ -7,16 +7,16 @@
 namespace hotslot::rows {
 namespace {
 
-// Bytes of a batch that one block makes. The clock and the writers' `begun` are read between
-// blocks.
+// Number of bytes in the rows of one block. Each block checks Lanes-4 once, and the clock is read
+// only between blocks.
 constexpr uint64_t block_bytes = uint64_t{1} << 19;
 // Number of rows whose notes are prefetched ahead of their use.
 constexpr uint64_t notes_ahead = 24;
 
 }  // namespace
 
-// Makes the rows [from, to). If writers overtook some of them, lists these in block.lost and
-// returns false.
+// Makes the rows [from, to), with streaming stores if `stream` is true. If writers overtook some of
+// the rows, lists these in block.lost and returns false.
 bool View::make_rows(Block& block, uint64_t from, uint64_t to, bool stream) const {
   block.from = from, block.to = to;
   for (uint64_t i = from; i < std::min(from + notes_ahead, to); ++i) fetch_notes(rows_[i]);
@@ -45,7 +45,8 @@ bool View::make_rows(Block& block, uint64_t from, uint64_t to, bool stream) cons
   return block.lost.empty();
 }
 
-// Makes the rows as make_rows() does, if a device keeps the places.
+// Does the work of make_rows() if a device keeps the places. Writes the indices at which the device
+// finds the bytes of fields.
 bool View::find_rows(Block& block) const {
   for (const Column& column : columns_)
     if (column.kind > Column::achieved) write_column(column, block);
@@ -129,12 +130,14 @@ uint64_t View::rows_per_block() const {
   uint64_t bytes = 1;
   for (const Column& column : columns_) bytes += places_of(column) * column.bytes;
   const uint64_t rows = std::max<uint64_t>(1, block_bytes / bytes);
-  // Short rows fill whole cache lines of the output.
+  // A block of short rows is a multiple of 64 rows, so that blocks meet at cache lines of the
+  // output.
   return bytes < 8192 ? (rows + 63) / 64 * 64 : rows;
 }
 
-// Returns the index of a place of the row's lane. `place` is less than a lap from the row's own
-// place.
+// Returns the index of a place of the row's lane in the memory of all lanes. A valid place is less
+// than per_lane places from the row's own place. The remainders keep the index in the lane if torn
+// notes give another place.
 uint32_t View::index(const Row& row, uint64_t place) const {
   const uint64_t per_lane = lanes_.per_lane;
   uint64_t at;

@@ -27,8 +27,9 @@ bool may_sample_rows(Info info) {
   return may_sample(limiter, limiter.inserts.load(), limiter.samples.load(), whole(info, 1));
 }
 
-// Stores how far a thread has counted (Limiter-6). A thread that is ended still completes its
-// native call, so it counts and stores this word, or does neither.
+// Stores in a word of a pipeline's ring how far the pipeline has counted (Limiter-6). If its thread
+// is terminated meanwhile, the native call still completes. So the call counts rows and stores this
+// word, or does neither.
 void say_counted(Info info, size_t at) {
   if (!info[at].IsTypedArray()) return;
   const Bytes word = require_bytes(info, at, sizeof(int32_t));
@@ -44,7 +45,8 @@ bool take_sample_rows(Info info) {
   return taken;
 }
 
-// (limiter, number of rows, negative to give rows back, word?, value)
+// (limiter, number of rows, word?, value): counts sampled rows, or gives them back if the number is
+// negative. Then stores `value` in `word[0]`.
 void count_samples(Info info) {
   held<Limiter*>(info, 0)->samples.fetch_add(whole(info, 1));
   say_counted(info, 2);

@@ -42,8 +42,9 @@ class Submitter final {
   }
 
  private:
-  // submit(slot, bytes): records the slot's begin and, in mode 0, enqueues the copy and records its
-  // end. Returns the host seconds that the call took.
+  // submit(slot, bytes): records the slot's begin event, if there is one. In mode 0, it then
+  // enqueues the copy and records the slot's `copied` event. Returns the host seconds that the call
+  // took.
   double submit(Info info) {
     const size_t slot = slot_of(info, 0, copied_.size());
     const uint64_t bytes = whole(info, 1);
@@ -54,9 +55,12 @@ class Submitter final {
     return double(now_ns() - begin) / 1e9;
   }
 
-  // waitReady(stream handle, slot, bytes): makes the stream wait for the slot's copy. In mode 1
-  // with `bytes` above 0, it enqueues the deferred copy on the stream and then records the slot's
-  // event. Returns the host seconds that the call took.
+  // waitReady(stream handle, slot, bytes): makes work that is enqueued on the stream later run
+  // after the slot's copy. Returns the host seconds that the call took.
+  //
+  // Mode 2 does nothing. In mode 0, and in mode 1 if `bytes` is 0, the stream waits for the slot's
+  // `copied` event. In mode 1 with more bytes, the stream gets the deferred copy and then the
+  // record of this event.
   double wait_ready(Info info) {
     const size_t slot = slot_of(info, 1, copied_.size());
     const double handle = number(info, 0);

@@ -1,7 +1,9 @@
 // Child processes, each with two pipes. Reads and writes take a bounded time, so that a thread
-// which waits for a silent child stays responsive. A child's handle owns the pipes. It also owns
-// the child until childGone() is called, so the child ends with its thread. A process may also
-// request to end with the thread that started it.
+// which waits for a silent child stays responsive.
+//
+// A child's handle owns the pipes. It also owns the child until childGone() is called. So the child
+// is killed when the thread with the handle ends. A process can also make the system kill it when
+// the thread that started it ends (endWithParent).
 #include <fcntl.h>
 #include <napi.h>
 #include <poll.h>
@@ -45,8 +47,8 @@ std::pair<Descriptor, Descriptor> pipe_of(uint64_t bytes) {
 
 void never_block(int fd) { fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK); }
 
-// openChild(bytes that a pipe should store, out: two int32) → handle. Writes the descriptors that
-// the child reads from and writes to into `out`.
+// openChild(bytes that a pipe should store, out: two int32) → handle. Writes two descriptors to
+// `out`: the one that the child reads from, then the one that it writes to.
 Napi::Value open_child(Info info) {
   const uint64_t bytes = whole(info, 0);
   auto* out = reinterpret_cast<int32_t*>(require_bytes(info, 1, 8).data);
@@ -82,8 +84,9 @@ void close_child(Info info) {
   for (Descriptor* end : {&of.reads, &of.writes, &of.their_reads, &of.their_writes}) end->close();
 }
 
-// Moves as many of the remaining bytes as possible, and waits up to the given milliseconds for the
-// first one. Returns the number of bytes, 0 if the time is over, or −1 if the other end is closed.
+// Calls `move` (read or write) for the bytes of the view from index `from` on, until no more can be
+// moved now. Waits up to the given milliseconds for the first byte. Returns the number of bytes, 0
+// if the time is over, or −1 if the other end is closed.
 template <typename Move>
 double moved(Info info, int fd, short events, Move move) {
   const Bytes bytes = require_bytes(info, 1, 0);

@@ -39,8 +39,8 @@ struct Watch {
   Napi::Reference<Napi::TypedArray> words;
 };
 
-// The environment of one thread that runs the library's code. The thread is counted until its
-// environment ends.
+// The environment of one thread that runs the library's code. While the environment exists, the
+// pool of system.node counts the thread (IdleCores::Thread).
 class Thread : public Environment {
  public:
   // The watches of this thread's words. Their hooks run before this object is destroyed.

@@ -13,9 +13,9 @@
 namespace hotslot::system {
 namespace {
 
-// lockFile(path, anything, whether the lock is shared): returns a handle, null if another process
-// has the lock, or the system's error text. The system releases the lock when the descriptor is
-// closed, however the process ends.
+// lockFile(path, any view, whether the lock is shared): returns a handle, null if another process
+// has a lock that excludes this one, or the system's error text. The system releases the lock when
+// the descriptor is closed, however the process ends.
 Napi::Value lock_file(Info info) {
   const std::string path = info[0].As<Napi::String>().Utf8Value();
   const int how = info[2].ToBoolean().Value() ? LOCK_SH : LOCK_EX;

@@ -43,10 +43,12 @@ bool sleep_native(Info info) {
   return reinterpret_cast<Bell*>(word(info, 2))->sleep(state(info, 2), bounded_ns(info, 3));
 }
 
-// watchThread(words, index, before, from, to): changes the word from `before` to `from`. When this
-// thread's environment ends, however it ends, a hook changes the word from `from` to `to`. A thread
-// that has left in an orderly way has stored another value, which stays. One call does all this,
-// because a thread can be terminated between two calls. Returns the word's value before the call.
+// watchThread(words, index, before, from, to): changes the word from `before` to `from`. Returns
+// the word's value before the call. If this value is not `before`, the call changes nothing.
+//
+// When this thread's environment ends for any reason, a hook changes the word from `from` to `to`.
+// A thread that has left in an orderly way has stored another value before, which stays. One call
+// changes the word and adds the hook, because a thread can be terminated between two calls.
 void thread_ends(void* given) {
   auto* const watch = static_cast<Watch*>(given);
   int32_t expected = watch->from;
@@ -59,8 +61,7 @@ void thread_ends(void* given) {
 double watch_thread(Info info) {
   int32_t* const at = word(info);
   int32_t was = state(info, 2);
-  // The watch is allocated before the word is set, so that a word that cannot be watched is not
-  // claimed.
+  // Allocates the watch before it changes the word. If memory runs out, the word is unchanged.
   auto watch = std::make_unique<Watch>(Watch{here(info), at, state(info, 3), state(info, 4),
                                              Napi::Persistent(info[0].As<Napi::TypedArray>())});
   auto& watches = here(info).watches;

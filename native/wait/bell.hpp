@@ -23,7 +23,8 @@ inline uint64_t now_ns() {
 // access here is a sequentially consistent atomic, as in JavaScript.
 //
 // A weaker order would lose wake-ups. A sleeper stores that it sleeps, then reads the count. A
-// ringer adds to the count, then reads whether a thread sleeps.
+// ringer adds to the count, then reads whether a thread sleeps. Each could then miss the other's
+// store, and the sleeper would not be woken.
 inline std::atomic<int32_t>& word_at(int32_t* word) {
   static_assert(sizeof(std::atomic<int32_t>) == sizeof(int32_t) &&
                 std::atomic<int32_t>::is_always_lock_free);
@@ -72,8 +73,8 @@ inline bool look_until(int32_t* word, int32_t seen, uint64_t ns) {
   return false;
 }
 
-// Number of words of a bell, including those of JavaScript. A bell fills a cache line, so that two
-// bells never share one.
+// Number of words of a bell, including those that only JavaScript uses. A bell fills a cache line,
+// so that two bells never share one.
 constexpr int bell_words = 16;
 
 struct Bell {

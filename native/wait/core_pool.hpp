@@ -8,9 +8,10 @@
 //   CorePool-3  The caller writes the input before it offers the job, under the lock. A thread
 //       counts a piece after its work, with release, and run() acquires every count.
 //   CorePool-4  A helper searches the list of jobs and goes to sleep under the lock. A job is added
-//       to the list under the lock, before helpers are woken.
-//   CorePool-5  A helper joins a job by taking one of the job's places, under the lock. A job has
-//       as many places as helpers were requested, so no more helpers work on it.
+//       to the list under the lock, before helpers are woken. So a helper sees the job in the
+//       list, or it already sleeps and can be woken for the job.
+//   CorePool-5  A helper joins a job by lowering the job's `places` by one, under the lock. This
+//       number begins as the number of requested helpers, so no more helpers work on the job.
 //
 // `test/model/cores.ts` checks every interleaving, with each of these rules broken in turn.
 #pragma once
@@ -122,8 +123,8 @@ class CorePool {
     }
   };
 
-  // Adds the job to the list. Wakes as many helpers as it has places, or fewer if some already work
-  // for other callers. Starts threads if too few helpers sleep.
+  // Adds the job to the list. Wakes as many helpers as were requested, or fewer if some already
+  // work for other callers. Starts threads if too few helpers sleep.
   void offer(const std::shared_ptr<Job>& job) {
     std::lock_guard lock(mutex_);
     jobs_.push_back(job);
@@ -145,7 +146,8 @@ class CorePool {
   }
 
   void help() {
-    // The caller that started this thread may have been bound to fewer cores than the process has.
+    // A new thread inherits the cores of the thread that started it. That caller may have been
+    // bound to fewer cores than the process has.
     use_cores_of_process();
     std::unique_lock lock(mutex_);
     for (;;) {
@@ -167,8 +169,9 @@ class CorePool {
   }
 
   std::atomic<int> cores_, threads_{0};
-  // The lock guards the members below: the jobs, the number of helpers, of helpers that sleep and
-  // were not woken, and of wake-ups that no helper has taken.
+  // The lock guards the members below. `helpers_` is the number of helpers. `asleep_` is the number
+  // of helpers that sleep and were not woken. `wakes_` is the number of wake-ups that no helper has
+  // taken.
   std::mutex mutex_;
   std::condition_variable woken_;
   std::deque<std::shared_ptr<Job>> jobs_;

@@ -41,8 +41,9 @@ inline void use_cores_of_process() {
 
 // Returns the smallest limit of a control group and its parents, rounded down to whole cores, or 0
 // if there is no limit. `listed` (/proc/self/cgroup) names the group, and `mounted` is the root of
-// all groups. Version 2 has quota and period in cpu.max, and version 1 has a file for each. In a
-// container the root of `mounted` is the group itself, whatever path is listed.
+// all groups. In a container, `mounted` is the group itself, whatever path is listed.
+//
+// Version 2 of control groups has quota and period in cpu.max, and version 1 has a file for each.
 inline int cores_by_group(const std::string& listed, const std::string& mounted) {
   double least = 0;
   const auto limit = [&least](double quota, double period) {
@@ -61,8 +62,8 @@ inline int cores_by_group(const std::string& listed, const std::string& mounted)
         if (std::ifstream(mounted + path + "/cpu.max") >> quota >> period)
           limit(quota, period);  // "max" means no limit, and reading it as a number fails
       } else {
-        // A folder's name lists its controllers in any order. Each controller also has a link with
-        // its name.
+        // Version 1 names a folder after its controllers, in any order. Each controller also has a
+        // link with its own name, so this tries both names.
         for (const std::string& name : {controllers, std::string("cpu")}) {
           const std::string group = mounted + "/" + name + path;
           if (std::ifstream(group + "/cpu.cfs_quota_us") >> quota &&

@@ -6,7 +6,7 @@
 
 namespace hotslot {
 
-// Yields the core while a preempted thread has the lock.
+// lock() yields the core after a few spins, because the thread that has the lock may be preempted.
 class SpinLock {
  public:
   void lock() {

@@ -1,5 +1,5 @@
-// Converts arguments of device.node's functions to the core's objects. Declares the functions that
-// add the exports of each file.
+// Converts arguments of device.node's functions to the core's objects. Also declares the functions
+// with which each file of this folder adds its exports.
 #pragma once
 #include <initializer_list>
 #include <utility>
@@ -40,8 +40,8 @@ inline Span span(double handle, uint64_t offset, uint64_t bytes) {
   return {held.ref(), offset, bytes};
 }
 
-// The layout of a tensor in memory: `step` bytes from row to row, `run` contiguous bytes, and the
-// element type.
+// The layout of a tensor in memory. `step` is the distance between rows in bytes. `run` is the
+// number of contiguous bytes from the beginning of a row. `type` is the element type.
 struct Rows {
   // Values of `step`. dense: the tensor is contiguous, so it fits any row length. none: the
   // distances between the tensor's rows differ.
@@ -51,9 +51,11 @@ struct Rows {
   const ElementType* type = nullptr;
 };
 
-// Throws unless every tensor of the launch has the size that the launch's numbers require. Each
-// tensor must also begin at a multiple of its element's bytes. With `rows`, the element type and
-// the row distance of each tensor must also match the numbers.
+// Throws unless every tensor of the launch has at least the bytes that the kernel touches with the
+// launch's numbers. A tensor must also begin at a multiple of its element's bytes.
+//
+// With `rows`, which has an entry for each tensor, the element type and row distance of each tensor
+// must also match the launch's numbers.
 void check_launch(const Launch& call, const Rows* rows = nullptr);
 
 // Each of these functions is in a file of its own.

@@ -12,10 +12,11 @@ namespace hotslot {
 template <class R>
 class Async final : public Napi::AsyncWorker {
  public:
-  // Runs `work` on a thread of the pool. Its result resolves the promise, and an Error that it
-  // throws rejects the promise.
+  // Runs `work` on a thread of the pool and returns a promise. The promise resolves to the result
+  // of `work`. If `work` throws an Error, the promise rejects with this error.
   static Napi::Value start(Info info, std::function<R()> work) {
-    // After it is queued, the object deletes itself when its work is done.
+    // This scope owns the object until it is queued. A queued object deletes itself after its work
+    // is done.
     std::unique_ptr<Async> async(new Async(info.Env(), std::move(work)));
     const Napi::Value promise = async->deferred_.Promise();
     async->Queue();
@@ -50,7 +51,7 @@ class Async final : public Napi::AsyncWorker {
   std::function<R()> work_;
   std::optional<R> result_;
   std::optional<Error> failed_;
-  // Created before memory can run out. Copying an error allocates nothing.
+  // Created in advance, because creating it allocates memory. Copying it allocates nothing.
   const Error no_memory_ = out_of_memory("out of memory on a thread of the pool");
 };
 

@@ -1,5 +1,5 @@
-// device.node: the core's functions for JavaScript. They take handles. Each subject's functions are
-// in one object. src/device/ makes JavaScript objects from the handles.
+// device.node: the core's functions for JavaScript, with one exported object for each subject. The
+// functions take and return handles. src/device/ makes JavaScript objects from the handles.
 #include "device/addon/arguments.hpp"
 #include "device/core/own_thread.hpp"
 #include "device/gpu/give_back.hpp"
@@ -39,8 +39,8 @@ Napi::Value open_device(Info info) {
   return out;
 }
 
-// Closes the device for this thread. Other threads can still use it. Its belongings are freed when
-// no thread has it open.
+// Undoes one openDevice() of this thread. Other threads can still use the device. Its belongings
+// are freed when no thread has the device open.
 void close_device(Info info) { own(info).closed(number(info, 0)); }
 
 Napi::Value device_traits(Info info) {
@@ -66,23 +66,24 @@ Napi::Value memory_info(Info info) {
   return out;
 }
 
-// Returns whether a copy between two devices is one operation on a stream of either device.
+// Returns whether a stream of either device can copy between the two devices in one operation.
 bool reaches(Info info) { return device(info, 0)->reaches(*device(info, 1)); }
 
 // Returns whether streams of one device can wait for events of the other.
 bool orders(Info info) { return device(info, 0)->orders(*device(info, 1)); }
 
-// ownThread(): declares that the calling thread runs only Hotslot's code until it ends.
+// ownThread(): declares that the calling thread runs only Hotslot's code until it ends. See
+// own_thread.hpp.
 void own_thread(Info) { is_own_thread = true; }
 
 // ---- handles ------------------------------------------------------------------------------------
 
-// close(handle, ms): closes a handle, and returns whether it was open. Memory stays allocated until
-// queued work that touches it is done.
+// close(handle, ms): closes a handle, and returns whether it was open. If the handle's object is
+// memory, it stays allocated until queued work that uses it is done.
 //
 // If `ms` is positive, this thread sleeps up to `ms` until other threads have unpinned the handle.
-// If the handle is still pinned after `ms`, close() throws STATE_BUSY. If `ms` is 0, close()
-// returns at once, and the last unpin frees the object.
+// If the handle is still pinned then, close() throws STATE_BUSY and the handle stays open. If `ms`
+// is 0, close() returns at once, and the last unpin frees the object.
 bool close(Info info) {
   const double handle = number(info, 0);
   const uint64_t ns = patience_ns(info, 1);

@@ -1,5 +1,5 @@
-// The handles that belong to one thread's JavaScript environment. They are closed when the thread
-// ends.
+// The handles that belong to one thread's JavaScript environment. The environment closes its
+// handles when the thread ends.
 #pragma once
 #include <napi.h>
 #include <unistd.h>
@@ -15,31 +15,31 @@
 
 namespace hotslot {
 
-// Host memory that this thread's JavaScript lent to a device. `view` keeps the bytes alive after
-// JavaScript has dropped the typed array, until no handle, queued work or graph refers to the
-// memory. See EnvironmentHandles.
+// Host memory that this thread's JavaScript lent to a device. JavaScript may drop the typed array
+// meanwhile. `view` keeps the bytes alive until no handle, queued work or graph refers to the
+// memory.
 struct Lent {
   Ref<Memory> memory;
   double handle;
   Napi::Reference<Napi::TypedArray> view;
 };
 
-// The handles of the objects that an environment's JavaScript created and of the memory that it
-// lent. The end of the environment closes all of these handles, but other threads' pins still keep
-// the objects alive.
+// The handles of the objects that an environment's JavaScript created, and of the memory that it
+// lent. The end of the environment closes all of these handles. An object that another thread has
+// pinned stays alive until that thread unpins it.
 //
-// Before the environment frees lent bytes, it waits for running work. Work that has not begun fails
-// and does not touch the bytes.
+// Before the environment frees lent bytes, it waits up to `last_drain_ns` for work that uses them.
+// Work that has not begun by then fails and does not touch the bytes.
 class EnvironmentHandles : public Environment {
  public:
   ~EnvironmentHandles() {
     Core::instance().leave(this);
     Core::instance().probe.leave(this);
-    // Another thread may have pinned the object. That thread continues to use the object, and its
-    // last unpin frees the object.
+    // Another thread may have pinned the object. The thread can use the object until it unpins the
+    // object, and its unpin then frees the object.
     for (const double handle : made_) handles().retire(handle);
-    // All lent memory shares one time limit, so a thread that lent much does not take longer to
-    // end.
+    // All lent memory shares one time limit. Otherwise the end of a thread would take longer the
+    // more memory the thread has lent.
     const uint64_t deadline = now_ns() + last_drain_ns;
     const auto left = [&] {
       const uint64_t now = now_ns();
@@ -49,8 +49,8 @@ class EnvironmentHandles : public Environment {
       try {
         handles().remove(lent.handle, left());
       } catch (...) {
-        // An actor has pinned the memory. The bytes can be freed, because revoke() keeps the device
-        // from touching them.
+        // remove() throws if an actor has pinned the memory. The bytes can be freed even so,
+        // because after revoke() the device does not touch them.
         handles().retire(lent.handle);
       }
       lent.memory->device.revoke(lent.memory, left());
@@ -73,12 +73,15 @@ class EnvironmentHandles : public Environment {
   }
 
   // Lends the bytes of `view` and returns the handle. `make` registers the bytes with the device.
-  // Allocations, which may fail, come before the call of `make`. If adding the handle fails, the
-  // sweep releases the memory as if its handle was closed.
+  //
+  // All allocations before the call of `make` may fail without harm, because the bytes are not
+  // registered yet. If handles().add() fails after it, the entry has no open handle. The next sweep
+  // then releases the memory like memory whose handle was closed.
   template <class Make>
   double lend(Napi::TypedArray view, Make&& make) {
-    // If more lent bytes than this were closed, the sweep may wait for running work on a device
-    // that is never idle.
+    // Limit for lent bytes whose handle is closed but which the device has not released. Above the
+    // limit, the sweep releases them even if the driver then waits for running work. Without a
+    // limit, they would accumulate on a device that is never idle.
     constexpr size_t max_closed_bytes = size_t(1) << 30;
     size_t closed = 0;
     for (auto& each : lent_) closed += each.memory.use_count() == 1 ? each.memory->bytes : 0;
@@ -99,7 +102,7 @@ class EnvironmentHandles : public Environment {
     made_.insert(fresh.get());
     return fresh.take();
   }
-  // Adds a handle that another thread created to the handles of this environment.
+  // Makes this environment the owner of a handle that another thread created.
   double adopt(double handle) {
     FreshHandle fresh(handles(), handle);
     made_.insert(handle);
@@ -107,8 +110,9 @@ class EnvironmentHandles : public Environment {
   }
   void forget(double handle) { made_.erase(handle); }
 
-  // Returns whether memory in the pages of these bytes was lent and closed, and is still in the
-  // list. Such memory stays in the list while work of a graph refers to it.
+  // Returns whether the driver may still have registered memory in the pages of these bytes whose
+  // handle was closed. Work or a graph may still refer to such memory. Only memory that this
+  // environment lent counts.
   bool has_closed(const uint8_t* at, size_t bytes) const {
     const uintptr_t page = uintptr_t(sysconf(_SC_PAGESIZE));
     const auto begin = [&](const uint8_t* of) { return uintptr_t(of) / page; };
@@ -122,8 +126,8 @@ class EnvironmentHandles : public Environment {
     });
   }
 
-  // Looks for a closed registration of exactly these bytes that the driver has not released.
-  // Returns a new handle for it, or 0 if it finds none.
+  // If the driver still has a registration of exactly these bytes whose handle was closed, returns
+  // a new handle for it. Returns 0 otherwise.
   double lend_again(const Device& device, const uint8_t* at, size_t bytes) {
     for (auto& lent : lent_) {
       const bool same = &lent.memory->device == &device && lent.memory->address == at &&
@@ -134,8 +138,9 @@ class EnvironmentHandles : public Environment {
     return 0;
   }
 
-  // Removes lent memory from the list if only the list refers to it and its device releases it.
-  // With `at_once`, devices release memory even if the driver has to wait for running work.
+  // Releases lent memory to which only `lent_` refers, and removes released memory from `lent_`.
+  // With `at_once`, releases memory even if the driver then waits for running work
+  // (Memory::release).
   void sweep(bool at_once = false) {
     for (size_t i = lent_.size(); i-- > 0;) {
       if (lent_[i].memory.use_count() > 1 || !lent_[i].memory->release(at_once)) continue;

@@ -18,7 +18,8 @@ double instantiate(Info info) {
   return own(info).make(Replays::instantiate(*graph));
 }
 
-// Returns true if the graph was updated in place, and false if it was created anew.
+// Makes later replays of the exec run the given graph. Returns true if the driver's object was
+// updated in place, and false if it was created anew.
 bool update(Info info) {
   Pinned<Exec> exec(number(info, 0), Kind::exec, "graph");
   Pinned<Graph> graph(number(info, 1), Kind::graph, "graph");
@@ -44,9 +45,9 @@ double create_graph_pool(Info info) {
 }
 double graph_pool_bytes(Info info) { return double(pool(number(info, 0))->bytes()); }
 
-// enterCapture(device, pool or 0, ms): returns the handle of the shared capture stream, or 0 if
-// another thread uses it for longer than `ms`. Only this thread uses the stream and the pool until
-// leaveCapture.
+// enterCapture(device, pool or 0, ms): returns the handle of the device's shared capture stream.
+// Until leaveCapture(), only this thread uses the stream and the pool. If another thread uses the
+// stream, waits up to `ms`, then returns 0.
 double enter_capture(Info info) {
   Ref<Object> with;
   if (number(info, 1) != 0) with = pool(number(info, 1)).ref();
@@ -55,8 +56,8 @@ double enter_capture(Info info) {
 }
 void leave_capture(Info info) { Core::instance().leave_capture(number(info, 0), &own(info)); }
 
-// poolAllocate(pool, bytes): returns [handle of a block, offset in the block]. The handle belongs
-// to the pool.
+// poolAllocate(pool, bytes): returns [handle of a block, byte offset in the block]. The pool closes
+// the handle, so the caller must not.
 Napi::Value pool_allocate(Info info) {
   const auto from = pool(number(info, 0));
   Core::instance().require_entered(*from, &own(info));

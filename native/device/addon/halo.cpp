@@ -1,24 +1,29 @@
-// Functions for JavaScript: each packs or unpacks halos in one call, on a device or in the calling
-// thread.
+// Functions for JavaScript that pack or unpack all parts of a halo in one call, on a device or in
+// the calling thread.
 #include "kernels/halo.hpp"
 #include "device/addon/arguments.hpp"
 
 namespace hotslot {
 namespace {
 
-// Describes which elements a move into an array writes. src/extras/halo/launches.ts encodes the
-// HaloMoves of a launch, then one Written for each move.
+// The elements of an array that a move into this array writes. src/extras/halo/launches.ts passes
+// the HaloMoves of a launch, then one Written for each move.
 struct Written {
   int64_t low, end;  // indices of the array's elements: the first that the move writes, and one
                      // more than the last
   int64_t meets;     // bit i: writes an element that move i also writes, if the arrays are the same
 };
 
-// launchHalo(stream, after, event, itemsize, spans, wholes): launches a halo kernel after all work
-// that is enqueued on the stream `after` (0: no stream). `spans` has handle, offset and bytes of
-// the buffer, the table and the arrays. The kernel never reads arrays that are missing. For moves
-// into arrays, the table and the Written values follow the whole numbers. All moves are one launch,
-// unless a move writes an element of an earlier move. Such a move begins a later launch.
+// launchHalo(stream, after, event, itemsize, spans, wholes): launches a halo kernel. If `after` is
+// a stream and not 0, the kernel runs after all work that is enqueued on `after`. `event` is an
+// event that this function may record for that.
+//
+// `spans` has the handle, offset and bytes of the buffer, the table and the arrays. The kernel has
+// pointers for more arrays. These get the buffer, and the kernel does not read it through them.
+//
+// `wholes` has the kernel's whole numbers. For moves into arrays, a copy of the table and the
+// Written values follow. Two moves of one launch must not write the same element, because their
+// order is undefined. So a move that writes an element of an earlier move begins another launch.
 void launch_halo(Info info) {
   const Bytes spans = bytes_of(info[4], "the spans"),
               wholes = bytes_of(info[5], "the whole numbers");
@@ -68,8 +73,8 @@ void launch_halo(Info info) {
       if (at[a] == at[b]) return (written[a].meets >> b & 1) != 0;
       return halo_moves_meet(moves[a], moves[b], (int64_t(at[b]) - int64_t(at[a])) / itemsize);
     };
-    // Launches the moves `first` to `last` - 1 of the table. Threads for the elements of earlier
-    // moves have no work.
+    // Launches the moves with the indices `first` to `last` - 1 of the table. The grid also has
+    // threads for the buffer's elements before move `first`, and these threads do nothing.
     const auto some = [&](int last) {
       Launch part = call;
       part.spans[1].offset += size_t(first) * sizeof(HaloMove);
@@ -79,8 +84,9 @@ void launch_halo(Info info) {
       if (part.args.whole[1] > 0) on->launch(std::move(part));
       first = last;
     };
-    // Most arrays come in the order of their addresses. Such an array is outside the range of all
-    // earlier arrays, and needs no comparison with each of them.
+    // `lowest` and `highest` are the range of all addresses that earlier moves write. A move
+    // outside this range needs no comparison with each earlier move. Most moves are outside,
+    // because most arrays come in the order of their addresses.
     uintptr_t lowest = low[0], highest = end[0];
     for (int m = 1; m < count; ++m) {
       const bool outside = low[m] >= highest || end[m] <= lowest;
@@ -108,8 +114,8 @@ bool halo_meets(Info info) {
   return a == b ? halo_move_meets_itself(moves[a]) : halo_moves_meet(moves[a], moves[b], 0);
 }
 
-// moveHalo(table, itemsize, buffer, arrays): moves the halo on the CPU, in the calling thread, and
-// returns true. See kernels/halo.hpp.
+// moveHalo(table, itemsize, buffer, arrays): moves the halo on the CPU, in the calling thread (see
+// kernels/halo.hpp). Returns true, see answered() in src/base/addon.ts.
 bool move_halo(Info info) {
   const Bytes table = bytes_of(info[0], "the table"), buffer = bytes_of(info[2], "the buffer");
   const int64_t itemsize = int64_t(whole(info, 1));

@@ -1,4 +1,5 @@
-// Functions for JavaScript: the core's kernels, their launches, and kernels that a program brings.
+// Functions for JavaScript: lists and launches of the core's kernels, and kernels that a program
+// brings.
 #include "device/addon/arguments.hpp"
 #include "device/addon/async.hpp"
 #include "device/core/kernel_module.hpp"
@@ -11,7 +12,7 @@ int count(const Napi::Object& of, const char* key) {
   return of.Get(key).As<Napi::Number>().Int32Value();
 }
 
-// Returns an image's bytes, or its path if the value is a string.
+// Returns the bytes of a typed array, or the text of a string. The latter is the path of an image.
 std::string bytes_or_path(const Napi::Value& value) {
   if (value.IsString()) return value.As<Napi::String>();
   const Bytes bytes = bytes_of(value, "an image");
@@ -62,8 +63,8 @@ double loaded_kernels(Info info) {
   return Core::instance().module(number(info, 0), info[1].As<Napi::String>());
 }
 
-// loadKernels(device, key, { name, kernels, images, file, source, headers }): returns a promise of
-// the module's handle.
+// loadKernels(device, key, { name, kernels, images, file, source, headers }): loads the kernels on
+// a thread of Node's pool. Returns a promise of the module's handle. See ModuleRequest.
 Napi::Value load_kernels(Info info) {
   return Async<double>::start(info, [handle = number(info, 0), on = device(info, 0).ref(),
                                      key = std::string(info[1].As<Napi::String>()),
@@ -102,16 +103,17 @@ const char* name_of_type(char letter) {
   return "";
 }
 
-// Reads the whole numbers of a launch, then its reals.
+// Copies the whole numbers and then the reals of a launch from `at` to `args`.
 void read_numbers(const Kernel& kernel, const double* at, KernelArgs& args) {
   for (int i = 0; i < kernel.wholes; ++i) args.whole[i] = int64_t(*at++);
   for (int i = 0; i < kernel.reals; ++i) args.real[i] = *at++;
 }
 
-// Launches a kernel. JavaScript passes numbers, tensors, wholes and reals from info[2] on. `given`
-// has six values for each tensor: handle, offset, bytes, number of the element type (gk.hpp), and
-// step and run (Rows). The whole numbers and then the reals follow. The last three arguments are
-// the counts of tensors, whole numbers and reals.
+// Launches a kernel on the stream info[0]. `given` is info[2]. info[3], info[4] and info[5] are the
+// counts of its tensors, whole numbers and reals.
+//
+// `given` has six values for each tensor: handle, offset in bytes, bytes, number of the element
+// type (gk.hpp), and `step` and `run` (see Rows). The whole numbers and then the reals follow.
 void launch_kernel(Info info, const Kernel& kernel, const Bytes& given, Ref<Object> module) {
   const auto differ = [&](const char* what, double got, int want) {
     if (got != want)
@@ -171,9 +173,11 @@ void launch_brought(Info info) {
   launch_kernel(info, *kernel, given, module.ref());
 }
 
-// kernelReach(kernel name, numbers, wholes, reals): returns two values for each tensor. The first
-// is the bytes that such a launch touches from the tensor's start. The second is the bytes from row
-// to row, or 0 for one run of bytes. `numbers` has the whole numbers, then the reals.
+// kernelReach(kernel name, numbers, wholes, reals): returns two values for each tensor of a launch
+// with these numbers. The first is the number of bytes that the launch touches, counted from the
+// tensor's start. The second is the bytes from row to row, or 0 if all bytes are contiguous.
+//
+// `numbers` has the whole numbers, then the reals. `wholes` and `reals` are their counts.
 Napi::Value kernel_reach(Info info) {
   const Bytes given = bytes_of(info[1], "the numbers");
   const std::string name = info[0].As<Napi::String>();

@@ -17,15 +17,16 @@ double address(Info info) { return double(uintptr_t(memory(number(info, 0))->add
 
 // ---- host memory --------------------------------------------------------------------------------
 
-// The status for memory that is registered already, in CUDA and in HIP.
+// The driver's status for registering memory that is registered already. It is the same in CUDA and
+// HIP.
 constexpr int already_registered = 712;
 
-// registerHost(device, view, pin, ms): returns a handle for the view's bytes.
+// registerHost(device, view, pin, ms): registers the view's bytes and returns a handle.
 //
-// The driver may still have a registration whose handle was closed, because work or an actor refers
-// to it. If that registration has the same bytes, registerHost() uses it again. If that
-// registration has other bytes in the same pages, this thread sleeps up to `ms` until the driver
-// releases those bytes. `ms` is 0 on the main thread.
+// The driver may still have an earlier registration whose handle was closed, because work or an
+// actor uses the memory. If it is of the same bytes, registerHost() opens a new handle for it. If
+// it is of other bytes in the same pages, this thread sleeps up to `ms` until the driver has
+// released it. `ms` is 0 on the main thread.
 double register_host(Info info) {
   const Bytes bytes = bytes_of(info[1], "the view to register");
   const auto lend = [&] {
@@ -52,8 +53,8 @@ double register_host(Info info) {
   }
 }
 
-// allocateHost(device, bytes): returns a handle for zeroed host memory of the driver, which is
-// pinned if the family pins memory.
+// allocateHost(device, bytes): returns a handle for host memory that the driver allocates. The
+// memory is zeroed. It is pinned if the family pins memory.
 double allocate_host(Info info) {
   Ref<Memory> memory = device(info, 0)->allocate_host(whole(info, 1));
   memset(memory->address, 0, size_t(whole(info, 1)));  // may contain values of an earlier owner
@@ -63,8 +64,8 @@ double allocate_host(Info info) {
 // Returns how the driver reaches the memory: 0 pageable, 1 registered, 2 imported.
 double host_kind(Info info) { return int(memory(number(info, 0))->host_kind); }
 
-// write(stream, memory, offset, bytes): copies the bytes before it returns, and enqueues their
-// transfer on the stream.
+// write(stream, memory, offset, bytes): enqueues a transfer of `bytes` to the memory. First copies
+// `bytes` to staging memory, so the caller may change them after write() returns.
 void write(Info info) {
   const Bytes bytes = bytes_of(info[3], "the values");
   Span to = span(number(info, 1), whole(info, 2), bytes.size);
@@ -74,15 +75,15 @@ void write(Info info) {
 }
 
 // read(stream, memory, offset, bytes): enqueues a copy to staging memory and returns the handle of
-// that memory. Call copyOut when the stream has finished the copy.
+// that memory. Call copyOut() after the stream has finished the copy.
 double read(Info info) {
   Span from = span(number(info, 1), whole(info, 2), whole(info, 3));
   Ref<Memory> staging = from.memory->device.allocate_host(from.bytes);
   stream(info, 0)->copy(Span{staging, 0, from.bytes}, from);
   return own(info).make(staging);
 }
-// copyOut(staging, to, from = 0): copies bytes of staging memory from offset `from` to the typed
-// array `to`. Returns true, see answered() in src/base/addon.ts.
+// copyOut(staging, to, from = 0): fills the typed array `to` with the staging memory's bytes from
+// byte `from` on. Returns true, see answered() in src/base/addon.ts.
 bool copy_out(Info info) {
   const Bytes to = bytes_of(info[1], "the target");
   Span from = span(number(info, 0), info[2].IsNumber() ? whole(info, 2) : 0, to.size);
@@ -108,8 +109,8 @@ Span managed_span(Info info, size_t i) {
   return pages;
 }
 
-// Returns `where` as an index of the family's devices, or −1 for the CPU if `least` is −1. Throws
-// if it is neither.
+// Returns `where` if it is an index of the family's devices. If `least` is −1, `where` may also be
+// −1, which is the CPU. Throws for any other value.
 int location(const char* family, const Napi::Value& where, int least) {
   const double given = number(where);
   const int count = Core::instance().count(family);
@@ -126,7 +127,7 @@ void check_location(Info info) {
 }
 
 // prefetch(stream, memory, offset, bytes, device): enqueues a prefetch of managed memory to the
-// device.
+// device, or to the CPU if `device` is −1.
 void prefetch(Info info) {
   const Span range = managed_span(info, 1);
   const int where = location(range.memory->family, info[4], on_cpu);
@@ -134,7 +135,7 @@ void prefetch(Info info) {
 }
 
 // advise(memory, offset, bytes, advice, device): passes advice for managed memory to the driver.
-// `advice` is 0 for preferred location and 1 for accessed by.
+// `advice` is 0 for preferred_location and 1 for accessed_by.
 void advise(Info info) {
   const Span range = managed_span(info, 0);
   const auto advice = Advice(info[3].As<Napi::Number>().Int32Value());
@@ -159,8 +160,8 @@ Napi::Value residency(Info info) {
 
 // See Probe::claim.
 std::string claim_probe(Info info) { return Core::instance().probe.claim(&own(info)); }
-// publishProbe(outcome): sets the outcome of the probe that this thread has claimed. Returns true,
-// see answered() in src/base/addon.ts.
+// publishProbe(outcome): sets the outcome of the probe for all threads. Does nothing unless this
+// thread has claimed the probe. Returns true, see answered() in src/base/addon.ts.
 bool publish_probe(Info info) {
   try {
     Core::instance().probe.publish(&own(info), info[0].As<Napi::String>().Utf8Value());

@@ -1,6 +1,6 @@
-// Helpers that all addons share: arguments, functions, classes and errors. JavaScript passes a
-// factory for errors when it links an addon. So an error has the right class, its code and the
-// caller's stack.
+// Helpers that all addons share: arguments, functions, classes and errors. When JavaScript links an
+// addon, it passes a function that creates errors. So an error has the right class, its code and
+// the caller's stack.
 #pragma once
 #include <napi.h>
 
@@ -51,7 +51,7 @@ inline Environment& environment(Napi::Env env) { return *env.GetInstanceData<Env
 
 [[noreturn]] inline void throw_js(Napi::Env env, const Error& error) { throw_js(env, view(error)); }
 
-// Throws the core's last error if `result` is negative. Otherwise returns `result`.
+// Throws the thread's last error of the core if `result` is negative. Otherwise returns `result`.
 inline int checked(Napi::Env env, int result) {
   if (result < 0) throw_js(env, *environment(env).api->last_error());
   return result;
@@ -84,8 +84,8 @@ napi_value enter(napi_env env, const char* what, F&& f) noexcept {
 
 // ---- functions and classes ----------------------------------------------------------------------
 
-// A function that an addon exports. Its result has one of the types of `call`. An Exported must
-// have static storage, because JavaScript's function refers to it.
+// A function that an addon exports. `call` may return any of the listed types. An Exported must
+// have static storage, because the JavaScript function refers to it.
 struct Exported {
   const char* name;
   std::variant<Napi::Value (*)(Info), void (*)(Info), double (*)(Info), bool (*)(Info),
@@ -188,8 +188,9 @@ T& object_of(napi_env env, const Napi::Value& self) {
   return *static_cast<T*>(object);
 }
 
-// Implements the method `close`, which deletes the T at once. A finalizer would delete the T in a
-// turn of the thread's event loop, and an actor's thread takes no turns. Later calls do nothing.
+// Implements the method `close`, which deletes the T at once. Without it, a finalizer would delete
+// the T in the thread's event loop, which an actor's thread does not run. Later calls of `close` do
+// nothing.
 template <class T>
 napi_value close_object(napi_env env, napi_callback_info raw) {
   return enter(env, "close", [&]() -> napi_value {
@@ -236,8 +237,8 @@ void add_class(Napi::Env env, Napi::Object exports, std::initializer_list<Method
     });                                                                         \
   }
 
-// Returns the table that another addon lends in argument `i`. Throws if the two addons are of
-// different builds.
+// Returns the table of functions that the addon `lender` passed to JavaScript, and JavaScript
+// passed here as argument `i`. Throws if the two addons are of different builds.
 template <class Table>
 const Table* lent(Info info, size_t i, uint32_t version, const char* lender) {
   const auto* table = info[i].IsExternal() ? info[i].As<Napi::External<Table>>().Data() : nullptr;
@@ -248,9 +249,9 @@ const Table* lent(Info info, size_t i, uint32_t version, const char* lender) {
   return table;
 }
 
-// link(factory, cores?, core?): stores what the addon needs of JavaScript and of other addons.
-// JavaScript (src/base/addon.ts) calls it once per thread, right after it loads the addon.
-// system.node lends `cores`, and device.node lends `core`.
+// link(factory, cores?, core?): stores the function that creates errors, and the tables of other
+// addons. system.node lends `cores`, and device.node lends `core`. JavaScript (src/base/addon.ts)
+// calls it once per thread, right after it loads the addon.
 inline void link(Info info) {
   Environment& here = environment(info.Env());
   here.factory = Napi::Persistent(info[0].As<Napi::Function>());
@@ -278,8 +279,10 @@ inline double number(Info info, size_t i) { return number(info[i]); }
 inline uint64_t whole(Info info, size_t i) { return whole(info[i]); }
 
 // The bytes of a typed array over any kind of buffer. They are empty if element_bytes() does not
-// know the element type, which a newer Node may have added. The code never requests the buffer
-// itself, because Node-API of Node 20 does not know SharedArrayBuffer.
+// know the element type, which a newer Node may have added.
+//
+// The code never requests the array's buffer object, because Node-API of Node 20 does not know
+// SharedArrayBuffer.
 struct Bytes {
   uint8_t* data = nullptr;
   size_t size = 0;

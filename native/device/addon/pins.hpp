@@ -1,5 +1,5 @@
-// The handles that an actor's native code pins. It pins them once at set-up and unpins them when it
-// is closed.
+// The handles that an actor's native code has pinned. The actor pins them at set-up. The destructor
+// unpins them when the actor is closed.
 #pragma once
 #include <vector>
 
@@ -21,7 +21,7 @@ class Pins {
   const hotslot_api& api() const { return *api_; }
 
   void* pin(const Napi::Value& handle, int kind, const char* what) {
-    held_.push_back(number(handle));  // before pin(), so that no pin is missing in the list
+    held_.push_back(number(handle));  // before pin(), because push_back() may throw
     void* object = api_->pin(number(handle), kind);
     if (object) return object;
     held_.pop_back();

@@ -16,13 +16,13 @@ double shared_graph_pool(Info info) {
   });
 }
 
-// Closes a belonging that failed. The next thread that requests it gets a new one.
+// Closes a belonging that failed. The next thread that requests it gets a new object.
 void drop_belonging(Info info) {
   Core::instance().drop_belonging(number(info, 0), number(info, 1));
 }
 
-// transferStream(source, target): returns a stream of the source that is only used for copies to
-// the target.
+// transferStream(source, target): returns the handle of the source's stream for copies to the
+// target. All threads share the stream, and use it for nothing else.
 double transfer_stream(Info info) {
   const auto target = device(info, 1);
   return Core::instance().belonging(
@@ -30,8 +30,8 @@ double transfer_stream(Info info) {
       [](Device& of) { return of.create_stream(0); });
 }
 
-// lendStream(device): returns a stream of the device's pool. Only this thread uses it until
-// takeBackStream or the thread's end.
+// lendStream(device): returns a stream that only this thread uses until it calls takeBackStream()
+// or ends.
 double lend_stream(Info info) {
   return own(info).adopt(Core::instance().lend_stream(number(info, 0)));
 }

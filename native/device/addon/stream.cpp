@@ -5,8 +5,8 @@
 namespace hotslot {
 namespace {
 
-// Time limit for one wait on a thread of Node's pool. A longer wait would delay the end of a
-// JavaScript thread.
+// Time limit for one wait on a thread of Node's pool. JavaScript repeats the wait. A longer wait
+// would delay the end of a JavaScript thread, which waits for its work in the pool.
 constexpr uint64_t wait_slice_ns = 40'000'000;
 
 double create_stream(Info info) {
@@ -44,14 +44,14 @@ double elapsed_ms(Info info) { return event(info, 1)->elapsed_ms(*event(info, 0)
 
 // ---- waiting ------------------------------------------------------------------------------------
 
-// Blocks this thread for at most `ms` and helps the device meanwhile. Returns true if the event is
-// done.
+// waitEvent(device, event, ms): blocks this thread for at most `ms`, and runs queued work of the
+// device meanwhile. Returns true if the event is done.
 bool wait_event(Info info) {
   return device(info, 0)->wait_event(*event(info, 1), uint64_t(number(info, 2) * 1e6));
 }
 
-// Waits on a thread of Node's pool. The promise resolves to true if the event is done, and to false
-// after wait_slice_ns.
+// waitEventAsync(device, event): waits on a thread of Node's pool. The promise resolves to true if
+// the event is done, and to false after `wait_slice_ns`.
 Napi::Value wait_event_async(Info info) {
   return Async<bool>::start(info, [on = device(info, 0).ref(), awaited = event(info, 1).ref()] {
     return on->wait_event(*awaited, wait_slice_ns);

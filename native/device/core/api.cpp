@@ -10,8 +10,8 @@
 namespace hotslot {
 namespace {
 
-// Neither variable has a destructor. If memory runs out while the C library registers a thread's
-// destructor, the C library ends the process.
+// These variables have no destructor. The C library would register a destructor when a thread first
+// uses the variable. If memory runs out at that moment, the C library ends the process.
 thread_local char last_text[1024];
 thread_local hotslot_error last{"", "", "", "", "", "", 0};
 

@@ -29,16 +29,18 @@ typedef struct hotslot_error {
 
 typedef struct hotslot_api {
   uint32_t version;
-  uint32_t bytes; /* sizeof(hotslot_api): an addon of another build rejects the table */
+  uint32_t bytes; /* sizeof(hotslot_api). An addon with another size rejects the table. */
   /* Returns the calling thread's last error. It is valid until the thread's next call. */
   const hotslot_error* (*last_error)(void);
   /*
-   * Pins an object: it exists until it is unpinned, even if another thread closes its handle.
-   * Returns null if the handle is stale or of another kind.
+   * Pins the object of a handle and returns it. A pinned object exists until it is unpinned, even
+   * if another thread closes the handle. Returns null if the handle is stale or of another kind.
    */
   void* (*pin)(double handle, int kind);
   void (*unpin)(double handle);
-  /* Returns the address on the device, or of registered host memory, and stores its size. */
+  /*
+   * Returns the address at which the device uses the memory. Stores the memory's size in `bytes`.
+   */
   uint8_t* (*address)(void* memory, uint64_t* bytes);
   int (*copy)(void* stream, void* to, uint64_t to_offset, void* from, uint64_t from_offset,
               uint64_t bytes);
@@ -48,7 +50,8 @@ typedef struct hotslot_api {
   int (*stream_query)(void* stream); /* 1: done, 0: not yet */
   int (*query)(void* event);         /* 1: done, 0: not yet */
   /*
-   * Lends the calling thread to the device for about `ns`. Returns 1 if it did some work, else 0.
+   * Runs queued work of the device in the calling thread for about `ns`. Returns 1 if the thread
+   * ran some work, else 0. See Device::help.
    */
   int (*help)(void* device, uint64_t ns);
   int (*attend)(void* device, void* bell);

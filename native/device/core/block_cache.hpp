@@ -9,8 +9,8 @@
 
 namespace hotslot {
 
-// Requests that the cache served, requests that it could not serve, and the bytes that it stores
-// now.
+// The number of requests that the cache served, the number that it could not serve, and the bytes
+// of all blocks in the cache.
 struct CacheCounts {
   uint64_t hits = 0, misses = 0, bytes = 0;
 };
@@ -21,9 +21,9 @@ class Blocks {
   // Caches at most `max_bytes`. The default is enough for a learner's working set.
   explicit Blocks(size_t max_bytes = size_t(512) << 20) : max_bytes_(max_bytes) {}
 
-  // Returns a requested size rounded up, so that requests of similar sizes can use the same block.
-  // The cache never stores blocks larger than `max_bytes`, so a request above `max_bytes` is only
-  // rounded to whole pages.
+  // Returns the size of the block for a request of `bytes`. Rounds up, so that requests of similar
+  // sizes can use the same block. A request above `max_bytes` is only rounded to whole pages,
+  // because the cache never stores its block.
   size_t room_for(size_t bytes) const {
     constexpr size_t page = 4096, large = 2 << 20;
     if (bytes > max_bytes_) return round_up(bytes, page);

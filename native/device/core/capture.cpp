@@ -9,9 +9,9 @@
 namespace hotslot {
 namespace {
 
-// The captures that this thread has open. While a capture is open, the thread may not allocate,
-// register or query, as in CUDA's thread-local mode. Only this thread can end these captures, so
-// the thread's end abandons them.
+// The captures that this thread has open. Meanwhile the thread may not allocate, register or query,
+// as in CUDA's thread-local mode. Only this thread can end these captures, so the destructor
+// abandons them at the thread's end.
 struct OpenCaptures {
   std::vector<std::weak_ptr<Capture>> list;
   ~OpenCaptures() {
@@ -35,7 +35,8 @@ OpenCaptures* open_captures() { return own_captures().get(); }
 
 const char* const end_call = "streamEndCapture";
 
-// Runs `f`. If `f` throws, breaks the capture, because the capture's record may be incomplete then.
+// Runs `f`. If `f` throws, breaks the capture, because `f` may have recorded only a part of an
+// operation.
 template <class F>
 auto all_or_broken(Capture& capture, F&& f) {
   try {
@@ -76,7 +77,7 @@ void forbid_captured(const char* family, const char* call, const CaptureMark& ma
 }
 
 void Capture::abandon() {
-  Members gone;  // freed after the lock is released, because members refer to captures
+  Members gone;  // freed after the lock is released, because freeing a member may free a capture
   decltype(abandoned) last;
   {
     std::lock_guard guard(lock);
@@ -86,7 +87,7 @@ void Capture::abandon() {
   }
   settle();
   {
-    // Streams wait for `ended`, so it becomes true even if the driver fails.
+    // Streams wait for `ended`, so the destructor sets it even if the driver's call throws.
     struct End {
       Capture& capture;
       ~End() { capture.ended = true; }
@@ -239,8 +240,8 @@ CaptureMembership::Ending CaptureMembership::take() {
 void CaptureMembership::find_unjoined(Ending& ending) const {
   const Capture& capture = *ending.capture;
   if (ending.broken) {
-    // The capture's record may end in the middle of an operation, so every other stream counts as
-    // unjoined. A driver may require that all streams are joined before the end.
+    // The record of a broken capture may be incomplete, so every other stream counts as unjoined. A
+    // driver may require that these streams are joined before it ends the capture.
     for (auto& [membership, frontier] : ending.members)
       if (membership.get() != this) ending.unjoined.push_back(membership);
     return;

@@ -1,7 +1,9 @@
-// The rules of captures for every family: the streams that take part, the dependencies of nodes,
-// and all errors with CUDA's numbers. The host device and Level Zero build their graphs from the
-// work that is recorded here. The drivers of CUDA and ROCm record the work as well. An invalid call
-// throws here before it reaches the driver.
+// The rules of captures for every family: which streams take part, on which nodes a node depends,
+// and which calls are errors. The errors have CUDA's numbers. An invalid call throws here before it
+// reaches the driver.
+//
+// The work of a capture is recorded here. The host device and Level Zero build their graphs from
+// this record. The drivers of CUDA and ROCm also record the work and build the graph themselves.
 #pragma once
 #include <sched.h>
 
@@ -64,7 +66,7 @@ struct Work {
   }
 
   Launch launch;  // for a kernel
-  Span to, from;  // for a copy, and a fill uses only `to`
+  Span to, from;  // for a copy or a fill, which has no `from`
   uint64_t pattern = 0;
   uint32_t pattern_bytes = 1;
   Ref<Event> event;  // for a record: each replay records the event anew
@@ -72,33 +74,37 @@ struct Work {
 
 class CaptureMembership;
 
-// Nodes in the order in which they were enqueued (which is topological), and the dependencies of
-// each node. Streams of several threads may take part. A capture does not change after `ended`, so
-// graphs read the nodes without the lock.
+// The nodes of a capture in the order in which they were enqueued, and the dependencies of each
+// node. A node depends only on earlier nodes. Streams of several threads may take part.
+//
+// A capture does not change after `ended`, so graphs read the nodes without the lock.
 struct Capture {
   const CaptureMembership* origin = nullptr;
   std::thread::id thread;
-  // Between `ending` and `ended` one thread ends the capture in the driver, and no member stream
-  // may enqueue.
+  // While `ending` is true and `ended` is false, one thread ends the capture in the driver. Calls
+  // on member streams then wait for `ended` or throw, so no stream adds work.
   std::atomic<bool> ending{false}, ended{false};
-  // The number of calls in progress (see CallInProgress). A call increments it, then reads
-  // `ending`. The thread that ends the capture stores `ending`, then waits until `calls` is zero.
-  // All four accesses are sequentially consistent.
+  // The number of calls in progress (see CallInProgress). A call reads `ending` and increments
+  // `calls` under the lock. The thread that ends the capture sets `ending` under the lock, then
+  // waits until `calls` is zero.
   std::atomic<int> calls{0};
   // True permanently after a call broke the capture. Threads may read it without the lock.
   std::atomic<bool> invalid{false};
-  SpinLock lock;           // guards the fields below; taken after a membership's and an event's
-  std::deque<Work> nodes;  // a deque, so a node's address stays when others are added
+  // Guards the fields below. A thread that also needs a membership's or an event's lock takes that
+  // lock first.
+  SpinLock lock;
+  std::deque<Work> nodes;  // a deque, so that a node's address never changes
   std::vector<std::vector<uint32_t>> needs;
-  // The streams that take part, each with the nodes on which its next node depends. Closed streams
-  // stay in the map, because their work counts.
+  // The streams that take part, each with the nodes on which its next node depends. A closed stream
+  // stays in the map, so that the capture's end can check whether its work was joined back.
   using Members = std::map<Ref<CaptureMembership>, Frontier>;
   Members members;
-  // Called in the thread that abandons the capture instead of ending it. The argument is the
-  // streams that took part.
+  // Ends the capture in the driver if the capture is abandoned. Set by families whose driver
+  // captures as well. abandon() calls it and passes the streams that took part.
   std::function<void(const Members& members)> abandoned;
   void invalidate() { invalid.store(true); }
-  // Abandons the capture. It allocates nothing, because destructors call it.
+  // Ends the capture without a graph, unless a thread has begun to end it. Member streams are in no
+  // capture afterward. abandon() allocates nothing, because destructors call it.
   void abandon();
   // Waits until `calls` is zero, so that the driver has received every operation that is recorded
   // here. The caller has set `ending`.
@@ -114,7 +120,8 @@ struct Capture {
       for (auto& span : node.launch.spans) see(*span.memory);
     }
   }
-  // Returns the host memory that nodes touch. Its owner may revoke it.
+  // Returns each host memory that nodes touch, once. Its lender may revoke it (Device::revoke), and
+  // replays of the graph then fail.
   std::vector<Memory*> lent() const;
 };
 
@@ -127,7 +134,8 @@ class CallInProgress {
     if (capture_) capture_->calls.fetch_sub(1);
   }
   CallInProgress(const CallInProgress&) = delete;
-  // Counts the call. The caller holds the capture's lock, and `ending` is not set.
+  // Increments the capture's `calls`, which the destructor decrements. The caller holds the
+  // capture's lock, and `ending` is not set.
   void in(const Ref<Capture>& capture) {
     capture->calls.fetch_add(1);
     capture_ = capture;
@@ -139,32 +147,33 @@ class CallInProgress {
   Ref<Capture> capture_;
 };
 
-// Throws 900 and breaks the capture if the calling thread has a capture open. Such a thread may
-// only enqueue work.
+// Throws capture_unsupported (900) and breaks the capture if the calling thread has a capture open.
+// Such a thread may only enqueue work.
 void forbid_in_capture(const char* family, const char* call);
 
-// Returns whether the calling thread has a capture open. A thread with an open capture returns no
-// memory to the driver.
+// Returns whether the calling thread has a capture open. Such a thread must not free memory of the
+// driver.
 bool thread_captures();
 
-// Throws 907 if the event was last recorded inside a capture. The caller holds the mark's lock.
+// Throws captured_event (907) if the event was last recorded inside a capture. The caller holds the
+// mark's lock.
 void forbid_captured(const char* family, const char* call, const CaptureMark& mark);
 
 // A stream's membership in captures. It can outlive the stream object, because captures refer to
-// it. It keeps `hold` alive.
+// it. It keeps `hold` alive, which is the family's part of the stream (see Stream).
 class CaptureMembership : public std::enable_shared_from_this<CaptureMembership> {
  public:
   CaptureMembership(const char* family, Ref<void> hold) : family_(family), hold_(std::move(hold)) {}
 
-  // Held during every operation of the stream, so a capture begins and ends between two operations.
-  // The lock is a mutex that sleeps, because a driver's call may block while the thread holds the
-  // lock.
+  // Held during every operation of the stream, so that a capture begins and ends between two
+  // operations. A thread that waits for the lock sleeps instead of spinning, because the driver may
+  // block the thread that holds the lock.
   struct Lock : std::mutex {
     void lock() { std::mutex::lock(), ++held(); }
     void unlock() { --held(), std::mutex::unlock(); }
   } lock;
-  // Returns the number of these locks that the calling thread holds. A sweep of Retired locks all
-  // memberships, so a thread that holds one of these locks must not sweep.
+  // Returns the number of these locks that the calling thread holds. A thread that holds one must
+  // not sweep Retired, because the sweep locks all memberships and would deadlock.
   static int& held() {
     thread_local int count = 0;
     return count;
@@ -178,11 +187,11 @@ class CaptureMembership : public std::enable_shared_from_this<CaptureMembership>
   // Moves `work` to the stream's capture and returns the node. Returns null and leaves `work`
   // unchanged if the stream is in no capture.
   //
-  // The capture does not end, and the node exists, until the caller destroys `in_progress`. The
-  // caller makes the driver's call before that.
+  // While `in_progress` exists, the capture does not end and the node stays valid. So the caller
+  // calls the driver before it destroys `in_progress`.
   const Work* add(Work&& work, const char* call, CallInProgress& in_progress);
-  // Marks the event with the current position in the capture. Returns false if the stream is in no
-  // capture. The caller also holds `mark.lock`.
+  // Stores the stream's current position in the capture in the event's `mark`. Returns false if the
+  // stream is in no capture. The caller also holds `mark.lock`.
   bool record(CaptureMark& mark, const char* call, CallInProgress& in_progress);
   // How a wait relates to captures.
   // - outside: the stream and the event are in no capture.
@@ -193,17 +202,22 @@ class CaptureMembership : public std::enable_shared_from_this<CaptureMembership>
   // - refused: the stream would have to join the event's capture, and `may_join` is false. The call
   //   has changed no state.
   enum class Wait : uint8_t { outside, inside, joins, nothing, refused };
-  // `recorded`: whether the event was recorded outside captures before. The caller also holds
+  // `recorded`: whether the event was ever recorded outside captures. `may_join`: whether the
+  // stream may join captures of the event's device (Device::joins). The caller also holds
   // `mark.lock`.
   Wait wait(CaptureMark& mark, bool recorded, bool may_join, const char* call,
             CallInProgress& in_progress);
-  // Throws 900 and breaks the capture if the stream is in a capture.
+  // Throws capture_unsupported (900) and breaks the capture if the stream is in a capture.
   void forbid(const char* call, const char* why, const char* advice);
   Ref<Capture> begin();
 
-  // Ends the capture that this thread began on this stream. Calls `driver_end(capture, unjoined)`
-  // after the last operation of the capture, and throws errors only after this call. `unjoined` are
-  // the streams that joined the capture and were not joined back.
+  // Ends the capture that this thread began on this stream. Throws at once unless this thread began
+  // a capture on this stream.
+  //
+  // Otherwise calls `driver_end(capture, unjoined)` after the last operation of the capture.
+  // `unjoined` are the streams that joined the capture and were not joined back. If the capture is
+  // broken or `unjoined` is not empty, end() throws after this call, so the driver's capture ends
+  // too.
   //
   // The caller holds no membership's lock, and `driver_end` takes none.
   template <class F>
@@ -211,7 +225,8 @@ class CaptureMembership : public std::enable_shared_from_this<CaptureMembership>
     const Ending ending = take();
     ending.capture->settle();
     driver_end(ending.capture, ending.unjoined);
-    ending.capture->abandoned = nullptr;  // graphs keep the capture, and this refers to the stream
+    // Graphs keep the capture alive, and this function would keep the stream alive.
+    ending.capture->abandoned = nullptr;
     ending.capture->ended = true;
     forget(ending);
     judge(ending);
@@ -238,7 +253,7 @@ class CaptureMembership : public std::enable_shared_from_this<CaptureMembership>
 
   const char* const family_;
   const Ref<void> hold_;
-  Ref<Capture> capture_;  // the current capture, or one that was abandoned (see open())
+  Ref<Capture> capture_;  // the current capture, or one that has ended (see open())
 };
 
 }  // namespace hotslot

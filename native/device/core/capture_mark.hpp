@@ -12,8 +12,8 @@ struct Capture;
 // The nodes of a capture on which the next node depends.
 using Frontier = std::set<uint32_t>;
 
-// An event's latest record, if it was inside a capture. `lock` guards it, and is locked after a
-// stream's lock.
+// The latest record of an event, if this record was inside a capture. `lock` guards the fields. A
+// thread that needs a membership's lock too takes that lock first.
 struct CaptureMark {
   std::mutex lock;
   bool captured = false;           // whether the latest record was inside a capture

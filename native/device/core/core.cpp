@@ -1,5 +1,5 @@
-// The core's open devices. Each is opened once per process. The core counts how often all threads
-// have it open.
+// The core's open devices. The core opens each device once per process, and counts how many calls
+// of open() were not undone by close().
 #include "device/core/core.hpp"
 
 #include "device/core/capture.hpp"
@@ -36,8 +36,8 @@ const OpenDevice& Core::open(const std::string& name) {
   return open;
 }
 
-// Replaces the default stream if it failed. Called when a closed device is opened again. The caller
-// holds the mutex.
+// Replaces the default stream if it failed. Called when a thread opens a device that no thread had
+// open. The caller holds the mutex.
 void Core::renew_default(OpenDevice& open) {
   if (thread_captures()) return;
   try {
@@ -73,7 +73,7 @@ void Core::close(double device, int times) {
     OpenDevice& open = of(device);
     open.users -= times;
     if (open.users > 0 || open.captures)
-      return;  // leave_capture() of the thread that uses the capture stream calls close() again
+      return;  // if a thread uses the capture stream, its leave_capture() calls close() again
     open.users = 0;
     open.device->in_use = false;
     gone.swap(open.belongings);
@@ -82,7 +82,8 @@ void Core::close(double device, int times) {
     open.table_counts.bytes = 0;
     trimmed = open.device;
   }
-  // A call of another thread may have pinned a handle. Its object is freed when that call returns.
+  // A call of another thread may have pinned one of these handles. Its object is then freed when
+  // that call returns.
   for (const auto& [name, handle] : gone) handles.retire(handle);
   for (const double stream : idle) handles.retire(stream);
   tables.clear();

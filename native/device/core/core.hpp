@@ -26,48 +26,58 @@ class Core {
  public:
   static Core& instance();
   std::vector<DeviceFacts> list();
-  // Opens a device, or returns the device if it is open already. The device stays in use until
-  // close() was called as often as open().
+  // Opens a device. If the device is open already, only counts the call. The device stays in use
+  // until close() has undone every call of open().
   const OpenDevice& open(const std::string& name);
-  void close(double device, int times = 1);  // 0: only frees the belongings if unused
+  // Undoes `times` calls of open(). If no thread has the device open afterward, frees its
+  // belongings. With 0, only does the latter.
+  void close(double device, int times = 1);
   // Returns the number of devices of the family.
   int count(const char* family);
-  // Returns the handle of the device's belonging with this name. Calls `make` for the object if the
-  // device has none.
+  // A belonging is a named object of a device that all threads share. It is freed when no thread
+  // has the device open. belonging() returns the handle of the belonging with this name. If the
+  // device has none, `make` creates the object.
   double belonging(double device, const std::string& name,
                    const std::function<Ref<Object>(Device&)>& make);
-  // Kernels that a program brought. The key identifies everything that the kernels were built from.
+  // Kernels that a program brought are belongings, too. The key identifies everything that the
+  // kernels were built from.
+  //
   // `module` returns the module's handle, or 0 if no module has the key. `add_module` returns the
-  // handle of this module, or of the module that another thread added first. Both throw
-  // STALE_HANDLE if no thread has the device open.
+  // handle of this module, or of the module that another thread added first. It throws STALE_HANDLE
+  // if no thread has the device open.
   double module(double device, const std::string& key);
   double add_module(double device, const std::string& key, const Ref<Object>& module);
-  // Closes a belonging that failed. belonging() then makes a new object for the next thread.
+  // Closes a belonging that failed. The next call of belonging() creates a new object.
   void drop_belonging(double device, double handle);
 
-  // Returns a stream of the device's pool for the caller alone, until take_back_stream(). Throws
-  // STATE_CAPTURE inside a capture.
+  // Returns a stream that only the caller uses until take_back_stream(). Takes an idle stream of
+  // the device if it has one, and creates a stream otherwise. Throws STATE_CAPTURE inside a
+  // capture.
   double lend_stream(double device);
   void take_back_stream(double device, double handle);
-  // Returns device memory that permanently contains these bytes. A later request for the same bytes
-  // returns the same memory, unless many other tables were requested meanwhile. Throws inside a
-  // capture unless the memory already exists.
+  // Returns device memory that permanently contains these bytes. The device keeps its most recently
+  // used tables, so a later request for the same bytes usually returns the same memory. Throws
+  // inside a capture unless the device has the table already.
   Ref<Memory> table(double device, const void* bytes, size_t size);
   struct Caches {
     CacheCounts buffers, streams, tables;
   };
   Caches caches(double device);
 
-  // Returns the handle of the shared capture stream, which only one thread at a time may use. The
-  // thread also gets the pool, unless it is null. Waits up to `ns` for another thread to leave, and
-  // returns 0 if that thread has not left by then. Throws BUSY if this thread has entered already.
+  // Returns the handle of the device's shared capture stream, which one thread at a time may use.
+  // If another thread uses it, waits up to `ns`, then returns 0. Throws BUSY if this thread uses it
+  // already.
+  //
+  // `thread` is the address of the thread's EnvironmentHandles. `pool` is a graph pool that this
+  // thread then uses together with the stream, or null. Allocations of the pool begin anew.
   double enter_capture(double device, const Ref<Object>& pool, const void* thread, uint64_t ns);
-  // Releases the capture stream, and ends its capture if one is open. Does nothing if the thread
-  // has not entered.
+  // Lets other threads use the capture stream, and ends its capture if one is open. Does nothing if
+  // this thread does not use the stream.
   void leave_capture(double device, const void* thread);
-  // Releases every capture stream that a thread has entered, because the thread ends.
+  // Called when the thread ends. Lets other threads use every capture stream that this thread used,
+  // and ends open captures of these streams.
   void leave(const void* thread);
-  // Throws unless the thread has entered with this pool.
+  // Throws unless enter_capture() gave this thread a capture stream together with this pool.
   void require_entered(const Object& pool, const void* thread);
   HandleTable handles;
   Probe probe;
@@ -90,7 +100,8 @@ constexpr const char* graph_pool = "graph pool";
 
 const hotslot_api* api_table();
 
-// Keeps a handle pinned during a call.
+// Keeps a handle pinned while the Pinned exists. The constructor throws STALE_HANDLE if the handle
+// is closed.
 template <class T>
 class Pinned {
  public:

@@ -44,7 +44,8 @@ inline void require_family(const char* family, const Object& object, const char*
 
 class Device;
 
-// Throws unless the two devices are the same. `instead` says in the error what to do.
+// Throws the error "<thing> of <of> cannot <what> on <device>: <instead>" unless the two devices
+// are the same. `instead` is an advice for the user.
 void require_device(const Device& device, const Device& of, const char* thing, const char* what,
                     const char* instead);
 
@@ -67,24 +68,24 @@ class Memory : public Object {
   const size_t bytes;
   const bool host;
   const HostKind host_kind;
-  // Whether all devices of the family and the CPU use it at one address. Its pages move (see
-  // Stream::prefetch).
+  // Whether the CPU and all devices of the family use the memory at one address. The driver moves
+  // its pages between them (see Stream::prefetch).
   const bool managed;
-  // Set for a graph pool's memory, whose graphs must run one at a time. It is set before any other
-  // thread can use the memory.
+  // The order of replays of the graphs that use this memory. Null unless the memory belongs to a
+  // graph pool. It is set before any other thread can use the memory.
   Ref<ReplayOrder> replay_order;
-  // True after the bytes were freed (see Device::revoke). Work that refers to them does not begin,
-  // and fails with lender_gone.
+  // True after Device::revoke, which the owner of lent bytes calls before it frees them. Work that
+  // refers to the memory and has not begun then fails with lender_gone.
   std::atomic<bool> revoked{false};
-  // For host memory without other references: returns true after the device has finished with the
-  // memory and the driver has released its pages. Returns false if release() must be called again
-  // later.
+  // Releases the pages of host memory to which only the caller refers. Returns true after the
+  // driver has released them. Returns false if work still uses them. The caller then calls
+  // release() again later.
   //
-  // With `at_once`, release() releases the pages even if the driver then blocks every thread until
-  // all running work is done.
+  // With `at_once`, release() does not wait for an idle device. The driver may then block every
+  // thread until all running work is done.
   virtual bool release(bool /*at_once*/ = false) { return true; }
-  // For registered memory whose release() has begun: stops the release and returns true if the
-  // driver has not released the pages yet. Otherwise returns false.
+  // Stops a release() that has begun, so that registered memory can be used again. Returns false if
+  // the driver has already released the pages.
   virtual bool renew() { return false; }
 };
 
@@ -100,8 +101,8 @@ struct Span {
   uint8_t* address() const { return memory->address + offset; }
 };
 
-// Throws if the source and the target overlap, because the bytes of such a copy would depend on its
-// order. Every family calls this function.
+// Throws if the source and the target overlap, because the result would depend on the order in
+// which the device copies the bytes. Every family calls this function.
 inline void refuse_overlap(const Span& to, const Span& from) {
   const auto a = uintptr_t(to.address()), b = uintptr_t(from.address());
   if (a < b + from.bytes && b < a + to.bytes)
@@ -142,8 +143,9 @@ struct Launch {
   KernelArgs args;
   // Keeps the kernel alive if a program brought it.
   Ref<Object> module;
-  // Returns the memory that determines the grid: the bytes that the kernel touches from pointer 0
-  // on. For a kernel that a program brought, these are the bytes of its first span.
+  // Returns the Reach of pointer 0, whose bytes determine the size of the grid. How much a kernel
+  // that a program brought touches is unknown. For such a kernel, the bytes are those of the first
+  // span.
   Reach output() const {
     Reach reach[max_pointers];
     kernel->need(args, reach);
@@ -164,8 +166,8 @@ class Exec : public Object {
   // true if the driver's object was updated in place, and false if it was created anew.
   bool update(const Ref<Graph>& graph);
   // The orders of the graph pools whose memory the graph touches (see Replays). `replay_lock`
-  // guards them. A thread that replays the graph holds the lock from reading the orders until the
-  // replay is enqueued.
+  // guards them. A thread that replays the graph holds the lock until the replay is enqueued. So no
+  // other thread can update the graph meanwhile.
   std::mutex replay_lock;
   std::vector<Ref<ReplayOrder>> replay_orders;
 
@@ -195,16 +197,15 @@ class Stream : public Object {
   // With `external`, a record inside a capture is a node, and every replay records the event anew.
   // Without `external`, the record only marks a position in the capture.
   void record(const Ref<Event>& event, bool external);
-  // With `order_only`, an error on the event's stream does not affect this stream. This stream
-  // continues after the work before the event has ended.
+  // The stream's later work begins after the work before the event has ended. If that work failed,
+  // this stream fails too. With `order_only`, this stream does not fail.
   void wait(const Ref<Event>& event, bool order_only = false);
   void copy(const Span& to, const Span& from);
   void fill(const Span& to, const void* pattern, size_t pattern_bytes);
   void launch(Launch&& launch);
   void replay(const Ref<Exec>& exec);
-  // Moves the pages of managed memory to a device of the family, or to the CPU (`on_cpu`). It
-  // cannot be part of a capture. The address stays the same, so a graph that uses the memory works
-  // wherever the pages are.
+  // Moves the pages of managed memory to a device of the family, or to the CPU (`on_cpu`). Not
+  // allowed inside a capture. The address stays the same, so graphs that use the memory stay valid.
   void prefetch(const Span& span, int device);
   bool query();
   void begin_capture();
@@ -230,7 +231,7 @@ class Stream : public Object {
   virtual void do_prefetch(const Span& span, int device) = 0;
   virtual bool do_query() = 0;
   // The following functions pass recorded work to a driver that captures as well. With `joins`, the
-  // stream was in no capture before.
+  // wait makes the stream join the event's capture.
   virtual void do_captured_work(const Work&, const char*) {}
   virtual void do_captured_record(Event&) {}
   virtual void do_captured_wait(Event&, bool /*joins*/) {}
@@ -269,18 +270,18 @@ class Device : public Object {
   virtual Ref<Stream> create_stream(int priority) = 0;
   virtual Ref<Event> create_event(bool timing) = 0;
   Ref<Memory> allocate(size_t bytes);
-  // Loads everything that the driver would otherwise load at its first use. So no work has to wait
-  // for that later.
+  // Loads everything that the driver would otherwise load when it is first used. That could delay
+  // work later.
   virtual void prepare() {}
   // Loads kernels that a program brought. It may take seconds.
   Ref<KernelModule> load_kernels(const ModuleRequest& request);
   // Allocates memory without clearing it. It prefers memory that this device has used before.
   // Allowed inside a capture.
   virtual Ref<Memory> scratch(size_t bytes) = 0;
-  // Allocates zeroed managed memory with the advice preferred_location and accessed_by for this
-  // device.
+  // Allocates zeroed managed memory. Advises the driver to place it on this device
+  // (preferred_location) and to map it for this device (accessed_by).
   Ref<Memory> allocate_managed(size_t bytes);
-  // `where` is `on_cpu` or the index of a device that exists. For accessed_by it must be a device.
+  // `where` is the index of a device that exists. For preferred_location it may also be `on_cpu`.
   void advise(const Span& span, Advice advice, int where);
   Residency residency(const Span& span);
   // Returns whether a copy between the two devices is one operation on a stream of either device.
@@ -293,23 +294,26 @@ class Device : public Object {
   virtual void trim() = 0;
   // Returns the counts of the cache that `scratch` uses.
   virtual CacheCounts kept() = 0;
-  // Allocates host memory for reads and writes of pageable arrays. It is pinned if the family pins
-  // memory.
+  // Allocates host memory through which the bytes of pageable arrays are copied to and from the
+  // device. It is pinned if the family pins memory.
   Ref<Memory> allocate_host(size_t bytes);
   // Registers host memory. With `pin`, throws if the driver cannot pin it. Without `pin`, the
   // device uses the memory unpinned.
   Ref<Memory> register_host(void* address, size_t bytes, bool pin);
-  // Lends the calling thread to the device for about `ns`. Returns true if it did some work. GPUs
-  // need no help, so they return false.
+  // Runs queued work of the device in the calling thread for about `ns`. Returns true if the thread
+  // ran some work. GPUs need no thread for their work, so they return false.
   virtual bool help(uint64_t ns) = 0;
   // Blocks until the event is done or `ns` are over. Returns true if the event is done.
   bool wait_event(Event& event, uint64_t ns);
-  // Prepares for the end of registered memory. Waits about `ns` for the work that touches the
-  // memory. After that, an operation that is running on the memory may still end, and every later
-  // operation on the memory fails.
+  // Call before the bytes of registered memory are freed. Sets `revoked`, and waits about `ns` for
+  // enqueued work that touches the memory. Work that has not begun by then fails.
+  //
+  // An operation that is running then may still use the bytes. The host device waits until this
+  // operation has ended. A GPU's driver keeps the pages pinned until then.
   virtual void revoke(const Ref<Memory>& memory, uint64_t ns) = 0;
-  // Makes the device ring this bell after each completion, until dismiss(). The bell's owner
-  // promises to call help() soon after every ring.
+  // Until dismiss(), the device rings this bell when another thread enqueues or completes work. The
+  // bell's owner must call help() soon after every ring, because the device may rely on this thread
+  // to run the work. GPUs ignore the call.
   virtual void attend(Bell* bell) = 0;
   virtual void dismiss(Bell* bell) = 0;
 

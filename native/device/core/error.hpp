@@ -1,6 +1,6 @@
-// The one exception of the core, and functions that make it for each error code. The core throws no
-// other JavaScript error codes than these. The functions join their arguments as a stream does:
-// throw range(bytes, " bytes at ", offset).
+// The exception class of the core, and a function for each error code that creates it. The core
+// throws only these JavaScript error codes and ERR_HOTSLOT_COMPILE (kernel_module.hpp). The
+// functions join their arguments as a stream does: throw range(bytes, " bytes at ", offset).
 #pragma once
 #include <locale>
 #include <sstream>
@@ -57,7 +57,7 @@ Error range(const Parts&... parts) {
   return {"ERR_HOTSLOT_RANGE", sentence(parts...)};
 }
 
-// The error if another thread or the device uses the object. The same call can succeed later.
+// The error if another thread or the device uses the object now. The same call can succeed later.
 template <class... Parts>
 Error state_busy(const Parts&... parts) {
   return {"ERR_HOTSLOT_STATE_BUSY", sentence(parts...)};
@@ -107,8 +107,8 @@ struct Refusal {
   const char* name;
 };
 
-// The statuses that Hotslot's own rules throw for every family. They have CUDA's numbers. The
-// statuses of captures begin at 900.
+// The statuses of errors that Hotslot's own rules throw, for every family. They have the numbers
+// and names of CUDA's statuses. Errors of captures begin at 900.
 namespace refusal {
 constexpr Refusal invalid_value{1, "INVALID_VALUE"};
 constexpr Refusal not_ready{600, "NOT_READY"};

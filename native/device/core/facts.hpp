@@ -17,22 +17,23 @@ struct MemoryInfo {
 struct DeviceTraits {
   std::string description;    // the device's name, with its driver's version
   bool timing_events = true;  // whether events can measure time
-  bool watchdog = false;      // whether kernels that run for seconds are ended, with the context
+  bool watchdog = false;      // whether the system ends long kernels and destroys their context
   bool graph_events = true;   // whether graphs can record events for streams outside the graph
-  bool rings = false;         // whether completions ring the bell that was passed to attend()
-  std::string no_managed;     // why managed memory is missing, or empty
+  bool rings = false;         // whether completed work rings the bell that was passed to attend()
+  std::string no_managed;     // the reason why managed memory is unavailable, or empty
   bool moves_pages =
       true;  // whether managed pages can move to the CPU and other devices, and can be located
   const char* submitter =
       "";  // what moves host rows: 'host_stream', 'cuda_driver', 'hip_runtime', 'level_zero'
-  const char* matrix_products = "";  // what runs gemm
+  const char* matrix_products = "";  // the library or kernel that computes gemm
 };
 
-// The locations of managed pages. A value is `nowhere` if it differs between pages of the range.
+// The locations of a range of managed pages. A location is `nowhere` if it differs between pages of
+// the range.
 struct Residency {
   int location = nowhere;        // where the pages were prefetched last; `nowhere` before the first
                                  // prefetch, and if the driver does not report it
-  int preferred = nowhere;       // where they should be
+  int preferred = nowhere;       // the location that was advised as preferred
   std::vector<int> accessed_by;  // devices that access the pages without moving them
 };
 

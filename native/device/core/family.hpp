@@ -10,14 +10,14 @@ namespace hotslot {
 
 struct Family {
   const char* name;
-  // The devices of the family, searched for once per process. Each device has a description. If the
-  // family has no device, `reason` says why, with advice.
+  // The devices of the family, with a description of each. They are searched for once per process.
+  // If the family has no device, `reason` says why, with advice.
   struct Found {
     std::vector<std::string> devices;
     std::string reason;
     bool software = false;  // whether it is a test's driver, which 'auto' never chooses
     size_t listed =
-        SIZE_MAX;  // maximum number in lists of devices; tests of several devices use more
+        SIZE_MAX;  // how many of the devices list() shows at most, as only tests use the others
   };
   const Found& (*find)();
   // `index` is an index of Found::devices.

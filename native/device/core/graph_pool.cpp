@@ -31,8 +31,8 @@ GraphPool::Part GraphPool::allocate(size_t bytes) {
 
 namespace {
 
-// Returns the sorted orders of the pools that the graph touches. All threads lock them in this
-// sequence, so they cannot deadlock.
+// Returns the ReplayOrders of the pools whose memory the graph uses, sorted by address. All threads
+// lock them in this sequence, so they cannot deadlock.
 std::vector<Ref<ReplayOrder>> orders_of(const Graph& graph) {
   std::vector<Ref<ReplayOrder>> replay_orders;
   graph.capture->each_memory([&](Memory& memory) {

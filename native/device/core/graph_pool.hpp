@@ -1,6 +1,7 @@
-// A graph pool: memory for tensors that exist only inside an update. Every capture uses the same
-// bytes again. So graphs of one pool share bytes, and their replays run one at a time. The pool's
-// blocks are freed after the pool was closed and no graph refers to them.
+// A graph pool: memory for tensors that exist only inside an update. Every capture allocates the
+// same bytes again. So graphs of one pool share bytes, and their replays run one at a time.
+//
+// The pool's blocks are freed when the pool is closed and no graph refers to them.
 #pragma once
 #include <mutex>
 #include <vector>
@@ -9,17 +10,20 @@
 
 namespace hotslot {
 
-// The order of the graphs that touch the same memory. It runs them one after the other in the order
-// in which they were enqueued, also from several streams.
+// Orders the replays of graphs that use the same memory, also on several streams. Each replay
+// begins when the replay that was enqueued before it has ended. Call before(), enqueue the replay,
+// then call after().
 class ReplayOrder {
  public:
   explicit ReplayOrder(Device& device) : last_(device.create_event(false)) {}
-  // Held from before() to after(), so that no other replay is enqueued between them.
+  // The caller holds the lock from before() to after(), so that no other replay is enqueued between
+  // them.
   std::mutex lock;
   void before(Stream& stream) {
-    // The wait only orders the graphs, so an error in one graph does not fail the next.
+    // If the last replay was on the same stream, the stream already orders the two. The wait is
+    // `order_only`, so an error in one graph does not fail the next.
     if (const auto before = on_.lock(); used_ && before.get() != &stream) stream.wait(last_, true);
-    // A replay may run on another device than the device of the memory.
+    // The event must belong to the stream's device, which may differ from the device of the memory.
     next_ = &last_->device == &stream.device ? last_ : stream.device.create_event(false);
   }
   void after(Stream& stream) {
@@ -32,12 +36,14 @@ class ReplayOrder {
  private:
   Ref<Event> last_, next_;
   bool used_ = false;
-  std::weak_ptr<Object> on_;  // weak, because work of a closed stream may still run
+  // The stream of the last replay. Null after the stream was closed. The next replay then waits,
+  // because the closed stream's work may still run.
+  std::weak_ptr<Object> on_;
 };
 
 // A bump allocator over blocks of device memory. Only one capture at a time uses it
-// (Core::enter_capture). Allocations of one capture are disjoint, and the next capture receives the
-// same bytes again.
+// (Core::enter_capture). Allocations of one capture are disjoint. rewind() runs before the next
+// capture, which receives the same bytes again.
 class GraphPool final : public Object {
  public:
   explicit GraphPool(Ref<Device> device)
@@ -56,7 +62,8 @@ class GraphPool final : public Object {
     std::lock_guard guard(lock_);
     block_ = used_ = 0;
   }
-  // Returns a part of a block. Allowed inside a capture.
+  // Returns a part of a block with room for `bytes`. Allocates a new block if no block has the
+  // room. Allowed inside a capture.
   Part allocate(size_t bytes);
   size_t bytes() {
     std::lock_guard guard(lock_);
@@ -76,7 +83,8 @@ class GraphPool final : public Object {
   size_t block_ = 0, used_ = 0;
 };
 
-// Replays graphs in the orders of all pools that they touch.
+// Instantiates, updates and replays graphs. A replay follows the ReplayOrder of each graph pool
+// whose memory the graph uses.
 class Replays {
  public:
   static Ref<Exec> instantiate(Graph& graph);

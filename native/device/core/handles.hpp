@@ -50,7 +50,8 @@ class HandleTable {
       index = used_;
       if (!chunks_[index / chunk_entries])
         chunks_[index / chunk_entries].store(new Entry[chunk_entries]);
-      // Reserves room for every handle, so that take() allocates nothing.
+      // Reserves room for every handle in the list of free entries, so that take() allocates
+      // nothing.
       if (free_.capacity() <= used_)
         free_.reserve(std::max<size_t>(chunk_entries, 2 * free_.capacity()));
       ++used_;
@@ -78,8 +79,8 @@ class HandleTable {
     return nullptr;
   }
 
-  // Releases a pin. The last unpin of a retired handle frees the object in this thread, so the
-  // object must not belong to a JavaScript environment.
+  // Releases a pin. The last unpin of a retired handle frees the object in this thread. So it must
+  // be possible to free the object in any thread.
   void unpin(double handle) {
     Entry* entry = find(handle);
     if (!entry) return;
@@ -88,7 +89,7 @@ class HandleTable {
     if (before & retired)
       take(*entry, handle);
     else
-      futex_wake(low_half(*entry), 1);  // remove() sleeps on this word
+      futex_wake(low_half(*entry), 1);  // wakes remove(), which sleeps on this word
   }
 
   // Returns whether the handle is open. A handle that a thread is closing is not open.
@@ -99,9 +100,9 @@ class HandleTable {
     return word >> 32 == uint64_t(handle) / max_entries && (word & open) && !(word & closing);
   }
 
-  // Closes a handle, and sleeps up to `ns` until its pins are released. Returns the object, to
-  // which the caller may have the last reference. Returns null for a stale handle. If pins are left
-  // after `ns`, opens the handle again and throws STATE_BUSY.
+  // Closes a handle, and sleeps up to `ns` until its pins are released. Then returns the object,
+  // and the caller may have the last reference to it. Returns null for a stale handle. If the
+  // handle is still pinned after `ns`, opens it again and throws STATE_BUSY.
   Ref<Object> remove(double handle, uint64_t ns) {
     Entry* const entry = start_closing(handle, closing);
     if (!entry) return nullptr;
@@ -132,8 +133,8 @@ class HandleTable {
   struct Counts {
     uint32_t entries, pinned;
   };
-  // Returns the number of handles that have their object, and how many of them are pinned. Both
-  // counts include retired handles. Leak tests read them.
+  // Counts the handles of a kind that have their object, and how many of these are pinned. Both
+  // counts include retired handles that are still pinned. Leak tests call it.
   Counts count(Kind kind) {
     std::lock_guard lock(mutex_);
     Counts counts{0, 0};
@@ -148,8 +149,8 @@ class HandleTable {
   }
 
  private:
-  // The fields of `word`: the generation in the high half. In the low half: the number of pins × 8,
-  // and the flags retired, closing and open.
+  // The fields of `word`. The high half is the generation. The low half is the number of pins × 8
+  // plus the flags `retired`, `closing` and `open`.
   static constexpr uint64_t open = 1, closing = 2, retired = 4, one_pin = 8, pins = 0xfffffff8;
   struct Entry {
     std::atomic<uint64_t> word{uint64_t(1) << 32};  // generation 1, so that 0 is never a handle
@@ -164,8 +165,9 @@ class HandleTable {
     return chunk ? &chunk[index % chunk_entries] : nullptr;
   }
 
-  // Marks an entry as closing, after which it grants no pin. Returns null if the handle is stale or
-  // another thread is closing it.
+  // Sets the flags `how` in an entry's word, after which the entry grants no pin. Stores the word
+  // before this change in `before`. Returns null if the handle is stale or another thread is
+  // closing it.
   Entry* start_closing(double handle, uint64_t how, uint64_t* before = nullptr) {
     Entry* const entry = find(handle);
     if (!entry) return nullptr;
@@ -177,9 +179,9 @@ class HandleTable {
     if (before) *before = word;
     return entry;
   }
-  // Frees the entry and returns its object. Only the thread that found a closing entry without pins
-  // calls this. The caller frees the object without the lock, because its destructor may close
-  // handles.
+  // Frees the entry and returns its object. Called only by the thread that found the entry closing
+  // and without pins. The caller frees the object without the lock, because the object's destructor
+  // may close handles.
   Ref<Object> take(Entry& entry, double handle) {
     std::lock_guard lock(mutex_);
     Ref<Object> object = std::move(entry.object);
@@ -188,7 +190,8 @@ class HandleTable {
     free_.push_back(uint32_t(uint64_t(handle) % max_entries));
     return object;
   }
-  // Returns the low half of an entry's word, with its pins and flags. It is a futex.
+  // Returns the address of the low half of an entry's word, with the pins and flags. Threads use it
+  // as a futex.
   static int32_t* low_half(Entry& entry) {
     static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ && sizeof entry.word == 8);
     return reinterpret_cast<int32_t*>(&entry.word);

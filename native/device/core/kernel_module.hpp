@@ -54,8 +54,8 @@ class KernelModule : public Object {
   std::deque<std::string> names_;
 };
 
-// Throws because the kernel in an image does not have the declared parameters. `takes` describes
-// the parameters that it has.
+// Throws the error for a kernel whose parameters in `image` differ from its declaration. `takes`
+// describes the parameters in the image.
 [[noreturn]] void refuse_declaration(const ModuleRequest& request, const DeclaredKernel& kernel,
                                      const std::string& image, const std::string& takes);
 // Returns a text such as '2 tensors, 1 whole number and 1 real'.

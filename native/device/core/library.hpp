@@ -1,5 +1,5 @@
-// A shared library that is opened at run time. It is the first of several names that loads, or the
-// path in an environment variable. It stays open until the process ends, because drivers and BLAS
+// A shared library that is opened at run time. Its path is in an environment variable, or it is the
+// first of several names that loads. It stays open until the process ends, because drivers and BLAS
 // start threads that need its code.
 #pragma once
 #include <dlfcn.h>
@@ -13,11 +13,11 @@ namespace hotslot {
 
 struct Library {
   void* handle = nullptr;
-  // `name` is the name that was opened. If none was, `reason` says why, for every name that was
-  // tried.
+  // `name` is the name or path that was opened. If opening failed, `reason` has the error of each
+  // name that was tried.
   std::string name, reason;
-  // named: whether an environment variable names it. shared: whether the process had opened it
-  // before.
+  // named: whether an environment variable names the library. shared: whether it was loaded in the
+  // process before this call.
   bool named = false, shared = false;
 
   explicit operator bool() const { return handle != nullptr; }
@@ -28,8 +28,8 @@ struct Library {
     return handle ? reinterpret_cast<F>(dlsym(handle, symbol_name)) : nullptr;
   }
 
-  // Opens a library. If the environment variable `variable` is set to a path, only that path is
-  // tried. If it is 'none', no library is opened.
+  // Opens the first of `names` that loads. If the environment variable `variable` is set to a path,
+  // tries only this path. If it is 'none', opens no library.
   static Library open(std::initializer_list<const char*> names, const char* variable) {
     Library library;
     const char* override_path = variable ? std::getenv(variable) : nullptr;

@@ -9,10 +9,11 @@
 namespace hotslot {
 namespace {
 
-// Time limit for copying a table to the device. A table has a few kilobytes, and is copied on its
-// own stream.
+// Time limit for copying a table to the device. A table has a few kilobytes and its own stream. So
+// a longer copy means that the device is stuck, and table() throws STATE_BUSY.
 constexpr uint64_t table_ns = 5'000'000'000;
-// Maximum number of idle streams and of tables that a device keeps.
+// Maximum number of idle streams and of tables of a device. A stream that is returned above the
+// limit is closed. A new table above the limit replaces the least recently used table.
 constexpr size_t max_idle_streams = 16, max_tables = 1024;
 
 }  // namespace
@@ -69,7 +70,8 @@ double Core::lend_stream(double device) {
   std::vector<Ref<Object>> failed;  // freed after the mutex is released
   std::lock_guard lock(mutex_);
   OpenDevice& open = of(device);
-  // Looks for a stream on which the last borrower's work has ended without an error.
+  // Looks for a stream on which the previous thread's work has ended without an error. Streams with
+  // an error are closed.
   for (size_t i = open.idle_streams.size(); i-- > 0;) {
     const double handle = open.idle_streams[i];
     try {
@@ -173,7 +175,8 @@ double Core::enter_capture(double device, const Ref<Object>& pool, const void* t
     if (&*arena.device != &*open.device) throw argument("the graph pool belongs to another device");
     arena.rewind();
   }
-  // Searched for after the wait, because the previous thread may have dropped the capture stream.
+  // Searched for after the wait, because the previous thread may have closed the capture stream
+  // after an error. A new one is then created.
   auto stream = open.belongings.find(capture_stream);
   if (stream == open.belongings.end()) {
     FreshHandle fresh(handles, open.device->create_stream(0));
@@ -185,7 +188,8 @@ double Core::enter_capture(double device, const Ref<Object>& pool, const void* t
   return stream->second;
 }
 
-// Releases the capture stream, and ends its capture if one is open. The caller holds the mutex.
+// Lets other threads use the capture stream, and ends its capture if one is open. The caller holds
+// the mutex.
 void Core::end_scope(OpenDevice& open) {
   open.captures = nullptr;
   open.pool.reset();

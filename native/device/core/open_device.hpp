@@ -11,18 +11,20 @@ namespace hotslot {
 struct OpenDevice {
   Ref<Device> device;
   double handle = 0;
-  // The default compute stream, which is the first current stream of every thread.
+  // The default compute stream. Every thread uses it until the thread chooses another one.
   double stream = 0;
-  // How often the threads have the device open. When it becomes zero, the belongings are freed.
+  // How many calls of open() were not undone by close(). When the number becomes zero, the
+  // belongings are freed.
   int users = 0;
-  // Handles by name, for objects that exist once per device and process. Each is created on the
-  // first request.
+  // The handles of the belongings (see Core::belonging), by name. Each belonging is created when it
+  // is first requested.
   std::map<std::string, double> belongings;
-  // Streams that borrowers returned. `tables` has the tables by their bytes.
+  // `idle_streams` has the handles of streams that threads took with lend_stream() and returned.
+  // `tables` has the memory of Core::table(), by its contents.
   std::vector<double> idle_streams;
   struct Table {
     Ref<Memory> memory;
-    uint64_t used = 0;  // time of the last use, counted in uses of all tables
+    uint64_t used = 0;  // the last use, as the number of uses of all tables until then
   };
   std::map<std::string, Table> tables;
   CacheCounts stream_counts, table_counts;

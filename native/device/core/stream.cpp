@@ -1,5 +1,6 @@
-// The shared code of all families' streams: checks of the family and the device, capture rules and
-// their errors. It then calls the family's do_… function under the lock of the stream's membership.
+// The shared code of all families' streams. It checks the family, the device and the rules of
+// captures, and throws their errors. It then calls the family's do_… function under the lock of the
+// stream's membership.
 #include <exception>
 
 #include "device/core/capture.hpp"
@@ -7,8 +8,8 @@
 namespace hotslot {
 namespace {
 
-// Runs the driver's part of a captured operation. If it throws, the driver's capture differs from
-// our record, so the capture is broken.
+// Runs `driver_call`, which passes a recorded operation to the driver. If it throws, the driver's
+// capture lacks an operation of our record, so the capture is broken.
 template <class F>
 void in_driver(const CallInProgress& in_progress, F&& driver_call) {
   try {
@@ -46,7 +47,8 @@ void Stream::enqueue(Work&& work, const char* call) {
   for (const Span* span : {&work.to, &work.from})
     if (span->memory) require_family(family, *span->memory, "memory");
   for (auto& span : work.launch.spans) require_family(family, *span.memory, "memory");
-  // Called before the work is added, because work that cannot run here must not break a capture.
+  // Called before the work is added to a capture. If the work cannot run here, do_prepare() throws,
+  // and the capture stays intact.
   do_prepare(work, call);
   std::lock_guard guard(membership_->lock);
   check(call);

@@ -166,7 +166,8 @@ struct Uuid {
            (Function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,        \
             StreamHandle, void**, void**))
 
-// The addresses of these three functions come from the library's symbols.
+// Hotslot gets the addresses of these three functions from the library's symbols. GetProcAddress
+// returns the addresses of all other functions.
 using Init = Status (*)(unsigned);
 using DriverGetVersion = Status (*)(int*);
 using GetProcAddress = Status (*)(const char*, void**, int, uint64_t, int*);
@@ -203,7 +204,8 @@ struct RuntimeCalls {
   RuntimeResult (*code_size)(ProgramHandle, size_t*);
   RuntimeResult (*code)(ProgramHandle, char*);
   RuntimeResult (*destroy)(ProgramHandle*);
-  // The compute capabilities that the library supports. They exist since NVRTC 11.2.
+  // These two return the compute capabilities that the library supports. They are null if the
+  // library lacks them, as NVRTC before 11.2 does.
   RuntimeResult (*known_count)(int*) = nullptr;
   RuntimeResult (*known)(int*) = nullptr;
 };

@@ -1,5 +1,5 @@
-// cuBLAS from version 11 on. HOTSLOT_CUBLAS=path names another library, or several separated by
-// colons. With HOTSLOT_CUBLAS=none, no library is opened.
+// Opens cuBLAS, version 11 or newer, and runs matrix products with it. HOTSLOT_CUBLAS=path names
+// another library, or several separated by colons. With HOTSLOT_CUBLAS=none, no library is opened.
 #include "device/cuda/blas.hpp"
 
 #include <algorithm>
@@ -48,8 +48,8 @@ std::unique_ptr<Blas> Blas::open(CudaDevice& device, std::string& why) {
   const char* const asked = std::getenv(variable);
   const bool named = asked && *asked;
   std::vector<std::string> names{"libcublas.so.13", "libcublas.so.12", "libcublas.so.11"};
-  // A named driver is a test's driver, which the system's cuBLAS would not use. So with a named
-  // driver only named libraries are tried.
+  // If an environment variable names the driver, it is a test's driver. The system's cuBLAS would
+  // open the real driver instead. So cuBLAS is then opened only if HOTSLOT_CUBLAS names it.
   if (named)
     names = paths_of(asked);
   else if (device.driver.library.named)
@@ -169,7 +169,7 @@ void Blas::rehearse(const KernelArgs& args) {
           launch.spans.push_back({memory, 0, reach[i].bytes});
         device_.launch_on_own(std::move(launch));
       } catch (const std::exception&) {
-        // The error is dropped. The product in the capture will fail and throw it.
+        // The error is dropped. The product in the capture will fail too, and will throw its error.
       }
     });
     elsewhere.join();

@@ -17,8 +17,8 @@ class CudaDevice;
 
 class Blas {
  public:
-  // Returns null if no library is installed or none works with this device. In this case `why`
-  // becomes the reason.
+  // Returns null if no library works with this device, and adds the reasons to `why`. A library
+  // that is just not installed adds no reason, unless HOTSLOT_CUBLAS names it.
   static std::unique_ptr<Blas> open(CudaDevice& device, std::string& why);
   // Returns the workspace size that NVIDIA recommends for the device's architecture.
   size_t workspace_bytes() const;
@@ -28,9 +28,12 @@ class Blas {
   // caller has made the device's context current.
   void gemm(StreamHandle stream, DevicePtr workspace, const KernelArgs& args, DevicePtr c,
             DevicePtr a, DevicePtr b, size_t workspace_room);
-  // Runs a product of the same kind once outside of captures. At the first product of a kind, the
-  // library loads a kernel and waits for all work, which may fail inside a capture. So this product
-  // runs in a thread without a capture, on the device's own stream and on scratch memory.
+  // Runs a product of the same kind (see `made_`) before a capture contains one, unless the library
+  // has run such a product. At the first product of a kind, the library loads a kernel and waits
+  // for all work. Inside a capture, this wait may fail.
+  //
+  // The product runs in another thread, which has no capture. It uses the device's own stream and
+  // scratch memory.
   void rehearse(const KernelArgs& args);
 
   // cuBLAS's functions. Its matrices are column-major.
@@ -46,8 +49,8 @@ class Blas {
  private:
   Blas(CudaDevice& device, const Calls& calls, void* handle, std::string provider)
       : device_(device), calls_(calls), handle_(handle), provider_(std::move(provider)) {}
-  // Multiplies two matrices, and returns what is wrong with the result, or "". A library may start
-  // on a GPU for which it has no kernels.
+  // Multiplies two matrices, and returns what is wrong with the result, or "". This check is needed
+  // because a library may start even if it has no kernels for the GPU.
   std::string wrong_product();
   void check(int status, const char* call) const;
   CudaDevice& device_;

@@ -1,4 +1,5 @@
-// CUDA's and ROCm's captures. They begin and end in the driver as well.
+// CUDA's and ROCm's captures. The core (core/capture.hpp) checks the rules of a capture. This file
+// also begins and ends the capture in the driver, which records the work.
 #include <new>
 
 #include "device/cuda/graph.hpp"
@@ -6,8 +7,9 @@
 namespace hotslot::cuda {
 namespace {
 
-// Joins a member stream back to the origin, for a driver that otherwise does not end the capture.
-// Our own rules still throw the error for unjoined streams.
+// Makes the origin stream wait for a member stream of the capture. Without this wait, some drivers
+// do not end a capture that has unjoined streams. The core still throws its error for unjoined
+// streams.
 void join(RawStream& origin, const CaptureMembership& member) {
   release([&] {
     auto& other = static_cast<RawStream&>(*std::static_pointer_cast<RawStream>(member.hold()));
@@ -20,8 +22,9 @@ void join(RawStream& origin, const CaptureMembership& member) {
   });
 }
 
-// Returns whether the stream can capture again. Call it if the driver failed to end a capture of
-// the stream and then reported that no capture is open.
+// Begins and ends an empty capture on the stream, and returns whether that worked. Call it if the
+// driver first failed to end a capture of the stream, and then reported that no capture is open. If
+// the function returns true, the first call did end the capture.
 bool captures_again(RawStream& raw) {
   const Driver& driver = raw.device.driver;
   GraphHandle graph = nullptr;
@@ -32,12 +35,15 @@ bool captures_again(RawStream& raw) {
   return ended;
 }
 
-// Ends the driver's capture. If the driver found the capture broken, the capture has also ended,
-// without a graph. After any other error the capture may still be open, so the function ends it a
-// second time.
+// Ends the driver's capture, and returns the status of the first attempt. If the status is success,
+// `graph` is the captured graph. If the driver found the capture broken, the capture has ended
+// without a graph.
 //
-// If a thread that did not begin the capture ends it, an H100 returns 908 although the capture has
-// ended. To the second call it returns 401.
+// After any other error the capture may still be open, so the function tries a second time to end
+// it. If the capture may be open even then, the function sets `capture_stuck`.
+//
+// For example, an H100 returns 908 if a thread that did not begin the capture ends it. The capture
+// has ended nevertheless. The second call then returns 401, because no capture is open.
 Status end_in_driver(RawStream& raw, GraphHandle& graph) {
   const Driver& driver = raw.device.driver;
   const auto over = [&](Status got) {
@@ -74,8 +80,8 @@ void CudaStream::do_prepare_capture() {
 void CudaStream::do_begin_capture(Capture& capture) {
   const Enter enter(driver_, device_.context);
   raw_->before_capture = mark(*raw_);
-  // Created before the capture begins, because creating it may throw, and a capture that has begun
-  // must end.
+  // The function is created before the capture begins, because creating it may throw. If it threw
+  // later, the capture would stay open.
   decltype(capture.abandoned) abandoned = [raw = raw_](const Capture::Members& members) {
     Driver& driver = raw->device.driver;
     GraphHandle graph = nullptr;
@@ -83,13 +89,14 @@ void CudaStream::do_begin_capture(Capture& capture) {
       for (auto& [member, frontier] : members) join(*raw, *member);
     end_in_driver(*raw, graph);
     // Only the thread that began a capture can end it. If another thread runs this function, the
-    // driver may fail to end the capture. Destroying the stream then ends it. That must happen now,
-    // because the streams that joined are in no capture after this function.
+    // driver may fail to end the capture. Destroying the stream then ends the capture. This must be
+    // done now, because programs may use the other streams of the capture after this function.
     if (raw->capture_stuck) raw->destroy();
     if (graph) raw->device.give_back(driver.call.graph_destroy, graph);
     driver.open_captures.fetch_sub(1);
   };
-  // Incremented before the capture begins, so that no thread queries events from now on.
+  // Incremented before the capture begins. On a driver that forbids queries during a capture, no
+  // thread queries events or streams from now on (see may_poll).
   driver_.open_captures.fetch_add(1);
   try {
     driver_.check(driver_.call.stream_begin_capture, raw_->handle, capture_thread_local);
@@ -103,9 +110,9 @@ void CudaStream::do_begin_capture(Capture& capture) {
 Ref<Graph> CudaStream::do_end_capture(const Ref<Capture>& capture,
                                       const std::vector<Ref<CaptureMembership>>& unjoined) {
   GraphHandle handle = nullptr;
-  // Joins the unjoined streams, unless the capture is broken and the driver ends broken captures.
-  // The driver may free unjoined streams of an intact capture by itself, but no document promises
-  // that.
+  // Joins the streams that the program left unjoined, so that the driver's capture ends on all of
+  // them. This is not needed if the capture is broken and the driver ends broken captures. For an
+  // intact capture, the driver may do the same by itself, but no document promises that.
   if (!driver_.ends_broken_captures || !capture->invalid)
     for (auto& member : unjoined) join(*raw_, *member);
   const Status got = end_in_driver(*raw_, handle);
@@ -121,8 +128,8 @@ Ref<Graph> CudaStream::do_end_capture(const Ref<Capture>& capture,
   return graph;
 }
 
-// Releases the event that was recorded before a capture which has ended. A stream may exist for
-// long and would keep the event.
+// After a capture has ended, drops the mark from before the capture. Otherwise the mark's event
+// would exist as long as the stream.
 void CudaStream::do_capture_over() {
   std::shared_ptr<Mark> mark;  // freed after the lock is released
   std::lock_guard guard(membership()->lock);

@@ -21,13 +21,15 @@ CudaDevice::CudaDevice(Driver& driver, int index)
             give_back(this->driver.call.mem_free_host, static_cast<void*>(at));
           }) {
   driver.check(driver.call.device_get, &id, index);
-  // Makes threads that wait in the driver sleep. This cannot be set after another library has begun
-  // to use the context, because that library has chosen how threads wait.
+  // Makes threads that wait in the driver sleep instead of spin. If the context is already active,
+  // leaves this setting unchanged. Another library uses the context in this case, and has chosen
+  // how threads wait.
   unsigned flags = 0;
   int active = 0;
   if (driver.call.primary_context_get_state(id, &flags, &active) == status::success && !active)
     driver.call.primary_context_set_flags(id, sched_blocking_sync);
-  // Never released, because the last release would reset the context, which other libraries share.
+  // The context is never released. The last release would reset the context, which other libraries
+  // share.
   driver.check(driver.call.primary_context_retain, &context, id);
   int processors = 1;
   if (driver.call.device_get_attribute(&processors, attribute_multiprocessor_count, id) ==
@@ -99,7 +101,8 @@ void CudaDevice::load() {
     Function function = nullptr;
     if (driver.call.module_get_function(&function, module, kernel.name) != status::success)
       continue;
-    // Loaded now, so that no capture is the first to need the function.
+    // Loads the function now. Otherwise the driver would load it at its first launch, which may be
+    // inside a capture.
     if (driver.call.func_load) driver.call.func_load(function);
     functions_[kernel.name] = function;
   }
@@ -145,8 +148,9 @@ void CudaDevice::prepare() {
   if (driver.call.graph_upload && !uploads_) uploads_ = create_stream(0);
 }
 
-// Fills and copies some memory once. Drivers use their own kernels for these operations, and may
-// load them at the first use.
+// Fills and copies some memory once. Drivers run these operations with kernels of their own, and
+// may load a kernel at its first use. After this function, no capture is the first to need such a
+// kernel.
 void CudaDevice::fill_once() {
   try {
     const Ref<Memory> memory = scratch(64);
@@ -163,7 +167,7 @@ void CudaDevice::fill_once() {
     driver.check(driver.call.memcpy_dtod_async, at->on_device, at->on_device + 32, size_t(32), own);
     driver.check(driver.call.stream_synchronize, own);
   } catch (const Error&) {
-    // The error is dropped. The first call that needs these operations will get it.
+    // The error is dropped. The first call that needs these operations will throw it.
   }
 }
 

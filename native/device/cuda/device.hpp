@@ -40,7 +40,8 @@ class CudaDevice final : public GpuDevice {
   unsigned max_blocks() const { return max_blocks_; }
   // Returns the compute capability of a CUDA device, times ten: 90 for 9.0.
   int capability() const { return capability_; }
-  // Launches on the device's own stream. Only allocations of new memory wait for that stream.
+  // Launches on the device's own stream. This work delays no stream of a program. It delays only
+  // allocations, because they zero new memory on the same stream.
   void launch_on_own(Launch&& launch);
 
   // Frees a driver's object and does not throw, because destructors call it. See Unreturned.
@@ -61,19 +62,21 @@ class CudaDevice final : public GpuDevice {
   }
   // Returns null if matrix products run on Hotslot's own kernel.
   Blas* blas();
-  // Measures, once before the first capture, how the driver reports an event that a graph records.
-  // If the event was recorded before the graph's launch, a query between the launch and the graph's
-  // record may report it as done. No document specifies this.
+  // Measures, once before the first capture, whether the driver reports events of graphs too early.
+  // Suppose that an event was recorded, and then a graph is launched that records it again. Until
+  // the graph reaches this record, a query may still report the event as done. No document
+  // specifies what the query reports.
   void learn_graph_events();
   bool tells_graph_events_early() const { return early_events_.load(); }
   // Returns the stream on which graphs are uploaded to the device. Returns null before the first
   // prepare(), and if the driver cannot upload graphs.
   Ref<RawStream> upload_stream();
   // Lets this device access the memory of `peer`, if the devices support that. Does nothing if an
-  // earlier call did it.
+  // earlier call has done so.
   void reach(CudaDevice& peer);
-  // Takes memory that no work touches. If `room` is the size of a block, caches the memory for the
-  // next scratch(). Otherwise returns it to the driver.
+  // Takes back memory that no work touches. `room` is the size of its cache block in bytes, or 0 if
+  // it is no block. If the cache has space for the block, caches it for the next scratch().
+  // Otherwise frees the memory when no work runs.
   void put_back(Retired::Reservation place, DevicePtr at, size_t room);
 
  protected:
@@ -100,8 +103,8 @@ class CudaDevice final : public GpuDevice {
   void zero(DevicePtr address, size_t bytes);
   std::string why_not_managed() const;
   uint8_t* allocate_staging(size_t room);
-  // Allocates `room` bytes from the driver. The caller requested `bytes`, for the error text. See
-  // reclaim().
+  // Allocates `room` bytes from the driver with `call`. If memory runs out, retries as reclaim()
+  // does. The error text names `bytes`, the size that the caller requested.
   template <class... P, class... A>
   DevicePtr obtain(const Call<Status(DevicePtr*, size_t, P...)>& call, size_t bytes, size_t room,
                    A... arguments);
@@ -151,8 +154,8 @@ class CudaMemory : public Memory {
 // Returns a one-line description of a device, for lists.
 std::string describe(const Driver& driver, DeviceId id);
 
-// Find the devices of an opened driver, and open one. `find` and `open` of cuda/find.cpp and
-// hip/find.cpp call these functions.
+// found_devices() returns the devices of an opened driver, and open_device() opens one of them.
+// cuda/find.cpp and hip/find.cpp call these functions.
 Family::Found found_devices(Driver& driver);
 Ref<Device> open_device(Driver& driver, int index);
 

@@ -39,8 +39,8 @@ constexpr bool loses_context(Status status) {
 // status.
 const char* setup_advice(Status status);
 
-// An opened driver with its devices: NVIDIA's, or AMD's through the same table. There is one per
-// family and process, which is never closed.
+// An opened driver with its devices. It is NVIDIA's driver, or AMD's HIP runtime in the same table.
+// A process has at most one object for each, and never closes it.
 struct Driver {
   const char* family;
   const char* submitter;
@@ -53,7 +53,8 @@ struct Driver {
   // Whether threads may query events while any thread captures. If not, no thread queries during a
   // capture.
   bool polls_in_capture = true;
-  // Whether a capture has ended although the driver failed to end it. If not, it is still open.
+  // Whether the driver ends a broken capture although its call to end the capture returns an error.
+  // If false, the capture may stay open after such an error.
   bool ends_broken_captures = true;
   std::string version_text;
 
@@ -90,19 +91,20 @@ struct Driver {
   }
   bool has_closed_streams();
 
-  // Move and advise managed memory. `where` is a device's index, or on_cpu. Each function uses the
-  // signature that this driver has.
+  // prefetch() enqueues a move of managed memory, and advise() passes advice about it. `where` is a
+  // device's index, or on_cpu. Both use the newest signature of the function that this driver has.
   void prefetch(DevicePtr at, size_t bytes, int where, StreamHandle stream) const;
   void advise(DevicePtr at, size_t bytes, MemoryAdvice advice, int where) const;
   DeviceId id_of(int where) const;
 };
 
-// The driver's state of the calling thread. In a thread that runs only Hotslot's code, the state is
-// known without a call of the driver.
+// The current context and capture mode of the calling thread. In a thread that runs only Hotslot's
+// code, no other code changes them. So Hotslot stores them here instead of asking the driver each
+// time.
 struct OwnThreadState {
   const Driver* driver = nullptr;
   Context context = nullptr;
-  // The number of nested scopes of Enter in which the thread is.
+  // Number of Enter objects that exist in this thread.
   int depth = 0;
   // The driver whose capture mode is permanently relaxed in this thread.
   const Driver* relaxed = nullptr;

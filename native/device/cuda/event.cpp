@@ -28,8 +28,8 @@ bool CudaEvent::do_query() {
   return true;
 }
 
-// Lets the driver report whether the events are done. Querying them first is not always allowed
-// (see may_poll).
+// Returns nullopt if the driver reports that one of the events is not done. The function does not
+// query the events first, because queries are not always allowed (see may_poll).
 std::optional<double> CudaEvent::do_elapsed_ms(Event& start) {
   const Driver& driver = raw_.device.driver;
   const Enter enter(driver, raw_.device.context);

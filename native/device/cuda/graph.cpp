@@ -47,9 +47,9 @@ bool CudaExec::do_update(const Ref<Graph>& graph) {
     lent_ = capture_->lent();
     upload();
   }
-  // The exec's lock is released before retired.add(), because add() enqueues marks, which lock
-  // every membership. A replay locks a membership before the exec's lock, so the opposite order
-  // here could deadlock.
+  // The exec's lock is released before retired.add(). add() enqueues marks, and so locks the
+  // membership of every stream. A replay locks its stream's membership before the exec's lock, so
+  // the opposite order here could deadlock.
   device_.driver.retired.add(std::move(place),
                              [old = std::move(old), before = std::move(before)] {});
   return got == status::success;
@@ -84,7 +84,7 @@ void CudaExec::launch(const Ref<RawStream>& stream) {
   // An error of the record is dropped. The stream's next call throws it.
   driver.call.event_record(last_->handle, stream->handle);
   last_on_ = stream;
-  // From now on the record in the graph is the latest record of each of these events.
+  // From now on, the latest record of each event that the graph records is the one in this replay.
   for (auto& node : capture_->nodes) {
     if (node.type != Work::record) continue;
     auto& event = static_cast<CudaEvent&>(*node.event);
@@ -125,7 +125,8 @@ std::optional<bool> seen_early(CudaDevice& device, int64_t busy_us) {
   driver.check(call.graph_launch, exec.handle, stream->handle);
   // An error of the query counts as reported too early.
   const bool done = call.event_query(event.handle) != status::not_ready;
-  // The query may have come too late, because the system did not schedule this thread.
+  // If the system did not schedule this thread, the query may have come after the busy time. So a
+  // query that reports the event as done counts only in the first half of the busy time.
   const bool in_time = now_ns() - begin < uint64_t(busy_us) * 500;
   driver.check(call.stream_synchronize, stream->handle);
   if (done && !in_time) return {};
@@ -138,7 +139,8 @@ void CudaDevice::learn_graph_events() {
   std::call_once(learnt_, [this] {
     early_events_.store(true);
     try {
-      // Measures in another thread, which has no capture open.
+      // Measures in another thread. This thread may have a capture open, in which the measurement's
+      // calls would fail.
       std::thread elsewhere([this] {
         driver.open_captures.fetch_add(1);
         try {
@@ -147,7 +149,8 @@ void CudaDevice::learn_graph_events() {
             early = seen_early(*this, busy_us);
           early_events_.store(early.value_or(true));
         } catch (const std::exception&) {
-          // The value stays true, which is the safe value.
+          // The value stays true. This is always correct, because queries and waits then use the
+          // event after the replay.
         }
         driver.open_captures.fetch_sub(1);
       });

@@ -63,23 +63,24 @@ class CudaExec final : public Exec {
 
  private:
   bool pending() const;
-  // Makes `stream` wait for the last replay, so that replays run one at a time on all streams. The
-  // driver orders only replays of the same exec, and an update may have created another exec. An
-  // error of another stream does not affect `stream`.
+  // Makes `stream` wait for the exec's last replay, so that replays run one at a time, also on
+  // different streams. The driver orders only replays of the same driver exec, and an update may
+  // have created another one.
   //
-  // No wait is needed on the stream of the last replay itself. No wait is needed either if that
-  // stream was destroyed, because it was idle then.
+  // Does nothing if `stream` ran the last replay itself, or if the stream that ran it was
+  // destroyed, because that stream was idle. Also does nothing if the last replay failed, so its
+  // error does not affect `stream`.
   void wait_for_last(const Ref<RawStream>& stream);
   // Copies the graph to the device. Otherwise the first replay would copy the graph, which takes
-  // 120 µs on an H100. Later replays wait for the copy as for a replay.
+  // 120 µs on an H100. The next replay waits for this copy as it would wait for an earlier replay.
   //
   // Does nothing if the driver cannot upload, or while a capture is open. If the upload fails, the
-  // first replay copies the graph. The caller holds the lock.
+  // first replay copies the graph. The caller holds `lock_`.
   void upload();
 
   CudaDevice& device_;
   std::mutex lock_;
-  // The event that is recorded after the latest replay.
+  // The event that is recorded after each replay and each upload.
   const std::shared_ptr<RawEvent> last_ = std::make_shared<RawEvent>(device_, false);
   std::weak_ptr<RawStream> last_on_;
   Ref<RawExec> raw_;

@@ -90,7 +90,8 @@ CudaKernels::CudaKernels(CudaDevice& device, const ModuleRequest& request)
         throw argument("kernels '", request.name, "': the image has no kernel '", declared.name,
                        "'");
       }
-      // Loaded now, so that no capture is the first to need the function.
+      // Loads the function now. Otherwise the driver would load it at its first launch, which may
+      // be inside a capture.
       if (call.func_load) call.func_load(function);
       functions_.push_back(function);
     }

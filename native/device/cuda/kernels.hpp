@@ -33,14 +33,16 @@ struct RuntimeCompiler {
 };
 extern const RuntimeCompiler nvrtc, hiprtc;
 
-// Compiles the source and returns an image for a device of this compute capability. 0 means the
-// thread's current device. Throws UNAVAILABLE if the library is missing. Throws COMPILE with the
-// compiler's log if the source has errors.
+// Compiles the source and returns an image for a device. `capability` is the device's compute
+// capability, times ten. hiprtc ignores it and compiles for the thread's current device.
+//
+// Throws UNAVAILABLE if the library is missing. Throws COMPILE with the compiler's log if the
+// source has errors.
 std::string compile(const RuntimeCompiler& compiler, const ModuleRequest& request, int capability);
 
 // Throws if a PTX text lacks a kernel or the kernel's parameters differ from the declaration.
-// Pointers and whole numbers have 8 bytes, and reals after them have 4 bytes. The driver checks
-// other images.
+// Pointers and whole numbers have 8 bytes, and reals after them have 4 bytes. Images of other
+// formats are checked by the driver only.
 void check_ptx(const ModuleRequest& request, const ModuleImage& image);
 
 }  // namespace hotslot::cuda

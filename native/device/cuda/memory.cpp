@@ -28,8 +28,8 @@ class DeviceMemory final : public CudaMemory {
   Retired::Reservation place_;
 };
 
-// Managed memory has a multiple of this size. It is whole pages on every system, because prefetches
-// and advice apply to pages.
+// Bytes of managed memory are rounded up to a multiple of this number, which is whole pages on
+// every system. Prefetches and advice apply to whole pages, so they then affect no other memory.
 constexpr size_t managed_grain = 64 << 10;
 
 }  // namespace
@@ -56,7 +56,7 @@ DevicePtr CudaDevice::obtain(const Call<Status(DevicePtr*, size_t, P...)>& call,
   return at;
 }
 
-// Zeroes new memory and waits for that, so that no stream can touch the memory earlier.
+// Zeroes new memory, and returns after the fill is done. So no stream can touch the memory before.
 void CudaDevice::zero(DevicePtr at, size_t bytes) {
   const Enter enter(driver, context);
   const RelaxedCaptureMode relaxed(driver);
@@ -99,8 +99,8 @@ void CudaDevice::put_back(Retired::Reservation place, DevicePtr at, size_t room)
   if (room == 0 || !in_use || !blocks_.keep(at, room)) free_when_idle(std::move(place), at, room);
 }
 
-// Memory that waits to be freed counts as free, because an allocation that needs this memory frees
-// it first. See reclaim().
+// Frees memory when no work runs. Until then the memory counts as free. An allocation that would
+// otherwise fail frees it first (see reclaim()).
 void CudaDevice::free_when_idle(Retired::Reservation place, DevicePtr at, size_t bytes) {
   waiting_bytes_.fetch_add(bytes);
   driver.retired.when_idle(std::move(place), bytes, [this, at, bytes] {
@@ -181,7 +181,8 @@ Ref<Memory> CudaDevice::do_allocate_managed(size_t bytes) {
   };
   DevicePtr whole = ask(0), at = whole;
   if (whole % managed_grain != 0) {
-    // The allocation shares pages with other memory, and advice for a page would apply to both.
+    // The allocation may share a page with other memory, and advice for this page would apply to
+    // both. So this allocates more, and uses only whole pages of it.
     free_when_idle(Retired::Reservation::if_any(), whole, 0);
     whole = ask(managed_grain);
     at = (whole + managed_grain - 1) / managed_grain * managed_grain;

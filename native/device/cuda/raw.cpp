@@ -86,7 +86,8 @@ std::shared_ptr<Mark> mark(RawStream& raw) {
   }
 }
 
-// Returns copies of the streams' references, so that no last reference is released under a lock.
+// Returns copies of the references. If a copy is the last reference to a stream, the caller
+// releases it without holding these locks.
 std::vector<CudaDevice::Live> CudaDevice::live(Driver& driver) {
   std::vector<Live> all;
   std::lock_guard guard(driver.lock);
@@ -102,8 +103,8 @@ bool Driver::idle() {
     const Ref<CaptureMembership> membership = weak.lock();
     std::unique_lock<decltype(membership->lock)> guard;
     if (membership) guard = std::unique_lock(membership->lock);
-    // The driver cannot query a stream that captures, so its mark from before the capture is
-    // queried.
+    // The driver cannot query a stream that captures. So this queries the stream's mark from before
+    // the capture instead.
     const bool captures = raw->capture_stuck || (membership && membership->open());
     if (captures ? raw->before_capture && !raw->before_capture->passed()
                  : !asked(raw->device, call.stream_query, raw->handle))

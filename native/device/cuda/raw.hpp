@@ -13,8 +13,8 @@ class RawStream : public std::enable_shared_from_this<RawStream> {
   RawStream(CudaDevice& device, int priority);
   ~RawStream();
   RawStream(const RawStream&) = delete;
-  // Destroys the stream before the destructor, because only this ends the stream's capture. No call
-  // uses the stream afterward.
+  // Destroys the driver's stream while this object still exists. Only this ends a capture that the
+  // driver failed to end. The caller ensures that no call uses the stream afterward.
   void destroy();
   CudaDevice& device;
   StreamHandle handle = nullptr;
@@ -28,8 +28,8 @@ class RawStream : public std::enable_shared_from_this<RawStream> {
   // stream is destroyed. The atomic also publishes the work's writes.
   const Ref<std::atomic<Status>> final_status =
       std::make_shared<std::atomic<Status>>(status::success);
-  // True if the driver failed to end the stream's capture. Work that is enqueued on the stream
-  // after that would vanish in that capture.
+  // True if the driver failed to end the stream's capture. The driver would record later work of
+  // the stream into that capture, and never run it. So the stream then rejects work.
   std::atomic<bool> capture_stuck{false};
 
  private:

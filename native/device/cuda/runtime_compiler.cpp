@@ -39,7 +39,8 @@ const Opened& opened(const RuntimeCompiler& compiler) {
   return &compiler == &nvrtc ? ours : theirs;
 }
 
-// Returns the newest architecture that both the GPU and the library support.
+// Returns the newest architecture that both the GPU and the library support. If the library does
+// not report its architectures, returns `capability`.
 int target(const RuntimeCalls& calls, int capability) {
   int count = 0;
   if (!calls.known_count || !calls.known || calls.known_count(&count) != 0 || count <= 0)

@@ -120,8 +120,9 @@ void CudaStream::stage(Work& work) {
 }
 
 void CudaStream::do_work(Work&& work, const char* call) {
-  // The lock is held here, and a revocation also takes the lock to create its marks. So either the
-  // revocation's marks come after this work, or this check finds the revocation.
+  // The caller holds the lock of the stream's membership. A revocation first stores `revoked`, then
+  // takes this lock to create its marks. So either the revocation's marks come after this work, or
+  // this check finds `revoked`.
   each_span(work, [&](const Span& span) { refuse_revoked(*span.memory, call); });
   if (work.type == Work::copy && !work.launch.spans.empty()) {
     Span staging = std::move(work.launch.spans[0]);
@@ -179,8 +180,8 @@ void CudaStream::issue_copy(const Span& to, const Span& from) {
                            here.context, to.bytes, raw_->handle);
     }
   }
-  // In all other cases the driver finds the direction from the addresses: managed memory, host to
-  // host, and host to another device.
+  // In all other cases, the driver finds the direction from the addresses. Examples are managed
+  // memory, host to host, and copies between the host and another device.
   const auto at = [](const Span& span) {
     return memory_of(span).host ? DevicePtr(span.address()) : on_device(span);
   };
@@ -281,8 +282,8 @@ void CudaStream::do_captured_record(Event& event) {
                 raw_->handle);
 }
 
-// A wait passes no error on to this stream. In CUDA an error either loses the whole context or
-// stays on its stream.
+// Ignores `order_only`, because a wait passes no error of the event's stream on to this stream. In
+// CUDA an error either loses the whole context or stays on its stream.
 void CudaStream::do_wait(Event& each, bool) {
   auto& event = static_cast<CudaEvent&>(each);
   if (event.recorded && event.on_.expired()) return;  // its stream was idle and is destroyed
@@ -293,8 +294,9 @@ void CudaStream::do_wait(Event& each, bool) {
 
 void CudaStream::do_captured_wait(Event& event, bool joins) {
   const Enter enter(driver_, device_.context);
-  // A mark after the work that was enqueued before. That work is outside the capture, and no other
-  // mark covers it.
+  // This wait makes the stream a member of the capture. The mark is after the stream's earlier
+  // work, which is outside the capture. While the stream captures, the driver can create no other
+  // mark for this work.
   if (joins) raw_->before_capture = mark(*raw_);
   driver_.check(driver_.call.stream_wait_event, raw_->handle,
                 static_cast<CudaEvent&>(event).raw_.handle, 0u);

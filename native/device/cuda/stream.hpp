@@ -17,13 +17,14 @@ class CudaEvent final : public Event {
   friend class CudaStream;
   friend class CudaExec;
   // Notes that the event was recorded on this stream, outside captures or by a replay. The caller
-  // holds the mark's lock.
+  // holds the lock of `capture_mark`.
   //
-  // `behind` is the event at the end of the replay. Waits use `behind` if the driver reports events
-  // of graphs too early.
+  // `behind` is null, or the event after the replay. If it is not null, queries and waits use
+  // `behind`, because the driver reports events of graphs too early.
   void note(const Ref<RawStream>& stream, std::shared_ptr<RawEvent> behind = nullptr);
-  // The stream of the last record, which was idle if it is destroyed. `done_` is whether a query
-  // has found the record done. The mark's lock guards both.
+  // The stream of the last record. If it is destroyed, it was idle, so the record is done. `done_`
+  // is true after a query has found the record done. The lock of `capture_mark` guards these
+  // members.
   std::weak_ptr<RawStream> on_;
   Ref<std::atomic<Status>> final_status_;
   bool done_ = false;

@@ -1,6 +1,6 @@
-// The part of Device that all devices with their own driver share. They need no help from the
-// calling thread and ring no bell. revoke() waits for the work on lent host memory, then releases
-// the memory.
+// The part of Device that all devices with their own driver share. Such a device runs its work
+// without help from threads, and rings no bell when work is done. revoke() waits for the work on
+// lent host memory, then releases the memory.
 #pragma once
 #include <time.h>
 
@@ -35,9 +35,8 @@ class GpuDevice : public Device {
 
  protected:
   bool do_wait_event(Event& event, uint64_t ns) override {
-    // How long this thread polls before it sleeps. If the process has more than two cores, the
-    // thread polls longer. The two busiest threads then have a core each, even while this thread
-    // polls.
+    // How long this thread queries the event before it sleeps between queries. With more than two
+    // cores this time is longer, because a core is then left for each of the two busiest threads.
     static const uint64_t spin_ns = IdleCores::cores() > 2 ? 200'000 : 20'000;
     sleep_exactly();
     const uint64_t begin = now_ns();
@@ -54,8 +53,8 @@ class GpuDevice : public Device {
     const timespec time{0, ns};
     nanosleep(&time, nullptr);
   }
-  // Tries to release the memory. If that fails, tries again after all work that is enqueued by
-  // then.
+  // After all work that is enqueued so far, tries to release the memory. If that fails, tries again
+  // after all work that is enqueued by then.
   void release_later(const Ref<Memory>& memory, Retired::Reservation place) {
     retired_.add(std::move(place), [this, memory](Retired::Reservation again) {
       if (!memory->release(true)) release_later(memory, std::move(again));

@@ -1,6 +1,6 @@
-// Frees objects of a driver, which may fail. Destructors cannot throw, and the caller has already
-// closed its own object. So the error text is stored until JavaScript fetches it and emits a
-// warning. The driver's object is stored until the driver frees the object.
+// Frees objects of a driver. The driver may fail to free an object, but a destructor cannot throw.
+// So the error text is stored until JavaScript fetches it and emits a warning. The object is stored
+// until a later attempt frees it.
 #pragma once
 #include <functional>
 #include <mutex>
@@ -27,7 +27,9 @@ class ReleaseFailures {
   }
 
  private:
-  static constexpr size_t most = 100;  // a limit, because every call fails on a lost device
+  // Maximum number of stored texts. Further texts are dropped, because on a lost device every call
+  // fails and adds a text.
+  static constexpr size_t most = 100;
   std::mutex mutex_;
   std::vector<std::string> texts_;
 };
@@ -69,7 +71,8 @@ class Unreturned {
   void give_back(Offer offer) {
     if (!offer_twice(offer)) keep(std::move(offer));
   }
-  // Stores an offer for offer_again(). If memory for it runs out, the object is never freed.
+  // Stores an offer for offer_again(). If memory for the offer runs out, the driver's object is
+  // never freed, and an error for JavaScript is stored.
   template <class Offer>
   void keep(Offer offer) {
     try {

@@ -1,5 +1,5 @@
 // The handling of memory that all GPU families share: staging memory, host memory that a caller
-// lent, and device memory that has run out. The family calls the driver.
+// lent, and the retries after memory has run out. The functions of each family call its driver.
 #pragma once
 #include <sys/mman.h>
 #include <unistd.h>
@@ -13,11 +13,12 @@
 
 namespace hotslot {
 
-// Allocates, and retries twice if memory has run out. Returns false if every attempt failed.
-// `allocate` returns false if memory has run out.
+// Calls `allocate`, which returns false if memory has run out, and retries up to twice. Returns
+// false if every attempt failed.
 //
-// The first retry comes after the cache was freed. The second retry comes after a wait for retired
-// memory. That memory is then freed even if the driver has to wait for work.
+// Before the first retry, frees the cache. Before the second, waits up to two seconds for the work
+// that touches retired memory, then frees that memory. The driver may block the thread until
+// running work is done. A thread that may not sweep skips the second retry.
 template <class Allocate, class Trim>
 bool reclaim(Retired& retired, Allocate&& allocate, Trim&& trim) {
   constexpr uint64_t reclaim_ns = 2'000'000'000;
@@ -111,12 +112,12 @@ inline void keep_from_children(void* address, size_t bytes, bool keep) {
     madvise(reinterpret_cast<void*>(begin), end - begin, keep ? MADV_DONTFORK : MADV_DOFORK);
 }
 
-// Host memory that a caller lent, pinned or not. release() returns the memory to the caller.
-// Without release() the pages stay pinned, because running work may need them.
+// Host memory that a caller lent, pinned or not. Its pages stay pinned until release() returns
+// true, because running work may need them.
 //
-// release() needs two conditions: the work that was enqueued before the first release() has ended,
-// and no work runs. The second condition is needed because a driver that unpins waits for running
-// work.
+// release() returns false until the work that was enqueued before its first call has ended. For
+// pinned pages it also returns false while any work runs, because a driver that unpins waits for
+// running work. With `at_once`, release() unpins the pages even then, and may block.
 template <class Base>
 class LentMemory final : public Base {
  public:

@@ -1,7 +1,7 @@
 // Resources without references that the device may still touch. Queued work of a GPU keeps no
-// references to resources. When the last reference to a resource is dropped, a mark is enqueued
-// after all work so far. The resource is freed after all marks have passed. So enqueueing work
-// costs nothing extra, and closing never waits.
+// references to resources. So when the last reference to a resource is dropped, a mark is enqueued
+// on every stream after all work so far. The resource is freed after all these marks have passed.
+// So enqueueing work costs nothing extra, and closing never waits.
 //
 // A resource that is returned to the driver waits longer, until no work runs. A driver that frees
 // memory waits until its device is idle. Some drivers block all other calls meanwhile (CUDA does,
@@ -83,21 +83,22 @@ class Retired {
   static bool may_sweep() { return CaptureMembership::held() == 0 && !thread_captures(); }
 
   // Runs `free` after all work that is enqueued so far. `free` runs now or in a later sweep, in the
-  // thread that sweeps, and must not throw. If `free` takes a Reservation, it receives `place` for
-  // a further step.
+  // thread that sweeps, and must not throw. If `free` takes a Reservation, it receives `place`,
+  // with which it can call when_idle().
   template <class F>
   void add(Reservation place, F free);
 
-  // Runs `give_back` in a later sweep when no work runs on any stream, or in force(). Runs
-  // `give_back` at once if `place` is empty. `give_back` must not throw.
+  // Stores `give_back` until no work runs on any stream. A later sweep or force() then runs it.
+  // Runs `give_back` at once if `place` is empty. `give_back` must not throw.
   //
-  // If more than `max_waiting_bytes` are waiting, a sweep runs `give_back` even if the driver then
-  // has to wait for work.
+  // `bytes` counts towards the limit `max_waiting_bytes`. If the resources that wait exceed this
+  // limit, the next sweep runs all of their functions, even if work still runs. The driver may then
+  // block the thread until that work is done.
   static constexpr size_t max_waiting_bytes = size_t(1) << 30;
   template <class F>
   void when_idle(Reservation place, size_t bytes, F give_back);
-  // Returns whether a query found no work on any stream. Threads that enqueue may change that at
-  // once.
+  // Returns whether a query found no work on any stream. The answer may be outdated at once,
+  // because other threads can enqueue work. Returns false if this thread may not sweep.
   bool idle() const {
     try {
       return may_sweep() && idle_();
@@ -106,14 +107,14 @@ class Retired {
     }
   }
 
-  // Frees the resources that no work touches. Returns whether every resource of add() has been
-  // freed.
+  // Frees the resources that no work touches. Returns true after every resource of add() has been
+  // freed. Returns false if some still wait, or if this thread may not sweep.
   bool sweep();
-  // Frees the resources that wait for an idle device, even if work runs. The caller may have to
-  // wait until that work is done.
+  // Frees the resources of when_idle() even if work runs. The driver may block the thread until
+  // that work is done. Does nothing if this thread may not sweep.
   void force();
 
-  // Sweeps until all resources of add() are freed or `ns` are over.
+  // Sweeps until all resources of add() are freed or `ns` nanoseconds have passed.
   void drain(uint64_t ns) {
     for (const uint64_t deadline = now_ns() + ns; !sweep() && now_ns() < deadline;) {
       const timespec nap{0, 50'000};

@@ -1,6 +1,6 @@
-// The host device: a full device on the CPU, and the readable specification of a device. It has its
-// own memory, so a mistake in the order of operations results in wrong bytes. Its captures throw
-// the same errors as CUDA's, with CUDA's numbers.
+// The host device: a full device on the CPU, and the readable specification of a device. Its memory
+// is separate from the program's, as on a GPU. So if a program forgets a copy or a wait, it reads
+// wrong bytes here too. Its captures throw the same errors as CUDA's, with CUDA's numbers.
 #include "device/host/device.hpp"
 
 #include <sys/mman.h>

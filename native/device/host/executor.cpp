@@ -1,9 +1,10 @@
-// Decides which thread runs the host device's queues. A thread that enqueues work ensures that some
-// thread will run this work. A thread that leaves or starts a long op ensures the same for other
-// runnable work.
+// Decides which thread runs the operations (ops) in the host device's queues.
 //
-// An attending actor will run the work unless the actor is busy with other work. A pool thread will
-// run the work unless it runs a long op.
+// A thread that enqueues an op ensures that some thread will run it. A thread that stops running
+// queues, or that begins a long op, ensures the same for runnable ops in the other queues.
+//
+// An attending actor is sure to run the ops unless it is inside help(). A pool thread is sure to
+// run them unless it is in a long op.
 #include "device/host/executor.hpp"
 
 #include <algorithm>
@@ -19,12 +20,12 @@ namespace {
 // The bell with which this thread attends, or null. Work that this thread enqueues itself need not
 // ring it.
 thread_local Bell* own_bell = nullptr;
-// How often this thread attends with that bell. It is more than 1 if the thread hosts several
-// pollers.
+// How many times this thread attends: the calls of attend() minus those of dismiss(). It is more
+// than 1 if the thread hosts several pollers, and each of them attends.
 thread_local int own_attends = 0;
 thread_local bool pool_thread = false;
-// Maximum number of pool threads. If 16 long ops run at once, other work waits. The pool adds a
-// thread only when all its threads run long ops.
+// Maximum number of pool threads. The pool adds a thread only if all its threads run long ops.
+// While 16 long ops run at once, ops that no other thread runs wait until one of the 16 is done.
 constexpr int max_pool_threads = 16;
 }  // namespace
 
@@ -65,8 +66,8 @@ void Executor::look_for_pool() {
 }
 
 void Executor::wake_pool() {
-  // The pool's word changes before the counts are read. So a thread that counts as available here
-  // sees the new word before it sleeps.
+  // The pool's word changes before the counts are read (Executor-1). So a thread that these counts
+  // include as awake sees the new word before it sleeps, and then does not sleep.
   word_at(&pool_word_).fetch_add(1);
   if (pool_threads_.load() - pool_parked_.load() - pool_held_.load() > 0) return;
   if (pool_parked_.load() > 0) {
@@ -77,8 +78,8 @@ void Executor::wake_pool() {
   if (pool_threads_.load() >= max_pool_threads) return;
   pool_threads_.fetch_add(1);
   try {
-    // `counted` is created here, before the thread runs, so that the enqueuing thread finds the new
-    // thread in the count.
+    // `counted` adds the new thread to IdleCores' number of threads. It is created here, before the
+    // thread runs, so that this thread already finds the new thread in that number.
     std::thread([this, counted = std::make_unique<IdleCores::Thread>()] { pool_main(); }).detach();
   } catch (const std::exception&) {
     pool_threads_.fetch_sub(
@@ -142,8 +143,9 @@ bool Executor::runnable() {
 bool Executor::help(uint64_t ns) {
   const uint64_t deadline = now_ns() + ns;
   bool any = false, late = false;
-  // A thread that attends several times counts as busy that often. Otherwise the enqueuer, which
-  // subtracts `busy_` from the attendances, would rely on this thread's other attendances.
+  // notify() subtracts `busy_` from `attending_`, which counts this thread once for each time that
+  // it attends. So `busy_` must count the thread as often. Otherwise notify() would count on this
+  // thread although it is busy.
   const int attends = own_attends;
   if (attends > 0) busy_.fetch_add(attends);
   for (bool ran = true; ran && !late;) {
@@ -176,8 +178,8 @@ bool Executor::help(uint64_t ns) {
   }
   if (attends > 0) busy_.fetch_sub(attends);
   stress_pause();
-  // An attendant calls help() again by itself. Any other thread must notify a thread that will run
-  // the queue.
+  // An attendant calls help() again by itself. Any other thread may not come back, so it notifies a
+  // thread that will run the queue.
   if (any && !own_bell && runnable()) notify();
   return any;
 }
@@ -267,8 +269,9 @@ void Executor::revoke(const Ref<Memory>& memory, uint64_t ns) {
     return false;
   };
   wait([&] { return !in_use(false); }, ns);
-  // `revoked` is stored before the check for a running operation. So either an operation has begun
-  // before, and the check finds it running. Or the operation finds `revoked` when it begins.
+  // `revoked` is stored before the check for a running operation. So if an operation began before
+  // the store, the check finds it running. An operation that begins later finds `revoked` and
+  // fails.
   memory->revoked.store(true);
   while (!wait([&] { return !in_use(true); }, max_sleep_ns)) continue;
 }

@@ -1,5 +1,5 @@
-// The executor, which runs the operations of the host device's queues. Its threads are a small
-// pool, and threads that attend or wait.
+// The executor, which runs the operations (ops) of the host device's queues. It has a small pool of
+// threads. Threads that attend and threads that wait for an event run ops too.
 #pragma once
 #include <functional>
 #include <mutex>
@@ -9,8 +9,10 @@
 
 namespace hotslot::host {
 
-// The longest sleep of a thread. It limits the effect of a lost wake-up, which must never happen.
-// The stress harness sets it to an hour, and pauses where a wake-up could get lost.
+// The longest sleep of a thread, in nanoseconds. A wake-up must never get lost. If one did, the
+// thread would still find its work after this time. In the stress harness the sleep takes an hour,
+// so that a lost wake-up shows as a hang. The harness also pauses threads where a wake-up could get
+// lost.
 #ifdef HOTSLOT_STRESS
 void stress_pause();
 constexpr uint64_t max_sleep_ns = 3'600'000'000'000;
@@ -30,10 +32,11 @@ constexpr uint64_t max_sleep_ns = 1'000'000'000;
 //       itself as asleep. It then sleeps while the word has the value that it read.
 //   Executor-3  One thread at a time has a queue's claim. A thread that releases the claim checks
 //       the queue again. It wakes the pool if only the pool may begin the next op.
-//   Executor-4  A thread that begins an op that may take long first counts as no help. Then it
-//       wakes the pool if a queue is runnable. So does a thread that runs a record in a graph.
+//   Executor-4  A pool thread that begins an op that may take long first counts itself as held, so
+//       that enqueuers do not rely on it. Any thread that begins such an op then wakes the pool if
+//       a queue is runnable. A thread that has run a record in a graph also does the latter.
 //   Executor-5  If a queue is runnable, a thread that leaves or whose time is over notifies another
-//       thread. A thread that comes back by itself need not notify.
+//       thread. An attendant that leaves help() need not notify, because it calls help() again.
 //   Executor-6  A thread that ends an op first marks the op as done, then changes the word of
 //       completions. It then wakes the waiters and rings the attendants.
 //
@@ -45,8 +48,8 @@ class Executor {
   void add(const Ref<Queue>& queue);
   // Ensures that a thread will run work that became runnable.
   void notify();
-  // Starts a pool thread if the pool has none. A caller that only queries calls this, because an
-  // earlier attempt to start a thread may have failed.
+  // Starts a pool thread if the pool has none. A caller that only queries calls this. An earlier
+  // attempt to start a thread may have failed, and then no thread might ever run the work.
   void look_for_pool();
   // Runs runnable ops for about `ns`. Returns whether it ran any.
   bool help(uint64_t ns);
@@ -72,8 +75,8 @@ class Executor {
   bool claimable(Queue& queue);
   bool next_for_pool(Queue& queue);
   void completed();
-  // While it exists, its thread runs an op that may take long. The thread does not count as help
-  // for other queues.
+  // Exists while its thread runs an op that may take long. Enqueuers do not rely on a pool thread
+  // meanwhile. If `may_take_long` is false, the object does nothing.
   struct LongOp {
     LongOp(Executor& executor, bool may_take_long);
     ~LongOp();
@@ -84,19 +87,20 @@ class Executor {
 
   SpinLock lock_;
   std::shared_ptr<const Queues> queues_ = std::make_shared<Queues>();
-  // The following fields are sequentially consistent, because threads use them in pairs. In each
-  // pair, one of the two threads sees the other's store.
+  // All accesses to the atomic fields below are sequentially consistent. Two kinds of thread pairs
+  // need this. Each thread of a pair first stores, then reads what the other stores. So at least
+  // one of them sees the other's store.
   //
   // A thread that enqueues stores the work, then reads how many threads attend, sleep or are held.
   // A thread that goes to sleep or begins a long op counts itself, then looks for work once more.
   //
-  // A thread that waits for an op counts itself among the waiters, then checks whether the op is
-  // done. A thread that ends an op marks the op as done, then looks for waiters.
+  // A thread that waits for an op counts itself in `waiters_`, then checks whether the op is done.
+  // A thread that ends an op marks the op as done, then reads `waiters_`.
   SpinLock attendants_lock_;
   std::vector<Bell*> attendants_;
   std::atomic<int> attending_{0};
-  // Attendants inside help(), each counted as often as it attends. They are running an op, so an
-  // enqueuer cannot rely on them.
+  // The number of attendants inside help(), where each counts as often as it attends. They may be
+  // running an op, so an enqueuer cannot rely on them.
   std::atomic<int> busy_{0};
   std::mutex pool_mutex_;
   // The number of pool threads, of sleeping ones, and of those in a long op. All other pool threads

@@ -1,5 +1,5 @@
-// The host device's graphs. A graph is a list of nodes made from a capture, which the executor
-// runs.
+// The host device's graphs. A graph is a list of nodes, which is made from a capture. The executor
+// runs the nodes.
 #pragma once
 #include "device/core/capture.hpp"
 #include "device/host/device.hpp"
@@ -9,8 +9,8 @@ namespace hotslot::host {
 // One node of a graph. All its pointers are known before a replay.
 struct Node {
   enum Type : uint8_t { kernel, copy, fill, record, prefetch } type;
-  // The kernel's function. It is not looked up by the kernel's registry entry, because pool threads
-  // may outlive the registry when the process exits.
+  // The kernel's function. A node stores the function instead of a pointer to the kernel's registry
+  // entry. When the process exits, pool threads may still run after the registry is destroyed.
   const char* (*kernel_run)(const KernelArgs*) = nullptr;
   KernelArgs args{};
   bool may_hold = false;  // see Kernel::may_hold
@@ -20,7 +20,7 @@ struct Node {
   uint64_t pattern = 0;
   uint32_t pattern_bytes = 1;
   uint32_t point = 0;         // for a record: the index of the replay's point
-  Memory* managed = nullptr;  // for a prefetch: moves `bytes` from offset `at` to `target`
+  Memory* managed = nullptr;  // for a prefetch: moves its bytes [at, at + bytes) to `target`
   size_t at = 0;
   int target = nowhere;
   // Runs the node. Returns null, or the reason why it failed.

@@ -1,5 +1,5 @@
-// Runs an operation for the executor. A graph runs in parts that fit the caller's time. Any other
-// operation runs at once.
+// Runs an operation for the executor. A graph stops after the caller's deadline, and the next call
+// runs its remaining nodes. Any other operation runs to its end in one call.
 #include <algorithm>
 
 #include "device/host/executor.hpp"

@@ -141,7 +141,7 @@ bool HostStream::do_query() {
     executor_.look_for_pool();
     return false;
   }
-  // The last op may have failed after the check before this query.
+  // The last op may have failed after the caller checked the stream for an error.
   do_check("streamQuery");
   return true;
 }

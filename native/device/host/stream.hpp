@@ -38,22 +38,25 @@ class HostEvent final : public Event {
 struct Op {
   enum Type : uint8_t { node, record, wait, graph } type = node;
   std::unique_ptr<Node> work;
-  Ref<Point> point;         // for a record, or for the record to wait for
+  Ref<Point> point;         // for a record: its point. For a wait: the point to wait for
   bool order_only = false;  // for a wait: whether the record's error does not affect this queue
-  Ref<HostExec> exec;       // for a graph, with its program at the time when it was enqueued
-  Ref<Program> program;
+  Ref<HostExec> exec;       // for a graph: what is replayed
+  Ref<Program> program;     // for a graph: the program of `exec` when the replay was enqueued
   std::vector<Ref<Point>> points;  // for the graph's own records
   size_t next_node = 0;            // for a graph: the next node to run; guarded by the queue's lock
   uint64_t spent_ns = 0;           // running time of the graph so far
   std::vector<Ref<Object>> keep;
 
-  // Returns true for kernels and for graphs that have never run, because their time is unknown.
-  // Also returns true for graphs whose last run was long, and for large copies.
+  // Returns whether the op may take long. True for kernels and for graphs that have never run,
+  // because their time is unknown. Also true for graphs whose last run was long or that have a node
+  // with `may_hold`, and for large copies and fills.
   bool may_take_long() const;
-  // Returns true for work that waits for something outside the device. Only pool threads begin such
-  // work. Other threads that help have promised to return in time.
+  // Returns true for work that may wait for something outside the device (see Kernel::may_hold).
+  // Only pool threads begin such work, because other threads that help must return when their time
+  // is over.
   bool for_pool() const;
-  // Finishes the points of the replay's records that it has not reached.
+  // Marks the points of all records that the replay has not reached as done. `failed` is the reason
+  // why the replay failed, or null.
   void settle(const char* failed) const;
 };
 

@@ -25,7 +25,8 @@ XpuDevice::XpuDevice(Driver& driver, DeviceHandle handle, int index)
   limits.type = Type::device_compute_properties;
   HOTSLOT_ZE(zeDeviceGetComputeProperties, handle, &limits);
   largest_group_ = std::max(1u, std::min(limits.group_size, limits.group_size_x));
-  // Eight items per lane are enough to keep the device busy. Each kernel strides over the remaining
+  // The code below computes the maximum number of groups of a launch. Eight work items for each
+  // SIMD lane of the device are enough to keep it busy. Each kernel strides over the remaining
   // elements.
   const uint64_t units =
       uint64_t(properties.slices) * properties.subslices_per_slice * properties.eus_per_subslice;
@@ -94,8 +95,9 @@ void XpuDevice::probe() {
       (driver.newer.zexCounterBasedEventCreate2 || driver.newer.zeEventCounterBasedCreate) &&
       tried([&] { driver.points.give(driver.points.slot(this, false, true), Points::clean); });
   timing = properties.kernel_timestamp_bits > 0 && properties.timer_resolution > 0 &&
-           // Timed events are not counter-based. Querying a timed counter-based event waits in the
-           // driver. If the query reports it as done, the host may still not see the writes.
+           // Timed events are not counter-based, because a query of such an event blocks in the
+           // driver. Also, when the query reports the event as done, the host may not see the
+           // work's writes yet.
            tried([&] { driver.points.give(driver.points.slot(this, true, false), Points::clean); });
 }
 

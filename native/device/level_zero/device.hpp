@@ -46,8 +46,9 @@ class XpuDevice final : public GpuDevice {
   bool in_order = false, counters = false, timing = false, graphs = false;
   bool kernels_reach(const Memory& memory) const;
   bool reaches_pageable = false;  // whether kernels reach all memory of the process
-  bool shares = false,
-       shares_all = false;  // whether it reaches managed memory: its own; its peers' in the driver
+  // - shares: whether the device reaches its own managed memory
+  // - shares_all: whether it also reaches managed memory of the driver's other devices
+  bool shares = false, shares_all = false;
   struct Group {
     uint32_t ordinal = 0, queues = 1;
     size_t max_fill_pattern = 0;
@@ -57,8 +58,8 @@ class XpuDevice final : public GpuDevice {
 
   ListHandle immediate_list(const Group& group, int priority, bool ordered);
   uint32_t next_index(const Group& group) { return next_index_.fetch_add(1) % group.queues; }
-  // Appends one captured or enqueued operation to a list. The operation waits for `waits` and then
-  // signals `signal`.
+  // Appends one captured or enqueued operation to a list. The operation waits for the `count`
+  // events in `waits`. After the operation is done, it signals `signal`, if that is not null.
   void append(ListHandle list, const Work& work, EventHandle signal, uint32_t count,
               EventHandle* waits);
   // Throws with the reason if the kernel cannot be launched.
@@ -67,8 +68,8 @@ class XpuDevice final : public GpuDevice {
   // module.
   ModuleHandle build_module(const void* image, size_t bytes);
   std::unique_ptr<LoadedKernel> load_kernel(ModuleHandle module, const std::string& name);
-  // Throws if this device does not reach the memory. For a `kernel` (not null) this includes host
-  // memory that is not imported as pages.
+  // Throws if this device does not reach the memory. If `kernel` is not null, also throws for host
+  // memory that kernels cannot use (see kernels_reach).
   void reach(const Memory& memory, const Kernel* kernel);
   // Allocates host memory of the driver. Allowed inside a capture.
   Ref<Memory> staging(size_t bytes);

@@ -18,10 +18,10 @@ class Queue;
 
 // A driver of the loader, with its context. It is never destroyed.
 struct Driver {
-  DriverHandle handle = nullptr, own = nullptr;  // the loader's and the driver's own, often equal
+  DriverHandle handle = nullptr, own = nullptr;  // the loader's, and the driver's; often equal
   uint32_t version = 0, build = 0;               // of the interface, and of the driver
   Newer newer;
-  bool imports_pages = false, imports_any = false;  // by the standard's call, and by Intel's
+  bool imports_pages = false, imports_any = false;  // whether it imports whole pages; any range
   bool graphs = false, lists_append = false;
   Points points{*this};
   Retired retired{[this] { return marks(); }, [this] { return marks().empty(); }};
@@ -29,8 +29,8 @@ struct Driver {
 
   ContextHandle context();
   void resolve(const Library& library, bool alone);
-  // Returns marks after all work that is enqueued so far on streams of this driver. It costs
-  // nothing, because every stream's last point is a mark.
+  // Returns marks after all work that is enqueued so far on streams of this driver. It enqueues
+  // nothing, because the last point of each stream is a mark already.
   Marks marks();
   void arrive(const Ref<Queue>& queue);
   void depart(std::unique_ptr<Queue> queue);
@@ -41,7 +41,9 @@ struct Driver {
     unreturned.give_back([=] { must_take(call, function(arguments...)); });
   }
 
-  // An active import of host memory. A later registration inside its range uses the same import.
+  // An active import of host memory. A registration of a range inside an active import uses that
+  // import. `users` counts these registrations. `pages` is true if the standard's call imported
+  // whole pages.
   struct Import {
     size_t bytes;
     int users;

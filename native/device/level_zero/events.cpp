@@ -18,8 +18,8 @@ Point::State Point::look(Status* failure) {
   const State now = state();
   if (now != pending) return now;
   Status got = ze().zeEventQueryStatus(slot_.event);
-  // A second query confirms that the device is lost. Memory of a lost device is freed at once. If
-  // the device was not lost, it could still be using that memory.
+  // Queries a second time before the device counts as lost, because memory of a lost device is
+  // freed at once. If the first query was wrong, the device could still be using that memory.
   if (lost(got)) got = ze().zeEventQueryStatus(slot_.event);
   if (got == status::not_ready) return pending;
   if (got == status::success) {
@@ -40,8 +40,8 @@ uint64_t Point::stamp() const {
   Timestamps stamps{};
   const Status got =
       ze().zeEventQueryKernelTimestamp(inner ? inner->event() : slot_.event, &stamps);
-  // If the query returns not_ready, a later replay has reset the event, and this run's time is
-  // gone.
+  // not_ready for an event in a graph means that a later replay has reset the event. The time of
+  // the replay that this point belongs to is then lost.
   if (got == status::not_ready && inner)
     refuse(family_name, "zeEventQueryKernelTimestamp", refusal::not_ready,
            "the event is recorded anew", "wait for it first");

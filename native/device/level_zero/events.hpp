@@ -43,7 +43,8 @@ class Point final : public Mark {
   Status why() const { return why_.load(); }
   // Returns the device's time of the signal, in cycles.
   uint64_t stamp() const;
-  // The event in a graph after which this point was signaled, or null. It has recorded the time.
+  // If this point is a record in a graph: the graph's event, after which the point was signaled and
+  // which has recorded the time. Otherwise null.
   std::shared_ptr<class Gate> inner;
 
  private:
@@ -53,8 +54,8 @@ class Point final : public Mark {
   std::atomic<Status> why_{status::success};
 };
 
-// An event that is part of a command list. Each run of the list signals it, and it is reset before
-// the next run. It is freed with the list.
+// An event that a closed command list waits for or signals at each run. It is reset before the next
+// run, and freed with the list. It has nothing to do with the pipeline's gate.
 class Gate {
  public:
   Gate(Driver& driver, bool timed);
@@ -67,7 +68,7 @@ class Gate {
   EventSlot slot_;
 };
 
-// All events of a driver. They are used again.
+// All events of a driver. An event that is returned to Points is lent again.
 class Points {
  public:
   explicit Points(Driver& driver) : driver_(driver) {}
@@ -75,8 +76,10 @@ class Points {
   // events.
   Ref<Point> point(XpuDevice& device, bool timed, bool counter);
   EventSlot slot(XpuDevice* device, bool timed, bool counter);
-  // The state of a returned event. clean: it was never signaled. signalled: it was signaled.
-  // unsure: it may still be signaled.
+  // The state of a returned event.
+  // - clean: the event was never signaled
+  // - signalled: the event was signaled, and must be reset
+  // - unsure: enqueued work may still signal the event
   enum Left { clean, signalled, unsure };
   // Takes an event back. It never throws.
   void give(EventSlot slot, Left left);
@@ -91,7 +94,7 @@ class Points {
   };
   struct Kind {
     std::vector<EventSlot> free;
-    std::vector<std::pair<EventSlot, Left>> rest;  // not reset; tried again if no event is free
+    std::vector<std::pair<EventSlot, Left>> rest;  // returned, but not reset yet; see settle()
     std::vector<Pool> pools;
     size_t made = 0;  // number of events, including lent ones
   };

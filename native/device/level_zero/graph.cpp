@@ -79,7 +79,7 @@ bool Program::record_graph(GraphRun& run) const {
 // branches run one after the other.
 //
 // The list is not an in-order list. Intel's driver renumbers the waits inside an in-order list at
-// every submission, even while an earlier run of the list is running.
+// every submission. If an earlier run of the list is running, its waits would change too.
 void Program::fill_list(GraphRun& run) const {
   Driver& driver = device.driver;
   const ListDesc desc{Type::command_list_desc, nullptr, device.compute.ordinal, 0};

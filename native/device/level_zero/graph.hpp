@@ -14,7 +14,7 @@ struct GraphRun {
   ListHandle list = nullptr;
   GraphHandle graph = nullptr;
   ExecutableHandle executable = nullptr;
-  std::unique_ptr<Gate> go, end;               // for a list on a queue of its own
+  std::unique_ptr<Gate> go, end;               // of a list that cannot be appended; see replay()
   std::vector<std::shared_ptr<Gate>> records;  // in the order of its program's events
   std::vector<Ref<Point>> relays;  // of the latest run; they pass before the events are reset
   std::weak_ptr<Queue> queue;      // the first queue that used the list; no other uses it
@@ -58,7 +58,7 @@ class XpuExec final : public Exec {
  private:
   std::mutex lock_;
   Ref<Program> program_;
-  Ref<Point> last_;  // after the latest run, because runs on all streams go one at a time
+  Ref<Point> last_;  // after the latest run; the next run waits for it, on any stream
   Retired::Reservation place_;
 };
 

@@ -77,7 +77,7 @@ ModuleHandle XpuDevice::build_module(const void* image, size_t bytes) {
   ModuleHandle module = nullptr;
   std::string said;
   Status got = status::success;
-  for (const char* flags : {build_flags, ""}) {  // "" in case the driver lacks one
+  for (const char* flags : {build_flags, ""}) {  // "" in case the driver lacks one of the flags
     LogHandle log = nullptr;
     desc.build_flags = flags;
     got = ze().zeModuleCreate(driver.context(), handle, &desc, &module, &log);
@@ -163,8 +163,8 @@ void XpuDevice::append(ListHandle list, const Work& work, EventHandle signal, ui
                       work.to.bytes, signal, count, waits);
   Arguments arguments;
   if (work.type == Work::fill) {
-    // The queue group that receives a fill supports patterns of this size (see engine_of). Larger
-    // patterns use a kernel.
+    // The queue group that runs a fill supports patterns of this size (see engine_of). A kernel
+    // fills larger patterns.
     if (work.pattern_bytes <= std::max(compute.max_fill_pattern, size_t(4)))
       return HOTSLOT_ZE(zeCommandListAppendMemoryFill, list, work.to.address(), &work.pattern,
                         size_t(work.pattern_bytes), work.to.bytes, signal, count, waits);

@@ -30,8 +30,8 @@ void free_memory(Driver& driver, void* at) {
   driver.take_back("zeMemFree", ze().zeMemFree, driver.context(), at);
 }
 
-// Device memory. The destructor retires it. With `room` it then goes to the device's cache,
-// otherwise to the driver.
+// Device memory. After the work that touches it is done, a block of `room` bytes goes to the
+// device's cache. If `room` is 0, the memory goes back to the driver.
 class DeviceMemory final : public Memory {
  public:
   DeviceMemory(XpuDevice& device, void* at, size_t bytes, size_t room)
@@ -62,7 +62,8 @@ class ManagedMemory final : public Memory {
     xpu.driver.retired.add(
         std::move(place_), [&xpu, at = address, bytes = bytes, residents = std::move(residents_)] {
           // Intel's older drivers track residency by address and do not drop it when memory is
-          // freed, so this evicts the memory.
+          // freed. So this evicts the memory first. Otherwise later memory at the same address
+          // could count as resident.
           for (DeviceHandle resident : residents)
             ze().zeContextEvictMemory(xpu.driver.context(), resident, at, room(bytes));
           free_memory(xpu.driver, at);
@@ -102,8 +103,9 @@ auto keeping(Driver& driver, void* at, Make&& make) {
 
 // ---- host memory --------------------------------------------------------------------------------
 
-// Imports whole pages by the standard's call, or any other range by Intel's call. If the driver
-// supports neither for this range, imports nothing and returns pageable.
+// Imports host memory, so that the device can use it. A range inside an earlier import shares that
+// import. Whole pages are imported by the standard's call, and any other range by Intel's call. If
+// the driver supports neither for this range, imports nothing and returns pageable.
 HostKind Driver::import(uint8_t* address, size_t bytes) {
   std::lock_guard guard(memory_lock_);
   auto after = imports_.upper_bound(address);
@@ -185,7 +187,8 @@ void XpuDevice::obtain(const char* call, size_t bytes, F&& allocate) {
   must(call, got);
 }
 
-// Allocates `room` bytes from the driver. The caller requested `bytes`, for the error text.
+// Allocates `room` bytes from the driver. The error text names `bytes`, the size that the caller
+// requested.
 void* XpuDevice::device_memory(size_t bytes, size_t room) {
   if (room > total_) no_memory(bytes, free_bytes());
   RelaxedLimitsDesc relaxed{Type::relaxed_allocation_limits_desc, nullptr, relaxed_max_size};
@@ -233,7 +236,7 @@ void XpuDevice::on_own(F&& use) {
   }
 }
 
-// Zeroes new memory and waits for that, so that no stream can touch the memory earlier.
+// Zeroes new memory, and returns after the fill is done. So no stream can touch the memory before.
 void XpuDevice::zero(void* address, size_t bytes) {
   Work work;
   work.type = Work::fill;

@@ -14,8 +14,9 @@ constexpr size_t swept_per_append = 4;
 }  // namespace
 
 Ref<Queue> Queue::open(XpuDevice& device, int priority) {
-  // The queue's work continues after the stream is closed. The driver's objects are freed after the
-  // work is done.
+  // The queue's work continues after the stream is closed. So the last reference does not delete
+  // the queue, but moves it to the driver's list of departed queues. The queue is deleted after its
+  // work is done and the driver's objects are freed.
   const auto depart = [](Queue* queue) {
     queue->device.driver.depart(std::unique_ptr<Queue>(queue));
   };
@@ -95,8 +96,8 @@ Queue::Engine Queue::engine_of(const Work& work) const {
 
 ListHandle Queue::list(Engine engine) {
   if (!lists_[engine]) {
-    // The relay waits for graphs, which run on the compute engine. So the relay uses the copy
-    // engine if the device has one.
+    // The relay (see replay()) waits for graphs, which run on the compute engine. So its list uses
+    // the copy engine if the device has one.
     const bool aside = device.has_copies && engine != compute;
     lists_[engine] =
         device.immediate_list(aside ? device.copies : device.compute, priority_, device.in_order);
@@ -187,8 +188,9 @@ Ref<Point> Queue::barrier(Engine engine, bool timed, std::vector<Ref<Point>> wai
 void Queue::issue(const Work& work, const char* call) {
   std::lock_guard guard(lock_);
   check_locked();
-  // The lock is held here, and a revocation also takes the lock to create its marks. So either the
-  // revocation's marks come after this work, or this check finds the revocation.
+  // This thread holds the queue's lock. A revocation first stores `revoked`, then takes this lock
+  // to create its marks. So either the revocation's marks come after this work, or this check finds
+  // `revoked`.
   const auto check = [&](const Span& span) {
     if (span.memory && span.memory->revoked.load())
       refuse(family_name, call, {int(status::invalid_argument), "INVALID_ARGUMENT"}, lender_gone,
@@ -221,7 +223,8 @@ void Queue::eventless(F&& call) {
   try {
     barrier(compute, false, {});
   } catch (const Error&) {
-    // A point must follow the appended work even if the first barrier fails.
+    // A point must follow the appended work even if the first barrier fails. Otherwise memory that
+    // the work touches could be freed too early.
     barrier(compute, false, {});
     throw;
   }

@@ -32,8 +32,8 @@ class Queue {
   // Returns whether all work is done. Throws if the stream failed.
   bool idle();
   // Enqueues one run of a graph after the points `earlier`. `over` becomes the point after the run.
-  // `relays` receives a point for each event that the run records. If this throws, both contain the
-  // points of work that was enqueued.
+  // `relays` receives a point for each event that the run records. If replay() throws, `over` and
+  // `relays` contain the points of the work that was enqueued before.
   void replay(GraphRun& run, const std::vector<Memory*>& lent,
               const std::vector<Ref<Point>>& earlier, Ref<Point>& over,
               std::vector<Ref<Point>>& relays);

@@ -17,7 +17,7 @@ void Queue::replay(GraphRun& run, const std::vector<Memory*>& lent,
                    const std::vector<Ref<Point>>& earlier, Ref<Point>& over,
                    std::vector<Ref<Point>>& relays) {
   std::lock_guard guard(lock_);
-  // The lock is held during this check, as in issue().
+  // This thread holds the queue's lock during this check, for the reason given in issue().
   for (const Memory* memory : lent)
     if (memory->revoked.load())
       refuse(family_name, "graphLaunch", {int(status::invalid_argument), "INVALID_ARGUMENT"},
@@ -76,20 +76,23 @@ void Queue::run_beside(GraphRun& run, Ref<Point>& over) {
   }
   HOTSLOT_ZE(zeCommandListAppendBarrier, list(compute), run.go->event(), 0, nullptr);
   const Status got = ze().zeCommandQueueExecuteCommandLists(queue_, 1, &run.list, nullptr);
-  // The barrier waits for everything in the list and for `end`, which the list signals last.
+  // The barrier waits for all work in the stream's own list, and for `end`, which the graph's list
+  // signals last.
   const auto last = [&] {
     return barrier(compute, false, {}, got == status::success ? run.end->event() : nullptr);
   };
   try {
     over = last();
   } catch (const Error&) {
-    // A point must follow the appended work even if this call fails.
+    // A point must follow the appended work even if this call fails. Otherwise memory that the
+    // graph touches could be freed too early.
     run.broken = true;
     over = last();
     throw;
   }
   if (got == status::success) return;
-  // `go` was signaled without a run. If the list ran again, it would start too early.
+  // `go` was signaled, but the list does not run and so does not reset it. If the list ran later,
+  // it would start too early.
   run.broken = true;
   note(got);
   fail("zeCommandQueueExecuteCommandLists", got);
