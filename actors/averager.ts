@@ -1,9 +1,12 @@
 /**
- * Averages parameters after a tick, in poll's thread. The graph has copied this learner's
- * parameters to the host, and the averager sends them to the other learners of the group. After
- * their parameters have arrived, it writes the mean over this learner's parameters and over the
- * weight version that the tick publishes. The slot stays Replaying until the device has made these
- * copies. Replay launches no graph until then.
+ * Averages parameters after a tick, on poll's thread. The tick's graph has copied this learner's
+ * parameters to the host. The averager sends them to the other learners of the group, and receives
+ * their parameters. It then enqueues copies that overwrite this learner's parameters with the mean.
+ * If the tick publishes weights, another copy writes the averaged weights to the version that it
+ * publishes.
+ *
+ * Replay launches the next graph only after these copies are enqueued. The slot stays Replaying
+ * until the device has made them.
  */
 import { answered } from '../src/base/addon.ts';
 import { nativeEvents, nativeMemory, nativeStreams } from '../src/device/native.ts';
@@ -19,8 +22,8 @@ import { LOOK_ELSEWHERE_MS } from '../src/shm/exchange-control.ts';
 import type { WeightVersions } from '../src/store/weights/weight-versions.ts';
 
 /**
- * soon() spins for LOOK_MS. Between two spins the thread sleeps an eighth of the time that it has
- * already waited, but at least MIN_NAP_MS and at most MAX_NAP_MS.
+ * Milliseconds. soon() spins for LOOK_MS. Between two spins the thread sleeps for an eighth of the
+ * time since this mean began, but at least MIN_NAP_MS and at most MAX_NAP_MS.
  */
 const LOOK_MS = 0.05;
 const MIN_NAP_MS = 0.05;
@@ -65,16 +68,21 @@ export class Averager {
     return this.#values !== null;
   }
 
-  /** Returns true if this update, which is over, needs no mean or has its mean already. */
+  /**
+   * Returns true if no mean follows this sequence's update, or if the mean's copies are enqueued.
+   * Call it after the update is over.
+   */
   isDone(sequence: number): boolean {
     const { run, header } = this.#ring;
     return !run.averages(sequence) || header.isAveraged(sequence);
   }
 
   /**
-   * Sends this rank's parameters, or checks whether those of the other ranks have arrived. Returns
-   * true in two cases: the copies of the mean are enqueued and `spent` is recorded after them, or
-   * the run ends without a mean. Returns false if the caller must call it again.
+   * Sends this rank's parameters, or checks whether those of the other ranks have arrived. Call it
+   * again until it returns true.
+   *
+   * True means that the copies of the mean are enqueued and `spent` is recorded after them, or that
+   * the run ends without a mean.
    */
   advance(slot: number, sequence: number, spent: number): boolean {
     const rank = this.#rank;
@@ -115,9 +123,11 @@ export class Averager {
   }
 
   /**
-   * Checks an earlier exchange that this rank left: the parameters of all ranks must arrive before
-   * the next exchange. Returns true if none are missing, and false while some are. If the run ends
-   * without them, it returns who ends the run and why.
+   * If this rank left an earlier exchange, checks whether the parameters of all ranks have arrived
+   * in that exchange. The next exchange may start only after that (Group-5).
+   *
+   * Returns true if none are missing, and false if the caller must check again. If the run ends
+   * without them, returns who ends the run and why.
    */
   #settle(): boolean | Ended {
     const rank = this.#rank;
@@ -128,8 +138,8 @@ export class Averager {
   }
 
   /**
-   * Returns why this rank's run ends with this tick, or Ending.none. The rank's letter contains the
-   * result.
+   * Returns why this rank's run ends with this tick, or Ending.none if the run continues. The rank
+   * sends the result in its letter.
    */
   #endsAt(sequence: number): Ending {
     const { run, header } = this.#ring;
@@ -140,8 +150,9 @@ export class Averager {
   }
 
   /**
-   * Ends the run with this tick and without a mean. The learner keeps its own parameters. The
-   * device is already done with the slot, because `spent` was seen.
+   * Ends the run with this tick and without a mean. The learner keeps its own parameters. No copies
+   * are enqueued, so `spent`, which poll has already seen, still shows that the device is done with
+   * the slot.
    */
   #endWithout(sequence: number, ended: Ended): true {
     this.#end(sequence, ended);
@@ -152,8 +163,10 @@ export class Averager {
   }
 
   /**
-   * Ends the run after this sequence: the batches after it are taken back. Stores the end before
-   * `averaged`, because replay reads `averaged` first.
+   * Ends the run after this sequence. The opener takes back the batches of later sequences.
+   *
+   * The caller stores `averaged` after this call, and replay reads `averaged` before the end. So
+   * replay cannot see the new `averaged` without the end, and launches none of those batches.
    */
   #end(sequence: number, { rank, why }: Ended): void {
     const { run, header } = this.#ring;

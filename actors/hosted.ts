@@ -23,8 +23,9 @@ export class Hosted {
   #missing: readonly Role[] = [];
 
   /**
-   * `make` creates actors, which find their next slot by themselves (Slot-8). `longPack` is true if
-   * packing a batch takes longer than waking a thread of the host device's pool.
+   * `make` creates the actors of the given roles. Each actor finds its next slot from the ring
+   * (Slot-8). `longPack` is true if packing a batch takes longer than waking a thread of the host
+   * device's pool.
    */
   constructor(
     ring: Ring,
@@ -61,8 +62,9 @@ export class Hosted {
     let done = 0;
     for (const actor of this.actors) {
       this.working = actor;
-      // During a long pack, away() makes the host device rely on other threads. Otherwise the
-      // caller's device work would wait until the pack ends.
+      // The host device may rely on poll's thread to run its work. During a long pack this thread
+      // cannot do that, so away() makes the device use other threads. Otherwise the work would wait
+      // until the pack ends.
       const poll = this.#longPack && actor.role === 'pack' ? this.poll : undefined;
       poll?.away();
       done += actor.work();
@@ -73,7 +75,8 @@ export class Hosted {
 
   /**
    * Closes the actors of roles that the table assigns to other threads. Creates the actors of this
-   * thread's new roles after all threads have released the roles that moved.
+   * thread's new roles if all threads have released the roles that moved. Otherwise a later call
+   * creates them.
    */
   follow(): void {
     this.working = undefined;

@@ -18,11 +18,12 @@ export class Ingest {
   readonly #rows: AttachedDeviceRows;
   readonly #hostBuffers: HostBuffers;
   /**
-   * number of rows that were committed when the first span was enqueued. Ticks wait until all of
-   * them are on the device, so that they do not draw from only a few
+   * number of rows that were committed when the first span was enqueued. Ticks wait until the
+   * device has all of these rows. Otherwise the first ticks would draw from the few rows of the
+   * first span
    */
   until = 0;
-  /** true if rows were skipped before the last span */
+  /** true if the last enqueued span began after skipped rows */
   #lapped = false;
 
   constructor(ring: Ring, rows: AttachedDeviceRows, hostBuffers: HostBuffers) {
@@ -42,10 +43,13 @@ export class Ingest {
       const { visible } = words;
       const { capacity } = this.#rows.buffer;
       if (words.submitted === 0) this.until = committed;
-      // Rows are skipped if writers have overwritten them or if the device has no place for them.
-      // The next span then begins after these rows, once no other span is in flight. If rows were
-      // skipped before the last span too, the next span begins a further quarter of the buffer
-      // later.
+      // Skips rows that writers have overwritten, and old rows for which the device's ring has no
+      // room. The next span begins after the skipped rows, and only when no other span is in
+      // flight.
+      //
+      // If the last span began after skipped rows too, writers overwrite rows faster than they are
+      // copied. The next span then begins a further quarter of the buffer later. Writers need
+      // longer to reach its rows, so its copy can finish before that.
       const oldest = Math.max(this.#rows.lost, committed - shared.places);
       const lapped = from < oldest;
       if (lapped && words.underWay > 0) break;
@@ -66,8 +70,9 @@ export class Ingest {
   }
 
   /**
-   * DeviceRows-5: returns true if a tick may draw the rows before `visible` while the spans in
-   * flight are copied. `visible` is the value that the caller read.
+   * DeviceRows-5: returns true if a tick may draw the rows before `visible`, a value that the
+   * caller has read. Returns false if the copies of spans in flight could overwrite some of these
+   * rows.
    */
   mayDraw(visible: number): boolean {
     const { words, shared } = this.#rows;

@@ -21,16 +21,19 @@ import { ReplayActor } from './replay.ts';
 import { SubmitActor } from './submit.ts';
 
 /**
- * Intervals of poll for a device that rings no bell: poll spins for `spinNs` after the last event,
- * then sleeps `sleepNs` between checks. A sleep lasts tens of microseconds longer than requested.
- * That is short compared with an update of milliseconds, but long compared with a shorter one.
+ * Intervals for a device that rings no bell. After an event, poll spins for `spinNs`, then sleeps
+ * `sleepNs` between two checks. EAGER applies if a core is free for poll, else SPARING.
+ *
+ * A sleep lasts tens of microseconds longer than requested. This is short compared with an update
+ * of milliseconds, but long compared with a shorter one. So EAGER spins for longer.
  */
 const EAGER = { sleepNs: 10_000, spinNs: 2_000_000 };
 const SPARING = { sleepNs: 50_000, spinNs: 20_000 };
 
 /**
- * Creates the actors of the roles `hosted`. `bell` is null if the caller steps the actors inline.
- * Poll then helps the device in each check.
+ * Creates the actors of the roles `hosted`. `bell` is the bell of their thread, or null if the
+ * caller steps the actors inline. Without a bell, poll does not sleep in native code. It then helps
+ * the device during each check instead.
  */
 export function makeActors(
   setup: ActorSetup,

@@ -1,9 +1,12 @@
 /**
- * Packs a requested tick's rows into the slot's host buffer. Requested → Packed. Pack waits until
+ * Packs a requested tick's rows into the slot's host buffer: Requested → Packed. Pack waits until
  * the buffer has as many rows as the request needs, then draws from the rows that exist and gathers
- * them. It also runs the requester, and the ingest if rows live on the device. If draws are by
- * priorities, pack owns the priority tree. Before it draws sequence s, it applies the priorities
- * that the learner wrote for s − depth, the sequence before s in this slot.
+ * them.
+ *
+ * Pack's thread also runs the requester. If rows live on the device, it runs the ingest too.
+ *
+ * If draws are by priorities, pack owns the priority tree. Before pack draws sequence s, it applies
+ * the priorities that the learner wrote for s − depth, the previous sequence of this slot.
  */
 import { nowMs } from '../src/base/clock.ts';
 import type { Actor } from '../src/engine/pipeline/actors.ts';
@@ -56,7 +59,7 @@ export class PackActor implements Actor {
     if (packing === Packing.waits) {
       ring.header.setGate(Gate.rows);
       // If the run is paused, for example to end, pack does not wait for rows. The requester takes
-      // back the request for which nothing can be drawn.
+      // back this request, because no batch can be drawn for it.
       return made + (ring.header.mode === Mode.paused ? this.#requester.takeBack(slot) : 0);
     }
     if (packing === Packing.more) return made + 1;

@@ -1,7 +1,8 @@
 /**
- * Polls the two events of each slot. `copied` makes a slot Ready: Submitted → Ready. `spent` makes
- * it Free, after its record and scalars are in the journal: Replaying → Free. While an event is
- * pending, poll's thread sleeps in native code, in `wait`.
+ * Checks whether the two events of each slot are done. When `copied` is done, poll makes the slot
+ * Ready: Submitted → Ready. When `spent` is done, poll writes the tick's record and scalars to the
+ * journal and makes the slot Free: Replaying → Free. While an event is pending, poll's thread
+ * sleeps in native code, in wait().
  */
 
 import { answered } from '../src/base/addon.ts';
@@ -21,7 +22,10 @@ import type { Bell } from '../src/shm/bell.ts';
 import type { WeightVersions } from '../src/store/weights/weight-versions.ts';
 import type { Averager } from './averager.ts';
 
-/** Value of `copyMs` for a copy that may still run. Poll measures it when the slot becomes Free. */
+/**
+ * Value of `copyMs` while the copy may still run. Poll stores the measured time in the record
+ * before the slot becomes Free.
+ */
 const UNMEASURED = -2;
 
 interface PollSetup {
@@ -56,7 +60,10 @@ export class PollActor implements Actor {
   /** a `Watch` per event: the `copied` events, then the `spent` events, then the events of spans */
   readonly #watch: Int32Array;
   readonly #times: Float64Array;
-  /** index of the oldest watched `copied` event, `spent` event and span */
+  /**
+   * for the `copied` events, the `spent` events and the events of spans: the index of the oldest,
+   * at which each check begins
+   */
   readonly #oldest = new Int32Array(3);
   /**
    * whether no slot has a `copied` event: rows are packed in device memory, or the consumer copies
@@ -115,7 +122,8 @@ export class PollActor implements Actor {
 
   /**
    * Sleeps until an event is done, the bell's count differs from `count`, or `ms` milliseconds have
-   * passed.
+   * passed. While the averager waits for other learners, it sleeps for at most the time that soon()
+   * allows.
    */
   wait(count: number, ms: number): void {
     const { averager } = this.#setup;
@@ -138,8 +146,9 @@ export class PollActor implements Actor {
     for (let slot = 0; slot < depth; slot++) {
       const state = this.#ring.state(slot);
       if (state === SlotState.Submitted && this.#watch[slot] === Watch.idle) {
-        // The mode is read after the state. The client stores the mode before it asks for a manual
-        // tick, and the mode of a run stays while the run has slots.
+        // The mode is read after the state, so it is the mode in which this tick was requested. The
+        // client stores the mode before it asks for a manual tick. The mode of a run becomes manual
+        // only after no slot contains a tick of the run.
         const unpolled = this.#uncopied || (this.#passOn && header.mode !== Mode.manual);
         this.#unpolled[slot] = unpolled;
         this.#watch[slot] = unpolled ? Watch.done : Watch.pending;
@@ -166,8 +175,9 @@ export class PollActor implements Actor {
   }
 
   /**
-   * Finishes the spans whose copies are done, and returns their number. Poll has seen each span's
-   * event before `rows.lost` reads the buffer's `reserved` (DeviceRows-2).
+   * Finishes the spans whose copies are done, and returns their number. `rows.lost` is read after
+   * the span's event was seen. So it includes every row that a writer may have begun to overwrite
+   * during the copy (DeviceRows-2).
    */
   #passSpans(): number {
     const { rows } = this.#setup;
@@ -209,8 +219,8 @@ export class PollActor implements Actor {
   }
 
   /**
-   * Publishes the weight version that this tick wrote, if any. Refuses the version if its weights
-   * are not finite.
+   * Publishes the weight version that this tick wrote, if any. Refuses a version with non-finite
+   * weights and every later version, unless the client asked to publish non-finite weights.
    */
   #publish(mailbox: WeightVersions, record: Float64Array): void {
     const { run, bells } = this.#ring;
@@ -230,14 +240,15 @@ export class PollActor implements Actor {
       mailbox.refuse(version);
       record[Field.version] = 0;
     }
-    // Replay may wait to launch a run's last tick until a buffer of the mailbox is free, or until
-    // no version can be published.
+    // Before a run's last tick that publishes, replay may wait for a free buffer of the mailbox.
+    // publish() may have freed one, and after a refusal replay need not wait.
     bells.of('replay').ring();
   }
 
   /**
-   * Returns true if the update is over but its mean is not. When the mean's copies are enqueued,
-   * poll watches `spent` again, because `spent` is recorded a second time after them.
+   * Returns true if the slot must stay Replaying, because its update is over but its mean is not.
+   * When the mean's copies are enqueued, poll watches `spent` again, because `spent` is recorded a
+   * second time after them.
    */
   #averages(slot: number, record: Float64Array): boolean {
     const { averager, slots } = this.#setup;

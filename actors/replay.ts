@@ -34,13 +34,16 @@ export class ReplayActor implements Actor {
   readonly #times = new Float64Array(2);
   #replayer: Replayer | null = null;
   /**
-   * true until the first launch: an actor that died may have launched the first slot. The slot's
-   * mark shows this after the stream is drained
+   * true until the first launch. An actor that died may already have launched the update of the
+   * first slot. The slot's mark shows this after the stream is drained
    */
   #unsure = true;
   /** true after manual ticks: the actor must find its next slot again */
   #astray = false;
-  /** true if a tick should have published but both spare buffers of the mailbox were in use */
+  /**
+   * true if a tick should have published but both spare buffers of the mailbox were in use. The
+   * next tick then publishes
+   */
   #owed = false;
   /**
    * versions that a dead actor or a closed pipeline began and did not publish. They are published
@@ -59,8 +62,9 @@ export class ReplayActor implements Actor {
     const ring = this.#ring;
     const { mode } = ring.header;
     if (mode === Mode.manual || (mode === Mode.paused && ring.settled)) {
-      // The learner may capture new graphs before the next run. The caller hands slots over
-      // meanwhile.
+      // The learner may capture new graphs before the next run, so replay releases the graphs. In
+      // manual ticks the caller hands over Ready slots. So replay must find its next slot again
+      // before the next run.
       this.#drop();
       this.#astray = true;
       if (mode === Mode.paused) ring.header.acknowledgePause('replay');
@@ -72,7 +76,8 @@ export class ReplayActor implements Actor {
     let launched = 0;
     while (ring.state(this.slot) === SlotState.Ready) {
       const sequence = ring.sequence(this.slot);
-      // `averaged` is read before `endsAt`, because poll stores the end before `averaged`.
+      // Poll stores the end before `averaged`. So replay reads `averaged` before `endsAt`, and
+      // cannot miss an end that belongs to this `averaged`.
       if (this.#averages(sequence - 1) || sequence >= ring.run.endsAt) return launched;
       this.#replayer ??= this.#make();
       this.waitsUnrung = this.#unsure && !this.#replayer.drained();
@@ -84,8 +89,8 @@ export class ReplayActor implements Actor {
   }
 
   /**
-   * Returns true until the copies of the mean after this tick are enqueued. Poll then rings
-   * replay's bell.
+   * Returns true if replay must wait: a mean follows this tick, and the mean's copies are not
+   * enqueued. Poll rings replay's bell after it has enqueued them.
    */
   #averages(sequence: number): boolean {
     const { run, header } = this.#ring;
@@ -104,8 +109,8 @@ export class ReplayActor implements Actor {
     let at = -1;
     if (this.#publishes(record)) {
       const place = this.#nextVersion();
-      // If both spare buffers are in use, a later tick publishes. If this may be the last tick, it
-      // waits.
+      // If both spare buffers of the mailbox are in use, a later tick publishes. If this may be the
+      // run's last tick, the slot stays Ready until a buffer is free.
       if (place === null && (mode === Mode.paused || ring.run.isLast(sequence))) return false;
       this.#owed = place === null;
       record[Field.version] = place?.version ?? 0;
@@ -136,8 +141,8 @@ export class ReplayActor implements Actor {
     const { run } = this.#ring;
     if (!mailbox || !run.hasWeights || !run.mayPublish) return false;
     this.#orphans ??= this.#findOrphans(mailbox, record);
-    // A version that a dead actor began must be published, so this tick publishes. A version that
-    // poll refused needs no such tick: the next tick that publishes uses its buffer.
+    // A version that a dead actor began must not be skipped, so this tick publishes. This excludes
+    // a version that poll refused: the next tick that publishes anyway uses its buffer.
     const due = this.#orphans.some(({ version }) => version > mailbox.refused);
     return record[Field.publish] === 1 || this.#owed || due;
   }
@@ -161,8 +166,8 @@ export class ReplayActor implements Actor {
       return false;
     };
     const orphans = mailbox.unpublished().filter(({ version }) => !claimed(version));
-    // Poll publishes a version before its slot becomes Free. So a version that is published by now
-    // was in a slot during the search, and is not an orphan.
+    // During the search, poll may have published a version and freed its slot, so that claimed()
+    // did not find the version. Such a version is published by now, and is not an orphan.
     return orphans.filter(({ version }) => version > mailbox.published);
   }
 

@@ -29,15 +29,17 @@ export class Requester {
       const { slot } = this.#cursor;
       const sequence = ring.sequence(slot);
       const { mode } = ring.header;
-      // The client asks by a bound on the sequence, not by a message. So reading it twice, or again
-      // after a restart, requests nothing twice.
+      // The client asks for ticks by storing a bound: all sequences below it may be requested. So a
+      // requester that reads the bound again, for example after a restart, requests no sequence
+      // twice.
       const gate = this.#gate(sequence, mode);
       ring.header.setGate(gate);
       if (gate !== Gate.open) return made;
       this.#request(slot, sequence, mode);
       ring.handOver(slot, SlotState.Requested, 'pack');
       this.#cursor.next();
-      // Slot-9: the mode, the stop word and the failure are read after the request was stored.
+      // Slot-9: the mode, the stop word and the failure are read after the request was stored. If
+      // one of them stops requests, the requester takes this request back.
       if (!ring.header.mayRequest(mode) || ring.failure.set) {
         this.takeBack(slot);
         return made;
@@ -52,10 +54,12 @@ export class Requester {
   }
 
   /**
-   * Takes back requests from the newest one down to this slot's, none of which pack has begun. Each
-   * slot becomes Free for the same sequence. The newest request goes first, so that the remaining
-   * requests are always the oldest. Only pack's thread calls it, while requests are paused. Returns
-   * the number of requests.
+   * Takes back requests that pack has not begun, from the newest request down to the request in
+   * this slot. Each slot becomes Free for the same sequence. The newest request is taken back
+   * first, so that the remaining requests are always the oldest.
+   *
+   * Only pack's thread calls it, while requests are paused. Returns the number of requests that it
+   * took back.
    */
   takeBack(slot: number): number {
     const ring = this.#ring;
@@ -67,21 +71,23 @@ export class Requester {
       ring.takeBack(last);
       this.#giveBack(ring.sequence(last), ring.record(last)[Field.rows] as number);
     }
-    // Other pipelines may sample the rows that were given back. Only this thread rings them:
-    // writers have less room now and may not ring (Limiter-5).
+    // The limiter may now let other pipelines sample these rows, so this thread wakes them. Writers
+    // cannot be relied on to wake them: they have less room now, and may never add again
+    // (Limiter-5).
     if (limiter) bells.ringAll();
     return taken;
   }
 
   /**
-   * Returns the gate of the next request. The caller reads the mode before this function reads the
-   * run fields that the mode publishes.
+   * Returns the reason why the next request is not made now, or Gate.open. The caller reads the
+   * mode before this function reads the run fields, because the mode publishes them.
    */
   #gate(sequence: number, mode: Mode): Gate {
     const { header, run } = this.#ring;
     if (mode === Mode.paused) {
-      // A requester that died may have counted a sequence that it did not request. Its rows are
-      // given back. All batches of a pipeline have the same number of rows.
+      // A requester that died may have let the limiter count a sequence, and then not requested it.
+      // The limiter gets the rows of that sequence back. Their number is known, because all batches
+      // of a pipeline have the same number of rows.
       if (this.#giveBack(sequence, run.runRows || run.rows)) this.#source.bells.ringAll();
       header.acknowledgePause('requester');
       return Gate.paused;
@@ -90,13 +96,14 @@ export class Requester {
       if (!header.requested(sequence)) return Gate.nothingAsked;
     } else {
       if (!run.holds(sequence)) return Gate.nothingAsked;
-      // A run requests a tick only after the buffer has rows. Otherwise the request would wait for
-      // them in a slot, and a run may end at any time.
+      // During a run, a tick is requested only if the buffer has rows to draw. Otherwise the
+      // request would wait in a slot, and the run may end before rows are added.
       if (!this.#source.filled()) return Gate.rows;
     }
     const { limiter } = this.#source;
-    // If a requester died after it counted this sequence and before it requested the tick, the
-    // count stays valid.
+    // countedFrom() is positive if a requester died after the limiter counted this sequence and
+    // before it requested the tick. That count is still valid, so the limiter does not count the
+    // sequence again.
     if (limiter === null || header.countedFrom(sequence) > 0) return Gate.open;
     const rows = mode === Mode.manual ? run.rows : run.runRows;
     const taken = internalsOfLimiter(limiter).take(
@@ -108,8 +115,8 @@ export class Requester {
   }
 
   /**
-   * Gives back the rows that the limiter has counted for this sequence and later ones. Returns true
-   * if there were any.
+   * Gives back to the limiter what it counted for this sequence and later ones. `rows` is the
+   * number of rows of one batch. Returns true if the limiter had counted any.
    */
   #giveBack(sequence: number, rows: number): boolean {
     const { limiter } = this.#source;

@@ -41,12 +41,12 @@ export class ActorThread implements ThreadOfActors {
     this.#setup = setup;
     this.#ring = ring;
     this.#bell = ring.bells.ofThread(setup.thread);
-    // The device addon is loaded before enterWord() watches the word, because a thread's cleanup
-    // hooks run in reverse order. So the word becomes `dead` before the thread may wait for its
-    // devices.
+    // A thread's cleanup hooks run in the reverse order of their registration. So the device addon,
+    // which registers a hook, is loaded before enterWord() registers another. The word then becomes
+    // `dead` before the addon's hook may wait for devices.
     const { ownThread } = nativeDevices();
-    // If this thread ends in any way, its word becomes `dead`. The opener may be blocked then and
-    // receive no event.
+    // However this thread ends, its word becomes `dead`. If the opener is blocked, it receives no
+    // event of the thread's end, but it can read this word.
     enterWord(
       threads,
       setup.thread,
@@ -54,7 +54,8 @@ export class ActorThread implements ThreadOfActors {
       ThreadState.running,
       ThreadState.dead,
     );
-    // In a learner group, MPI may run on this thread and may leave its own device context current.
+    // After ownThread(), the device addon no longer asks the driver for this thread's device
+    // context. In a learner group, MPI may run on this thread and may change that context.
     if (setup.averaging === null) ownThread();
     const longPack = setup.deviceRows !== null || setup.slots.host.batchBytes > LONG_PACK_BYTES;
     this.#hosted = new Hosted(ring, { thread: setup.thread, longPack }, (hosted) =>

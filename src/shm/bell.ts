@@ -17,13 +17,15 @@ export const BELL_WORDS = 16;
 /** index of the count of rings: ringers add 1, and the owner reads it before it looks for work */
 const COUNT = 0;
 /**
- * index of the word for how the owner sleeps (Parked): the owner writes it, and ringers read it
- * after they raised the count
+ * index of the word that says how the owner sleeps (Parked). The owner writes it. A ringer reads it
+ * after it has added to the count, to choose the call that wakes the owner
  */
 const PARKED = 1;
 /** index of the word for who has claimed this bell: 0, or the number of the claim (claim.ts) */
 const CLAIMED = 2;
-/** index of the count of claims so far, which includes claims that failed */
+/**
+ * index of the counter from which a claim gets its number: a claim that fails uses up a number, too
+ */
 const CLAIMS = 3;
 
 export const Parked = { awake: 0, javascript: 1, native: 2 } as const;
@@ -66,7 +68,10 @@ export class Bell {
     return Atomics.load(this.words, COUNT);
   }
 
-  /** Wakes the owner, however it sleeps. Call it after the store that the owner should see. */
+  /**
+   * Adds 1 to the count, and wakes the owner if it sleeps on this bell. Call it after the store
+   * that the owner should see.
+   */
   ring(): void {
     Atomics.add(this.words, COUNT, 1);
     const parked = Atomics.load(this.words, PARKED);
@@ -75,8 +80,8 @@ export class Bell {
   }
 
   /**
-   * Polls the count for at most `ms` milliseconds without sleeping. Returns true as soon as the
-   * count differs from `knownCount`, and false after the time.
+   * Reads the count repeatedly for at most `ms` milliseconds, without sleeping. Returns true as
+   * soon as the count differs from `knownCount`, or false after that time.
    */
   spin(knownCount: number, ms: number): boolean {
     if (Atomics.load(this.words, COUNT) !== knownCount) return true;
@@ -85,12 +90,13 @@ export class Bell {
 
   /**
    * Spins for `spinMs`, then sleeps until the count differs from `knownCount` or `timeoutMs` is
-   * over. Only the owner may call it. Returns true if the bell rang, and false after the timeout.
+   * over. `knownCount` is what read() returned before the owner looked for work. Returns true if
+   * the bell rang, and false after the timeout. Only the owner may call it.
    */
   park(knownCount: number, timeoutMs: number, spinMs = 0): boolean {
     if (this.spin(knownCount, spinMs)) return true;
-    // The flag is restored below, not cleared, because parkAsync() of this thread may still need
-    // it.
+    // Restores the flag below instead of clearing it. A parkAsync() of this thread may still be
+    // waiting, and no ringer would notify it if the flag were cleared.
     const before = Atomics.exchange(this.words, PARKED, Parked.javascript);
     const how = Atomics.wait(this.words, COUNT, knownCount, timeoutMs);
     Atomics.store(this.words, PARKED, before);
@@ -118,8 +124,8 @@ export class Bell {
     Atomics.store(this.words, PARKED, Parked.javascript);
     const waiting = Atomics.waitAsync(this.words, COUNT, knownCount, timeoutMs);
     const how = waiting.async ? await waiting.value : waiting.value;
-    // The flag stays set, because several waiters of one thread share its bell. Ringers may call
-    // notify() in vain, but no wake is lost.
+    // Does not clear the flag, because another waiter of this thread may still sleep on the same
+    // bell. Later, ringers may call notify() in vain, which is harmless.
     return how !== 'timed-out';
   }
 }
@@ -182,8 +188,8 @@ export class BellBoard {
    * thread sees the change.
    */
   ringAll(): void {
-    // On x64, the loads below could run before earlier stores of native code. An atomic addition,
-    // to any word, prevents that.
+    // On x64, the loads below could run before earlier stores of native code. This call could then
+    // miss a claim whose thread misses the change. An atomic addition, to any word, prevents that.
     Atomics.add(fence, 0, 0);
     for (let i = 0; i < this.count; i++) {
       if (Atomics.load(this.words, i * BELL_WORDS + CLAIMED) !== 0) this.at(i).ring();

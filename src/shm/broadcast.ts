@@ -22,8 +22,8 @@ export abstract class BroadcastRing<Entry> {
 
   /**
    * `memory` has broadcastBytes() bytes from `offset` on. If `entriesAt` is given, the entries
-   * begin there instead of after the head. The capacity must be a power of two, so that the
-   * entries' order in `values` continues when the head wraps at 2^32.
+   * begin there instead of after the head. The capacity must be a power of two. Entry n is stored
+   * at n mod capacity, which stays in order when n wraps from 2^32 − 1 to 0.
    */
   constructor(
     { memory, offset }: Place,
@@ -45,8 +45,8 @@ export abstract class BroadcastRing<Entry> {
     return Atomics.load(this.#head, 0) >>> 0;
   }
   /**
-   * Sets the number of entries ever written. Call it before another thread has the ring, and put
-   * the newest entries into `values`.
+   * Sets the number of entries ever written. Call it before another thread gets the ring. Also
+   * store the newest entries in `values`, each at its index (at()).
    */
   restore(head: number): void {
     Atomics.store(this.#head, 0, head | 0);
@@ -62,8 +62,9 @@ export abstract class BroadcastRing<Entry> {
    * dies before publish(), its successor writes the same entry.
    */
   begin(): number {
-    // Loads the head atomically. Otherwise other threads could see the new values before the last
-    // addition to the head, on arm64.
+    // Loads the head atomically. Otherwise, on arm64, a reader could see the new values before the
+    // last addition to the head. It would then accept an entry that is partly overwritten
+    // (Broadcast-1).
     return this.at(this.head);
   }
   publish(): void {
@@ -83,7 +84,7 @@ export abstract class BroadcastRing<Entry> {
     const { head } = this;
     // The writer may be overwriting the oldest entry, so the reader skips that entry. The writer
     // may also overwrite an entry while the reader copies it. So the reader reads the head again
-    // after each copy.
+    // after each copy, and counts the entry as missed if it may be overwritten.
     let missed = Math.max(0, ((head - from) >>> 0) - Math.min(most, this.capacity - 1));
     for (let n = (from + missed) >>> 0; n !== head; n = (n + 1) >>> 0) {
       const at = this.at(n);

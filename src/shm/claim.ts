@@ -17,12 +17,12 @@ export function nextClaim(words: Int32Array, counter: number): number {
 }
 
 /**
- * Changes a word from `before` to `now` in the calling thread, and returns its previous value. Does
- * nothing if the word is not `before`. If the thread ends while the word is `now`, the word changes
- * to `ended`.
+ * Changes a word from `before` to `now`, and returns its previous value. If the word has any other
+ * value, leaves it unchanged. If the calling thread ends while the word is `now`, native code
+ * changes the word to `ended`.
  *
- * A worker can be terminated between two lines of JavaScript. So native code stores the word and
- * watches the thread. The main thread ends with the process and needs no watch.
+ * A worker can be terminated between two lines of JavaScript. So a single native call changes the
+ * word and begins to watch the thread. The main thread ends with the process and needs no watch.
  */
 export function enterWord(
   words: Int32Array,
@@ -61,6 +61,6 @@ export function claimWords(words: Int32Array, first: number, count: number, clai
  */
 export function giveWord(words: Int32Array, at: number, claim: number): void {
   if (Atomics.compareExchange(words, at, claim, 0) !== claim || isMainThread) return;
-  // Otherwise the watch would keep the shared memory alive until this thread ends.
+  // Ends the watch, which would otherwise keep the shared memory alive until this thread ends.
   answered(systemThreads().unwatchThread(words, at, claim));
 }

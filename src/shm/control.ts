@@ -12,7 +12,8 @@ import nodeEndpoint from 'comlink/dist/esm/node-adapter.mjs';
 import { fromPlain, toPlain } from '../base/plain-error.ts';
 import type { MessageThread } from './thread.ts';
 
-// Replaced below, because comlink's own handler keeps only message, name and stack.
+// comlink's own handler of thrown errors. It keeps only message, name and stack, so the lines below
+// replace it.
 const thrown = Comlink.transferHandlers.get('throw') as Comlink.TransferHandler<
   { value: unknown },
   unknown

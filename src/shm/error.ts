@@ -15,7 +15,8 @@ const NAME = 100;
 export function encodeError(error: unknown, most: number): Uint8Array {
   const isError = attempt(() => error instanceof Error) ?? false;
   const plain = isError ? attempt(() => toPlain(error) as PlainError) : undefined;
-  // decodeError() recognizes an error by its message. Only a string is sure to survive JSON.
+  // decodeError() recognizes an error by its message, so the message must survive JSON. Only a
+  // string is sure to do so.
   if (typeof plain?.message === 'string') {
     const { stack: _, ...brief } = plain;
     const { cause: __, ...bare } = brief;

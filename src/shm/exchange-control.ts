@@ -9,10 +9,11 @@
  *    Only the sender fills a half: it stores the number after it has written the last byte. Only
  *    the receiver empties a half. It stores 0 after it has read the last byte, and before it fills
  *    any buffer in its own next exchange.
- * Exchange-2  Starting an exchange never waits, because the half that the rank packs into is empty.
- *    A rank that starts n+1 has finished n, so each neighbor had filled its own buffers with n.
- *    Neighbors are mutual, and each neighbor had emptied its halves of n−1 before it filled them
- *    with n. Exchange n+1 uses the halves of n−1.
+ * Exchange-2  Starting exchange n+1 never waits, because the half that the rank packs into is
+ *    empty. It is the half of exchange n−1. A rank that starts n+1 has received all data of n, so
+ *    each neighbor has filled its own buffers with n. Before that, each neighbor emptied the halves
+ *    that it had received in n−1 (Exchange-1). These include the rank's half, because neighbors are
+ *    mutual.
  * Exchange-3  After a rank has filled a buffer, it rings the reader's bell. A rank that leaves
  *    (closes or fails) stores its new state first, then rings all bells.
  * Exchange-4  A waiting rank reads its bell's count, then checks for a failure and for arrived
@@ -58,8 +59,8 @@ export function exchangeControlBytes(ranks: number, buffers: number): number {
 
 interface ExchangeFailure {
   /**
-   * the rank that failed, negative if another thread ended the exchange, and the rank's exchange
-   * then
+   * the rank that failed, or a negative number if another thread ended the exchange. `exchange` is
+   * the exchange that the rank had begun, or 0 before its first one
    */
   rank: number;
   exchange: number;
@@ -67,8 +68,8 @@ interface ExchangeFailure {
 }
 
 /**
- * The processes of an exchange's ranks. One thread of this process stands in for all ranks of other
- * processes, and has one bell.
+ * The processes of an exchange's ranks. One thread of this process acts for all ranks of other
+ * processes. All of these ranks share this thread's `bell`.
  */
 export interface RanksElsewhere {
   /** the process of each rank */
@@ -81,8 +82,8 @@ export interface RanksElsewhere {
 interface Elsewhere {
   readonly layout: Readonly<Record<string, number>>;
   /**
-   * Polls a word for at most `ms` milliseconds, and does the work of MPI's thread meanwhile.
-   * Returns true as soon as the word differs from `count`
+   * Reads the word at `index` repeatedly for at most `ms` milliseconds, and does the work of MPI's
+   * thread in between. Returns true as soon as the word differs from `count`
    */
   lookUntil(words: Int32Array, index: number, count: number, ms: number): boolean | undefined;
 }
@@ -90,8 +91,9 @@ interface Elsewhere {
 const elsewhere = addonOf<Elsewhere>('ranks');
 
 /**
- * Milliseconds for which a thread does the work of MPI's thread before it sleeps. MPI's thread
- * polls less often while another thread may help for at least this time (native/ranks/thread.cpp).
+ * Milliseconds for which a thread does the work of MPI's thread before it sleeps. While a thread
+ * does this work for at least this time, MPI's thread itself calls MPI less often
+ * (native/ranks/thread.cpp).
  */
 export const LOOK_ELSEWHERE_MS = 2;
 
@@ -183,16 +185,17 @@ export class ExchangeControlBlock {
   }
 
   /**
-   * Opens a rank of another process. The rank is open from the start, and leaves when its process
-   * reports that it has left.
+   * Stores `open` as the state of a rank of another process. The rank counts as open from the
+   * start, until its process reports that the rank has left.
    */
   standIn(rank: number): void {
     Atomics.compareExchange(this.#states, rank * LINE, RankState.absent, RankState.open);
   }
 
   /**
-   * Changes an open rank's state to `as` and rings all bells (Exchange-3). By now all data that the
-   * rank has sent is visible to its readers (Exchange-5).
+   * Changes an open rank's state to `as` and rings all bells (Exchange-3). Does nothing if the rank
+   * is not open. A reader that sees the new state also sees all data that the rank has sent
+   * (Exchange-5).
    */
   leave(rank: number, as: typeof RankState.closed | typeof RankState.failed): void {
     const before = Atomics.compareExchange(this.#states, rank * LINE, RankState.open, as);
@@ -210,16 +213,17 @@ export class ExchangeControlBlock {
   }
 
   /**
-   * Sender only. Publishes the half's bytes to the receiver. The caller then rings the receiver's
-   * bell.
+   * Sender only. Stores the number of the exchange in the half's word. The receiver reads this word
+   * to learn that all bytes of the half are written. The caller then rings the receiver's bell.
    */
   fill(buffer: number, exchange: number): void {
     Atomics.store(this.#halves, place(buffer, exchange), numbered(exchange));
   }
 
   /**
-   * Receiver only. Returns the half to the sender. The sender learns that the half is empty from
-   * this rank's own next exchange (Exchange-2).
+   * Receiver only. Returns the half to the sender. Call it before this rank fills a buffer in its
+   * next exchange. When data of that exchange arrives at the sender, the sender knows that the half
+   * is empty (Exchange-2).
    */
   empty(buffer: number, exchange: number): void {
     Atomics.store(this.#halves, place(buffer, exchange), 0);
@@ -257,8 +261,8 @@ function numbered(exchange: number): number {
 }
 
 /**
- * Throws ERR_HOTSLOT_STATE_BUSY unless `state` is `absent`. The error says that a `who` has the
- * rank, and that you can share another `of`.
+ * Throws ERR_HOTSLOT_STATE_BUSY unless `state` is `absent`. `who` and `of` are words for the
+ * error's text: what has the rank, and what the program can share instead.
  */
 export function checkFree(
   rank: number,

@@ -26,7 +26,10 @@ export abstract class ExchangeMember {
   readonly words: ExchangeControlBlock;
   readonly rank: number;
   readonly #texts: ExchangeTexts;
-  /** how long this rank waits for the reason of a failed rank, or null before that wait */
+  /**
+   * time until which this rank waits for a failed rank to write its reason, or null before the wait
+   * begins
+   */
   #reasonUntil: Deadline | null = null;
 
   constructor(words: ExchangeControlBlock, rank: number, texts: ExchangeTexts) {
@@ -44,16 +47,16 @@ export abstract class ExchangeMember {
   }
 
   /**
-   * Publishes the halves of buffers with all data that this rank sends in the exchange, and rings
-   * the readers' bells.
+   * Empties the halves that this rank received in the previous exchange. Then publishes the halves
+   * that it has filled for this exchange, and rings the receivers' `bells`.
    */
   send(
     routes: readonly { readonly outgoing: number; readonly incoming: number }[],
     bells: readonly Bell[],
   ): void {
     const { words, exchange } = this;
-    // Exchange-1: by now this rank has read all data of the previous exchange, also if a device
-    // reads it. The first exchange has no previous one.
+    // Exchange-1: by now this rank, or its device, has read all data of the previous exchange. The
+    // first exchange has no previous one.
     if (exchange > 1) for (const { incoming } of routes) words.empty(incoming, exchange - 1);
     for (const { outgoing } of routes) words.fill(outgoing, exchange);
     // Exchange-3
@@ -98,8 +101,9 @@ export abstract class ExchangeMember {
   }
 
   /**
-   * Throws if the sender left without sending its data. Read the sender's state, then look for the
-   * data, and call this if the data is missing (Exchange-5).
+   * Throws if the sender left without sending its data. Returns if the sender is open, or if the
+   * reason of a failure may still be written. The caller then continues to wait. Read the sender's
+   * state, then look for the data, and call this if the data is missing (Exchange-5).
    */
   checkArrives(sender: number, state: RankState, edge?: string): void {
     if (state > RankState.open && !this.#mayExplain(state)) this.#miss(sender, state, edge);
@@ -107,7 +111,8 @@ export abstract class ExchangeMember {
 
   /**
    * Returns whether another rank may still be writing the reason of a failure (Exchange-6). That
-   * rank rings all bells after it has written the reason.
+   * rank rings all bells after it has written the reason. Returns true for at most 100 ms from the
+   * first call, because that rank may have died.
    */
   #mayExplain(state: RankState): boolean {
     if (state !== RankState.failed || this.words.failed) return false;
@@ -116,7 +121,7 @@ export abstract class ExchangeMember {
   }
 
   #miss(sender: number, state: RankState, edge: string | undefined): never {
-    // A sender that failed wrote the reason before it left.
+    // If a failure is stored, throws it, because it says more than the errors below.
     this.checkFailed();
     const { of, closed, failed, sent, next } = this.#texts;
     const over = edge === undefined ? '' : ` over edge ${edge}`;

@@ -29,13 +29,14 @@ export interface Place {
 }
 
 /**
- * Allocates `bytes` bytes of shared memory whose address is a multiple of `alignment`. For this, it
- * allocates `alignment` bytes more and returns the offset of the aligned address. The offset is the
- * same in every thread. The SharedArrayBuffer is not growable, because growable ones are 40 times
- * slower to read.
+ * Allocates `bytes` bytes of shared memory whose address is a multiple of `alignment`. Throws
+ * ERR_HOTSLOT_MEMORY with the bytes requested and free.
+ *
+ * New memory may begin at any address. So allocateShared() allocates `alignment` bytes more, and
+ * returns the offset of the first aligned address. The offset is the same in every thread. The
+ * SharedArrayBuffer is not growable, because growable ones are 40 times slower to read.
  *
  * `widest` is the size in bytes of the widest elements with which a view covers the whole memory.
- * Throws ERR_HOTSLOT_MEMORY with the bytes requested and free.
  */
 export function allocateShared(
   what: string,
@@ -68,7 +69,8 @@ export function allocateShared(
 
 /**
  * Returns whether memory is a SharedArrayBuffer, even if its prototype was changed. Native code
- * keeps the address, and memory of another kind could be freed meanwhile.
+ * keeps the memory's address. Memory of another kind could be freed while native code still uses
+ * the address.
  */
 export const isShared = (memory: unknown): memory is SharedArrayBuffer =>
   types.isSharedArrayBuffer(memory);

@@ -12,8 +12,8 @@ const State = { none: 0, writing: 1, written: 2 } as const;
 /** The value of a note's first word when the note can be read. */
 export const NOTE_WRITTEN = State.written;
 /**
- * indexes of a note's words, which are: state, bytes of text, then the facts as float64, then the
- * error as JSON
+ * indexes of a note's words. Word 0 is the state, and word 1 is the length of the text in bytes.
+ * The facts follow as float64 values, and then the text, which is the error as JSON
  */
 const FACTS_AT = 2;
 const MAX_FACTS = 7;
@@ -55,7 +55,7 @@ export class SharedNote {
 
   /**
    * Empties the note, so that another note can be written. Use clear() only if a single thread
-   * reads the note, and only in that thread.
+   * reads the note, and only in that thread. Another reader could get a mixture of two notes.
    */
   clear(): void {
     Atomics.store(this.#words, 0, State.none);

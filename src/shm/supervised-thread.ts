@@ -44,7 +44,7 @@ export class SupervisedThread {
   /**
    * Replaces a thread that ended, and tries again if the new thread ends before it is ready. Before
    * each attempt, replace() calls `again` with the latest reason, and gives up if `again` returns
-   * false. Resolves to whether a thread is ready.
+   * false. Resolves to true when a thread is ready, and to false if it gave up.
    */
   async replace(reason: Error, again: (reason: Error) => boolean): Promise<boolean> {
     for (let latest = reason; again(latest); ) {

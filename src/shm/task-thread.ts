@@ -21,8 +21,8 @@ export class TaskThread implements StartedThread {
   }
 
   /**
-   * The thread, or null if it has ended. After the thread ended, the pool starts another thread by
-   * itself. If that other thread ends before a task has begun, the task waits forever.
+   * The thread, or null if it has ended. The pool then starts a replacement by itself, which run()
+   * does not use. If the replacement ended before a task had begun, the task would wait forever.
    */
   get thread(): Worker | null {
     return this.#pool?.threads[0] === this.#thread ? this.#thread : null;

@@ -15,7 +15,9 @@ import type { Bell } from './bell.ts';
  * ended rings no bell, and a bug could lose a ring.
  */
 export const MAX_PARK_MS = 100;
-/** A waiter whose checks keep doing work lets its event loop turn at this interval. */
+/**
+ * Milliseconds after which a waiter lets its event loop run, if its checks keep returning 'again'.
+ */
 const TURN_MS = 50;
 
 /** Limits of a wait. */

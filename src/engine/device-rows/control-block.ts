@@ -1,24 +1,26 @@
 /**
- * The words that pack's thread and poll's thread share about rows on the device: which rows are
- * there, and which spans are in flight. A span is a run of rows that is copied together. A head
- * determines which rows a tick may draw. Row numbers are absolute, counted from the first row ever
- * added. Row p is at place p mod `places`. A copy to the device and a draw may never use the same
- * place at the same time.
+ * The words that pack's thread and poll's thread share about rows on the device: which rows the
+ * device has, and which spans are in flight. A span is a group of consecutive rows that are copied
+ * together. A head determines which rows a tick may draw. A head is unspent until its slot is Free.
  *
- * DeviceRows-1  every row of [low, visible) is whole at its place. It stays until `low` has passed
- *     it, and until the low of every unspent head has passed it too.
- * DeviceRows-2  `visible` increases only after poll saw the span's event and then read the buffer's
- *     `reserved`. So rows that a writer may have begun to overwrite meanwhile are below the new
- *     `low`. Neither `visible` nor `low` decreases.
+ * Row numbers are absolute, counted from the first row ever added. The entries of the device's ring
+ * are called places here, and row p is at place p mod `places`. A copy to the device and a draw may
+ * never use the same place at the same time.
+ *
+ * DeviceRows-1  every row of [low, visible) is complete at its place. The row stays there until
+ *     both `low` and the low of every unspent head are above it.
+ * DeviceRows-2  poll increases `visible` only after it saw the span's event and then read the
+ *     buffer's `reserved`. So poll knows each row that a writer may have begun to overwrite during
+ *     the copy, and stores a `low` above these rows. Neither `visible` nor `low` decreases.
  * DeviceRows-3  visible − low ≤ places.
  * DeviceRows-4  when a head is written, its rows [head's low, visible) are within [low, visible).
- *     They are at least one and at most places − guard. The head does not change until its slot is
- *     Free.
- * DeviceRows-5  no copy overwrites a place from which a head may draw, if the head is unspent or is
- *     written before the copy is over. A span up to row e is submitted only while e ≤ head's low +
- *     places for every unspent head. A head is written only while e ≤ visible + guard for every
- *     span in flight, and every span that a dead thread began. Pack's thread does both, so nothing
- *     changes between its check and its action.
+ *     Their number is at least 1 and at most places − guard. The head does not change until its
+ *     slot is Free.
+ * DeviceRows-5  no copy overwrites a place from which a tick may draw while the copy runs. Let e be
+ *     the row after a span. Pack's thread submits the span only if e ≤ head's low + places for
+ *     every unspent head. It writes a head only if e ≤ visible + guard for every span in flight,
+ *     and for every span that a dead thread began. One thread does both, so no head or span is
+ *     added between its check and its action.
  * DeviceRows-6  the places that a tick draws are a function of its head alone. So a repeated launch
  *     makes the same update.
  * DeviceRows-7  each launch writes one mark, as for every slot (Slot-8).
@@ -29,13 +31,15 @@
  *     place, and each drawn row with what pack computed from notes.
  *
  * Each word has one owner (Slot-1). Pack's thread writes a span's record, then `submitted`. Poll
- * writes its fields of the record, then `done`. A record is reused only SPANS spans later, and
- * fewer spans are ever in flight. So a thread that has read `done` may read that span's record.
- * Before pack's thread enqueues the first copy of a span, it stores the span's end in `begun`. A
- * successor of pack's thread continues after the last published span. Its predecessor may have
+ * writes its fields of the record, then `done`. So a thread that has read `done` may read the
+ * record of the last finished span. A record is reused only SPANS spans later, and fewer spans are
+ * ever in flight.
+ *
+ * Before pack's thread enqueues the first copy of a span, it stores the span's end in `begun`. If
+ * the thread dies, its successor continues after the last published span. The dead thread may have
  * begun to copy later rows, up to `begun`. No head may draw from the places of these rows before
  * begun ≤ visible + guard (DeviceRows-5). The successor copies the rows again on the same stream,
- * after its predecessor's copies.
+ * after the dead thread's copies.
  */
 import { allocateShared, LINE, type Place, secondLook } from '../../shm/memory.ts';
 
@@ -77,8 +81,8 @@ export class DeviceRowsControl {
   }
 
   /**
-   * Allocates the words of an empty device. Its first span may begin at any row, and no rows count
-   * as missed.
+   * Allocates the words of an empty device. Its first span may begin at any row, and the rows
+   * before that span do not count as dropped.
    */
   static create(): DeviceRowsControl {
     const bytes = 4 * WORDS + 8 * (BEGUN + 1);
@@ -97,9 +101,10 @@ export class DeviceRowsControl {
   }
 
   /**
-   * For pack's thread only, because no record of a finished span changes while pack's thread reads
-   * it. Read `visible` before `low`. If poll increases `low` between the two reads, the value of
-   * `low` only excludes more rows.
+   * The reach of the last finished span, for pack's thread only. Only pack's thread reuses records,
+   * so no record of a finished span changes while it reads. Read `visible` before `low`. If poll
+   * finishes a span between the two reads, `low` is newer than `visible` and only excludes more
+   * rows.
    */
   get visible(): number {
     return this.#spans[this.#at(this.done - 1) + Field.to] as number;
@@ -153,7 +158,8 @@ export class DeviceRowsControl {
 
   /**
    * For poll: finishes the oldest span in flight after its event was seen. Rows before `lost` may
-   * have been overwritten while they were copied.
+   * have been overwritten while they were copied. `places` is the number of rows that the device's
+   * ring can store.
    */
   finish(lost: number, places: number): void {
     const { done } = this;
@@ -163,7 +169,7 @@ export class DeviceRowsControl {
     const to = this.#spans[at + Field.to]!;
     const gap = from - before.visible;
     const first = Math.min(Math.max(from, lost), to);
-    // The rows on the device are contiguous: rows before a gap can never be drawn again.
+    // Ticks draw from one contiguous range of rows. So rows before a gap can never be drawn again.
     this.#spans[at + Field.low] = Math.max(
       gap > 0 || first > from ? first : before.low,
       to - places,

@@ -22,7 +22,7 @@ export class DeviceRows extends Owner implements DeviceStore {
   readonly warnings: string[] = [];
   /** uint8 [sampleCount × stride]: the tick's rows */
   readonly batch: Tensor;
-  /** int32 [sampleCount]: the places of the tick's rows */
+  /** int32 [sampleCount]: index in the ring of each of the tick's rows */
   readonly places: Tensor<'int32'>;
   readonly checked: CheckedRing;
   readonly #ring: Tensor<'uint32'>;
@@ -102,8 +102,8 @@ export class DeviceRows extends Owner implements DeviceStore {
     const words = stride / 4;
     const n = this.#sampleCount;
     stream.launch('draw_places', { tensors: [this.places, head], wholes: [n] });
-    // 2^shift neighboring threads copy a row, at most a warp. Each then copies one piece of 16
-    // bytes, if there are enough threads.
+    // Each row is copied by 2^shift neighboring threads, at most a warp of 32. If there are enough
+    // threads, each copies one piece of 16 bytes.
     const shift = Math.min(5, Math.ceil(Math.log2(words / 4)));
     const out = this.batch.view({ shape: [n * words], dtype: 'uint32' });
     stream.launch('gather_places', {

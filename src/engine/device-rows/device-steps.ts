@@ -39,7 +39,9 @@ export class DeviceSteps extends Owner implements DeviceStore {
     checked: CheckedRing;
     layout: DeviceBatchLayout;
     rows: number;
-    /** the slots' memory for what travels with a tick, and their heads */
+    /**
+     * the device memory of each slot for the data that travels with its tick, and each slot's head
+     */
     slots: readonly Tensor[];
     heads: readonly Tensor<'int32'>[];
     statistics: () => RingStatistics;
@@ -82,7 +84,8 @@ export class DeviceSteps extends Owner implements DeviceStore {
         const wholes = [rows, of.bytes, of.offset, stride, ringRows, most, unit, shift] as const;
         return { tensors: [out, this.#ring, fresh, lists], wholes };
       };
-      // After the row's own field, the second launch writes the goals that another step achieved.
+      // The first launch gathers the field of each row's own step. With hindsight goals, the second
+      // launch then writes the goals that another step achieved.
       return [
         from(field, list, count),
         ...(instead ? [from(instead.field, instead.list, count)] : []),
@@ -91,8 +94,8 @@ export class DeviceSteps extends Owner implements DeviceStore {
   }
 
   /**
-   * Enqueues the start of a tick: gathers its columns, then copies the steps that it brought to
-   * their places (Mirror-4).
+   * Enqueues the start of a tick: gathers the batch's columns, then copies the steps that the tick
+   * brought to their places (Mirror-4).
    */
   draw(stream: Stream, slot: number): void {
     const { stride, places } = this.checked;

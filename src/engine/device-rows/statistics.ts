@@ -1,4 +1,4 @@
-/** A pipeline's rows that a device keeps, for rows and for steps of a view. */
+/** Interfaces of what a device keeps for a pipeline: rows of a ReplayBuffer, or steps of a view. */
 import type { Stream, Tensor } from '../../device/device.ts';
 import type { CheckedRing } from './options.ts';
 
@@ -20,7 +20,7 @@ export interface RingStatistics {
   readonly ingestedBytes: number;
   /**
    * number of rows that were added since the first copy and never copied whole. Writers overwrote
-   * them before, or added more rows than the ring has
+   * them before that, or more rows were waiting to be copied than fit into the ring
    */
   readonly droppedRows: number;
 }

@@ -5,9 +5,12 @@
 import { createHash } from 'node:crypto';
 import { typeError } from '../../base/errors.ts';
 
-/** Version of the messages between processes, which must be increased when they change. */
+/** Version of the messages between processes. Increase it when a message changes. */
 const PROTOCOL = 2;
-/** Bytes of each process's record, equal in all processes because the records are gathered. */
+/**
+ * Bytes of each process's record. All records have the same size, because one collective call
+ * gathers the records of all processes.
+ */
 const RECORD = 256;
 
 /**

@@ -1,15 +1,15 @@
 /**
- * One rank of a learner group, for the thread of its process that works for the rank now. It sends
- * the rank's vector to all other ranks, and uses their vectors after these have arrived. Its
- * methods never wait. These rules apply: Exchange-1 to Exchange-6 of src/shm/exchange-control.ts,
- * Group-4 and Group-5 of verdict.ts, and:
+ * One rank of a learner group. Each thread that works for the rank has its own object, and only one
+ * of these threads works at a time. The object sends the rank's vector to all other ranks, and uses
+ * their vectors after these have arrived. Its methods never wait. These rules apply: Exchange-1 to
+ * Exchange-6 of src/shm/exchange-control.ts, Group-4 and Group-5 of verdict.ts, and:
  *
  * Group-1  Every rank sums the same vectors, its own included, in the order of ranks, in float64,
  *     and rounds once. So all ranks get the same bits.
  * Group-2  `begun` is stored before any data of an exchange is sent, and `over` after the caller
- *     has stored the outcome. If they are unequal and the rank did not leave that exchange, the
- *     thread that worked for the rank died in between. The exchange cannot be repeated, so the
- *     group fails.
+ *     has stored the outcome. If start() finds that they differ and the rank did not leave the
+ *     exchange, the thread that began the exchange died in it. The exchange cannot be repeated, so
+ *     the group fails.
  * Group-3  The letter before a vector says what the sender does. If this rank does one thing and
  *     another rank does a different one, the group fails with an error that names that rank.
  * Group-6  A rank whose run ends says so in its letter. Every rank has the same letters, so all
@@ -50,8 +50,8 @@ const texts: ExchangeTexts = {
 
 interface Means {
   /**
-   * writes the mean of the vectors to `to`, summed in float64 in their order. Each is as long as
-   * `to`, which may be one of them
+   * writes the mean of the vectors to `to`, summed in float64 in their order. Each vector is as
+   * long as `to`, and `to` may be one of the vectors
    */
   mean(to: Float32Array, vectors: readonly Float32Array[]): void;
 }
@@ -143,9 +143,9 @@ export class GroupRank extends ExchangeMember {
   }
 
   /**
-   * Throws if this rank may not continue. During a run (`inRun`), another thread may close the
-   * group at any time. #checkMay() does not throw for a closed group, because advance() finds that.
-   * The run then ends without a mean.
+   * Throws if the group has failed. Outside a run, also throws if this rank has left the group.
+   * During a run (`inRun`), another thread may close the group at any time. advance() detects this,
+   * and the run then ends without a mean.
    */
   #checkMay(inRun: boolean): void {
     if (inRun) this.checkFailed();
@@ -194,8 +194,9 @@ export class GroupRank extends ExchangeMember {
   }
 
   /**
-   * Sends `vector` to all ranks. `vector` must not change until finish(). If this rank's run ends
-   * with this exchange, `ends` is the reason.
+   * Begins an exchange: sends a letter and `vector` to all ranks. `vector` must not change until
+   * finish(). `every` is the number of ticks from one mean to the next, or 0 outside runs. If this
+   * rank's run ends with this exchange, `ends` is the reason.
    */
   start(purpose: Purpose, vector: Float32Array, every: number, ends: Ending = Ending.none): void {
     this.#checkMay(every !== 0);
@@ -244,9 +245,10 @@ export class GroupRank extends ExchangeMember {
   }
 
   /**
-   * Exchange-4, Exchange-5: checks once whether the exchange is decided. Returns true if it is, see
-   * outcome(). Returns false while vectors are missing or processes decide. Throws the group's
-   * failure if a vector will not arrive.
+   * Exchange-4, Exchange-5: checks once whether the exchange is decided. Returns true if all
+   * vectors have arrived or the exchange was ended, and outcome() then returns the result. Returns
+   * false if vectors are missing or processes still decide, and the caller must call it again.
+   * Throws the group's failure if a vector will not arrive.
    */
   advance(): boolean {
     return this.failing(() => {
@@ -254,7 +256,8 @@ export class GroupRank extends ExchangeMember {
       this.#ended = null;
       let whole = true;
       for (const route of this.#routes) {
-        // Exchange-5: the state is read before the word.
+        // Exchange-5: the sender's state is read before the word of its vector. A sender stores the
+        // word before it leaves, so a vector that it sent is not missed.
         const state = this.words.state(route.rank);
         if (this.words.holds(route.incoming, exchange)) continue;
         whole = false;
@@ -338,7 +341,7 @@ export class GroupRank extends ExchangeMember {
   get isCompared(): boolean {
     return (this.exchange + 1) % CHECKED_EVERY === 0;
   }
-  /** Stores the checksum of this rank's mean. */
+  /** Stores the checksum of this rank's mean, which the next exchange sends in its letter. */
   compare(values: Float32Array): void {
     this.#checksum = { exchange: this.exchange, sum: checksum(values) };
   }

@@ -1,7 +1,7 @@
 /**
- * The shared memory of a learner group's ranks: words, and two halves for vectors from every rank
- * to every other. The words and their rules are those of a halo exchange
- * (src/shm/exchange-control.ts), in which all ranks are neighbors.
+ * The shared memory of a learner group's ranks: control words, and two buffers (halves) for vectors
+ * from every rank to every other. Exchanges use the two halves in turn. The words and their rules
+ * are those of a halo exchange (src/shm/exchange-control.ts), in which all ranks are neighbors.
  */
 import { randomUUID } from 'node:crypto';
 import { checkCount, checkKeys } from '../../base/checks.ts';

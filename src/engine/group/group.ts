@@ -70,8 +70,8 @@ export interface GroupInternals {
     options: { signal?: AbortSignal | undefined; longestMs?: number },
   ): Promise<void>;
   /**
-   * Ends the exchange in which this rank waits, for every rank, unless a rank has taken it.
-   * advance() and outcome() then return the result.
+   * Ends the exchange in which this rank waits. This ends it for every rank, unless a rank has
+   * already taken its result. advance() and outcome() then return what was decided.
    */
   endWait(why: Ending): void;
 }
@@ -223,7 +223,10 @@ export class LearnerGroup implements Disposable {
     );
   }
 
-  /** Returns as text which ranks the others wait for, or '' if no rank waits. */
+  /**
+   * Returns as text which ranks have not reached the exchange in which this rank waits, or '' if
+   * this rank waits for none.
+   */
   waitingFor(): string {
     const missing = this.#inside.missing();
     if (missing.length === 0) return '';
@@ -261,7 +264,7 @@ export class LearnerGroup implements Disposable {
     const { signal, longestMs = MAX_PARK_MS } = options;
     const park = async (count: number, left: number) => {
       // If another process wakes this thread, the wake costs a turn of the event loop. So the rank
-      // spins first, because the data may be near.
+      // spins first, because the data may arrive within LOOK_MS.
       if (this.#shared.elsewhere !== null && this.#inside.spin(LOOK_MS)) return;
       await this.#bell.parkAsync(count, Math.min(left, longestMs));
     };

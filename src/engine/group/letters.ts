@@ -26,7 +26,10 @@ export type Letter =
     }
   | QuestionLetter;
 
-/** First number of a question's letter, in place of the state in which a rank left. */
+/**
+ * First float64 of a question's letter. It is negative, because other letters begin with a state or
+ * 0 there.
+ */
 const questions = { asked: -1, answered: -2, decided: -3 } as const;
 const QUESTION_NUMBERS = 6;
 

@@ -3,10 +3,10 @@
  * (verdict.ts), but processes share no memory. So a rank that ends its wait asks every other
  * process whether that process has taken the exchange.
  *
- * A process that answers no does not take the exchange before it hears what all processes answered
- * (Verdict.ask). So if one process had taken the exchange, all take it. Otherwise all end it. This
- * is true for any number of ranks that ask at once, since a process gives all of them the same
- * answer.
+ * A process that has not taken the exchange answers no. It then does not take the exchange before
+ * it hears what all processes answered (Verdict.ask). So if one process had taken the exchange, all
+ * take it. Otherwise all end it. This is true for any number of ranks that ask at once, since a
+ * process gives all of them the same answer.
  */
 import { stateError } from '../../base/errors.ts';
 import type { Ending } from '../../shm/ending.ts';

@@ -113,8 +113,8 @@ export class Verdict {
       const now = decode(this.#latest.load());
       if (now.exchange > exchange) return this.#endedBefore(exchange) !== null;
       if (now.exchange === exchange) return now.why !== Ending.none;
-      // Stored before the word that replaces it, so that a rank that reads the new word also finds
-      // this one.
+      // The verdict about the previous exchange is stored in the second word before the first word
+      // changes. So a rank that reads the new first word also finds that verdict.
       if (now.ended !== null) this.#before.store(now.word);
       if (this.#move(now.word, exchange, 0, ASKED as Ending)) return true;
     }
@@ -123,7 +123,10 @@ export class Verdict {
     const now = decode(this.#latest.load());
     return now.exchange === exchange && now.why === ASKED;
   }
-  /** Takes an exchange after a question, because some process had taken it. */
+  /**
+   * Takes an exchange for which a process had asked to end it, because another process had already
+   * taken it.
+   */
   resume(exchange: number): void {
     const now = decode(this.#latest.load());
     if (now.exchange === exchange && now.why === ASKED)

@@ -15,7 +15,7 @@ import type { SharedSource } from './source.ts';
 /**
  * An object that has one role, and one method that does the work available now. The placement
  * decides where the actor runs: on its own thread, on a shared thread, or inline in the caller's
- * thread. The actor never waits and never reads a clock to decide.
+ * thread. The actor never waits, and never reads a clock to decide what to do.
  */
 export interface Actor {
   readonly role: Role;

@@ -60,7 +60,10 @@ interface RunPlan extends RunOptions {
   statistics: Statistics;
   /** returns as text what the next batch waits for */
   waitingFor: () => string;
-  /** returns the same as a text that changes only if the pipeline's state changes */
+  /**
+   * returns the same without the state of other machines. So the text changes only if the pipeline
+   * itself waits for something else
+   */
   standsFor: () => string;
   /** determines when the run is over */
   control: RunControl;
@@ -96,7 +99,8 @@ function patience({ waitingFor, standsFor, warn }: RunPlan, finished: () => numb
 
 /**
  * Milliseconds that an aborted run waits in an exchange if all missing learners of the group are in
- * their runs. A run also counts as aborted if a listener threw.
+ * their runs. After this time the run ends the exchange without them. A run also counts as aborted
+ * if a listener threw.
  */
 const COMING_MS = 10_000;
 /** The same time if a missing learner is not in its run or is in another process. */
@@ -126,8 +130,8 @@ class Grace {
 }
 
 /**
- * Runs ticks. Resolves after every tick of the run is over and both roles that start work have
- * paused. Throws the error that a listener threw.
+ * Runs ticks. Resolves after every tick of the run is over, and requester and replay have paused.
+ * Throws the error that a listener threw.
  */
 export async function runTicks(
   parts: PipelineRuntime,
@@ -153,8 +157,8 @@ export async function runTicks(
 }
 
 /**
- * Orders the run's updates after the work already enqueued on the thread's current stream, for
- * example weights that were just written.
+ * Makes the device run the run's updates after the work that is already enqueued on the thread's
+ * current stream. Such work may be a write of new weights.
  */
 function followCurrent({ compute, device, last }: PipelineRuntime['slots']): void {
   const { currentStream } = device;

@@ -1,8 +1,8 @@
 /**
- * Averages parameters with a learner group: the opener's part. It checks options, allocates the
- * host memory, and ends a run between two means. A graph's last copy brings the parameters to the
- * host. Poll's actor then sends them to the group and writes the mean over them
- * (actors/averager.ts).
+ * The opener's part of averaging parameters with a learner group. It checks options, allocates the
+ * host memory, and ends a run between two means. The last copy of each graph writes the parameters
+ * to the host. Poll's actor then sends them to the group, and overwrites the parameters with the
+ * mean (actors/averager.ts).
  */
 import { answered } from '../../base/addon.ts';
 import { checkCount, describeValue } from '../../base/checks.ts';
@@ -120,8 +120,9 @@ export class Averaging {
   readonly #means: PinnedHost | null;
 
   /**
-   * Allocates the memory for averaging. Returns null without a group, or if the group has one rank.
-   * `owned` later closes the memory. Warnings are added to `warnings`.
+   * Allocates the memory for averaging, and adds it to `owned`, which frees it when the pipeline
+   * closes. Returns null without a group, or if the group has one rank. Warnings are added to
+   * `warnings`.
    */
   static make(
     group: LearnerGroup | null,
@@ -224,9 +225,9 @@ export class Averaging {
   }
 
   /**
-   * Informs the other ranks that this pipeline was closed during a run, after its actors have
-   * stopped. Does not wait. `whole` is false if a thread was terminated and may not have finished
-   * an action.
+   * Informs the other ranks that this pipeline was closed during a run. Call it after its actors
+   * have stopped. It does not wait. `whole` is false if a thread was terminated and may not have
+   * finished an action. In that case the group fails.
    */
   abandon(whole: boolean): void {
     const { rank } = this.group;

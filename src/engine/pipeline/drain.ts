@@ -7,8 +7,8 @@ import { SlotState } from '../ring/slot.ts';
 import type { Slots } from './slots.ts';
 
 /**
- * Waits up to `ms` milliseconds for work that may use the slots. Returns false if the time is over.
- * Work that failed with a sticky error counts as over.
+ * Waits up to `ms` milliseconds for work that may use the slots. Returns true if the work is over,
+ * and false if it still runs after that time. Work that failed with a sticky error counts as over.
  */
 export async function drained(slots: Slots, ring: Ring, ms: number): Promise<boolean> {
   const { compute, device, spent, last } = slots;
@@ -34,7 +34,7 @@ export function doneOrFailed(query: () => boolean): boolean {
   try {
     return query();
   } catch (error) {
-    // If this thread is being ended, native calls fail and the state of the work is unknown.
+    // In a thread that is being ended, native calls fail, so the error says nothing about the work.
     if (error instanceof ThreadEnding) throw error;
     return true;
   }

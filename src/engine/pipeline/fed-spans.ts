@@ -1,6 +1,6 @@
 /**
- * Reads for a trace the spans of the feeders that bring rows of other machines into a pipeline's
- * buffer. It begins with the spans that are written after its creation.
+ * Reads time spans of feeders for a trace. A feeder brings rows of other machines into a pipeline's
+ * buffer. Only spans that are written after the creation of this object are read.
  */
 import { feedersOf } from '../trace/feeders.ts';
 import type { Fed, FedSpan } from '../trace/recorder.ts';

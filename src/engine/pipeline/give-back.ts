@@ -1,10 +1,11 @@
 /**
- * Takes back the batches after the end of a group's run, which are never applied. The opener does
- * this after requester and replay have paused. The ring then continues with the first sequence of
- * these batches.
+ * Takes back the batches of sequences after the end of a group's run. These batches are never
+ * applied. The opener takes them back after requester and replay have paused. Later ticks use the
+ * same sequences again.
  *
- * If a view's steps live on the device, each of these batches brings new steps. These steps are
- * still written to their places, in the order of ticks.
+ * If a view's steps live on the device, each of these batches contains steps that the device does
+ * not have yet. Later batches do not bring these steps again. So the steps are written to their
+ * places, in the order of ticks.
  */
 import { Pause } from '../ring/header.ts';
 import { SlotState } from '../ring/slot.ts';

@@ -29,7 +29,8 @@ export interface Tick<S extends string = string> {
   /** how the tick's rows were drawn */
   sampler: 'uniform' | 'prioritized';
   /**
-   * number of priorities, of those applied before this draw, whose steps were overwritten meanwhile
+   * number of priorities, of those that pack read before this draw, whose steps were already
+   * overwritten
    */
   stale: number;
   /** the largest priority ever written before this draw, 0 for uniform draws */
@@ -59,8 +60,8 @@ export interface Emitted {
 const SAID = 50;
 
 /**
- * Number of the newest entries that emit() reads if no listener or trace needs every tick: enough
- * for percentiles, at little cost.
+ * Number of the newest entries that emit() reads if no listener or trace needs every tick. That
+ * many suffice for percentiles and take little time to read.
  */
 const SAMPLE = 256;
 
@@ -77,8 +78,8 @@ export class History {
   readonly #warned = { scalars: false, weights: false };
   #at = 0;
   /**
-   * sequence of the last entry that was read, because the successor of a dead poll actor may write
-   * its last tick again
+   * sequence of the last entry that was read. Entries up to this sequence are skipped, because the
+   * successor of a dead poll actor may write a tick a second time
    */
   #lastSequence = -1;
 
@@ -174,8 +175,8 @@ export class History {
   }
 
   /**
-   * Warns about the first non-finite scalar and weight. Call it after a read of the journal (see
-   * RunFields).
+   * Warns about the first non-finite scalar and weight. Call it after a read of the journal, so
+   * that tick and index belong together (see RunFields).
    */
   #warnNonFinite(): void {
     const { firstNonFiniteScalar, firstNonFiniteWeight, mayPublish } = this.#ring.run;

@@ -89,8 +89,8 @@ export function waitingFor(
 }
 
 /**
- * Returns as text what the pipeline itself waits for. The text stays the same until something
- * changes.
+ * Returns as text what the pipeline itself waits for, without the state of other machines. The text
+ * changes only if the pipeline waits for something else.
  */
 export function standsFor(gate: Gate, { source, group }: Sources, rows: DeviceRows | null): string {
   // While a pipeline waits for other learners, only that is reported.

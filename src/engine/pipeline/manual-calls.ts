@@ -42,8 +42,9 @@ export class ManualCalls {
   }
 
   /**
-   * The buffer's ptr now. If rows live on the device, the device must keep the rows of a hot tick,
-   * which limits the result.
+   * Default of `minSnapshotPtr`: the buffer's ptr now. If rows live on the device and a tick is
+   * hot, the device keeps the tick's rows. It then has room for at most `places` rows from the
+   * oldest of them on. A higher result would never be reached while the tick is hot.
    */
   get #newest(): number {
     const { ptr } = this.#source.buffer;
@@ -80,7 +81,7 @@ export class ManualCalls {
     for (;;) {
       const waiting = this.#wait(tickId, sampleCount, options);
       if (waiting !== true && !(await waiting)) return null;
-      // A tick must not become hot while a checkpoint is saved.
+      // During a save the pending tick must not become hot, so the loop waits for the save's end.
       if (!this.#control.standing || this.#manual.hot !== null)
         return this.#manual.sample(tickId, stream);
       if (!(await this.#control.passed(options))) return null;

@@ -1,6 +1,6 @@
 /**
  * Tracks manual ticks. A pending tick was requested, and its batch may be ready. The hot tick is
- * the tick whose batch belongs to the caller. Calls that come at the wrong moment are rejected. The
+ * the tick whose batch belongs to the caller. Calls that do not fit the tick's state throw. The
  * semantics are those of UniLab's replay pipeline (docs/reference/pipeline.md).
  */
 import { checkCount, describeValue } from '../../base/checks.ts';
@@ -20,7 +20,7 @@ interface Requested {
 }
 
 interface Pending extends Requested {
-  /** makes the request in the ring, null after that */
+  /** stores the request in the ring. Null after it was called */
   request: (() => void) | null;
   /** the last tick before this one */
   readonly before: number;
@@ -57,7 +57,10 @@ export class ManualTicks {
   /** true while requests wait for letGo() */
   #held = false;
   #restored: Prepared | null = null;
-  /** if rows live on the device: the `spent` event of the tick before */
+  /**
+   * if rows live on the device: the `spent` event of the previous manual tick. The next draw is
+   * ordered after it
+   */
   #spentLast: DeviceEvent | null = null;
 
   constructor({ ring, slots }: { ring: Ring; slots: Slots }, sampleCount: number) {
@@ -197,8 +200,8 @@ export class ManualTicks {
   }
 
   /**
-   * Returns the batch of the hot tick. If no tick is hot, the pending tick becomes hot. The rows of
-   * the pending tick must be on the device by then. Later work on `stream` is ordered after the
+   * Returns the batch of the hot tick. If no tick is hot, the pending tick becomes hot. Call it
+   * only after the rows of that tick are on the device. Later work on `stream` is ordered after the
    * batch.
    */
   sample(tickId: number, stream: Stream): Batch {
@@ -234,8 +237,9 @@ export class ManualTicks {
     if (hot.drawnOn === null) {
       if (this.#spentLast) stream.wait(this.#spentLast);
       this.#slots.beginUpdate(hot.slot, stream);
-      // The draw is not repeated, even if the record fails. For a view, the draw overwrites steps
-      // that it gathered with the steps that it brought.
+      // The draw must not run twice. So it counts as done even if the following record throws. For
+      // a view, the draw first gathers steps and then overwrites some of them with the steps that
+      // the batch brought.
       hot.drawnOn = stream;
     }
     if (!hot.recorded) hot.drawnOn.record(drawn);

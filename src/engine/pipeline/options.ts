@@ -192,8 +192,8 @@ export type CheckedOptions = Required<
 > & {
   source: BatchSource;
   /**
-   * layout for rows on a device, or null if the options exclude such rows. `noRing`: why rows
-   * cannot live on any device, or ''
+   * layout for rows on a device, or null if the options exclude such rows. `noRing` says why rows
+   * cannot live on any device, and is '' if they can
    */
   ring: CheckedRing | null;
   noRing: string;
@@ -278,7 +278,8 @@ export function checkOptions(options: PipelineOptions | TrajectoryPipelineOption
   if (buffer instanceof TrajectoryBuffer) checkStepsOptions(options.deviceRing);
   const depth = checkCount('depth', options.depth ?? 4, 2, MAX_SLOTS);
   const baseSeed = checkCount('baseSeed', options.baseSeed ?? 0, 0);
-  // The source is created after all checks, because it may bind a sampler.
+  // The source is created after all other checks, because it may bind a sampler. If a later check
+  // threw, the sampler would stay bound.
   const source = new BatchSource({
     ...(options as TrajectoryPipelineOptions),
     buffer,

@@ -1,6 +1,7 @@
 /**
- * Packers, which draw and pack a batch: in native code for rows or a view, or as a head if rows
- * live on the device. Only pack's thread uses them.
+ * Packers, which draw and pack a batch. For rows or a view on the host, native code does this. If a
+ * ReplayBuffer's rows live on the device, the packer only writes a head. Only pack's thread uses
+ * them.
  */
 import { answered, loadAddon } from '../../base/addon.ts';
 import { nowMs } from '../../base/clock.ts';
@@ -96,8 +97,8 @@ export function attachPacker(
 }
 
 /**
- * The part of the ingest that a head needs. mayDraw() returns whether a tick may draw now
- * (DeviceRows-5). `until` is the number of rows for which the first ticks wait.
+ * The part of the ingest that the packer of heads uses. mayDraw() returns whether a tick may draw
+ * now (DeviceRows-5). The first ticks wait until `until` rows are on the device.
  */
 interface Orders {
   mayDraw(visible: number): boolean;
@@ -124,10 +125,12 @@ export function headPacker(
     },
     pack: (slot, record) => {
       const params = hostBuffers.params(slot);
-      // `visible` must be read before `low`.
+      // `visible` is read before `low`: if poll changes both in between, `low` only excludes more
+      // rows.
       const { visible } = words;
       const { low } = words;
-      // A tick of an earlier run is drawn again if the device no longer has all its rows.
+      // A batch of an earlier run needs a new head if the device no longer has all rows of its
+      // head.
       const oldestKept = params[Param.low] as number;
       const kept =
         record[Field.minPtr] === PACKED && oldestKept >= Math.max(low, words.begun - places);
@@ -135,8 +138,8 @@ export function headPacker(
       if (visible < Math.max(ingest.until, kept ? until : (record[Field.minPtr] as number)))
         return Packing.waits;
       const oldest = kept ? oldestKept : Math.max(low, visible - (places - guard));
-      // Passes the value of `visible` from which the head is made, because poll may have increased
-      // it since.
+      // mayDraw() gets the value of `visible` from which the head is made, because poll may have
+      // increased `visible` since.
       if (until <= oldest || !ingest.mayDraw(visible)) return Packing.waits;
       const span = until - oldest;
       params[Param.low] = oldest;

@@ -2,8 +2,8 @@
  * A pipeline's position between two ticks. A fresh pipeline that resumes from the position makes
  * the same ticks with the same draws.
  *
- * The position includes priorities that were read back and not applied yet, because a draw applies
- * priorities `depth` sequences later.
+ * The priorities of a tick are applied only before the draw `depth` sequences later. So the
+ * position includes priorities that were read back and not applied yet.
  */
 import { rangeError, stateError } from '../../base/errors.ts';
 import { Pause } from '../ring/header.ts';
@@ -24,7 +24,7 @@ export interface Position {
   /** the sequence of the next tick */
   readonly sequence: number;
   readonly beta: number;
-  /** the tree contains the priorities of all sequences before this one */
+  /** the first sequence whose priorities are not in the tree */
   readonly applied: number;
   /**
    * updates of the sequences from `applied` on and before `sequence`, oldest first, empty for
@@ -138,7 +138,7 @@ export class Positions {
     const { ring, slots } = this.#parts;
     const { source } = this.#options;
     this.checkFresh();
-    // While requests are paused, the requester reads no sequence.
+    // Requests are paused meanwhile, so that the requester reads no sequence that changes.
     ring.header.pause(Pause.hold);
     try {
       await this.#parts.until(() => {

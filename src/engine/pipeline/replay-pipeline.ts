@@ -1,7 +1,7 @@
 /**
  * Opens device, ring and actors, and offers two ways to use them. In manual ticks the caller
- * samples each batch and releases it. In autonomous runs replay launches a captured graph on every
- * hot batch.
+ * samples each batch and releases it. In autonomous runs replay launches a captured graph for each
+ * batch.
  */
 import { EventEmitter } from 'eventemitter3';
 import { checkInternal, checkKeys, INTERNAL } from '../../base/checks.ts';

@@ -29,7 +29,8 @@ export interface RunEnd {
   /** returns true if a listener threw */
   failed(): boolean;
   /**
-   * called while the run ends. It ends the wait for other learners of the group after a time limit
+   * called each time the opener wakes while the run ends. After a time limit, it ends the wait for
+   * other learners of the group
    */
   leaveLate(): void;
 }
@@ -46,7 +47,7 @@ export interface SaveOptions {
 export class RunControl {
   readonly #parts: PipelineRuntime;
   readonly #manual: ManualTicks;
-  /** state of the run. advance(), begin() and over() change it, and the end of a save */
+  /** state of the run. begin(), advance(), over() and the end of a save change it */
   #state: RunState = 'over';
   /** the save whose turn it is, and whether it waits for the state `held`. Null without a save */
   #save: { waits: boolean } | null = null;
@@ -168,8 +169,9 @@ export class RunControl {
   }
 
   /**
-   * Sets the hold bit during a run before it returns (Slot-9). Returns a function that clears the
-   * bit, unless other saves still need it. That function is idempotent.
+   * Begins a save's pause. If a run is active, the hold bit is set before ask() returns (Slot-9).
+   * Returns a function that clears the bit, unless other saves still need it. That function is
+   * idempotent.
    */
   ask(): () => void {
     this.#asking++;
@@ -191,8 +193,8 @@ export class RunControl {
    * signal `patient` aborts, and then rejects with the signal's reason. If `patient` is null, use()
    * rejects as checkCold() throws.
    *
-   * `others` stops the threads that add rows. use() calls `others` after a tick that waits for rows
-   * has its rows. No other tick begins after that call.
+   * `others` stops the threads that add rows. If a requested tick waits for rows, use() first waits
+   * until the tick has its rows, and then calls `others`. No other tick begins after that call.
    */
   use<T>(work: () => Promise<T>, options: SaveOptions): Promise<T> {
     const before = this.#turn;
@@ -200,8 +202,8 @@ export class RunControl {
     const mine = orAborted(before, options.patient ?? undefined)
       .then(() => this.#use(work, options))
       .finally(release);
-    // The results are dropped. Otherwise each promise would reference the results of all saves
-    // before.
+    // `#turn` resolves without the results of the saves. Otherwise each promise would reference the
+    // results of all earlier saves.
     this.#turn = Promise.allSettled([before, mine]).then(() => {});
     return mine;
   }
@@ -217,7 +219,8 @@ export class RunControl {
         await others();
       }
       this.#save.waits = true;
-      // From here on no run begins. A run that is under way may end before it is held.
+      // From here on no run begins. A run that is under way may end before it reaches the state
+      // `held`. The save then uses the pipeline as between manual ticks.
       if (!(this.running && (await this.#runHeld(signal)))) await this.#manualHeld(signal);
       return await work();
     } finally {

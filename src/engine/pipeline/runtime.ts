@@ -59,8 +59,8 @@ export class PipelineRuntime {
   readonly ring: Ring;
   readonly threads: ActorThreads | null;
   /**
-   * the mailbox's buffers, registered with the device, or the memory that is read back to them.
-   * Null without a mailbox
+   * the memory to which the device copies weight versions: the mailbox's buffers, or memory from
+   * which poll copies them to the mailbox. Null without a mailbox
    */
   readonly mailbox: { readonly handle: number } | null;
   /** null without a learner group, or if the group has one rank */
@@ -77,8 +77,8 @@ export class PipelineRuntime {
    */
   readonly #used = new OwnedParts('this pipeline');
   /**
-   * the parts that device work may use. close() closes them after that work is over. A pinned part
-   * may throw once
+   * the parts that device work may use. close() closes them after that work is over. If another
+   * thread has pinned a part, closing that part may throw once
    */
   readonly #owned = new OwnedParts('this pipeline');
   /** true after close() was called: every other method then throws */
@@ -189,8 +189,8 @@ export class PipelineRuntime {
   }
 
   /**
-   * Throws if the pipeline is closed or has failed. If `restarts` is false, it also fails the
-   * pipeline if a thread is lost, because no thread can be replaced.
+   * Throws if the pipeline is closed or has failed. `restarts` is true if lost threads are
+   * replaced. If it is false, a lost thread makes the pipeline fail at once.
    */
   checkRunning({ restarts = this.#options.restart > 0 } = {}): void {
     if (this.closing) throw stateError('CLOSED', 'the pipeline is closed');

@@ -61,8 +61,8 @@ export class Slots extends Owner {
   /** per slot: float32[MAX_SCALARS], the learner's scalars */
   readonly scalars: readonly Tensor<'float32'>[];
   /**
-   * event for the last drain and before a run. It is created at the start, because close() must not
-   * fail to create it
+   * event that close() records to drain the device, and that a run records before its first tick.
+   * It is created with the slots, because close() must not fail to create it
    */
   readonly last: DeviceEvent;
   readonly #outs: readonly Tensor[];
@@ -101,8 +101,8 @@ export class Slots extends Owner {
     this.backend = buildReplayTransferBackend({
       device: options.device,
       ringDepth: depth,
-      // If rows live on the device, only part of a batch travels, and the device gathers the batch.
-      // So 'auto' copies.
+      // If rows live on the device, only part of a batch travels in a slot, and the device gathers
+      // the batch. Direct packing needs whole batches, so 'auto' copies.
       transfer:
         options.rows === 'device' && options.transfer === 'auto' ? 'immediate' : options.transfer,
       timed,
@@ -253,8 +253,8 @@ export class Slots extends Owner {
   }
 
   /**
-   * Returns each slot with the sequence of its last spent batch. Call it after a drain. readBack()
-   * also copies everything that was not read back yet to the host buffers.
+   * Returns each slot with the sequence of its last batch whose update ran. Call it after a drain.
+   * readBack() also copies everything that was not read back yet to the host buffers.
    *
    * If a replay actor died after a launch, its slot is still Ready, and the slot's mark shows that
    * the update ran.
@@ -264,8 +264,8 @@ export class Slots extends Owner {
       const state = ring.state(slot);
       const sequence = ring.sequence(slot);
       const readback = this.#readbacks[slot];
-      // Poll has copied the slots in all other states. If an earlier close() was refused after this
-      // point, it has copied all slots.
+      // Poll has already copied the slots in all other states. If an earlier close() was refused
+      // after this point, that close() has already copied all slots.
       if (readback && !readback.closed && state >= SlotState.Ready)
         answered(nativeMemory().copyOut(readback.handle, this.host.readbackBytes(slot)));
       const marked = state === SlotState.Ready && this.host.mark(slot)[0] === sequence + 1;

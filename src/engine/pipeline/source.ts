@@ -37,8 +37,8 @@ import type { HostBuffers } from '../ring/host-buffers.ts';
 import type { Ring } from '../ring/ring.ts';
 
 /**
- * The layout of a batch's tensor: `rows` values of `shape`, each `step` elements after the one
- * before.
+ * The layout of one tensor of a batch. The tensor has one value of `shape` for each row. Each value
+ * begins `step` elements after the value before.
  */
 export interface BatchColumn {
   readonly key: string;
@@ -282,7 +282,10 @@ export class BatchSource {
     return this.#sampler !== null;
   }
 
-  /** Reserves the sampler for this pipeline. The sequences of its priority updates begin at 0. */
+  /**
+   * Reserves the sampler for this pipeline. Its tree then expects the priority update of sequence 0
+   * first.
+   */
   take(): void {
     if (this.#sampler === null) return;
     internalsOfSampler(this.#sampler).running = true;
@@ -305,7 +308,7 @@ export class BatchSource {
     ring.setBeta(beta);
   }
 
-  /** Returns as text what the next batch waits for if nothing can be drawn. */
+  /** Returns as text what is missing for the next batch if nothing can be drawn. */
   waitingFor(): string {
     const { ptr } = this.buffer;
     if (this.#view === null) return `rows: ${ptr} were added so far`;
@@ -343,13 +346,13 @@ export class PriorityUpdates {
     this.#rows = rows;
   }
 
-  /** The tree contains the priorities of all sequences before this one. */
+  /** The first sequence whose priorities are not in the tree. */
   get applied(): number {
     const facts = new Float64Array(6);
     lanesAddon().inspectTree(this.#handle, false, undefined, facts);
     return facts[5]!;
   }
-  /** Makes a restored tree continue with the updates of this sequence and later ones. */
+  /** Makes the tree of a restored pipeline expect the update of sequence `applied` next. */
   goOn(applied: number): void {
     lanesAddon().beginUpdates(this.#tree, applied);
   }
@@ -373,8 +376,8 @@ export class PriorityUpdates {
     hostBuffers.priorities(slot).set(update.priorities);
   }
   /**
-   * Applies the priorities that were read back and that no later draw has applied, in the order of
-   * sequences. Call it after pack has stopped.
+   * Applies the priorities of the batches in `spent` that no draw has applied, in the order of
+   * sequences. `spent` is the result of Slots.readBack(). Call it after pack has stopped.
    */
   applyPending(
     hostBuffers: HostBuffers,

@@ -4,7 +4,8 @@ import type { PipelineError } from '../../base/errors.ts';
 import type { PipelineEvents, Tick } from './history.ts';
 
 /**
- * A reader's next result: a tick, or the end. If the pipeline fails, the promise rejects instead.
+ * The result for which a reader waits: a tick, or the end. If the pipeline fails, the reader's
+ * promise rejects instead.
  */
 type Next = IteratorResult<Tick, undefined>;
 

@@ -1,6 +1,6 @@
 /**
- * Finds out which scalars a captured update writes, because a named scalar that it does not write
- * would read 0 in every tick.
+ * Finds out which scalars a captured update writes. A named scalar that the update does not write
+ * would read 0 in every tick, so capture() warns about it.
  */
 import type { LaunchArguments, LoadedArguments, Stream, Tensor } from '../../device/device.ts';
 import type { KernelName } from '../../device/kernels.ts';

@@ -11,8 +11,8 @@ import { type Hosting, type Hosts, MAX_THREADS, type RoleBells } from './role-be
 import { roles, SEQUENCE_MASK, sequenceDistance } from './slot.ts';
 
 /**
- * Index of each word. Words that different threads write have a cache line each, where they would
- * otherwise share one.
+ * Index of each word. LINE is the number of words of a cache line. Words that different threads
+ * write often are on different cache lines, so that their writes do not slow each other down.
  */
 const Word = {
   /**
@@ -35,7 +35,10 @@ const Word = {
    * writes it, and the client clears it
    */
   ending: 1 * LINE + 3,
-  /** 1 if the run's end no longer waits for other learners, written by the client */
+  /**
+   * 1 if the run's end no longer waits for other learners: poll then ends the run without a mean.
+   * Written by the client
+   */
   alone: 1 * LINE + 4,
   /**
    * number of times that the client took back requests after the end of a group's run. After each
@@ -159,8 +162,8 @@ export class Header {
     return Atomics.load(this.#words, Word.stop) !== 0;
   }
   /**
-   * Stops all threads. Stores the stop word before it rings: a thread that reads its bell before
-   * the stop word cannot miss the stop (Slot-6).
+   * Stops all threads. The stop word is stored before the bells ring. A thread reads its bell's
+   * count before the stop word. So it either sees the stop, or the ring wakes it (Slot-6).
    */
   stop(): void {
     Atomics.store(this.#words, Word.stop, 1);
@@ -208,8 +211,8 @@ export class Header {
     return word === AUTONOMOUS ? Mode.autonomous : Mode.paused;
   }
   /**
-   * Client: begins autonomous ticks, and so publishes the run fields that it wrote. A pause that
-   * was requested before stays in force.
+   * Client: begins autonomous ticks. This store publishes the run fields that the client wrote
+   * before. A pause that was requested before stays in force.
    */
   beginRun(): void {
     Atomics.or(this.#words, Word.mode, AUTONOMOUS);
@@ -258,9 +261,9 @@ export class Header {
     this.#bells.ringAll();
   }
   /**
-   * Requester: returns whether a request that it stored in this mode may stay. If mayRequest()
-   * returns false, a pause or a stop may have been stored before the request. The requester must
-   * then take the request back (Slot-9).
+   * Requester: call it after a request was stored in this mode. Returns true if the request may
+   * stay. If it returns false, a pause or a stop may have been stored before the request. The
+   * requester must then take the request back (Slot-9).
    */
   mayRequest(mode: Mode): boolean {
     return this.mode === mode && !this.stopping;
@@ -285,7 +288,7 @@ export class Header {
   }
   /**
    * Requester and replay: acknowledge the pause. They call it after they read the mode as paused,
-   * and before they do anything else.
+   * and before they do anything else. After both have called it, `paused` is true.
    */
   acknowledgePause(by: Pausing): void {
     const count = Atomics.load(this.#words, Word.pauses);
@@ -297,8 +300,8 @@ export class Header {
     if (before !== count) this.#bells.client.ring();
   }
   /**
-   * Replay: withdraws its acknowledgement. Replay calls it if it needs its graphs again during a
-   * pause, because it acknowledged too early.
+   * Replay: withdraws its acknowledgement of the pause, because it acknowledged too early. Replay
+   * does this if it finds a Ready slot after it acknowledged. It then needs its graphs again.
    */
   withdrawPause(by: Pausing): void {
     Atomics.store(
@@ -353,7 +356,8 @@ export class Header {
 
   /**
    * Client: asks poll to ring when every sequence before `sequence` is over. If `sequence` is null,
-   * asks for no ring. The client must read `finished` after this call.
+   * asks for no ring. The client must read `finished` after this call, because sequences that were
+   * over before the call cause no ring.
    */
   setGoal(sequence: number | null): void {
     Atomics.store(this.#words, Word.goal, sequence === null ? -1 : sequence & SEQUENCE_MASK);

@@ -35,9 +35,9 @@ export class Journal extends BroadcastRing<JournalEntry> {
   }
 
   /**
-   * Writes the entry of a finished tick. Only poll calls it. If a poll actor died after this call
-   * and before the slot was Free, its successor writes the same tick again. Readers skip a sequence
-   * that they have seen.
+   * Writes the entry of a finished tick. Only poll calls it. If a poll actor dies after this call
+   * and before the slot is Free, its successor writes the same tick again. So readers skip a
+   * sequence that they have already read.
    */
   write(record: Float64Array, slot: number, scalars: Float32Array): void {
     const { values } = this;

@@ -24,7 +24,10 @@ import {
   stateOf,
 } from './slot.ts';
 
-/** Number of ticks from which on the client sets no goal, because a goal is a wrapped sequence. */
+/**
+ * The client sets a goal only if fewer ticks than this are left. A goal is a wrapped sequence, so a
+ * goal too far ahead would compare as one that is already reached.
+ */
 const FARTHEST_GOAL = 2 ** 28;
 
 export interface RingShare {
@@ -124,7 +127,10 @@ export class Ring {
 
   // ---- slots and sequences ----------------------------------------------------------------------
 
-  /** Returns the state of a slot. The load pairs with the store of handOver(). */
+  /**
+   * Returns the state of a slot. A thread that reads a state here also sees all writes before the
+   * handOver() that stored it.
+   */
   state(slot: number): SlotState {
     return stateOf(Atomics.load(this.#slots, slot * LINE));
   }
@@ -196,7 +202,7 @@ export class Ring {
     return best;
   }
 
-  /** The lowest sequence that is not over. A sequence is over when its slot was Free after it. */
+  /** The lowest sequence that is not over. A sequence is over after its slot has become Free. */
   get finished(): number {
     let lowest = Number.POSITIVE_INFINITY;
     for (let slot = 0; slot < this.depth; slot++) lowest = Math.min(lowest, this.sequence(slot));

@@ -41,8 +41,9 @@ export class RoleBells {
   }
 
   /**
-   * Returns the bell of the thread that hosts the role now. Ring it after the store that the thread
-   * may wait for. If the role has moved since, its new thread finds the change itself (Slot-10).
+   * Returns the bell of the thread that hosts the role now. Ring it after the store for which the
+   * thread may wait. If the role moves to another thread meanwhile, that thread checks for work
+   * when it creates the role's actor (Slot-10).
    */
   of(role: Role): Bell {
     const hosts = this.#hosts[Atomics.load(this.#hosting, 0)] as readonly number[];

@@ -34,8 +34,8 @@ export class SlotCursor {
     const { header } = this.#ring;
     for (;;) {
       const waits = this.#ring.state(this.#slot) === this.#state;
-      // The rewinds are read after the state. A reader that sees a state stored after a rewind then
-      // also sees that rewind.
+      // The rewinds are read after the state. If another thread stored this state after a rewind,
+      // the cursor therefore sees that rewind and finds its slot again.
       const { rewinds } = header;
       if (rewinds === this.#rewinds) return waits;
       this.#rewinds = rewinds;

@@ -4,9 +4,10 @@
  *
  * Slot-1  the state determines the owner. No other role writes to the slot: its record, its host
  *     buffer and its device buffer.
- * Slot-2  one store of the state word hands the slot over, after every write that it publishes. A
- *     write by native code counts only after its call was answered. A thread that is being ended
- *     may still run JavaScript, in which native calls do nothing.
+ * Slot-2  one store of the state word hands the slot over, after every write that it publishes. If
+ *     native code makes such a write, the slot is handed over only after the native call has
+ *     returned an answer. In a thread that is being ended, JavaScript may still run, but native
+ *     calls do nothing and return no answer.
  * Slot-3  every role serves slots in sequence order.
  * Slot-4  a thread that changes something rings the bell of the thread that may wait for it, after
  *     the change.
@@ -18,11 +19,11 @@
  *     slot from the state words. Packing, submitting and polling can safely be repeated. The
  *     learner's graph ends by writing its sequence to the slot's mark. A new replay actor launches
  *     only updates whose sequence is not in the mark.
- * Slot-9  a thread that stops work stores the stop, pause or failure note before it rings. The stop
- *     is in force when its call returns. The requester stores a request, then reads those words,
- *     and takes the request back if one is set. So a tick that had no slot at that store is never
- *     applied. All sequentially consistent accesses have one order, in which a request that stays
- *     precedes that store.
+ * Slot-9  a thread that stops work stores the stop word, a pause bit or the failure note, and then
+ *     rings. The stop is in force when its call returns. The requester stores a request, then reads
+ *     those words, and takes the request back if one is set. All these accesses are sequentially
+ *     consistent, so they have one order. In this order, a request that stays precedes the store of
+ *     the stop. So a tick that had no slot at that store is never applied.
  * Slot-10  a role has one host. The client stores which table of hosts applies, and rings all
  *     threads. A thread releases the roles that this table assigns to others, then stores that it
  *     has seen the table. It hosts a new role only after every thread has seen the table, and finds
@@ -128,7 +129,8 @@ export const Field = {
   /** number of rows that were drawn again because writers had overwritten them */
   drawnAgain: 21,
   /**
-   * number of priorities, of those applied before the draw, whose steps were overwritten meanwhile
+   * number of priorities, of those that pack read before the draw, whose steps were already
+   * overwritten
    */
   stale: 22,
   /** the largest priority ever written before the draw, 0 for uniform draws */

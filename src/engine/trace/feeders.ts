@@ -1,7 +1,7 @@
 /**
- * Feeders that bring rows of other machines into a buffer, as far as this thread opened these
- * feeders. Feeders report why no rows come, and give traces the spans of their threads. A feeder is
- * found by the buffer's memory, which is the same wherever the buffer is attached.
+ * The feeders that this thread has opened. A feeder brings rows of other machines into a buffer. It
+ * reports why no rows arrive, and gives traces the time spans of its threads. It is found by the
+ * buffer's memory, which is the same for every object that attaches the buffer.
  */
 import type { Spans } from './spans.ts';
 

@@ -1,8 +1,8 @@
 /**
  * Writes finished ticks as a Chrome/Perfetto trace, to a file or to any function that takes text.
- * It has a track per actor, one for the copy stream and one for the learner's stream. Each thread
- * that brings rows of other machines has a track too. The trace contains only what the journal and
- * the spans recorded.
+ * The trace has one track for each actor, the copy stream, the learner's stream, and each thread
+ * that brings rows of other machines. The trace contains only what the journal and the spans
+ * recorded.
  */
 import { once } from 'node:events';
 import { createWriteStream, openSync, type WriteStream } from 'node:fs';
@@ -30,7 +30,7 @@ export interface TraceShape {
 export interface FedSpan extends Span {
   readonly thread: number;
 }
-/** The source of the spans of such threads. */
+/** The source of the time spans of threads that bring rows of other machines. */
 export interface Fed {
   /**
    * Calls `each` with every span since the last call. Returns the number of spans that were
@@ -172,8 +172,8 @@ export class TraceWriter {
   }
 
   /**
-   * Adds a span with the duration that the device's events measured. It ends when poll saw it done,
-   * which is slightly late.
+   * Adds a span whose duration the device's events measured, unless it was not measured (−1). The
+   * span ends at `endMs`, when poll saw the event. The device was done slightly earlier.
    */
   #deviceSpan(track: Track, name: string, ms: number, endMs: number, args: object): void {
     if (ms >= 0) this.#spanOf(track, name, endMs - ms, endMs, args);

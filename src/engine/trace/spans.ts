@@ -1,7 +1,8 @@
 /**
- * The newest spans of a thread that brings rows of other machines, in shared memory. This thread
- * writes the spans. A trace reads the spans and learns how many spans it missed. A write costs two
- * clock reads and one cache line. So spans are written even if no trace reads them.
+ * The newest time spans of a thread that brings rows of other machines, in shared memory. This
+ * thread writes the spans. A trace reads the spans and learns how many of them it missed. A write
+ * costs only two clock reads and one cache line. So the thread writes spans even if no trace reads
+ * them.
  */
 import { BroadcastRing, broadcastBytes } from '../../shm/broadcast.ts';
 import { allocateShared, type Place } from '../../shm/memory.ts';

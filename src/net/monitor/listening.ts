@@ -23,8 +23,9 @@ export interface ListenOptions {
 /** Milliseconds between two reports of a speed. */
 const SPEED_MS = 1000;
 /**
- * Minimum milliseconds over which the last speed is measured. If no speed was reported before, the
- * last one is reported even if its time is shorter.
+ * Minimum milliseconds over which the last speed is measured, when the listening ends. If fewer
+ * have passed since the previous report, this speed is not reported. The limit does not apply if no
+ * speed was reported before.
  */
 const MIN_MS = 500;
 /**
@@ -173,8 +174,8 @@ function listenToEpisodes(pool: CollectorPool, put: Put): () => void {
       if (length !== null) put('episodes/length', length, step);
     }
   };
-  // An error only ends the listening, also when the pool closes or the listening stops. The pool's
-  // `done` reports a collector's failure.
+  // Ignores errors, because the pool's `done` reports a collector's failure. The abort, or the
+  // close of the pool, may also end this loop with an error.
   reading()
     .catch(() => {})
     .finally(speed);

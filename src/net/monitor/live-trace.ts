@@ -68,8 +68,8 @@ export class LiveTraces {
     const check = () => {
       const { state } = this.#watch;
       if (performance.now() >= until || state === 'closed' || state === 'failed') return void end();
-      // Sends nothing more while a slow client has not received the data so far. The journal
-      // continues meanwhile, and the trace says how much of the journal it missed.
+      // Sends nothing more while a slow client has not received the data so far. The journal may
+      // then overwrite entries that were not read yet. The trace says how many entries it missed.
       if (response.writableNeedDrain) return;
       trace.collect();
       response.write(parts.splice(0).join(''));

@@ -1,6 +1,6 @@
 /**
  * The state of collectors on other machines, as the live page gets it. It has at most `MAX_HOSTS`
- * hosts, those in trouble first.
+ * hosts, failed and refused ones first.
  */
 
 import type { RemoteHostState, RemoteHostStatus } from '../../run/collectors/remote-status.ts';

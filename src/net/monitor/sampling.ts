@@ -260,7 +260,7 @@ export class Sampling {
     const failed = (error: Error) => {
       now.errors++;
       now.error = error.message;
-      // Without this warning, the monitor's listener would silence the error.
+      // If the monitor's listener is the only one, nobody else reports the error.
       if (checkpoint.listenerCount?.('error') === 1)
         process.emitWarning(`a checkpoint failed: ${error.message}`, 'MonitorWarning');
     };

@@ -15,7 +15,10 @@ export type Route = (
   query: URLSearchParams,
 ) => void;
 
-/** Maximum number of open sockets: 32 for streams, and others for all other requests. */
+/**
+ * Maximum number of open sockets: 32 for streams, and others for all other requests. Node closes
+ * further ones at once.
+ */
 const MAX_SOCKETS = 128;
 
 const common = {

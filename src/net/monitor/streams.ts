@@ -5,7 +5,7 @@
  */
 import type { ServerResponse } from 'node:http';
 
-/** Maximum number of clients at once. */
+/** Maximum number of clients at once. The monitor refuses further ones. */
 export const MAX_CLIENTS = 32;
 /** Milliseconds between two messages. */
 const TELL_MS = 200;

@@ -39,11 +39,13 @@ export function readAcknowledgement(text: string): Acknowledgement | null {
 }
 
 /**
- * The learner's heartbeat, stored once a second: `epoch:beat:count`. `beat` grows each time.
+ * The learner's heartbeat, stored once a second: `epoch:beat:count`. `beat` grows each time, which
+ * shows a host that the learner is alive.
  *
  * `count` grows only if the learner has decided on every message that was in the stream when
- * `count` last grew, and has stored the acknowledgements. If `count` has grown twice since a
- * message was sent, the learner has either acknowledged this message or not found it in the stream.
+ * `count` last grew, and has stored the acknowledgements. The first growth after a message was sent
+ * may concern only older messages. After the second growth, the message is either acknowledged, or
+ * was missing in the stream.
  */
 export interface Heartbeat {
   readonly epoch: number;

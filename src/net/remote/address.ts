@@ -150,8 +150,8 @@ const isLoopback = (host: string): boolean =>
   host === 'localhost' || host === '::1' || (isIPv4(host) && host.startsWith('127.'));
 
 /**
- * Returns the database's number. The error hides the path, which contains half of a password that
- * has an unescaped slash.
+ * Returns the database's number. The error does not show the path. If a password contains an
+ * unescaped slash, the path contains a part of the password.
  */
 function databaseOf(path: string): number {
   const found = /^\/?(\d{0,5})$/.exec(path);

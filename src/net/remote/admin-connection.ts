@@ -35,7 +35,8 @@ export class AdminConnection implements AsyncDisposable {
 
   /**
    * Calls a command whose reply is bytes instead of text. `most` is the maximum number of these
-   * bytes, for which a slow line gets more time.
+   * bytes. The more they are, the longer the server may take to answer a PING before the connection
+   * counts as lost.
    */
   bytes(most: number, ...words: readonly Word[]): Promise<Buffer | null> {
     return this.#connection.send<Buffer | null>(words, this.#asBytes, most);

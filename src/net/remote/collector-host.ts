@@ -30,7 +30,10 @@ import { WeightsIn } from './weights.ts';
 
 /** Milliseconds between two checks whether the run is published. */
 const LOOK_MS = 500;
-/** Milliseconds that waiting rows have to reach the learner after close(). */
+/**
+ * Milliseconds that waiting rows have to reach the learner after close(). Rows that are not sent by
+ * then are lost.
+ */
 const DRAIN_MS = 5000;
 
 const words: Record<UplinkWait, string | null> = {
@@ -125,7 +128,7 @@ export class CollectorHost implements AsyncDisposable {
       closers.push(() => buffer.close());
       const mailbox = info.weights > 0 ? WeightMailbox.create({ length: info.weights }) : undefined;
       const weights = mailbox ? new WeightsIn({ link, keys, mailbox }) : null;
-      await weights?.fetch().catch(() => {}); // the next notice fetches them
+      await weights?.fetch().catch(() => {}); // fetch() tries again after the next notice
       const options = info.options ?? undefined;
       const seed = crc32(Buffer.from(`${info.seed} ${given.name}`));
       const pool = await CollectorPool.open({
@@ -240,7 +243,7 @@ export class CollectorHost implements AsyncDisposable {
     this.#fetching = true;
     weights
       .fetch()
-      .catch(() => {}) // the next notice or second fetches again
+      .catch(() => {}) // the next notice or #storeStat() fetches again
       .finally(() => {
         this.#fetching = false;
       });
@@ -285,7 +288,8 @@ async function infoOf(
 ): Promise<RunInfo> {
   for (let reported = false; ; ) {
     const info = await readInfo(link, keys.info).catch((error) => {
-      // The link reports that the connection is lost, and connects again.
+      // If the connection is lost, tries again below. The link reports the loss, and connects
+      // again.
       if ((error as { how?: string }).how === 'lost') return null;
       throw coded(error);
     });

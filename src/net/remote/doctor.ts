@@ -33,12 +33,14 @@ export interface ServerReport {
 }
 
 const PINGS = 200;
-/** No further PING begins after this time. */
+/** Milliseconds after which no further PING begins. */
 const PING_MS = 4000;
 const MESSAGE_BYTES = 256 * 2 ** 10;
 /** Number of messages that are sent at once. */
 const MESSAGES = 8;
-/** The scratch key expires after this time if this process does not live to delete it. */
+/**
+ * Milliseconds after which the scratch key expires, if this process ends before it deletes the key.
+ */
 const SCRATCH_MS = 60_000;
 
 /**
@@ -142,7 +144,7 @@ async function measure(admin: AdminConnection, key: string, measureMs: number): 
       admin.call('XADD', key, '*', 'm', message),
     );
     const kept = admin.call('PEXPIRE', key, String(SCRATCH_MS));
-    // Waits for all calls even if one fails, so that the errors of the others are handled.
+    // Waits for all calls even if one fails, so that no other call rejects unhandled.
     for (const settled of await Promise.allSettled([...added, kept]))
       if (settled.status === 'rejected') throw settled.reason;
     await admin.bytes(

@@ -22,7 +22,9 @@ export interface CollectorHostOptions extends RemoteServerOptions {
    * buffer keeps steps in order (default: one for each worker)
    */
   readonly lanes?: number | undefined;
-  /** maximum bytes of rows that wait to be sent, 32 MiB by default */
+  /**
+   * maximum bytes of rows that wait to be sent, 32 MiB by default: at the maximum, collectors wait
+   */
   readonly outboxBytes?: number | undefined;
   /**
    * rows are sent when they have `flushBytes` bytes, 255 KiB by default, or when the first has
@@ -52,7 +54,7 @@ export interface CollectorHostStatistics extends CollectorStatistics {
   waiting: number;
   /** oldest version of the learner's weights with which a collector acts */
   version: number;
-  /** what rows wait for, as text, or null if nothing holds them back */
+  /** why the host cannot send rows now, as text, or null if it can */
   waitingFor: string | null;
 }
 

@@ -9,14 +9,15 @@
  *       the larger one of mark and base. If end ≤ m, the rows came before, and the learner does
  *       nothing. Otherwise, if first ≤ m, the learner adds rows [m, end). If first > m, rows are
  *       missing and the learner requests them.
- *   Ingest-3  If base > mark, an earlier learner acknowledged the rows in between, and they were
- *       lost with that learner. They are counted.
+ *   Ingest-3  If base > mark, an earlier learner acknowledged rows [mark, base), which were lost
+ *       with that learner. They are counted, and the mark moves to base.
  *   Ingest-4  An acknowledgement contains a mark that is already stored. The host that reads it may
  *       forget the rows below the mark.
- *   Ingest-5  A session is cut when it opens or when its rows are dropped, until each of its lanes
- *       has received a row. The session's line says whether the session is cut. A thread that takes
- *       over begins new episodes in a cut session. A cut too many splits an episode, and a cut too
- *       few joins two episodes.
+ *   Ingest-5  The flag `cut` in a session's line is set when the session opens, and when rows of
+ *       the session are dropped. It is cleared when each of the session's lanes has received a row
+ *       since. While it is set, a thread that replaces this one begins a new episode in each lane.
+ *       A flag that is set too long splits an episode. A flag that is cleared too early joins two
+ *       different episodes.
  *
  * This code never waits. If the limiter does not admit a message, the caller offers it again.
  */
@@ -30,13 +31,13 @@ export interface Sink {
   /** bytes of a row in a message */
   readonly rowBytes: number;
   /**
-   * Reserves the lanes of a session from an earlier learner. Others get these lanes only if no
-   * other lanes are free.
+   * Reserves the lanes of a session from an earlier learner. Other sessions get these lanes only if
+   * no other lanes are free.
    */
   reserve(session: Session): void;
   /**
-   * Returns the first lane of `lanes` free lanes, which is `wanted` if possible, or the reason for
-   * refusing the session.
+   * Finds `lanes` adjacent free lanes, from lane `wanted` on if possible. Returns the first of
+   * them, or the reason for refusing the session.
    */
   admit(
     lanes: number,
@@ -49,9 +50,9 @@ export interface Sink {
    */
   open(session: Session, resume: boolean): string | null;
   /**
-   * Adds rows and moves the session's mark by their number. Returns that number: all rows, fewer if
-   * they do not fit at once, or 0 if the limiter admits none now. Returns a text if the bytes are
-   * invalid rows.
+   * Adds rows from `bytes`, which contains `rows` rows, and moves the session's mark by the number
+   * of added rows. Returns this number: `rows`, fewer if they do not fit at once, or 0 if the
+   * limiter admits none now. Returns a text if the bytes are invalid rows.
    */
   add(session: Session, bytes: Uint8Array, rows: number): number | string;
   /** Moves the session's mark to `mark`, past rows that are dropped. */
@@ -91,7 +92,7 @@ export interface IngestOptions {
   readonly layout: number;
   /** the layout as text, for the error of hosts that have another layout */
   readonly layoutText?: string;
-  /** maximum age of a row's weights in versions */
+  /** maximum age of a row's weights in versions: rows of older weights are dropped */
   readonly maxVersionLag: number;
   /** the learner's newest version */
   readonly version: () => number;
@@ -113,8 +114,8 @@ export class Ingest {
   /** sessions whose acknowledgement must be sent: the receiver removes them */
   readonly changed = new Set<Session>();
   /**
-   * reasons for refusing sessions: `refusals` must still be sent, and `refused` contains all that
-   * were reported, with their time by performance.now()
+   * reasons for refusing sessions, by session id. `refusals` has those that must still be sent.
+   * `refused` has all of them, with the time of the refusal by performance.now()
    */
   readonly refusals = new Map<number, string>();
   readonly refused = new Map<number, { readonly why: string; readonly atMs: number }>();
@@ -165,8 +166,7 @@ export class Ingest {
       session.lastMs = performance.now();
       this.changed.add(session);
       const needed = this.#needed(session, header);
-      // #needed() may still move the mark for a session's last message, so the session ends after
-      // that.
+      // Ends the session only after #needed(), which may still move the mark.
       if (header.flags & BYE) this.#end(session);
       if (!needed) return true;
       this.#held = bytes;
@@ -200,8 +200,8 @@ export class Ingest {
         id,
         `its rows have another layout than the learner’s: ${this.#given.layoutText ?? layout}`,
       );
-    // A thread that takes over may read messages of an ended session again, which were all
-    // acknowledged.
+    // A thread that replaced another one reads the whole stream. So it may read messages of an
+    // ended session again. It ignores them, because all of their rows are acknowledged.
     if (known?.restored) return this.#welcome(known);
     if (known) return known.ended ? null : known;
     if (this.refused.has(id)) return null;
@@ -225,8 +225,8 @@ export class Ingest {
     if ('refused' in place) return this.#expel(session, place.refused);
     if (place.firstLane !== session.firstLane) {
       // The new lanes contain steps of other episodes, so the session is cut. The cut is stored
-      // before the lanes. If the thread ends between the two stores, the only effect is a cut too
-      // many.
+      // before the lanes. If the thread ends between the two stores, the only effect is an
+      // unnecessary cut (Ingest-5).
       this.#cut(session, true);
       session.firstLane = place.firstLane;
       marks.move(session.line, place.firstLane);

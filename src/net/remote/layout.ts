@@ -70,8 +70,9 @@ interface StepsDescription {
 
 /**
  * Creates a buffer with this layout that needs at most `bytes` bytes. A buffer of steps has `lanes`
- * lanes. The buffer's limiter prevents collectors from overwriting rows that were not taken out.
- * Throws ERR_HOTSLOT_UNAVAILABLE if this version of Hotslot would create another layout.
+ * lanes. If the buffer is full, its limiter makes collectors wait until a message takes rows out of
+ * it. So no collector overwrites a row before that. Throws ERR_HOTSLOT_UNAVAILABLE if this version
+ * of Hotslot would create another layout.
  */
 export function bufferLike(
   text: string,
@@ -135,8 +136,8 @@ function stepsLike(
   bytes: number,
   lanes: number,
 ): TrajectoryBuffer {
-  // The worst case is that all steps that the limiter admits are in one lane, and each has a final
-  // observation.
+  // The limiter admits so few steps that each lane alone has space for all of them, even if each
+  // step has a final observation.
   const perLane = Math.max(4 * lanes + 4, Math.floor(bytes / placeBytes / lanes));
   const steps = Math.floor(perLane / 2) - lanes - 1;
   const specs = fields.map(({ key, dtype, shape, observation }) => [

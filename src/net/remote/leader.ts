@@ -1,6 +1,6 @@
 /**
- * Publishes for the whole run that the learner has it, the facts that hosts need, the newest
- * weights, and the status. The thread of the learner's first stream does this.
+ * Publishes on the server what concerns the whole run: the lease, the facts that hosts need, the
+ * newest weights, and the status. Only the thread of the learner's first stream does this.
  */
 import { randomInt } from 'node:crypto';
 import { stateError } from '../../base/errors.ts';
@@ -141,8 +141,8 @@ export class Leader {
     if (performance.now() >= this.#renewAt) {
       const mine = `${info.epoch}`;
       const holder = await link.lease(keys.learner, mine, LEASE_MS);
-      // A server that restarted with old data shows the lease of an earlier learner, until that
-      // lease expires.
+      // A server that restarted with old data shows the lease of an earlier learner, whose epoch is
+      // smaller. This learner then tries again, until that lease has expired.
       const isEarlier = Number(holder) < info.epoch;
       if (holder !== mine && !isEarlier)
         throw stateError(
@@ -165,8 +165,8 @@ export class Leader {
   }
 
   /**
-   * Stores weights while the loop continues, because over a slow line this takes longer than a
-   * lease lasts.
+   * Begins to store weights, and returns at once. Over a slow line, storing may take longer than a
+   * lease lasts. So run() must be able to renew the lease meanwhile.
    */
   #store(weights: WeightsOut): void {
     this.#storing = true;

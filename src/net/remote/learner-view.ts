@@ -1,9 +1,9 @@
 /**
  * A host's view of its learner.
  *
- *   Uplink-5  An acknowledgement is a state. A host receives it as a notice. It also reads it once
- *       a second while rows are unacknowledged, and after every connection. So a lost notice costs
- *       a second.
+ *   Uplink-5  The learner stores each acknowledgement as a state, and also sends it as a notice.
+ *       The host reads the stored state once a second while rows are unacknowledged, and after
+ *       every connection. So a lost notice delays an acknowledgement by at most a second.
  *   Uplink-6  A host accepts another epoch only if the lease contains it. It accepts a larger epoch
  *       at once. A smaller epoch may be old data: a server that restarts with old data shows the
  *       lease and the acknowledgements of an earlier learner. So the host accepts a smaller epoch
@@ -83,8 +83,8 @@ export class LearnerView {
     this.#pollAt = 0;
   }
   /**
-   * Restarts the count of heartbeats. Call it when the server has replied to a message, or sending
-   * failed.
+   * Makes the view count the heartbeats anew from the next one on (Uplink-4). Call it when the
+   * server has replied to a message, or when sending has failed.
    */
   moved(): void {
     this.#count = null;
@@ -96,7 +96,8 @@ export class LearnerView {
     const now = performance.now();
     if (this.#polling || now < this.#pollAt) return;
     this.#polling = true;
-    // Heartbeats may have been stored while this view did not read, so the silence begins now.
+    // If this view has not read for a while, it may have missed heartbeats. So the learner's
+    // silence is counted from now on.
     if (now - this.#pollAt > HEARTBEAT_MS) this.#beatAt = now;
     this.#pollAt = now + HEARTBEAT_MS;
     link

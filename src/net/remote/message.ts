@@ -107,9 +107,9 @@ export function sealMessage(bytes: Uint8Array, header: Readonly<MessageHeader>):
 }
 
 /**
- * Updates a message that is sent again: the oldest row that the host keeps by now, and the time.
- * With `foreign`, the message's version of the weights was another learner's. The version then
- * becomes 0, which is older than any version of the new learner.
+ * Updates the header of a message that is sent again: `base`, the time and the checksum. `foreign`
+ * is true if another learner's weights chose the rows' actions. The version then becomes 0, which
+ * is older than any version of the new learner.
  */
 export function resealMessage(
   bytes: Uint8Array,

@@ -30,8 +30,8 @@ export const outboxOf = (buffer: ReplayBuffer | TrajectoryBuffer): Outbox => {
 };
 
 /**
- * Returns the outbox of a buffer of rows. Rows are read whole, because the limiter of bufferLike()
- * prevents overwriting a row before it is taken.
+ * Returns the outbox of a buffer of rows. No row is overwritten while it is read, because the
+ * limiter of bufferLike() makes collectors wait until the row is taken.
  */
 function rowsOutbox(buffer: ReplayBuffer): Outbox {
   const { bells, ledger } = internalsOfBuffer(buffer);

@@ -1,22 +1,23 @@
 /**
  * The learner's end of one stream, in a separate thread. It reads messages, commits their rows and
  * acknowledges them. The thread may end at any moment, because all of its lasting state is in the
- * marks. A thread that takes over reads the stream from its beginning.
+ * marks. A thread that replaces it reads the stream from its beginning.
  *
  *   Receiver-1  The receiver has decided on a message when Ingest.take() has returned true for it.
- *       It trims only such messages, and uses only ids of the same connection.
+ *       It trims only messages on which it has decided, and only by ids of the current connection.
  *   Receiver-2  After every connection, the receiver reads the stream from its first message. It
  *       also sends all acknowledgements and refusals again.
- *   Receiver-3  If another run of the server answers, the receiver asks every session for its
- *       unacknowledged rows. Before that, it decides on every message that was in the stream
- *       (Receiver-5).
- *   Receiver-4  The receiver sends an acknowledgement until its write was confirmed, and trims the
- *       acknowledged messages before that. So the server never has more bytes than hosts may have
- *       in transit.
- *   Receiver-5  A heartbeat counts if the receiver has decided on, and acknowledged, every message
- *       that the stream had when a heartbeat last counted (stream-watermark.ts). If two heartbeats
- *       have counted since a host sent a message, and the message is not acknowledged, it is
- *       missing in the stream. This holds even if the stream never becomes empty.
+ *   Receiver-3  If the server has restarted, or another server answers, messages may have been
+ *       lost. So the receiver asks every session for its unacknowledged rows. Before that, it
+ *       decides on every message that was in the stream (Receiver-5).
+ *   Receiver-4  The receiver sends an acknowledgement again until the server has confirmed it. It
+ *       trims the acknowledged messages before it sends the acknowledgement, which permits a host
+ *       to send more. So the server never has more bytes than hosts may have in transit.
+ *   Receiver-5  A heartbeat counts if its `count` is larger than that of the one before. That
+ *       happens only after the receiver has decided on, and acknowledged, every message that the
+ *       stream had when a heartbeat last counted (stream-watermark.ts). If two heartbeats have
+ *       counted since a host sent a message, and the message is not acknowledged, it is missing in
+ *       the stream. This holds even if the stream never becomes empty.
  */
 import { setTimeout as wait } from 'node:timers/promises';
 import { nowMs } from '../../base/clock.ts';
@@ -70,7 +71,7 @@ export class Receiver {
   /** total ms in which the limiter admitted nothing */
   gatedMs = 0;
   readonly #given: ReceiverOptions;
-  /** number of the current connection: message ids of an earlier connection mean nothing */
+  /** number of the current connection: the receiver ignores message ids of an earlier connection */
   #connection = 0;
   #connected = false;
   #server: string | null = null;
@@ -152,9 +153,8 @@ export class Receiver {
     const { link, keys, shard } = this.#given;
     const connection = this.#connection;
     // If every message up to `#done` is trimmed, the next message is the first of the stream, so
-    // the read begins at the stream's start. A read after `#done` could miss this message, because
-    // its id may be smaller than `#done`. The reason is that the server's clock may have been set
-    // back.
+    // the read begins at the stream's start. A read after `#done` could miss this message. Its id
+    // may be smaller than `#done`, because the server's clock may have been set back.
     const from = this.#done === null || this.#done === this.#trimmed ? BEFORE_FIRST : this.#done;
     const [checkNumber, beginMs] = [this.#watermark.number, nowMs()];
     let entries: readonly Entry[];
@@ -162,7 +162,8 @@ export class Receiver {
       entries = await link.read(keys.stream(shard), from, MAX_MESSAGES, WAIT_MS);
     } catch (error) {
       if (howOf(error) === 'denied') throw error;
-      // The link reports when it is connected again. Until then, a read would fail at once.
+      // Without a connection, the next read would fail at once. So run() waits until the link has
+      // called onConnected().
       if (connection === this.#connection) this.#connected &&= howOf(error) === 'full';
       if (howOf(error) === 'full') await wait(PARK_MS);
       return;
@@ -173,8 +174,8 @@ export class Receiver {
     this.spans?.write({ name: 'remote/read', beginMs, endMs: nowMs(), ...all });
     for (const { id, bytes } of entries) {
       if (!(await this.#taken(bytes))) return;
-      // If the link has connected again meanwhile, it reads this message again, which then counts
-      // as a duplicate.
+      // If the link has connected again meanwhile, the receiver reads this message again, and
+      // Ingest counts it as a duplicate.
       if (connection !== this.#connection) return;
       this.#done = id;
       this.#watermark.decided();
@@ -202,8 +203,8 @@ export class Receiver {
   }
 
   /**
-   * Commits a message, and waits for the limiter. Returns false if the receiver stops or pauses
-   * first, and will read the message again.
+   * Commits a message, and waits while the limiter does not admit its rows. Returns false if the
+   * receiver stops or pauses first. It then reads the message again later.
    */
   async #taken(bytes: Uint8Array): Promise<boolean> {
     const { sink } = this.#given;
@@ -213,7 +214,7 @@ export class Receiver {
       if (this.#commit(bytes)) return true;
       this.#say();
       const since = performance.now();
-      // Without a bell, because other threads have all of the limiter's bells, tries again soon.
+      // If other threads have all of the limiter's bells, tries again after ASK_AGAIN_MS.
       await (sink.bell?.parkAsync(knownCount, PARK_MS) ?? wait(ASK_AGAIN_MS));
       this.gatedMs += performance.now() - since;
     }
@@ -248,8 +249,8 @@ export class Receiver {
   }
 
   /**
-   * Sends acknowledgements (Receiver-4), unless a write is under way. That write is followed by
-   * another one with the later changes.
+   * Sends acknowledgements (Receiver-4). If an earlier call is still sending, that call sends the
+   * later changes too.
    */
   #say(): void {
     if (this.#saying || !this.#connected) return;
@@ -285,8 +286,8 @@ export class Receiver {
       const done = this.#done;
       const { over, number } = this.#watermark;
       try {
-        // These calls do not wait for each other, so they are one write and take effect in this
-        // order.
+        // Sends these calls without waiting for their replies. They take effect in this order,
+        // because all calls of a link do.
         const calls: Promise<unknown>[] = [];
         if (done !== null && done !== this.#trimmed)
           calls.push(
@@ -306,8 +307,8 @@ export class Receiver {
         for (const [id, why] of refused) refusals.set(id, why);
         if (howOf(error) === 'denied') return this.#fail(error);
         if (connection !== this.#connection) continue;
-        // If the server is full, tries again after a pause. If the connection is lost, the next
-        // connection calls #say() again.
+        // If the server is full, tries again after a pause. If the connection is lost, returns.
+        // onConnected() then calls #say() again.
         await wait(PARK_MS);
         if (howOf(error) !== 'full') return;
       }
@@ -326,7 +327,10 @@ export class Receiver {
     return writeAcknowledgement({ epoch, row: mark.value, window, nak, refused: '' });
   }
 
-  /** Divides the bytes in transit among `live` sessions, and sends the windows that change. */
+  /**
+   * Divides `transitBytes` among the live sessions, of which there are `live`, and sends the
+   * windows that change.
+   */
   share(live: number): void {
     this.#windows.share(live);
     this.#say();
@@ -343,8 +347,8 @@ export class Receiver {
     const text = writeHeartbeat({ epoch, beat: ++this.#beat, count: this.#count });
     // Ignores errors, because the next heartbeat follows in a second.
     link.store(keys.acks, { [heartbeatField(shard)]: text }).catch(() => {});
-    // The new check begins after the store. A host that has read the previous count had sent its
-    // messages before that, so the check includes them.
+    // Begins the new check after the store. If a host has read the previous count, its messages of
+    // that time were in the stream before this store. So the check includes them.
     if (reported || !this.#watermark.begun) this.#readLength();
     this.#say();
   }

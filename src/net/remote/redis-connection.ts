@@ -50,8 +50,9 @@ export interface ConnectionOptions {
 }
 
 /**
- * Error replies to calls that had no effect and may succeed later. If a message has the largest
- * possible id, its stream accepts no further message until the learner has handled that one.
+ * Error replies to calls that had no effect and may succeed later. The last one occurs after a
+ * message with the largest possible id. The stream then accepts no further message until the
+ * learner has handled that one.
  */
 const FULL = /^(OOM|MISCONF|BUSY|NOREPLICAS)\b|has exhausted the last possible ID/;
 /**
@@ -75,12 +76,15 @@ export function refusalOf(message: string, command: string, { shown }: Address):
   return new LinkError(how, `${shown} refuses ${command}: ${message}`);
 }
 
-/** Returns the reply. Calls `late` if the reply has not arrived within `ms`. */
+/**
+ * Resolves to the reply. If the reply has not arrived within `ms`, calls `late`, which must end the
+ * connection. The reply then rejects.
+ */
 export async function within<T>(ms: number, reply: Promise<T>, late: () => void): Promise<T> {
   let over = false;
   const timer = setTimeout(() => {
-    // This runs after the replies that arrived while the thread was busy, because Node reads them
-    // first.
+    // If the thread was busy, this timer may fire before Node has read a reply that arrived in
+    // time. Node reads such replies before it runs setImmediate().
     setImmediate(() => {
       if (!over) late();
     });
@@ -173,7 +177,8 @@ export class RedisConnection {
     } finally {
       clearTimeout(timer);
     }
-    // end() was called just before the connection was established, for example by the timer.
+    // Throws if end() was called just before the connection was established, for example by the
+    // timer.
     if (this.#cause !== null) throw this.#cause;
   }
 
@@ -190,7 +195,7 @@ export class RedisConnection {
 
   /**
    * Sends a call now, after all earlier calls. `weight` is the bytes of a large call, or of its
-   * reply, for which a slow line gets more time.
+   * reply. Until the reply has arrived, the server has more time to answer a PING.
    */
   async send<T>(args: readonly Argument[], typeMapping: object = {}, weight = 0): Promise<T> {
     if (this.#cause !== null) throw this.#cause;

@@ -18,7 +18,7 @@ export async function leaseKey(
   for (;;) {
     if ((await call(['SET', key, value, 'NX', 'PX', lifeMs])) !== null) return value;
     const [, holder] = await Promise.all([call(['WATCH', key]), call(['GET', key])]);
-    // The lease expired after SET, so it is free now.
+    // The lease expired between SET and GET, so SET may succeed now.
     if (holder === null) continue;
     if (holder !== value) {
       await call(['UNWATCH']);

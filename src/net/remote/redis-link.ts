@@ -38,7 +38,7 @@ const MAX_SILENCE_MS = 2 ** 26;
  */
 const FIRST_PAUSE_MS = 50;
 const LAST_PAUSE_MS = 1000;
-/** Assumed bytes of a value that load() reads: one piece of the weights. */
+/** Bytes of a value for which load() gives the server time to answer: one piece of the weights. */
 const VALUE_BYTES = 4 * 2 ** 20;
 
 export interface RedisLinkOptions extends AddressOptions {
@@ -137,8 +137,8 @@ export class RedisLink implements Link {
         reported = '';
         events.connected?.(made.server);
         cause = await made.over;
-        // Resets the pause only after a connection that lasted. Otherwise the link would call a
-        // server that accepts and drops connections 20 times a second.
+        // Resets the pause only after a connection that lasted. Otherwise, if a server accepts and
+        // then drops each connection, the link would connect 20 times a second.
         if (performance.now() - since >= LAST_PAUSE_MS) pause = FIRST_PAUSE_MS;
       }
       this.#drop(cause);
@@ -242,13 +242,13 @@ export class RedisLink implements Link {
     if (lines === null) throw this.#absent();
     lines.reader ??= this.#opened(new ReplyReader(this.#options), lines.lost);
     const reader = await lines.reader.catch((error: Refusal) => {
-      // The user could log in a moment ago, so the cause may have passed when the link connects
-      // again.
+      // Treats every failure as a lost connection. This user could log in a moment ago, so the
+      // cause may have passed when the link connects again.
       throw new LinkError('lost', error.message);
     });
     const now = performance.now();
     lines.readsUntil = Math.max(now, lines.readsUntil) + waitMs;
-    // BLOCK 0 would wait indefinitely.
+    // Omits BLOCK if no wait is wanted, because BLOCK 0 would wait indefinitely.
     const wait = waitMs > 0 ? ['BLOCK', `${Math.ceil(waitMs)}`] : [];
     const args = ['XREAD', 'COUNT', `${most}`, ...wait, 'STREAMS', stream, after];
     const limit = lines.readsUntil - now + this.#patienceMs;
@@ -266,8 +266,8 @@ export class RedisLink implements Link {
   async trim(stream: string, through: string): Promise<void> {
     const [ms, sequence] = through.split('-').map(BigInt) as [bigint, bigint];
     const next = sequence === LAST ? `${ms + 1n}-0` : `${ms}-${sequence + 1n}`;
-    // No message can follow a message with the largest id. If anyone has added such a message, the
-    // stream accepts further messages only after that message was deleted.
+    // After a message with the largest id, which anyone may add, a stream accepts no further
+    // message. It accepts messages again only after the whole stream was deleted.
     await this.#call(
       ms === LAST && sequence === LAST ? ['DEL', stream] : ['XTRIM', stream, 'MINID', next],
     );

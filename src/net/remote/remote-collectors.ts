@@ -37,7 +37,10 @@ import { SessionOffsets } from './session-offsets.ts';
 import { writeStatus } from './status.ts';
 
 const THREAD = new URL('./remote-thread.js', import.meta.url);
-/** A thread that ended is replaced, unless more than MAX_LOST threads have ended within LOST_MS. */
+/**
+ * A thread that ended is replaced, unless more than MAX_LOST threads have ended within LOST_MS. In
+ * that case, these collectors fail.
+ */
 const MAX_LOST = 5;
 const LOST_MS = 60_000;
 const STATUS_MS = 1000;
@@ -165,7 +168,8 @@ export class RemoteCollectors implements AsyncDisposable {
     this.#threads = this.#marks.map((_, shard) => this.#supervised(shard));
     this.#reports = new Reports(shards, () => this.#marks.reduce((sum, { lost }) => sum + lost, 0));
     this.done = new Promise((resolve, reject) => {
-      // open() itself reports a failure until it has resolved.
+      // Until open() has resolved, `done` never rejects, because open() itself rejects with a
+      // failure.
       this.#end = () => (this.#failure && this.#opened ? reject(this.#failure) : resolve());
     });
     this.#statusTimer = setInterval(() => this.#sendStatus(), STATUS_MS).unref();

@@ -123,7 +123,10 @@ class ControlInbox {
   }
 }
 
-/** Throws for a server that drops values when it is full, because it may drop the run itself. */
+/**
+ * Throws for a server that drops values when it is full, because it may drop the values of this
+ * run.
+ */
 function checkKeeps(server: ServerFacts | null, url: string): void {
   if (!server?.evicts) return;
   throw unavailableError(
@@ -165,8 +168,8 @@ async function perform(task: RemoteThreadTask): Promise<void> {
     sink = sinkOf(task.buffer);
     const mailbox = task.mailbox && WeightMailbox.attach(task.mailbox);
     bells = mailbox && versionsOf(mailbox).bells;
-    // Without a bell, because others have all of the mailbox's bells, the leader checks for a new
-    // version once a second.
+    // If others have claimed all bells of the mailbox, the leader has none. It then checks for a
+    // new version once a second.
     claimed = shard === 0 && bells ? bells.claim() : null;
     checkKeeps(server, task.address.url);
     const epoch = task.epoch || (await takeRun(link, keys, run, () => inbox.stopped));
@@ -216,7 +219,7 @@ async function perform(task: RemoteThreadTask): Promise<void> {
     await leader?.leave().catch(() => {}); // if this fails, the lease expires
   } finally {
     for (const timer of timers) clearInterval(timer);
-    // If the receiver or the leader failed, the other one may still run.
+    // Stops the receiver and the leader. If one of them failed, the other one may still run.
     inbox.stop();
     if (claimed) bells?.release(claimed);
     sink?.close();

@@ -50,8 +50,8 @@ export class ReplyParser {
   readonly #levels: Level[] = [];
   #line = '';
   /**
-   * memory, announced length and missing bytes of the value that is arriving, which a line end
-   * follows
+   * the value that is arriving: its memory, its announced length, and how many of its bytes have
+   * not arrived yet. A line end follows these bytes
    */
   #room: Uint8Array = new Uint8Array();
   #length = 0;
@@ -112,8 +112,8 @@ export class ReplyParser {
     if (this.#inBulk) {
       if (line !== '') throw new Error('a value that is longer than was announced');
       this.#inBulk = false;
-      // Creates a new view for each value, so that a caller can distinguish it from an earlier
-      // value.
+      // Creates a new view for each value. So a caller can distinguish it from an earlier value,
+      // even if both were in the same memory.
       this.#value(this.#room.subarray(0, this.#skips ? 0 : this.#length));
       return;
     }

@@ -137,9 +137,9 @@ export class ReplyReader {
   }
 
   /**
-   * Sends an XREAD with `args`, for which the server may wait, and returns its messages. Their
-   * bytes belong to the caller until the next read(). Ends the connection if the reply does not
-   * arrive within `ms`.
+   * Sends an XREAD with `args`, and returns the messages of its reply. Their bytes are valid until
+   * the next read(), which reuses the memory. Ends the connection if the reply does not arrive
+   * within `ms`. This time includes the BLOCK time in `args`.
    */
   async read(args: readonly string[], ms: number): Promise<readonly Entry[]> {
     for (const room of this.#lent)

@@ -108,7 +108,7 @@ export class Reports {
     };
   }
 
-  /** Ends the reports. The last reports stay in use. */
+  /** Ends the reports. From then on, statistics() has the last values, and `connected` is false. */
   close(): void {
     this.#closed = true;
   }

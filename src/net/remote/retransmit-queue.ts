@@ -23,7 +23,8 @@ interface QueuedMessage {
   /** whether the version in its header was another learner's */
   foreign: boolean;
   /**
-   * whether the message was acknowledged and left the queue, possibly while a call was under way
+   * whether the message was acknowledged and has left the queue. If a call is under way, `room`
+   * becomes free when the call has ended
    */
   sent: boolean;
 }
@@ -32,7 +33,8 @@ interface QueuedMessage {
 const MAX_FREE = 32;
 /**
  * Maximum number of messages in the queue, because each message has a cost even if it has few rows.
- * At the maximum, rows wait until larger messages are possible.
+ * At the maximum, rows wait in the outbox until a message is acknowledged. The next message then
+ * has more rows.
  */
 const MAX_RETAINED = 1024;
 
@@ -95,7 +97,8 @@ export class RetransmitQueue {
     header: Omit<MessageHeader, 'first' | 'rows' | 'base'>,
   ): number {
     const { rowsPerMessage, rowBytes } = this.#options;
-    // Leaves room for two rows, because a step that ends its episode needs its final observation.
+    // Leaves room for two rows, because a step that ends its episode needs its final observation in
+    // the same message.
     const most = Math.min(rowsPerMessage, Math.max(2, waiting));
     const room = this.#roomFor(most);
     const rows = take(room.subarray(HEADER_BYTES), most);
@@ -142,7 +145,8 @@ export class RetransmitQueue {
   again(foreign = false): void {
     for (const message of this.#all) {
       message.foreign ||= foreign;
-      // The bytes may change only after the call under way has ended.
+      // A message with a call under way is only marked, because its bytes must not change before
+      // the call has ended.
       if (message.state === 'sent') this.#to(message, 'sent', true);
       else this.#to(message, 'unsent');
     }

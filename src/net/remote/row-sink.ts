@@ -15,12 +15,18 @@ import type { Session } from './session.ts';
 
 /** A sink, and the bell that is rung when its limiter may admit more rows. */
 export interface OpenSink extends Sink {
-  /** null if no limiter holds additions back, or if all bells of the limiter are claimed */
+  /**
+   * null if the buffer has no limiter that makes add() wait, or if all bells of the limiter are
+   * claimed
+   */
   readonly bell: Bell | null;
   close(): void;
 }
 
-/** Maximum bytes of rows that are added at a time, because other writers wait meanwhile. */
+/**
+ * Maximum bytes of rows that one call adds, because the buffer's other writers wait during the
+ * call.
+ */
 const MAX_BYTES = 2 ** 20;
 
 const nothing = new Uint8Array();

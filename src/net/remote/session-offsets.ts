@@ -2,15 +2,17 @@
  * The progress of each session's rows, in shared memory. Each session has a line, which exists as
  * long as the learner does. A line is valid if its number is below the word COUNT.
  *
- * A thread that takes over begins with these values. Only one thread at a time writes them.
+ * A thread that replaces another one continues with these values. Only one thread at a time writes
+ * them.
  */
 
 import { allocateShared, checkShared, type Place } from '../../shm/memory.ts';
 import type { Mark } from '../../store/rows/packed.ts';
 
 /**
- * Maximum number of lines, each of 64 bytes. A line is never reused. Otherwise a host that was
- * frozen for long could send rows that are added twice.
+ * Maximum number of lines, each of 64 bytes. When all are used, new sessions are refused. A line is
+ * never reused, so that no session's mark is forgotten. Without its mark, a host that was frozen
+ * for long could send old rows again, which would be added twice.
  */
 export const MAX_SESSIONS = 65_536;
 

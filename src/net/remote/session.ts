@@ -1,4 +1,7 @@
-/** A session in the learner's thread. Only the session's line in the marks outlives the thread. */
+/**
+ * A session in the learner's thread. If the thread ends, only the session's line remains
+ * (session-offsets.ts).
+ */
 import { type SessionOffsets, SessionState } from './session-offsets.ts';
 
 export class Session {
@@ -12,7 +15,8 @@ export class Session {
   /** whether the session comes from a checkpoint, and has sent nothing since */
   restored: boolean;
   /**
-   * whether a thread that takes over begins a new episode in each lane (Ingest-5), as the marks say
+   * whether a thread that replaces this one begins a new episode in each lane (Ingest-5). The
+   * session's line has the same value
    */
   cut: boolean;
   /** whether missing rows were requested and have not arrived yet */

@@ -21,8 +21,8 @@ const STATES = [
 ] as const satisfies readonly RemoteHostState[];
 
 /**
- * Limits of a status that is read. A learner never has more sessions, and a status never needs more
- * bytes.
+ * Limits of hosts, of bytes, and of characters in each text. readStatus() throws for a status that
+ * exceeds a limit. A learner never has more sessions, and a status never needs more bytes.
  */
 const MAX_HOSTS = 65_536;
 const MAX_BYTES = 32 * 2 ** 20;

@@ -1,8 +1,8 @@
 /**
  * Tracks whether the receiver has decided on every message that was in a stream when a check began
  * (Receiver-5). Messages arrive in order, so the check is over after as many decisions as the
- * stream had messages. This works even if the stream never becomes empty, because a limiter keeps
- * it as full as the windows.
+ * stream had messages. A check for an empty stream might never succeed, because hosts may keep the
+ * stream as full as their windows permit.
  *
  * If those messages have vanished, there are not enough decisions. The check is then over when a
  * read from the very first message reaches the end of the stream.
@@ -30,7 +30,10 @@ export class StreamWatermark {
     this.#number++;
     this.#left = left;
   }
-  /** Ends the check, because its messages are unknown now. */
+  /**
+   * Ends the check without a result. Call it when the connection is lost, because the stream's
+   * messages may then vanish.
+   */
   forget(): void {
     this.#requested++;
     this.#left = null;

@@ -5,9 +5,9 @@
  *   Uplink-4  A single message is sent again only if the server's reply to it was lost, or was
  *       "full". All messages are sent again if the learner asks (its `nak` has grown), or if
  *       another learner has the run. They are also sent again after the server has replied to all
- *       of them and then two heartbeats have counted (Receiver-5). Messages are never sent again on
- *       a timer, because a message with a reply is in the stream. So a connection that is lost
- *       again and again cannot fill the server with copies.
+ *       of them and then two heartbeats have counted (Receiver-5). No timer sends messages again,
+ *       because a message is in the stream once the server has replied to it. Otherwise, a
+ *       connection that is lost again and again could fill the server with copies.
  *
  * One loop does all of this. Every event rings the loop's bell, which is on the outbox's board.
  */
@@ -51,9 +51,12 @@ export type UplinkWait = 'rows' | 'learner' | 'window' | 'server' | 'room';
  */
 const FULL_MS = 100;
 const MAX_FULL_MS = 2000;
-/** Maximum number of newer versions that are remembered while rows of older versions wait. */
+/**
+ * Maximum number of newer versions that are remembered while rows of older versions wait. At the
+ * maximum, later versions are not recorded, so their rows count as older than they are.
+ */
 const MAX_FLOORS = 64;
-/** Maximum ms of a park, as a safety net for a bug. */
+/** Maximum ms of a park, in case a bug loses a ring. */
 const PARK_MS = 200;
 
 export class Uplink {
@@ -284,7 +287,8 @@ export class Uplink {
   #lookAt(): number {
     const { outbox, version } = this.#given;
     if (this.#versionsOf !== this.epoch) {
-      // Another learner's weights chose the actions of the waiting rows.
+      // An earlier learner's weights chose the actions of the waiting rows. So these rows have
+      // version 0, which is older than any version of the new learner.
       this.#versionsOf = this.epoch;
       this.#floor = 0;
       this.#floors.length = 0;
@@ -292,8 +296,8 @@ export class Uplink {
     const now = version(this.epoch);
     const waiting = outbox.waiting();
     const { next } = this.queued;
-    // Messages take steps in another order than they were added. So a new version of steps is
-    // recorded only while no step waits.
+    // Messages take steps in another order than they were added, so no row number separates older
+    // from newer steps. So a new version of steps is recorded only while no step waits.
     const isKnown = outbox.lanes === 0 ? this.#floors.length < MAX_FLOORS : waiting === 0;
     if (isKnown && now !== (this.#floors.at(-1)?.version ?? this.#floor))
       this.#floors.push({ from: next + waiting, version: now });
@@ -304,7 +308,8 @@ export class Uplink {
 
   #countFull(): void {
     const now = performance.now();
-    // Counts also while the window stays full, so that a host that is stopped for long reports it.
+    // Adds the time at each call while the window is full, not only after that. So the statistics
+    // show it even while a host cannot send.
     if (this.#fullSince !== null) this.fullMs += now - this.#fullSince;
     this.#fullSince = this.#waits === 'window' ? now : null;
   }

@@ -3,7 +3,7 @@
  * and the rows that each host has sent.
  *
  * performance.now() decides whether a host is live. With a wall clock, a jump of the clock would
- * end live hosts and keep dead ones.
+ * make live hosts count as silent, or silent hosts as live.
  */
 
 import type { RemoteHostState, RemoteHostStatus } from '../../run/collectors/remote-status.ts';

@@ -9,11 +9,17 @@ import type { WeightMailbox } from '../../store/weights/weight-mailbox.ts';
 import type { Keys } from './keys.ts';
 import type { Link } from './link.ts';
 
-/** Bytes of a piece. Longer values would break a connection that also receives notices. */
+/**
+ * Bytes of a piece. Between two pieces, the link can send other calls. The time limit of a reply
+ * assumes pieces of this size (VALUE_BYTES in redis-link.ts).
+ */
 const PIECE_BYTES = 4 * 2 ** 20;
 /** Maximum bytes a second that the learner sends. Larger weights are sent less often. */
 const BYTES_A_SECOND = 20 * 2 ** 20;
-/** Approximate bytes that all versions on the server may take together. */
+/**
+ * Approximate bytes that all versions on the server may take together. The time after which a
+ * version expires is derived from this, but is never shorter than MIN_LIFE_MS.
+ */
 const KEPT_BYTES = 256 * 2 ** 20;
 const MIN_LIFE_MS = 10_000;
 const MAX_LIFE_MS = 60_000;
@@ -120,8 +126,8 @@ export class WeightsIn {
   readonly #bytes: Uint8Array;
   readonly #weights: Float32Array;
   /**
-   * the learner's epoch and version for each of the last versions of the mailbox, whose numbers
-   * differ
+   * for each of the mailbox's last versions (`own`), the learner's epoch and version. The mailbox
+   * numbers its versions itself, so the numbers differ from the learner's
    */
   readonly #versions: { readonly own: number; readonly epoch: number; readonly version: number }[] =
     [];
@@ -185,5 +191,8 @@ export class WeightsIn {
   }
 }
 
-/** Number of versions that are remembered, because collectors act with one of the last few. */
+/**
+ * Number of the mailbox's versions in `#versions`. Collectors act with one of the last few, so
+ * older ones are not needed.
+ */
 const KEPT_VERSIONS = 1024;

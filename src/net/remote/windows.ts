@@ -7,8 +7,8 @@ import type { Session } from './session.ts';
 
 const MAX_WINDOW = 8 * 2 ** 20;
 /**
- * Maximum window of a session that is not counted yet, because many sessions may begin at once
- * before the next count.
+ * Maximum window of a session that began after the last count of live sessions. Many sessions may
+ * begin before the next count, and larger windows could together exceed the total number of bytes.
  */
 const FIRST_WINDOW = 2 ** 16;
 
@@ -31,7 +31,10 @@ export class Windows {
     return Math.floor(Math.min(most, this.#transitBytes / Math.max(1, this.#live)));
   }
 
-  /** Divides the bytes among `live` sessions, and marks those whose window changes by over 1/8. */
+  /**
+   * Divides the bytes among the live sessions, of which there are `live`. Adds sessions whose
+   * window changes by over 1/8 to `ingest.changed`, so that their new window is sent.
+   */
   share(live: number): void {
     const { sessions, changed } = this.#ingest;
     this.#live = live;
