@@ -1,6 +1,6 @@
 /**
- * Tests whether an action is inside a learner's action space. Actions that the learner's policy did
- * not choose are tested.
+ * Tests whether an action is inside a learner's action space. This test is for actions that the
+ * learner's own policy did not choose.
  */
 import { highEnd, lowEnd, nextFloat32 } from './float32.ts';
 

@@ -13,7 +13,10 @@ import { packageRoot } from './package-root.ts';
 const root = packageRoot(import.meta.url);
 const require = createRequire(import.meta.url);
 const loaded = new Map<string, unknown>();
-/** Addons that others are linked to. All threads of a process must use the same file of these. */
+/**
+ * Addons that others are linked to. All threads of a process must load such an addon from the same
+ * file. A second file would have a second core or pool.
+ */
 const lenders: ReadonlySet<string> = new Set(['system', 'device']);
 
 /**
@@ -132,8 +135,8 @@ function isMapped(path: string): boolean {
 }
 
 /**
- * Returns the function tables for an addon's link(). Loads `system` and `device` for that. If one
- * of them cannot be loaded, the error names it, and not the addon that is linked.
+ * Returns the function tables that an addon's link() gets. Loads `system` and `device` for them. If
+ * one of these cannot be loaded, the error names it, and not the addon that is linked.
  */
 function lentTo(name: string): unknown[] {
   if (name === 'system') return [];

@@ -13,7 +13,10 @@ export interface CoresNow {
   cores: number;
   /** number of threads of this process that run Hotslot's code, including this thread */
   threads: number;
-  /** maximum number of pool threads that now help with a job of at least 256 KiB per thread */
+  /**
+   * maximum number of pool threads that could help with a large job now, of at least 256 KiB per
+   * thread
+   */
   helpers: number;
 }
 

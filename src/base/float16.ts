@@ -87,7 +87,8 @@ function narrowed(bits: number): number {
   const sign = (bits >>> 16) & 0x8000;
   const size = bits & 0x7fffffff;
   if (size > 0x7f800000) return sign | 0x7e00 | ((size >>> 13) & 0x3ff);
-  // Magnitudes of 2¹⁶ and more are infinity. The next line rounds those from 65,520 to infinity.
+  // Magnitudes of 2¹⁶ and more become infinity here. Those from 65,520 to 2¹⁶ become infinity by
+  // the rounding below.
   if (size >= 0x47800000) return sign | 0x7c00;
   if (size >= 0x38800000) return sign | ((size - 0x38000000 + 0xfff + ((size >>> 13) & 1)) >>> 13);
   // Magnitudes up to half of the smallest subnormal round to 0, including the tie.

@@ -1,8 +1,8 @@
 /** Computes neighbors of float32 numbers, and the ends of boxes in float32. */
 
 /**
- * A box end whose magnitude is greater than this counts as unbounded. In float32 it would be
- * Infinity or the largest finite number.
+ * A box end whose magnitude is greater than this counts as unbounded. In float32, such an end would
+ * be Infinity or the largest finite number.
  */
 export const OPEN = 3.4e38;
 

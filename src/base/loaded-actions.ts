@@ -69,9 +69,9 @@ export function drawnFrom(actions: object, buffer: object): void {
 }
 
 /**
- * Returns one learner's check of a batch's tensor of actions. The check returns which loaded action
- * of the batch's buffer is outside the learner's action space, or undefined. It compares each
- * buffer only once.
+ * Returns a function with which one learner checks a batch's tensor of actions. The function finds
+ * the buffer of the batch. If a loaded action of that buffer is outside the learner's action space,
+ * it returns a text about this action, else undefined. It checks each buffer only once.
  */
 export function loadedActionsCheck(
   explain: ExplainOutside,

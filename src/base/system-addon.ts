@@ -39,7 +39,7 @@ export const systemProcesses = addonOf<{
   childStarted(child: ChildHandle, pid: number): void;
   /** Records that the child has ended by itself. */
   childGone(child: ChildHandle): void;
-  /** Closes the pipe to the child, so that the child reads its end. */
+  /** Closes the pipe to the child. The child then reads an end of file. */
   endWriting(child: ChildHandle): void;
   closeChild(child: ChildHandle): void;
   /**
@@ -73,7 +73,8 @@ export const systemBells = addonOf<{
    */
   readonly layout: Readonly<Record<string, number>>;
   /**
-   * Wakes a sleeper by futex at `words[index]`. Atomics.notify() does not wake a native sleeper.
+   * Wakes a thread that sleeps in native code on the futex `words[index]`. Atomics.notify() cannot
+   * wake such a thread.
    */
   wakeNative(words: Int32Array, index: number): void;
   /**

@@ -27,11 +27,11 @@ interface Arguments {
 }
 
 /**
- * Interval in ms at which the progress is checked, and minimum time that a rate covers. A wait is
- * printed if two checks in a row find it.
+ * Interval in ms at which the progress is checked, and minimum time that a rate covers. A reason to
+ * wait is printed if two checks in a row find it.
  */
 const LOOK_MS = 1000;
-/** Checks between two progress lines on an output that does not redraw lines. */
+/** Number of checks between two progress lines, on an output that does not redraw lines. */
 const LINE_LOOKS = 10;
 const INTERRUPTED = 130;
 

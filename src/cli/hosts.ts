@@ -14,7 +14,10 @@ import type {
   RemoteStatus,
 } from '../run/collectors/remote-status.ts';
 
-/** Expected maximum bytes of a learner's status, enough for thousands of hosts. */
+/**
+ * Expected maximum bytes of a learner's status, from which the connection computes its time limit.
+ * They suffice for thousands of hosts.
+ */
 const EXPECTED_BYTES = 2 ** 20;
 
 interface Arguments {

@@ -64,8 +64,8 @@ interface Arguments {
   insecure: boolean;
 }
 /**
- * The commands. Each imports its own module, so that a command works even if the imports of another
- * one fail.
+ * The commands. Each command imports its own module when it runs. So a command works even if the
+ * imports of another command fail.
  */
 const commands = {
   doctor: async ({ text: { url, ca }, insecure, json }: Arguments) =>

@@ -31,8 +31,8 @@ export function checkTensor(what: string, tensor: Tensor): Tensor {
 }
 
 /**
- * Returns the handle of a stream, event, graph or exec. Throws TypeError for anything else. It must
- * be cheap, because every launch calls it.
+ * Returns the handle of a stream, event, graph or exec. Throws TypeError for anything else. The
+ * check must be cheap, because every launch calls this function.
  */
 export function handleOf(what: string, kind: string, object: { readonly handle: number }): number {
   const handle = object?.handle;

@@ -31,8 +31,8 @@ export class CpuTensor<
 
   /**
    * Uses `data` as row-major elements, without a copy. `shape` defaults to one dimension. Throws if
-   * the number of elements does not match it. `dtype` defaults to the array's own. Pass 'bool' for
-   * a Uint8Array, or 'float16' or 'bfloat16' for a Uint16Array.
+   * `data` has another number of elements than `shape`. `dtype` defaults to the dtype of the array.
+   * A Uint8Array can also be 'bool', and a Uint16Array can also be 'float16' or 'bfloat16'.
    */
   constructor(data: A, shape: readonly number[] = [data?.length], dtype?: D) {
     const own = dtypeOf(data);

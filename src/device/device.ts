@@ -40,15 +40,15 @@ export interface LoadedArguments {
 }
 
 /**
- * A point in a stream. An event that was never recorded counts as done. If it is recorded several
- * times, only the latest record counts.
+ * A point in a stream. An event that was never recorded counts as done. If an event is recorded
+ * several times, only the latest record counts.
  */
 export interface DeviceEvent extends Disposable {
   readonly handle: number;
   readonly timing: boolean;
   /**
-   * Returns true if the latest record is done. Throws DeviceError if the stream that recorded it
-   * failed, or if it belongs to a capture.
+   * Returns true if the latest record is done. Throws DeviceError if the stream that recorded the
+   * event failed, or if the event belongs to a capture.
    */
   query(): boolean;
   /**
@@ -75,9 +75,9 @@ export interface Graph extends Disposable {
 export interface GraphExec extends Disposable {
   readonly handle: number;
   /**
-   * Makes later replays run `graph`. Replays that are already enqueued run the graph from before.
-   * Returns true if the driver changed the exec in place (the same operations, other arguments).
-   * Returns false if the exec had to be recreated, which costs more.
+   * Makes later replays run `graph`. Replays that are already enqueued run the previous graph.
+   * Returns true if the driver changed the exec in place, which needs the same operations with
+   * other arguments. Returns false if the exec had to be recreated, which costs more.
    */
   update(graph: Graph): boolean;
   close(): void;
@@ -100,8 +100,8 @@ export interface Stream extends Disposable {
   record(event: DeviceEvent, options?: { external?: boolean }): void;
   /**
    * Makes work that is enqueued after this call wait for the event's latest record. If the event's
-   * stream failed, this stream fails too. With `orderOnly` this stream only waits until the other
-   * stream's work is over.
+   * stream failed, this stream fails too. With `orderOnly`, this stream also waits until the
+   * event's stream has finished or failed, but does not fail.
    */
   wait(event: DeviceEvent, options?: { orderOnly?: boolean }): void;
   /**
@@ -110,8 +110,8 @@ export interface Stream extends Disposable {
    */
   copy(to: Tensor, from: Tensor): void;
   /**
-   * Sets every element to `value`. It is a bigint for int64 and uint64, and a number for other
-   * dtypes. A value for float16 or bfloat16 is rounded. A value for bool must be 0 or 1.
+   * Sets every element to `value`, which is a bigint for int64 and uint64, and a number for other
+   * dtypes. For float16 and bfloat16, `value` is rounded. For bool, `value` must be 0 or 1.
    */
   fill(to: Tensor, value: number | bigint): void;
   /**
@@ -183,10 +183,11 @@ export interface Device extends Disposable {
     zeroed?: boolean;
   }): Tensor<D>;
   /**
-   * Allocates zeroed managed memory. It has one address for the CPU and every device of the family,
-   * and its pages move between them. This device is its preferred location and its accessed-by
-   * device (see advise()). Throws ERR_HOTSLOT_UNAVAILABLE if the device has no managed memory, and
-   * `traits.noManaged` has the reason.
+   * Allocates zeroed managed memory. The memory has one address for the CPU and every device of the
+   * family, and the driver moves its pages between them. Sets this device as the preferred
+   * location, and lets it access pages without moving them (see advise()). Throws
+   * ERR_HOTSLOT_UNAVAILABLE if the device has no managed memory. `traits.noManaged` then has the
+   * reason.
    */
   allocateManaged<D extends DType = 'float32'>(options: {
     shape: readonly number[];
@@ -195,15 +196,15 @@ export interface Device extends Disposable {
   advise(tensor: Tensor, advice: Advice): void;
   residency(tensor: Tensor): Residency;
   /**
-   * Registers the bytes of `view` with the device, and pins them in place. The object keeps a
-   * reference to `view`, which must be on a SharedArrayBuffer. After close(), the bytes stay
-   * registered until the device has finished with them. Throws a TypeError for memory that is not
-   * shared, and DeviceError if the driver cannot pin the bytes.
+   * Registers the bytes of `view` with the device, and pins them in place. With `pin: false` the
+   * bytes are not pinned, and copies take longer. The object keeps a reference to `view`, which
+   * must be on a SharedArrayBuffer. Throws a TypeError for memory that is not shared, and
+   * DeviceError if the driver cannot pin the bytes.
    *
-   * If a closed registration of the same bytes is still in use, this call uses it again. If a
-   * closed registration of other bytes in the same pages is still in use, a worker thread waits for
-   * up to 2 s. The main thread throws the driver's error at once. With `pin: false` the bytes are
-   * not pinned, and copies take longer.
+   * After close(), the bytes stay registered until the device has finished with them. Until then, a
+   * new call for the same bytes reuses that registration. If a new call is for other bytes in the
+   * same pages, a worker thread waits for up to 2 s. The main thread throws the driver's error at
+   * once.
    */
   registerHost(view: TypedArray, options?: { pin?: boolean }): HostMemory;
   /**
@@ -242,8 +243,8 @@ export interface Storage {
 }
 
 /**
- * A view of device memory, or of registered host memory. It has a shape, a dtype and strides over
- * one handle.
+ * A view of device memory, or of registered host memory: a shape, a dtype, strides and a byte
+ * offset in a storage.
  * @example
  * const x = device.allocate({ shape: [2, 3] }).write(new Float32Array(6).fill(1));
  * console.log(await x.toArray());
@@ -252,7 +253,7 @@ export interface Storage {
 export class Tensor<D extends DType = DType> implements Disposable {
   readonly storage: Storage;
   readonly shape: readonly number[];
-  /** for each dimension, the elements from one index to the next */
+  /** for each dimension, the distance in elements from one index to the next */
   readonly strides: readonly number[];
   readonly dtype: D;
   /** bytes from the start of the storage */

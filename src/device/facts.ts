@@ -52,13 +52,13 @@ export interface DeviceTraits {
    */
   readonly graphEvents: boolean;
   /**
-   * true if a kernel that runs for seconds is ended, together with all other work on the device.
-   * The device drives a display then, or the system is Windows
+   * true if the system ends a kernel that runs for seconds, together with all other work on the
+   * device. This is so if the device drives a display, or if the system is Windows
    */
   readonly watchdog: boolean;
   /**
-   * true if completed work rings the bell of the polling thread. Otherwise that thread must query
-   * again soon
+   * true if completed work rings the bell of the polling thread. If false, that thread must query
+   * the events again after a short sleep
    */
   readonly rings: boolean;
   readonly submitter: 'host_stream' | 'cuda_driver' | 'hip_runtime' | 'level_zero';
@@ -69,8 +69,8 @@ export interface DeviceTraits {
    */
   readonly movesPages: boolean;
   /**
-   * name of the implementation of the kernel `gemm`. When a device is opened, Hotslot tries a
-   * vendor's library
+   * name of the implementation of the kernel `gemm`. When a device is opened, Hotslot tries to load
+   * a vendor's library for it
    */
   readonly matrixProducts: string;
 }

@@ -6,7 +6,8 @@ import { stateError } from '../base/errors.ts';
 import { nativeHandles } from './native.ts';
 
 /**
- * Milliseconds that a call waits while other threads use its objects. The main thread never waits.
+ * Maximum milliseconds that close() waits for other threads to unpin an object. Also the maximum
+ * that registerHost() waits for pages of a closed registration. The main thread never waits.
  */
 export const PATIENCE_MS = isMainThread ? 0 : 2000;
 
@@ -44,9 +45,11 @@ export class Handle implements Disposable {
     return this.#lender?.closed ?? this.#closed;
   }
   /**
-   * Closes the handle, which makes it stale. If an actor of another thread has it pinned, the main
-   * thread returns at once, and the object is freed when the actor is closed. A worker thread
-   * sleeps until the actor unpins it, for up to 2 s.
+   * Closes the handle. Every later native call with this handle throws ERR_HOTSLOT_STALE_HANDLE.
+   *
+   * An actor of another thread may have pinned the object. The main thread then returns at once,
+   * and the object is freed when the actor is closed. A worker thread sleeps until the actor unpins
+   * the object, for up to 2 s.
    * @throws ERR_HOTSLOT_STATE_BUSY in a worker thread if the object is still pinned after 2 s. The
    *   object stays open then, so call close() again. Also on any thread for an object that belongs
    *   to a pipeline.

@@ -81,9 +81,9 @@ function checkList(name: string, list: unknown): asserts list is readonly unknow
 export type Named = readonly [name: string, tensor: Tensor];
 
 /**
- * Returns the tensors that a launch reads and writes. Each is reduced to the part that the launch
- * touches, such as the rows of a table without the columns next to them. Returns empty lists if the
- * arguments do not match the kernel, because the launch itself throws then.
+ * Returns the tensors that a launch reads and writes. Each tensor is reduced to the elements that
+ * the launch touches, such as the rows of a table without the columns next to them. Returns empty
+ * lists if the arguments do not match the kernel, because the launch itself then throws.
  */
 export function touched(
   kernel: string | LoadedKernel,

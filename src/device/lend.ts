@@ -33,10 +33,12 @@ export function lendHost(
 }
 
 /**
- * Returns pinned memory of the driver for readbacks whose destination is not pinned. A copy to such
- * a destination would block its caller until the copy is done. The thread that finds the work done
- * copies the bytes to the destination (`copyOut`). Returns null if the destination needs no such
- * memory. Also returns null if the driver has none, after a call of `warn`.
+ * Returns pinned memory of the driver into which a readback copies, because its destination is not
+ * pinned. A copy directly to such a destination would block its caller until the copy is done. The
+ * thread that finds the copy done then copies the bytes on to the destination (`copyOut`).
+ *
+ * Returns null if the destination needs no such memory. Also returns null if no memory can be
+ * pinned, after it has called `warn`.
  */
 export function readbackBufferFor(
   device: Device,

@@ -77,9 +77,10 @@ export const nativeHandles = addonOf<{
     Record<'device' | 'memory' | 'event' | 'stream' | 'graph' | 'exec' | 'pool' | 'kernels', number>
   >;
   /**
-   * Closes a handle, and returns true if it was open. While other threads have it pinned, the call
-   * sleeps for up to `ms`, then throws ERR_HOTSLOT_STATE_BUSY. With `ms` 0, the default, it returns
-   * at once. The handle is stale then, and the last thread that unpins it frees the object.
+   * Closes a handle, and returns true if it was open. If other threads have the object pinned, the
+   * call sleeps for up to `ms`, then throws ERR_HOTSLOT_STATE_BUSY. If `ms` is 0, the default, the
+   * call makes the handle stale and returns at once. The last thread that unpins the object then
+   * frees it.
    */
   close(handle: number, ms?: number): boolean;
   handleCount(kind: number): { open: number; pinned: number };
@@ -138,8 +139,9 @@ export const nativeManaged = addonOf<{
 export const nativeStreams = addonOf<{
   createStream(device: number, priority: number): number;
   /**
-   * record() and copy() return true, which actors pass to `answered` before they hand a slot on. So
-   * an actor never publishes work that was not enqueued.
+   * record() and copy() return true after they have enqueued the work. While the thread is being
+   * terminated, they enqueue nothing and return undefined. An actor passes the result to `answered`
+   * before it hands a slot on, so it never publishes work that was not enqueued.
    */
   record(stream: number, event: number, external?: boolean): true;
   wait(stream: number, event: number, orderOnly?: boolean): void;
@@ -270,16 +272,16 @@ export const nativeKernels = addonOf<{
 /** Strided copies between arrays and a buffer. */
 export const nativeHalos = addonOf<{
   /**
-   * the 64-bit words and the most dimensions of a move, the most arrays of a launch, and a move's
-   * flags
+   * words and maxRank: number of 64-bit words and maximum number of dimensions of a move. arrays:
+   * maximum number of arrays of a launch. unpacks and negates: flags of a move
    */
   readonly layout: Readonly<Record<'words' | 'maxRank' | 'arrays' | 'unpacks' | 'negates', number>>;
   /**
    * Launches a halo kernel after all work enqueued on the stream `after` (0: none). `spans` has the
    * handle, offset and bytes of the buffer, the table and the arrays. For moves into arrays,
    * `wholes` also has the table and the elements that each move writes (see
-   * native/device/addon/halo.cpp). A move that writes an element of an earlier move in the table is
-   * part of a later launch.
+   * native/device/addon/halo.cpp). A move that writes the same element as an earlier move in the
+   * table runs in a later launch, so that the later move wins.
    */
   launchHalo(
     stream: number,

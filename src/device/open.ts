@@ -224,8 +224,8 @@ class OpenedDevice implements Device {
 }
 
 /**
- * Longest native wait in milliseconds. A worker that is being terminated can leave between two
- * waits.
+ * Maximum milliseconds of one native wait. A longer wait is split into several native calls,
+ * because a worker that is being terminated can end only between two calls.
  */
 const SLICE_MS = 40;
 

@@ -31,7 +31,10 @@ export class MemoryStorage extends Handle implements Storage {
   readonly bytes: number;
   readonly host: boolean;
   readonly managed: boolean;
-  /** called after the storage is closed, because a pool counts its open tensors */
+  /**
+   * function to call after the storage is closed, null for none. A pool uses it to count its open
+   * tensors
+   */
   onClose: (() => void) | null = null;
   constructor(
     device: Device,
@@ -85,8 +88,8 @@ const bufferOf = Object.getOwnPropertyDescriptor(
 )!.get as (this: TypedArray) => ArrayBufferLike;
 
 /**
- * Returns the view. Throws unless it is on shared memory. Other memory can be transferred to
- * another thread, which moves or frees the bytes while the device uses them.
+ * Returns the view. Throws unless it is on shared memory. Memory that is not shared can be
+ * transferred to another thread, which moves or frees the bytes while the device uses them.
  */
 function shared(view: TypedArray): TypedArray {
   if (!ArrayBuffer.isView(view) || dtypeOf(view) === undefined)
@@ -100,8 +103,8 @@ function shared(view: TypedArray): TypedArray {
 }
 
 /**
- * Pinned host memory of the driver, for readbacks if no other memory can be pinned. Only native
- * calls can access it.
+ * Pinned host memory of the driver, for readbacks whose destination is not pinned (see
+ * readbackBufferFor()). Only native calls can access it.
  */
 export class PinnedHost extends MemoryStorage {
   constructor(device: Device, bytes: number) {

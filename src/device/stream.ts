@@ -31,7 +31,10 @@ import { checkNeed, isLoadedKernel, type LoadedKernel } from './own-kernels/decl
 
 const none: readonly never[] = [];
 
-/** The stream of the capture whose function this thread is running, or null. */
+/**
+ * The stream of the capture whose function this thread is running now, or null outside of such a
+ * function.
+ */
 let captures: { readonly handle: number } | null = null;
 
 /** Runs the captured function `fn`. Meanwhile, work on a stream outside of the capture throws. */
@@ -281,13 +284,13 @@ export function belongingStream(device: Device, handle: number): Stream {
 }
 
 /**
- * If the stream failed, drops it and returns true, because the error stays on it. The caller then
- * requests another stream. Returns false for a stream that has not failed.
+ * If the stream has failed, drops the stream and returns true. Its error is permanent, so the
+ * caller must request another stream. Returns false for a stream that has not failed.
  */
 export function dropFailed(stream: Stream): boolean {
   if (!failed(stream)) return false;
-  // dropBelonging() does nothing to a stream that belongs to the caller. close() does nothing to a
-  // stream that belongs to the device.
+  // dropBelonging() has no effect on a stream that belongs to the caller. close() has no effect on
+  // a stream that belongs to the device. So only one of the two calls drops the stream.
   nativeShared().dropBelonging(stream.device.handle, stream.handle);
   stream.close();
   return true;

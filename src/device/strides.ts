@@ -1,4 +1,4 @@
-/** Strides of arrays: the elements from one index to the next, for each dimension. */
+/** Strides of arrays: for each dimension, the distance in elements from one index to the next. */
 
 /** Returns row-major strides in elements. */
 export function rowMajor(shape: readonly number[]): number[] {
@@ -13,7 +13,7 @@ export function rowMajor(shape: readonly number[]): number[] {
 
 /** Row distance of a dense array, whose rows may have any length. */
 const DENSE = -1;
-/** Row distance of an array whose elements are not in rows at one distance. */
+/** Row distance of an array whose elements are not in evenly spaced rows. */
 const NO_ROWS = -2;
 
 /**
@@ -21,7 +21,8 @@ const NO_ROWS = -2;
  * number is the bytes from row to row, or DENSE or NO_ROWS. The second is the bytes that are
  * contiguous, such as those of a row. `bytes` is the size of an element.
  *
- * A dense array with exactly two dimensions of lengths other than 1 also gets a row distance.
+ * A dense array gets its row distance instead of DENSE if exactly two of its dimensions have a
+ * length other than 1.
  */
 export function layOut(
   shape: readonly number[],
@@ -41,7 +42,8 @@ export function layOut(
     wide++;
   }
   let step = DENSE;
-  // Outer dimensions count as further rows if their elements continue at the rows' distance.
+  // Outer dimensions count as more rows if their elements continue at the same distance as the
+  // rows.
   for (let next = -1; i >= 0 && step !== NO_ROWS; i--) {
     const length = shape[i] as number;
     if (length === 1) continue;

@@ -83,8 +83,8 @@ export let resumeOptions: (
 ) => string[];
 
 /**
- * Offsets in the factors. The kernels adam_advance and clip_scale write the factors, and adam reads
- * them.
+ * Offsets of the clip factor and of the gradient's norm in the factors. The kernels adam_advance
+ * and clip_scale write the factors, and the kernel adam reads them.
  */
 const clipFactor = 2;
 const normPlace = 3;
@@ -112,7 +112,7 @@ export class Adam extends Owner {
   readonly #device: Device;
   readonly #factors: Tensor<'float32'>;
   readonly #partial: Tensor<'float32'>;
-  /** factors that norm() writes. No step reads them */
+  /** scratch memory of norm(), in the form of the factors. Steps do not read it */
   readonly #watchedNorm: Tensor<'float32'>;
   /**
    * float32 [1]: learning rate of later steps. setLearningRate() may change it between launches of
@@ -203,8 +203,8 @@ export class Adam extends Owner {
   }
 
   /**
-   * Returns a view, float32 [1], of the gradient's global norm before clipping. Steps write it only
-   * if they clip.
+   * Returns a view, float32 [1], of the gradient's global norm before clipping. Only steps with the
+   * option `maxGradNorm` write it.
    */
   get gradientNorm(): Tensor<'float32'> {
     return this.#factors.view({ shape: [1], offset: normPlace });
@@ -218,8 +218,8 @@ export class Adam extends Owner {
   }
 
   /**
-   * Enqueues the computation of the gradient's global norm into `out`. It works with and without
-   * the option `maxGradNorm`.
+   * Enqueues the computation of the gradient's global norm into `out`. The option `maxGradNorm` is
+   * not needed.
    *
    * @param gradient contiguous float32, as long as the parameters
    * @param out contiguous float32 of one element

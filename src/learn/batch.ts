@@ -40,8 +40,8 @@ interface Given {
   /** [rows] or [rows, 1] */
   rewards: Tensor<'float32'>;
   /**
-   * importance weights, float32 [rows]: factors of each row's loss and gradient. The mean over the
-   * rows divides by the number of rows, not by the sum of the weights
+   * importance weights, float32 [rows]: factors of each row's loss and gradient. The update divides
+   * the sum of the weighted losses by the number of rows, not by the sum of the weights
    */
   weights?: Tensor<'float32'> | undefined;
   /**
@@ -53,12 +53,16 @@ interface Given {
 
 /**
  * Columns of K × batchSize rows that every learner needs. They are strided views of packed rows, or
- * separate tensors. The factors of the bootstrap come from the first that is present of
- * `discounts`, `terminated`, and `dones` with `truncated`. The update ignores the others.
+ * separate tensors. The update computes the factors of the bootstrap from `discounts`. If the batch
+ * lacks them, it uses `terminated`. If the batch lacks this too, it uses `dones` and `truncated`.
+ * It ignores further flags.
  */
 export type Rows = Given & (Ends | Terminated | Discounts);
 
-/** Checked columns by name. A column with one value per row has the shape [rows, 1]. */
+/**
+ * Checked columns by name. A column with one value per row has the shape [rows, 1], whatever its
+ * shape in the batch.
+ */
 export type Columns = Readonly<Record<string, Tensor<'float32'>>>;
 
 /** Width of each field, or 'index' for a field with one value per row, of any dtype. */

@@ -47,8 +47,8 @@ export interface StepContext {
 }
 
 /**
- * Tensors of an event from which records are written, and the optimizer that computes the norm of
- * the gradient.
+ * Tensors of an event from which records are written. The optimizer's norm() computes the record's
+ * norm from `gradient`.
  */
 export interface LossRecord {
   loss: Floats;
@@ -65,8 +65,8 @@ export interface LearnerHooks {
   /** enqueues one gradient step on one minibatch */
   step(stream: Stream, columns: Columns, context: StepContext): void;
   /**
-   * adds `share` times the step's scalars to `scalars`. If `first` is true, it overwrites `scalars`
-   * instead
+   * adds `share` times the scalars of the last step to `scalars`. If `first` is true, overwrites
+   * `scalars` with these values instead
    */
   report(stream: Stream, scalars: Floats, share: number, first: boolean): void;
   /** returns the parts of `state()` except the generator and the number of updates */

@@ -19,7 +19,7 @@ export interface NonFinite {
   kernel: KernelName | 'copy' | 'fill' | (string & {});
   /** name of the tensor as docs/reference/kernels.md lists it for the kernel */
   tensor: string;
-  /** row-major index in the tensor of the first such element, whose new value is `value` */
+  /** row-major index of the first such element in the tensor. `value` is the element's new value */
   index: number;
   value: number;
   /** names of the tensors that already contained NaN or infinity when the operation read them */

@@ -41,8 +41,8 @@ export class Normalizer extends Owner {
   /** number of elements in a row */
   readonly size: number;
   /**
-   * float32 [2 · size]: the means, followed by the factors of (element − mean). Policies take the
-   * vector in this form
+   * float32 [2 · size]: the means, then the factors by which `element − mean` is multiplied.
+   * Policies load this vector as it is
    */
   readonly published: Floats;
   /** float32 [size], a view of `published` */
@@ -59,7 +59,7 @@ export class Normalizer extends Owner {
   readonly #outside: 0 | 1;
   readonly #epsilon: number;
   /**
-   * number of imaginary rows in the statistics before the first real row. It is 1e-4 as in
+   * number of rows that the statistics count before the first real row. It is 1e-4 as in
    * Stable-Baselines3, or 0 for 'deviation'
    */
   readonly #start: number;

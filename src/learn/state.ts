@@ -158,7 +158,8 @@ export function writeState(
       return [];
     };
   });
-  // Run in order, because an optimizer's options must be resumed after its tensors were written.
+  // Runs the writes in order. An optimizer's options come after its tensors, because
+  // resumeOptions() may replace the loaded learning rate.
   const differing = writes.flatMap((write) => write());
   if (differing.length > 0)
     learnerWarning(

@@ -28,7 +28,8 @@ export interface NonFiniteReport {
   /** number of the optimizer's step, counted from 0 */
   readonly update: number;
   /**
-   * number of the update() call. It assumes that each call had as many minibatches as the last one
+   * number of the update() call, which is `update` divided by the minibatches of a call. It is
+   * right only if each call had as many minibatches as the last one
    */
   readonly tick: number;
   readonly network: string;
@@ -112,8 +113,9 @@ export class Watch extends Owner {
       const ends = words(all.length).write(Int32Array.from(all, ({ end }) => end));
       return { event, x, steps, parts, ends, found: words(all.length, 2) };
     };
-    // If two parts have the same rank, first() reports the earlier vector's. So a gradient at an
-    // output comes before the gradients of parameters that derive from it.
+    // If two parts have the same rank, first() reports the one whose vector comes first in
+    // `#vectors`. So a gradient at an output comes before the gradients of parameters that derive
+    // from it.
     this.#vectors = watched.flatMap((of) => {
       const { memory, parts } = passParts(of.pass);
       const ends = of.network.parameters.map(({ name, shape, offset }) => ({

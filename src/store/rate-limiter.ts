@@ -68,23 +68,23 @@ export let internalsOfLimiter: (limiter: RateLimiter) => {
    */
   readonly handle: LimiterHandle;
   /**
-   * Throws a RangeError if an add of `rows` rows can never be admitted. add() calls it after the
-   * limiter admitted nothing.
+   * Throws a RangeError if an add of `rows` rows can never be admitted. A buffer calls it after the
+   * limiter has admitted no row, before add() returns 0.
    */
   checkAdd(rows: number): void;
   /**
-   * Returns the most rows that one add may have, given the largest batch. A larger add could wait
-   * forever. Returns infinity without gateAdd
+   * Returns the most rows that one add may have, next to the largest batch that a pipeline
+   * declared. The limiter might never admit a larger add. Returns infinity without gateAdd
    */
   mostAtOnce(): number;
   /**
-   * Does takeSamples() and stores `value` in `word[0]` in the same native call. A thread that is
-   * terminated has done both or neither
+   * Does takeSamples(), and stores `value` in `word[0]` if the batch was admitted. Both happen in
+   * one native call, so a thread that is terminated has done both or neither
    */
   take(rows: number, word: Int32Array, value: number): boolean;
   /**
-   * Subtracts rows that were counted as sampled and never were. Stores `value` in `word[0]` in the
-   * same native call
+   * Subtracts rows that were counted as sampled, but will not be sampled. Stores `value` in
+   * `word[0]` in the same native call
    */
   giveBack(rows: number, word: Int32Array, value: number): void;
   /** Sets the counts of a limiter that is being restored and is not in use yet */

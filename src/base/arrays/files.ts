@@ -25,7 +25,7 @@ function described(what: string, error: unknown): unknown {
 /**
  * Writes a file atomically. Writes the bytes that `fill` passes to `put` into a temporary file next
  * to `path`, flushes it, renames it to `path`, and flushes the folder. Before the renaming, `path`
- * is unchanged. Removes the temporary file if a step before that fails.
+ * is unchanged. If a step up to the renaming fails, removes the temporary file.
  */
 export async function writeWhole(
   what: string,

@@ -28,9 +28,15 @@ const NAMES: Readonly<Record<Exclude<DType, 'bfloat16'>, string>> = {
 const dtypeOfName = new Map(Object.entries(NAMES).map(([dtype, name]) => [name, dtype as DType]));
 
 const MAGIC = Uint8Array.of(0x93, ...Buffer.from('NUMPY'));
-/** Bytes of the magic word, the version and the wider length. Every npy file has more bytes. */
+/**
+ * Number of bytes of the magic word, the version and the length field of versions 2.0 and 3.0.
+ * Version 1.0 has a shorter length field, but every npy file is longer than this number.
+ */
 export const PREAMBLE = MAGIC.length + 2 + 4;
-/** Maximum bytes of a header. numpy writes a few hundred bytes for an array of numbers. */
+/**
+ * Maximum bytes of a header. A file that claims a longer header is rejected as damaged. numpy
+ * writes a few hundred bytes for an array of numbers.
+ */
 const MAX_HEADER_BYTES = 1 << 20;
 
 /** A header's description of the data after the header. */
@@ -141,7 +147,10 @@ function plainText(scanner: Scanner): string {
   return scanner.quoted(scanner.next === "'" ? "'" : '"').slice(1, -1);
 }
 
-/** Descriptions of numpy's other dtypes by their kind's letter, with a remedy, for error texts. */
+/**
+ * Error texts for numpy dtypes that Hotslot lacks, by the letter of their kind. Each text has a
+ * remedy.
+ */
 const others: Readonly<Record<string, string>> = {
   O: 'objects, which only pickle can read: save an array of numbers, with allow_pickle=False',
   V: 'void, which numpy writes for dtypes that are not its own, such as bfloat16; save the array as float32',

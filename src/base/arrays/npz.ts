@@ -64,7 +64,8 @@ export interface ReadNpzOptions {
  * @returns tensors by name, in a record without a prototype
  * @throws {RangeError} if the file is not an npz file, is damaged, or lacks a name. The text names
  *   the entry
- * @throws {TypeError} for a dtype that Hotslot lacks. `names` reads the other entries
+ * @throws {TypeError} for an entry of a dtype that Hotslot lacks. To read the other entries, pass
+ *   their `names`
  * @throws {ERR_HOTSLOT_UNAVAILABLE} if the file cannot be read
  * @example
  * const names = ['observations', 'actions'];

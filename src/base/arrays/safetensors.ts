@@ -75,8 +75,8 @@ export interface ReadSafetensorsOptions {
  * @param options `names`: the tensors to read (default: all)
  * @throws {RangeError} if the bytes break a rule of the format, or if a name is missing. The text
  *   has the rule and the tensor
- * @throws {TypeError} for a dtype that Hotslot lacks, such as `F8_E4M3`. `names` reads the other
- *   tensors
+ * @throws {TypeError} for a tensor of a dtype that Hotslot lacks, such as `F8_E4M3`. To read the
+ *   other tensors, pass their `names`
  * @example
  * const { tensors, metadata } = decodeSafetensors(readFileSync('dqn.safetensors'));
  */

@@ -8,7 +8,10 @@ import { Scanner } from './scanner.ts';
 /** A parsed value. An object is a Map. */
 export type Json = string | number | boolean | null | readonly Json[] | ReadonlyMap<string, Json>;
 
-/** Maximum depth of nesting. No header needs more, and the call stack does not overflow. */
+/**
+ * Maximum depth of nesting, which no header needs. parseJson() throws for a deeper text, so that
+ * its recursion cannot overflow the call stack.
+ */
 const DEEPEST = 16;
 
 /**

@@ -34,8 +34,8 @@ export function countOf(what: string, shape: readonly unknown[], bytes: number):
 }
 
 /**
- * Returns a copy of `tensor` with the same data. Throws unless its dtype, shape and data match each
- * other.
+ * Returns a new object with the dtype, a copy of the shape, and the same `data` array. Throws
+ * unless dtype, shape and data match each other.
  */
 export function checkTensor(what: string, tensor: unknown): TensorData {
   if (typeof tensor !== 'object' || tensor === null)
@@ -61,7 +61,7 @@ export function checkTensor(what: string, tensor: unknown): TensorData {
 }
 
 /**
- * Returns the option `names` of a reader, or undefined if the reader shall read all tensors. Throws
+ * Returns the option `names` of a reader, or undefined if the caller wants all tensors. Throws
  * TypeError for a wrong value.
  */
 export function namesOf(

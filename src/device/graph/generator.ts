@@ -96,8 +96,8 @@ export class DeviceGenerator implements Disposable {
   }
 
   /**
-   * Continues from a state, in the order of `stream`. Captured graphs that use this generator
-   * continue from it too.
+   * Enqueues a write of `state` on `stream`. Later draws continue from this state, also those of
+   * captured graphs that use this generator.
    *
    * @throws {TypeError|RangeError} if `state` is not a result of state()
    */

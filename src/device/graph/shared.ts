@@ -1,6 +1,6 @@
 /**
- * Objects that all captures of one device share. One stream serves captures and warm-up, and a pool
- * has the memory for temporaries of an update. The functions are Megatron's
+ * Objects that all captures of one device share. Captures and warm-up run on one stream, and
+ * temporaries of an update get their memory from a pool. The functions are Megatron's
  * get_shared_capture_stream, get_shared_graph_pool and get_graph_pool.
  */
 import { isMainThread } from 'node:worker_threads';
@@ -18,7 +18,8 @@ import { MemoryStorage } from '../storage.ts';
 import { belongingStream, capturedBy, dropFailed } from '../stream.ts';
 
 /**
- * Milliseconds that a call waits for another thread's capture. The main thread waits only briefly.
+ * Maximum milliseconds that enterCapture() waits for another thread to leave the shared capture
+ * stream. Then it throws. The main thread waits only briefly.
  */
 const WAIT_MS = isMainThread ? 50 : 5000;
 
@@ -69,7 +70,7 @@ export let forgetEager: (pool: GraphPool) => void;
 /**
  * Allocates memory for temporaries of captured functions. Each capture gets the same bytes. Graphs
  * of one pool run one at a time, so a tensor's content lasts until the pool's next graph runs. A
- * function that runs eagerly gets separate memory, which lasts until its next run.
+ * function that runs eagerly gets separate memory, which lasts until the pool's next eager run.
  * @example
  * pipeline.capture((batch, { stream, pool }) => {
  *   const hidden = pool.allocate({ shape: [64, 32] });

@@ -18,10 +18,10 @@ export function contentKey(...parts: readonly (string | Uint8Array)[]): string {
 let folder: Promise<string> | undefined;
 
 /**
- * Returns the directory of the cache. It is `kernels` in HOTSLOT_CACHE, or else in hotslot's
- * directory of the user's cache. It must be writable for this user only, because its files are
- * executed. If no such directory can be used, returns a new one in the system's temporary
- * directory.
+ * Returns the directory of the cache. The directory is `kernels` in HOTSLOT_CACHE, or else
+ * `hotslot/kernels` in the user's cache directory. Only this user may be able to write to it,
+ * because its files are executed. If no such directory can be used, returns a new one in the
+ * system's temporary directory.
  */
 function place(): Promise<string> {
   folder ??= (async () => {
@@ -54,8 +54,8 @@ export async function cached(name: string, make: (path: string) => Promise<void>
     () => false,
   );
   if (there) return path;
-  // Writes to a temporary path and renames it, because another process may write the same file. So
-  // the file at `path` is always complete.
+  // Writes to a temporary path and renames it, so that the file at `path` is always complete.
+  // Another process may write the same file at the same time.
   const temporary = `${path}.${process.pid}.${Math.random().toString(36).slice(2)}`;
   try {
     await make(temporary);

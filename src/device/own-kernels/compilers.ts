@@ -70,8 +70,8 @@ const own = (variable: string) =>
 const rounding = ['-O2', '-ffp-contract=off'];
 
 /**
- * A format of images, and the tools that compile it. The source is the file in.gk, in a folder that
- * also has gk.hpp.
+ * A format of images, and the tools that compile a source to it. The source is the file in.gk, in a
+ * folder that also contains gk.hpp.
  */
 interface Format {
   ending: string;

@@ -37,15 +37,15 @@ export interface KernelDeclaration {
   /**
    * Returns, for each tensor, the bytes that a launch with these numbers touches from its first
    * element on. A launch with a shorter tensor throws. `need` may also throw, for other invalid
-   * numbers. Without `need`, Hotslot does not check lengths. A kernel that runs past a tensor's end
-   * then touches the memory after it.
+   * numbers. Without `need`, Hotslot does not check lengths, so a kernel that runs past a tensor's
+   * end touches the memory after the tensor.
    */
   need?: (numbers: LaunchNumbers) => readonly number[];
 }
 
 /**
- * A kernel on a device. It can be posted to another thread. Launches from that thread do not check
- * its `need`.
+ * A kernel on a device. It can be posted to another thread, but its function `need` cannot. So
+ * launches from that thread do not check the lengths of tensors.
  */
 export interface LoadedKernel {
   readonly name: string;
@@ -166,8 +166,8 @@ export function isLoadedKernel(value: unknown): value is LoadedKernel {
 }
 
 /**
- * Throws unless the tensors have the bytes that the kernel's `need` returns. Does nothing if this
- * thread has no `need` of the kernel.
+ * Throws unless each tensor has at least the bytes that the kernel's `need` returns for it. Does
+ * nothing if this thread has no `need` of the kernel.
  */
 export function checkNeed(
   kernel: LoadedKernel,

@@ -1,6 +1,6 @@
 /**
  * Operates the slots of a backend in an actor's thread. The actor uses the backend's handles and
- * does not own the objects. The backend calls the same functions.
+ * does not own the objects. CopyingTransferBackend calls the same functions in its own thread.
  */
 import { answered } from '../../base/addon.ts';
 import type { Device } from '../device.ts';

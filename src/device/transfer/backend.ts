@@ -28,12 +28,12 @@ export interface SubmitH2dOptions {
   dst: Tensor;
   /** bytes of the slot's registered host buffer, from its start */
   src: Uint8Array;
-  /** labels of the recorded span, without any other effect */
+  /** labels of the trace spans that `traceRecorder` gets, without any other effect */
   metadata?: Readonly<Record<string, unknown>>;
   /**
-   * called with the span of the submission at once. With `traceDeviceEvents` it is called again
-   * with the copy's device time ('gpu/replay_pipeline_batch_h2d'), if the device can measure. The
-   * readyQuery or synchronizeReady that finds the copy done makes that call
+   * called at once with a trace span for the submission. With `traceDeviceEvents` it is called
+   * again with the copy's device time ('gpu/replay_pipeline_batch_h2d'), if the device can measure.
+   * The readyQuery or synchronizeReady that finds the copy done makes that call
    */
   traceRecorder?: (span: {
     name: string;
@@ -57,7 +57,7 @@ export interface BackendOptions {
 
 /**
  * Handles and shared flags of a backend's slots, without any objects. A backend in another thread
- * uses the same slots by them.
+ * operates the same slots with these values.
  */
 export interface SharedTransferBackend {
   readonly device: string;
@@ -92,7 +92,10 @@ export interface ReplayTransferBackend extends Disposable {
   readonly supportsAsyncSubmit: boolean;
   readonly supportsTimingEvents: boolean;
   readonly ringDepth: number;
-  /** texts about requests that failed, and that the backend fulfilled in another way */
+  /**
+   * texts about requests, such as pinning, that failed and that the backend fulfilled in another
+   * way
+   */
   readonly warnings: readonly string[];
   /** host seconds of the last deferred copy, 0 in other modes */
   readonly lastWaitCopyTimeS: number;
@@ -108,8 +111,8 @@ export interface ReplayTransferBackend extends Disposable {
    */
   submitSlot(slot: number, bytes: number): number;
   /**
-   * Begins the slot's next tick. The slot counts as not submitted, and a deferred copy that no
-   * stream has waited for is dropped.
+   * Begins the slot's next tick: the slot counts as not submitted. If the slot has a deferred copy
+   * for which no stream has waited, that copy is never made.
    */
   clearReady(slot: number): void;
   /**

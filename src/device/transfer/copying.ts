@@ -90,7 +90,7 @@ export class CopyingTransferBackend extends Owner implements ReplayTransferBacke
   /** How the driver reaches the registered slots, null before registration and after close. */
   get #hostKind(): HostKind | null {
     if (this.#registered.length === 0) return null;
-    // If one slot is not pinned, all of them count as not pinned.
+    // If the memory of one slot is not pinned, reports all slots as not pinned.
     return (
       this.#registered.find(({ kind }) => kind === 'pageable')?.kind ??
       (this.#registered[0] as HostMemory).kind
@@ -146,8 +146,8 @@ export class CopyingTransferBackend extends Owner implements ReplayTransferBacke
       );
     }
     if (this.mode === TransferMode.direct) {
-      // On the host device, one address serves as host buffer and device buffer. So the slots are
-      // tensors over the registered host memory.
+      // In direct mode, pack writes the memory that the device reads. So the slots are tensors over
+      // the registered host memory, and nothing is copied.
       if (this.#registered.length === 0)
         throw stateError('BUSY', 'direct mode: register host slots before allocating device slots');
       this.#slots = this.#registered.map((memory) => memory.tensor({ shape, dtype }));

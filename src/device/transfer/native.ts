@@ -11,8 +11,8 @@ export interface Submitter {
    */
   submit(slot: number, bytes: number): number;
   /**
-   * Makes a stream wait for the slot's copy. If `bytes` is not 0 in mode `deferred`, the call makes
-   * the copy on that stream instead. Returns the host seconds spent.
+   * Makes a stream wait for the slot's copy. In mode `deferred`, `bytes` is the number of bytes to
+   * copy on that stream now, or 0 if the copy was made before. Returns the host seconds spent.
    */
   waitReady(stream: number, slot: number, bytes: number): number;
   close(): void;
@@ -20,8 +20,8 @@ export interface Submitter {
 
 export interface Poller {
   /**
-   * Returns the number of watched events that became done. If none did, helps the device for at
-   * most `ns` nanoseconds and checks again.
+   * Returns the number of watched events that became done. Before it returns 0, it runs work of the
+   * device for at most `ns` nanoseconds and checks again.
    */
   check(ns: number): number;
   /**
@@ -30,8 +30,8 @@ export interface Poller {
    */
   wait(seen: number, ms: number): number;
   /**
-   * Declares that the thread will sleep in JavaScript. Completions then do not ring its bell, and
-   * the device does not count on its help.
+   * Declares that the thread will sleep in JavaScript until it calls back(). Meanwhile, completed
+   * work does not ring its bell, and the device does not expect the thread to run work.
    */
   away(): void;
   back(): void;
@@ -40,13 +40,16 @@ export interface Poller {
 
 export interface Replayer {
   /**
-   * Launches the graph of a slot. Pass the result to answered() before you hand the slot on. The
-   * same applies to every method of a Replayer that returns a value.
+   * Launches the graph of a slot. Then enqueues the copy of the weights to byte `mailboxOffset` of
+   * the mailbox, and records the slot's `spent` event. If `mailboxOffset` is −1, omits the copy.
+   *
+   * Pass the result to answered() before you hand the slot on. The same applies to every method of
+   * a Replayer that returns a value.
    */
   launch(slot: number, mailboxOffset: number): true;
   /**
-   * Does the same as launch(), without the graph, for an update whose graph was launched before its
-   * replay actor died.
+   * Does what launch() does, except that it launches no graph. Use it for an update whose graph was
+   * launched before its replay actor died.
    */
   mark(slot: number, mailboxOffset: number): true;
   drained(): boolean;
@@ -87,9 +90,9 @@ interface PollerOptions {
   /** for each event, the time at which it was found done, in ms */
   times: Float64Array;
   /**
-   * the number of events in each ring, in the order of `events`. The events of a ring are queried
-   * in order, from its `oldest` on, up to the first that is not done. Without `counts` every event
-   * is queried
+   * number of events in each ring. The rings follow each other in `events`. Each ring is queried in
+   * order, from the index in `oldest` on, up to the first event that is not done. Without `counts`,
+   * every event is queried
    */
   counts?: readonly number[];
   oldest?: Int32Array;

@@ -51,7 +51,10 @@ export class CapturedIteration extends Owner {
 
 export class CapturedIterations extends Owner {
   readonly #iterations: PerStage<CapturedIteration[]> = { training: [], validation: [] };
-  /** iterations to close. If close() of one throws, the next #sweep() closes it again */
+  /**
+   * iterations to close. If close() of an iteration throws, the iteration stays here, and the next
+   * #sweep() closes it again
+   */
   readonly #retired: CapturedIteration[] = [];
   /** maximum number of captured iterations per stage */
   readonly #mostGraphs: number;
@@ -86,8 +89,8 @@ export class CapturedIterations extends Owner {
   }
 
   /**
-   * Adds `fresh` to the stage, and closes the stage's iteration that has no graph. A stage has at
-   * most one iteration without a graph at a time.
+   * Adds `fresh` to the iterations of the stage. Closes an earlier iteration of the stage that has
+   * no graph, so that a stage has at most one.
    */
   keep(stage: Stage, fresh: CapturedIteration): void {
     for (const old of this.#iterations[stage].splice(0))

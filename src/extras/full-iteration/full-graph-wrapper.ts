@@ -1,7 +1,7 @@
 /**
- * Captures a whole training or validation iteration as one graph, with any forward and backward.
- * The first iterations run eagerly, and the next one captures the graph. Every later iteration
- * launches the graph over the same buffers. This is the counterpart of Megatron's
+ * Captures a whole training or validation iteration as one graph, including all forward and
+ * backward passes. The first iterations run eagerly, and the next one captures the graph. Every
+ * later iteration launches the graph over the same buffers. This is the counterpart of Megatron's
  * FullCudaGraphWrapper, but each instance has its own graphs, results and counters.
  */
 
@@ -42,7 +42,7 @@ import { structureOf, type TensorStruct } from './struct.ts';
 /** The second argument of an IterationFunction. */
 export interface IterationContext {
   device: Device;
-  /** stream for the function's work, which is the device's current stream while it runs */
+  /** stream for the function's work. While the function runs, it is the device's current stream */
   stream: Stream;
   /** pool for temporaries of the iteration */
   pool: GraphPool;
@@ -50,9 +50,11 @@ export interface IterationContext {
 
 /**
  * Runs forward, or forward and backward. The function may only enqueue device work, and must
- * enqueue the same work in every call. The method run() returns the function's result. It is the
- * same object for every launch of a graph. `args.dataIterator` is one iterator or an array, as in
- * the call of run(), and yields the static buffers.
+ * enqueue the same work in every call. run() returns the function's result. A run() that launches a
+ * graph returns the object that the function returned during the capture.
+ *
+ * `args.dataIterator` yields the static buffers. It is one iterator or an array, as in the call of
+ * run().
  */
 export type IterationFunction<Model = unknown, Result = unknown> = (
   args: IterationOptions<Model>,
@@ -145,9 +147,10 @@ export class FullGraphWrapper<Model = unknown, Result = unknown> extends Owner {
   }
 
   /**
-   * Runs one iteration, eagerly or as a graph. Each call makes exactly one update, even the call
-   * that captures. The iteration runs after all work that is already on the current stream. Work
-   * enqueued there later runs after the iteration. run() counts only successful iterations.
+   * Runs one iteration, eagerly or as a graph. Each call makes exactly one update. The call that
+   * captures the graph also launches it once. The iteration runs after all work that is already on
+   * the current stream. Work enqueued there later runs after the iteration. run() counts only
+   * successful iterations.
    *
    * @returns the function's result. After the capture it is the same object every time, with new
    *   values in its tensors
@@ -165,8 +168,8 @@ export class FullGraphWrapper<Model = unknown, Result = unknown> extends Owner {
       const stage: Stage = iteration.forwardOnly ? 'validation' : 'training';
       const iterators = iteratorsOf(iteration);
       const device = this.#open(iteration.model);
-      // With `orderOnly`, a failure of the last iteration does not reach this stream. The stream
-      // that was current for that iteration reports it.
+      // With `orderOnly`, this stream does not fail if the last iteration failed. The stream on
+      // which that iteration ran reports the failure.
       this.#follow(device.currentStream, { orderOnly: true });
       const { captured, buffers } = this.#read(stage, iteration, iterators, device);
       this.dataRead[stage] = structureOf(buffers);
@@ -263,8 +266,8 @@ export class FullGraphWrapper<Model = unknown, Result = unknown> extends Owner {
           fitting = fitting.filter(({ shape }) => fits(shape.misfit(i, microbatch, given)));
           if (this.#captured.of(stage).includes(kept) && !fitting.includes(kept)) {
             kept = fitting[0] ?? fresh();
-            // Copies the earlier microbatches from the buffers of the shape that no longer fits.
-            // The iterator may have reused its memory since.
+            // Loads the earlier microbatches from the buffers of the shape that no longer fits. The
+            // iterator may have overwritten the memory that it yielded for them.
             for (const [j, before] of buffers.entries())
               before?.forEach((each, n) => void load(j, n, each));
           }
@@ -279,7 +282,9 @@ export class FullGraphWrapper<Model = unknown, Result = unknown> extends Owner {
     return { captured: kept, buffers };
   }
 
-  /** Makes `stream` wait for the last iteration if that iteration ran on another stream. */
+  /**
+   * Makes `stream` wait until the last iteration is done, if that iteration ran on another stream.
+   */
   #follow(stream: Stream, options?: { orderOnly: boolean }): void {
     if (this.#on !== 0 && this.#on !== stream.handle)
       stream.wait(this.#end as DeviceEvent, options);
@@ -304,8 +309,8 @@ export class FullGraphWrapper<Model = unknown, Result = unknown> extends Owner {
     const pool = this.#poolOf(kept);
     try {
       return onCaptureStream(device, pool, (capture) => {
-        // With `orderOnly`, an earlier failure on the caller's stream does not reach other users of
-        // the capture stream.
+        // With `orderOnly`, the capture stream does not fail if the caller's stream has failed.
+        // Other users of the capture stream would get that error.
         capture.wait(this.#start as DeviceEvent, { orderOnly: true });
         try {
           return this.#call(iteration(), { device, stream: capture, pool });

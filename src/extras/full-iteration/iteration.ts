@@ -115,8 +115,8 @@ export class IterationShape {
   }
 
   /**
-   * Compares what is known of an iteration before its data is read. Returns null if its counts,
-   * models and null iterators are those of this shape. Otherwise returns the difference as text.
+   * Compares the counts, models and null iterators of an iteration with those of this shape, before
+   * any data is read. Returns null if they are equal. Otherwise returns the difference as text.
    */
   differs(options: IterationOptions, iterators: readonly unknown[]): string | null {
     const [counts, models, nulls] = [countsOf(options), modelsOf(options), nullsIn(iterators)];
@@ -130,9 +130,9 @@ export class IterationShape {
   }
 
   /**
-   * Compares a microbatch with the recorded tensors of its position. Returns null if all of them
-   * match or none are recorded. Otherwise returns the difference as text. The microbatch may have
-   * additional tensors.
+   * Compares a microbatch with the tensors that were recorded for iterator `i` and this microbatch
+   * index. Returns null if nothing was recorded, or if `given` has all recorded tensors with equal
+   * dtype and shape. Otherwise returns the difference as text. `given` may have additional tensors.
    */
   misfit(i: number, microbatch: number, given: TensorStruct): string | null {
     const known = this.#tensors.get(`${i} ${microbatch}`);
@@ -147,8 +147,8 @@ export class IterationShape {
   }
 
   /**
-   * Records the tensors of the first microbatch at this position. Every later microbatch at the
-   * position must have the same tensors.
+   * Records dtype and shape of the tensors in `given`, if nothing is recorded yet for iterator `i`
+   * and this microbatch index. Every later iteration must supply these tensors there.
    */
   see(i: number, microbatch: number, given: TensorStruct): void {
     const at = `${i} ${microbatch}`;
@@ -198,9 +198,9 @@ const nullsIn = (iterators: readonly unknown[]) =>
 export type IterationData = readonly (readonly Record<string, unknown>[] | null)[];
 
 /**
- * Returns new iterators over the buffers: one, or an array if the caller gave an array. Each call
- * of the IterationFunction gets its own iterators, because it exhausts them. They yield copies of
- * the structures, in which the function may delete and swap keys.
+ * Returns new iterators over the buffers: an array of iterators if the caller of run() passed an
+ * array, else one iterator. Each call of the IterationFunction gets new iterators, because it
+ * exhausts them. They yield copies of the structures, so the function may delete and swap keys.
  */
 export function iteratorsOver(
   { dataIterator }: IterationOptions,

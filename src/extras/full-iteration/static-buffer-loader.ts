@@ -27,8 +27,8 @@ export type Stage = (typeof stages)[number];
 type Buffers = Record<string, unknown>;
 
 /**
- * Records that a captured graph reads the buffers of a stage. From then on every key of the buffers
- * stays, and every load must supply every key. The package does not export this function.
+ * Records that a captured graph reads the buffers of a stage. From then on, every load must supply
+ * all keys that the buffers have now. The package does not export this function.
  */
 export let settleKeys: (loader: StaticBufferLoader, stage: Stage) => void;
 
@@ -40,7 +40,10 @@ export let settleKeys: (loader: StaticBufferLoader, stage: Stage) => void;
  */
 export class StaticBufferLoader extends Owner {
   readonly device: Device;
-  /** structures whose tensors a graph reads. Callers get copies, so they cannot replace a tensor */
+  /**
+   * structures whose tensors a graph reads. Callers get copies of the structures, so they cannot
+   * replace a tensor in them
+   */
   readonly #buffers: Record<Stage, Buffers[]> = { training: [], validation: [] };
   /** keys that were added after the first load and that no graph reads. A load may omit them */
   readonly #added = new WeakMap<Buffers, Set<string>>();
@@ -56,7 +59,7 @@ export class StaticBufferLoader extends Owner {
     this.#after = own(this, device.createEvent());
     this.#stream = device.createStream();
     own(this, { close: () => this.#stream.close() });
-    // A graph that reads the buffers keeps their memory allocated after this.
+    // A captured graph that reads the buffers keeps their memory allocated after this close().
     own(this, { close: () => closeTensorsIn(this.#buffers) });
     construction.done();
   }
@@ -70,13 +73,16 @@ export class StaticBufferLoader extends Owner {
   }
 
   /**
-   * Copies `inputs` into the buffers of this microbatch, and returns the buffers. The first load
-   * creates them, and later loads may add keys. Every load returns the same tensors, in a new
-   * structure that the caller may change. Throws with the tensor's path, before it copies anything,
-   * if a key is missing or a shape or dtype differs. The copies run after all work that is already
-   * on the current stream. Work enqueued there later runs after the copies. The calling thread
-   * never waits. `inputs` may be an array of one object. The first load of microbatch n must follow
-   * that of microbatch n − 1.
+   * Copies `inputs` into the buffers of this microbatch, and returns the buffers. `inputs` is an
+   * object of tensors, or an array that contains only such an object. The first load of a
+   * microbatch creates its buffers. Load microbatch n − 1 before the first load of microbatch n.
+   *
+   * Later loads must have all keys of the first load, and may add keys. Throws with the tensor's
+   * path, before it copies anything, if a key is missing or a shape or dtype differs. Every load
+   * returns the same tensors, in a new structure that the caller may change.
+   *
+   * The copies run after all work that is already on the current stream, and before work that is
+   * enqueued there later. The calling thread never waits.
    */
   load(inputs: TensorStruct, stage: Stage, microbatch: number): Buffers {
     checkOpen(this);
@@ -96,7 +102,7 @@ export class StaticBufferLoader extends Owner {
     current.record(this.#before);
     if (dropFailed(this.#stream)) this.#stream = this.device.createStream();
     const stream = this.#stream;
-    // With `orderOnly`, a failure on the current stream does not reach the loader's stream.
+    // With `orderOnly`, the loader's stream does not fail if the current stream has failed.
     stream.wait(this.#before, { orderOnly: true });
     const added = copyTensorsInStruct(fresh, this.device, stream) as Buffers;
     if (known) {

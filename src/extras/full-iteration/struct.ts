@@ -195,9 +195,9 @@ function overwrite(target: TensorStruct, src: TensorStruct, stream: Stream | und
 }
 
 /**
- * Enqueues the copy of one tensor. If `from` is on another device, the copy runs after the work on
- * that device's current stream. Work enqueued there later runs after the copy. An example is work
- * that writes the next microbatch to the same memory.
+ * Enqueues the copy of one tensor on `stream`. If `from` is on another device, the copy runs after
+ * all work that is already on that device's current stream. Work that is enqueued there later runs
+ * after the copy, because it may overwrite `from`.
  */
 function put(to: Tensor, from: TensorLike, stream: Stream): void {
   if (!(from instanceof Tensor)) {
@@ -216,6 +216,6 @@ function put(to: Tensor, from: TensorLike, stream: Stream): void {
   stream.copy(to, from);
   using read = to.device.createEvent();
   stream.record(read);
-  // With `orderOnly`, a failed copy does not reach `source`. `stream` reports the failure.
+  // With `orderOnly`, `source` does not fail if the copy fails. `stream` reports the failure.
   source.wait(read, { orderOnly: true });
 }

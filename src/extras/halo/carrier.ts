@@ -15,8 +15,8 @@ import {
 import { HaloDataTransformerHost } from './transformer.ts';
 
 /**
- * One rank's route to one neighbor. `outgoing` and `incoming` are indices of the exchange's
- * buffers.
+ * The two buffers between one rank and one neighbor, as indices in the exchange's `buffers`. The
+ * rank packs into `outgoing`, and unpacks from `incoming`. `sender` is the neighbor's rank.
  */
 export interface HaloRoute {
   readonly sender: number;
@@ -25,14 +25,16 @@ export interface HaloRoute {
 }
 
 /**
- * Moves the data of one rank. The carrier's caller handles states and bells, and decides when a
- * half may be written or read.
+ * Moves the data of one rank between its arrays and the buffers, which have two halves each. The
+ * caller stores the control words and rings the bells, and decides when the carrier may write or
+ * read a half.
  */
 export interface HaloCarrier {
   readonly deviceName: string;
   /**
-   * Packs the outgoing data into the outgoing half of every route. On a device, enqueues this work
-   * and returns. If a quantity does not match its specification, throws before it packs anything.
+   * Packs the data for each neighbor into half `exchange % 2` of the outgoing buffer. On a device,
+   * enqueues this work and returns. If a quantity does not match its specification, throws before
+   * it packs anything.
    */
   pack(exchange: number, x: HaloQuantities, y: HaloQuantities | null): void;
   /**
@@ -41,7 +43,8 @@ export interface HaloCarrier {
    */
   packed(): boolean;
   /**
-   * Blocks the thread until packed() may return true, or for `ms` milliseconds. Ignores errors.
+   * Blocks the thread until the last pack() is done or has failed, for at most `ms` milliseconds.
+   * May return earlier, so call packed() afterwards, which throws the error of a failed pack().
    * Call this in workers only.
    */
   awaitPackedSync(ms: number): void;
@@ -54,7 +57,8 @@ export interface HaloCarrier {
   /** Throws if `caller`, a result of caller(), captures. */
   check(caller: Stream | null): void;
   /**
-   * Unpacks the route's incoming half into the arrays. On a device, enqueues this work and returns.
+   * Unpacks half `exchange % 2` of the route's incoming buffer into the arrays. On a device,
+   * enqueues this work and returns.
    */
   unpack(
     route: number,
@@ -67,7 +71,8 @@ export interface HaloCarrier {
   finish(caller: Stream | null): void;
   /**
    * Closes the carrier. `isOpen` returns whether a rank is still in the exchange, and so may write
-   * into this carrier's buffers. The carrier may call `isOpen` later, in this thread.
+   * into this carrier's buffers. After close(), the carrier may call `isOpen` again in this thread,
+   * before it unpins a buffer.
    */
   close(isOpen: (rank: number) => boolean): void;
 }

@@ -7,7 +7,10 @@ import { arrayOf, type DType, dtypes, type TypedArray } from '../../base/dtype.t
 import { rangeError } from '../../base/errors.ts';
 import type { CacheCounts } from '../../device/facts.ts';
 
-/** Maximum bytes in the cache. Above it, the cache drops the arrays that were returned first. */
+/**
+ * Maximum bytes in the cache. When they exceed this limit, giveBuffer() drops the arrays that were
+ * returned first.
+ */
 const MAX_BYTES = 256 << 20;
 
 /** Cached arrays, in the order in which they were returned. */

@@ -32,9 +32,9 @@ interface Way {
 
 /**
  * Enqueues every copy to and from the buffers on one stream, in the order of the exchanges. `#left`
- * is recorded after the copies of exchange n+1 to the neighbors' buffers. If `#left` is done, the
- * earlier copies of exchange n out of this rank's buffers are done. Their halves may then be
- * emptied (Exchange-1).
+ * is recorded after the copies of exchange n + 1 into the neighbors' buffers. If `#left` is done,
+ * the rank's earlier copies of exchange n out of its own buffers are done too. The caller may then
+ * store that the halves of exchange n are empty (Exchange-1).
  */
 export class DeviceHaloCarrier implements HaloCarrier {
   readonly deviceName: string;

@@ -7,7 +7,8 @@ import { rangeError, typeError } from '../../base/errors.ts';
 import { type HaloRange, QuantityHaloSpec } from './spec.ts';
 
 /**
- * The [x, y] step that crosses each of the four edges, then corners. E is toward +i, N toward +j.
+ * The [x, y] step across each edge and each corner, the four edges first. E is toward +i, and N is
+ * toward +j.
  */
 export const edgeSteps = Object.freeze({
   N: [0, 1],

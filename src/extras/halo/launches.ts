@@ -1,6 +1,6 @@
 /**
- * Turns the moves of one direction into as few kernel launches as possible. A kernel takes a
- * limited number of arrays. The table of a launch's moves is in device memory.
+ * Groups the moves of one direction into as few kernel launches as possible. A launch has a limited
+ * number of arrays and of elements. Its kernel reads the moves from a table in device memory.
  */
 
 import { dtypes } from '../../base/dtype.ts';
@@ -12,7 +12,10 @@ import { guardConstruction, Owner, own } from '../../device/owner.ts';
 import { count, encode, encodeWritten, type Move } from './moves.ts';
 import type { HaloExchangeSpec } from './spec.ts';
 
-/** Maximum number of elements that one halo kernel moves. */
+/**
+ * Maximum number of elements of one launch. HaloLaunches begins another launch before the sum of
+ * its moves exceeds this limit, and throws if one move alone exceeds it.
+ */
 const MAX_ELEMENTS = 2 ** 32 - 1;
 
 interface Launch {

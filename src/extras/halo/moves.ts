@@ -164,10 +164,12 @@ export function encode(moves: readonly Move[], direction: 'pack' | 'unpack'): Bi
 
 /**
  * Returns the table with three words added for each move, for a launch that writes into arrays.
- * native/device/addon/halo.cpp reads these words. The first two are the index of the first element
- * that the move writes, and one more than the index of the last. The third has a bit for each other
- * move. If both moves' arrays had the same memory, a set bit means that both would write a common
- * element.
+ * Native code (native/device/addon/halo.cpp) reads these words, to find moves of one launch that
+ * would write the same element.
+ *
+ * The first word is the index of the first element that the move writes. The second is the index
+ * after the last one. The third has a bit for each other move. The bit is set if both moves would
+ * write a common element when their arrays have the same memory.
  */
 export function encodeWritten(table: BigInt64Array, moves: readonly Move[]): BigInt64Array {
   const written = moves.flatMap((move, m) => {

@@ -89,9 +89,8 @@ function checkQuantity(
       throw wrongData(list, index, data, spec, device);
     if (data.closed) throw closedError(`${list}[${index}]: its data`);
     elements = data.spanBytes / spec.itemsize;
-    // A contiguous tensor is only the memory of the array if it has one dimension, or if `shape`
-    // and `strides` are given. Every other tensor must have the shape and strides of the
-    // specification.
+    // A contiguous tensor counts as plain memory if it has one dimension, or if `shape` and
+    // `strides` are given. Every other tensor must have the shape and strides of the specification.
     const memory =
       data.contiguous && (data.shape.length <= 1 || (shape !== undefined && strides !== undefined));
     if (!memory && !same(data.shape, spec.shape))
@@ -113,8 +112,8 @@ function checkQuantity(
 }
 
 /**
- * Returns whether two lists are equal. If `shape` is given, ignores entries of dimensions of size
- * 1.
+ * Returns whether two lists are equal. If `shape` is given, ignores the entries of dimensions that
+ * have size 1 in `shape`.
  */
 function same<T>(got: readonly T[], wanted: readonly T[], shape?: readonly number[]): boolean {
   if (got?.length !== wanted.length) return false;

@@ -1,6 +1,7 @@
 /**
- * Packs, sends, receives and leaves, for one rank of a halo exchange. A HaloRank never waits. Its
- * HaloUpdater does. The rules Exchange-1 to Exchange-6 are in exchange-control.ts.
+ * Packs, sends, receives and leaves, for one rank of a halo exchange. A HaloRank never waits.
+ * HaloUpdater calls it and waits between the calls. The rules Exchange-1 to Exchange-6 are in
+ * exchange-control.ts.
  */
 import { closedError, DeviceError, stateError } from '../../base/errors.ts';
 import type { Device, Stream } from '../../device/device.ts';
@@ -26,7 +27,7 @@ const texts: ExchangeTexts = {
 interface UnderWay {
   readonly x: HaloQuantities;
   readonly y: HaloQuantities | null;
-  /** true if this rank has filled its halves of the neighbors' buffers */
+  /** true after this rank has stored that its halves of the neighbors' buffers are full */
   sent: boolean;
   /** indices of the routes whose data has not arrived */
   readonly missing: number[];
@@ -36,7 +37,8 @@ interface UnderWay {
 const here = new Set<HaloRank>();
 /**
  * Ranks of this thread that have packed but not sent their data. A rank that waits also sends the
- * data of all these ranks. Otherwise two ranks of one thread could wait for each other.
+ * data of all these ranks. Otherwise no call would send that data while the thread is blocked, and
+ * a neighbor could wait for it forever.
  */
 const unsent = new Set<HaloRank>();
 
@@ -51,7 +53,10 @@ export class HaloRank extends ExchangeMember {
   readonly #neighbors: readonly HaloNeighbor[];
   readonly #routes: readonly HaloRoute[];
   readonly #id: string;
-  /** this rank's bell. Read its count before each advance() */
+  /**
+   * this rank's bell. Read its count before each advance(). If advance() returns false, park on the
+   * count that you read (Exchange-4)
+   */
   readonly bell: Bell;
   /** bells of the neighbors, without duplicates */
   readonly #bells: readonly Bell[];
@@ -84,7 +89,8 @@ export class HaloRank extends ExchangeMember {
         ? new HostHaloCarrier(shared, rank, this.#routes)
         : new DeviceHaloCarrier(device, shared, rank, this.#routes);
     try {
-      // Claims the rank last. If creating the carrier throws, the rank can be claimed again.
+      // Claims the rank after the carrier is created. If creating the carrier throws, the rank
+      // stays unclaimed, and another HaloUpdater can claim it.
       checkFree(rank, this.words.claim(rank));
     } catch (error) {
       this.carrier.close(() => false);
@@ -111,7 +117,7 @@ export class HaloRank extends ExchangeMember {
         `${this.where()} is under way; wait() for it before the next start()`,
       );
     for (const [k, { outgoing }] of this.#routes.entries()) {
-      // Exchange-2: the half must be empty.
+      // Exchange-2: the half is always empty here, unless other code wrote into the shared memory.
       if (this.words.isEmpty(outgoing, exchange)) continue;
       const { rank, edgeThere } = this.#neighbors[k] as HaloNeighbor;
       throw stateError(
@@ -120,7 +126,8 @@ export class HaloRank extends ExchangeMember {
           'something else has written into the shared memory',
       );
     }
-    // Copies the lists. The carrier's transformers reject values that are not lists.
+    // Copies the lists, because the caller may change them before wait(). Passes values that are
+    // not lists unchanged to the carrier's transformers, which reject them.
     const given = { x: Array.isArray(x) ? [...x] : x, y: Array.isArray(y) ? [...y] : y };
     try {
       this.carrier.pack(exchange, given.x, given.y);
@@ -156,8 +163,9 @@ export class HaloRank extends ExchangeMember {
       this.#closed = true;
       this.#underWay = null;
       for (const set of [here, unsent]) set.delete(this);
-      // Exchange-3, Exchange-5: leaves after it has sent its data. leave() rings all bells, which
-      // also wakes this rank's own wait().
+      // The rank leaves after it has sent its data, so that the neighbors still receive the data
+      // (Exchange-5). leave() rings all bells (Exchange-3), which also wakes this rank's own
+      // wait().
       this.words.leave(this.rank, RankState.closed);
     }
     // Runs in every close(), because an earlier call may have thrown before it closed everything.
@@ -178,8 +186,9 @@ export class HaloRank extends ExchangeMember {
   }
 
   /**
-   * Sends and receives what is possible now. Returns true if all data has arrived. The caller must
-   * have read the bell before (Exchange-4, Exchange-5).
+   * Sends and receives what is possible now. Returns true if all data has arrived. The caller reads
+   * the bell's count before this call, so that it does not sleep if data arrives during the call
+   * (Exchange-4).
    */
   advance(caller: Stream | null): boolean {
     const failed = this.words.failed;
@@ -202,7 +211,8 @@ export class HaloRank extends ExchangeMember {
     for (let i = missing.length; i-- > 0; ) {
       const route = missing[i] as number;
       const { sender, incoming } = this.#routes[route] as HaloRoute;
-      // Exchange-5: reads the sender's state before its word.
+      // Reads the sender's state before its word (Exchange-5). If the sender sent its data and then
+      // left, this order still finds the data.
       const state = this.words.state(sender);
       if (this.words.holds(incoming, exchange)) {
         this.carrier.unpack(route, exchange, x, y, caller);
@@ -226,8 +236,8 @@ export class HaloRank extends ExchangeMember {
 
   #checkOpen(): void {
     if (this.#closed) throw closedError(`this HaloUpdater of rank ${this.rank}`);
-    // This rank has failed, but no failure is recorded. The thread that was writing the exchange's
-    // first failure has ended before it finished.
+    // This rank has failed, but the exchange has no recorded failure that it could throw. Another
+    // thread was writing the first failure, and ended before it had finished.
     if (this.#hasLeft && !this.words.failed)
       throw stateError('CLOSED', `rank ${this.rank} has failed; close it`);
   }

@@ -137,7 +137,8 @@ export function layOutExchange(
         );
       const stride = roundUp(length * dtypes[dtype].bytes, STRIDE);
       buffers.push(Object.freeze({ rank, edge: neighbor.edge, length, byteOffset: bytes, stride }));
-      // Buffers do not share pages, because drivers pin whole pages.
+      // Begins each buffer on a new page. Drivers pin whole pages, and reject a page that is
+      // already pinned.
       bytes += roundUp(2 * stride, PAGE);
     }
   }
@@ -194,9 +195,9 @@ export function wordsOf({
 }
 
 /**
- * Fails the exchange on behalf of a rank that never started. Every rank then throws at its next
- * call, or if it is waiting for missing data. Call this function in the code that started the
- * threads. A rank that started calls fail() of its HaloUpdater instead.
+ * Fails the exchange on behalf of a rank that never started. A rank that waits for missing data
+ * then throws at once, and every other rank throws at its next call. Call this function in the code
+ * that started the threads. A rank that started calls fail() of its HaloUpdater instead.
  * @param error `cause` of the errors that the ranks throw
  */
 export function failHaloExchange(shared: SharedHaloExchange, error: unknown): void {
@@ -242,8 +243,8 @@ export function exchangeSpecs(
 }
 
 /**
- * Returns the specifications as plain options. A QuantityHaloSpec has further fields. After
- * postMessage, its constructor would reject these as unknown options.
+ * Returns the specifications as plain options. A QuantityHaloSpec has more fields than its options.
+ * After postMessage it is a plain object, whose additional fields the constructor would reject.
  */
 function plainSpecs(
   name: string,
@@ -299,7 +300,8 @@ function checkTopology(
 
 /**
  * Returns the entry for this edge in the neighbor's list. Throws RangeError if the neighbors are
- * not mutual, because Exchange-2 relies on that.
+ * not mutual. A rank learns from a neighbor's data that the neighbor has emptied the rank's own
+ * earlier data (Exchange-2). So it must receive from each rank to which it sends.
  */
 function mirror(
   all: readonly (readonly HaloNeighbor[])[],

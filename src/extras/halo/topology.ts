@@ -44,8 +44,8 @@ export interface HaloTopology {
 
 export interface PeriodicTopologyOptions {
   /**
-   * columns and rows of ranks. [columns] alone is a ring along i, for arrays without j, which has
-   * neighbors over E and W only
+   * columns and rows of ranks. [columns] alone is a ring along i, for arrays without dimension j.
+   * The ranks of a ring have neighbors over E and W only
    */
   layout: readonly [columns: number, rows: number] | readonly [columns: number];
   /** whether ranks have diagonal neighbors (default: true) */
@@ -85,10 +85,13 @@ export interface CubedSphereTopologyOptions {
 /**
  * Returns the topology of a cube's six faces, arranged as in `cubeFaces`. Neighbors on different
  * faces may be turned relative to each other. Ranks have no diagonal neighbor at the cube's eight
- * corners, where three faces meet. If two neighbors are turned, columns of one are adjacent to rows
- * of the other. All ranks must therefore have the same number of cells, with as many along x as
- * along y. For the same reason, a scalar must have both interface dimensions or neither. The y
- * component of a vector must have the interface dimension that its x component lacks.
+ * corners, where three faces meet.
+ *
+ * If two neighbors are turned, columns of one are adjacent to rows of the other. All ranks must
+ * therefore have the same number of cells, with as many along x as along y. For the same reason, a
+ * scalar must have both interface dimensions or neither. The y component of a vector must have the
+ * interface dimension that its x component lacks.
+ *
  * Throws RangeError for a layout that is not square.
  */
 export function cubedSphereTopology(options: CubedSphereTopologyOptions = {}): HaloTopology {
@@ -116,8 +119,8 @@ export interface CubeFace {
 }
 
 /**
- * The six faces, which form a staircase. The next face is across edge E of a face with an even
- * index, and across edge N of a face with an odd index. The next face is not turned relative to it.
+ * The six faces, which form a staircase. Face n + 1 is across edge E of face n if n is even, and
+ * across edge N if n is odd. Face n + 1 is not turned relative to face n.
  */
 export const cubeFaces: readonly CubeFace[] = staircase();
 
@@ -140,8 +143,9 @@ function staircase(): readonly CubeFace[] {
 
 type Step = readonly [x: number, y: number];
 /**
- * The part that is one step away, or null if none is. `turns` clockwise quarter turns take the
- * first part's axes to the axes of this part.
+ * The part of the domain that is one step away from another part, or null across a corner of the
+ * cube. `turns` is the number of clockwise quarter turns from the other part's axes to the axes of
+ * this part.
  */
 type NextPart = { place: HaloPlace; turns: number } | null;
 
@@ -157,9 +161,9 @@ function overCube({ face, column, row }: HaloPlace, [stepX, stepY]: Step, n: num
   const out = outX === 0 ? times(outY, y) : times(outX, x);
   const faceThere = cubeFaces.findIndex((each) => dot(each.normal, out) === 1);
   const there = cubeFaces[faceThere]!;
-  // The direction of this face's x axis after it is folded over the edge onto the other face. If
-  // the axis is along the edge, it stays. If it points out of this face, it then points into the
-  // cube.
+  // The direction of this face's x axis after it is folded over the edge onto the other face. An
+  // axis along the edge does not change. An axis that points across the edge then points into the
+  // cube, against `normal`. An axis that points away from the edge then points along `normal`.
   const folded = outX === 0 ? x : times(-outX, normal);
   const turns = [there.x, there.y, times(-1, there.x), times(-1, there.y)].findIndex(
     (axis) => dot(axis, folded) === 1,

@@ -25,8 +25,8 @@ import type { HaloExchangeSpec } from './spec.ts';
 type Specs = readonly HaloExchangeSpec[];
 
 /**
- * Counts of the caches that later transformers reuse. A device's caches exist until no thread has
- * the device open. For 'cpu', each thread has its own caches.
+ * Counts of the caches from which new transformers get buffers, streams and tables. A device's
+ * caches exist until no thread has the device open. For 'cpu', each thread has its own caches.
  */
 export interface HaloStats {
   /** cache of freed buffers */
@@ -239,10 +239,11 @@ export class HaloDataTransformerHost extends HaloDataTransformer {
 
 /**
  * Packs and unpacks arrays on a device. The kernels run on a stream from the device's stream pool,
- * after all work that is already on the caller's current stream. While the current stream captures,
- * the transformer enqueues the kernels on the current stream instead. The graph then contains them,
- * and they run in order on the stream that launches the graph. Create the transformer before the
- * capture.
+ * after all work that is already on the caller's current stream.
+ *
+ * If the current stream captures, the transformer enqueues the kernels on the current stream
+ * instead. The graph then contains the kernels, which run in order on the stream that launches the
+ * graph. Create the transformer before the capture.
  */
 export class HaloDataTransformerDevice extends HaloDataTransformer {
   readonly #device: Device;
@@ -320,9 +321,9 @@ export class HaloDataTransformerDevice extends HaloDataTransformer {
   }
 
   /**
-   * Makes the current stream wait for the work on `#stream`. While the current stream captures, no
-   * wait is needed, because the capture's kernels are on the current stream. Throws in a capture
-   * unless `captured` is true and all earlier work is joined.
+   * Makes the current stream wait for the work on `#stream`. If the current stream captures,
+   * nothing is to wait for, because the kernels of the capture are on the current stream. In a
+   * capture, throws unless `captured` is true and all earlier work is joined.
    */
   #join(what: string, captured = false): void {
     this.checkReady(what);
@@ -338,8 +339,8 @@ export class HaloDataTransformerDevice extends HaloDataTransformer {
   }
 
   /**
-   * Throws if work that was enqueued before the capture is not joined. The kernels of the graph
-   * would not wait for that work.
+   * Throws if work that was enqueued before the capture is not joined. The captured kernels would
+   * not wait for that work, because a graph contains no wait for it.
    */
   #checkJoined(): void {
     if (!this.#loose) return;

@@ -1,7 +1,7 @@
 /**
- * Exchanges halos between one rank and its neighbors. These can be in other processes, in other
- * threads, or in the same thread. The call of start() sends and that of wait() receives, so that
- * the caller can compute in between. This file has the waits, and rank.ts has everything else.
+ * Exchanges halos between one rank and its neighbors. The neighbors can be in other processes, in
+ * other threads, or in the same thread. start() sends the data, and wait() receives it. The caller
+ * can compute between the two calls. This file has the waits, and rank.ts has everything else.
  */
 import { checkCount, checkKeys } from '../../base/checks.ts';
 import { stateError } from '../../base/errors.ts';
@@ -19,7 +19,7 @@ import type { HaloQuantities } from './quantity.ts';
 import { HaloRank, packingRank } from './rank.ts';
 import { checkExchange, type SharedHaloExchange } from './shared-exchange.ts';
 
-/** Milliseconds that a thread polls before it sleeps. */
+/** Milliseconds for which waitSync() polls the rank's bell before the thread sleeps. */
 const LOOK_MS = 0.001;
 /**
  * Milliseconds that wait() polls for data from another process before it yields to the event loop.
@@ -35,8 +35,9 @@ export interface HaloUpdaterOptions {
 export type HaloWaitOptions = WaitOptions;
 
 /**
- * Maximum in milliseconds of one wait in waitSync() for the packing of another rank of this thread.
- * That rank's device may compute for a long time, so the waiter checks its own rank after this.
+ * Maximum milliseconds of one wait in waitSync() until another rank of this thread has packed. That
+ * rank's device may compute for a long time. So waitSync() checks after each such wait whether the
+ * data of its own rank has arrived.
  */
 const OTHERS_SLICE_MS = 1;
 
@@ -55,13 +56,17 @@ export class HaloUpdater implements Disposable {
   /** Name of the arrays' device, such as 'host:0', or 'cpu'. */
   readonly deviceName: string;
   readonly #inside: HaloRank;
-  /** whether some ranks are in other processes. Native code then rings the bell for their data */
+  /**
+   * whether some ranks are in other processes. If so, native code rings this rank's bell when their
+   * data arrives
+   */
   readonly #elsewhere: boolean;
   #waiting = false;
 
   /**
-   * Claims `rank` of an exchange for the calling thread, permanently. Throws RangeError for an
-   * invalid rank, and ERR_HOTSLOT_STATE_BUSY for a rank that was claimed before.
+   * Claims `rank` of an exchange for the calling thread. A rank can be claimed only once, and stays
+   * claimed after close(). Throws RangeError for an invalid rank, and ERR_HOTSLOT_STATE_BUSY for a
+   * rank that was claimed before.
    */
   constructor(shared: SharedHaloExchange, rank: number, options: HaloUpdaterOptions = {}) {
     checkExchange('HaloUpdater', shared);
@@ -162,7 +167,7 @@ export class HaloUpdater implements Disposable {
 
   /**
    * Calls start(), then wait(). updateSync() calls start(), then waitSync(). If waitSync() throws
-   * on the main thread, the exchange is under way, and the caller can await wait().
+   * on the main thread, the exchange is still under way, and the caller can await wait().
    */
   async update(
     x: HaloQuantities,
@@ -186,7 +191,7 @@ export class HaloUpdater implements Disposable {
   /**
    * Declares that this rank cannot continue. Every rank that is missing data throws an error with
    * `error` as its `cause`. Later calls of every rank throw the same. Only the first failure of an
-   * exchange counts. If a rank waits for a closed or lost rank, the waiting rank fails.
+   * exchange counts. A rank that waits for data of a closed or lost rank also fails.
    */
   fail(error: unknown): void {
     this.#inside.fail(error);

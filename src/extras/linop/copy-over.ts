@@ -62,7 +62,8 @@ export function copyOver(x: Tensor, transfer: Stream, from: DeviceSpec, to: Devi
       return;
     }
     // Copies in two steps, through pinned memory of the source's driver. The second copy runs on
-    // the target. The device keeps the pinned memory until that copy is done.
+    // the target. The pinned memory stays allocated until that copy is done, although `staging`
+    // closes here.
     using staging = new Handle(
       nativeMemory().read(transfer.handle, dense.handle, dense.byteOffset, dense.bytes),
     );
@@ -86,8 +87,9 @@ export function enter(values: CpuTensor, to: DeviceSpec): Tensor {
 }
 
 /**
- * Returns the tensor's elements in row-major order. Blocks the calling thread, which works for a
- * CPU device meanwhile. Do not call this on the main thread.
+ * Returns the tensor's elements in row-major order. Blocks the calling thread until they are
+ * copied. Meanwhile, the thread helps to run the work of a CPU device. Do not call this on the main
+ * thread.
  */
 export function readSync(x: Tensor, reader: Stream, from: DeviceSpec): TypedArray {
   const data = arrayOf(x.dtype, x.size);

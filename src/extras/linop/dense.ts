@@ -7,8 +7,9 @@ import { rowMajor } from '../../device/strides.ts';
 
 /**
  * Returns a dense copy of a strided tensor, made by one kernel on `stream`. The caller closes the
- * copy. The tensor's rows must be dense and have one constant distance, as a field of packed rows
- * has. Row size, distance and offset must be multiples of four bytes. Throws TypeError otherwise.
+ * copy. Each row must be dense, and the rows must be evenly spaced, as those of a field in packed
+ * rows are. Row size, distance and offset must be multiples of four bytes. Throws TypeError
+ * otherwise.
  */
 export function denseCopy(x: Tensor, device: Device, stream: Stream): Tensor {
   const { bytes } = dtypes[x.dtype];

@@ -83,9 +83,9 @@ export class DeviceSpec extends Owner {
   }
 
   /**
-   * Sets the transfer stream that copies to the other device, and the compute stream to this
-   * device's default stream. Keeps streams that are already set. Does nothing if one of the devices
-   * is 'cpu'.
+   * Sets the transfer stream to the stream that copies to the other device, and the compute stream
+   * to this device's default stream. Does not replace a stream that is already set. Does nothing if
+   * one of the devices is 'cpu'.
    */
   p2pSetup(other: DeviceSpec | Device): void {
     const target = other instanceof DeviceSpec ? other.device : checkDevice('p2pSetup', other);
@@ -96,9 +96,10 @@ export class DeviceSpec extends Owner {
   }
 
   /**
-   * Returns the stream that copies from `source` to `target`. It is a stream of the source. The
-   * process has one for each ordered pair of devices, and all threads share it. It closes after the
-   * last thread has closed the source. torchlinops keeps these streams in its STREAM_POOL.
+   * Returns the stream that copies from `source` to `target`. The stream belongs to the source
+   * device. The process has one such stream for each ordered pair of devices, and all threads share
+   * it. The stream closes after the last thread has closed the source. torchlinops keeps these
+   * streams in its STREAM_POOL.
    */
   static getTransferStream(source: Device | DeviceSpec, target: Device | DeviceSpec): Stream {
     const [from, to] = [source, target].map((each) =>

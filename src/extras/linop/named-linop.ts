@@ -52,9 +52,9 @@ export abstract class NamedLinop {
     return null;
   }
   /**
-   * Enqueues the operator and returns its output. The output is a new tensor, which the caller
-   * closes, the input itself, or a view of the input. Returns a promise if the host must wait for
-   * the output.
+   * Enqueues the operator and returns its output. The output is the input itself, a view of the
+   * input, or a new tensor, which the caller must close. Returns a promise if the host must wait
+   * for the output.
    */
   abstract forward(x: Operand, options?: ForwardOptions): Answer;
   abstract adjoint(): NamedLinop;
@@ -139,9 +139,10 @@ export class Chain extends NamedLinop {
   }
 
   /**
-   * Runs the operators. Only the first operator gets `startEvent`. If the first operator does not
-   * accept it, the current stream of the input's device waits for the event. A later ToDevice waits
-   * for the current stream of its own input device. Returns a promise if an operator returns one.
+   * Runs the operators. Only the first operator waits for `startEvent`. If the first operator does
+   * not accept this option, the current stream of the input's device waits for the event. A later
+   * ToDevice waits for the current stream of its own input device. Returns a promise if an operator
+   * returns one.
    */
   forward(x: Operand, options: ForwardOptions = {}): Answer {
     checkKeys('forward', options, ['startEvent']);

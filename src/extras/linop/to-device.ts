@@ -64,11 +64,14 @@ export class ToDevice extends NamedLinop implements Disposable {
 
   /**
    * Returns the input's elements, with its shape and dtype, on the output device. Returns the input
-   * itself if both devices are the same. Throws TypeError if the input's device or number of
-   * dimensions is wrong, or if its strides cannot be moved (see denseCopy()). Throws
-   * ERR_HOTSLOT_STATE_CLOSED if the input is closed. After forward(), you may close the input at
-   * once, or overwrite an array. Do not write to an input tensor before the copy is done, because
-   * the source's current stream does not wait for the copy.
+   * itself if both devices are the same.
+   *
+   * Throws TypeError if the input's device or number of dimensions is wrong, or if its strides
+   * cannot be moved (see denseCopy()). Throws ERR_HOTSLOT_STATE_CLOSED if the input is closed.
+   *
+   * After forward(), you may close the input at once, or overwrite an array. Do not write to an
+   * input tensor before the copy is done, because the source's current stream does not wait for the
+   * copy.
    *
    * - device → device of its family: returns a Tensor at once. Later work on the target's current
    *   stream runs after the copy
@@ -96,8 +99,8 @@ export class ToDevice extends NamedLinop implements Disposable {
 
   /**
    * Does what forward() does. If forward() would return a promise, blocks the thread until the
-   * result is complete, and works for a CPU device meanwhile. Call this in worker threads. Throws
-   * ERR_HOTSLOT_STATE_MAIN_THREAD on the main thread.
+   * result is complete. Meanwhile, the thread helps to run the work of a CPU device. Call this in
+   * worker threads. Throws ERR_HOTSLOT_STATE_MAIN_THREAD on the main thread.
    */
   forwardSync(x: Operand, options: ForwardOptions = {}): Operand {
     refuseMainThread(`forward() of ${this}`);

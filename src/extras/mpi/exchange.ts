@@ -1,6 +1,7 @@
 /**
  * Connects an exchange that has ranks in other processes with the MPI thread. It gives the thread
- * the exchange's control words and buffers, and sends and receives letters.
+ * the exchange's control words and buffers. It also sends and receives letters, which here are
+ * control messages between processes.
  */
 import { dtypes } from '../../base/dtype.ts';
 import { rangeError } from '../../base/errors.ts';
@@ -29,7 +30,10 @@ import {
 } from '../halo/shared-exchange.ts';
 import type { HaloJob, Ranks } from './native.ts';
 
-/** Maximum bytes of a message, because MPI counts them by an int. */
+/**
+ * Maximum bytes of a message, because MPI counts the bytes in a 32-bit int. Longer data is rejected
+ * with a RangeError.
+ */
 export const MAX_BYTES = 2 ** 31 - 1;
 
 /** The layout of an exchange between processes. */
@@ -164,7 +168,10 @@ export class ExchangeElsewhere {
   /** questions of a learner group, null for a halo exchange */
   #questions: Questions | null = null;
   #send: (letter: Letter) => void = () => {};
-  /** whether the first failure came from another process, or was sent to the others */
+  /**
+   * whether the exchange's first failure came from another process, or was already sent to the
+   * other processes
+   */
   #noted = false;
 
   constructor(laid: Laid) {

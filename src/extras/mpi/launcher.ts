@@ -1,6 +1,6 @@
 /**
- * Finds the launcher that started this process as one of several, and the MPI libraries that this
- * launcher may belong to.
+ * Finds the launcher that started this process as one of several, and the MPI libraries that may
+ * belong to this launcher.
  */
 import { describeValue } from '../../base/checks.ts';
 import { typeError, unavailableError } from '../../base/errors.ts';

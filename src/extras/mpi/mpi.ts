@@ -74,11 +74,13 @@ export interface MpiProcess extends AsyncDisposable {
 
   /**
    * Creates a halo exchange whose ranks are divided evenly among the processes, in order. With one
-   * rank per process, the process's rank in the exchange is `rank`. Every process must call this
-   * with the same options, and make all collective calls in the same order. If options differ, the
-   * exchange fails in every process. Use the result like that of the function shareHaloExchange():
-   * create a HaloUpdater for each rank of this process, in any thread. Throws like that function.
-   * Also throws RangeError if the ranks cannot be divided evenly.
+   * rank per process, the process's rank in the exchange is `rank`. Use the result like that of the
+   * function shareHaloExchange(): create a HaloUpdater for each rank of this process, in any
+   * thread.
+   *
+   * Every process must call this with the same options, and make all collective calls in the same
+   * order. If options differ, the exchange fails in every process. Throws like the function
+   * shareHaloExchange(). Also throws RangeError if the ranks cannot be divided evenly.
    */
   shareHaloExchange(options: HaloExchangeOptions): SharedHaloExchange;
 
@@ -165,7 +167,10 @@ class Inside {
   readonly #exchanges = new Map<number, ExchangeElsewhere>();
   readonly #waiting = new Map<number, Waiting>();
   #token = 0;
-  /** promise of the last collective call. The next one begins after it */
+  /**
+   * promise of the last collective call. The next collective call begins after this promise is
+   * settled
+   */
   #together: Promise<unknown> = Promise.resolve();
   #failed: Error | null = null;
   readonly #closing = new Closing();

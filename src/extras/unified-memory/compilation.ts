@@ -38,8 +38,11 @@ function outcome(text = nativeManaged().probeOutcome()): Outcome | undefined {
 
 /**
  * Probes managed memory in a child process, and kills it after `timeoutMs` milliseconds. The probe
- * runs once per process. Later calls, from any thread, resolve with the first result. `success`
- * means that the probe ended and reported on every family, even if a family has no managed memory.
+ * runs once per process. Later calls, from any thread, resolve with the first result.
+ *
+ * `success` means that the probe ended and reported on every family, even if a family has no
+ * managed memory.
+ *
  * Rejects for wrong options (TypeError, RangeError). A failed probe does not reject: the call
  * resolves with `failure`, and compilationError() returns the error. A time-out also emits a
  * process warning (UnifiedMemoryWarning). If `signal` aborts, the call rejects with the signal's

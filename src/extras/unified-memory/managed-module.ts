@@ -1,6 +1,7 @@
 /**
- * Moves and advises the memory of all parameters of a module. Checks all parameters before it moves
- * anything. Moves each byte once, even if several parameters share it.
+ * Moves the managed memory of all parameters of a module, and gives the driver advice about it.
+ * Checks all parameters before it moves anything. Moves each byte once, even if several parameters
+ * share it.
  */
 
 import { checkFlag, checkKeys, describeValue } from '../../base/checks.ts';
@@ -41,9 +42,10 @@ interface Part {
  * Prefetches all parameters of a module to a device of their family, or to the CPU (−1). With
  * `includeBuffers`, also prefetches its buffers. Ranges of one storage that overlap or touch are
  * one prefetch. Each range moves on `stream`, or on the current stream of its tensor's device.
- * Returns the number of bytes requested, 0 for a null module. Throws like prefetchManagedTensor(),
- * before anything moves, and names the parameter. Both functions are Megatron's, from
- * core.inference.unified_memory.
+ * Returns the number of bytes requested, 0 for a null module.
+ *
+ * Throws like prefetchManagedTensor(), before anything moves, and names the parameter. Both
+ * functions are Megatron's, from core.inference.unified_memory.
  */
 export function prefetchManagedModuleParameters(
   module: ManagedModule | null | undefined,

@@ -1,6 +1,6 @@
 /**
- * Moves and advises one tensor in managed memory. The functions for whole modules share its checks
- * and errors.
+ * Moves one tensor in managed memory, and gives the driver advice about its pages. The functions
+ * for whole modules share the checks and errors of this file.
  */
 
 import { checkKeys, describeValue } from '../../base/checks.ts';
@@ -24,12 +24,14 @@ export interface PrefetchOptions {
 
 /**
  * Enqueues the move of a tensor's pages to a device of its family, or to the CPU (−1). Does nothing
- * for null and empty tensors, and does not check the options then. Throws TypeError for a tensor
- * that is not in managed memory, an unknown option or a stream of another device. Throws RangeError
- * for a device that does not exist, and ERR_HOTSLOT_STATE_CLOSED for a closed tensor. After a
- * driver error, throws a DeviceError that names shape, dtype, address and bytes. If the family
- * cannot prefetch, throws UnifiedMemoryUnsupportedError. This function and the next two are
- * Megatron's, from core.inference.unified_memory.
+ * for null and empty tensors, and does not check the options then.
+ *
+ * Throws TypeError for a tensor that is not in managed memory, an unknown option or a stream of
+ * another device. Throws RangeError for a device that does not exist, and ERR_HOTSLOT_STATE_CLOSED
+ * for a closed tensor. After a driver error, throws a DeviceError that names shape, dtype, address
+ * and bytes. If the family cannot prefetch, throws UnifiedMemoryUnsupportedError.
+ *
+ * This function and the next two are Megatron's, from core.inference.unified_memory.
  */
 export function prefetchManagedTensor(t: MaybeTensor, options: PrefetchOptions): void {
   if (isEmpty(t)) return;

@@ -90,10 +90,12 @@ export class UnifiedMempool extends Owner {
  * Creates a pool of managed memory on a device. `device` is an open device or a device's name. If
  * compileAllocator() has not run, this call runs its probe in a new process, which loads every
  * driver. The thread blocks until the probe ends. Await compileAllocator() first if the thread must
- * not block. Throws UnifiedMemoryUnsupportedError (ERR_HOTSLOT_UNAVAILABLE) with the reason if the
- * device has no managed memory. Throws the same class after a failed probe, with compilationError()
- * as `cause`. Throws ERR_HOTSLOT_STATE_BUSY if the probe is under way and the thread cannot wait
- * for it.
+ * not block.
+ *
+ * Throws UnifiedMemoryUnsupportedError (ERR_HOTSLOT_UNAVAILABLE) with the reason if the device has
+ * no managed memory. Throws the same class after a failed probe, with compilationError() as
+ * `cause`. Throws ERR_HOTSLOT_STATE_BUSY if the probe is under way and the thread cannot wait for
+ * it.
  *
  * The function is Megatron's, from core.inference.unified_memory.
  */

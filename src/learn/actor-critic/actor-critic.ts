@@ -55,8 +55,9 @@ export interface ActorHooks {
    */
   readonly events: readonly (`actor.${number}` | `alpha.${number}`)[];
   /**
-   * writes the actions for nextObs to `into`. Returns a column of costs that are subtracted from
-   * the next values, or undefined for no cost
+   * enqueues the computation of the actions for `nextObs` into `into`. Returns a column of costs,
+   * which the critics' targets subtract from the next values. Returns undefined if the algorithm
+   * has no cost
    */
   nextActions(
     stream: Stream,
@@ -67,7 +68,7 @@ export interface ActorHooks {
   /** enqueues work that runs after each step of the critics */
   criticsStepped?(stream: Stream, context: StepContext): void;
   actorStep(stream: Stream, obs: Floats, context: StepContext): void;
-  /** updates further target networks after the critics' targets */
+  /** updates target networks other than the critics', after the critics' targets were updated */
   follow?(stream: Stream, tau: number): void;
   parts?(): [string, Part][];
   restored?(stream: Stream): void;
@@ -88,8 +89,8 @@ export interface CriticCore {
   /** [rows, actionDim]: view of the actions in the critics' input */
   readonly actions: Floats;
   /**
-   * writes the values of `actions` to critics.value. Returns the gradient of their negated mean at
-   * `actions`
+   * enqueues the critics' values of the input whose actions are `actions`, into critics.value.
+   * Returns the gradient of their negated mean at `actions`
    */
   pull(stream: Stream): Floats;
 }

@@ -180,7 +180,8 @@ export class Critics extends Owner {
       );
     if (used > 1) ops[this.#actorValue as 'min' | 'mean'](stream, this.value, this.#values);
     const least = used > 1 && this.#actorValue === 'min';
-    // If several critics have the smallest value of a row, the gradients of all of them are added.
+    // For each row, the mask selects the critics that have the smallest value. If several critics
+    // have it, their gradients are added.
     if (least) ops.eq(stream, this.#pulls, this.#values, this.value);
     if (least) ops.mul(stream, this.#pulls, this.#pulls, this.#up);
     for (let j = 0; j < used; j++) {

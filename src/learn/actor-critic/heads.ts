@@ -38,13 +38,13 @@ export interface Head extends Owner {
   /** number of outputs of a critic for each row */
   readonly width: number;
   /**
-   * computes the targets of all critics. `next` enqueues the pass of target critic j over the next
-   * rows and returns its output. It is called once for each j, in order
+   * enqueues the computation of all critics' targets. `next(j)` enqueues the pass of target critic
+   * j over the next rows, and returns its output. aim() calls it once for each j, in order
    */
   aim(stream: Stream, next: (j: number) => Floats, aim: Aim): void;
   /**
-   * writes the gradient at critic j's output, rows of (loss, value), and each row's absolute TD
-   * error or cross-entropy
+   * enqueues the loss of critic j. Writes the gradient at the critic's output to `dOutput`, and
+   * rows of (loss, value) to `terms`. Writes each row's absolute TD error or cross-entropy to `off`
    */
   miss(
     stream: Stream,
@@ -77,12 +77,12 @@ class ScalarHead extends Owner implements Head {
   readonly width = 1;
   readonly #rows: number;
   readonly #goals: readonly Floats[];
-  /** values of the next rows. aim() subtracts the cost from them */
+  /** each target critic's values of the next rows, from which aim() subtracts the cost */
   readonly #values: readonly Floats[];
   readonly #critics: number;
   /**
-   * the action index of every row, 0, because a critic has one output. #one repeats a number over
-   * rows by a multiplication
+   * indices of the rows' actions, for kernels of Q networks. All are 0, because a critic has one
+   * output. `#one` is 1, and a multiplication by it repeats a number over rows
    */
   readonly #nought: Floats;
   readonly #one: Floats;

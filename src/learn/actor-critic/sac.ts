@@ -100,8 +100,8 @@ export class SacLearner extends ActorCritic {
   readonly #repeats: number;
   readonly #from: 'actor' | 'next' | 'nobody';
   /**
-   * mask that is 1 for log-probabilities other than NaN. Undefined unless the temperature learns
-   * from 'next'
+   * mask with 1 where a log-probability is not NaN. Undefined unless the temperature learns from
+   * 'next'
    */
   readonly #known: Floats | undefined;
   readonly #nextLogProb: Floats;

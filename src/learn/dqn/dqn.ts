@@ -100,8 +100,9 @@ export class DqnLearner extends Learner {
   readonly #targetLayers: readonly Floats[][];
   readonly #slopes: readonly Floats[][];
   /**
-   * workspace of the online network's pass over obs, with memory for backward. The next two are for
-   * passes over nextObs, #targetPass by the target network and #choicePass by the online network
+   * workspaces of the passes in an update: `#pass` for the online network's pass over obs, with
+   * memory for backward. Over nextObs, `#targetPass` is for the target network and `#choicePass`
+   * for the online network
    */
   readonly #pass: NetworkWorkspace;
   readonly #targetPass: NetworkWorkspace;

@@ -60,8 +60,7 @@ class ScalarQ extends Owner implements Q {
   /** discounts of a batch that has `terminated` instead of `discounts` */
   readonly #discounts: Floats;
   /**
-   * 1, the weight of every row if the batch has no weights. `#unread` receives priorities that the
-   * batch does not request
+   * float32 [1] with the element 1, which is the weight of every row if the batch has no weights
    */
   readonly #one: Floats;
   readonly #unread: Floats;
@@ -153,8 +152,8 @@ class CategoricalQ extends Owner implements Q {
     this.#picked = allocate(rows, atoms);
     this.#dPicked = allocate(rows, atoms);
     this.#goal = allocate(rows, atoms);
-    // The indices of the actions, followed by 0. The 0 serves as the cost of every row, and as the
-    // gradient of actions that were not taken.
+    // The indices of the actions, followed by 0. The 0 has two uses: it is the cost of every row,
+    // and the gradient of actions that were not taken.
     this.#numbers = allocate(actions + 1).write(
       Float32Array.from({ length: actions + 1 }, (_, a) => (a < actions ? a : 0)),
     );

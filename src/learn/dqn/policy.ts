@@ -181,8 +181,8 @@ export class DqnPolicy extends MlpPolicy {
   override values(obs: Float32Array, n: number): Float32Array {
     if (this.scale === 1 || !(obs instanceof Float32Array)) return super.values(obs, n);
     if (this.#scaledObs.length !== obs.length) this.#scaledObs = new Float32Array(obs.length);
-    // One float32 product per element gives the same result as the learner's `convert` and ONNX's
-    // Mul.
+    // The product in float32 is what the learner's `convert` and ONNX's Mul compute, so all three
+    // give the same values.
     const end = Math.min(obs.length, n * this.network.inputs);
     for (let at = 0; at < end; at++) this.#scaledObs[at] = (obs[at] as number) * this.scale;
     return super.values(this.#scaledObs, n);

@@ -127,8 +127,8 @@ function made(sizes: Sizes, act: Activation): Layer {
   ];
   const flat = (weight: Floats) => weight.view({ shape: [filters, k] });
   /**
-   * Splits the memory that forward keeps: the patches, followed by the product [filters, rows ·
-   * positions]. In backward, the gradient at the product overwrites the product.
+   * Splits the values that forward stores for backward: the patches, followed by the product
+   * [filters, rows · positions]. backward overwrites the product by the gradient at the product.
    */
   const parts = (kept: Floats, rows: number) => ({
     patches: kept.view({ shape: [k, rows * places] }),

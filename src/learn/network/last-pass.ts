@@ -10,9 +10,9 @@ type Floats = Tensor<'float32'>;
 type Parameters = readonly (readonly Floats[])[];
 
 /**
- * Stores the input and parameters of the last forward pass. A second forward() in the same
- * workspace is valid, so only backward() checks. It compares handles and offsets in memory, because
- * the caller may pass new view objects.
+ * Stores the input and parameters of a workspace's last forward pass. A second forward() before
+ * backward() is valid, so only backward() checks its arguments. The check compares handles and
+ * offsets in memory, because the caller may pass new view objects.
  */
 export class LastPass {
   #pass: { readonly input: Floats; readonly parameters: Parameters } | null = null;

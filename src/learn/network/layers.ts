@@ -70,8 +70,8 @@ export interface Layer {
   /** enqueues the computation of dx and gradients from dy, except those that are undefined */
   backward(stream: Stream, pass: LayerReturn): void;
   /**
-   * true if the output is the unchanged input. Passes skip such a layer, but it has an index, which
-   * names of parameters contain
+   * true if the output is the unchanged input. Passes skip such a layer. It still counts as a
+   * layer, so it changes the indices in the names of later layers' parameters
    */
   readonly passes?: true;
   /**

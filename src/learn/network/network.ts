@@ -371,7 +371,8 @@ export class NetworkWorkspace implements Disposable {
       width === 0 ? undefined : this.#memory.view({ shape: [rows, width], offset }),
     );
     const n = widths.length;
-    // A part may include the padding between tensors, because the padding stays 0.
+    // The end of a part leaves out the padding after it, so the padding counts for the next part.
+    // The padding is always 0, so a watch finds nothing in it.
     this.#parts = places.slice(0, backward ? 2 * n : n).map(({ width, offset }, i) => ({
       layer: (stages[i % n] as Stage).index,
       what: i < n ? 'output' : 'gradient at the output',

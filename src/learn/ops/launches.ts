@@ -16,8 +16,8 @@ type Floats = Tensor<'float32'>;
 export type Steps = readonly [row: number, column: 0 | 1];
 
 /**
- * A tensor or a number that an op reads or writes. It has a name for errors, and strides for the
- * dimensions of the op.
+ * A tensor or a number that an op reads or writes. `name` is for errors, and `strides` has one
+ * stride for each dimension of the op.
  */
 export interface Operand {
   readonly name: string;
@@ -43,8 +43,8 @@ export interface Launches {
 }
 
 /**
- * Largest number of launches of one op. Enqueuing more of them would cost the CPU more time than
- * the kernels save.
+ * Largest number of launches of one op. An op that needs more throws, because enqueuing them would
+ * cost the CPU more time than the kernels save.
  */
 const MAX_LAUNCHES = 4096;
 
@@ -58,8 +58,8 @@ interface Dimensions {
  * Returns the smallest number of launches that cover `shape`. The first operand is the output.
  *
  * - `repeats`: whether the kernel accepts steps of 0.
- * - `columns`: number of columns of every launch, which are then the operands' widths. If it is
- *   omitted, a dimension may become the columns.
+ * - `columns`: number of columns of every launch. The `width` elements of each operand are then its
+ *   columns. If `columns` is omitted, one of the dimensions may become the columns.
  * - `dense`: whether the kernel writes rows without gaps.
  *
  * Throws RangeError if two indices of the output refer to one element, or if the op needs more than
@@ -158,7 +158,7 @@ function tensorsOf(
   try {
     const tensors = operands.map(({ tensor }) => {
       if (typeof tensor !== 'number') return tensor;
-      // Zeroed memory cannot be allocated inside a capture.
+      // A cell is not zeroed, because zeroed memory cannot be allocated inside a capture.
       const cell = stream.device.allocate({ shape: [1], zeroed: false });
       cells.push(cell);
       // Calls fill() of the base class on purpose. If firstNonFinite() watches this stream, its
@@ -269,8 +269,8 @@ interface Term {
 }
 
 /**
- * Limit of tries in shareElements(). After more tries, it assumes that the operands share an
- * element. Strides that need as many tries are not those of any array library.
+ * Limit of tries in shareElements(). After more tries, it returns true without a proof. Strides
+ * that need more tries do not occur in arrays of any library.
  */
 const MAX_TRIES = 100_000;
 
@@ -301,7 +301,8 @@ export function shareElements(
   add(1, 0, (a.width ?? 1) - 1);
   add(1, 1 - (b.width ?? 1), 0);
   const sorted = [...terms.values()].sort((one, other) => other.step - one.step);
-  // For each term, the smallest and the largest sum of the terms after it.
+  // For each term, the smallest and the largest sum that all later terms can have together. The
+  // search skips values of a term that would leave a remainder outside of this range.
   const rests = sorted.map((_, i) => {
     const after = sorted.slice(i + 1);
     return [

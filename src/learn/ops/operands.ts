@@ -99,8 +99,8 @@ function checkNumber(name: string, value: number): void {
 }
 
 /**
- * Returns the distance in elements between rows, or `columns` if there is only one row. It is for
- * kernels that do not accept steps of 0.
+ * Returns the distance in elements between rows. If there is only one row, the step is 0, which
+ * some kernels do not accept. In this case returns `columns`.
  */
 export const strideOf = ([row]: Steps, columns: number): number => (row === 0 ? columns : row);
 

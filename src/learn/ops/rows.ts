@@ -55,7 +55,8 @@ function lines(
 function ones(op: string, name: string, tensor: Floats, places: readonly number[]): Operand {
   checkFloats(`${op}: ${name}`, tensor);
   const { shape, strides } = tensor;
-  // If the other tensor is a single vector, the shapes [], [1] and [1, 1] are valid.
+  // If the other tensor is a single vector, `places` is empty. The shapes [], [1] and [1, 1] are
+  // then valid.
   const fits = [places, [...places, 1], ...(places.length === 0 ? [[1, 1]] : [])].some(
     (of) => of.length === shape.length && of.every((n, d) => n === shape[d]),
   );
@@ -107,7 +108,7 @@ const soft =
   (stream: Stream, out: Floats, x: Floats): void => {
     checkStream(name, stream);
     const [to, from] = [lines(name, 'out', out), lines(name, 'x', x)];
-    // If both tensors have only one row, they may differ in the number of leading dimensions of 1.
+    // Tensors with only one row fit even if one of them has more leading dimensions of length 1.
     const single =
       [to, from].every(({ tensor, width }) => tensor.size === width) && to.width === from.width;
     if (sizes(out.shape) !== sizes(x.shape) && !single)

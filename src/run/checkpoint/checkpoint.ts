@@ -64,7 +64,7 @@ export class Checkpoint extends EventEmitter<CheckpointEvents> implements AsyncD
   #saves: number;
   #saving: Promise<SavedCheckpoint> | null = null;
   #next: (Pending & { promise: Promise<SavedCheckpoint> }) | null = null;
-  /** ends the waits of automatic saves. close() aborts it */
+  /** close() aborts it. This ends the wait of an automatic save for the end of a hot tick */
   readonly #ending = new AbortController();
   #timer: NodeJS.Timeout | undefined;
   readonly #closing = new Closing();
@@ -210,7 +210,7 @@ export class Checkpoint extends EventEmitter<CheckpointEvents> implements AsyncD
     this.#checkOpen();
     const { pipeline } = this.#known;
     // Throws before the save is queued. Otherwise this caller would wait for a save under way,
-    // which may wait for this caller's afterTick().
+    // which may wait for this caller's afterTick(). Neither wait would end.
     if (pipeline) internalsOf(pipeline).control.checkCold();
     return this.#queue({ patient: false });
   }
@@ -240,7 +240,7 @@ export class Checkpoint extends EventEmitter<CheckpointEvents> implements AsyncD
 
   #keepSaving(everyMs: number): void {
     const turn = async () => {
-      // The caller that requested the queued save gets its error.
+      // Ignores an error of the queued save, because the caller that requested the save gets it.
       if (this.#next) await this.#next.promise.catch(() => {});
       else
         await this.#queue({ patient: true }).catch((error: unknown) =>
@@ -286,8 +286,8 @@ export class Checkpoint extends EventEmitter<CheckpointEvents> implements AsyncD
     }
     const before = this.#saving;
     const { pipeline } = this.#known;
-    // Asks the run for a pause before this function returns, so that the run requests no tick after
-    // the call. If another save is under way, the run continues until this save's turn.
+    // Asks the run for a pause before this function returns. So the run requests no tick after the
+    // caller's call. If another save is under way, this save asks for the pause only at its turn.
     const release = pipeline && !before ? internalsOf(pipeline).control.ask() : () => {};
     const mine: Promise<SavedCheckpoint> = (before ?? Promise.resolve<unknown>(null))
       .catch(() => {})

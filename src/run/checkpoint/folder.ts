@@ -141,10 +141,12 @@ export class Folder {
   }
 
   /**
-   * Writes and flushes a file. `put` adds the bytes to the checksum at once, and writes them after
-   * the bytes of the call before. When write() resolves, the bytes are on the disk. The file's name
-   * is on the disk after the next manifest was written, and the manifest's own name after the next
-   * flush().
+   * Writes and flushes a file. When write() resolves, the file's bytes are on the disk. The file's
+   * name is on the disk after the next manifest was written. The manifest's own name is on the disk
+   * after the next flush().
+   *
+   * `fill` passes the bytes to its `put`, piece by piece. Each put() adds its bytes to the checksum
+   * at once, and writes them after those of earlier calls.
    */
   async write(file: string, fill: (put: Put) => Promise<void>): Promise<FileFacts> {
     if (file === MANIFEST) await this.flush();
@@ -159,7 +161,8 @@ export class Folder {
       fill((part) => {
         bytes += part.length;
         sum = crc32(part, sum);
-        // Keeps the order if the caller calls put() again before the last call has resolved.
+        // Writes the pieces in order, even if the caller calls put() again before the last call has
+        // resolved.
         last = last.then(() => put(part));
         last.catch(() => {}); // the caller that awaits put() gets the error
         return last;

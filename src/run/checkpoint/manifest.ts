@@ -64,8 +64,8 @@ const VERSION = 1;
 const sumOf = (body: unknown) => crc32(Buffer.from(JSON.stringify(body)));
 
 export function writeManifest(folder: Folder, manifest: Manifest): Promise<FileFacts> {
-  // Converts the manifest to text and back, so that the checksum is that of the values that a
-  // reader parses.
+  // Converts the manifest to text and back. The checksum is then that of the parsed values, which
+  // readManifest() computes again.
   const body: unknown = JSON.parse(JSON.stringify(manifest));
   const text = JSON.stringify(
     { format: FORMAT, version: VERSION, checksum: sumOf(body), body },

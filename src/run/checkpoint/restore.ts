@@ -120,8 +120,9 @@ export async function restore(
   const lanes = arrays.lanes?.data as LaneStates | undefined;
   const segments =
     ledger && lanes ? await loadSegments(folder, manifest.segments, ledger, lanes) : [];
-  // Only loadState() of the learner and of the collectors may throw. If one of them throws, the
-  // caller can still restore into the same parts. No later step throws.
+  // loadState() of the learner and of the collectors comes first, because no later step throws. If
+  // one of them throws, the buffer still counts as empty, and the caller can restore into the same
+  // parts again.
   if (learner && learned) {
     await learner.loadState(learned);
     // state() waits for the work that loadState() has enqueued. So the first update may use any

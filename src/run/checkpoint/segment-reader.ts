@@ -100,8 +100,8 @@ class SegmentReader {
   }
 
   /**
-   * Reads the ranges and checks them against the file's size. The checksum cannot show an error
-   * here, because it is complete only at the end of the file.
+   * Reads the ranges and checks them against the file's size. A damaged file may have wrong ranges,
+   * and its checksum is complete only at the end of the file.
    */
   #begin(): void {
     const { lanes, placeBytes } = this.#ledger;

@@ -18,9 +18,12 @@ import { Sweeper } from './sweep.ts';
 const MAX_SEGMENT_BYTES = 1 << 26;
 /** bytes that a save copies and writes at once */
 const PIECE = 1 << 20;
-/** laps of the ring that a save writes before it throws, because writers overtook it in each lap */
+/**
+ * A save throws after it has written this number of times the ring's places. Writers then overwrite
+ * places faster than the save copies them
+ */
 const MAX_LAPS = 16;
-/** sweeps that a save tries before it throws */
+/** number of sweeps that a save attempts before it throws */
 const MAX_TRIES = 1000;
 /** if more segments than this are small, the next save writes them again as one */
 const SMALL_ONES = 64;
@@ -63,8 +66,9 @@ export class Segments {
   }
 
   /**
-   * Writes the places in `taken` that no segment contains yet. If writers overwrite some of them
-   * during the save, a full ring gets the same number of newer places instead.
+   * Writes the places in `taken` that no segment contains yet. Writers may overwrite some of them
+   * before they are copied. The segments of a replay buffer then get as many newer places instead,
+   * so that a restored ring is full.
    */
   async save(folder: Folder, save: number, taken: LaneStates): Promise<Written> {
     const { lanes, numbers, perLane, full } = this.#ledger;
@@ -94,8 +98,8 @@ export class Segments {
         await files.at(-2);
       }
     };
-    // Places that fit in memory are copied in one sweep. Fast writers cannot overtake a sweep, but
-    // they could overtake a copy in pieces.
+    // If the missing places fit in memory, the save copies them in one sweep. A sweep needs no wait
+    // for the disk, so fast writers cannot overtake it as they could overtake a copy in pieces.
     const sweeper = new Sweeper(this.#ledger);
     let tries = 0;
     const sweepOnce = async () => {
@@ -160,8 +164,8 @@ export class Segments {
   }
 
   /**
-   * Splits a range into one part for each file. Each part has the same share of every lane, so that
-   * the oldest places are written first.
+   * Splits a range into one part for each file. Each part has an equal share of every lane, and the
+   * parts begin with the oldest places. Writers overwrite the oldest places first.
    */
   #parts({ from, to }: Ranges): Ranges[] {
     const { lanes, placeBytes } = this.#ledger;

@@ -45,8 +45,8 @@ export async function takeSnapshot(
   try {
     return await snapshotOf(known, folder, save, pool, begun);
   } catch (error) {
-    // Waits although the save fails. The caller resumes the collectors and the pipeline after this,
-    // and a learner's state may still be being read.
+    // Waits for the reads in `begun` although the save fails. The caller resumes the pipeline after
+    // this function, and its updates could change a learner's state during a read.
     await Promise.allSettled(begun);
     throw error;
   }

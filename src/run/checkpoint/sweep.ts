@@ -8,12 +8,13 @@ import type { SnapshotIO } from '../../store/rows/snapshot-io.ts';
 
 /**
  * Milliseconds that a sweep waits for writers to complete the places that they have begun. Only
- * writers whose threads are not running take longer.
+ * writers whose threads are not running take longer. sweep() then returns null.
  */
 const SOON_MS = 2;
 /**
- * Most bytes of each half of a sweep. The first half is the places that are complete at the start.
- * The second half is the places that the sweep waits for.
+ * Most bytes of each half of a sweep. The first half contains the places that are complete at the
+ * start, and the second half those for which the sweep waits. If a half would have more bytes,
+ * sweep() returns null.
  */
 const MAX_HALF = 28 << 20;
 
@@ -48,10 +49,12 @@ export class Sweeper {
   }
 
   /**
-   * Copies the places from `reached`, or from the oldest complete place if writers have overwritten
-   * `reached`. With earlier files, the copied places are one full lap of the ring. Returns null if
-   * there are too many places, or if writers overtook the copy or took too long. The caller may
-   * retry.
+   * Copies the places from `reached` to the newest one. If writers have overwritten `reached`,
+   * begins with the oldest complete place. Together with the places before `reached`, which are in
+   * earlier files, the result is one full lap of the ring.
+   *
+   * Returns null if a half has too little room, if writers overtook the copy, or if they took
+   * longer than `SOON_MS`. The caller may retry.
    */
   sweep(reached: number): Swept | null {
     const { perLane, placeBytes } = this.#ledger;

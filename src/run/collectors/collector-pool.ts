@@ -294,7 +294,8 @@ export class CollectorPool implements AsyncDisposable {
     const { port, disconnect } = this.#hold.connect(setup.worker);
     try {
       const running = this.#threads[setup.worker]!.run({ ...setup, port }, [port]);
-      // Clears the start time, which is still set if the thread ended during a collect().
+      // Clears the start time of a collect() that was running when the thread ended. Otherwise the
+      // pool would later warn that this collect() has not returned.
       await running.finally(() => this.#statistics.writer(setup.worker).collected());
     } catch (error) {
       const cause = causeOf(error);

@@ -26,7 +26,10 @@ import type {
 import { HOLD, OPENER_BELL, READY, STOP } from './control-block.ts';
 import { StatisticsPages, type StatisticsShare, type StatisticsWriter } from './statistics.ts';
 
-/** Most milliseconds that a restarted collector waits for the lanes of its previous thread. */
+/**
+ * Most milliseconds that a restarted collector waits for its previous thread to release the lanes.
+ * After that, the claim's error ends the collector.
+ */
 const FREED_MS = 2000;
 
 export interface CollectorSetup {
@@ -119,7 +122,8 @@ async function collect(setup: CollectorSetup): Promise<void> {
     try {
       await loop(collector, { ...setup, limiter, add }, report);
     } finally {
-      // Clears the start time of the last collect(), which may have thrown.
+      // Clears the start time, which is still set if collect() threw. Otherwise the pool could warn
+      // that this collect() has not returned.
       report.collected();
       await collector.close?.();
     }
@@ -196,8 +200,9 @@ function lanesOf(
 }
 
 /**
- * Collects, adds and reads weights until the stop word is set. Outside of checkpoints it awaits
- * nothing unless collect() returns promises. It posts no messages and allocates no memory.
+ * Collects, adds and reads weights until the stop word is set. If collect() returns rows and not
+ * promises, the loop never awaits, except to stand still for a checkpoint. The loop itself posts no
+ * messages and allocates no memory.
  */
 async function loop(
   collector: Collector,
@@ -236,7 +241,7 @@ async function loop(
       report.collects();
       const given = collector.collect();
       if (isPromise(given)) {
-        // The stop word also ends the wait for a promise that never settles.
+        // If the promise never settles, the stop word ends the wait.
         stop ??= new StopWord(control);
         const first = await stop.or(given);
         if (first === 'stopped') return;
@@ -256,8 +261,8 @@ async function loop(
 }
 
 /**
- * Posts the collector's state to the opener, and waits until the opener releases the collector.
- * Without state() it posts an answer and returns.
+ * Posts the collector's state to the opener, and waits until the opener changes the hold word. A
+ * collector without state() posts an answer and continues at once.
  */
 async function standStill(
   collector: Collector,

@@ -10,7 +10,10 @@ const LOOK_MS = 50;
 interface Source {
   pages: StatisticsPages;
   workers: number;
-  /** resolves after the last episode, or rejects with the error that only the reader receives */
+  /**
+   * resolves when all collectors have stopped. If one of them has failed, rejects at that time
+   * instead, with its error
+   */
   over: () => Promise<unknown>;
   signal: AbortSignal | undefined;
 }

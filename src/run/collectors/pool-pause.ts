@@ -11,8 +11,8 @@ import { HOLD } from './control-block.ts';
 import type { CollectorStatistics, SavedPage, StatisticsPages } from './statistics.ts';
 
 /**
- * Milliseconds that a checkpoint waits for the collectors' answers. It leaves out the state of a
- * collector that has not returned from collect() by then.
+ * Milliseconds that a checkpoint waits for the collectors' answers. A collector that has not
+ * returned from collect() by then counts as late, and the checkpoint lacks its state.
  */
 const PATIENCE_MS = 5000;
 const KIND = 'hotslot.CollectorPool.state';
@@ -85,7 +85,9 @@ export class PoolPause {
     port1.on('message', (answer: HoldAnswer) => this.#onAnswer?.(worker, answer));
     port1.unref();
     this.#ports.set(worker, port1);
-    /** Closes the channel. A restarted worker may already have another channel. */
+    /**
+     * Closes the channel. If a restarted worker has another channel by now, that one stays open.
+     */
     const disconnect = () => {
       port1.close();
       if (this.#ports.get(worker) !== port1) return;
@@ -155,7 +157,7 @@ export class PoolPause {
         saved.set(worker, answer?.saved ?? null);
         if (saved.size >= this.#workers) end();
       };
-      // A collector whose thread is over cannot answer.
+      // A worker whose thread is over posts no answer, so null is its answer.
       for (let worker = 0; worker < this.#workers; worker++)
         if (!this.#ports.has(worker)) this.#onAnswer(worker, null);
       this.#ring();

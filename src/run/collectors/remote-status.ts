@@ -63,9 +63,12 @@ export interface RemoteStatus {
   readonly lost: number;
   /** ms from the sending of rows until they are in the buffer */
   readonly lag: RemoteSpread;
-  /** share of the time during which the learner's limiter held rows back, 0 to 1 */
+  /** share of the time during which the learner's limiter admitted no rows, 0 to 1 */
   readonly gated: number;
-  /** share of the time during which hosts had a full window, 0 to 1 */
+  /**
+   * share of the time during which hosts sent nothing because their window of unacknowledged bytes
+   * was full, 0 to 1
+   */
   readonly windowFull: number;
   /** number of versions by which the weights of rows are older than the newest weights */
   readonly versionLag: RemoteSpread;

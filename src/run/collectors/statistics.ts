@@ -150,8 +150,8 @@ export class StatisticsPages {
     return { page: this.writer(worker).page.slice(), ended: this.ended(worker) };
   }
   /**
-   * Restores a worker's page. Call it before the worker's thread starts. Throws if another version
-   * of Hotslot wrote the page.
+   * Restores a worker's page. Call it before the worker's thread starts. Throws if the page does
+   * not have the size of this version's pages.
    */
   restore(worker: number, { page, ended }: SavedPage): void {
     const into = this.writer(worker);

@@ -36,8 +36,8 @@ export function takeActions(
   for (let i = 0, j = 0; i < length; i++) {
     let value = Math.fround(actions[i] as number);
     const [least, most] = [low[j] as number, high[j] as number];
-    // The space's bounds were rounded inwards to float32. An action at the user's own bound may be
-    // the next float32 outside of them, so it is moved to the bound.
+    // The bounds were rounded to float32, towards the inside of the box. So an action at the user's
+    // own bound may be one float32 outside, and is moved to the rounded bound.
     if (value < least && value >= nextFloat32(least, -1)) value = least;
     if (value > most && value <= nextFloat32(most, 1)) value = most;
     if (!(value >= least && value <= most))

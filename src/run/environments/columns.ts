@@ -63,8 +63,8 @@ export function rowColumns(
 }
 
 /**
- * Returns a column with only the rows that are not skipped, in a separate array. The set's own
- * array stays unchanged, because another column may read it.
+ * Returns a function that fills a separate array with the column's rows that are not skipped. The
+ * set's own array stays unchanged, because another column may read it.
  */
 function keeping(fill: Fill, skipped: Uint8Array): Fill {
   let kept: TypedArray | undefined;

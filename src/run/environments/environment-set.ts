@@ -29,7 +29,8 @@ export interface SteppedSet {
   readonly spaces: Spaces;
   /**
    * each environment's current observation. After the end of an episode this is the first
-   * observation of the next episode. If `skipped` is not null, it becomes that one call later
+   * observation of the next episode. In a set with `skipped`, it is that observation only after one
+   * more call of step()
    */
   readonly obs: TypedArray;
   /** each environment's observation after its last action, even if that ended the episode */
@@ -41,8 +42,8 @@ export interface SteppedSet {
   /** 1 for each environment whose last step truncated the episode without terminating it */
   readonly truncated: Uint8Array;
   /**
-   * 1 for each environment for which the last call of step() only began an episode. Null if every
-   * call is a step
+   * 1 for each environment that took no step in the last call of step(), because the call only
+   * began its next episode. Null for a set in which every call is a step
    */
   readonly skipped: Uint8Array | null;
   /** number of environments that have an episode under way */
@@ -79,8 +80,8 @@ export interface EnvironmentSet {
 }
 
 /**
- * Opens sets of environments. It takes the place of a function that makes one environment.
- * gymnasium() returns such an object.
+ * Opens sets of environments. gymnasium() returns such an object. Options that accept a function
+ * that makes one environment accept such an object too.
  */
 export interface EnvironmentSets {
   /**

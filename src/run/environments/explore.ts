@@ -132,8 +132,8 @@ export class Explorer {
     if (chosen.length !== n) return chosen;
     const { hold = 1 } = this.#explore;
     for (let i = 0; i < n; i++) {
-      // Each draw leads to `hold` random steps. So the probability of a draw is less than `share`,
-      // and the share of random steps is `share`.
+      // Each draw leads to `hold` random steps. So the draw's probability is less than `share`. It
+      // is chosen so that random steps have the share `share` of all steps.
       if (this.#left[i] !== 0 || this.#random.next() < share / (share + hold * (1 - share)))
         this.#draw(i);
       else this.#actions[i] = chosen[i] as number;

@@ -42,8 +42,8 @@ export class FrameStack {
   /** Adds the newest observations to the stacks. Call it after each step of the set. */
   push(): void {
     const { skipped, terminated, truncated } = this.#set;
-    // An observation is the first of an episode if the step ended the previous episode, or if the
-    // step was skipped.
+    // An observation begins an episode in two cases: the step ended the previous episode, or the
+    // set skipped the step.
     this.#push(
       skipped ? (i) => skipped[i] === 1 : (i) => terminated[i] === 1 || truncated[i] === 1,
     );

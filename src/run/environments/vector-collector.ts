@@ -54,10 +54,13 @@ export interface VectorCollectorOptions<O = unknown> {
   explore?: Explore;
 }
 
-/** Streams of a seed's random numbers. Environments use the even streams, workers the odd ones. */
+/**
+ * Random numbers that derive from one seed. Environments use the even streams of the seed, and
+ * workers the odd streams, so no two of them draw the same numbers.
+ */
 const seedsOf = (seed: number, environment: number) => new Random(seed, 2 * environment);
 const actionsOf = (seed: number, worker: number) => new Random(seed, 2 * worker + 1);
-/** First stream for the seeds of recreated collectors. */
+/** First of the streams from which recreated collectors get their seeds. */
 const RESTARTS = 2 ** 21;
 /** Seeds of episodes are whole numbers below this, which fit every environment. */
 const SEEDS = 2 ** 31;

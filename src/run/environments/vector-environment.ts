@@ -90,7 +90,8 @@ class VectorEnvironment implements SteppedSet {
         if (promised) late.push(promised);
       }
     } catch (error) {
-      // This error is thrown. Rejections of the other environments' promises are ignored.
+      // Promises of other environments may reject later. The caller gets only this error, so those
+      // rejections are ignored.
       for (const promised of late) promised.catch(() => {});
       throw error;
     }
@@ -149,8 +150,8 @@ class VectorEnvironment implements SteppedSet {
   }
 
   /**
-   * Copies an observation. `last` is true for a terminated step. Its observation may be non-finite:
-   * the learner does not use it, and the buffer stores 0.
+   * Copies an observation. `last`: whether the observation follows a step that terminated. Then it
+   * may be non-finite, because the learner does not use it and the buffer stores 0.
    */
   #copy(i: number, obs: ArrayLike<number>, to: TypedArray, by: string, last = false): void {
     const { size, shape } = this.spaces.observation;
@@ -175,8 +176,8 @@ class VectorEnvironment implements SteppedSet {
         to.fill(0 as never, start, start + size);
         return;
       }
-      // Rejects NaN and infinities, numbers that overflow this precision, and values that are not
-      // numbers.
+      // Throws for NaN, for infinities, for numbers that overflow the dtype of `to`, and for values
+      // that are not numbers.
       if (typeof value !== 'number' || !(Math.abs(to[start + j] as number) <= Number.MAX_VALUE))
         throw typeError(
           `${this.#name(i)}: ${by} returned ${describeValue(value)} as number ${j} of an observation${this.#when(i)}`,

@@ -56,7 +56,8 @@ export interface LearnerPlan {
   readonly obsDim: number;
   readonly batchSize: number;
   /**
-   * number of minibatches after which the pattern of updates repeats. A tick has a multiple of it
+   * number of minibatches after which the pattern of updates repeats. The number of minibatches of
+   * a tick is a multiple of it
    */
   readonly cycle: number;
   make(device: Device): AnyLearner;
@@ -143,8 +144,8 @@ export function planOf(
 
 /**
  * Returns the shape of a stack of images, whose channels are concatenated. Throws for bytes that
- * look like [height, width, channels], the form of Gymnasium's renderings. Otherwise the learner
- * would train without an error, but with rows of a picture as its channels.
+ * look like [height, width, channels], the form of Gymnasium's renderings. Such a training would
+ * run without an error. But the learner would take the rows of a picture as its channels.
  */
 function imageOf(
   { shape, dtype }: Spaces['observation'],

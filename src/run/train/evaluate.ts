@@ -48,7 +48,10 @@ export interface Evaluation {
   readonly lengths: Float64Array;
 }
 
-/** Stream of the seed for the episodes' seeds. Collectors use other streams, which count from 0. */
+/**
+ * Stream of `seed` from which the episodes get their seeds. Collectors use other streams, whose
+ * numbers count from 0.
+ */
 const STREAM = 2 ** 20;
 const SEEDS = 2 ** 31;
 /** Milliseconds after which an evaluation lets other work of the thread run. */

@@ -14,7 +14,10 @@ import { type Evaluation, evaluate } from './evaluate.ts';
 import type { TrainOptions } from './options.ts';
 import type { TrainPlan } from './plan.ts';
 
-/** Stream of the seed for the seeds of evaluations. Collectors and evaluate() use other streams. */
+/**
+ * Stream of `seed` from which each evaluation gets its seed. Collectors and evaluate() use other
+ * streams.
+ */
 const STREAM = 2 ** 20 + 1;
 const SEEDS = 2 ** 31;
 
@@ -56,8 +59,8 @@ export class Evaluator {
   }
 
   /**
-   * Evaluates the newest weights, or the previous ones again if `newest` is false. Resolves with
-   * null if no weights were published, and if the signal ended the evaluation.
+   * Evaluates the newest weights. If `newest` is false, evaluates the weights of the previous call
+   * again. Resolves with null if no weights were published, or if the signal ended the evaluation.
    */
   async evaluate(
     episodes: number,
@@ -84,7 +87,10 @@ export class Evaluator {
   }
 }
 
-/** Most environments that an evaluation steps together. */
+/**
+ * Most environments that an evaluation steps together. With more episodes than environments, an
+ * environment plays several episodes in turn.
+ */
 const MAX_ENVIRONMENTS = 10;
 
 /** Opens the environments that an evaluator steps. */
@@ -98,8 +104,9 @@ export async function openEvaluated(
   if (isEnvironmentProvider(make)) return make.open({ count, options });
   const made: AnyEnvironment[] = [];
   try {
-    // Indices of collectors' environments begin at 0, and these continue them. At least one
-    // environment is made, because its spaces are needed.
+    // The environments of collectors have the indices from 0 to before workers × environments.
+    // These environments have the indices after them. At least one is made, because its spaces are
+    // needed.
     while (made.length === 0 || (made.length < count && !signal?.aborted))
       made.push(await make({ index: workers * environments + made.length, options }));
     return new EnvironmentList(made, (i) => `environment ${i} of those that evaluate`);

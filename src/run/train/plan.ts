@@ -66,8 +66,8 @@ export function trainPlan(options: TrainOptions, spaces: Spaces): TrainPlan {
   const { warmUp = Math.max(1000, ordered ? least : 0) } = options;
   if (ordered && warmUp < least)
     throw rangeError(`warmUp must be at least ${least}${lanes}; got ${warmUp}`);
-  // Rows of a TrajectoryBuffer have their own discounts. A learner uses either the rows' discounts
-  // or its own `gamma`, so `gamma` is left out for such rows.
+  // Rows of a TrajectoryBuffer have their own discounts, which include `gamma`. A learner does not
+  // accept `gamma` for such rows, so it is left out.
   const { gamma = 0.99, ...others } = choice ?? {};
   const learner = planOf((ordered ? others : choice) as LearnerChoice, spaces, { seed, stack });
   const { minibatches = learner.cycle } = options;

@@ -168,8 +168,8 @@ export function savedOptions(plan: TrainPlan, { learner, capacity }: TrainOption
     prioritized: plan.prioritized,
     explore: plan.explore,
     evaluation: plan.evaluation,
-    // `plan.capacity` is rounded up, so that all lanes have the same length. The given capacity is
-    // saved instead, if there is one.
+    // `plan.capacity` is rounded up, so that all lanes have the same length. If the caller gave a
+    // capacity, that number is saved instead.
     capacity: capacity ?? plan.capacity,
     ...(plan.algorithm === 'td3' ? { noise: plan.noise } : {}),
   };

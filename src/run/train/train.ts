@@ -45,9 +45,12 @@ import {
 } from './resume.ts';
 
 const COLLECTOR = new URL('./collector.js', import.meta.url);
-/** Milliseconds between two reads of the progress. */
+/** Milliseconds between two looks at the progress, at which an evaluation may be due. */
 const LOOK_MS = 20;
-/** Stream of the seed for the sampling of rows. It has no other use. */
+/**
+ * Stream of `seed` from which the seed of the sampling of rows is drawn. No other draw uses this
+ * stream.
+ */
 const STREAM = 2 ** 20 + 2;
 /** Share of `seconds` that the last evaluation may take in addition. */
 const LAST_LOOK = 0.1;
@@ -196,8 +199,8 @@ class Training {
       stop.abort();
     });
     const running = pipeline.run({ ticks, signal, publishEvery: 1 });
-    // If the run ends or a collector fails, the current evaluation and the wait for the next one
-    // end.
+    // `over` aborts when the run ends or a collector fails. This ends the current evaluation and
+    // the wait for the next one.
     const over = new AbortController();
     const ended = Promise.race([running.then(() => {}), pool.done]).finally(() => over.abort());
     ended.catch(() => {});
@@ -211,8 +214,8 @@ class Training {
       stop.abort();
       await ended;
       this.#ticks = (kept.before?.ticks ?? 0) + (await running).ticks;
-      // The timer may fire slightly early. Raises the seconds to the limit, so that a resumed run
-      // finds that no time is left.
+      // The timer may fire slightly before the limit. The seconds are raised to the limit, so that
+      // a resumed run sees that it has no time left.
       this.#seconds = Math.max(this.progress().seconds, late ? plan.seconds : 0);
       // A confirmed result is not evaluated again.
       const last =
@@ -347,9 +350,11 @@ class Training {
 
   /**
    * Evaluates, and adds a point to the curve. Returns null if no weights were published, or if the
-   * signal ended the evaluation. With `again`, it evaluates the weights of that point once more. A
-   * point at the same number of steps replaces the previous one. The collectors may have waited for
-   * the learner between the two evaluations.
+   * signal ended the evaluation.
+   *
+   * With `again`, evaluates the weights of that point once more. If the curve has a point with the
+   * same number of steps, the new point replaces it. This can happen, because collectors may have
+   * waited for the learner between two evaluations.
    */
   async #evaluate(
     evaluator: Evaluator,

@@ -71,8 +71,9 @@ async function columnsOf(buffer: Places, span: Span, ptr: number): Promise<Named
   const piece = pieceOf(placeBytes);
   for (let l = 0; l < lanes; l++) {
     const { from, to } = spans[l]!;
-    // A lane's first place may be a final observation whose episode's steps are overwritten. It is
-    // skipped.
+    // A lane's first place may be a final observation whose episode's steps are already
+    // overwritten. The loop skips this observation, because load() needs the episode's last step
+    // before it.
     const first = steps;
     for (let at = from; at < to; at += piece) {
       const ids = Float64Array.from(
@@ -116,7 +117,8 @@ async function columnsOf(buffer: Places, span: Span, ptr: number): Promise<Named
 }
 
 /**
- * Reads places. If the read fails because rows were added meanwhile, throws ERR_HOTSLOT_STATE_BUSY.
+ * Reads the places with these ids. If the read fails and steps were added since dump() read `ptr`,
+ * throws ERR_HOTSLOT_STATE_BUSY instead of the read's error.
  */
 function placesAt(buffer: Places, ids: Float64Array, ptr: number): PlacesRead {
   try {

@@ -19,9 +19,12 @@ interface LanesAddon {
   laneCounts(lanes: LanesHandle, out: Float64Array): void;
   clearLanes(lanes: LanesHandle): void;
   /**
-   * `fields`: for each field, its offset, bytes, whether it is an observation, and the result of
-   * stepKind(). `resume`: whether unended episodes continue. `finite`: whether rewards must be
-   * finite
+   * Opens a writer of the lanes `first` to before `first` + `count`. `fields`: six numbers per
+   * field. These are the field's offset in a place, its bytes, 1 for an observation, and the result
+   * of stepKind().
+   *
+   * `resume`: whether the writer's first step in a lane continues the lane's last episode, if that
+   * has no end. `finite`: whether to reject rewards that are NaN or infinite
    */
   openWriter(
     lanes: LanesHandle,
@@ -32,9 +35,13 @@ interface LanesAddon {
     finite: boolean,
   ): WriterHandle;
   /**
-   * Adds one step per lane. Returns 1, 0 if the limiter has no room yet, or −1 if a value is
-   * rejected. After −1, `nonFinite` has the value's lane, the index of its field, and its element.
-   * With F fields, that index is F larger for a final observation, and 2F for a reward.
+   * Adds one step to each lane that `skip` does not mark. `steps` is the number of these steps,
+   * which the limiter counts. Returns 1 after it has committed all of them. Returns 0 if the
+   * limiter does not admit them now, or −1 if a value is rejected. After 0 or −1 no step was added.
+   *
+   * After −1, `nonFinite` has the value's lane, the index of its field, and the index of its
+   * element. With F fields, the index of the field is F larger for a final observation, and 2F for
+   * a reward.
    */
   addSteps(
     writer: WriterHandle,
@@ -49,8 +56,9 @@ interface LanesAddon {
     nonFinite: Float64Array,
   ): number;
   /**
-   * Adds rows of packed-rows.ts. Returns their number, or 0 if the limiter has no room yet. Returns
-   * −1 − i if row i is the first wrong row. After the last commit, `words[index]` becomes `value`.
+   * Adds rows in the form of packed-rows.ts. After the last commit, `words[index]` becomes `value`
+   * (see Mark in packed.ts). Returns `rows`, or 0 if the limiter does not admit the steps now.
+   * Returns −1 − i if row i is the first wrong row. In the last two cases no row was added.
    */
   addPackedSteps(
     writer: WriterHandle,
@@ -67,9 +75,9 @@ interface LanesAddon {
   /** Writes to `out`, for each lane, the place after its last committed place */
   laneEnds(lanes: LanesHandle, out: Float64Array): void;
   /**
-   * Writes places of a lane as rows to `out`, from byte `at` on. `counts` receives the number of
-   * rows, and the number of steps among them. Returns false if a writer overwrote the places
-   * meanwhile.
+   * Packs the lane's places [from, from + count) into rows, and writes these to `out` from byte
+   * `at` on. Writes two counts to `counts`: the rows, and the steps among them. A final observation
+   * is a row, but not a step. Returns false if a writer overwrote some of the places meanwhile.
    */
   packLane(
     lanes: LanesHandle,
@@ -81,8 +89,10 @@ interface LanesAddon {
     counts: Float64Array,
   ): boolean;
   /**
-   * Returns −1, or the index of the first id whose place is not stored. `fields`: for each field,
-   * its offset, bytes, its column's offset in `out`, and whether it is an observation
+   * Copies the places with these ids. Returns −1, or the index of the first id whose place is not
+   * stored. `fields`: for each field, its offset in a place, its bytes, the offset of its column in
+   * `out`, and 1 for an observation. `flags`: `count` flags each for terminated, truncated and
+   * final observation
    */
   readPlaces(
     lanes: LanesHandle,
@@ -100,11 +110,18 @@ interface LanesAddon {
     columns: Float64Array,
     tree?: Float64Array,
   ): ViewHandle;
-  /** Sets the columns' offsets for later batches. The view's columns stay the same */
+  /**
+   * Sets the offsets of the view's columns, for later batches. `columns` must have the columns of
+   * openView()
+   */
   setColumns(view: ViewHandle, columns: Float64Array): void;
   /** Returns the number of drawable steps, and writes as many of their ids as fit into `ids` */
   viewCount(view: ViewHandle, ids?: Float64Array): number;
-  /** Returns how many rows had to be drawn again, or −1 while no step can be drawn */
+  /**
+   * Samples `count` drawable steps and writes their rows to `out`. If a writer overwrites a step
+   * before it is copied, draws another step for its row. Returns the number of rows that were drawn
+   * again, or −1 if no step can be drawn
+   */
   sampleView(
     view: ViewHandle,
     seed: number,
@@ -113,7 +130,11 @@ interface LanesAddon {
     beta: number,
     normalize: number,
   ): number;
-  /** Returns −1, or the index of the first row whose step is not drawable */
+  /**
+   * Writes the rows of the steps `ids` to `out`. Returns −1, or the index of the first row whose
+   * step is not drawable, or whose goal the view does not allow. `goals`: for each row, the id of
+   * the step whose achieved goal it gets, or −1 for its own goal
+   */
   takeView(
     view: ViewHandle,
     ids: Float64Array,
@@ -138,10 +159,13 @@ interface LanesAddon {
     count: number,
   ): void;
   /**
-   * `inspect`: whether to update the list of drawable steps first. `facts` receives the largest
-   * |p|, the sum of the leaves, and the number of leaves that are not zero. Then follow the numbers
-   * of stale updates and of non-finite priorities, and the sequence before which all updates are
-   * applied
+   * Copies the leaves of the view's tree to `leaves`. `inspect`: whether to update the list of
+   * drawable steps first.
+   *
+   * Writes six numbers to `facts`: the largest |p| ever given, the sum of the leaves, and the
+   * number of leaves that are not zero. Then follow the number of updates of overwritten steps, and
+   * the number of non-finite priorities. The last number is a sequence number: all updates with
+   * lower sequence numbers are applied
    */
   inspectTree(
     view: ViewHandle,

@@ -33,9 +33,12 @@ interface Episode {
   /** row after the last step that is added */
   to: number;
   ended: 'terminated' | 'truncated' | 'no';
-  /** both flags of the episode's last step, as in the file */
+  /** both flags of the episode's last step, as the file has them */
   flags: readonly [terminated: number, truncated: number];
-  /** index of the episode among the file's ended episodes */
+  /**
+   * number of episodes before this one that end in the file. It is the index of this episode's row
+   * in the columns of final observations
+   */
   end: number;
   lane: number;
 }
@@ -53,8 +56,8 @@ interface Columns {
   readonly lane: ArrayOf<DType> | undefined;
   readonly episodeStep: ArrayOf<DType> | undefined;
   /**
-   * whether the file has no final observations. The observation of a truncated episode's last step
-   * then becomes its final observation
+   * whether the file has neither final nor next observations for a field. The observation of a
+   * truncated episode's last step then becomes its final observation
    */
   readonly cut: boolean;
 }
@@ -105,8 +108,8 @@ export async function loadSteps(
 }
 
 /**
- * Throws before the first step is added, if a field's dtype cannot hold a value or a writer would
- * reject it.
+ * Throws if a field's dtype cannot hold a value, or if a writer would reject the value. load()
+ * calls this function before it adds the first step.
  */
 function checkColumns(
   buffer: Lanes,
@@ -218,8 +221,8 @@ function episodesOf(columns: Columns, { from, to }: { from: number; to: number }
     open = null;
   }
   if (!cut) return episodes;
-  // The observation of a truncated episode's last step becomes its final observation, and that step
-  // is dropped.
+  // The file has no observation after the last step of a truncated episode. So that step's own
+  // observation becomes the final observation, and the step is dropped.
   for (const episode of episodes) if (episode.ended === 'truncated') episode.to--;
   return episodes.filter((episode) => episode.to > episode.from);
 }
@@ -317,8 +320,8 @@ function finalOf(
   i: number,
 ): ArrayOf<DType> {
   const { now, next, final } = fields[f]!;
-  // Learners do not bootstrap after a step that terminated, so the final observation may be the
-  // step's own.
+  // The file may have no observation after a step that terminated. Learners do not bootstrap there
+  // and do not use the final observation. So it may be the step's own.
   if (cut)
     return ended === 'truncated'
       ? now.take(i + 1, i + 2)

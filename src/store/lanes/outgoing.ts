@@ -114,7 +114,8 @@ class LanesOutgoing implements StepsOutgoing {
     taken.rows = 0;
     taken.steps = 0;
     const share = this.#share(most);
-    // Ends after one turn of all lanes in which no lane had a row that fits.
+    // The loop ends after it has tried every lane once in succession without a row. Each lane then
+    // has no rows left, or none that fit into `out`.
     for (let idle = 0; idle < this.#lanes && taken.rows < most; ) {
       const lane = this.#turn;
       this.#turn = lane + 1 === this.#lanes ? 0 : lane + 1;

@@ -9,15 +9,18 @@ import { rowsAddon } from '../rows/rows-addon.ts';
 import { finalKey, type StepLayout } from './schema.ts';
 
 /**
- * Returns the layout of a row's head, which precedes the bytes of the place, and the numbers of the
- * kinds of rows.
+ * Returns the layout of a row's head, which precedes the bytes of the place. The object also has
+ * the values of a row's kind, such as `final`.
  */
 const stepRow = () => rowsAddon().layouts.stepRow;
 
 /** Returns the bytes of a row. */
 export const rowBytesOf = ({ placeBytes }: StepLayout): number => stepRow().bytes + placeBytes;
 
-/** Returns the number of steps among valid rows. */
+/**
+ * Returns the number of steps in `bytes`, which must contain only valid rows. Rows of final
+ * observations are not counted.
+ */
 export function stepsAmong(bytes: Uint8Array, rowBytes: number): number {
   const { kind, final } = stepRow();
   let steps = 0;

@@ -55,7 +55,8 @@ export class BufferReader {
   readonly #views = new WeakMap<View, Open>();
   #sampler: PrioritizedSampler | null = null;
   /**
-   * the view to which the sampler is bound. The sampler's tree follows its list of drawable steps
+   * the view to which the sampler is bound. The sampler's tree has leaves only for the steps that
+   * are drawable in this view
    */
   #drawn: Open | null = null;
 
@@ -80,7 +81,8 @@ export class BufferReader {
   ids(view: View): Float64Array {
     const { handle } = this.#open(view);
     const ids = new Float64Array(lanesAddon().viewCount(handle));
-    // Steps may have been added and overwritten between the two counts.
+    // The number of drawable steps may change between the two calls of viewCount(). The second call
+    // writes at most `ids.length` ids.
     return ids.subarray(0, Math.min(ids.length, lanesAddon().viewCount(handle, ids)));
   }
 
@@ -374,7 +376,8 @@ function checkPriorities(given: unknown, count: number): Float64Array {
     );
   if (given.length !== count)
     throw rangeError(`priorities must be as many as ids, ${count}, got ${given.length}`);
-  // The array may be detached, and reading a detached array throws.
+  // Returns before it reads `given`, because a detached array also has length 0, and reading it
+  // throws.
   if (count === 0) return new Float64Array();
   const values =
     given instanceof Float64Array ? given : Float64Array.from(given as ArrayLike<number>);

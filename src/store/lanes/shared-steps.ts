@@ -28,8 +28,8 @@ export interface SharedTrajectoryBuffer<S extends StepFields = StepFields> {
 }
 
 /**
- * Throws unless the header in the shared memory matches the description. The header was written
- * once, before the memory was first shared.
+ * Throws unless the header in the shared memory matches the description. Plain reads of the header
+ * are enough, because it was written before the memory was first shared, and never again.
  */
 export function checkHeader(shared: SharedTrajectoryBuffer): void {
   const { lanes: at } = rowsAddon().layouts;

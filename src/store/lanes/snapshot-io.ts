@@ -13,7 +13,8 @@ export function lanesSnapshotIO(
 ): SnapshotIO {
   const { lanes, laneCapacity, layout } = buffer;
   const addon = persistenceAddon();
-  // The copy of a place has its note first, then its bytes.
+  // A saved place begins with its note (reward, flags, index in the episode). The bytes of the
+  // fields follow.
   const { noteBytes, stateNumbers: numbers } = rowsAddon().layouts.kept;
   return {
     lanes,

@@ -41,7 +41,10 @@ import { TrajectoryWriter, type WriterSetup } from './trajectory-writer.ts';
 export let internalsOfTrajectories: (buffer: TrajectoryBuffer) => {
   /** rung after every commit */
   readonly bells: BellBoard;
-  /** for native code that draws by itself. Keep a reference to it until that code has ended */
+  /**
+   * the buffer's header and lanes, for native code that opens them by itself. Keep a reference to
+   * this array until that code has ended
+   */
   readonly memory: Float64Array;
   readonly reader: BufferReader;
   /** access for checkpoints */
@@ -321,8 +324,9 @@ export class TrajectoryBuffer<S extends StepFields = StepFields> {
   }
 
   /**
-   * Samples drawable steps of a view with replacement. They are drawn uniformly, as torch's randint
-   * draws ordinals, or by a sampler's priorities. The limiter neither gates nor counts the call.
+   * Samples drawable steps of a view with replacement. Without a sampler, each row is the step of
+   * drawableIds() at an index that torch's randint returns. With a sampler, steps are drawn by
+   * their priorities. The limiter neither gates nor counts the call.
    *
    * @param options `view`. `seed`: as for uniformIndices(). `count`: rows, at least 1. `sampler`:
    *   the result of prioritized(), which its first use binds to this buffer and view. `beta`:

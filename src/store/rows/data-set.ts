@@ -255,8 +255,8 @@ export function checkAdmitted(limiter: RateLimiter | null, rows: number): void {
 }
 
 /**
- * Returns the error for rows that a gating limiter does not admit. `arrived`: what happened to the
- * earlier rows.
+ * Returns the error for rows that a gating limiter does not admit. `waits`: a text that says what
+ * the limiter waits for. `arrived`: a text that says how many rows were added before.
  */
 export const gated = (waits: string, arrived: string) =>
   stateError(

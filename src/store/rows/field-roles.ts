@@ -49,7 +49,10 @@ const kindOf = ({ dtype }: Field, role: number): number[] => [
   role,
 ];
 
-/** Returns [bytes of an element, kind of floats, role] for a field of a row. */
+/**
+ * Returns three numbers of a row's field, for native code: the bytes of an element, the kind of
+ * floats (0 for other dtypes), and the role.
+ */
 export const rowKind = (field: Field, nonFinite: NonFiniteNumbers): number[] =>
   kindOf(
     field,
@@ -100,8 +103,9 @@ export function packedNumber(
 }
 
 /**
- * Returns the error of a value that was rejected. `which`: its row or lane. `ends`: whether it is
- * in a next observation of an episode that did not terminate there.
+ * Returns the error of a value that was rejected. `which`: the name of its row or lane. `ends`:
+ * whether the value belongs to an observation after a step that did not terminate. The text then
+ * says so, because NaN is allowed after a step that terminated.
  */
 export function notFinite(
   key: string,

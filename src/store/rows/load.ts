@@ -106,8 +106,8 @@ interface Taken {
   readonly arrays: object;
   readonly count: number;
   /**
-   * returns the index that a row had before other rows were left out, counted from the first row
-   * taken
+   * converts the index of a row in `arrays` to its index in the range that taken() read. That range
+   * also contains the rows that were left out
    */
   placeOf(row: number): number;
 }

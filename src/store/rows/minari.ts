@@ -46,7 +46,8 @@ export function withMinari(
   ) as (keyof typeof renamed)[];
   const flags = names.map((name) => tensors[name] as TensorData);
   const steps = flags[0]?.shape[0];
-  // A later comparison of the columns reports lengths that differ.
+  // If the columns of flags differ in length, this function converts nothing. DataSet.ask() then
+  // throws an error about the lengths.
   if (
     steps === undefined ||
     flags.some(({ shape, data }) => shape[0] !== steps || data.length !== steps)

@@ -4,9 +4,9 @@ import { rangeError, typeError } from '../../base/errors.ts';
 import { isShared } from '../../shm/memory.ts';
 
 /**
- * A word of shared memory that stores how many rows of a sender have arrived. The native call that
- * commits the rows sets `words[index]` to `value` after the commit. A thread that is terminated has
- * done both or neither.
+ * A word of shared memory that says which rows of a sender have arrived. The native call that
+ * commits the rows sets `words[index]` to `value` after the commit. So a thread that is terminated
+ * has done both or neither, and its successor neither loses nor repeats rows.
  */
 export interface Mark {
   /** over a SharedArrayBuffer */

@@ -5,11 +5,17 @@
 import { addonOf } from '../../base/addon.ts';
 
 interface PersistenceAddon {
-  /** Copies rows to `out`, and returns the lowest row whose copy is whole */
+  /**
+   * Copies rows [from, from + count) to `out`. Returns the lowest row whose copy is whole. Writers
+   * may have overwritten the rows before it during the copy
+   */
   readRows(memory: Float64Array, from: number, count: number, out: Uint8Array): number;
   putRows(memory: Float64Array, from: number, count: number, bytes: Uint8Array): void;
   setRows(memory: Float64Array, committed: number): void;
-  /** Copies places of a lane to `out`, and returns the lowest place whose copy is whole */
+  /**
+   * Copies places of a lane to `out`. Returns the lowest place whose copy is whole. Writers may
+   * have overwritten the places before it during the copy
+   */
   readRange(
     memory: Float64Array,
     lane: number,
@@ -24,7 +30,10 @@ interface PersistenceAddon {
     count: number,
     bytes: Uint8Array,
   ): void;
-  /** Writes five numbers per lane: from, to, steps, and the bytes of the last note (two numbers) */
+  /**
+   * Writes five float64 per lane: `from` and `to` of the complete places, the number of steps ever
+   * committed, and the lane's last note, whose 16 bytes fill two numbers
+   */
   laneStates(memory: Float64Array, out: Float64Array): void;
   setLaneStates(memory: Float64Array, states: Float64Array): void;
   /**

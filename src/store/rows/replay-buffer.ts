@@ -54,8 +54,8 @@ export let internalsOfBuffer: (buffer: ReplayBuffer) => {
   /** rung after every commit */
   readonly bells: BellBoard;
   /**
-   * header and rows, for native code that gathers by itself (rows::open). Keep a reference to it
-   * until that code has ended
+   * header and rows, for native code that opens them by itself (rows::open). Keep a reference to
+   * this array until that code has ended
    */
   readonly memory: Float64Array;
   /** bytes from the start of `memory` to row 0 */
@@ -213,7 +213,8 @@ export class ReplayBuffer<F extends Fields = Fields, R extends object = RowsOf<F
     checkShared(KIND, shared, shared?.memory, 'ReplayBuffer.attach() needs the result of share()');
     const { rows: at } = rowsAddon().layouts;
     checkRoom(shared, at.bytes);
-    // The header was written once, before the buffer was first shared.
+    // Plain reads are enough, because the header was written before the memory was first shared,
+    // and never again.
     const header = new DataView(shared.memory, shared.offset);
     const [capacity, rowBytes] = [
       header.getUint32(at.capacity, true),

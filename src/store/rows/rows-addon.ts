@@ -24,8 +24,9 @@ interface RowsLayouts {
    */
   readonly kept: Numbers<'noteBytes' | 'stateNumbers'>;
   /**
-   * the head of a packed step, and its kinds. `ended`: bits of a step that ended its episode.
-   * `final`: a final observation. `first`: bit of an episode's first step
+   * byte offsets in the head of a packed step (`lane`, `kind`, `reward`), its size (`bytes`), and
+   * values of `kind`. `ended`: mask of the bits for an episode's end. `final`: a final observation.
+   * `first`: bit of an episode's first step
    */
   readonly stepRow: Numbers<'lane' | 'kind' | 'reward' | 'bytes' | 'ended' | 'final' | 'first'>;
   readonly tree: Numbers<'largest' | 'stale' | 'nonFinite' | 'bytes'>;
@@ -44,15 +45,16 @@ interface RowsAddon {
   mirrorBytes(places: number): number;
   formatBuffer(memory: Float64Array, capacity: number, rowBytes: number): void;
   /**
-   * `fields`: for each field, its offset, bytes and the result of rowKind(). `result`: an array of
-   * three numbers, which later calls write
+   * `fields`: for each field, its offset, its bytes and the three numbers of rowKind(). `result`:
+   * an array of three numbers, to which addRows(), addPackedRows(), lookAtRows() and sampleRows()
+   * write
    */
   openBuffer(memory: Float64Array, fields: Uint32Array, result: Float64Array): BufferHandle;
   ptr(buffer: BufferHandle): number;
   /**
-   * Adds rows from one array per field, in row order. Returns their number, 0 if the limiter has no
-   * room yet, or −1 if a value is rejected. After −1, the buffer's `result` has the value's row,
-   * field and element
+   * Adds rows from one array per field, in row order. Returns `rows`, 0 if the limiter does not
+   * admit them now, or −1 if a value is rejected. After 0 or −1 no row was added. After −1, the
+   * buffer's `result` has the value's row, field and element
    */
   addRows(
     buffer: BufferHandle,
@@ -62,7 +64,10 @@ interface RowsAddon {
     limiter: LimiterHandle | undefined,
     ...sources: readonly TypedArray[]
   ): number;
-  /** Returns −1 if addRows() would reject a value, else 0 */
+  /**
+   * Checks rows without adding them. Returns −1 if addRows() would reject a value, and then writes
+   * to `result` as addRows() does. Otherwise returns 0
+   */
   lookAtRows(buffer: BufferHandle, rows: number, ...sources: readonly TypedArray[]): number;
   /**
    * Adds packed rows. After the commit, `words[index]` becomes `value`. Returns the same numbers as
@@ -78,8 +83,9 @@ interface RowsAddon {
     value: number | undefined,
   ): number;
   /**
-   * Returns −1, or the position of the first index that has no row. `alone`: whether only the
-   * calling thread copies, without idle cores
+   * Copies the rows at `indices` to `out`. Returns −1, or the position in `indices` of the first
+   * index that has no row. `wide`: whether indices have 64 bits. `alone`: whether only the calling
+   * thread copies, without the help of idle cores
    */
   gatherRows(
     buffer: BufferHandle,
@@ -89,7 +95,10 @@ interface RowsAddon {
     out: ArrayBufferView,
     alone?: boolean,
   ): number;
-  /** Writes [ptr, size] to the `result` array of openBuffer() */
+  /**
+   * Samples rows and copies them to `out`. Writes [ptr, size] of that moment to the `result` array
+   * of openBuffer()
+   */
   sampleRows(
     buffer: BufferHandle,
     seed: number,

@@ -7,7 +7,7 @@ import { persistenceAddon } from './persistence-addon.ts';
 
 /**
  * The states of all lanes, `numbers` numbers per lane. The first two are the range [from, to) of
- * whole places, and the others are the rest of the lane's state.
+ * complete places. The others are the rest of the lane's state.
  */
 export type LaneStates = Float64Array;
 
@@ -20,8 +20,9 @@ export interface SnapshotIO {
   /** count of numbers in a lane's state, of which `from` and `to` are the first two */
   readonly numbers: number;
   /**
-   * whether a saved ring must have no gaps. For each place that writers overtake at the ring's old
-   * end, a save then adds one at its new end
+   * whether a save must contain the last `perLane` places (a replay buffer). If writers overwrite n
+   * of the oldest places before the save has copied them, it then adds n newer places. If false,
+   * the saved range begins n places later
    */
   readonly full: boolean;
   states(): LaneStates;
@@ -36,8 +37,8 @@ export interface SnapshotIO {
 }
 
 /**
- * Returns the SnapshotIO of a replay buffer, which is one ring of rows. Its read() finds out which
- * rows a writer may have begun to overwrite (Rows-4 of native/rows/rows.hpp).
+ * Returns the SnapshotIO of a replay buffer, which is one ring of rows. Its read() checks after the
+ * copy which rows a writer may have begun to overwrite (Rows-4 of native/rows/rows.hpp).
  */
 export function rowsSnapshotIO(
   buffer: { capacity: number; rowBytes: number; ptr: number },

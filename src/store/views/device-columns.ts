@@ -1,7 +1,7 @@
 /**
- * The layout of batches if a device stores the view's steps. Pack computes the columns that follow
- * from the steps' notes alone. For each field, pack writes a list of the places that the batch
- * needs, as indices on the device. The device gathers the field by this list. A step that the
+ * The layout of batches if a device stores the view's steps. Pack computes the columns that need no
+ * fields, such as rewards and flags. For each field, pack writes a list of the places that the
+ * batch needs, as indices on the device. The device gathers the field by this list. A step that the
  * device does not have yet is sent once, after the lists. native/rows/mirror.hpp has the rules
  * Mirror-1 to Mirror-4.
  */
@@ -18,7 +18,10 @@ import {
 } from './columns.ts';
 import type { ViewSpec } from './views.ts';
 
-/** A column that the device gathers. Each row has the field's values from `places` places. */
+/**
+ * A column that the device gathers. In each row, the field's values of `places` places follow each
+ * other.
+ */
 export interface GatheredColumn {
   readonly field: StepField;
   readonly places: number;
@@ -104,7 +107,7 @@ export function deviceBatchLayout(
  * (native/rows/mirror.hpp).
  */
 export const mirrorBytes = (places: number): number => rowsAddon().mirrorBytes(places);
-/** Returns the number of places that were ever sent to the device. */
+/** Returns how many places have been sent to the device, counted over all batches. */
 export function broughtTo(mirror: Float64Array): number {
   const { brought } = rowsAddon().layouts.mirror;
   return Number(Atomics.load(new BigUint64Array(mirror.buffer, mirror.byteOffset + brought, 1), 0));

@@ -85,10 +85,10 @@ export class WeightVersions {
   }
 
   /**
-   * Returns the versions that were begun and not published, oldest first. A writer that succeeds a
-   * dead writer, or whose predecessor's weights were refused, writes these versions again. It uses
-   * the same buffers and then publishes them. `begun` never falls, because readers rely on it
-   * (Mailbox-3).
+   * Returns the versions that were begun and not published, oldest first. After a writer died, or
+   * its versions were refused, the next writer calls it. That writer writes these versions again,
+   * each in the same buffer, and then publishes them. `begun` never falls, because readers rely on
+   * it (Mailbox-3).
    */
   unpublished(): VersionPlace[] {
     const { published } = this;
@@ -131,9 +131,12 @@ export class WeightVersions {
 
   /**
    * Records that a completely written version will not be published (Mailbox-4). Only the thread
-   * that would have published it calls this. The older of two refused versions may be written and
-   * refused again. `refused` stays at the higher version then, because otherwise that version would
-   * have an owner forever.
+   * that would have published the version calls it. The next writer reads `refused`, and writes the
+   * unpublished versions up to it again.
+   *
+   * The older of two refused versions may be written and refused again. `refused` then stays at the
+   * higher version. If it fell, no writer would write the higher version again, and no version
+   * could be begun any more.
    */
   refuse(version: number): void {
     if (version > this.refused) Atomics.store(this.control, this.#refused, version);
@@ -162,7 +165,10 @@ export class WeightVersions {
     return Atomics.load(this.control, this.#refused);
   }
 
-  /** Returns null. Throws a RangeError if the last possible version was begun. */
+  /**
+   * Returns null, which means that no version can be begun now. Throws a RangeError if none can
+   * ever be begun, because versions have run out.
+   */
   notYet(): null {
     if (this.begun === LAST_VERSION)
       throw rangeError(`versions end at ${LAST_VERSION}; make a new mailbox`);

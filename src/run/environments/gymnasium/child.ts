@@ -27,7 +27,10 @@ import type { Greeting } from './frames.ts';
 import type { GymnasiumPlan } from './options.ts';
 
 const SCRIPT = `${packageRoot(import.meta.url)}src/run/environments/gymnasium/hotslot_gymnasium.py`;
-/** Most milliseconds of one wait for the pipes. */
+/**
+ * Most milliseconds of one wait for the pipes. After each wait, the thread checks the timeout and
+ * whether the process lives.
+ */
 const SLICE_MS = 50;
 /**
  * Milliseconds that the process has to close its environments, and to print its stack after a
@@ -35,7 +38,10 @@ const SLICE_MS = 50;
  */
 const ENDING_MS = 5000;
 const EXIT_OUTPUT_MS = 2000;
-/** Most bytes of the process's output: in an error, and in the file. */
+/**
+ * Most bytes of the process's output: in an error (MAX_QUOTED_BYTES), and in the file that keeps
+ * the output (MAX_KEPT_BYTES).
+ */
 const MAX_QUOTED_BYTES = 4096;
 const MAX_KEPT_BYTES = 2 ** 20;
 const LOOK_EVERY = 4096;
@@ -65,8 +71,8 @@ export class Child {
     this.#handle = systemProcesses().openChild(PIPE_BYTES, ends);
     this.#printed = plan.output === 'shown' ? null : unnamedFile();
     const prints = this.#printed ?? 2;
-    // The process's standard input ends with this thread, however the thread ends. Then the process
-    // exits.
+    // The process's standard input closes when this thread ends, however the thread ends. The
+    // process then ends itself.
     this.#process = spawn(plan.python, [SCRIPT], {
       stdio: ['pipe', prints, prints, ends[0]!, ends[1]!],
     });
@@ -79,7 +85,7 @@ export class Child {
       () => this.#onExit(),
     );
     systemProcesses().childStarted(this.#handle, this.#process.pid ?? 0);
-    // Lets this process end, even if a caller never closes the child.
+    // Lets Node.js exit while the process runs, even if the caller never closes this child.
     this.#process.unref();
     (this.#process.stdin as unknown as { unref(): void } | null)?.unref();
   }
@@ -223,8 +229,8 @@ export class Child {
 
   /**
    * Resolves with the exit code, or with undefined if the process still runs after `milliseconds`.
-   * Rejects if the process could not be started. The timer keeps Node.js running meanwhile, because
-   * the child does not.
+   * Rejects if the process could not be started. The timer keeps Node.js running until then, which
+   * the process itself does not.
    */
   async #ended(milliseconds: number): Promise<number | null | undefined> {
     const stop = new AbortController();
@@ -242,8 +248,9 @@ export class Child {
   }
 
   /**
-   * Returns whether the process has ended. This thread's event loop may not have run since then, so
-   * that the process is a zombie.
+   * Returns whether the process has ended. A process that has ended stays a zombie until this
+   * thread's event loop reads its exit code. So this function reads the process's state from the
+   * system.
    */
   #isDead(): boolean {
     if (this.#exited) return true;

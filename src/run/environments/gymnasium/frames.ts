@@ -1,7 +1,7 @@
 /**
- * The frames that a collector and its Python exchange, as hotslot_gymnasium.py describes them. All
- * requests have one size, and all answers have another. Each part of a frame begins at a multiple
- * of 8 bytes.
+ * The frames that a thread and its Python process exchange, as hotslot_gymnasium.py describes them.
+ * All requests have one size, and all answers have another. Each part of a frame begins at a
+ * multiple of 8 bytes.
  */
 import { arrayOf, type DType, dtypes, type TypedArray } from '../../../base/dtype.ts';
 import type { Spaces } from '../spaces.ts';
@@ -95,8 +95,8 @@ export class Answer extends Frame {
   readonly fault: Uint32Array;
   readonly obs: TypedArray;
   /**
-   * last observations of episodes that ended, in same-step mode, where the same step begins the
-   * next episode. Null in other modes
+   * last observations of episodes that ended, only in same-step mode. In this mode the step that
+   * ends an episode also begins the next one. Null in other modes
    */
   readonly finals: TypedArray | null;
   readonly rewards: Float64Array;

@@ -75,7 +75,7 @@ class OneByOne:
         self.made, self.count = made, len(made)
 
     def examine(self):
-        """Checks the environments. If it raises Refused, the caller closes them as it closes others."""
+        """Checks the environments. Raises Refused if they cannot be stepped. The caller closes them in any case."""
         made = self.made
         for environment in made:
             needs(environment, "observation_space action_space reset step", "gymnasium.Env")
@@ -123,7 +123,7 @@ class Together:
 
     def reset(self, seeds, mask, answer):
         options = {"reset_mask": mask.astype(bool)} if self.autoreset == "disabled" else None
-        # A vector environment receives one seed for all of its environments.
+        # A vector environment accepts one seed, from which it seeds all of its environments.
         shows, _ = pair(self.made.reset(seed=int(seeds[np.argmax(mask)]), options=options))
         self.observations.copy(shows, answer.observations)
 
@@ -170,11 +170,12 @@ def value_of(sent):
 
 
 def maker(asked):
-    """Makes the environments, from a registered id or by a user's function. Raises Refused if it cannot."""
+    """Makes the environments, from a registered id or by a user's function. Raises Refused if this fails."""
     count = asked["environments"]
 
     def kwargs():
-        # A new copy for each environment, which may keep its arguments and write into them.
+        # Decodes a new copy for each environment, because an environment may keep its arguments and
+        # write into them.
         return value_of(asked["kwargs"])
 
     if asked["entry"]:

@@ -6,8 +6,8 @@ subclasses are accepted. A space that merely has an `n` or a `low` does not pass
 
 import numpy as np
 
-# The dtype in which values of each dtype are sent. bool is sent as int8, because train() takes
-# uint8 for the bytes of images and divides it by 255.
+# The dtype in which each dtype's values are sent. A bool is sent as int8 and not as uint8. train()
+# takes uint8 for the bytes of images, and would divide the values by 255.
 TRAVELS = {name: name for name in "float32 float64 int8 uint8 int16 uint16 int32 uint32".split()}
 TRAVELS |= {"float16": "float32", "bool": "int8", "int64": "int32", "uint64": "uint32"}
 # Spaces that the wrapper FlattenObservation converts to a Box.
@@ -55,8 +55,8 @@ def autoreset(environments):
 def array(given, what):
     try:
         made = np.asarray(given)
-        # Final observations may be in an array of objects. tolist() lets numpy find the dtype of
-        # the numbers in it.
+        # Final observations may be an array of Python objects. tolist() returns a list, from which
+        # numpy finds the dtype of the numbers.
         made = np.array(made.tolist()) if made.dtype.kind == "O" else made
     except (TypeError, ValueError) as error:
         raise Fault(f"{what} that numpy makes no array of: {shown(error)}") from error
@@ -105,8 +105,8 @@ class Observations:
         if of_bool:
             wrong = (given != 0) & (given != 1)
         elif self.travels.kind == "f":
-            # Only overflow is wrong here. Hotslot checks NaN and infinities that environments
-            # returned, because it knows which episodes are over.
+            # Only a finite number that overflows is wrong here. Hotslot itself checks NaN and
+            # infinities that environments returned, because it knows which episodes are over.
             wrong = np.isinf(into)
             if wrong.any():
                 wrong &= np.isfinite(given)
@@ -172,8 +172,8 @@ class Actions:
             return self.dtype.type(int(numbers) + self.start)
         if self.is_discrete:
             return (numbers.astype(np.int64) + self.start).astype(self.dtype)
-        # TypeScript rounded the bounds inwards to float32, so the numbers are inside the box of the
-        # space.
+        # TypeScript rounded the bounds to float32, towards the inside of the box. So the numbers
+        # are also inside the bounds of the space.
         return np.array(numbers, self.dtype)
 
 

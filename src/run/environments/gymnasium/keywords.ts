@@ -29,8 +29,8 @@ export function keywords(kwargs: unknown, more?: unknown): Sent {
 function isPlain(value: unknown): value is object {
   if (typeof value !== 'object' || value === null) return false;
   const prototype = Object.getPrototypeOf(value);
-  // In another realm, such as a worker's vm, plain objects have another Object.prototype. It has no
-  // prototype either.
+  // In another realm, such as a worker's vm, a plain object has that realm's Object.prototype. Like
+  // this realm's, it has no prototype itself.
   return prototype === null || Object.getPrototypeOf(prototype) === null;
 }
 

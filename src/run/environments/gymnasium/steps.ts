@@ -34,7 +34,10 @@ export class GymnasiumSteps implements SteppedSet {
   readonly #returns: Float64Array;
   readonly #lengths: Float64Array;
   readonly #rests: Uint8Array;
-  /** 1 in next-step mode if the episode is over and the next step only begins another one */
+  /**
+   * only in next-step mode: 1 if the environment's episode is over, so that its next step only
+   * begins another episode
+   */
   readonly #over: Uint8Array;
 
   constructor(setup: StepsSetup) {
@@ -112,8 +115,8 @@ export class GymnasiumSteps implements SteppedSet {
   }
 
   /**
-   * Requests the next episode of environment i. Without a seed the environment rests: it is still
-   * stepped with the others, but its results are ignored.
+   * Requests the next episode of environment i. If nextSeed() returns null, the environment rests.
+   * Python then still steps it with the others, but its results are ignored.
    */
   #nextEpisode(i: number): void {
     const { request, hooks } = this.#setup;
@@ -143,7 +146,8 @@ export class GymnasiumSteps implements SteppedSet {
 
   /**
    * Replaces non-finite values by 0 in the last observations of episodes. In next-step mode the
-   * policy receives these observations, and its actions are ignored.
+   * policy receives these observations, although its actions for them are ignored. A policy throws
+   * for NaN.
    */
   #clean(): void {
     const { size, dtype } = this.spaces.observation;
