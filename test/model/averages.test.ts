@@ -24,11 +24,11 @@ describe('learner group averaging model', function () {
     after(() => console.log(`      ${explored()} of means behind ticks`));
     const faults = ['death'] as const;
     caught('replay does not wait for the mean', 'lock-step');
-    caught('averaged is stored before the mean is on its way', 'lock-step');
-    caught('the slot is Free before the second spent is done', 'end');
-    caught('the parameters are told before they are home', 'home');
-    caught('begun is stored behind what is told', 'twice', { faults });
-    caught('a successor does not look at begun and over', 'twice', { faults });
-    caught('over is stored before averaged', 'twice', { faults });
+    caught('poll stores `averaged` before it enqueues the mean', 'lock-step');
+    caught('poll frees the slot before the second `spent` event fires', 'end');
+    caught('poll sends the parameters before they are in host memory', 'home');
+    caught('poll stores `begun` after it sends its message', 'twice', { faults });
+    caught('a successor does not compare `begun` and `over`', 'twice', { faults });
+    caught('poll stores `over` before `averaged`', 'twice', { faults });
   });
 });

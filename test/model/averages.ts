@@ -15,12 +15,12 @@ export interface AveragesSetup {
 
 export type AveragesMutation =
   | 'replay does not wait for the mean'
-  | 'averaged is stored before the mean is on its way'
-  | 'the slot is Free before the second spent is done'
-  | 'begun is stored behind what is told'
-  | 'a successor does not look at begun and over'
-  | 'over is stored before averaged'
-  | 'the parameters are told before they are home';
+  | 'poll stores `averaged` before it enqueues the mean'
+  | 'poll frees the slot before the second `spent` event fires'
+  | 'poll stores `begun` after it sends its message'
+  | 'a successor does not compare `begun` and `over`'
+  | 'poll stores `over` before `averaged`'
+  | 'poll sends the parameters before they are in host memory';
 
 /** Byte offsets within one learner's state. */
 const L = {
@@ -125,8 +125,8 @@ export function averagesProtocol({ ticks, faults = [], broken }: AveragesSetup):
           const averaged = state[at(L.averaged)]! > tick;
           // Poll works on a tick once its slot is Replaying and its event is done.
           const early = averaged
-            ? is('the slot is Free before the second spent is done')
-            : is('the parameters are told before they are home');
+            ? is('poll frees the slot before the second `spent` event fires')
+            : is('poll sends the parameters before they are in host memory');
           if (state[at(L.launched)]! <= tick || (!spent && !early)) return false;
           if (averaged) {
             if (state[at(L.means)]! <= tick)
@@ -136,16 +136,16 @@ export function averagesProtocol({ ticks, faults = [], broken }: AveragesSetup):
           }
           if (
             state[at(L.begun)] !== state[at(L.over)] &&
-            !is('a successor does not look at begun and over')
+            !is('a successor does not compare `begun` and `over`')
           ) {
             state[at(L.failed)] = 1;
             return true;
           }
-          return goto(is('begun is stored behind what is told') ? At.tell : At.begin);
+          return goto(is('poll stores `begun` after it sends its message') ? At.tell : At.begin);
         }
         case At.begin:
           state[at(L.begun)] = tick + 1;
-          return goto(is('begun is stored behind what is told') ? At.wait : At.tell);
+          return goto(is('poll stores `begun` after it sends its message') ? At.wait : At.tell);
         case At.tell:
           if (state[at(L.home)] !== tick + 1)
             throw new Violation(
@@ -159,7 +159,7 @@ export function averagesProtocol({ ticks, faults = [], broken }: AveragesSetup):
           state[at(L.told + half)] = tick + 1;
           // Exchange-1: this learner has read the peer's message before, so it empties that half.
           state[other(L.told) + (1 - half)] = 0;
-          return goto(is('begun is stored behind what is told') ? At.begin : At.wait);
+          return goto(is('poll stores `begun` after it sends its message') ? At.begin : At.wait);
         case At.wait:
           if (state[other(L.told) + half] === tick + 1) return goto(At.write);
           if (!failed(state)) return false;
@@ -167,21 +167,21 @@ export function averagesProtocol({ ticks, faults = [], broken }: AveragesSetup):
           return goto(At.look);
         case At.write:
           if (
-            is('averaged is stored before the mean is on its way') &&
+            is('poll stores `averaged` before it enqueues the mean') &&
             state[at(L.averaged)] === tick
           ) {
             state[at(L.averaged)] = tick + 1;
             return true;
           }
           enqueue(state, Op.mean, Op.spent);
-          if (is('averaged is stored before the mean is on its way')) return goto(At.over);
-          return goto(is('over is stored before averaged') ? At.over : At.note);
+          if (is('poll stores `averaged` before it enqueues the mean')) return goto(At.over);
+          return goto(is('poll stores `over` before `averaged`') ? At.over : At.note);
         case At.note:
           state[at(L.averaged)] = tick + 1;
-          return goto(is('over is stored before averaged') ? At.look : At.over);
+          return goto(is('poll stores `over` before `averaged`') ? At.look : At.over);
         case At.over:
           state[at(L.over)] = state[at(L.begun)]!;
-          return goto(is('over is stored before averaged') ? At.note : At.look);
+          return goto(is('poll stores `over` before `averaged`') ? At.note : At.look);
         default:
           return false;
       }

@@ -21,11 +21,11 @@ describe('broadcast ring model: rules hold', () => {
 describe('broadcast ring model: mutations are caught', () => {
   after(() => console.log(`      ${explored()} of broadcast rings`));
 
-  caught('published before it is whole', 'Broadcast-1', small);
-  caught('begun without a look at the head', 'Broadcast-1', small);
-  caught('no second look', 'Broadcast-1', small);
-  caught('a second look that is an entry too patient', 'Broadcast-1', small);
-  caught('a second look before the copy', 'Broadcast-1', small);
-  caught('what the second look refuses is not counted', 'Broadcast-2', small);
-  caught('the next number is looked up at the end', 'Broadcast-2', small);
+  caught('the writer publishes an entry before it writes the words', 'Broadcast-1', small);
+  caught('the writer begins an entry without loading the head', 'Broadcast-1', small);
+  caught('the reader does not check the head after its copy', 'Broadcast-1', small);
+  caught('the reader tolerates a lag that is one entry too long', 'Broadcast-1', small);
+  caught('the reader checks the head before its copy is complete', 'Broadcast-1', small);
+  caught('the reader does not count an overwritten entry as missed', 'Broadcast-2', small);
+  caught('the reader continues at the newest head and skips entries', 'Broadcast-2', small);
 });

@@ -15,13 +15,13 @@ export interface BroadcastSetup {
 }
 
 export type BroadcastMutation =
-  | 'published before it is whole'
-  | 'begun without a look at the head'
-  | 'no second look'
-  | 'a second look that is an entry too patient'
-  | 'a second look before the copy'
-  | 'what the second look refuses is not counted'
-  | 'the next number is looked up at the end';
+  | 'the writer publishes an entry before it writes the words'
+  | 'the writer begins an entry without loading the head'
+  | 'the reader does not check the head after its copy'
+  | 'the reader tolerates a lag that is one entry too long'
+  | 'the reader checks the head before its copy is complete'
+  | 'the reader does not count an overwritten entry as missed'
+  | 'the reader continues at the newest head and skips entries';
 
 /**
  * Bytes of the state. HEAD is the head as others see it, MINE the head as the writer sees it.
@@ -39,7 +39,7 @@ export function broadcastProtocol({ capacity, entries, broken }: BroadcastSetup)
   const is = (how: BroadcastMutation) => broken === how;
   const at = (state: State, index: number) => state[index] as number;
   const word = (n: number, which: number) => ENTRY + 2 * (n % capacity) + which;
-  const early = is('published before it is whole');
+  const early = is('the writer publishes an entry before it writes the words');
 
   const write = (state: State): boolean => {
     const n = at(state, MINE);
@@ -52,7 +52,8 @@ export function broadcastProtocol({ capacity, entries, broken }: BroadcastSetup)
         if (n === entries) return false;
         // The writer loads the head with acquire. The load waits until the writer's last addition
         // is visible, and the words that follow wait for the load.
-        if (at(state, HEAD) !== n && !is('begun without a look at the head')) return false;
+        if (at(state, HEAD) !== n && !is('the writer begins an entry without loading the head'))
+          return false;
         return go(early ? Write.publishes : Write.first);
       case Write.first:
         state[word(early ? n - 1 : n, 0)] = early ? n : n + 1;
@@ -84,7 +85,7 @@ export function broadcastProtocol({ capacity, entries, broken }: BroadcastSetup)
         state[AT] = n + 1;
         return go(Read.first);
       }
-      state[NEXT] = is('the next number is looked up at the end')
+      state[NEXT] = is('the reader continues at the newest head and skips entries')
         ? at(state, HEAD)
         : at(state, UNTIL);
       state[FIRST] = 0;
@@ -103,12 +104,14 @@ export function broadcastProtocol({ capacity, entries, broken }: BroadcastSetup)
       state[SEEN] = at(state, SEEN) + 1;
       return entry();
     };
-    const before = is('a second look before the copy');
+    const before = is('the reader checks the head before its copy is complete');
     const looks = (): boolean => {
       const far = at(state, HEAD) - n;
-      if (far < capacity || is('no second look')) return false;
-      if (is('a second look that is an entry too patient') && far === capacity) return false;
-      if (!is('what the second look refuses is not counted')) state[MISSED] = at(state, MISSED) + 1;
+      if (far < capacity || is('the reader does not check the head after its copy')) return false;
+      if (is('the reader tolerates a lag that is one entry too long') && far === capacity)
+        return false;
+      if (!is('the reader does not count an overwritten entry as missed'))
+        state[MISSED] = at(state, MISSED) + 1;
       return true;
     };
     switch (at(state, STEP)) {

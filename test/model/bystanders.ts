@@ -66,7 +66,7 @@ function waitFor(
   holds: (state: State) => boolean,
 ): void {
   const [loop, over] = [{ at: 0 }, { at: 0 }];
-  const late = setup.broken === 'client says that it waits after it looked';
+  const late = setup.broken === 'the client marks itself as waiting after its check';
   const goal = (value: 0 | 1): void => {
     by.step(value ? 'says that it waits' : 'says that it waits no more', (state, next) => {
       state[memory.GOAL] = value;
@@ -106,7 +106,7 @@ export function collector(by: Program, setup: Setup, rings: Ring): void {
  */
 export function stopper(by: Program, setup: Setup, ringAll: () => void): void {
   by.step('is not asked to stop', () => BLOCKED);
-  const early = setup.broken === 'stop rung before it is stored';
+  const early = setup.broken === 'the stopper rings the bells before it stores the stop word';
   if (early) ringAll();
   by.step('stores the stop word', (state, next) => {
     state[memory.STOP] = 1;

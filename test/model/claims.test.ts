@@ -22,10 +22,10 @@ describe('claim model: mutations are caught', function () {
   this.timeout(60_000);
   after(() => console.log(`      ${explored()} of claims`));
 
-  caught('looked at and taken in two steps', 'Claim-1', plain);
-  caught('taken and watched in two steps', 'Claim-3', mortal);
-  caught('all claims have one number', 'Claim-2', plain);
-  caught('given back whatever the word says', 'Claim-2', plain);
-  caught('the end frees whatever the word says', 'Claim-2', mortal);
-  caught('unwatched before it is given back', 'Claim-3', mortal);
+  caught('a thread checks and takes the word in two steps', 'Claim-1', plain);
+  caught('a thread takes the word and registers the claim in two steps', 'Claim-3', mortal);
+  caught('all threads use the same claim number', 'Claim-2', plain);
+  caught('a thread releases the word without comparing its claim', 'Claim-2', plain);
+  caught('a thread that ends frees the word without comparing its claim', 'Claim-2', mortal);
+  caught('a thread unregisters its claim before it releases the word', 'Claim-3', mortal);
 });

@@ -15,12 +15,12 @@ export interface ClaimsSetup {
 }
 
 export type ClaimsMutation =
-  | 'looked at and taken in two steps'
-  | 'taken and watched in two steps'
-  | 'all claims have one number'
-  | 'given back whatever the word says'
-  | 'the end frees whatever the word says'
-  | 'unwatched before it is given back';
+  | 'a thread checks and takes the word in two steps'
+  | 'a thread takes the word and registers the claim in two steps'
+  | 'all threads use the same claim number'
+  | 'a thread releases the word without comparing its claim'
+  | 'a thread that ends frees the word without comparing its claim'
+  | 'a thread unregisters its claim before it releases the word';
 
 /**
  * The word, the number of the newest claim, and the owners: a bit for each thread that was granted
@@ -82,14 +82,14 @@ export function claimsProtocol({ threads, takes, ends, broken }: ClaimsSetup): M
     const watch = () => {
       state[own(thread, WATCHED)] = claim;
     };
-    const twice = is('taken and watched in two steps');
+    const twice = is('a thread takes the word and registers the claim in two steps');
     const take = () => {
       owns(state, thread, true);
       state[WORD] = claim;
       if (!twice) watch();
       return go(twice ? Step.watches : Step.owns);
     };
-    const early = is('unwatched before it is given back');
+    const early = is('a thread unregisters its claim before it releases the word');
     const unwatch = () => {
       state[own(thread, WATCHED)] = 0;
     };
@@ -97,13 +97,13 @@ export function claimsProtocol({ threads, takes, ends, broken }: ClaimsSetup): M
       case Step.numbers: {
         const number = at(state, NUMBER) + 1;
         state[NUMBER] = number;
-        state[own(thread, CLAIM)] = is('all claims have one number') ? 1 : number;
-        return go(is('looked at and taken in two steps') ? Step.looks : Step.takes);
+        state[own(thread, CLAIM)] = is('all threads use the same claim number') ? 1 : number;
+        return go(is('a thread checks and takes the word in two steps') ? Step.looks : Step.takes);
       }
       case Step.looks:
         return at(state, WORD) === 0 ? go(Step.takes) : done();
       case Step.takes:
-        if (is('looked at and taken in two steps')) return take();
+        if (is('a thread checks and takes the word in two steps')) return take();
         return at(state, WORD) === 0 ? take() : done();
       case Step.watches:
         watch();
@@ -112,7 +112,10 @@ export function claimsProtocol({ threads, takes, ends, broken }: ClaimsSetup): M
         if (early) unwatch();
         return go(Step.gives);
       case Step.gives:
-        if (at(state, WORD) === claim || is('given back whatever the word says')) {
+        if (
+          at(state, WORD) === claim ||
+          is('a thread releases the word without comparing its claim')
+        ) {
           owns(state, thread, false);
           free(state, thread);
         }
@@ -122,7 +125,10 @@ export function claimsProtocol({ threads, takes, ends, broken }: ClaimsSetup): M
         return go(Step.again);
       case Step.again:
         // Releasing twice is allowed: close() may be called twice.
-        if (at(state, WORD) === claim || is('given back whatever the word says'))
+        if (
+          at(state, WORD) === claim ||
+          is('a thread releases the word without comparing its claim')
+        )
           free(state, thread);
         return done();
       default:
@@ -135,7 +141,8 @@ export function claimsProtocol({ threads, takes, ends, broken }: ClaimsSetup): M
     const watched = at(state, own(thread, WATCHED));
     if (
       watched !== 0 &&
-      (at(state, WORD) === watched || is('the end frees whatever the word says'))
+      (at(state, WORD) === watched ||
+        is('a thread that ends frees the word without comparing its claim'))
     )
       free(state, thread);
     state.fill(0, own(thread, 0), own(thread, 4));

@@ -26,13 +26,13 @@ describe('core pool model: mutations are caught', function () {
   this.timeout(60_000);
   after(() => console.log(`      ${explored()} of the pool of cores`));
 
-  caught('pieces looked at and taken in two steps', 'CorePool-1', one);
-  caught('done counted before the piece', 'CorePool-3', one);
-  caught('done counted without release', 'CorePool-3', one);
-  caught('done looked at without acquire', 'CorePool-3', one);
-  caught('returned when every piece is taken', 'CorePool-3', one);
-  caught('a job that ends with its call', 'CorePool-2', two);
-  caught('offered before the input is there', 'CorePool-3', one);
-  caught('the list looked at outside the lock', 'CorePool-4', one);
-  caught('a place looked at and taken in two steps', 'CorePool-5', few);
+  caught('a thread loads and stores the next piece in two steps', 'CorePool-1', one);
+  caught('a thread counts a piece as done before it does the piece', 'CorePool-3', one);
+  caught('a thread counts a piece as done without release order', 'CorePool-3', one);
+  caught('the caller loads `done` without acquire order', 'CorePool-3', one);
+  caught('the caller returns before helpers finish their pieces', 'CorePool-3', one);
+  caught('the caller frees the job when its call returns', 'CorePool-2', two);
+  caught('the caller offers the job before it writes the input', 'CorePool-3', one);
+  caught('a helper checks the list without the lock', 'CorePool-4', one);
+  caught('a helper checks for a free place and joins in two steps', 'CorePool-5', few);
 });

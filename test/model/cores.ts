@@ -17,15 +17,15 @@ export interface CoresSetup {
 }
 
 export type CoresMutation =
-  | 'pieces looked at and taken in two steps'
-  | 'done counted before the piece'
-  | 'done counted without release'
-  | 'done looked at without acquire'
-  | 'returned when every piece is taken'
-  | 'a job that ends with its call'
-  | 'offered before the input is there'
-  | 'the list looked at outside the lock'
-  | 'a place looked at and taken in two steps';
+  | 'a thread loads and stores the next piece in two steps'
+  | 'a thread counts a piece as done before it does the piece'
+  | 'a thread counts a piece as done without release order'
+  | 'the caller loads `done` without acquire order'
+  | 'the caller returns before helpers finish their pieces'
+  | 'the caller frees the job when its call returns'
+  | 'the caller offers the job before it writes the input'
+  | 'a helper checks the list without the lock'
+  | 'a helper checks for a free place and joins in two steps';
 
 /**
  * The caller's step and job. Jobs on the list, and jobs whose call has returned, a bit for each. By
@@ -81,9 +81,13 @@ export function coresProtocol({ pieces, helpers, places, jobs, broken }: CoresSe
    * `choice` finds no store. One atomic addition gives each piece to one thread (CorePool-1).
    */
   const take = (state: State, thread: number, job: number, choice: number): boolean | null => {
-    if (is('a job that ends with its call')) alive(state, job, 'a piece is asked for');
+    if (is('the caller frees the job when its call returns'))
+      alive(state, job, 'a piece is asked for');
     let piece: number;
-    if (is('pieces looked at and taken in two steps') && !at(state, own(thread, PIECE))) {
+    if (
+      is('a thread loads and stores the next piece in two steps') &&
+      !at(state, own(thread, PIECE))
+    ) {
       piece = memory.load(state, thread, next(job), 'relaxed', choice);
       if (piece < 0 || piece > pieces) return null;
       if (piece < pieces) memory.store(state, thread, next(job), piece + 1, 'relaxed');
@@ -112,7 +116,7 @@ export function coresProtocol({ pieces, helpers, places, jobs, broken }: CoresSe
       state,
       thread,
       done(job),
-      is('done counted without release') ? 'relaxed' : 'release',
+      is('a thread counts a piece as done without release order') ? 'relaxed' : 'release',
       (n) => n + 1,
     );
   };
@@ -123,8 +127,8 @@ export function coresProtocol({ pieces, helpers, places, jobs, broken }: CoresSe
       state[AT] = to;
       return true;
     };
-    const early = is('done counted before the piece');
-    const late = is('offered before the input is there');
+    const early = is('a thread counts a piece as done before it does the piece');
+    const late = is('the caller offers the job before it writes the input');
     const only = (act: () => void, to: number): boolean => {
       if (choice > 0) return false;
       act();
@@ -160,8 +164,8 @@ export function coresProtocol({ pieces, helpers, places, jobs, broken }: CoresSe
       case At.withdraws:
         return only(withdraw, At.waits);
       case At.waits: {
-        const order = is('done looked at without acquire') ? 'relaxed' : 'acquire';
-        if (!is('returned when every piece is taken')) {
+        const order = is('the caller loads `done` without acquire order') ? 'relaxed' : 'acquire';
+        if (!is('the caller returns before helpers finish their pieces')) {
           const found = memory.load(state, 0, done(job), order, choice);
           if (found < pieces) return false;
         } else if (choice > 0) return false;
@@ -196,7 +200,7 @@ export function coresProtocol({ pieces, helpers, places, jobs, broken }: CoresSe
       state[own(thread, STEP)] = to;
       return true;
     };
-    const early = is('done counted before the piece');
+    const early = is('a thread counts a piece as done before it does the piece');
     const joined = (each: number) =>
       [0, 1].filter((bit) => at(state, JOINED + each) & (1 << bit)).length;
     const found = () =>
@@ -213,11 +217,11 @@ export function coresProtocol({ pieces, helpers, places, jobs, broken }: CoresSe
         if (choice > 0) return false;
         const there = found();
         if (there === undefined) {
-          if (is('the list looked at outside the lock')) return go(Step.sleeps);
+          if (is('a helper checks the list without the lock')) return go(Step.sleeps);
           state[own(thread, ASLEEP)] = 1;
           return go(Step.sleeps);
         }
-        const apart = is('a place looked at and taken in two steps');
+        const apart = is('a helper checks for a free place and joins in two steps');
         locked(state, thread, () => {
           state[own(thread, HAS)] = there;
           if (!apart) join(there);
@@ -242,7 +246,7 @@ export function coresProtocol({ pieces, helpers, places, jobs, broken }: CoresSe
         return go(early ? Step.does : Step.takes);
       default: {
         if (choice > 0) return false;
-        if (is('the list looked at outside the lock') && !at(state, own(thread, ASLEEP))) {
+        if (is('a helper checks the list without the lock') && !at(state, own(thread, ASLEEP))) {
           state[own(thread, ASLEEP)] = 1;
           if (found() !== undefined)
             throw new Violation('CorePool-4', 'a helper goes to sleep while there is work');

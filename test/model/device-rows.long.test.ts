@@ -35,26 +35,29 @@ describe('model of replay rows that are copied to a device', function () {
   holds({ ...small, capacity: 2, places: 2, rows: 6, ticks: 3, death: true }, itLong);
   holds({ ...small, capacity: 4, places: 3, most: 2, rows: 6, death: true }, itAll);
 
-  caught('visible before the event', 'DeviceRows-1', small);
-  caught('reserved not looked at', 'DeviceRows-1', small);
-  caught('reserved looked at before the event', 'DeviceRows-1', small);
-  caught('the guard off by one', 'DeviceRows-1', wide);
-  caught('heads not looked at', 'DeviceRows-1', wide);
-  caught('only the newest head looked at', 'DeviceRows-1', wide);
-  caught('a launched head counts as spent', 'DeviceRows-1', wide);
-  caught('published before the copies are ordered', 'DeviceRows-1', small);
-  caught('low left behind a gap', 'DeviceRows-1', long, itAll);
-  caught('a head while a span goes over it', 'DeviceRows-1', long, itAll);
-  caught('where copies go known by what is published', 'DeviceRows-1', {
+  caught('poll makes rows visible before the event of their copies', 'DeviceRows-1', small);
+  caught('poll does not check `reserved`', 'DeviceRows-1', small);
+  caught('poll reads `reserved` before the event fires', 'DeviceRows-1', small);
+  caught('pack enqueues copies one row past the guard', 'DeviceRows-1', wide);
+  caught('pack enqueues copies without checking the heads', 'DeviceRows-1', wide);
+  caught('pack checks only the newest head', 'DeviceRows-1', wide);
+  caught('pack counts a launched head as spent', 'DeviceRows-1', wide);
+  caught('pack publishes the record before it enqueues the copies', 'DeviceRows-1', small);
+  caught('poll does not raise `low` after a gap', 'DeviceRows-1', long, itAll);
+  caught('pack writes a head during copies over its rows', 'DeviceRows-1', long, itAll);
+  caught('pack ignores copies that have no published record', 'DeviceRows-1', {
     ...small,
     capacity: 2,
     places: 2,
     death: true,
   });
-  caught('a head checked by what is visible later', 'DeviceRows-1', long, itAll);
+  caught('pack checks a head against a newer `visible`', 'DeviceRows-1', long, itAll);
   // When the device finishes this head, it marks the slot's next head as spent. Nothing frees the
   // slot after that.
-  caught('a head written anew before it is spent', 'deadlock', { ...wide, ticks: 3 });
-  caught('a successor behind what was only ordered', 'DeviceRows-1', { ...small, death: true });
-  caught('done before what was found', 'DeviceRows-1', small);
+  caught('pack overwrites a head before it is spent', 'deadlock', { ...wide, ticks: 3 });
+  caught('a successor skips rows that were only enqueued', 'DeviceRows-1', {
+    ...small,
+    death: true,
+  });
+  caught('poll counts a span as done before it records the rows', 'DeviceRows-1', small);
 });

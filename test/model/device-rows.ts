@@ -25,21 +25,21 @@ export interface DeviceRowsSetup {
 }
 
 export type DeviceRowsMutation =
-  | 'visible before the event'
-  | 'reserved not looked at'
-  | 'reserved looked at before the event'
-  | 'the guard off by one'
-  | 'heads not looked at'
-  | 'only the newest head looked at'
-  | 'a launched head counts as spent'
-  | 'published before the copies are ordered'
-  | 'low left behind a gap'
-  | 'a head while a span goes over it'
-  | 'where copies go known by what is published'
-  | 'a head checked by what is visible later'
-  | 'a head written anew before it is spent'
-  | 'a successor behind what was only ordered'
-  | 'done before what was found';
+  | 'poll makes rows visible before the event of their copies'
+  | 'poll does not check `reserved`'
+  | 'poll reads `reserved` before the event fires'
+  | 'pack enqueues copies one row past the guard'
+  | 'pack enqueues copies without checking the heads'
+  | 'pack checks only the newest head'
+  | 'pack counts a launched head as spent'
+  | 'pack publishes the record before it enqueues the copies'
+  | 'poll does not raise `low` after a gap'
+  | 'pack writes a head during copies over its rows'
+  | 'pack ignores copies that have no published record'
+  | 'pack checks a head against a newer `visible`'
+  | 'pack overwrites a head before it is spent'
+  | 'a successor skips rows that were only enqueued'
+  | 'poll counts a span as done before it records the rows';
 
 /** Value of a row that is half written. */
 const TORN = 255;
@@ -83,15 +83,15 @@ export function deviceRowsProtocol(setup: DeviceRowsSetup): Model {
       const now = at(state, head(slot));
       const spent =
         now === HeadState.free ||
-        (is('a launched head counts as spent') && now >= HeadState.launched);
+        (is('pack counts a launched head as spent') && now >= HeadState.launched);
       if (
         spent ||
-        (is('only the newest head looked at') && slot !== (at(state, TICKS) - 1) % SLOTS)
+        (is('pack checks only the newest head') && slot !== (at(state, TICKS) - 1) % SLOTS)
       )
         continue;
       least = Math.min(least, at(state, head(slot) + 1));
     }
-    return is('heads not looked at') ? 200 : least;
+    return is('pack enqueues copies without checking the heads') ? 200 : least;
   };
 
   const writes = (state: State): boolean => {
@@ -110,7 +110,7 @@ export function deviceRowsProtocol(setup: DeviceRowsSetup): Model {
    * DeviceRows-5 has two halves: how far copies may go, and during which copies pack may write a
    * head.
    */
-  const beside = guard + (is('the guard off by one') ? 1 : 0);
+  const beside = guard + (is('pack enqueues copies one row past the guard') ? 1 : 0);
 
   /**
    * Steps of actors/ingest.ts: pack reads the words, orders the copies, then publishes the record.
@@ -137,7 +137,7 @@ export function deviceRowsProtocol(setup: DeviceRowsSetup): Model {
       state[PACK] = 1;
       return true;
     }
-    const early = is('published before the copies are ordered');
+    const early = is('pack publishes the record before it enqueues the copies');
     const phase = at(state, PACK);
     if (phase > 2) return false;
     if ((phase === 1) !== early) {
@@ -172,18 +172,25 @@ export function deviceRowsProtocol(setup: DeviceRowsSetup): Model {
     if ((at(state, PACK) !== 0 && at(state, PACK) !== 4) || at(state, TICKS) === ticks)
       return false;
     const anew =
-      is('a head written anew before it is spent') && at(state, head(slot)) === HeadState.launched;
+      is('pack overwrites a head before it is spent') &&
+      at(state, head(slot)) === HeadState.launched;
     if (at(state, head(slot)) !== HeadState.free && !anew) return false;
     // Pack reads `visible` and `low` in one step, and checks in a later step, with these values,
     // which copies are in progress.
     const looked = at(state, PACK) === 4;
-    const later = is('a head checked by what is visible later');
+    const later = is('pack checks a head against a newer `visible`');
     const { visible, low } = looked
       ? { visible: at(state, FROM), low: at(state, TO) }
       : reach(state);
-    const until = is('where copies go known by what is published') ? next(state) : at(state, BEGUN);
+    const until = is('pack ignores copies that have no published record')
+      ? next(state)
+      : at(state, BEGUN);
     const by = later ? reach(state).visible : visible;
-    if (until > by + beside && !is('a head while a span goes over it') && (looked || !later))
+    if (
+      until > by + beside &&
+      !is('pack writes a head during copies over its rows') &&
+      (looked || !later)
+    )
       return false;
     const least = Math.max(low, visible - (places - guard));
     if (visible <= least) return false;
@@ -227,15 +234,20 @@ export function deviceRowsProtocol(setup: DeviceRowsSetup): Model {
    */
   const sees = (state: State): boolean => {
     const phase = at(state, POLL);
-    const early = is('reserved looked at before the event');
+    const early = is('poll reads `reserved` before the event fires');
     const look = () => {
-      state[LOST] = Math.max(0, is('reserved not looked at') ? 0 : at(state, RESERVED) - capacity);
+      state[LOST] = Math.max(
+        0,
+        is('poll does not check `reserved`') ? 0 : at(state, RESERVED) - capacity,
+      );
     };
     if (phase === 0) {
       if (underWay(state) === 0) return false;
       // If no event was recorded after this span's copies, a query says that the event is done.
       const over =
-        at(state, COPIED) === at(state, ORDERED) || is('visible before the event') || early;
+        at(state, COPIED) === at(state, ORDERED) ||
+        is('poll makes rows visible before the event of their copies') ||
+        early;
       if (!over && !eventOver(state)) return false;
       look();
       state[POLL] = 1;
@@ -252,10 +264,10 @@ export function deviceRowsProtocol(setup: DeviceRowsSetup): Model {
       const before = span(at(state, DONE) + 3 - (phase === 3 && late ? 1 : 0));
       const [from, to, lost] = [at(state, record), at(state, record + 1), at(state, LOST)];
       const first = Math.min(Math.max(from, lost), to);
-      const gap = from > at(state, before + 1) && !is('low left behind a gap');
+      const gap = from > at(state, before + 1) && !is('poll does not raise `low` after a gap');
       state[record + 2] = gap || first > from ? first : at(state, before + 2);
     };
-    const late = is('done before what was found');
+    const late = is('poll counts a span as done before it records the rows');
     if ((phase === 2) !== late) found();
     else state[DONE]!++;
     state[POLL] = phase === 2 ? 3 : 0;
@@ -301,7 +313,7 @@ export function deviceRowsProtocol(setup: DeviceRowsSetup): Model {
     if (!death || at(state, DEATHS) === 1) return false;
     state[DEATHS] = 1;
     const orphan = at(state, PACK) === 2;
-    if (orphan && is('a successor behind what was only ordered')) {
+    if (orphan && is('a successor skips rows that were only enqueued')) {
       state[span(at(state, SUBMITTED) + 3) + 1] = at(state, TO);
     }
     // The successor writes a head again if it was not handed on.

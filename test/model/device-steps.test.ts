@@ -27,11 +27,11 @@ describe('model of trajectory steps that are copied to a device', function () {
   holds({ ...small, steps: 5, ticks: 3, death: true }, itLong);
   holds({ ...small, places: 3, steps: 6, ticks: 3, death: true }, itLong);
 
-  caught('torn notes looked up', 'M', small);
-  caught('a copy believed without a second look', 'M', small);
-  caught('a successor that forgets nothing', 'M', { ...small, death: true });
-  caught('put before it is gathered', 'M', small);
-  caught('gathered before the tick before it has put', 'M', small);
-  caught('of two laps the older one stays', 'M', small);
-  caught('held as soon as it is drawn', 'M', small);
+  caught('pack looks up a step by a torn note', 'M', small);
+  caught('pack trusts a copy without checking `reserved` again', 'M', small);
+  caught('a successor does not reset the list of held steps', 'M', { ...small, death: true });
+  caught('the device stores new steps before it gathers rows', 'M', small);
+  caught('the device gathers rows before the previous tick stores its steps', 'M', small);
+  caught('pack keeps the older of two steps for one place', 'M', small);
+  caught('pack marks a step as held when it draws the step', 'M', small);
 });

@@ -21,13 +21,13 @@ export interface DeviceStepsSetup {
 }
 
 export type DeviceStepsMutation =
-  | 'torn notes looked up'
-  | 'a copy believed without a second look'
-  | 'a successor that forgets nothing'
-  | 'put before it is gathered'
-  | 'gathered before the tick before it has put'
-  | 'of two laps the older one stays'
-  | 'held as soon as it is drawn';
+  | 'pack looks up a step by a torn note'
+  | 'pack trusts a copy without checking `reserved` again'
+  | 'a successor does not reset the list of held steps'
+  | 'the device stores new steps before it gathers rows'
+  | 'the device gathers rows before the previous tick stores its steps'
+  | 'pack keeps the older of two steps for one place'
+  | 'pack marks a step as held when it draws the step';
 
 /** Value of a step that is half written, and the place of a brought step that is put nowhere. */
 const [TORN, NOWHERE] = [255, 254];
@@ -77,7 +77,7 @@ export function deviceStepsProtocol(setup: DeviceStepsSetup): Model {
       return false;
     if (at(state, COMMITTED) === 0) return false;
     // Mirror-3: a predecessor had begun this batch, so what the device holds is unknown.
-    if (at(state, BEGUN) === tick + 1 && !is('a successor that forgets nothing'))
+    if (at(state, BEGUN) === tick + 1 && !is('a successor does not reset the list of held steps'))
       state.fill(0, HELD, HELD + places);
     state[BEGUN] = tick + 1;
     state.fill(0, slotAt(tick), slotAt(tick) + SLOT_WIDTH);
@@ -96,7 +96,8 @@ export function deviceStepsProtocol(setup: DeviceStepsSetup): Model {
       if (from >= to || (newest && from === to - 1)) return false;
       const step = newest ? to - 1 : from;
       state[STEP] = step;
-      if (is('held as soon as it is drawn')) state[HELD + (step % places)] = step + 1;
+      if (is('pack marks a step as held when it draws the step'))
+        state[HELD + (step % places)] = step + 1;
       state[PACK] = Phase.reads;
       return true;
     };
@@ -112,7 +113,7 @@ export function deviceStepsProtocol(setup: DeviceStepsSetup): Model {
   /** Mirror-2: a row is drawn again if its note may be torn. */
   const looks = (state: State): boolean => {
     if (at(state, PACK) !== Phase.looks) return false;
-    const lost = lowest(state) > at(state, STEP) && !is('torn notes looked up');
+    const lost = lowest(state) > at(state, STEP) && !is('pack looks up a step by a torn note');
     if (lost) state[STEP] = state[NUMBER] = 0;
     state[PACK] = lost ? Phase.draws : Phase.copies;
     return true;
@@ -136,9 +137,11 @@ export function deviceStepsProtocol(setup: DeviceStepsSetup): Model {
         state[PACK] = Phase.idle;
         return true;
       }
-      if (found >= 0 && !is('of two laps the older one stays')) state[piece(found)] = NOWHERE;
+      if (found >= 0 && !is('pack keeps the older of two steps for one place'))
+        state[piece(found)] = NOWHERE;
       else if (found >= 0) state[piece(count)] = NOWHERE;
-      if (found < 0 || !is('of two laps the older one stays')) state[piece(count)] = place;
+      if (found < 0 || !is('pack keeps the older of two steps for one place'))
+        state[piece(count)] = place;
       state[piece(count) + 1] = at(state, HOST + place);
       state[HELD + place] = number + 1;
       state[row + 1] = PLACES + count;
@@ -155,7 +158,9 @@ export function deviceStepsProtocol(setup: DeviceStepsSetup): Model {
    */
   const looksAgain = (state: State): boolean => {
     if (at(state, PACK) !== Phase.looksAgain) return false;
-    const lost = lowest(state) > at(state, STEP) && !is('a copy believed without a second look');
+    const lost =
+      lowest(state) > at(state, STEP) &&
+      !is('pack trusts a copy without checking `reserved` again');
     if (!lost) state[ROW]!++;
     state[PACK] = lost || at(state, ROW) < rows ? Phase.draws : Phase.over;
     state[STEP] = state[NUMBER] = 0;
@@ -175,7 +180,7 @@ export function deviceStepsProtocol(setup: DeviceStepsSetup): Model {
     if (tick >= at(state, PACKED)) return false;
     const slot = slotAt(tick);
     const [gathered, put, count] = [at(state, GATHERED), at(state, PUT), at(state, slot + PIECES)];
-    const early = is('put before it is gathered');
+    const early = is('the device stores new steps before it gathers rows');
     if (gathered < rows && (!early || put === count)) {
       gathers(state, slot, gathered);
       state[GATHERED]!++;
@@ -196,7 +201,10 @@ export function deviceStepsProtocol(setup: DeviceStepsSetup): Model {
    */
   const runsAhead = (state: State): boolean => {
     const next = at(state, DONE) + 1;
-    if (!is('gathered before the tick before it has put') || next >= at(state, PACKED))
+    if (
+      !is('the device gathers rows before the previous tick stores its steps') ||
+      next >= at(state, PACKED)
+    )
       return false;
     for (let row = 0; row < rows; row++) gathers(state, slotAt(next), row);
     return false;

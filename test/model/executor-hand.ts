@@ -120,7 +120,7 @@ export class Hand extends Program {
       this.act("moves the pool's word", (state) => {
         for (const each of [0, 1]) state[local(Agent.pool + each, Local.moved)] = 1;
       });
-    const late = this.is("the pool's word moved behind the counts");
+    const late = this.is('a thread changes the pool word after it counts the pool');
     if (!late) word();
     this.act('counts the pool, less those asleep', (state) => {
       state[counted] = state[THREADS]! - state[PARKED]! + 8;
@@ -159,7 +159,7 @@ export class Hand extends Program {
     this.ringAttendants();
     this.step('takes off those busy', (state, next) => {
       const hands =
-        state[counted]! - (this.is('an attendant counted on while it is busy') ? 0 : state[BUSY]!);
+        state[counted]! - (this.is('an enqueuer relies on a busy attendant') ? 0 : state[BUSY]!);
       state[counted] = 0;
       return hands > 0 ? over.at : next;
     });
@@ -174,7 +174,7 @@ export class Hand extends Program {
     this.act('wakes who waits', (state) => {
       if (state[WAITERS]! > 0) state[local(Agent.waiter, Local.asleep)] = 0;
     });
-    if (!this.is('who attends not rung when work is done')) this.ringAttendants();
+    if (!this.is('a thread that ends an op does not ring the attendants')) this.ringAttendants();
   }
 
   /** Emits two steps: the thread compares the word with the value that it read, and sleeps. */

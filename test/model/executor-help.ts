@@ -47,7 +47,7 @@ export class Helper extends Hand {
     const q = (state: State) => state[queue]!;
     const attends = this.kind === 'attends';
     const pool = this.kind === 'pool';
-    const times = this.is('busy counted once for a thread that attends twice')
+    const times = this.is('a thread that attends twice counts itself as busy once')
       ? 1
       : (this.setup.attends?.times ?? 1);
 
@@ -69,7 +69,7 @@ export class Helper extends Hand {
     });
     this.place(claim);
     this.step('claims it', (state, next) => {
-      if (state[CLAIMED + q(state)] && !this.is('a claim that is not exclusive'))
+      if (state[CLAIMED + q(state)] && !this.is('a thread claims a queue that another thread owns'))
         return nextQueue.at;
       state[CLAIMED + q(state)] = this.agent + 1;
       state[went] = 0;
@@ -82,12 +82,13 @@ export class Helper extends Hand {
       state[ran] = state[ran]! | state[went]!;
     });
     this.step('looks at it again', (state) => {
-      if (state[late] || this.is('a queue given back without another look')) return nextQueue.at;
+      if (state[late] || this.is('a thread releases a queue without checking it again'))
+        return nextQueue.at;
       if (!this.ready(state, q(state))) return nextQueue.at;
       return !pool && this.head(state, q(state))?.[0] === 'h' ? forPool.at : claim.at;
     });
     this.place(forPool);
-    if (!this.is('work for the pool left without a word')) this.wakePool();
+    if (!this.is('a thread leaves work for the pool and does not wake the pool')) this.wakePool();
     this.place(nextQueue);
     this.quietly((state) => {
       state[queue]!++;
@@ -106,7 +107,7 @@ export class Helper extends Hand {
     if (!attends) {
       const leaves = mark();
       this.quietly((state, next) => (state[any] ? next : done.at));
-      if (!this.is('runnable work left without a word')) this.runnable(leaves);
+      if (!this.is('a thread leaves runnable work and notifies no thread')) this.runnable(leaves);
       this.goto(done);
       this.place(leaves);
       this.notify();
@@ -137,7 +138,8 @@ export class Helper extends Hand {
       if (op === undefined || (op[0] === 'h' && !pool)) return release.at;
       if (op[0] === 'w' && !this.has(pointOf(state), state)) return release.at;
       if (op[0] === 'g' && state[NODE + q(state)] === 0) {
-        if (state[EXEC] && !this.is('a replay begun while its exec runs')) return release.at;
+        if (state[EXEC] && !this.is('a thread launches a graph while its exec runs'))
+          return release.at;
         if (state[EXEC]) throw new Violation('exec', 'two replays of one exec run at once');
         state[EXEC] = 1;
       }
@@ -153,23 +155,24 @@ export class Helper extends Hand {
     });
 
     this.place(record);
-    const early = this.is('the word of completions moved before the point');
+    const early = this.is('a thread changes the completion word before it marks the point');
     if (early) this.completed();
     this.finish('finishes a point', (state) => pointOf(state));
     this.goto(popRecord);
 
     this.place(long);
     const held = () => {
-      if (pool && !this.is('a long op that is not counted')) this.add('is held', HELD, 1);
+      if (pool && !this.is('a pool thread does not count itself as held in a long op'))
+        this.add('is held', HELD, 1);
     };
     const [wakes, runs, through] = Array.from({ length: 3 }, (): Label => ({ at: 0 })) as [
       Label,
       Label,
       Label,
     ];
-    const behind = this.is('held counted behind the look');
+    const behind = this.is('a pool thread counts itself as held after it checks the queues');
     if (!behind) held();
-    if (!this.is('no look as a long op begins')) this.runnable(wakes);
+    if (!this.is('a thread begins a long op without checking the queues')) this.runnable(wakes);
     if (behind) held();
     this.goto(runs);
     this.place(wakes);
@@ -180,7 +183,7 @@ export class Helper extends Hand {
     this.finish('finishes a point in a graph', (state) => pointOf(state));
     this.completed();
     const inside: Label = { at: 0 };
-    if (!this.is('a record in a graph that wakes nobody')) this.runnable(inside);
+    if (!this.is('a record in a graph wakes no thread')) this.runnable(inside);
     this.goto(through);
     this.place(inside);
     this.wakePool();
@@ -189,7 +192,7 @@ export class Helper extends Hand {
       const last = this.head(state, q(state))![0] === 'G' ? 2 : 1;
       return this.has(pointOf(state, last), state) ? next : BLOCKED;
     });
-    if (pool && !this.is('a long op that is not counted'))
+    if (pool && !this.is('a pool thread does not count itself as held in a long op'))
       this.add('is not held any more', HELD, -1);
     this.goto(pop);
 
@@ -199,7 +202,7 @@ export class Helper extends Hand {
       if (pool || state[NODE + q(state)]) return BLOCKED;
       state[NODE + q(state)] = 1;
       state[RUNS + q(state)] = 0;
-      if (this.is('a graph that pauses lets go of its exec')) state[EXEC] = 0;
+      if (this.is('a paused graph releases its exec')) state[EXEC] = 0;
       state[late] = state[went] = 1;
       return release.at;
     });

@@ -74,48 +74,53 @@ describe('CPU device executor model: mutations are caught', function () {
     proves(
       'deadlock',
       alone,
-      "the pool's word moved behind the counts",
-      'notified before the op is there',
+      'a thread changes the pool word after it counts the pool',
+      'an enqueuer notifies before it pushes the op',
     );
-    sizeable('deadlock', busy, 'an attendant counted on while it is busy');
-    sizeable('deadlock', twice, 'busy counted once for a thread that attends twice');
+    sizeable('deadlock', busy, 'an enqueuer relies on a busy attendant');
+    sizeable('deadlock', twice, 'a thread that attends twice counts itself as busy once');
   });
   describe('thread pool', () => {
     proves(
       'deadlock',
       alone,
-      "the pool's word read behind the look",
-      'the pool sleeps without being counted',
+      'a pool thread reads the pool word after it checks the queues',
+      'a pool thread sleeps without counting itself as parked',
     );
-    proves('deadlock', lasts, 'a long op that is not counted', 'held counted behind the look');
-    proves('deadlock', lasts, 'no look as a long op begins');
+    proves(
+      'deadlock',
+      lasts,
+      'a pool thread does not count itself as held in a long op',
+      'a pool thread counts itself as held after it checks the queues',
+    );
+    proves('deadlock', lasts, 'a thread begins a long op without checking the queues');
   });
   describe('helping threads', () => {
-    proves('runner', lasts, 'a claim that is not exclusive');
-    proves('deadlock', waited, 'a queue given back without another look');
-    proves('deadlock', helped, 'runnable work left without a word');
+    proves('runner', lasts, 'a thread claims a queue that another thread owns');
+    proves('deadlock', waited, 'a thread releases a queue without checking it again');
+    proves('deadlock', helped, 'a thread leaves runnable work and notifies no thread');
     sizeable(
       'deadlock',
       poolOnly,
-      'work for the pool left without a word',
-      'who attends not rung when work is done',
+      'a thread leaves work for the pool and does not wake the pool',
+      'a thread that ends an op does not ring the attendants',
     );
-    proves('deadlock', leaves, 'an attendant leaves without a look');
-    proves('deadlock', attended, "an attendant's bell read behind its look");
+    proves('deadlock', leaves, 'an attendant leaves without checking the queues');
+    proves('deadlock', attended, 'an attendant reads its bell after it checks the queues');
     proves(
       'deadlock',
       waited,
-      'the word of completions moved before the point',
-      'completions read behind the look',
+      'a thread changes the completion word before it marks the point',
+      'the waiter reads the completion word after it checks its point',
     );
   });
   describe('graph launches', () => {
     sizeable(
       'exec',
       replays,
-      'a replay begun while its exec runs',
-      'a graph that pauses lets go of its exec',
+      'a thread launches a graph while its exec runs',
+      'a paused graph releases its exec',
     );
-    sizeable('deadlock', inside, 'a record in a graph that wakes nobody');
+    sizeable('deadlock', inside, 'a record in a graph wakes no thread');
   });
 });

@@ -43,27 +43,27 @@ export interface ExecutorSetup {
 }
 
 export type ExecutorMutation =
-  | "the pool's word moved behind the counts"
-  | "the pool's word read behind the look"
-  | 'the pool sleeps without being counted'
-  | 'a long op that is not counted'
-  | 'held counted behind the look'
-  | 'no look as a long op begins'
-  | 'a claim that is not exclusive'
-  | 'a queue given back without another look'
-  | 'runnable work left without a word'
-  | 'work for the pool left without a word'
-  | 'notified before the op is there'
-  | 'an attendant counted on while it is busy'
-  | 'busy counted once for a thread that attends twice'
-  | 'an attendant leaves without a look'
-  | "an attendant's bell read behind its look"
-  | 'who attends not rung when work is done'
-  | 'the word of completions moved before the point'
-  | 'completions read behind the look'
-  | 'a replay begun while its exec runs'
-  | 'a graph that pauses lets go of its exec'
-  | 'a record in a graph that wakes nobody';
+  | 'a thread changes the pool word after it counts the pool'
+  | 'a pool thread reads the pool word after it checks the queues'
+  | 'a pool thread sleeps without counting itself as parked'
+  | 'a pool thread does not count itself as held in a long op'
+  | 'a pool thread counts itself as held after it checks the queues'
+  | 'a thread begins a long op without checking the queues'
+  | 'a thread claims a queue that another thread owns'
+  | 'a thread releases a queue without checking it again'
+  | 'a thread leaves runnable work and notifies no thread'
+  | 'a thread leaves work for the pool and does not wake the pool'
+  | 'an enqueuer notifies before it pushes the op'
+  | 'an enqueuer relies on a busy attendant'
+  | 'a thread that attends twice counts itself as busy once'
+  | 'an attendant leaves without checking the queues'
+  | 'an attendant reads its bell after it checks the queues'
+  | 'a thread that ends an op does not ring the attendants'
+  | 'a thread changes the completion word before it marks the point'
+  | 'the waiter reads the completion word after it checks its point'
+  | 'a thread launches a graph while its exec runs'
+  | 'a paused graph releases its exec'
+  | 'a record in a graph wakes no thread';
 
 export function executorProtocol(setup: ExecutorSetup): Model {
   const hands: Hand[] = [];
@@ -74,7 +74,7 @@ export function executorProtocol(setup: ExecutorSetup): Model {
 
   for (const [i, queues] of setup.enqueues.entries()) {
     const by = new Helper(`enqueuer ${i}`, Agent.enqueuers + i, 'enqueues', setup);
-    const early = by.is('notified before the op is there');
+    const early = by.is('an enqueuer notifies before it pushes the op');
     for (const queue of queues) {
       if (early) by.notify();
       by.add(`counts an op of queue ${queue}`, PENDING + queue, 1);
@@ -90,12 +90,12 @@ export function executorProtocol(setup: ExecutorSetup): Model {
     const loop: Label = { at: 0 };
     by.step('is not made yet', (state, next) => (state[by.mine(Local.asleep)] ? BLOCKED : next));
     by.place(loop);
-    const late = by.is("the pool's word read behind the look");
+    const late = by.is('a pool thread reads the pool word after it checks the queues');
     if (!late) once(by, "reads the pool's word");
     by.help();
     by.quietly((state, next) => (state[by.mine(Local.any)] ? loop.at : next));
     if (late) once(by, "reads the pool's word");
-    const counted = !by.is('the pool sleeps without being counted');
+    const counted = !by.is('a pool thread sleeps without counting itself as parked');
     if (counted) by.add('counts itself parked', PARKED, 1);
     by.sleep();
     if (counted) by.add('is not parked any more', PARKED, -1);
@@ -117,7 +117,7 @@ export function executorProtocol(setup: ExecutorSetup): Model {
       state[ATTENDING]! += times;
     });
     by.place(loop);
-    const late = by.is("an attendant's bell read behind its look");
+    const late = by.is('an attendant reads its bell after it checks the queues');
     if (!late) once(by, 'reads its bell');
     by.choose('looks whether it stays', (state, next) => {
       if (until !== undefined)
@@ -134,7 +134,7 @@ export function executorProtocol(setup: ExecutorSetup): Model {
       state[BOARD] = 0;
       state[ATTENDING]! -= times;
     });
-    if (!by.is('an attendant leaves without a look')) by.runnable(wakes);
+    if (!by.is('an attendant leaves without checking the queues')) by.runnable(wakes);
     by.goto(over);
     by.place(wakes);
     by.wakePool();
@@ -153,7 +153,7 @@ export function executorProtocol(setup: ExecutorSetup): Model {
     ];
     by.add('counts itself waiting', WAITERS, 1);
     by.place(loop);
-    const late = by.is('completions read behind the look');
+    const late = by.is('the waiter reads the completion word after it checks its point');
     if (!late) once(by, 'reads the word of completions');
     by.step('looks whether it is done', (state, next) =>
       by.has(setup.waits!, state) ? leaves.at : next,

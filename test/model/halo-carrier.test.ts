@@ -22,12 +22,12 @@ describe('model of halo exchange between processes', function () {
 
   describe('mutations are caught', () => {
     after(() => console.log(`      ${explored()} of halos between processes`));
-    caught('told before what left before is over', 'Exchange-2');
-    caught('told behind the latest send that is over', 'Exchange-2');
-    caught('told before its bytes are there', 'Exchange-1');
+    caught('the carrier publishes an exchange before the earlier send ends', 'Exchange-2');
+    caught('the carrier checks the latest ended send of either half', 'Exchange-2');
+    caught('the carrier publishes an exchange before its bytes arrive', 'Exchange-1');
     for (const faults of [[], ['close']] as const) {
-      caught('a rank is followed before what it sent has arrived', 'Exchange-5', { faults });
-      caught('halves are looked at before states', 'Exchange-5', { faults });
+      caught('the carrier marks a rank as gone before its sends arrive', 'Exchange-5', { faults });
+      caught('the carrier reads halves before states', 'Exchange-5', { faults });
     }
   });
 });

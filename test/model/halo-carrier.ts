@@ -13,11 +13,11 @@ export interface CarrierSetup {
 }
 
 export type CarrierMutation =
-  | 'told before what left before is over'
-  | 'told behind the latest send that is over'
-  | 'told before its bytes are there'
-  | 'a rank is followed before what it sent has arrived'
-  | 'halves are looked at before states';
+  | 'the carrier publishes an exchange before the earlier send ends'
+  | 'the carrier checks the latest ended send of either half'
+  | 'the carrier publishes an exchange before its bytes arrive'
+  | 'the carrier marks a rank as gone before its sends arrive'
+  | 'the carrier reads halves before states';
 
 /**
  * Bytes of one half of a route (from rank 0 to 1, or back). Exchanges are stored by number, and 0
@@ -179,7 +179,7 @@ export function carrierProtocol({ exchanges, faults = [], broken }: CarrierSetup
       // The native thread reads states before halves. So the sends of all halves that were filled
       // before have begun.
       const waits = [0, 1].some((h) => unsent(state, out, h));
-      if (waits && !is('halves are looked at before states')) return false;
+      if (waits && !is('the carrier reads halves before states')) return false;
       state[ofRank(rank, Rank.letter)] = state[ofRoute(out, Route.started)]! + 1;
       return true;
     });
@@ -187,7 +187,7 @@ export function carrierProtocol({ exchanges, faults = [], broken }: CarrierSetup
       const letter = state[ofRank(rank, Rank.letter)]!;
       if (letter === 0 || state[ofRank(rank, Rank.known)] !== 0) return false;
       const arrived = state[ofRoute(out, Route.told)]! >= letter - 1;
-      if (!arrived && !is('a rank is followed before what it sent has arrived')) return false;
+      if (!arrived && !is('the carrier marks a rank as gone before its sends arrive')) return false;
       state[ofRank(rank, Rank.known)] = 1;
       return true;
     });
@@ -242,7 +242,7 @@ export function carrierProtocol({ exchanges, faults = [], broken }: CarrierSetup
             `${name}: exchange ${wire || sending} would come into a half that is not empty`,
           );
         }
-        if (is('told before its bytes are there')) {
+        if (is('the carrier publishes an exchange before its bytes arrive')) {
           state[field(Half.inWord)] = wire || sending;
           return true;
         }
@@ -258,10 +258,11 @@ export function carrierProtocol({ exchanges, faults = [], broken }: CarrierSetup
         const n = state[ofRoute(route, Route.told)]! + 1;
         if (n % 2 !== h || state[field(Half.taken)] === 0) return false;
         const back = 1 - route;
-        const over = is('told behind the latest send that is over')
+        const over = is('the carrier checks the latest ended send of either half')
           ? state[ofRoute(back, Route.latest)]! >= n - 1
           : state[ofRoute(back, Route.over + ((n - 1) % 2))]! >= n - 1;
-        if (!over && !is('told before what left before is over')) return false;
+        if (!over && !is('the carrier publishes an exchange before the earlier send ends'))
+          return false;
         state[field(Half.taken)] = 0;
         state[field(Half.inWord)] = n;
         state[ofRoute(route, Route.told)] = n;

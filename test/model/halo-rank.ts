@@ -38,9 +38,9 @@ export class RankProgram {
     this.#setup = setup;
     this.#everybody = everybody;
     const { exchanges } = setup;
-    const ahead = this.#broken('next exchange started before the last is waited for');
+    const ahead = this.#broken('a rank starts an exchange before it waits for the previous one');
     for (let n = 1; n <= exchanges; n++) {
-      if (n === exchanges && this.#broken('closed before the last exchange is sent'))
+      if (n === exchanges && this.#broken('a rank closes before it sends its last exchange'))
         this.#leave(Rank.closed);
       if (!ahead || n === 1) this.#start(n);
       if (ahead && n < exchanges) this.#start(n + 1);
@@ -78,12 +78,14 @@ export class RankProgram {
   }
   #ring(these: readonly Program[]): void {
     const how: Ringing = {
-      broken: this.#broken('flag looked at before the count is added') ? 'flag first' : undefined,
+      broken: this.#broken('a ringer reads the flag before it increments the bell')
+        ? 'flag first'
+        : undefined,
     };
     for (const each of new Set(these)) ring(this.by, each, how);
   }
   #half(buffer: number, exchange: number): number {
-    return 2 * buffer + (this.#broken('one half only') ? 0 : exchange % 2);
+    return 2 * buffer + (this.#broken('a rank uses only one half of a buffer') ? 0 : exchange % 2);
   }
   #store(says: string, at: number, value: number): void {
     this.#access(says, (state) => {
@@ -110,7 +112,7 @@ export class RankProgram {
           );
       });
     }
-    const late = this.#broken('filled before it is packed');
+    const late = this.#broken('a rank fills a half before it packs the data');
     if (!late) this.#pack(n);
     this.#quietly((state) => {
       this.#setLocal(state, this.routes.length === 2 ? 3 : 1);
@@ -134,11 +136,11 @@ export class RankProgram {
   #send(n: number): void {
     const readers = this.routes.map(({ sender }) => this.#everybody[sender]!);
     const [early, late] = [
-      this.#broken('rung before the word is stored'),
-      this.#broken('reader not rung'),
+      this.#broken('a rank rings the reader before it stores the word'),
+      this.#broken('a rank does not ring the reader'),
     ];
     const empty = () => {
-      if (n === 1 || this.#broken('never emptied')) return;
+      if (n === 1 || this.#broken('a rank does not empty the halves that it receives')) return;
       for (const { incoming } of this.routes)
         this.#store(
           `empties its half of exchange ${n - 1}`,
@@ -146,7 +148,7 @@ export class RankProgram {
           0,
         );
     };
-    const emptyLate = this.#broken('emptied after the next exchange is sent');
+    const emptyLate = this.#broken('a rank empties a half after it sends the next exchange');
     if (!emptyLate) empty();
     if (early) this.#ring(readers);
     for (const { outgoing } of this.routes)
@@ -158,11 +160,11 @@ export class RankProgram {
   #wait(n: number): void {
     const { by, routes } = this;
     const [loop, over] = [{ at: 0 }, { at: 0 }];
-    const lateBell = this.#broken('bell read after the look');
-    const early = this.#broken('failure looked for before the bell is read');
+    const lateBell = this.#broken('a rank reads its bell after it checks the words');
+    const early = this.#broken('a rank checks for a failure before it reads its bell');
     this.#boundary();
     by.place(loop);
-    const lateFailure = this.#broken('failure looked for after the word');
+    const lateFailure = this.#broken('a rank checks for a failure after it checks the words');
     if (early) this.#lookForFailure();
     if (!lateBell) readBell(by);
     if (!early && !lateFailure) this.#lookForFailure();
@@ -174,7 +176,7 @@ export class RankProgram {
     if (lateBell) readBell(by);
     // A death rings no bell. The real park has a time limit, so after a death it ends by itself.
     // The model wakes a sleeper only if it would find something.
-    const limited = !this.#broken('no limit to a park');
+    const limited = !this.#broken('a rank parks without a time limit');
     const died = (state: State) => (state[memory.FAULTS]! & Fault.death) !== 0;
     park(
       by,
@@ -186,8 +188,8 @@ export class RankProgram {
   }
 
   #lookForFailure(): void {
-    if (this.#broken('failure not looked for')) return;
-    const least = this.#broken('failure looked at while it is written')
+    if (this.#broken('a rank does not check for a failure')) return;
+    const least = this.#broken('a rank reads a failure while another rank writes it')
       ? Note.writing
       : Note.written;
     this.#access('looks for a failure', (state) => {
@@ -227,7 +229,7 @@ export class RankProgram {
     const stream = memory.STREAM[this.by.agent]!;
     this.#jump((state) => (this.#local(state) & memory.SENT) !== 0, sent);
     this.by.step(`asks whether exchange ${n} is packed`, (state, next) => {
-      if (this.#broken('sent before the device has packed')) return next;
+      if (this.#broken('a rank sends before the device packs the data')) return next;
       if (!memory.queued(state, stream, memory.packing(n))) return next;
       if (this.#local(state) & memory.FAILED) return this.caught.at;
       return state[memory.NOTE] === Note.written ? loop.at : BLOCKED;
@@ -245,12 +247,13 @@ export class RankProgram {
     const lookAtState = (): void => {
       this.#access(`looks whether rank ${sender} is there`, (state) => {
         const ignored =
-          state[memory.RANK + sender] === Rank.lost && this.#broken('a lost rank not looked for');
+          state[memory.RANK + sender] === Rank.lost &&
+          this.#broken('a rank ignores that a sender is lost');
         const isGone = memory.isGone(state, sender) && !ignored;
         this.#setLocal(state, isGone ? this.#local(state) | gone : this.#local(state) & ~gone);
       });
     };
-    const late = this.#broken('state looked at after the word');
+    const late = this.#broken('a rank reads the state of a sender after its word');
     this.#jump((state) => (this.#local(state) & bit) === 0, none);
     if (!late) lookAtState();
     const says = `looks for exchange ${n} of rank ${sender}`;
@@ -267,7 +270,9 @@ export class RankProgram {
     by.goto(this.#missed);
     by.place(arrived);
     if (this.#setup.device) {
-      const on = this.#broken('unpacked on another stream') ? memory.SIDE_STREAM : memory.STREAM;
+      const on = this.#broken('a rank unpacks on a second stream')
+        ? memory.SIDE_STREAM
+        : memory.STREAM;
       this.#enqueue(`enqueues the unpacking of exchange ${n}`, on, memory.unpacking(n));
     } else {
       for (const part of ['first', 'last'])
@@ -282,8 +287,8 @@ export class RankProgram {
   #leave(as: typeof Rank.closed | typeof Rank.failed): void {
     const { by } = this;
     const over = { at: 0 };
-    const early = this.#broken('rung before it leaves');
-    const rings = !this.#broken('nobody rung when it leaves');
+    const early = this.#broken('a rank rings all bells before it stores that it left');
+    const rings = !this.#broken('a rank that leaves rings no bell');
     if (early) this.#ring(this.#everybody);
     by.step(
       as === Rank.closed ? 'says that it is closed' : 'says that it failed',
@@ -310,7 +315,7 @@ export class RankProgram {
         throw new Violation('Exchange-6', `${by.name} gives up, and nobody closed, failed or died`);
       state[memory.FAULTS] = state[memory.FAULTS]! | Fault.missed;
     });
-    if (this.#broken('a rank that misses another tells nobody')) by.goto(this.caught);
+    if (this.#broken('a rank that misses data reports no failure')) by.goto(this.caught);
     by.place(this.fail);
     this.#access('begins to write its failure', (state) => {
       const first = state[memory.NOTE] === Note.none;

@@ -65,48 +65,56 @@ describe('halo exchange model: mutations are caught', function () {
   after(() => console.log(`      ${explored()} of the halo exchange protocol`));
 
   describe('buffers', () => {
-    caught('one half only', 'Exchange-2');
-    caught('next exchange started before the last is waited for', 'Exchange-2');
-    caught('never emptied', 'Exchange-2');
-    caught('emptied after the next exchange is sent', 'Exchange-2');
-    caught('filled before it is packed', 'Exchange-1');
-    caught('sent before the device has packed', 'Exchange-1', { device: true });
-    caught('unpacked on another stream', 'Exchange-1', { device: true });
+    caught('a rank uses only one half of a buffer', 'Exchange-2');
+    caught('a rank starts an exchange before it waits for the previous one', 'Exchange-2');
+    caught('a rank does not empty the halves that it receives', 'Exchange-2');
+    caught('a rank empties a half after it sends the next exchange', 'Exchange-2');
+    caught('a rank fills a half before it packs the data', 'Exchange-1');
+    caught('a rank sends before the device packs the data', 'Exchange-1', { device: true });
+    caught('a rank unpacks on a second stream', 'Exchange-1', { device: true });
   });
 
   describe('waiting ranks', () => {
     // A rank that continues rings again, so there a lost wake costs only time. These mutations
     // deadlock only if a rank computes for ever.
-    caught('rung before the word is stored', 'deadlock', { faults: ['rest'] });
-    caught('reader not rung', 'deadlock');
-    caught('bell read after the look', 'deadlock');
-    caught('flag looked at before the count is added', 'deadlock', { faults: ['rest'] });
+    caught('a rank rings the reader before it stores the word', 'deadlock', { faults: ['rest'] });
+    caught('a rank does not ring the reader', 'deadlock');
+    caught('a rank reads its bell after it checks the words', 'deadlock');
+    caught('a ringer reads the flag before it increments the bell', 'deadlock', {
+      faults: ['rest'],
+    });
   });
 
   describe('ranks that leave', () => {
-    caught('state looked at after the word', 'Exchange-5');
-    caught('closed before the last exchange is sent', 'Exchange-6');
-    caught('rung before it leaves', 'deadlock', { faults: ['close'] });
-    caught('nobody rung when it leaves', 'deadlock', { faults: ['close'] });
-    caught('nobody rung when it leaves', 'deadlock', { faults: ['failure'] });
+    caught('a rank reads the state of a sender after its word', 'Exchange-5');
+    caught('a rank closes before it sends its last exchange', 'Exchange-6');
+    caught('a rank rings all bells before it stores that it left', 'deadlock', {
+      faults: ['close'],
+    });
+    caught('a rank that leaves rings no bell', 'deadlock', { faults: ['close'] });
+    caught('a rank that leaves rings no bell', 'deadlock', { faults: ['failure'] });
   });
 
   describe('failed and lost ranks', () => {
     // A rank sees the failure of its neighbor in the neighbor's state. The failure word is for the
     // ranks that are further away, so these setups are chains.
     const far = { pairs: CHAIN, exchanges: 1, faults: ['failure', 'rest'] } as const;
-    caught('failure looked for before the bell is read', 'deadlock', far);
-    caught('failure not looked for', 'deadlock', far);
-    caught('failure looked for after the word', 'Exchange-5', { faults: ['failure'] });
-    caught('failure looked at while it is written', 'Exchange-6', { faults: ['failure'] });
+    caught('a rank checks for a failure before it reads its bell', 'deadlock', far);
+    caught('a rank does not check for a failure', 'deadlock', far);
+    caught('a rank checks for a failure after it checks the words', 'Exchange-5', {
+      faults: ['failure'],
+    });
+    caught('a rank reads a failure while another rank writes it', 'Exchange-6', {
+      faults: ['failure'],
+    });
     const missing = {
       pairs: CHAIN,
       exchanges: 2,
       faults: ['close', 'rest'],
       grain: 'hand-over',
     } as const;
-    caught('a rank that misses another tells nobody', 'deadlock', missing);
-    caught('a lost rank not looked for', 'livelock', { faults: ['death'] });
-    caught('no limit to a park', 'deadlock', { faults: ['death'] });
+    caught('a rank that misses data reports no failure', 'deadlock', missing);
+    caught('a rank ignores that a sender is lost', 'livelock', { faults: ['death'] });
+    caught('a rank parks without a time limit', 'deadlock', { faults: ['death'] });
   });
 });

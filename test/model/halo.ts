@@ -42,28 +42,28 @@ export interface HaloSetup {
 }
 
 export type HaloMutation =
-  | 'one half only'
-  | 'next exchange started before the last is waited for'
-  | 'filled before it is packed'
-  | 'never emptied'
-  | 'emptied after the next exchange is sent'
-  | 'rung before the word is stored'
-  | 'reader not rung'
-  | 'bell read after the look'
-  | 'failure looked for before the bell is read'
-  | 'failure looked for after the word'
-  | 'failure not looked for'
-  | 'failure looked at while it is written'
-  | 'state looked at after the word'
-  | 'closed before the last exchange is sent'
-  | 'rung before it leaves'
-  | 'nobody rung when it leaves'
-  | 'a lost rank not looked for'
-  | 'a rank that misses another tells nobody'
-  | 'no limit to a park'
-  | 'flag looked at before the count is added'
-  | 'sent before the device has packed'
-  | 'unpacked on another stream';
+  | 'a rank uses only one half of a buffer'
+  | 'a rank starts an exchange before it waits for the previous one'
+  | 'a rank fills a half before it packs the data'
+  | 'a rank does not empty the halves that it receives'
+  | 'a rank empties a half after it sends the next exchange'
+  | 'a rank rings the reader before it stores the word'
+  | 'a rank does not ring the reader'
+  | 'a rank reads its bell after it checks the words'
+  | 'a rank checks for a failure before it reads its bell'
+  | 'a rank checks for a failure after it checks the words'
+  | 'a rank does not check for a failure'
+  | 'a rank reads a failure while another rank writes it'
+  | 'a rank reads the state of a sender after its word'
+  | 'a rank closes before it sends its last exchange'
+  | 'a rank rings all bells before it stores that it left'
+  | 'a rank that leaves rings no bell'
+  | 'a rank ignores that a sender is lost'
+  | 'a rank that misses data reports no failure'
+  | 'a rank parks without a time limit'
+  | 'a ringer reads the flag before it increments the bell'
+  | 'a rank sends before the device packs the data'
+  | 'a rank unpacks on a second stream';
 
 export function haloProtocol(setup: HaloSetup): Model {
   const { pairs, faults = [], grain = 'access' } = setup;
@@ -156,7 +156,7 @@ function death(by: Program): Move {
 }
 
 function streamsOf({ grain = 'access', broken }: HaloSetup, routes: readonly Route[][]): Program[] {
-  const all = broken === 'unpacked on another stream' ? [STREAM, SIDE_STREAM] : [STREAM];
+  const all = broken === 'a rank unpacks on a second stream' ? [STREAM, SIDE_STREAM] : [STREAM];
   return all.flatMap((on) => routes.map((of, rank) => stream(rank, on[rank]!, of, grain)));
 }
 

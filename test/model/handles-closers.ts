@@ -73,7 +73,7 @@ export interface Closers {
 }
 
 export function closersOf(is: (how: HandlesMutation) => boolean): Closers {
-  const early = is('the entry is given back before its object is taken');
+  const early = is('a closer releases the entry before it takes the object');
 
   const takesObject = (state: State, thread: number) => {
     const [object, handle] = [at(state, OBJECT), at(state, own(thread, HANDLE))];
@@ -83,7 +83,8 @@ export function closersOf(is: (how: HandlesMutation) => boolean): Closers {
     state[OBJECT] = 0;
   };
   const makesStale = (state: State) => {
-    if (!is('the generation stays')) state[GENERATION] = at(state, GENERATION) + 1;
+    if (!is('a closer does not increment the generation'))
+      state[GENERATION] = at(state, GENERATION) + 1;
     state[PINS] = 0;
     state[FLAGS] = 0;
   };
@@ -123,7 +124,9 @@ export function closersOf(is: (how: HandlesMutation) => boolean): Closers {
         const now = word(state);
         const stale = generation(now) !== at(state, own(thread, HANDLE)) || !(flags(now) & OPEN);
         const again =
-          is('a remover may close what is retired') && flags(now) & RETIRED && how === 'removes';
+          is('a remover closes an object that is retired') &&
+          flags(now) & RETIRED &&
+          how === 'removes';
         if (stale || (flags(now) & CLOSING && !again)) return go(Close.over);
         state[own(thread, SEEN)] = now;
         return go(Close.marks);
@@ -132,20 +135,27 @@ export function closersOf(is: (how: HandlesMutation) => boolean): Closers {
         const mark = () => {
           state[FLAGS] = at(state, FLAGS) | CLOSING | (how === 'retires' ? RETIRED : 0);
         };
-        const done = compareAndSet(state, seen, mark, is('looked at and closed in two steps'));
+        const done = compareAndSet(
+          state,
+          seen,
+          mark,
+          is('a closer checks and marks the word in two steps'),
+        );
         state[own(thread, SEEN)] = 0;
         if (!done) return go(Close.looks);
         if (how === 'removes') return go(Close.reads);
         return go(
-          pins(seen) === 0 || is('a retirer takes what is pinned') ? Close.takes : Close.over,
+          pins(seen) === 0 || is('a retirer takes an object that is pinned')
+            ? Close.takes
+            : Close.over,
         );
       }
       case Close.reads:
-        if (at(state, PINS) === 0 || is('pins are not waited for')) return go(Close.takes);
+        if (at(state, PINS) === 0 || is('a remover does not wait for pins')) return go(Close.takes);
         state[own(thread, SEEN)] = word(state);
         return go(Close.sleeps);
       case Close.sleeps: {
-        const same = word(state) === seen || is('a remover sleeps whatever the word is by then');
+        const same = word(state) === seen || is('a remover sleeps without comparing the word');
         state[own(thread, SEEN)] = 0;
         return go(same ? Close.asleep : Close.reads);
       }
@@ -160,7 +170,8 @@ export function closersOf(is: (how: HandlesMutation) => boolean): Closers {
   const giveUp = (state: State, thread: number, how: Closer): boolean => {
     const step = at(state, own(thread, STEP));
     if (how !== 'removes' || (step !== Close.sleeps && step !== Close.asleep)) return false;
-    if (!is('one that gives up leaves it closing')) state[FLAGS] = at(state, FLAGS) & ~CLOSING;
+    if (!is('a remover that gives up leaves the entry closing'))
+      state[FLAGS] = at(state, FLAGS) & ~CLOSING;
     state[own(thread, SEEN)] = 0;
     state[own(thread, STEP)] = Close.over;
     return true;

@@ -32,29 +32,29 @@ describe('handle table model: mutations are caught', function () {
   this.timeout(60_000);
   after(() => console.log(`      ${explored()} of the handle table`));
 
-  caught('a pin looks not for closing', 'Handles-1', two);
-  caught('a pin looks not for the generation', 'Handles-2', one);
-  caught('looked at and pinned in two steps', 'Handles-1', two);
-  caught('pins are not waited for', 'Handles-2', one);
-  caught('looked at and closed in two steps', 'Handles-3', {
+  caught('a pin does not check for closing', 'Handles-1', two);
+  caught('a pin does not check the generation', 'Handles-2', one);
+  caught('a pin checks and changes the word in two steps', 'Handles-1', two);
+  caught('a remover does not wait for pins', 'Handles-2', one);
+  caught('a closer checks and marks the word in two steps', 'Handles-3', {
     users: [],
     pins: 1,
     closers: ['removes', 'removes'],
   });
-  caught('the generation stays', 'Handles-2', one);
-  caught('the entry is given back before its object is taken', 'Handles-3', one);
-  caught('open before the object is there', 'Handles-1', one);
-  caught('one that gives up leaves it closing', 'deadlock', one);
-  caught('a pin of another kind stays', 'deadlock', {
+  caught('a closer does not increment the generation', 'Handles-2', one);
+  caught('a closer releases the entry before it takes the object', 'Handles-3', one);
+  caught('an adder opens the entry before it stores the object', 'Handles-1', one);
+  caught('a remover that gives up leaves the entry closing', 'deadlock', one);
+  caught('a thread keeps a pin of the wrong kind', 'deadlock', {
     users: ['right', 'wrong'],
     pins: 1,
     closers: ['removes'],
   });
-  caught('a remover sleeps whatever the word is by then', 'deadlock', one);
+  caught('a remover sleeps without comparing the word', 'deadlock', one);
   caught('the last unpin wakes no remover', 'deadlock', one);
   caught('a retired handle grants pins', 'Handles-2', retired);
-  caught('the last unpin leaves a retired object', 'deadlock', retired);
+  caught('the last unpin does not free a retired object', 'deadlock', retired);
   caught('every unpin frees a retired object', 'Handles-2', retired);
-  caught('a retirer takes what is pinned', 'Handles-2', retired);
-  caught('a remover may close what is retired', 'Handles-3', both);
+  caught('a retirer takes an object that is pinned', 'Handles-2', retired);
+  caught('a remover closes an object that is retired', 'Handles-3', both);
 });

@@ -44,23 +44,23 @@ export interface HandlesSetup {
 }
 
 export type HandlesMutation =
-  | 'a pin looks not for closing'
-  | 'a pin looks not for the generation'
-  | 'looked at and pinned in two steps'
-  | 'pins are not waited for'
-  | 'looked at and closed in two steps'
-  | 'the generation stays'
-  | 'the entry is given back before its object is taken'
-  | 'open before the object is there'
-  | 'one that gives up leaves it closing'
-  | 'a pin of another kind stays'
-  | 'a remover sleeps whatever the word is by then'
+  | 'a pin does not check for closing'
+  | 'a pin does not check the generation'
+  | 'a pin checks and changes the word in two steps'
+  | 'a remover does not wait for pins'
+  | 'a closer checks and marks the word in two steps'
+  | 'a closer does not increment the generation'
+  | 'a closer releases the entry before it takes the object'
+  | 'an adder opens the entry before it stores the object'
+  | 'a remover that gives up leaves the entry closing'
+  | 'a thread keeps a pin of the wrong kind'
+  | 'a remover sleeps without comparing the word'
   | 'the last unpin wakes no remover'
   | 'a retired handle grants pins'
-  | 'the last unpin leaves a retired object'
+  | 'the last unpin does not free a retired object'
   | 'every unpin frees a retired object'
-  | 'a retirer takes what is pinned'
-  | 'a remover may close what is retired';
+  | 'a retirer takes an object that is pinned'
+  | 'a remover closes an object that is retired';
 
 /** Steps of a thread that pins. The last five steps, from `takes` on, take the object. */
 const Use = {
@@ -101,9 +101,9 @@ export function handlesProtocol({ users, pins, closers, broken }: HandlesSetup):
         return go(Use.looks);
       case Use.looks: {
         const now = word(state);
-        const stale = generation(now) !== handle && !is('a pin looks not for the generation');
+        const stale = generation(now) !== handle && !is('a pin does not check the generation');
         const ignored =
-          is('a pin looks not for closing') ||
+          is('a pin does not check for closing') ||
           (flags(now) & RETIRED && is('a retired handle grants pins'));
         if (stale || (flags(now) & CLOSING && !ignored) || !(flags(now) & OPEN)) {
           state[own(thread, SEEN)] = 0;
@@ -116,7 +116,12 @@ export function handlesProtocol({ users, pins, closers, broken }: HandlesSetup):
         const pin = () => {
           state[PINS] = at(state, PINS) + 1;
         };
-        const done = compareAndSet(state, seen, pin, is('looked at and pinned in two steps'));
+        const done = compareAndSet(
+          state,
+          seen,
+          pin,
+          is('a pin checks and changes the word in two steps'),
+        );
         state[own(thread, SEEN)] = 0;
         return go(done ? Use.reads : Use.looks);
       }
@@ -126,7 +131,7 @@ export function handlesProtocol({ users, pins, closers, broken }: HandlesSetup):
         if (object !== handle)
           throw new Violation('Handles-2', `handle ${handle} pins object ${object}`);
         if (users[thread] === 'right') return go(Use.uses);
-        return is('a pin of another kind stays') ? next() : go(Use.unpins);
+        return is('a thread keeps a pin of the wrong kind') ? next() : go(Use.unpins);
       }
       case Use.uses:
         if (at(state, GONE) & (1 << handle))
@@ -139,7 +144,8 @@ export function handlesProtocol({ users, pins, closers, broken }: HandlesSetup):
         const retired = (at(state, FLAGS) & RETIRED) !== 0;
         if (retired && is('every unpin frees a retired object')) return go(Use.takes);
         if (before > 1 || !(at(state, FLAGS) & CLOSING)) return next();
-        if (retired) return is('the last unpin leaves a retired object') ? next() : go(Use.takes);
+        if (retired)
+          return is('the last unpin does not free a retired object') ? next() : go(Use.takes);
         return is('the last unpin wakes no remover') ? next() : go(Use.wakes);
       }
       case Use.wakes:
@@ -164,7 +170,7 @@ export function handlesProtocol({ users, pins, closers, broken }: HandlesSetup):
     const puts = () => {
       state[OBJECT] = at(state, ADDED) + 1;
     };
-    const early = is('open before the object is there');
+    const early = is('an adder opens the entry before it stores the object');
     switch (at(state, own(adder, STEP))) {
       case POPS:
         if (at(state, ADDED) === OBJECTS || at(state, FREE) === 0 || !lock(state, adder))

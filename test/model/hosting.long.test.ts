@@ -20,10 +20,10 @@ describe('role hosting model', () => {
   holds({ changes: 3, wishes: 2, deaths: 0 });
   holds({ changes: 2, wishes: 2, deaths: 2 }, itLong);
 
-  caught('taken up before the others have let go', 'Slot-10', plain);
-  caught('seen before it has let go', 'Slot-10', plain);
-  caught('let go without a ring', 'deadlock', plain);
-  caught('a change that rings nobody', 'deadlock', plain);
-  caught('the host looked up before the store', 'deadlock', plain);
-  caught('a successor that takes up at once', 'Slot-10', dying);
+  caught('a thread takes up roles before the other thread gives them up', 'Slot-10', plain);
+  caught('a thread stores `seen` before it gives up its roles', 'Slot-10', plain);
+  caught('a thread that gives up its roles rings no bell', 'deadlock', plain);
+  caught('the client changes the table and rings no bell', 'deadlock', plain);
+  caught('a thread reads the table before it stores its request', 'deadlock', plain);
+  caught('a successor takes up roles without waiting', 'Slot-10', dying);
 });

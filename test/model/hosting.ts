@@ -17,12 +17,12 @@ export interface HostingSetup {
 }
 
 export type HostingMutation =
-  | 'taken up before the others have let go'
-  | 'seen before it has let go'
-  | 'let go without a ring'
-  | 'a change that rings nobody'
-  | 'the host looked up before the store'
-  | 'a successor that takes up at once';
+  | 'a thread takes up roles before the other thread gives them up'
+  | 'a thread stores `seen` before it gives up its roles'
+  | 'a thread that gives up its roles rings no bell'
+  | 'the client changes the table and rings no bell'
+  | 'a thread reads the table before it stores its request'
+  | 'a successor takes up roles without waiting';
 
 /**
  * Words. `HOSTING`: the valid table. `SEEN`: the table that each thread has seen. `WANTED`: work
@@ -79,9 +79,9 @@ export function hostingProtocol({ changes, wishes, deaths, broken }: HostingSetu
       const before = at(state, SEEN + by);
       state[SEEN + by] = read;
       state[own(by, FOLLOWS)] = read;
-      if (before !== read && !is('let go without a ring')) ringAll(state);
+      if (before !== read && !is('a thread that gives up its roles rings no bell')) ringAll(state);
     };
-    const early = is('seen before it has let go');
+    const early = is('a thread stores `seen` before it gives up its roles');
     switch (at(state, own(by, STEP))) {
       case Step.bell:
         state[own(by, RUNG)] = 0;
@@ -97,7 +97,8 @@ export function hostingProtocol({ changes, wishes, deaths, broken }: HostingSetu
         return go(Step.looks);
       case Step.looks: {
         const others =
-          at(state, SEEN + 1 - by) === read || is('taken up before the others have let go');
+          at(state, SEEN + 1 - by) === read ||
+          is('a thread takes up roles before the other thread gives them up');
         return go(read === by && !at(state, own(by, HOSTS)) && others ? Step.takes : Step.works);
       }
       case Step.takes:
@@ -112,7 +113,7 @@ export function hostingProtocol({ changes, wishes, deaths, broken }: HostingSetu
         return at(state, own(by, RUNG)) === 1 && go(Step.bell);
       default:
         state[own(by, FOLLOWS)] = NONE;
-        if (is('a successor that takes up at once')) {
+        if (is('a successor takes up roles without waiting')) {
           state[own(by, HOSTS)] = at(state, SEEN + by) === by ? 1 : 0;
           alone(state);
         }
@@ -135,7 +136,7 @@ export function hostingProtocol({ changes, wishes, deaths, broken }: HostingSetu
         if (at(state, CHANGED) === changes) return false;
         state[CHANGED] = at(state, CHANGED) + 1;
         state[HOSTING] = 1 - at(state, HOSTING);
-        return go(is('a change that rings nobody') ? 3 : 1);
+        return go(is('the client changes the table and rings no bell') ? 3 : 1);
       case 1:
       case 2:
         ring(state, at(state, CLIENT_AT) - 1);
@@ -160,7 +161,7 @@ export function hostingProtocol({ changes, wishes, deaths, broken }: HostingSetu
     const look = () => {
       state[OTHER_READ] = at(state, HOSTING);
     };
-    const early = is('the host looked up before the store');
+    const early = is('a thread reads the table before it stores its request');
     switch (at(state, OTHER_AT)) {
       case 0:
         if (at(state, WISHED) === wishes) return false;

@@ -40,13 +40,13 @@ export class Drawable {
     if (lapped) {
       state[memory.LIST] = state[memory.LIST + 1] = 0;
       state[memory.RUNNING] = 0;
-      if (!this.#broken('a reader goes on where it was lapped')) state[SEEN_TO] = from;
+      if (!this.#broken('a lapped reader continues at its old place')) state[SEEN_TO] = from;
     }
     for (const place of memory.list(state)) {
       // The real code has stored the reach when it listed the step. The model computes the reach
       // again, from the note that the step had then.
       const { step } = this.versionOf(state, this.#lifeOf(state).truth[place]);
-      const reach = this.#broken('a stack dropped with its last frame')
+      const reach = this.#broken('the reader keeps a stack until its last frame is gone')
         ? 0
         : Math.min(step, this.#back);
       if (place - reach >= from) break;
@@ -63,7 +63,9 @@ export class Drawable {
       state[memory.RUNNING] = 0;
       return;
     }
-    const first = note.step === 0 && !this.#broken('a first step taken for the next one');
+    const first =
+      note.step === 0 &&
+      !this.#broken('the reader treats the first step of an episode as the next one');
     if (!state[memory.RUNNING] || first) {
       state[memory.RUNNING] = 1;
       state[memory.START] = place - Math.min(note.step, place);

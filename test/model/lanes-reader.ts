@@ -106,7 +106,7 @@ export class Reader {
   // ---- what may be read -------------------------------------------------------------------------
 
   /** `lowest_kept`: stores its result in KEPT. */
-  #lowestKept(fenced = !this.#broken('no fence before begun is looked at')): void {
+  #lowestKept(fenced = !this.#broken('the reader does not fence before it loads `begun`')): void {
     if (fenced) this.#local(memory.fence);
     this.#load(
       'loads begun',
@@ -116,7 +116,7 @@ export class Reader {
         state[KEPT] = Math.max(0, begun - this.#setup.places);
       },
     );
-    if ((this.#setup.clears ?? 0) === 0 || this.#broken('floor ignored')) return;
+    if ((this.#setup.clears ?? 0) === 0 || this.#broken('the reader ignores the floor')) return;
     this.#choose('loads the floor', (state) => {
       const floor = memory.loadFloor(state, this.choice);
       if (floor < 0) return false;
@@ -129,7 +129,7 @@ export class Reader {
   /** `span`: stores its result in NOW_FROM and NOW_TO. */
   #span(): void {
     const { places } = this.#setup;
-    const relaxed = this.#broken('committed loaded without acquire');
+    const relaxed = this.#broken('the reader loads `committed` without acquire order');
     this.#lowestKept();
     this.#load(
       'loads committed',
@@ -141,9 +141,10 @@ export class Reader {
     );
     this.#local((state) => {
       const to = state[NOW_TO]!;
-      if (this.#broken('span taken from committed alone')) state[KEPT] = Math.max(0, to - places);
+      if (this.#broken('the reader computes its span from `committed` alone'))
+        state[KEPT] = Math.max(0, to - places);
       // Between the two loads the writer may have written further.
-      const held = this.#broken('a span longer than the ring') ? 0 : to - places;
+      const held = this.#broken('the reader accepts a span longer than the ring') ? 0 : to - places;
       state[NOW_FROM] = Math.min(Math.max(state[KEPT]!, held), to);
       state[KEPT] = 0;
       this.#list.checkSpan(state);
@@ -175,7 +176,7 @@ export class Reader {
       state[COUNTER] = state[SEEN_TO]!;
       state[WRONG] = 0;
     });
-    const early = this.#broken('notes copied behind the look at begun');
+    const early = this.#broken('the reader copies notes after it loads `begun`');
     if (early) this.#lowestKept();
     by.place(note);
     this.#load('copies a note', (state) => this.#noteOf(state[COUNTER]!), 'relaxed', this.#compare);
@@ -183,8 +184,8 @@ export class Reader {
       state[COUNTER]! < Math.min(state[SEEN_TO]! + atOnce, state[NOW_TO]!);
     this.#jump(more, note);
     if (!early) this.#lowestKept();
-    const last = this.#broken('the last note looked at alone');
-    const believed = this.#broken('notes believed though overtaken');
+    const last = this.#broken('the reader checks only the last note against `begun`');
+    const believed = this.#broken('the reader trusts notes that are overwritten');
     this.#jump(
       (state) => !believed && state[KEPT]! > (last ? state[COUNTER]! - 1 : state[SEEN_TO]!),
       overtaken,
@@ -237,7 +238,7 @@ export class Reader {
       state[ROW] = state[COUNTER] = drawn;
       return true;
     });
-    const early = this.#broken('begun looked at before the copy');
+    const early = this.#broken('the reader checks `begun` before its copy');
     if (early) this.#lowestKept();
     by.place(notes);
     this.#load(
@@ -248,7 +249,7 @@ export class Reader {
         const [place, read] = [state[ROW]!, this.#list.versionOf(state, version)];
         if (state[COUNTER] === place) {
           state[FIRST] = place - Math.min(read.step, this.#back, place);
-          state[LOWEST] = this.#broken('begun looked at for the step alone')
+          state[LOWEST] = this.#broken('the reader checks `begun` for the drawn step only')
             ? place
             : state[FIRST]!;
           state[STEPS] = 0;
@@ -271,8 +272,9 @@ export class Reader {
       this.#compare,
     );
     this.#jump((state) => state[COUNTER]! <= state[ROW]! + state[STEPS]!, bytes);
-    if (!early && !this.#broken('begun not looked at behind the copy')) this.#lowestKept();
-    const same = this.#broken('drawn again from the same list');
+    if (!early && !this.#broken('the reader does not check `begun` after its copy'))
+      this.#lowestKept();
+    const same = this.#broken('the reader draws again without updating its list');
     const forget = (state: State): void => {
       state.fill(0, NOW_FROM, FIRST + 1);
     };

@@ -98,14 +98,14 @@ class Pen {
     this.#fence = 0;
     const committed = this.newest(At.committed);
     const truth = this.truth();
-    if (committed > 0 && this.#broken !== 'the count of steps taken over as it is') {
+    if (committed > 0 && this.#broken !== 'a successor does not correct the count of steps') {
       const last = this.versions[truth[committed - 1]! - 1];
       if (last)
         this.#store('puts steps right', At.steps, last.final ? last.before : last.before + 1, true);
     }
-    if (this.#broken === 'begun lowered to committed')
+    if (this.#broken === 'a successor lowers `begun` to `committed`')
       this.#store('lowers begun', At.begun, committed);
-    if (this.#broken !== "the dead writer's episode continued") return 0;
+    if (this.#broken !== 'a successor continues the episode of the dead writer') return 0;
     const last = this.versions[truth[committed - 1]! - 1];
     return last && !last.final ? last.step + 1 : 0;
   }
@@ -125,18 +125,22 @@ class Pen {
   #add(step: number, ends: boolean): void {
     const broken = this.#broken;
     const goesOn =
-      broken === "places counted on from the dead writer's begun" ? At.begun : At.committed;
+      broken === 'a successor continues at `begun` instead of `committed`'
+        ? At.begun
+        : At.committed;
     const place = Math.max(this.newest(At.committed), this.newest(goesOn));
     const before = this.newest(At.steps);
     const episode = this.#episode;
     const own = this.#version({ place, final: false, ends, step, before, episode });
     const end = place + (ends ? 2 : 1);
     const begin = () => {
-      const least = broken === 'a final observation not begun' ? place + 1 : end;
+      const least =
+        broken === 'the writer does not count the final observation in `begun`' ? place + 1 : end;
       const there = this.newest(At.begun) >= least;
       if (!there) this.#store(`stores begun = ${least}`, At.begun, least);
-      const unfenced = there && broken === 'no fence where begun is there already';
-      if (!unfenced && broken !== 'no fence behind begun') this.#fence = this.stores.length;
+      const unfenced = there && broken === 'a successor does not fence if `begun` is high enough';
+      if (!unfenced && broken !== 'the writer does not fence after it stores `begun`')
+        this.#fence = this.stores.length;
     };
     const commit = (to: number, versions: number[]) => {
       this.commits.set(this.stores.length, versions);
@@ -144,13 +148,13 @@ class Pen {
         `stores committed = ${to}`,
         At.committed,
         to,
-        broken !== 'committed stored without release',
+        broken !== 'the writer stores `committed` without release order',
       );
     };
 
-    const late = broken === 'begun stored after the bytes';
-    const early = broken === 'committed stored before the bytes';
-    const apart = broken === 'a step committed without its final observation';
+    const late = broken === 'the writer stores `begun` after the bytes';
+    const early = broken === 'the writer stores `committed` before the bytes';
+    const apart = broken === 'the writer commits a step without its final observation';
     if (!late) begin();
     if (early) commit(end, [own]);
     this.#fill(place, own);

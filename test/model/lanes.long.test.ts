@@ -57,61 +57,78 @@ describe('trajectory lane model: mutations are caught', function () {
   };
 
   describe('writer', () => {
-    proves('Lanes-4', living, 'begun stored after the bytes', 'no fence behind begun');
     proves(
       'Lanes-4',
       living,
-      'committed stored before the bytes',
-      'committed stored without release',
+      'the writer stores `begun` after the bytes',
+      'the writer does not fence after it stores `begun`',
     );
-    proves('Lanes-4', dead, 'a final observation not begun');
-    proves('Lanes-3', living, 'a step committed without its final observation');
+    proves(
+      'Lanes-4',
+      living,
+      'the writer stores `committed` before the bytes',
+      'the writer stores `committed` without release order',
+    );
+    proves('Lanes-4', dead, 'the writer does not count the final observation in `begun`');
+    proves('Lanes-3', living, 'the writer commits a step without its final observation');
   });
 
   describe('successor of a dead writer', () => {
     proves(
       'Lanes-4',
       followed,
-      'begun lowered to committed',
-      'no fence where begun is there already',
+      'a successor lowers `begun` to `committed`',
+      'a successor does not fence if `begun` is high enough',
     );
-    proves('Lanes-4', followed, "places counted on from the dead writer's begun");
-    proves('list', followed, "the dead writer's episode continued");
-    proves('count', followed, 'the count of steps taken over as it is');
+    proves('Lanes-4', followed, 'a successor continues at `begun` instead of `committed`');
+    proves('list', followed, 'a successor continues the episode of the dead writer');
+    proves('count', followed, 'a successor does not correct the count of steps');
   });
 
   describe('clearing', () => {
-    proves('Lanes-6', { places: 3, writer: 'sess', clears: 2 }, 'the floor stored as it was found');
+    proves(
+      'Lanes-6',
+      { places: 3, writer: 'sess', clears: 2 },
+      'a clearer stores the floor without comparing it',
+    );
   });
 
   describe('reader: listing steps', () => {
-    proves('Lanes-4', living, 'committed loaded without acquire');
-    proves('Lanes-2', living, 'a span longer than the ring');
+    proves('Lanes-4', living, 'the reader loads `committed` without acquire order');
+    proves('Lanes-2', living, 'the reader accepts a span longer than the ring');
     // These mutations need a dead writer. A living writer stores committed in the end, a dead one
     // never does.
-    proves('livelock', dead, 'span taken from committed alone');
-    proves('list', { places: 3, writer: 'ssss', clears: 1 }, 'floor ignored');
+    proves('livelock', dead, 'the reader computes its span from `committed` alone');
+    proves('list', { places: 3, writer: 'ssss', clears: 1 }, 'the reader ignores the floor');
     proves(
       'Lanes-4',
       living,
-      'notes copied behind the look at begun',
-      'notes believed though overtaken',
+      'the reader copies notes after it loads `begun`',
+      'the reader trusts notes that are overwritten',
     );
-    proves('Lanes-4', living, 'the last note looked at alone');
-    proves('livelock', living, 'a reader goes on where it was lapped');
-    proves('list', followed, 'a first step taken for the next one');
-    proves('list', { ...stacked, rounds: 2 }, 'a stack dropped with its last frame');
+    proves('Lanes-4', living, 'the reader checks only the last note against `begun`');
+    proves('livelock', living, 'a lapped reader continues at its old place');
+    proves('list', followed, 'the reader treats the first step of an episode as the next one');
+    proves(
+      'list',
+      { ...stacked, rounds: 2 },
+      'the reader keeps a stack until its last frame is gone',
+    );
   });
 
   describe('reader: sampling', () => {
-    proves('Lanes-4', living, 'no fence before begun is looked at');
+    proves('Lanes-4', living, 'the reader does not fence before it loads `begun`');
     proves(
       'Lanes-4',
       living,
-      'begun not looked at behind the copy',
-      'begun looked at before the copy',
+      'the reader does not check `begun` after its copy',
+      'the reader checks `begun` before its copy',
     );
-    proves('Lanes-4', { ...stacked, rounds: 2 }, 'begun looked at for the step alone');
-    proves('livelock', living, 'drawn again from the same list');
+    proves(
+      'Lanes-4',
+      { ...stacked, rounds: 2 },
+      'the reader checks `begun` for the drawn step only',
+    );
+    proves('livelock', living, 'the reader draws again without updating its list');
   });
 });

@@ -37,33 +37,33 @@ export interface LanesSetup {
 }
 
 export type LanesMutation =
-  | 'begun stored after the bytes'
-  | 'no fence behind begun'
-  | 'a final observation not begun'
-  | 'committed stored before the bytes'
-  | 'committed stored without release'
-  | 'a step committed without its final observation'
-  | 'begun lowered to committed'
-  | 'no fence where begun is there already'
-  | "places counted on from the dead writer's begun"
-  | "the dead writer's episode continued"
-  | 'the count of steps taken over as it is'
-  | 'the floor stored as it was found'
-  | 'committed loaded without acquire'
-  | 'a span longer than the ring'
-  | 'span taken from committed alone'
-  | 'floor ignored'
-  | 'no fence before begun is looked at'
-  | 'notes copied behind the look at begun'
-  | 'notes believed though overtaken'
-  | 'the last note looked at alone'
-  | 'a reader goes on where it was lapped'
-  | 'a first step taken for the next one'
-  | 'a stack dropped with its last frame'
-  | 'begun not looked at behind the copy'
-  | 'begun looked at before the copy'
-  | 'begun looked at for the step alone'
-  | 'drawn again from the same list';
+  | 'the writer stores `begun` after the bytes'
+  | 'the writer does not fence after it stores `begun`'
+  | 'the writer does not count the final observation in `begun`'
+  | 'the writer stores `committed` before the bytes'
+  | 'the writer stores `committed` without release order'
+  | 'the writer commits a step without its final observation'
+  | 'a successor lowers `begun` to `committed`'
+  | 'a successor does not fence if `begun` is high enough'
+  | 'a successor continues at `begun` instead of `committed`'
+  | 'a successor continues the episode of the dead writer'
+  | 'a successor does not correct the count of steps'
+  | 'a clearer stores the floor without comparing it'
+  | 'the reader loads `committed` without acquire order'
+  | 'the reader accepts a span longer than the ring'
+  | 'the reader computes its span from `committed` alone'
+  | 'the reader ignores the floor'
+  | 'the reader does not fence before it loads `begun`'
+  | 'the reader copies notes after it loads `begun`'
+  | 'the reader trusts notes that are overwritten'
+  | 'the reader checks only the last note against `begun`'
+  | 'a lapped reader continues at its old place'
+  | 'the reader treats the first step of an episode as the next one'
+  | 'the reader keeps a stack until its last frame is gone'
+  | 'the reader does not check `begun` after its copy'
+  | 'the reader checks `begun` before its copy'
+  | 'the reader checks `begun` for the drawn step only'
+  | 'the reader draws again without updating its list';
 
 export function lanesProtocol(setup: LanesSetup): Model {
   const alone = lifeOf({ ...setup, successor: '' }).stores.length;
@@ -176,7 +176,7 @@ function clearing(
       const [floor, brings] = last
         ? [state[memory.FLOOR + last - 1]!, state[memory.FLOOR_BRINGS + last - 1]!]
         : [0, 0];
-      const blind = broken === 'the floor stored as it was found';
+      const blind = broken === 'a clearer stores the floor without comparing it';
       if (blind || state[own]! > floor) {
         state[memory.FLOOR + last] = state[own]!;
         state[memory.FLOOR_BRINGS + last] = blind

@@ -43,20 +43,20 @@ describe('rate limiter model: mutations are caught', function () {
   this.timeout(60_000);
   after(() => console.log(`      ${explored()} of a rate limiter`));
 
-  caught('admitted stored as it was found', 'Limiter-1', writers);
-  caught('samples stored as they were found', 'Limiter-1', samplers);
-  caught('taken without another look when somebody was faster', 'Limiter-1', {
+  caught('a collector stores `admitted` without a compare-exchange', 'Limiter-1', writers);
+  caught('a requester stores `samples` without a compare-exchange', 'Limiter-1', samplers);
+  caught('an agent takes room without a new check after a failed exchange', 'Limiter-1', {
     ...writers,
     adds: [2, 3],
     batches: [1],
   });
-  caught('writers admitted by what is inserted', 'Limiter-1', writers);
-  caught('samplers admitted by what is admitted', 'Limiter-2', narrow);
-  caught('inserts counted before the rows are there', 'Limiter-2', narrow);
-  caught('min size not looked at', 'Limiter-2', narrow);
-  caught('the band narrower than a batch and an add', 'deadlock', large);
-  caught('room looked for before the bell is read', 'deadlock', narrow);
-  caught('samplers rung before inserts are counted', 'deadlock', lastAdd);
-  caught('writers rung before samples are counted', 'deadlock', lastBatch);
-  caught('nobody rung behind a give-back', 'deadlock', back);
+  caught('a collector checks `inserts` instead of `admitted`', 'Limiter-1', writers);
+  caught('a requester checks `admitted` instead of `inserts`', 'Limiter-2', narrow);
+  caught('a collector counts inserts before it commits the rows', 'Limiter-2', narrow);
+  caught('a requester does not check the minimum size', 'Limiter-2', narrow);
+  caught('the limiter uses a band narrower than a batch and an add', 'deadlock', large);
+  caught('an agent checks for room before it reads its bell', 'deadlock', narrow);
+  caught('a collector rings requesters before it counts inserts', 'deadlock', lastAdd);
+  caught('a requester rings collectors before it counts samples', 'deadlock', lastBatch);
+  caught('a requester that gives a batch back rings no bell', 'deadlock', back);
 });

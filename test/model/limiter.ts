@@ -21,18 +21,18 @@ export interface LimiterSetup {
 }
 
 export type LimiterMutation =
-  | 'admitted stored as it was found'
-  | 'samples stored as they were found'
-  | 'taken without another look when somebody was faster'
-  | 'writers admitted by what is inserted'
-  | 'samplers admitted by what is admitted'
-  | 'inserts counted before the rows are there'
-  | 'min size not looked at'
-  | 'the band narrower than a batch and an add'
-  | 'room looked for before the bell is read'
-  | 'samplers rung before inserts are counted'
-  | 'writers rung before samples are counted'
-  | 'nobody rung behind a give-back';
+  | 'a collector stores `admitted` without a compare-exchange'
+  | 'a requester stores `samples` without a compare-exchange'
+  | 'an agent takes room without a new check after a failed exchange'
+  | 'a collector checks `inserts` instead of `admitted`'
+  | 'a requester checks `admitted` instead of `inserts`'
+  | 'a collector counts inserts before it commits the rows'
+  | 'a requester does not check the minimum size'
+  | 'the limiter uses a band narrower than a batch and an add'
+  | 'an agent checks for room before it reads its bell'
+  | 'a collector rings requesters before it counts inserts'
+  | 'a requester rings collectors before it counts samples'
+  | 'a requester that gives a batch back rings no bell';
 
 /**
  * The three counts. Then, for the checks, the true numbers of rows: committed, taken for adds,
@@ -63,7 +63,7 @@ const At = {
 export function limiterProtocol(setup: LimiterSetup): Model {
   const { adds, batches, add, batch, minSize } = setup;
   const is = (how: LimiterMutation) => setup.broken === how;
-  const errorBuffer = is('the band narrower than a batch and an add')
+  const errorBuffer = is('the limiter uses a band narrower than a batch and an add')
     ? (add + batch) / 2 - 1
     : setup.errorBuffer;
   const all = adds.length + batches.length;
@@ -79,17 +79,24 @@ export function limiterProtocol(setup: LimiterSetup): Model {
   };
   const maySample = (inserts: number, samples: number) => {
     const since = inserts - minSize;
-    return (since >= 0 || is('min size not looked at')) && samples + batch - since <= errorBuffer;
+    return (
+      (since >= 0 || is('a requester does not check the minimum size')) &&
+      samples + batch - since <= errorBuffer
+    );
   };
   const room = (state: State, agent: number, taken: number) => {
     if (writes(agent)) return mayInsert(taken, at(state, SAMPLES));
     return maySample(
-      at(state, is('samplers admitted by what is admitted') ? ADMITTED : INSERTS),
+      at(state, is('a requester checks `admitted` instead of `inserts`') ? ADMITTED : INSERTS),
       taken,
     );
   };
   const countOf = (agent: number) =>
-    writes(agent) ? (is('writers admitted by what is inserted') ? INSERTS : ADMITTED) : SAMPLES;
+    writes(agent)
+      ? is('a collector checks `inserts` instead of `admitted`')
+        ? INSERTS
+        : ADMITTED
+      : SAMPLES;
 
   const rings = (state: State, agent: number) => {
     for (let other = 0; other < all; other++) {
@@ -116,8 +123,8 @@ export function limiterProtocol(setup: LimiterSetup): Model {
     const rows = writes(agent) ? add : batch;
     const early = is(
       writes(agent)
-        ? 'samplers rung before inserts are counted'
-        : 'writers rung before samples are counted',
+        ? 'a collector rings requesters before it counts inserts'
+        : 'a requester rings collectors before it counts samples',
     );
     switch (at(state, here + AT)) {
       case At.bell:
@@ -138,9 +145,11 @@ export function limiterProtocol(setup: LimiterSetup): Model {
         const found = at(state, count);
         const inTime = found === at(state, here + READ) || countOf(agent) !== count;
         const blind = is(
-          writes(agent) ? 'admitted stored as it was found' : 'samples stored as they were found',
+          writes(agent)
+            ? 'a collector stores `admitted` without a compare-exchange'
+            : 'a requester stores `samples` without a compare-exchange',
         );
-        const careless = is('taken without another look when somebody was faster');
+        const careless = is('an agent takes room without a new check after a failed exchange');
         if (!inTime && !blind && !careless) {
           state[here + READ] = found;
           return go(At.judges);
@@ -152,12 +161,12 @@ export function limiterProtocol(setup: LimiterSetup): Model {
         return writes(agent) ? go(At.commits) : taken(state, here, early, agent);
       }
       case At.commits:
-        if (is('inserts counted before the rows are there'))
+        if (is('a collector counts inserts before it commits the rows'))
           state[INSERTS] = at(state, INSERTS) + add;
         else state[COMMITTED] = at(state, COMMITTED) + add;
         return go(At.counts);
       case At.counts:
-        if (is('inserts counted before the rows are there'))
+        if (is('a collector counts inserts before it commits the rows'))
           state[COMMITTED] = at(state, COMMITTED) + add;
         else state[INSERTS] = at(state, INSERTS) + add;
         return taken(state, here, early, agent);
@@ -165,7 +174,7 @@ export function limiterProtocol(setup: LimiterSetup): Model {
         rings(state, agent);
         return go(At.bell);
       case At.parks: {
-        if (is('room looked for before the bell is read')) state[here + MOVED] = 0;
+        if (is('an agent checks for room before it reads its bell')) state[here + MOVED] = 0;
         state[here + READ] = 0;
         return go(at(state, here + MOVED) ? At.bell : At.asleep);
       }
@@ -175,7 +184,7 @@ export function limiterProtocol(setup: LimiterSetup): Model {
         return go(At.gives + 1);
       case At.gives + 1:
         // The batch that was given back is room for other requesters.
-        if (!is('nobody rung behind a give-back'))
+        if (!is('a requester that gives a batch back rings no bell'))
           for (let other = adds.length; other < all; other++) ring(state, other);
         return go(At.ends);
       default:

@@ -111,7 +111,7 @@ export function faultMoves(setup: LinkSetup): Move[] {
     thread: () =>
       fault('the ingest thread dies and is replaced', (state) => {
         threadDies(state);
-        if (broken === 'naks forgotten with the thread')
+        if (broken === 'the ingest loses its naks when its thread dies')
           for (const host of all) state[of(host, memory.ASKED)] = 0;
         return true;
       }),
@@ -215,7 +215,7 @@ export function faultMoves(setup: LinkSetup): Move[] {
   if (faults.includes('learner') && times >= memory.EPOCHS)
     throw new Error(`a setup has ${memory.EPOCHS} learners at most`);
   for (const each of faults) declares[each]();
-  if (broken === 'the mark of a silent host forgotten')
+  if (broken === 'the ingest forgets the mark of a silent host')
     for (const host of all)
       may(`the mark of host ${host} is forgotten`, (state) => {
         if (!state[of(host, memory.MARK)]) return false;
@@ -247,7 +247,7 @@ function threadDies(state: State): void {
 }
 
 function learnerDies(state: State, host: number, setup: LinkSetup): void {
-  const ignored = setup.broken === 'restored marks ignored';
+  const ignored = setup.broken === 'a new learner ignores the marks of its checkpoint';
   state[of(host, memory.OLD)] = state[of(host, memory.MARK)] ? ackTo(state, host, setup) : 0;
   state[of(host, memory.PAST)] = state[of(host, memory.PAST)]! | state[of(host, memory.BUFFER)]!;
   state[of(host, memory.MARK)] = ignored ? 0 : state[of(host, memory.KEPT_MARK)]!;

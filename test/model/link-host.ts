@@ -47,7 +47,7 @@ function take(state: State, host: number, ack: number, setup: LinkSetup): boolea
   const [epoch, nak, row] = [ack >> 6, (ack >> 3) & 7, ack & 7];
   if (
     epoch !== state[of(host, memory.EPOCH)] &&
-    setup.broken !== 'acknowledgement of another epoch believed'
+    setup.broken !== 'a host accepts an acknowledgement of another epoch'
   )
     return false;
   let learnt = !state[of(host, memory.GREETED)];
@@ -96,7 +96,8 @@ export function hostMoves(host: number, setup: LinkSetup): Move[] {
     apply: (state) => {
       const next = state[up] ? nextOf(state, host, setup) : -1;
       if (next < 0) return false;
-      const base = broken === 'no base' ? 0 : state[of(host, memory.ACKED)]!;
+      const base =
+        broken === 'a host sends its messages without a base' ? 0 : state[of(host, memory.ACKED)]!;
       memory.append(state, setup, memory.entryOf({ host, row: next, base }));
       state[todo] = state[todo]! & ~bit(next);
       state[flight] = state[flight]! | bit(next);
@@ -138,9 +139,9 @@ export function hostMoves(host: number, setup: LinkSetup): Move[] {
       const learnt = take(state, host, state[of(host, memory.ACK)]!, setup);
       if (state[memory.HEART] !== state[of(host, memory.EPOCH)] || !waits(state, host, setup))
         return learnt;
-      const patience = broken === 'one beat is enough' ? 1 : PATIENCE;
+      const patience = broken === 'a host sends its messages again after one beat' ? 1 : PATIENCE;
       if (state[waited] === 0) state[waited] = 1;
-      else if (state[waited]! > patience && broken !== 'nothing sent again on beats')
+      else if (state[waited]! > patience && broken !== 'a host sends no message again after beats')
         resendAll(state, host, setup);
       else return learnt;
       return true;
@@ -153,14 +154,15 @@ export function hostMoves(host: number, setup: LinkSetup): Move[] {
       const lease = state[memory.LEASE]!;
       const believed = state[of(host, memory.EPOCH)]!;
       const older =
-        broken === 'an older epoch believed again' ? lease === believed : lease <= believed;
+        broken === 'a host accepts an older epoch again' ? lease === believed : lease <= believed;
       const heard =
         state[memory.HEART] !== believed || state[of(host, memory.ACK)]! >> 6 !== believed;
       if (!state[up] || lease === 0 || older || !heard) return false;
       state[of(host, memory.EPOCH)] = lease;
       state[memory.HIGHEST + host] = Math.max(lease, state[memory.HIGHEST + host]!);
       state[of(host, memory.NAK)] = 0;
-      if (broken !== 'nothing sent again to another epoch') resendAll(state, host, setup);
+      if (broken !== 'a host sends no message again to another epoch')
+        resendAll(state, host, setup);
       return true;
     },
   };
@@ -170,16 +172,17 @@ export function hostMoves(host: number, setup: LinkSetup): Move[] {
     apply: (state) => {
       if (state[up]) return false;
       state[up] = 1;
-      if (broken !== 'what has no reply not sent again')
+      if (broken !== 'a host does not send messages without a reply again')
         state[todo] = state[todo]! | state[flight]!;
       state[flight] = state[refused] = 0;
-      if (broken === 'everything sent again on every connection') resendAll(state, host, setup);
+      if (broken === 'a host sends every message again on each connection')
+        resendAll(state, host, setup);
       return true;
     },
   };
   const moves = [adopts, connects, notices, hears, sends];
-  if (broken !== 'acknowledgement as a notice only') moves.unshift(reads);
-  if (broken !== 'sent again by a timer') return moves;
+  if (broken !== 'a host does not read stored acknowledgements') moves.unshift(reads);
+  if (broken !== 'a host sends its messages again after a timeout') return moves;
   const timer = (state: State): boolean => {
     if (!state[up] || !waits(state, host, setup) || state[memory.FLAPS]! >= ALARMS) return false;
     state[memory.FLAPS] = state[memory.FLAPS]! + 1;

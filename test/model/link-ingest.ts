@@ -52,7 +52,7 @@ function decide(state: State, { broken }: LinkSetup): void {
   memory.skip(state, host, Math.max(mark, 0), least);
   if (from <= least && to > least) {
     memory.commit(state, host, row);
-    if (broken === 'mark stored behind the commit') {
+    if (broken === 'the ingest stores the mark after the commit') {
       state[PHASE] = state[PHASE]! | memory.HALF;
       return;
     }
@@ -62,7 +62,8 @@ function decide(state: State, { broken }: LinkSetup): void {
     const known = mark >= 0;
     state[session] = least + 1;
     if (to > least) raise(state, host);
-    if (to > least || !known || broken !== 'duplicates not acknowledged again') dirty(state, host);
+    if (to > least || !known || broken !== 'the ingest does not acknowledge duplicates again')
+      dirty(state, host);
   }
   decided(state);
 }
@@ -79,7 +80,9 @@ function decided(state: State): void {
 export function ackTo(state: State, host: number, { broken }: LinkSetup): number {
   const held = state[HELD]! ? memory.messageOf(state[HELD]!) : null;
   const early =
-    broken === 'acknowledged before the commit' && held?.host === host && held.row !== HELLO;
+    broken === 'the ingest acknowledges a row before it commits the row' &&
+    held?.host === host &&
+    held.row !== HELLO;
   const row = early
     ? Math.max(state[of(host, memory.MARK)]! - 1, held.row + 1)
     : state[of(host, memory.MARK)]! - 1;
@@ -102,9 +105,10 @@ export function ingestMoves(setup: LinkSetup): Move[] {
       if (!up(state) || state[HELD] || state[CURSOR]! >= memory.lengthOf(state)) return false;
       state[HELD] = state[STREAM + state[CURSOR]!]!;
       state[CURSOR] = state[CURSOR]! + 1;
-      if (broken === 'acknowledged before the commit')
+      if (broken === 'the ingest acknowledges a row before it commits the row')
         dirty(state, memory.messageOf(state[HELD]!).host);
-      if (broken === 'trimmed before the commit') state[DECIDED] = state[CURSOR]!;
+      if (broken === 'the ingest trims a message before it commits the row')
+        state[DECIDED] = state[CURSOR]!;
       return true;
     },
   };
@@ -125,7 +129,8 @@ export function ingestMoves(setup: LinkSetup): Move[] {
     },
     apply: (state) => {
       if (!up(state) || state[memory.DIRTY] === 0) return false;
-      if (state[DECIDED] && broken !== 'acknowledged before it is trimmed') return false;
+      if (state[DECIDED] && broken !== 'the ingest acknowledges messages before it trims them')
+        return false;
       for (const host of all) {
         if (!(state[memory.DIRTY]! & (1 << host))) continue;
         const ack = ackTo(state, host, setup);
@@ -161,13 +166,19 @@ export function ingestMoves(setup: LinkSetup): Move[] {
     apply: (state) => {
       if (quick || !up(state)) return false;
       const atEnd = !state[HELD] && !state[DECIDED] && state[CURSOR]! >= memory.lengthOf(state);
-      if (atEnd && state[CURSOR] === memory.BLIND && broken !== 'read to the end behind an id') {
+      if (
+        atEnd &&
+        state[CURSOR] === memory.BLIND &&
+        broken !== 'the ingest does not return to id 0-0 at the end of the stream'
+      ) {
         state[CURSOR] = 0;
         return true;
       }
-      const never = broken === 'only an end counts';
+      const never = broken === 'the ingest counts a beat only at the end of the stream';
       const over = busy
-        ? (state[memory.LAY] === 0 || broken === 'a look is over at once') && !never
+        ? (state[memory.LAY] === 0 ||
+            broken === 'the ingest ends a look before it decides all messages') &&
+          !never
         : atEnd;
       if (!over || state[memory.LOOKED] || !awaited(state)) return false;
       state[memory.LOOKED] = 1;
@@ -180,7 +191,7 @@ export function ingestMoves(setup: LinkSetup): Move[] {
     apply: (state) => {
       // In this mutation hosts outside the setup send all the time, so no look finds an empty
       // stream.
-      const others = broken === 'a beat counted where nothing was found';
+      const others = broken === 'the ingest counts a beat only if it found no messages';
       const counts =
         state[memory.LOOKED] === 1 && state[memory.DIRTY] === 0 && awaited(state) && !others;
       const known = state[memory.HEART] === state[memory.NOW];
@@ -218,10 +229,12 @@ export function ingestMoves(setup: LinkSetup): Move[] {
       state[memory.INGEST_UP] = 1;
       beginAnew(state, setup);
       // Ids of another server run may be lower than the last id that was read.
-      if (broken === 'read on behind the last id') state[CURSOR] = another ? memory.BLIND : cursor;
+      if (broken === 'a reconnected ingest continues after its last id')
+        state[CURSOR] = another ? memory.BLIND : cursor;
       state[memory.RUN_KNOWN] = state[memory.RUN]!;
-      if (broken === 'acknowledgements not stored again') state[memory.DIRTY] = 0;
-      if (!another || broken === 'no nak for another server run') return true;
+      if (broken === 'a reconnected ingest does not store acknowledgements again')
+        state[memory.DIRTY] = 0;
+      if (!another || broken === 'the ingest raises no nak for another server run') return true;
       for (const host of all) {
         if (!state[of(host, memory.MARK)]) continue;
         raise(state, host);

@@ -115,65 +115,118 @@ describe('collector host link model: mutations are caught', function () {
   };
 
   describe('acknowledgements', () => {
-    proves('lost', ONE, 'acknowledged before the commit');
-    proves('copies', ONE, 'acknowledged before it is trimmed');
-    proves('deadlock', { ...ONE, faults: ['notice'] }, 'acknowledgement as a notice only');
+    proves('lost', ONE, 'the ingest acknowledges a row before it commits the row');
+    proves('copies', ONE, 'the ingest acknowledges messages before it trims them');
+    proves(
+      'deadlock',
+      { ...ONE, faults: ['notice'] },
+      'a host does not read stored acknowledgements',
+    );
     proves(
       'deadlock',
       { ...ONE, faults: ['reader'], quick: true },
-      'acknowledgements not stored again',
+      'a reconnected ingest does not store acknowledgements again',
     );
     proves(
       'livelock',
       { ...SMALL, hello: true, faults: ['flush'] },
-      'duplicates not acknowledged again',
+      'the ingest does not acknowledge duplicates again',
     );
   });
 
   describe('retransmission', () => {
-    proves('copies', ONE, 'sent again by a timer', 'one beat is enough');
-    proves('copies', { ...ONE, busy: true }, 'a look is over at once');
+    proves(
+      'copies',
+      ONE,
+      'a host sends its messages again after a timeout',
+      'a host sends its messages again after one beat',
+    );
+    proves(
+      'copies',
+      { ...ONE, busy: true },
+      'the ingest ends a look before it decides all messages',
+    );
     for (const fault of ['flush stream', 'flush'] as const)
-      proves('deadlock', { ...ONE, faults: [fault], busy: true }, 'only an end counts');
-    proves('copies', { ...ONE, faults: ['flap'] }, 'everything sent again on every connection');
+      proves(
+        'deadlock',
+        { ...ONE, faults: [fault], busy: true },
+        'the ingest counts a beat only at the end of the stream',
+      );
+    proves(
+      'copies',
+      { ...ONE, faults: ['flap'] },
+      'a host sends every message again on each connection',
+    );
     proves(
       'deadlock',
       { ...ONE, faults: ['cut'], quick: true },
-      'what has no reply not sent again',
+      'a host does not send messages without a reply again',
     );
-    proves('deadlock', { ...SMALL, hello: true, faults: ['flush'] }, 'nothing sent again on beats');
+    proves(
+      'deadlock',
+      { ...SMALL, hello: true, faults: ['flush'] },
+      'a host sends no message again after beats',
+    );
     // Other hosts send all the time, so no look finds an empty stream.
     for (const fault of ['flush stream', 'flush'] as const)
-      proves('deadlock', { ...ONE, faults: [fault] }, 'a beat counted where nothing was found');
+      proves(
+        'deadlock',
+        { ...ONE, faults: [fault] },
+        'the ingest counts a beat only if it found no messages',
+      );
     const unknown = { ...SMALL, hello: true, faults: ['empty'] } as const;
-    proves('deadlock', unknown, 'a beat counted where nothing was found');
-    proves('deadlock', { ...ONE, faults: ['empty'], quick: true }, 'no nak for another server run');
+    proves('deadlock', unknown, 'the ingest counts a beat only if it found no messages');
+    proves(
+      'deadlock',
+      { ...ONE, faults: ['empty'], quick: true },
+      'the ingest raises no nak for another server run',
+    );
     const gaps = { ...ONE, faults: ['full', 'thread'], times: 3, quick: true } as const;
-    proves('deadlock', gaps, 'naks forgotten with the thread');
+    proves('deadlock', gaps, 'the ingest loses its naks when its thread dies');
   });
 
   describe('watermarks', () => {
-    proves('twice', { ...ONE, faults: ['thread'] }, 'mark stored behind the commit');
-    proves('twice', { ...ONE, faults: ['notice', 'flush'] }, 'the mark of a silent host forgotten');
+    proves('twice', { ...ONE, faults: ['thread'] }, 'the ingest stores the mark after the commit');
+    proves(
+      'twice',
+      { ...ONE, faults: ['notice', 'flush'] },
+      'the ingest forgets the mark of a silent host',
+    );
   });
 
   describe('stream reads', () => {
-    proves('deadlock', { ...ONE, faults: ['empty'], quick: true }, 'read on behind the last id');
-    proves('deadlock', { ...ONE, faults: ['clock'] }, 'read to the end behind an id');
-    proves('deadlock', { ...ONE, faults: ['thread'], quick: true }, 'trimmed before the commit');
+    proves(
+      'deadlock',
+      { ...ONE, faults: ['empty'], quick: true },
+      'a reconnected ingest continues after its last id',
+    );
+    proves(
+      'deadlock',
+      { ...ONE, faults: ['clock'] },
+      'the ingest does not return to id 0-0 at the end of the stream',
+    );
+    proves(
+      'deadlock',
+      { ...ONE, faults: ['thread'], quick: true },
+      'the ingest trims a message before it commits the row',
+    );
   });
 
   describe('epochs', () => {
     const next = { ...SMALL, hello: true, faults: ['learner'] } as const;
-    proves('lost', next, 'acknowledgement of another epoch believed');
-    proves('endless', next, 'no base');
+    proves('lost', next, 'a host accepts an acknowledgement of another epoch');
+    proves('endless', next, 'a host sends its messages without a base');
     proves(
       'deadlock',
       { ...ONE, faults: ['learner'], quick: true },
-      'nothing sent again to another epoch',
+      'a host sends no message again to another epoch',
     );
-    proves('twice', { ...next, window: 1, restored: true }, 'restored marks ignored');
+    proves(
+      'twice',
+      { ...next, window: 1, restored: true },
+      'a new learner ignores the marks of its checkpoint',
+    );
     const back = { ...ONE, rows: 1, faults: ['learner', 'snapshot'], times: 2 } as const;
-    proves('lost', back, 'an older epoch believed again');
+    proves('lost', back, 'a host accepts an older epoch again');
   });
 });

@@ -21,7 +21,10 @@ export class Writers {
   }
   /** Returns the first half of the buffer of version v (Mailbox-1). */
   bufferOf(version: number): number {
-    return BUFFER + 2 * (version % (this.#broken('a version in every other buffer') ? 2 : 3));
+    return (
+      BUFFER +
+      2 * (version % (this.#broken('the mailbox uses only two of its three buffers') ? 2 : 3))
+    );
   }
   /** Whether all writers have written what they were to write, and every copy has landed. */
   done(state: State): boolean {
@@ -42,7 +45,7 @@ export class Writers {
       // Poll publishes before it stores Free. So a version that is published by now and was in no
       // slot was not left by a dead writer.
       const published = memory.load(state, Thread.replay, At.published, 'total');
-      const all = this.#broken('what is left not held against published again');
+      const all = this.#broken('a successor does not compare its versions with `published` again');
       this.#keep(state, (version) => all || version > published);
       return this.#go(state, Replay.begins);
     }
@@ -55,7 +58,10 @@ export class Writers {
       return this.#go(state, Replay.handsOver);
     }
     if (at === Replay.handsOver) {
-      if (this.#broken('copy ordered before begun is stored') && state[Local.version]!)
+      if (
+        this.#broken('replay enqueues the copy before it stores `begun`') &&
+        state[Local.version]!
+      )
         this.#storeBegun(state);
       state[Local.slot + 3 * slot] = Slot.replaying;
       memory.hand(state, Thread.replay, Thread.poll);
@@ -70,7 +76,7 @@ export class Writers {
     const other = at - Replay.firstSlot;
     const own = state[Local.tick]! % this.#depth;
     const taken = other !== own && state[Local.slot + 3 * other] === Slot.replaying;
-    if (taken && !this.#broken('what poll will publish written again'))
+    if (taken && !this.#broken('a successor writes versions again that poll will publish'))
       this.#keep(state, (version) => version !== state[Local.slot + 3 * other + 1]);
     return this.#go(state, at + 1);
   }
@@ -90,15 +96,16 @@ export class Writers {
     if (!this.#landed(state)) return false;
     // The version of its own slot was published before poll stored Free.
     const free = state[Local.slot + 3 * (state[Local.tick]! % this.#depth)] === Slot.free;
-    if (!free && !this.#broken('what is left looked for before the slot is free')) return false;
+    if (!free && !this.#broken('a successor lists unpublished versions before its slot is Free'))
+      return false;
     memory.knowAll(state, Thread.replay);
     const published = memory.newest(state, At.published);
     const begun = memory.newest(state, At.begun);
-    if (this.#broken('begun lowered by a successor'))
+    if (this.#broken('a successor lowers `begun` to `published`'))
       memory.store(state, Thread.replay, At.begun, published, 'total');
     const ignored =
-      this.#broken('begun lowered by a successor') ||
-      this.#broken('what a dead writer began left alone');
+      this.#broken('a successor lowers `begun` to `published`') ||
+      this.#broken('a successor ignores versions that the dead writer began');
     for (const i of [0, 1])
       state[Local.left + i] = published + 1 + i <= begun && !ignored ? published + 1 + i : 0;
     return this.#go(state, Replay.firstSlot);
@@ -120,7 +127,7 @@ export class Writers {
     const version = this.#next(state, Thread.replay, choice);
     if (version === 0) return false;
     state[Local.version] = version;
-    if (!this.#broken('copy ordered before begun is stored')) this.#storeBegun(state);
+    if (!this.#broken('replay enqueues the copy before it stores `begun`')) this.#storeBegun(state);
     return this.#go(state, Replay.launches);
   }
 
@@ -131,7 +138,7 @@ export class Writers {
   #next(state: State, thread: number, choice: number): number {
     const published = memory.load(state, thread, At.published, 'acquire', choice);
     const begun = memory.newest(state, At.begun);
-    const most = this.#broken('three unpublished') ? 3 : 2;
+    const most = this.#broken('the writer begins a third unpublished version') ? 3 : 2;
     return published < 0 || begun - published >= most ? 0 : begun + 1;
   }
   #storeBegun(state: State): void {
@@ -199,7 +206,10 @@ export class Writers {
       return true;
     }
     const copy = state[slot + 2]! - 1;
-    if (copy >= state[Local.copied]! && !this.#broken('published before the copy has landed'))
+    if (
+      copy >= state[Local.copied]! &&
+      !this.#broken('poll publishes a version before its copy completes')
+    )
       return false;
     memory.hand(state, Thread.copy + (copy % 3), Thread.poll);
     const published = memory.newest(state, At.published);
@@ -208,11 +218,11 @@ export class Writers {
       state[Local.poll] = 1;
       return true;
     }
-    const next = version === published + 1 || this.#broken('versions published out of order');
+    const next = version === published + 1 || this.#broken('poll publishes versions out of order');
     if (odd && (!this.#setup.odd || state[Local.odd] || !next)) return false;
     if (odd) state[Local.odd] = 1;
     const never =
-      (state[Local.odd] && !this.#broken('versions published out of order')) || odd || !next;
+      (state[Local.odd] && !this.#broken('poll publishes versions out of order')) || odd || !next;
     if (never) this.#refuse(state, version);
     else this.#publish(state, Thread.poll, version);
     state[Local.poll] = 1;
@@ -230,7 +240,10 @@ export class Writers {
    * decreases.
    */
   #refuse(state: State, version: number): void {
-    if (version > state[Local.refused]! || this.#broken('refused moved back'))
+    if (
+      version > state[Local.refused]! ||
+      this.#broken('poll lowers `refused` to an earlier version')
+    )
       state[Local.refused] = version;
   }
   #publish(state: State, thread: number, version: number): void {
@@ -238,7 +251,9 @@ export class Writers {
     if (version !== published + 1)
       throw new Violation('Mailbox-2', `version ${version} is published behind ${published}`);
     state[Local.truth + version] = state[Local.written + version]!;
-    const order = this.#broken('published stored without release') ? 'relaxed' : 'total';
+    const order = this.#broken('the writer stores `published` without release order')
+      ? 'relaxed'
+      : 'total';
     memory.store(state, thread, At.published, version, order);
   }
 
@@ -254,7 +269,7 @@ export class Writers {
   #over(state: State): boolean {
     const slots = [0, 1, 2].every((slot) => state[Local.slot + 3 * slot] === Slot.free);
     const landed =
-      this.#landed(state) || this.#broken('a pipeline closed while a copy is under way');
+      this.#landed(state) || this.#broken('a pipeline closes before its last copy completes');
     return state[Local.replay]! >= Replay.over && slots && landed;
   }
 
@@ -269,7 +284,9 @@ export class Writers {
       return this.#go(state, Replay.takesOver);
     }
     // If a pipeline closes, nobody will publish the versions that it began. So they are refused.
-    const closes = !this.#setup.open && !this.#broken('a closed pipeline keeps what it began');
+    const closes =
+      !this.#setup.open &&
+      !this.#broken('a closed pipeline does not refuse the versions that it began');
     if (closes) this.#refuse(state, memory.newest(state, At.begun));
     memory.knowAll(state, Thread.host);
     return true;
@@ -287,13 +304,15 @@ export class Writers {
     if (at < 2 && half !== 0) return false;
     if (at === 0) return this.#takes(state);
     const version = state[Local.hosts]!;
-    const late = this.#broken('begun stored behind the bytes');
+    const late = this.#broken('a thread stores `begun` after it writes the buffer');
     if (at === 1) {
       if (!late) this.#beginsHere(state, version);
-      if (this.#broken('published stored before the bytes'))
+      if (this.#broken('a thread stores `published` before it writes the buffer'))
         this.#publish(state, Thread.host, version);
       state[Local.written + version] = ++state[Local.contents]!;
-      state[Local.truth + version] = this.#broken('published stored before the bytes')
+      state[Local.truth + version] = this.#broken(
+        'a thread stores `published` before it writes the buffer',
+      )
         ? state[Local.contents]!
         : 0;
       state[Local.host] = 2;
@@ -314,7 +333,7 @@ export class Writers {
     }
     if (half !== 0) return false;
     if (late) this.#beginsHere(state, version);
-    if (!this.#broken('published stored before the bytes'))
+    if (!this.#broken('a thread stores `published` before it writes the buffer'))
       this.#publish(state, Thread.host, version);
     state[Local.writes]!++;
     state[Local.host] = state[Local.hosts] = 0;
@@ -336,7 +355,9 @@ export class Writers {
   #beginsHere(state: State, version: number): void {
     const again = memory.newest(state, At.begun) >= version;
     if (!again) memory.store(state, Thread.host, At.begun, version, 'total');
-    const missing = again ? 'no fence where a version is written again' : 'no fence behind begun';
+    const missing = again
+      ? 'a thread does not fence before it writes a version again'
+      : 'the writer does not fence after it stores `begun`';
     if (!this.#broken(missing)) memory.releaseFence(state, Thread.host);
   }
 

@@ -65,43 +65,61 @@ describe('weight mailbox model: mutations are caught', function () {
     for (const each of broken) caught(each, rule, setup);
   };
   describe('writers', () => {
-    proves('Mailbox-3', host, 'begun stored behind the bytes', 'no fence behind begun');
-    proves('Mailbox-3', refused, 'no fence where a version is written again');
+    proves(
+      'Mailbox-3',
+      host,
+      'a thread stores `begun` after it writes the buffer',
+      'the writer does not fence after it stores `begun`',
+    );
+    proves('Mailbox-3', refused, 'a thread does not fence before it writes a version again');
     proves(
       'Mailbox-3',
       device,
-      'copy ordered before begun is stored',
-      'a version in every other buffer',
+      'replay enqueues the copy before it stores `begun`',
+      'the mailbox uses only two of its three buffers',
     );
     proves(
       'Mailbox-3',
       host,
-      'published stored before the bytes',
-      'published stored without release',
+      'a thread stores `published` before it writes the buffer',
+      'the writer stores `published` without release order',
     );
-    proves('Mailbox-3', device, 'published before the copy has landed');
-    proves('Mailbox-2', { ...device, ticks: 3, depth: 3 }, 'three unpublished');
-    proves('Mailbox-2', refused, 'versions published out of order');
+    proves('Mailbox-3', device, 'poll publishes a version before its copy completes');
+    proves(
+      'Mailbox-2',
+      { ...device, ticks: 3, depth: 3 },
+      'the writer begins a third unpublished version',
+    );
+    proves('Mailbox-2', refused, 'poll publishes versions out of order');
   });
   describe('successors and closed pipelines', () => {
-    proves('Mailbox-3', followed, 'begun lowered by a successor');
-    proves('deadlock', followed, 'what a dead writer began left alone');
-    proves('Mailbox-3', followed, 'what is left looked for before the slot is free');
-    proves('Mailbox-3', followed, 'what poll will publish written again');
-    proves('Mailbox-3', followed, 'what is left not held against published again');
-    proves('Mailbox-3', alone, 'a pipeline closed while a copy is under way');
-    proves('deadlock', twice, 'refused moved back');
-    proves('deadlock', alone, 'a closed pipeline keeps what it began');
+    proves('Mailbox-3', followed, 'a successor lowers `begun` to `published`');
+    proves('deadlock', followed, 'a successor ignores versions that the dead writer began');
+    proves('Mailbox-3', followed, 'a successor lists unpublished versions before its slot is Free');
+    proves('Mailbox-3', followed, 'a successor writes versions again that poll will publish');
+    proves(
+      'Mailbox-3',
+      followed,
+      'a successor does not compare its versions with `published` again',
+    );
+    proves('Mailbox-3', alone, 'a pipeline closes before its last copy completes');
+    proves('deadlock', twice, 'poll lowers `refused` to an earlier version');
+    proves('deadlock', alone, 'a closed pipeline does not refuse the versions that it began');
   });
   describe('readers', () => {
-    proves('Mailbox-3', host, 'published loaded without acquire', 'no fence behind the copy');
     proves(
       'Mailbox-3',
       host,
-      'begun looked at before the copy',
-      'begun not looked at',
-      'trusted for one version more',
+      'the reader loads `published` without acquire order',
+      'the reader does not fence after its copy',
     );
-    proves('newer', host, 'newer than not looked at');
+    proves(
+      'Mailbox-3',
+      host,
+      'the reader checks `begun` before its copy',
+      'the reader trusts its copy without checking `begun`',
+      'the reader trusts its copy for one version too long',
+    );
+    proves('newer', host, 'the reader accepts a version that is not newer');
   });
 });

@@ -31,30 +31,30 @@ export interface MailboxSetup {
 }
 
 export type MailboxMutation =
-  | 'begun stored behind the bytes'
-  | 'no fence behind begun'
-  | 'no fence where a version is written again'
-  | 'copy ordered before begun is stored'
-  | 'published stored before the bytes'
-  | 'published stored without release'
-  | 'published before the copy has landed'
-  | 'a version in every other buffer'
-  | 'three unpublished'
-  | 'versions published out of order'
-  | 'begun lowered by a successor'
-  | 'what a dead writer began left alone'
-  | 'what is left looked for before the slot is free'
-  | 'what poll will publish written again'
-  | 'what is left not held against published again'
-  | 'refused moved back'
-  | 'a pipeline closed while a copy is under way'
-  | 'a closed pipeline keeps what it began'
-  | 'published loaded without acquire'
-  | 'no fence behind the copy'
-  | 'begun looked at before the copy'
-  | 'begun not looked at'
-  | 'trusted for one version more'
-  | 'newer than not looked at';
+  | 'a thread stores `begun` after it writes the buffer'
+  | 'the writer does not fence after it stores `begun`'
+  | 'a thread does not fence before it writes a version again'
+  | 'replay enqueues the copy before it stores `begun`'
+  | 'a thread stores `published` before it writes the buffer'
+  | 'the writer stores `published` without release order'
+  | 'poll publishes a version before its copy completes'
+  | 'the mailbox uses only two of its three buffers'
+  | 'the writer begins a third unpublished version'
+  | 'poll publishes versions out of order'
+  | 'a successor lowers `begun` to `published`'
+  | 'a successor ignores versions that the dead writer began'
+  | 'a successor lists unpublished versions before its slot is Free'
+  | 'a successor writes versions again that poll will publish'
+  | 'a successor does not compare its versions with `published` again'
+  | 'poll lowers `refused` to an earlier version'
+  | 'a pipeline closes before its last copy completes'
+  | 'a closed pipeline does not refuse the versions that it began'
+  | 'the reader loads `published` without acquire order'
+  | 'the reader does not fence after its copy'
+  | 'the reader checks `begun` before its copy'
+  | 'the reader trusts its copy without checking `begun`'
+  | 'the reader trusts its copy for one version too long'
+  | 'the reader accepts a version that is not newer';
 
 const REPLAYS = [
   'waits for the stream, and reads what is left',
@@ -99,17 +99,20 @@ export function mailboxProtocol(setup: MailboxSetup): Model {
     };
     const begun = () => memory.load(state, Thread.reader, At.begun, 'acquire', choice);
     if (at === Reader.looks) {
-      const order = is('published loaded without acquire') ? 'relaxed' : 'acquire';
+      const order = is('the reader loads `published` without acquire order')
+        ? 'relaxed'
+        : 'acquire';
       const version = memory.load(state, Thread.reader, At.published, order, choice);
       if (version < 0) return false;
-      const had = is('newer than not looked at') ? 0 : state[Local.had]!;
+      const had = is('the reader accepts a version that is not newer') ? 0 : state[Local.had]!;
       if (version <= had) return over(state);
       state[Local.hand] = version;
       return go(Reader.copies);
     }
     if (at === Reader.copies || at === Reader.copies + 1) {
       const half = at - Reader.copies;
-      if (half === 0 && is('begun looked at before the copy')) state[Local.counted] = begun();
+      if (half === 0 && is('the reader checks `begun` before its copy'))
+        state[Local.counted] = begun();
       const found = memory.load(
         state,
         Thread.reader,
@@ -123,11 +126,12 @@ export function mailboxProtocol(setup: MailboxSetup): Model {
     }
     if (at === Reader.fences) {
       if (choice > 0) return false;
-      if (!is('no fence behind the copy')) memory.acquireFence(state, Thread.reader);
+      if (!is('the reader does not fence after its copy'))
+        memory.acquireFence(state, Thread.reader);
       return go(Reader.judges);
     }
     if (at !== Reader.judges) return false;
-    if (!is('begun looked at before the copy')) {
+    if (!is('the reader checks `begun` before its copy')) {
       const counted = begun();
       if (counted < 0) return false;
       state[Local.counted] = counted;
@@ -137,11 +141,13 @@ export function mailboxProtocol(setup: MailboxSetup): Model {
 
   const judges = (state: State): boolean => {
     const version = state[Local.hand]!;
-    const trusted = state[Local.counted]! - version < (is('trusted for one version more') ? 4 : 3);
+    const trusted =
+      state[Local.counted]! - version <
+      (is('the reader trusts its copy for one version too long') ? 4 : 3);
     const [had, published] = [state[Local.had]!, memory.newest(state, At.published)];
     state[Local.reader] = Reader.looks;
     state[Local.counted] = 0;
-    if (!trusted && !is('begun not looked at')) {
+    if (!trusted && !is('the reader trusts its copy without checking `begun`')) {
       state.fill(0, Local.half, Local.half + 2);
       return true;
     }

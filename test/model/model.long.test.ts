@@ -120,16 +120,28 @@ describe('ring protocol model: mutations are caught', function () {
 
   describe('waiting', () => {
     const shallow = { depth: 1, ticks: 2 } as const;
-    caught('bell read after the scan', 'deadlock', { ...shallow, placement: TWO });
-    caught('stop looked at before the bell is read', 'deadlock', {
+    caught('a thread reads its bell after it checks the slots', 'deadlock', {
+      ...shallow,
+      placement: TWO,
+    });
+    caught('a thread checks for a stop before it reads its bell', 'deadlock', {
       ...shallow,
       placement: TWO,
       faults: STOP,
     });
-    caught('JavaScript park with events pending', 'deadlock', { ...shallow, placement: TWO });
-    caught('flag looked at before the count is added', 'deadlock', { ...shallow, placement: TWO });
-    caught('bell rung before the state is stored', 'deadlock', { ...shallow, placement: THREE });
-    caught('stop rung before it is stored', 'deadlock', {
+    caught('a thread parks in JavaScript while events are pending', 'deadlock', {
+      ...shallow,
+      placement: TWO,
+    });
+    caught('a ringer reads the flag before it increments the bell', 'deadlock', {
+      ...shallow,
+      placement: TWO,
+    });
+    caught('pack rings the bell before it stores the state', 'deadlock', {
+      ...shallow,
+      placement: THREE,
+    });
+    caught('the stopper rings the bells before it stores the stop word', 'deadlock', {
       ...shallow,
       placement: THREE,
       faults: STOP,
@@ -137,7 +149,10 @@ describe('ring protocol model: mutations are caught', function () {
     // Completing events also wake poll's thread, so there the lost wake only costs time. This
     // mutation deadlocks only if the device hangs.
     const hung = { ...shallow, completion: 'never', faults: STOP } as const;
-    caught('every sleeper notified in JavaScript', 'deadlock', { ...hung, placement: TWO });
+    caught('a ringer wakes every sleeper with Atomics.notify', 'deadlock', {
+      ...hung,
+      placement: TWO,
+    });
   });
 
   describe('one missing bell', () => {
@@ -171,30 +186,55 @@ describe('ring protocol model: mutations are caught', function () {
 
   describe('handing slots on', () => {
     const shallow = { depth: 1, ticks: 2 } as const;
-    caught('state stored before the rows', 'Slot-1', { ...shallow, placement: ONE });
-    caught('state stored before the event is recorded', 'Slot-2', { ...shallow, placement: TWO });
-    caught('event recorded before the copy', 'Slot-2', { ...shallow, placement: TWO });
-    caught('spent recorded before the launch', 'Slot-5', { ...shallow, placement: TWO });
-    caught('Free stored before the journal', 'Slot-2', { ...shallow, placement: TWO });
-    caught('Free stored before the device is done', 'Slot-5', { ...shallow, placement: TWO });
+    caught('pack stores Packed before it writes the rows', 'Slot-1', {
+      ...shallow,
+      placement: ONE,
+    });
+    caught('submit stores Submitted before it records the event', 'Slot-2', {
+      ...shallow,
+      placement: TWO,
+    });
+    caught('submit records the event before it enqueues the copy', 'Slot-2', {
+      ...shallow,
+      placement: TWO,
+    });
+    caught('replay records `spent` before it launches the graph', 'Slot-5', {
+      ...shallow,
+      placement: TWO,
+    });
+    caught('poll stores Free before it writes the journal', 'Slot-2', {
+      ...shallow,
+      placement: TWO,
+    });
+    caught('poll stores Free before the device is done', 'Slot-5', { ...shallow, placement: TWO });
     // Two slots are Ready at once only if replay has its own thread.
-    caught('youngest Ready slot first', 'Slot-3', { depth: 2, ticks: 3, placement: FAR });
+    caught('replay launches the newest Ready slot first', 'Slot-3', {
+      depth: 2,
+      ticks: 3,
+      placement: FAR,
+    });
   });
 
   describe('restarts after a death', () => {
     const dying = { depth: 1, ticks: 2, faults: DEATH } as const;
-    caught('no ring on restart', 'deadlock', { ...dying, placement: TWO });
-    caught('launch mark missing', 'Slot-8', { ...dying, placement: TWO });
-    caught('mark read before the stream is drained', 'Slot-8', { ...dying, placement: TWO });
+    caught('a successor rings no bell when it starts', 'deadlock', { ...dying, placement: TWO });
+    caught('a successor ignores the launch mark', 'Slot-8', { ...dying, placement: TWO });
+    caught('a successor reads the mark before it drains the stream', 'Slot-8', {
+      ...dying,
+      placement: TWO,
+    });
     const hung = { depth: 1, ticks: 2, faults: BOTH, completion: 'never' } as const;
-    caught('drain that ignores a stop', 'deadlock', { ...hung, placement: TWO });
+    caught('a successor ignores a stop while it drains the stream', 'deadlock', {
+      ...hung,
+      placement: TWO,
+    });
   });
 
   describe('client', () => {
     const asked = { depth: 1, ticks: 2, placement: ASKED_ONE, client: true } as const;
-    caught('client says that it waits after it looked', 'deadlock', asked);
+    caught('the client marks itself as waiting after its check', 'deadlock', asked);
     const dying = { ...asked, faults: DEATH, grain: 'hand-over' } as const;
-    caught('request cleared from the header after the move', 'Slot-3', dying);
-    caught('request cleared from the header before the move', 'deadlock', dying);
+    caught('the requester clears the header after it stores Requested', 'Slot-3', dying);
+    caught('the requester clears the header before it stores Requested', 'deadlock', dying);
   });
 });

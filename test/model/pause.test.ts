@@ -16,10 +16,10 @@ describe('end-of-run model', () => {
   holds({ depth: 1, runs: 2, requests: 2 });
   holds({ depth: 2, runs: 2, requests: 3 });
 
-  caught('answers looked at behind the slots alone', 'slots', plain);
-  caught('answers not looked at again', 'graphs', plain);
-  caught('an early answer that is not taken back', 'graphs', plain);
-  caught('replay answers while slots are under way', 'livelock', plain);
-  caught('the requester answers before its request is made', 'slots', plain);
-  caught('pauses not numbered', 'slots', { ...plain, runs: 2 });
+  caught('the client checks the answers only after the slots', 'slots', plain);
+  caught('the client does not check the answers again after the slots', 'graphs', plain);
+  caught('replay does not withdraw an early answer', 'graphs', plain);
+  caught('replay answers the pause while slots are in progress', 'livelock', plain);
+  caught('the requester answers the pause before it makes its request', 'slots', plain);
+  caught('the client does not number its pauses', 'slots', { ...plain, runs: 2 });
 });

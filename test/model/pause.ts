@@ -14,12 +14,12 @@ export interface PauseSetup {
 }
 
 export type PauseMutation =
-  | 'answers looked at behind the slots alone'
-  | 'answers not looked at again'
-  | 'an early answer that is not taken back'
-  | 'replay answers while slots are under way'
-  | 'the requester answers before its request is made'
-  | 'pauses not numbered';
+  | 'the client checks the answers only after the slots'
+  | 'the client does not check the answers again after the slots'
+  | 'replay does not withdraw an early answer'
+  | 'replay answers the pause while slots are in progress'
+  | 'the requester answers the pause before it makes its request'
+  | 'the client does not number its pauses';
 
 const At = { free: 0, ready: 1, replaying: 2 } as const;
 /** Bytes of the state: shared words, then each agent's step and what it has read. */
@@ -54,7 +54,8 @@ export function pauseProtocol({ depth, runs, requests, broken }: PauseSetup): Mo
       return true;
     }
     const early =
-      is('the requester answers before its request is made') && at(state, MODE) === Mode.paused;
+      is('the requester answers the pause before it makes its request') &&
+      at(state, MODE) === Mode.paused;
     if (early && at(state, ASKER) !== at(state, PAUSES)) {
       answer();
       return true;
@@ -74,7 +75,7 @@ export function pauseProtocol({ depth, runs, requests, broken }: PauseSetup): Mo
     const phase = at(state, REPLAY_AT);
     if (phase === 0) {
       const something = at(state, SLOT + at(state, LAUNCH)) === At.ready;
-      const all = idle(state) || is('replay answers while slots are under way');
+      const all = idle(state) || is('replay answers the pause while slots are in progress');
       const answer =
         all && at(state, MODE) === Mode.paused && at(state, REPLAY) !== at(state, PAUSES);
       if (!something && !answer) return false;
@@ -83,7 +84,7 @@ export function pauseProtocol({ depth, runs, requests, broken }: PauseSetup): Mo
       return true;
     }
     if (phase === 1) {
-      const all = idle(state) || is('replay answers while slots are under way');
+      const all = idle(state) || is('replay answers the pause while slots are in progress');
       if (at(state, REPLAY_MODE) === Mode.paused && all) state[REPLAY_AT] = 2;
       else if (at(state, SLOT + at(state, LAUNCH)) === At.ready)
         state[REPLAY_AT] = at(state, GRAPHS) ? 6 : 4;
@@ -102,7 +103,7 @@ export function pauseProtocol({ depth, runs, requests, broken }: PauseSetup): Mo
     }
     if (phase === 4 || phase === 5) {
       if (phase === 5) state[GRAPHS] = 1;
-      else if (at(state, MODE) === Mode.paused && !is('an early answer that is not taken back'))
+      else if (at(state, MODE) === Mode.paused && !is('replay does not withdraw an early answer'))
         state[REPLAY] = at(state, PAUSES) - 1;
       state[REPLAY_AT] = phase + 1;
       return true;
@@ -135,21 +136,25 @@ export function pauseProtocol({ depth, runs, requests, broken }: PauseSetup): Mo
     };
     if (phase === 0) {
       if (at(state, CLIENT_RUN) === runs) return false;
-      if (!is('pauses not numbered') || at(state, PAUSES) === 0) state[PAUSES]!++;
+      if (!is('the client does not number its pauses') || at(state, PAUSES) === 0) state[PAUSES]!++;
       state[MODE] = Mode.paused;
       return go(1);
     }
     if (phase === 1) {
       return (
-        (is('answers looked at behind the slots alone') ? idle(state) : paused(state)) && go(2)
+        (is('the client checks the answers only after the slots') ? idle(state) : paused(state)) &&
+        go(2)
       );
     }
     // The client may wait between two looks for any time. A round that finds the same is not a
     // move.
     if (phase === 2 && !idle(state)) return paused(state) ? false : go(1);
-    if (phase === 2) return go(is('answers not looked at again') ? 4 : 3);
+    if (phase === 2)
+      return go(is('the client does not check the answers again after the slots') ? 4 : 3);
     if (phase === 3)
-      return paused(state) ? go(4) : !is('answers looked at behind the slots alone') && go(1);
+      return paused(state)
+        ? go(4)
+        : !is('the client checks the answers only after the slots') && go(1);
     if (at(state, GRAPHS))
       throw new Violation('graphs', 'the run is over, and replay holds graphs');
     if (!idle(state)) throw new Violation('slots', 'the run is over, and a slot is under way');

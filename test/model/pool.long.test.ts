@@ -36,17 +36,17 @@ describe('collector pool model: rules hold', () => {
 describe('collector pool model: mutations are caught', () => {
   after(() => console.log(`      ${explored()} of pools`));
 
-  caught('the bell read behind the stop word', 'deadlock', one);
-  caught('the bell read behind the refusal', 'deadlock', one);
-  caught('the bells rung before the stop word', 'deadlock', one);
-  caught('a stop that leaves the hold word alone', 'deadlock', one);
-  caught('a stop that rings no bell', 'deadlock', one);
-  caught('a hold that rings no bell', 'deadlock', one);
-  caught('a release that tells nobody', 'deadlock', one);
-  caught('stands still while any hold lasts', 'deadlock', one);
-  caught('what was told is not kept', 'livelock', stateless);
-  caught('answers not numbered', 'Pool-2', late);
-  caught('goes on without waiting', 'Pool-2', one);
-  caught('those that are gone are waited for', 'deadlock', ends);
-  caught('a successor counts as gone', 'Pool-4', again);
+  caught('a collector reads its bell after the stop word', 'deadlock', one);
+  caught('a collector reads its bell after the limiter refuses a row', 'deadlock', one);
+  caught('the closer rings the bells before it stores the stop word', 'deadlock', one);
+  caught('the closer does not change the hold word', 'deadlock', one);
+  caught('the closer rings no bell', 'deadlock', one);
+  caught('the opener rings no bell for a hold', 'deadlock', one);
+  caught('the opener notifies no collector after a release', 'deadlock', one);
+  caught('a collector stands still during any hold', 'deadlock', one);
+  caught('a collector does not remember the hold that it answered', 'livelock', stateless);
+  caught('the opener accepts an answer to an earlier hold', 'Pool-2', late);
+  caught('a collector continues after its answer without waiting', 'Pool-2', one);
+  caught('the opener waits for collectors that have ended', 'deadlock', ends);
+  caught('the opener counts a restarted collector as ended', 'Pool-4', again);
 });

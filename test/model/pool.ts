@@ -26,19 +26,19 @@ export interface PoolSetup {
 }
 
 export type PoolMutation =
-  | 'the bell read behind the stop word'
-  | 'the bell read behind the refusal'
-  | 'the bells rung before the stop word'
-  | 'a stop that leaves the hold word alone'
-  | 'a stop that rings no bell'
-  | 'a hold that rings no bell'
-  | 'a release that tells nobody'
-  | 'stands still while any hold lasts'
-  | 'what was told is not kept'
-  | 'answers not numbered'
-  | 'goes on without waiting'
-  | 'those that are gone are waited for'
-  | 'a successor counts as gone';
+  | 'a collector reads its bell after the stop word'
+  | 'a collector reads its bell after the limiter refuses a row'
+  | 'the closer rings the bells before it stores the stop word'
+  | 'the closer does not change the hold word'
+  | 'the closer rings no bell'
+  | 'the opener rings no bell for a hold'
+  | 'the opener notifies no collector after a release'
+  | 'a collector stands still during any hold'
+  | 'a collector does not remember the hold that it answered'
+  | 'the opener accepts an answer to an earlier hold'
+  | 'a collector continues after its answer without waiting'
+  | 'the opener waits for collectors that have ended'
+  | 'the opener counts a restarted collector as ended';
 
 /**
  * Bytes of the state: shared words, the opener's and the closer's, then those of each collector.
@@ -105,17 +105,17 @@ export function poolProtocol(setup: PoolSetup): Model {
     const listen = () => set(SEEN, of(state, worker, BELL));
     switch (of(state, worker, AT)) {
       case At.bell:
-        if (!is('the bell read behind the stop word')) listen();
+        if (!is('a collector reads its bell after the stop word')) listen();
         return go(At.stop);
       case At.stop:
         if (stopped()) set(GONE, 1);
         return go(stopped() ? At.left : At.hold);
       case At.hold: {
-        if (is('the bell read behind the stop word')) listen();
+        if (is('a collector reads its bell after the stop word')) listen();
         const hold = at(state, HOLD);
         set(ASKED, hold);
         if (hold % 2 === 0 || hold === of(state, worker, TOLD)) return go(At.collects);
-        if (!is('what was told is not kept')) set(TOLD, hold);
+        if (!is('a collector does not remember the hold that it answered')) set(TOLD, hold);
         return go(At.says);
       }
       case At.collects:
@@ -126,7 +126,7 @@ export function poolProtocol(setup: PoolSetup): Model {
         return go(At.adds);
       case At.adds:
         if (at(state, ROOM) === 0) {
-          if (is('the bell read behind the refusal')) listen();
+          if (is('a collector reads its bell after the limiter refuses a row')) listen();
           return go(At.parks);
         }
         changes(state, worker);
@@ -138,7 +138,11 @@ export function poolProtocol(setup: PoolSetup): Model {
       case At.says:
         set(MAIL, of(state, worker, ASKED));
         set(CLEAN, 1);
-        return go(states && !is('goes on without waiting') ? At.looks : At.bell);
+        return go(
+          states && !is('a collector continues after its answer without waiting')
+            ? At.looks
+            : At.bell,
+        );
       case At.looks:
         // The collector checks the hold word and the stop word.
         return stands(state, worker) && !stopped() ? go(At.lies) : go(At.bell);
@@ -149,7 +153,7 @@ export function poolProtocol(setup: PoolSetup): Model {
     return false;
   };
   const stands = (state: State, worker: number) =>
-    is('stands still while any hold lasts')
+    is('a collector stands still during any hold')
       ? at(state, HOLD) % 2 !== 0
       : at(state, HOLD) === of(state, worker, ASKED);
 
@@ -172,7 +176,10 @@ export function poolProtocol(setup: PoolSetup): Model {
     const mail = of(state, worker, MAIL);
     if (mail !== 0) {
       state[own(worker, MAIL)] = 0;
-      if (waits && (mail === at(state, TAKEN) || is('answers not numbered')))
+      if (
+        waits &&
+        (mail === at(state, TAKEN) || is('the opener accepts an answer to an earlier hold'))
+      )
         state[own(worker, ANSWER)] = states ? Answer.saved : Answer.nothing;
       return true;
     }
@@ -186,7 +193,7 @@ export function poolProtocol(setup: PoolSetup): Model {
       for (const what of [AT, SEEN, TOLD, ASKED, ROW, GONE]) state[own(worker, what)] = 0;
       // The successor has done nothing yet, and it waits for the hold before it does.
       state[own(worker, CLEAN)] = 1;
-      if (is('a successor counts as gone')) nothing();
+      if (is('the opener counts a restarted collector as ended')) nothing();
       return true;
     }
     state[own(worker, PORT)] = 0;
@@ -206,13 +213,13 @@ export function poolProtocol(setup: PoolSetup): Model {
         state[HOLDS]!--;
         state[TAKEN] = ++state[HOLD]!;
         const gone = (worker: number) =>
-          of(state, worker, PORT) === 0 && !is('those that are gone are waited for');
+          of(state, worker, PORT) === 0 && !is('the opener waits for collectors that have ended');
         for (const worker of all)
           state[own(worker, ANSWER)] = gone(worker) ? Answer.nothing : Answer.none;
         return go(Opener.rings);
       }
       case Opener.rings:
-        if (!is('a hold that rings no bell')) ring(state);
+        if (!is('the opener rings no bell for a hold')) ring(state);
         return go(Opener.waits);
       case Opener.waits:
         if (all.some((worker) => of(state, worker, ANSWER) === Answer.none)) return false;
@@ -235,7 +242,7 @@ export function poolProtocol(setup: PoolSetup): Model {
         }
         return go(Opener.held);
       case Opener.tells:
-        if (!is('a release that tells nobody')) tell(state);
+        if (!is('the opener notifies no collector after a release')) tell(state);
         return go(Opener.idle);
     }
     return false;
@@ -254,7 +261,7 @@ export function poolProtocol(setup: PoolSetup): Model {
     return missing !== undefined;
   };
 
-  const early = is('the bells rung before the stop word');
+  const early = is('the closer rings the bells before it stores the stop word');
   const closer = (state: State): boolean => {
     const phase = at(state, CLOSER);
     if (phase === Closer.idle || phase === Closer.done) return false;
@@ -262,12 +269,12 @@ export function poolProtocol(setup: PoolSetup): Model {
       if (early) ring(state);
       else state[STOP] = 1;
     }
-    if (phase === Closer.changes && !is('a stop that leaves the hold word alone'))
+    if (phase === Closer.changes && !is('the closer does not change the hold word'))
       state[HOLD]! += 2;
     if (phase === Closer.tells) tell(state);
     if (phase === Closer.rings) {
       if (early) state[STOP] = 1;
-      else if (!is('a stop that rings no bell')) ring(state);
+      else if (!is('the closer rings no bell')) ring(state);
     }
     state[CLOSER] = phase + 1;
     return true;

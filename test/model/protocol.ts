@@ -29,9 +29,9 @@ export function protocol(setup: Setup): Model {
 
   const ringing: Ringing = {
     broken:
-      setup.broken === 'flag looked at before the count is added'
+      setup.broken === 'a ringer reads the flag before it increments the bell'
         ? 'flag first'
-        : setup.broken === 'every sleeper notified in JavaScript'
+        : setup.broken === 'a ringer wakes every sleeper with Atomics.notify'
           ? 'always notify'
           : undefined,
   };

@@ -29,8 +29,9 @@ type Emit = (by: Program, setup: Setup, ring: Ring) => void;
  */
 const requester: Emit = (by, setup) => {
   const stage = new Stage(by, setup, Slot.free);
-  const cleared = setup.broken === 'request cleared from the header after the move';
-  const clearedFirst = setup.broken === 'request cleared from the header before the move';
+  const cleared = setup.broken === 'the requester clears the header after it stores Requested';
+  const clearedFirst =
+    setup.broken === 'the requester clears the header before it stores Requested';
   const asked = (state: State, sequence: number): boolean => {
     if (!setup.client)
       return sequence < setup.ticks && (!setup.gated || state[memory.ROWS]! > sequence);
@@ -59,11 +60,11 @@ const pack: Emit = (by, setup, ring) => {
       throw new Violation('Slot-5', `a copy reads ${sequence}'s rows`);
     state[memory.HOST + slot] = sequence + 1;
   };
-  const late = setup.broken === 'state stored before the rows';
+  const late = setup.broken === 'pack stores Packed before it writes the rows';
   stage.look('packs the rows', late ? NONE : rows);
-  if (setup.broken === 'bell rung before the state is stored') ring('pack', 'submit');
+  if (setup.broken === 'pack rings the bell before it stores the state') ring('pack', 'submit');
   stage.store('Packed', late ? rows : undefined);
-  if (setup.broken !== 'bell rung before the state is stored') ring('pack', 'submit');
+  if (setup.broken !== 'pack rings the bell before it stores the state') ring('pack', 'submit');
   stage.end();
 };
 
@@ -79,8 +80,8 @@ const submit: Emit = (by, setup, ring) => {
     enqueue(state, COPY_STREAM, work(sequence));
   };
   const copied: Act = (state, sequence) => enqueue(state, COPY_STREAM, event(sequence));
-  const late = setup.broken === 'state stored before the event is recorded';
-  const swapped = setup.broken === 'event recorded before the copy';
+  const late = setup.broken === 'submit stores Submitted before it records the event';
+  const swapped = setup.broken === 'submit records the event before it enqueues the copy';
   stage.look(`enqueues the ${swapped ? 'event' : 'copy'}`, swapped ? copied : copy);
   if (!late) stage.also(`enqueues the ${swapped ? 'copy' : 'event'}`, swapped ? copy : copied);
   stage.store('Submitted', late ? copied : undefined);
@@ -106,8 +107,8 @@ const poll: Emit = (by, setup, ring) => {
   copied.end();
 
   const spent = new Stage(by, setup, Slot.replaying);
-  const late = setup.broken === 'Free stored before the journal';
-  const hasty = setup.broken === 'Free stored before the device is done';
+  const late = setup.broken === 'poll stores Free before it writes the journal';
+  const hasty = setup.broken === 'poll stores Free before the device is done';
   const journal: Act = (state, sequence) => {
     const bit = 1 << sequence;
     if (state[memory.RECORD + (sequence % depth)] !== sequence + 1)
@@ -129,7 +130,7 @@ const poll: Emit = (by, setup, ring) => {
 const replay: Emit = (by, setup, ring) => {
   const stage = new Stage(by, setup, Slot.ready);
   const bell = memory.BELL + by.agent;
-  const swapped = setup.broken === 'spent recorded before the launch';
+  const swapped = setup.broken === 'replay records `spent` before it launches the graph';
   const spent: Act = (state, sequence) => enqueue(state, COMPUTE_STREAM, event(sequence));
   const graph: Act = (state, sequence) => {
     // Slot-8: the predecessor has launched this slot, so it is not launched again.
@@ -159,15 +160,17 @@ export function takeOverReplay(by: Program, setup: Setup, end: Label): void {
   const { broken } = setup;
   const bell = memory.BELL + by.agent;
   by.step('drains the stream and reads the mark', (state, next) => {
-    if (state[memory.STOP] && broken !== 'drain that ignores a stop') {
+    if (state[memory.STOP] && broken !== 'a successor ignores a stop while it drains the stream') {
       state[bell] = 0;
       return end.at;
     }
     const drained =
-      memory.isIdle(state, COMPUTE_STREAM) || broken === 'mark read before the stream is drained';
+      memory.isIdle(state, COMPUTE_STREAM) ||
+      broken === 'a successor reads the mark before it drains the stream';
     if (!drained) return BLOCKED;
     const seen = state[memory.MARK] === position(state, setup.depth, Slot.ready) + 1;
-    if (seen && broken !== 'launch mark missing') state[bell] = state[bell]! | Local.skip;
+    if (seen && broken !== 'a successor ignores the launch mark')
+      state[bell] = state[bell]! | Local.skip;
     return next;
   });
 }

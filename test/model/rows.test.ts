@@ -59,20 +59,23 @@ describe('replay row seqlock model', function () {
       reads: 2,
     } as const;
     const inThree: [RowsMutation, string][] = [
-      ['committed before those before', 'Rows-3'],
-      ['the board looked at before committed is stored', 'deadlock'],
-      ['reserved looked at before committed is stored', 'deadlock'],
-      ['the own turn looked at before the board is filled', 'deadlock'],
-      ['the own turn never looked at again', 'deadlock'],
-      ['taken from the board by a load and a store', 'Rows-3'],
-      ['its end read behind its place is free', 'deadlock'],
-      ['its turn stored before its end', 'Rows-3'],
-      ['on the board, not committed, and add() returns', 'returns'],
+      ['a writer commits its rows before earlier rows', 'Rows-3'],
+      ['a writer checks the board before it stores `committed`', 'deadlock'],
+      ['a writer checks `reserved` before it stores `committed`', 'deadlock'],
+      ['a writer checks its turn before it fills the board', 'deadlock'],
+      ['a writer does not check its turn again', 'deadlock'],
+      ['a writer takes an entry of the board by a load and a store', 'Rows-3'],
+      ['a writer reads the end after it frees the entry', 'deadlock'],
+      ['a writer stores its turn before its end', 'Rows-3'],
+      ['add() returns before another writer commits its rows', 'returns'],
     ];
     for (const [broken, rule] of inThree) caught(broken, rule, three);
-    caught('written before the earlier lap is whole', 'Rows-1', read);
-    caught('written before it is reserved', 'Rows-4', { ...read, writers: [[1, 1]] });
-    caught('a reader looks at reserved before it copies', 'Rows-4', read);
-    caught('a reader looks at committed behind its copy', 'Rows-4', read);
+    caught('a writer overwrites rows that are not committed yet', 'Rows-1', read);
+    caught('a writer writes rows before it reserves them', 'Rows-4', {
+      ...read,
+      writers: [[1, 1]],
+    });
+    caught('a reader checks `reserved` before its copy', 'Rows-4', read);
+    caught('a reader checks `committed` after its copy', 'Rows-4', read);
   });
 });

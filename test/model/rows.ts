@@ -31,19 +31,19 @@ export interface RowsSetup {
 }
 
 export type RowsMutation =
-  | 'written before it is reserved'
-  | 'written before the earlier lap is whole'
-  | 'committed before those before'
-  | 'the board looked at before committed is stored'
-  | 'reserved looked at before committed is stored'
-  | 'the own turn looked at before the board is filled'
-  | 'the own turn never looked at again'
-  | 'taken from the board by a load and a store'
-  | 'its end read behind its place is free'
-  | 'its turn stored before its end'
-  | 'on the board, not committed, and add() returns'
-  | 'a reader looks at reserved before it copies'
-  | 'a reader looks at committed behind its copy';
+  | 'a writer writes rows before it reserves them'
+  | 'a writer overwrites rows that are not committed yet'
+  | 'a writer commits its rows before earlier rows'
+  | 'a writer checks the board before it stores `committed`'
+  | 'a writer checks `reserved` before it stores `committed`'
+  | 'a writer checks its turn before it fills the board'
+  | 'a writer does not check its turn again'
+  | 'a writer takes an entry of the board by a load and a store'
+  | 'a writer reads the end after it frees the entry'
+  | 'a writer stores its turn before its end'
+  | 'add() returns before another writer commits its rows'
+  | 'a reader checks `reserved` before its copy'
+  | 'a reader checks `committed` after its copy';
 
 const Step = {
   reserve: 0,
@@ -85,8 +85,8 @@ export function rowsProtocol({ writers, capacity, board, reads = 0, broken }: Ro
   };
   const names = Object.keys(Step);
   const looksEarly =
-    is('the board looked at before committed is stored') ||
-    is('reserved looked at before committed is stored');
+    is('a writer checks the board before it stores `committed`') ||
+    is('a writer checks `reserved` before it stores `committed`');
 
   writers.forEach((adds, thread) => {
     move(
@@ -116,7 +116,7 @@ export function rowsProtocol({ writers, capacity, board, reads = 0, broken }: Ro
         };
         const write = (value: (row: number) => number) => {
           const rows = adds[state[t(T.add)]!]!;
-          const [from, to] = is('written before it is reserved')
+          const [from, to] = is('a writer writes rows before it reserves them')
             ? [state[t(T.begin)]!, state[t(T.begin)]! + rows]
             : [begin, end];
           for (let row = from; row < to; row++) state[ROWS + (row % capacity)] = value(row);
@@ -128,20 +128,21 @@ export function rowsProtocol({ writers, capacity, board, reads = 0, broken }: Ro
             state[t(T.end)] = state[RESERVED]! + rows;
             // add() promises that these rows are committed when it returns.
             state[t(T.saw)] = state[RESERVED]! + rows;
-            if (is('written before it is reserved')) write(writing);
-            state[RESERVED] = state[RESERVED]! + (is('written before it is reserved') ? 0 : rows);
+            if (is('a writer writes rows before it reserves them')) write(writing);
+            state[RESERVED] =
+              state[RESERVED]! + (is('a writer writes rows before it reserves them') ? 0 : rows);
             return goto(Step.lap);
           }
           case Step.lap:
             if (
               end > capacity &&
               state[COMMITTED]! < end - capacity &&
-              !is('written before the earlier lap is whole')
+              !is('a writer overwrites rows that are not committed yet')
             )
               return false;
             return goto(Step.write);
           case Step.write:
-            if (is('written before it is reserved'))
+            if (is('a writer writes rows before it reserves them'))
               state[RESERVED] = state[RESERVED]! + end - begin;
             for (let row = begin; row < end; row++) {
               const before = state[ROWS + (row % capacity)]!;
@@ -158,7 +159,7 @@ export function rowsProtocol({ writers, capacity, board, reads = 0, broken }: Ro
               if (state[ROWS + (row % capacity)] !== writing(row))
                 throw new Violation('Rows-2', `two pens are on row ${row}`);
             write(whole);
-            return is('committed before those before') ? store() : goto(Step.turn);
+            return is('a writer commits its rows before earlier rows') ? store() : goto(Step.turn);
           case Step.turn:
             if (state[COMMITTED] === begin) return store();
             return place(true, Step.claim, Step.wait);
@@ -166,23 +167,23 @@ export function rowsProtocol({ writers, capacity, board, reads = 0, broken }: Ro
             const at = turnOf(state[t(T.place)]!);
             if (state[at] !== 0) return place(false, Step.claim, Step.wait);
             if (
-              is('the own turn looked at before the board is filled') &&
+              is('a writer checks its turn before it fills the board') &&
               state[COMMITTED] === begin
             )
               return store();
             state[at] = HELD;
-            return goto(is('its turn stored before its end') ? Step.put : Step.fill);
+            return goto(is('a writer stores its turn before its end') ? Step.put : Step.fill);
           }
           case Step.fill:
             state[turnOf(state[t(T.place)]!) + 1] = end;
-            return goto(is('its turn stored before its end') ? Step.again : Step.put);
+            return goto(is('a writer stores its turn before its end') ? Step.again : Step.put);
           case Step.put:
             state[turnOf(state[t(T.place)]!)] = begin + 1;
-            if (is('its turn stored before its end')) return goto(Step.fill);
-            if (is('on the board, not committed, and add() returns')) return finish();
+            if (is('a writer stores its turn before its end')) return goto(Step.fill);
+            if (is('add() returns before another writer commits its rows')) return finish();
             if (
-              is('the own turn never looked at again') ||
-              is('the own turn looked at before the board is filled')
+              is('a writer does not check its turn again') ||
+              is('a writer checks its turn before it fills the board')
             )
               return goto(Step.handed);
             return goto(Step.again);
@@ -209,7 +210,7 @@ export function rowsProtocol({ writers, capacity, board, reads = 0, broken }: Ro
           case Step.early: {
             const found = [...Array(board).keys()].find((k) => state[turnOf(k)] === end + 1);
             const alone = state[RESERVED] === end;
-            const nothing = is('reserved looked at before committed is stored')
+            const nothing = is('a writer checks `reserved` before it stores `committed`')
               ? alone
               : found === undefined;
             state[t(T.place)] = nothing ? NOTHING : (found ?? 0);
@@ -226,15 +227,18 @@ export function rowsProtocol({ writers, capacity, board, reads = 0, broken }: Ro
               state[t(T.place)] = next;
               return true;
             }
-            if (is('its end read behind its place is free')) state[at] = 0;
-            else if (!is('taken from the board by a load and a store')) state[at] = HELD;
+            if (is('a writer reads the end after it frees the entry')) state[at] = 0;
+            else if (!is('a writer takes an entry of the board by a load and a store'))
+              state[at] = HELD;
             return goto(Step.end);
           }
           case Step.end:
-            if (is('taken from the board by a load and a store'))
+            if (is('a writer takes an entry of the board by a load and a store'))
               state[turnOf(state[t(T.place)]!)] = HELD;
             state[t(T.end)] = state[turnOf(state[t(T.place)]!) + 1]!;
-            return is('its end read behind its place is free') ? store() : goto(Step.free);
+            return is('a writer reads the end after it frees the entry')
+              ? store()
+              : goto(Step.free);
           case Step.free:
             state[turnOf(state[t(T.place)]!)] = 0;
             return store();
@@ -276,8 +280,8 @@ function addReader(
   reads: number,
   is: (how: RowsMutation) => boolean,
 ): void {
-  const late = is('a reader looks at committed behind its copy');
-  const early = is('a reader looks at reserved before it copies');
+  const late = is('a reader checks `committed` after its copy');
+  const early = is('a reader checks `reserved` before its copy');
   /**
    * The reader's bytes: step, number of reads, the row's index, committed before the copy, the
    * value, and reserved after it.

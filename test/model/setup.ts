@@ -37,27 +37,27 @@ export interface Setup {
 /** One rule of the protocol that is broken on purpose. */
 export type Mutation =
   | `no ring: ${string} to ${string}`
-  | 'bell read after the scan'
-  | 'stop looked at before the bell is read'
-  | 'no ring on restart'
-  | 'launch mark missing'
-  | 'drain that ignores a stop'
-  | 'mark read before the stream is drained'
-  | 'JavaScript park with events pending'
-  | 'flag looked at before the count is added'
-  | 'every sleeper notified in JavaScript'
-  | 'bell rung before the state is stored'
-  | 'stop rung before it is stored'
-  | 'state stored before the rows'
-  | 'state stored before the event is recorded'
-  | 'event recorded before the copy'
-  | 'spent recorded before the launch'
-  | 'Free stored before the journal'
-  | 'Free stored before the device is done'
-  | 'youngest Ready slot first'
-  | 'request cleared from the header after the move'
-  | 'request cleared from the header before the move'
-  | 'client says that it waits after it looked';
+  | 'a thread reads its bell after it checks the slots'
+  | 'a thread checks for a stop before it reads its bell'
+  | 'a successor rings no bell when it starts'
+  | 'a successor ignores the launch mark'
+  | 'a successor ignores a stop while it drains the stream'
+  | 'a successor reads the mark before it drains the stream'
+  | 'a thread parks in JavaScript while events are pending'
+  | 'a ringer reads the flag before it increments the bell'
+  | 'a ringer wakes every sleeper with Atomics.notify'
+  | 'pack rings the bell before it stores the state'
+  | 'the stopper rings the bells before it stores the stop word'
+  | 'pack stores Packed before it writes the rows'
+  | 'submit stores Submitted before it records the event'
+  | 'submit records the event before it enqueues the copy'
+  | 'replay records `spent` before it launches the graph'
+  | 'poll stores Free before it writes the journal'
+  | 'poll stores Free before the device is done'
+  | 'replay launches the newest Ready slot first'
+  | 'the requester clears the header after it stores Requested'
+  | 'the requester clears the header before it stores Requested'
+  | 'the client marks itself as waiting after its check';
 
 /**
  * Emits the ring of the bell of `to`'s thread into the ringer's program. `from` is the ringer's

@@ -26,7 +26,8 @@ export class Stage {
     this.by = by;
     this.depth = setup.depth;
     this.from = from;
-    this.youngest = setup.broken === 'youngest Ready slot first' && from === Slot.ready;
+    this.youngest =
+      setup.broken === 'replay launches the newest Ready slot first' && from === Slot.ready;
   }
 
   /**

@@ -18,8 +18,8 @@ export function actorThread(
 ): void {
   const { broken } = setup;
   const [loop, again, end, javascript] = [{ at: 0 }, { at: 0 }, { at: 0 }, { at: 0 }];
-  const lateBell = broken === 'bell read after the scan';
-  const earlyStop = broken === 'stop looked at before the bell is read';
+  const lateBell = broken === 'a thread reads its bell after it checks the slots';
+  const earlyStop = broken === 'a thread checks for a stop before it reads its bell';
   const stops = setup.faults?.includes('stop');
   const bell = memory.BELL + by.agent;
 
@@ -30,7 +30,8 @@ export function actorThread(
   for (const role of hosted) roles[role](by, setup, rings);
   const decide = (state: State, next: number): number => {
     if (state[bell]! & Local.did) return again.at;
-    return state[bell]! & Local.pending && broken !== 'JavaScript park with events pending'
+    return state[bell]! & Local.pending &&
+      broken !== 'a thread parks in JavaScript while events are pending'
       ? next
       : javascript.at;
   };
@@ -58,7 +59,7 @@ export function actorThread(
   by.end();
 
   by.place(by.restart);
-  if (broken !== 'no ring on restart') ringAll();
+  if (broken !== 'a successor rings no bell when it starts') ringAll();
   if (hosted.includes('replay')) takeOverReplay(by, setup, end);
   by.goto(loop);
 }

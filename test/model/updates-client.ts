@@ -43,7 +43,7 @@ export function asks(
     state[MODE] = Mode.paused;
   });
   rings(pack);
-  if (broken === 'taken back by the client') {
+  if (broken === 'the client takes back the requests of pack') {
     const [loop, over] = [{ at: by.steps.length }, { at: 0 }];
     by.step('takes a request back', (state) => {
       const last = memory.newest(state, depth);
@@ -55,8 +55,8 @@ export function asks(
   }
   const idle = (state: State) =>
     Array.from({ length: depth }, (_, slot) => state[slot]! & 7).every((at) => at === 0);
-  const hasty = broken === 'the next run begun before the pause is answered';
-  const careless = broken === 'the next run begun before every slot is Free';
+  const hasty = broken === 'the client begins a run before the pause is answered';
+  const careless = broken === 'the client begins a run before every slot is Free';
   const over = (state: State) =>
     (hasty || state[memory.ANSWERED] === 1) && (careless || idle(state));
   waitFor(by, 'for the end of the run', over);
@@ -109,19 +109,19 @@ function closes(
   });
   ringAll();
   const ended = (state: State) => threads.every((thread) => thread.current(state).end);
-  if (broken !== 'close before pack has ended')
+  if (broken !== 'close() does not wait until the threads end')
     by.step('waits for the threads', (state, next) => (ended(state) ? next : BLOCKED));
-  if (broken !== 'close before the device is drained')
+  if (broken !== 'close() does not drain the device')
     by.step('drains the device', (state, next) =>
       words.isIdle(state, COMPUTE_STREAM) ? next : BLOCKED,
     );
   const loop = { at: by.steps.length };
   by.step('applies the next pending update', (state) => {
-    const least = broken === 'close applies what is applied' ? 0 : state[memory.APPLIED]!;
-    const all = memory.spent(state, depth, broken === 'close looks at Free slots alone');
+    const least = broken === 'close() applies updates a second time' ? 0 : state[memory.APPLIED]!;
+    const all = memory.spent(state, depth, broken === 'close() ignores slots that are Requested');
     const pending = all.filter(({ sequence }) => sequence >= least);
-    const next = broken === 'close applies the newest first' ? pending.at(-1) : pending[0];
-    if (next === undefined || broken === 'close applies nothing') return over.at;
+    const next = broken === 'close() applies the newest update first' ? pending.at(-1) : pending[0];
+    if (next === undefined || broken === 'close() applies no update') return over.at;
     const slot = next.sequence % depth;
     if (next.replaying) state[memory.BLOCK + slot] = state[memory.HOME + slot]!;
     memory.apply(state, setup, next.sequence);

@@ -42,7 +42,7 @@ export class PackThread {
     by.place(by.restart);
     this.#step('takes up the role', (state) => {
       state[HALF] = 0;
-      if (!this.#broken('what is applied known to pack alone')) return;
+      if (!this.#broken('a successor derives the applied count from the slots')) return;
       state[APPLIED] = Math.max(0, position(state, setup.depth, Slot.requested) - setup.depth);
     });
     for (const other of others) ring(other);
@@ -84,7 +84,7 @@ export class PackThread {
     });
     by.goto(over);
     by.place(paused);
-    if (this.#broken('taken back while its batch is half made')) this.#takeBack();
+    if (this.#broken('the requester takes back a request during its batch')) this.#takeBack();
     by.step('answers the pause', (state, next) => {
       if (state[memory.ANSWERED]) return over.at;
       state[memory.ANSWERED] = 1;
@@ -110,7 +110,7 @@ export class PackThread {
       return state[HALF] ? rest.at : apply.at;
     });
     by.place(apply);
-    const late = this.#broken('applied behind the draw');
+    const late = this.#broken('pack applies the update after the draw');
     if (!late) this.#apply();
     by.step('draws, and makes half of the batch', (state, next) => {
       if (!state[memory.FILLED]) return empty.at;
@@ -129,7 +129,7 @@ export class PackThread {
       state[HALF] = 0;
       // The drawn steps were cleared, and no other step can be drawn.
       if (!state[memory.FILLED]) return empty.at;
-      if (!this.#broken('priorities left as the slot held them'))
+      if (!this.#broken('pack does not reset the priorities of the slot'))
         state[memory.COLUMN + slot] = memory.unwritten(sequence(state));
       return next;
     });
@@ -142,11 +142,11 @@ export class PackThread {
 
     by.place(empty);
     by.step('looks whether the run is paused', (state, next) => {
-      return state[MODE] === Mode.paused || this.#broken('taken back while the run goes on')
+      return state[MODE] === Mode.paused || this.#broken('pack takes back a request during the run')
         ? next
         : taken.at;
     });
-    if (!this.#broken('taken back by the client')) this.#takeBack();
+    if (!this.#broken('the client takes back the requests of pack')) this.#takeBack();
     by.place(taken);
     by.place(none);
   }
@@ -154,12 +154,12 @@ export class PackThread {
   /** Emits one native call: it applies the update, and records that it is applied. */
   #apply(): void {
     const { depth } = this.#setup;
-    const early = this.#broken('an update applied a sequence early') ? 1 : 0;
+    const early = this.#broken('pack applies an update one sequence early') ? 1 : 0;
     const due = (state: State) => position(state, depth, Slot.requested) - depth + early;
     const says = 'applies the update that is due';
-    const apart = this.#broken('applied recorded by a store behind')
+    const apart = this.#broken('pack records an applied update by a later store')
       ? 1
-      : this.#broken('applied recorded by a store before')
+      : this.#broken('pack records an applied update by an earlier store')
         ? -1
         : 0;
     const update = (state: State) => {
@@ -185,8 +185,8 @@ export class PackThread {
     const by = this.#by;
     const { depth } = this.#setup;
     const [loop, over] = [{ at: 0 }, { at: 0 }];
-    const oldest = this.#broken('taken back oldest first');
-    const onwards = this.#broken('taken back to the next sequence') ? depth : 0;
+    const oldest = this.#broken('pack takes back the oldest request first');
+    const onwards = this.#broken('pack takes back a request to the next sequence') ? depth : 0;
     by.place(loop);
     by.step('takes a request back', (state, next) => {
       const last = oldest ? memory.oldest(state, depth) : memory.newest(state, depth);
@@ -195,7 +195,8 @@ export class PackThread {
       markDone(state, by.agent);
       return next;
     });
-    if (!this.#broken('no ring: take-back to client')) this.#ring(this.#others[1]!);
+    if (!this.#broken('pack does not ring the client after it takes back a request'))
+      this.#ring(this.#others[1]!);
     by.goto(loop);
     by.place(over);
   }

@@ -53,48 +53,53 @@ describe('priority update model: mutations are caught', function () {
   };
 
   describe('applying updates', () => {
-    proves('lag', plain, 'applied behind the draw');
-    proves('home', { ...plain, depth: 1 }, 'an update applied a sequence early');
+    proves('lag', plain, 'pack applies the update after the draw');
+    proves('home', { ...plain, depth: 1 }, 'pack applies an update one sequence early');
     const dying = { depth: 1, ticks: [2, 3], faults: DEATH } as const;
     proves(
       'twice',
       dying,
-      'applied recorded by a store behind',
-      'what is applied known to pack alone',
+      'pack records an applied update by a later store',
+      'a successor derives the applied count from the slots',
     );
-    proves('lag', dying, 'applied recorded by a store before');
+    proves('lag', dying, 'pack records an applied update by an earlier store');
   });
 
   describe('fetching priorities', () => {
     const three = { depth: 1, ticks: [2, 3], silent: [1], manual: [0] } as const;
-    proves('home', three, 'Free stored before the priorities are fetched');
-    proves('home', three, 'the priorities of manual ticks not fetched');
+    proves('home', three, 'poll stores Free before it fetches the priorities');
+    proves('home', three, 'poll does not fetch the priorities of manual ticks');
     proves(
       'home',
       three,
-      'spent recorded before the priorities come home',
-      'priorities left as the slot held them',
+      'replay records `spent` before the readback of priorities',
+      'pack does not reset the priorities of the slot',
     );
   });
 
   describe('withdrawing requests', () => {
     const cleared = { depth: 2, ticks: [3, 4], steps: CLEARED, faults: ABORT } as const;
-    proves('Slot-3', cleared, 'taken back oldest first', 'taken back while its batch is half made');
-    proves('home', cleared, 'taken back to the next sequence');
-    proves('livelock', cleared, 'taken back while the run goes on');
-    proves('Slot-1', cleared, 'taken back by the client');
-    proves('deadlock', cleared, 'no ring: take-back to client');
-    proves('Slot-3', cleared, 'the next run begun before the pause is answered');
-    proves('Slot-3', cleared, 'the next run begun before every slot is Free');
+    proves(
+      'Slot-3',
+      cleared,
+      'pack takes back the oldest request first',
+      'the requester takes back a request during its batch',
+    );
+    proves('home', cleared, 'pack takes back a request to the next sequence');
+    proves('livelock', cleared, 'pack takes back a request during the run');
+    proves('Slot-1', cleared, 'the client takes back the requests of pack');
+    proves('deadlock', cleared, 'pack does not ring the client after it takes back a request');
+    proves('Slot-3', cleared, 'the client begins a run before the pause is answered');
+    proves('Slot-3', cleared, 'the client begins a run before every slot is Free');
   });
 
   describe('closing', () => {
     const closed = { depth: 2, ticks: [2, 3], steps: CLEARED, faults: ABORT } as const;
-    proves('twice', plain, 'close applies what is applied');
-    proves('order', plain, 'close applies the newest first');
-    proves('lost', plain, 'close applies nothing');
-    proves('owner', plain, 'close before pack has ended');
-    proves('lost', closed, 'close looks at Free slots alone');
-    proves('home', closed, 'close before the device is drained');
+    proves('twice', plain, 'close() applies updates a second time');
+    proves('order', plain, 'close() applies the newest update first');
+    proves('lost', plain, 'close() applies no update');
+    proves('owner', plain, 'close() does not wait until the threads end');
+    proves('lost', closed, 'close() ignores slots that are Requested');
+    proves('home', closed, 'close() does not drain the device');
   });
 });

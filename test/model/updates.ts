@@ -46,29 +46,29 @@ export interface UpdatesSetup extends memory.Updates {
 }
 
 export type UpdatesMutation =
-  | 'applied behind the draw'
-  | 'applied recorded by a store behind'
-  | 'applied recorded by a store before'
-  | 'what is applied known to pack alone'
-  | 'an update applied a sequence early'
-  | 'Free stored before the priorities are fetched'
-  | 'the priorities of manual ticks not fetched'
-  | 'spent recorded before the priorities come home'
-  | 'priorities left as the slot held them'
-  | 'taken back oldest first'
-  | 'taken back to the next sequence'
-  | 'taken back while its batch is half made'
-  | 'taken back while the run goes on'
-  | 'taken back by the client'
-  | 'no ring: take-back to client'
-  | 'the next run begun before the pause is answered'
-  | 'the next run begun before every slot is Free'
-  | 'close applies what is applied'
-  | 'close applies the newest first'
-  | 'close looks at Free slots alone'
-  | 'close applies nothing'
-  | 'close before pack has ended'
-  | 'close before the device is drained';
+  | 'pack applies the update after the draw'
+  | 'pack records an applied update by a later store'
+  | 'pack records an applied update by an earlier store'
+  | 'a successor derives the applied count from the slots'
+  | 'pack applies an update one sequence early'
+  | 'poll stores Free before it fetches the priorities'
+  | 'poll does not fetch the priorities of manual ticks'
+  | 'replay records `spent` before the readback of priorities'
+  | 'pack does not reset the priorities of the slot'
+  | 'pack takes back the oldest request first'
+  | 'pack takes back a request to the next sequence'
+  | 'the requester takes back a request during its batch'
+  | 'pack takes back a request during the run'
+  | 'the client takes back the requests of pack'
+  | 'pack does not ring the client after it takes back a request'
+  | 'the client begins a run before the pause is answered'
+  | 'the client begins a run before every slot is Free'
+  | 'close() applies updates a second time'
+  | 'close() applies the newest update first'
+  | 'close() ignores slots that are Requested'
+  | 'close() applies no update'
+  | 'close() does not wait until the threads end'
+  | 'close() does not drain the device';
 
 export function updatesProtocol(setup: UpdatesSetup): Model {
   const { depth, steps = '+', faults = [] } = setup;
@@ -135,7 +135,7 @@ function others(
   by.step('launches the next batch', (state) => {
     const sequence = position(state, depth, Slot.packed);
     if (!isAt(state, depth, sequence, Slot.packed)) return poll.at;
-    const early = broken === 'spent recorded before the priorities come home';
+    const early = broken === 'replay records `spent` before the readback of priorities';
     for (const operation of early ? [event, work] : [work, event])
       enqueue(state, COMPUTE_STREAM, operation(sequence));
     for (const from of [Slot.packed, Slot.submitted, Slot.ready])
@@ -145,11 +145,14 @@ function others(
   });
   by.place(poll);
   const fetch = (state: State, sequence: number) => {
-    if (broken === 'the priorities of manual ticks not fetched' && manual.includes(sequence))
+    if (
+      broken === 'poll does not fetch the priorities of manual ticks' &&
+      manual.includes(sequence)
+    )
       return;
     state[memory.BLOCK + (sequence % depth)] = state[memory.HOME + (sequence % depth)]!;
   };
-  const late = broken === 'Free stored before the priorities are fetched';
+  const late = broken === 'poll stores Free before it fetches the priorities';
   by.step('fetches what came home', (state, next) => {
     const sequence = position(state, depth, Slot.replaying);
     const spent =
