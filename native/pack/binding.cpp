@@ -14,8 +14,8 @@
 namespace hotslot {
 namespace {
 
-// Nanoseconds for which one call gathers. A stop waits only for the current call, not for all of a
-// large batch.
+// Maximum time that one call gathers, in nanoseconds. A large batch takes several calls, so a stop
+// waits only for the current call.
 constexpr uint64_t slice_ns = 20'000'000;
 
 // Indices of the values that a finished pack() writes to the report, in the order of REPORTED in

@@ -154,9 +154,11 @@ void Halo::receive(Route& route, Look& look) {
   if (found_[reader] == open && route.published < started_[reader]) look.due = true;
 }
 
-// Sends JavaScript a notice for each rank of this process that has left. For ranks that have left
-// in other processes, waits until all data that they sent is published here. Then stores their
-// states and rings all bells.
+// Tells JavaScript when the note is written, and when a rank of this process has left.
+//
+// If a rank of another process has left, its data may still arrive. Each call checks whether all
+// data that this rank sent is published here. If so, it stores the rank's state and rings all
+// bells.
 void Halo::follow(Look& look) {
   if (!note_reported_ && word_at(setup_.note).load() == note_written) {
     note_reported_ = look.worked = true;

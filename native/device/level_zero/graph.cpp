@@ -1,9 +1,9 @@
-// Level Zero's graphs. Instantiation passes the captured work to the driver. If the device supports
-// recorded graphs, the work becomes a recorded graph. Otherwise the work becomes a closed list, in
-// the order in which it was enqueued.
+// Level Zero's graphs. If the device supports recorded graphs, instantiation records the captured
+// work as a graph of the driver. Otherwise it appends the work to a command list, in the order in
+// which the work was enqueued, and closes the list.
 //
-// A graph that records events always becomes a list, because streams outside cannot wait for the
-// signals of a recorded graph.
+// Work that records events always becomes a command list. Other streams wait for these events, and
+// cannot wait for the signals of a recorded graph.
 #include "device/level_zero/graph.hpp"
 
 #include <algorithm>

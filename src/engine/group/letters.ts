@@ -34,8 +34,9 @@ const questions = { asked: -1, answered: -2, decided: -3 } as const;
 const QUESTION_NUMBERS = 6;
 
 /**
- * Encodes a letter: four float64, then the error as JSON. The four are the state in which a rank
- * left (0 for a note), the rank, the exchange, and the bytes of the error.
+ * Encodes a letter. A note or a 'left' letter is four float64, then the error as JSON, which only a
+ * note has. The four are the state in which the rank left (0 for a note), the rank, the exchange,
+ * and the number of bytes of the error. question() encodes questions.
  */
 export function written(letter: Letter): Uint8Array {
   if (letter.kind !== 'note' && letter.kind !== 'left') return question(letter);

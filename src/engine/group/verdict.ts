@@ -38,8 +38,8 @@ export interface Outcome {
 const EXCHANGE = 2 ** 12;
 const RANK = 2 ** 4;
 /**
- * Value in place of a reason while processes decide: another process asked to end the exchange and
- * will send the decision.
+ * Value in place of a reason while the processes decide whether an exchange ends. A process has
+ * asked the others to end it, and will send the decision.
  */
 const ASKED = 15;
 

@@ -283,8 +283,8 @@ export class BatchSource {
   }
 
   /**
-   * Reserves the sampler for this pipeline. Its tree then expects the priority update of sequence 0
-   * first.
+   * Reserves the sampler for this pipeline. Its tree counts the priority updates of each pipeline
+   * anew, so it then expects the update of this pipeline's first batch (sequence 0).
    */
   take(): void {
     if (this.#sampler === null) return;

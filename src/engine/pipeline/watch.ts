@@ -1,7 +1,7 @@
 /**
- * A pipeline as a monitor sees it. At intervals, in the opener's thread, it reads the ring's words
- * and the journal's newest entries. It adds no `tick` listener, because the pipeline would then
- * have to create an object for every tick.
+ * PipelineWatch shows a monitor the state of a pipeline. It runs in the opener's thread. At
+ * intervals it reads the ring's words and the newest entries of the journal. It adds no `tick`
+ * listener, because a listener makes the pipeline create an object for every tick.
  */
 import { type GateName, gateNames, Mode } from '../ring/header.ts';
 import type { JournalEntry } from '../ring/journal.ts';
