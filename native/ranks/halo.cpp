@@ -154,7 +154,7 @@ void Halo::receive(Route& route, Look& look) {
   if (found_[reader] == open && route.published < started_[reader]) look.due = true;
 }
 
-// Tells JavaScript when the note is written, and when a rank of this process has left.
+// Notifies JavaScript when the note is written, and when a rank of this process has left.
 //
 // If a rank of another process has left, its data may still arrive. Each call checks whether all
 // data that this rank sent is published here. If so, it stores the rank's state and rings all
