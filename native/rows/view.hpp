@@ -158,8 +158,8 @@ class View {
   void write_column(const Column& column, const Block& block) const;
   template <typename Each>
   void each_place(const Column& column, const Row& row, const Extent& extent, Each&& each) const;
-  // Returns the properties of a column that determine its places in a row. Columns with equal
-  // properties are copied from the same places.
+  // Returns the properties of a column that determine from which places of the lane a row's values
+  // are copied. Adjacent columns with equal properties use one list of places.
   auto places_by(const Column& column) const {
     const bool window = rule_.edges != ViewRule::transitions;
     return std::make_tuple(column.kind, column.frames, window && column.observation);

@@ -234,7 +234,10 @@ function ranges(
   );
 }
 
-/** Returns the number of clockwise quarter turns of the data: −rotation mod 4. */
+/**
+ * Returns how many clockwise quarter turns the data makes, from 0 to 3. `rotation` counts clockwise
+ * quarter turns of the axes. The data turns in the opposite direction.
+ */
 export function quarterTurns(rotation: number): 0 | 1 | 2 | 3 {
   return (((-rotation % 4) + 4) % 4) as 0 | 1 | 2 | 3;
 }

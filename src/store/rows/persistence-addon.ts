@@ -37,8 +37,9 @@ interface PersistenceAddon {
   laneStates(memory: Float64Array, out: Float64Array): void;
   setLaneStates(memory: Float64Array, states: Float64Array): void;
   /**
-   * Computes the other parts of a tree. Call it after you have written its leaves, its largest
-   * priority and the places up to which leaves are set
+   * Computes the inner nodes of a priority tree from its leaves, and counts the leaves above 0.
+   * Before the call, write the leaves, the largest priority, and for each lane the place up to
+   * which its leaves are set
    */
   adoptTree(tree: Float64Array, leaves: number, lanes: number): void;
   setLimiter(memory: Float64Array, inserts: number, samples: number): void;
