@@ -39,8 +39,8 @@ const SLICE_MS = 50;
 const ENDING_MS = 5000;
 const EXIT_OUTPUT_MS = 2000;
 /**
- * Most bytes of the process's output: in an error (MAX_QUOTED_BYTES), and in the file that keeps
- * the output (MAX_KEPT_BYTES).
+ * An error quotes at most the last MAX_QUOTED_BYTES of the process's output. The file that keeps
+ * the output is emptied when a check finds more than MAX_KEPT_BYTES in it.
  */
 const MAX_QUOTED_BYTES = 4096;
 const MAX_KEPT_BYTES = 2 ** 20;
