@@ -48,8 +48,8 @@ inline void futex_wait(int32_t* word, int32_t seen, uint64_t ns) {
   syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, seen, &t, nullptr, 0);
 }
 
-// Pauses for some cycles between two polls of a word. Meanwhile the core's other hardware thread can
-// use the core's execution units.
+// Pauses for some cycles between two polls of a word. Meanwhile the core's other hardware thread
+// can use the core's execution units.
 inline void pause_core() {
 #if defined(__x86_64__)
   __builtin_ia32_pause();

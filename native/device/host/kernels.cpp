@@ -40,8 +40,8 @@ class HostKernels final : public KernelModule {
   HostKernels(Device& device, const ModuleRequest& request) : KernelModule(device, request) {
     std::string reason;
     for (auto& image : request.images) {
-      // The library stays loaded until the process ends. A failed kernel returns a pointer to a text
-      // in the library's memory, and the stream keeps this pointer as its error.
+      // The library stays loaded until the process ends. A failed kernel returns a pointer to a
+      // text in the library's memory, and the stream keeps this pointer as its error.
       if (void* library = dlopen(image.bytes.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE)) {
         dlclose(library);
         resolve(library, request, image);
