@@ -24,7 +24,7 @@ export class Hosted {
 
   /**
    * `make` creates the actors of the given roles. Each actor finds its next slot from the ring
-   * (Slot-8). `longPack` is true if packing a batch takes longer than waking a thread of the host
+   * (Slot-8). `longPack` is true if packing a batch takes longer than waking a thread of the CPU
    * device's pool.
    */
   constructor(
@@ -62,7 +62,7 @@ export class Hosted {
     let done = 0;
     for (const actor of this.actors) {
       this.working = actor;
-      // The host device may rely on poll's thread to run its work. During a long pack this thread
+      // The CPU device may rely on poll's thread to run its work. During a long pack this thread
       // cannot do that, so away() makes the device use other threads. Otherwise the work would wait
       // until the pack ends.
       const poll = this.#longPack && actor.role === 'pack' ? this.poll : undefined;

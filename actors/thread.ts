@@ -23,7 +23,7 @@ import type { PollActor } from './poll.ts';
 /** Milliseconds between two checks of something that rings no bell. */
 const UNRUNG_MS = 0.2;
 /**
- * Bytes of a batch above which packing takes longer than waking a thread of the host device's pool.
+ * Bytes of a batch above which packing takes longer than waking a thread of the CPU device's pool.
  */
 const LONG_PACK_BYTES = 256 * 1024;
 
@@ -95,7 +95,7 @@ export class ActorThread implements ThreadOfActors {
         if (actors !== hosted.actors) {
           actors = hosted.actors;
           poll = hosted.poll;
-          // From here on, the host device may rely on this thread's help.
+          // From here on, the CPU device may rely on this thread's help.
           poll?.back();
         }
         if (hosted.work() > 0) continue;

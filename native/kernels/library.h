@@ -1,5 +1,5 @@
 /*
- * The interface of a shared library of kernels for host devices. `images: { host: 'path' }` of
+ * The interface of a shared library of kernels for CPU devices. `images: { host: 'path' }` of
  * device.loadKernels() names such a library. The library exports const hotslot_kernel
  * hotslot_kernels_1[], which has an entry per kernel and ends with an entry without a name. The
  * interface is plain C, so that any language can implement it. `npx hotslot kernels my.gk` compiles

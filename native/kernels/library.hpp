@@ -1,4 +1,4 @@
-// The end of a .gk source that is compiled to a shared library for host devices. It defines the
+// The end of a .gk source that is compiled to a shared library for CPU devices. It defines the
 // list that library.h describes, and derives each entry from the parameters of a kernel.
 #pragma once
 #include "kernels/kernel.hpp"

@@ -234,7 +234,7 @@ Kernel in_place(std::initializer_list<int> inputs, Kernel kernel) {
 }  // namespace
 
 const std::vector<Kernel>& all_kernels() {
-  // The list is never freed, because a thread of the host device may be in a kernel while the
+  // The list is never freed, because a thread of the CPU device may be in a kernel while the
   // process ends.
   static const auto& list = *[] {
     std::vector<Kernel> kernels{

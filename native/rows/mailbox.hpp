@@ -15,7 +15,7 @@
 //       The next writer writes these versions again, each in the same buffer.
 //
 // If a device writes a version, its copy is enqueued after the store of Mailbox-3. Enqueuing work
-// on a device is a release. So a thread that sees a copied byte also sees this store. On the host
+// on a device is a release. So a thread that sees a copied byte also sees this store. On the CPU
 // device, the lock of the queue has this effect. The queue's threads acquire the stores with this
 // lock before they copy.
 //

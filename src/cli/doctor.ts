@@ -131,11 +131,11 @@ function blas(): Finding {
     check: 'blas',
     ok: true,
     text: own
-      ? `the host device multiplies matrices by itself${set && `, with ${set}`}${why && ` (${why})`}`
+      ? `the CPU device multiplies matrices by itself${set && `, with ${set}`}${why && ` (${why})`}`
       : provider,
     // If the CPU lacks the vector instructions of the built-in kernels, OpenBLAS is faster.
     ...(own && !set
-      ? { advice: 'for a faster learner on the host device: apt-get install libopenblas0-pthread' }
+      ? { advice: 'for a faster learner on the CPU device: apt-get install libopenblas0-pthread' }
       : {}),
     facts: { provider },
   };

@@ -17,7 +17,7 @@ import { type CaptureFunction, openDevice } from '../../src/index.ts';
 import { filled, SAMPLE } from '../pipeline/fixture.ts';
 import { TESTED } from '../rig/tested-device.ts';
 
-/** The real actors on the real host device. A test steps them in any order. */
+/** The real actors on the real CPU device. A test steps them in any order. */
 export class Bench {
   readonly source: BatchSource;
   readonly slots: Slots;

@@ -1,6 +1,6 @@
 /**
  * A world in which a test steps the threads of pipelines. The opener's code, the actors, the shared
- * control words, native pack and the host device are the real ones. A step of a thread is one call
+ * control words, native pack and the CPU device are the real ones. A step of a thread is one call
  * of an actor's work(), as in actors/thread.ts. A step of an opener lasts from one sleep on its
  * bell to the next.
  *
@@ -24,11 +24,11 @@ import { ExchangeControlBlock } from '../../src/shm/exchange-control.ts';
 const FOR_EVER_MS = 120_000;
 /**
  * Such a wait must also have lasted this long on the machine's clock. Until then the threads of the
- * host device may not have had CPU time.
+ * CPU device may not have had CPU time.
  */
 const PATIENCE_MS = 30_000;
 /**
- * Number of rounds without any progress after which the world's clock advances. The host device
+ * Number of rounds without any progress after which the world's clock advances. The CPU device
  * works in threads of its own and may need this time.
  */
 const STILL = 3;

@@ -81,7 +81,7 @@ describe('hotslot', () => {
     const asked = async (blas: string) =>
       (await run(MAIN, ['doctor'], { env: { HOTSLOT_BLAS: blas } })).stdout;
     expect(await asked('none')).to.match(
-      /blas +the host device multiplies matrices by itself.* \(HOTSLOT_BLAS=none\)/,
+      /blas +the CPU device multiplies matrices by itself.* \(HOTSLOT_BLAS=none\)/,
     );
     expect(await asked('/no/such.so')).to.match(
       /by itself.* \(.*no\/such\.so.*named by HOTSLOT_BLAS\)/,
@@ -92,7 +92,7 @@ describe('hotslot', () => {
     const { stdout } = await run(MAIN, ['doctor'], { env: { HOTSLOT_BLAS: '' } });
     if (/\bavx2\b/.test(readFileSync('/proc/cpuinfo', 'utf8')))
       expect(stdout)
-        .to.match(/blas +the host device multiplies matrices by itself, with AVX(2|-512)\n/)
+        .to.match(/blas +the CPU device multiplies matrices by itself, with AVX(2|-512)\n/)
         .and.not.include('apt-get install libopenblas0');
   });
 

@@ -1,5 +1,5 @@
 /**
- * Tests what only the host device promises: several separate memories, and an executor that
+ * Tests what only the CPU device promises: several separate memories, and an executor that
  * executes all enqueued work without help of the caller.
  */
 import { spawnSync } from 'node:child_process';

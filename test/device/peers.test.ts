@@ -181,7 +181,7 @@ describe(`${family}: peer devices`, () => {
   });
 
   it('calls throw for tensors and events of another device family', function () {
-    // In this run the tested device is the host device, so there is no other family.
+    // In this run the tested device is the CPU device, so there is no other family.
     if (family === 'host') this.skip();
     using elsewhere = openDevice('host:0').allocate({ shape: [1] });
     using event = openDevice('host:0').createEvent();

@@ -75,7 +75,7 @@ const drivers: Record<
   SoftwareDriver,
   { file: string; source: string; defines: string[]; device: string[] }
 > = {
-  // This driver has its own queues, which are stricter than those of the host device. It runs the
+  // This driver has its own queues, which are stricter than those of the CPU device. It runs the
   // same kernels.
   level_zero: {
     file: 'libze_software.so.1',

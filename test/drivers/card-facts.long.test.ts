@@ -20,7 +20,7 @@ const differs: Readonly<Record<string, string>> = {
     'it loads each kernel at its first launch, as drivers may: the library must be ready',
   'firsts.msUntilDone_firstLaunchOfAKernel': 'likewise',
   'products.msBeside_sgemmLarge': 'its cuBLAS loads a kernel for each kind and size of product',
-  'holding.streamsHeldBesideAFreeOne': 'the host device executes sixteen streams at once',
+  'holding.streamsHeldBesideAFreeOne': 'the CPU device executes sixteen streams at once',
   'holding.streamsHeldWithWorkBehindThem': 'likewise',
   'waiting.msBeside_hostAllocSmall': 'asked since',
   'waiting.msAlone_hostAlloc': 'asked since',

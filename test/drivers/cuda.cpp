@@ -1,4 +1,4 @@
-// The libcuda.so.1 of the tests: NVIDIA's driver interface on top of the host device. It has the
+// The libcuda.so.1 of the tests: NVIDIA's driver interface on top of the CPU device. It has the
 // rules of a real driver, and some stricter ones. With -DHOTSLOT_SOFTWARE_HIP=5 or =7 the same
 // source is libamdhip64.so of an old or a new ROCm. Environment variables:
 // - HOTSLOT_SOFTWARE_CUDA is a version (12.0, 13.0 or 11.8), then options with commas between them.

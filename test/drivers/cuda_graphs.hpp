@@ -250,7 +250,7 @@ inline Status stream_end_capture(StreamHandle handle, GraphHandle* out) {
       close_capture(capture), driver().relay.run([&] { stream->host->end_capture(); });
     return status::capture_wrong_thread;
   }
-  // The stream that began the capture leaves it even if the call fails. On another stream, the host
+  // The stream that began the capture leaves it even if the call fails. On another stream, the CPU
   // device throws below.
   if (origin) close_capture(capture);
   Ref<hotslot::Graph> graph;

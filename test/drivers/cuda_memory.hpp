@@ -1,5 +1,5 @@
-// Implements CUDA's calls on top of the host device, for both vendors, and more strictly than a
-// GPU. Every function runs under the driver's lock. It throws `Refusal`, or the host device's
+// Implements CUDA's calls on top of the CPU device, for both vendors, and more strictly than a
+// GPU. Every function runs under the driver's lock. It throws `Refusal`, or the CPU device's
 // `Error`, if it rejects the call. This file has the current device of the thread, the calls that a
 // capture bars, and memory.
 #pragma once
@@ -87,7 +87,7 @@ inline Event& event_of(EventHandle handle) {
 
 // ---- captures: who is barred --------------------------------------------------------------------
 
-// Breaks the capture. On the host device, a query of a capturing stream does that.
+// Breaks the capture. On the CPU device, a query of a capturing stream does that.
 inline void invalidate(Capture& capture) {
   try {
     capture.origin->host->query();

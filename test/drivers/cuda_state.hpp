@@ -1,4 +1,4 @@
-// The objects that the vendor's handles refer to, each on top of an object of the host device. They
+// The objects that the vendor's handles refer to, each on top of an object of the CPU device. They
 // also record what a driver must know: which memory is live, what queued work and graphs refer to,
 // and which thread captures.
 #pragma once
@@ -93,7 +93,7 @@ struct Range {
   std::map<Stream*, std::pair<int, std::weak_ptr<Stream>>> users_;
 };
 
-// The memory that one piece of work uses: a part of a range, or pageable memory. The host device
+// The memory that one piece of work uses: a part of a range, or pageable memory. The CPU device
 // keeps the view until the work is done.
 class View final : public Memory {
  public:
@@ -280,7 +280,7 @@ class Registry {
   std::unordered_map<uintptr_t, Ref<T>> live_;
 };
 
-// Begins and ends all captures of the host device in one thread. On the host device a capture
+// Begins and ends all captures of the CPU device in one thread. On the CPU device a capture
 // belongs to its thread and bars it from many calls. The software driver itself decides which
 // thread may make which call, because the vendor's captures have modes.
 class Relay {

@@ -337,7 +337,7 @@ inline Status prefetch_to(DevicePtr at, size_t bytes, int where, StreamHandle on
   const Ref<Stream> stream = stream_of(on);
   demand(driver().concurrent, status::invalid_device);
   const Ref<Range> range = managed_range(at, bytes);
-  // The host device moves the whole memory. The view only counts this work as a use of the range.
+  // The CPU device moves the whole memory. The view only counts this work as a use of the range.
   const Ref<Memory> used = view(stream, at, bytes, range);
   take_place(stream, Engine::copy);
   // If the stream is idle, the pages move before the call returns.

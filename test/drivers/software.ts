@@ -1,6 +1,6 @@
 /**
  * Runs scripts and tests on software drivers. A mode is an environment in which a process finds the
- * devices of one family, built on the host device. A process looks for a driver when it starts, so
+ * devices of one family, built on the CPU device. A process looks for a driver when it starts, so
  * every mode runs in its own process.
  */
 import { spawn, spawnSync } from 'node:child_process';

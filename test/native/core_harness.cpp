@@ -1,6 +1,6 @@
 // Stresses the native core without JavaScript, for the sanitizers, on the devices of one family.
 // The scenarios use handles, streams, events, captures, graphs, bells, and objects that are closed
-// or left open. On the host device the timeout that hides lost wakes is compiled out. A lost wake
+// or left open. On the CPU device the timeout that hides lost wakes is compiled out. A lost wake
 // then stalls the program, and the watchdog prints where. Prints the first violation and returns 1.
 // harnesses.ts builds it:
 //   core_harness [host | cuda | rocm | xpu [milliseconds [scenario…]]]

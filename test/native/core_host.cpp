@@ -1,4 +1,4 @@
-// Scenarios about the host device's executor: which threads do the work, which may sleep, and which
+// Scenarios about the CPU device's executor: which threads do the work, which may sleep, and which
 // rely on others.
 #include "stress.hpp"
 
@@ -132,7 +132,7 @@ void no_starvation() {
 }
 
 // Work that waits while the process ends, and runs after all static objects are destroyed.
-// Everything that the threads of the host device or of a software driver read must still exist. No
+// Everything that the threads of the CPU device or of a software driver read must still exist. No
 // driver may be called then, so the program watches the result in memory.
 struct Left {
   Latch latch;

@@ -97,7 +97,7 @@ void let_go() {
   for (auto& place : places) place.put(nullptr);
 }
 
-// Returns whether the error is about revoked memory. On the host device, a later call on a stream
+// Returns whether the error is about revoked memory. On the CPU device, a later call on a stream
 // with queued work may report it.
 bool by_lender(const Error& error) {
   return std::strstr(error.what(), "host memory that a thread lent") != nullptr;
@@ -176,7 +176,7 @@ void taken_back() {
         }
       } catch (const Error& error) {
         if (!by_lender(error)) throw;
-        // On the host device the stream has failed for good. On other devices it may still have
+        // On the CPU device the stream has failed for good. On other devices it may still have
         // work to do.
         try {
           change(stream);

@@ -57,7 +57,7 @@ describe('offload-weights program', () => {
     expect(stdout).to.match(/losses with and without prefetch: equal, bit for bit/);
     expect(stdout).to.match(/on the device at most: .* of .* of a budget of/);
     expect(stdout).to.match(/time per step: .* ms with prefetch, .* ms without/);
-    expect(/host device and the CPU\s+share their memory/.test(stdout)).to.equal(ON_HOST);
+    expect(/CPU device and the CPU\s+share their memory/.test(stdout)).to.equal(ON_HOST);
   });
 
   itAll('rejects invalid options with one sentence and exit code 2', async () => {

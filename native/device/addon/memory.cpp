@@ -87,7 +87,7 @@ double read(Info info) {
 bool copy_out(Info info) {
   const Bytes to = bytes_of(info[1], "the target");
   Span from = span(number(info, 0), info[2].IsNumber() ? whole(info, 2) : 0, to.size);
-  // The CPU can read all memory of the host device.
+  // The CPU can read all memory of the CPU device.
   const bool ours =
       from.memory->host || from.memory->managed || std::string_view(from.memory->family) == "host";
   if (!ours) throw argument("copyOut takes memory of the host");

@@ -2,7 +2,7 @@
 // and which calls are errors. The errors have CUDA's numbers. An invalid call throws here before it
 // reaches the driver.
 //
-// The work of a capture is recorded here. The host device and Level Zero build their graphs from
+// The work of a capture is recorded here. The CPU device and Level Zero build their graphs from
 // this record. The drivers of CUDA and ROCm also record the work and build the graph themselves.
 #pragma once
 #include <sched.h>

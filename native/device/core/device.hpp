@@ -308,7 +308,7 @@ class Device : public Object {
   // Call before the bytes of registered memory are freed. Sets `revoked`, and waits about `ns` for
   // enqueued work that touches the memory. Work that has not begun by then fails.
   //
-  // An operation that is running then may still use the bytes. The host device waits until this
+  // An operation that is running then may still use the bytes. The CPU device waits until this
   // operation has ended. A GPU's driver keeps the pages pinned until then.
   virtual void revoke(const Ref<Memory>& memory, uint64_t ns) = 0;
   // Until dismiss(), the device rings this bell when another thread enqueues or completes work. The

@@ -17,7 +17,7 @@ struct DeclaredKernel {
   uint16_t block_makes = 0;  // see Kernel
 };
 
-// An image in a format that the family's driver accepts. For host devices, `bytes` is the path of a
+// An image in a format that the family's driver accepts. For CPU devices, `bytes` is the path of a
 // shared library.
 struct ModuleImage {
   std::string name;  // the image's name in errors

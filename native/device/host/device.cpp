@@ -1,4 +1,4 @@
-// The host device: a full device on the CPU, and the readable specification of a device. Its memory
+// The CPU device: a full device on the CPU, and the readable specification of a device. Its memory
 // is separate from the program's, as on a GPU. So if a program forgets a copy or a wait, it reads
 // wrong bytes here too. Its captures throw the same errors as CUDA's, with CUDA's numbers.
 #include "device/host/device.hpp"

@@ -1,4 +1,4 @@
-// The host device: plain memory, streams that are queues (stream.hpp), and an executor that runs
+// The CPU device: plain memory, streams that are queues (stream.hpp), and an executor that runs
 // the queues' operations (executor.hpp).
 #pragma once
 #include "device/core/capture.hpp"
@@ -7,7 +7,7 @@ namespace hotslot::host {
 
 inline constexpr char family_name[] = "host";
 
-// The number of host devices, host:0 to host:7, on one machine. Each has its own memory. They share
+// The number of CPU devices, host:0 to host:7, on one machine. Each has its own memory. They share
 // one executor.
 constexpr int devices = 8;
 std::string describe();

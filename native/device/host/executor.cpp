@@ -1,4 +1,4 @@
-// Decides which thread runs the operations (ops) in the host device's queues.
+// Decides which thread runs the operations (ops) in the CPU device's queues.
 //
 // A thread that enqueues an op ensures that some thread will run it. A thread that stops running
 // queues, or that begins a long op, ensures the same for runnable ops in the other queues.

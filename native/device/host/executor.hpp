@@ -1,4 +1,4 @@
-// The executor, which runs the operations (ops) of the host device's queues. It has a small pool of
+// The executor, which runs the operations (ops) of the CPU device's queues. It has a small pool of
 // threads. Threads that attend and threads that wait for an event run ops too.
 #pragma once
 #include <functional>

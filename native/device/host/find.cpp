@@ -1,4 +1,4 @@
-// Makes the host device one of the device families.
+// Makes the CPU device one of the device families.
 #include "device/core/family.hpp"
 #include "device/host/device.hpp"
 

@@ -1,4 +1,4 @@
-// The host device's graphs: how captured work becomes nodes, and how a node runs.
+// The CPU device's graphs: how captured work becomes nodes, and how a node runs.
 #include "device/host/graph.hpp"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// The host device's graphs. A graph is a list of nodes, which is made from a capture. The executor
+// The CPU device's graphs. A graph is a list of nodes, which is made from a capture. The executor
 // runs the nodes.
 #pragma once
 #include "device/core/capture.hpp"

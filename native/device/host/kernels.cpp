@@ -1,4 +1,4 @@
-// Loads kernels that a program brings to the host device. They are in a shared library, which
+// Loads kernels that a program brings to the CPU device. They are in a shared library, which
 // kernels/library.h describes.
 #include <dlfcn.h>
 

@@ -1,4 +1,4 @@
-// The host device's managed memory. A page takes memory only after a prefetch or its first use. If
+// The CPU device's managed memory. A page takes memory only after a prefetch or its first use. If
 // the machine has several memory nodes (NUMA), host:n uses node n modulo their number, and a
 // prefetch moves pages to that node. The system chooses the node of pages that belong to the CPU.
 #include "device/host/managed.hpp"

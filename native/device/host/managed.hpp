@@ -1,5 +1,5 @@
-// The host device's managed memory: reserved address space. Each page is allocated and moved
-// separately, and has an owner, which is a host device or the CPU.
+// The CPU device's managed memory: reserved address space. Each page is allocated and moved
+// separately, and has an owner, which is a CPU device or the CPU.
 #pragma once
 #include "device/host/device.hpp"
 

@@ -1,4 +1,4 @@
-// The host device's streams and events.
+// The CPU device's streams and events.
 #include "device/host/stream.hpp"
 
 #include "device/host/executor.hpp"

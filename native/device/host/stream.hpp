@@ -1,4 +1,4 @@
-// The host device's streams and events. A stream is a queue of operations. Enqueueing an operation
+// The CPU device's streams and events. A stream is a queue of operations. Enqueueing an operation
 // never runs it, because only the executor runs operations.
 #pragma once
 #include <deque>

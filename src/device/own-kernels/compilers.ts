@@ -1,6 +1,6 @@
 /**
  * Runs the system's compilers, for images that drivers do not compile themselves. These are a
- * shared library for host devices, PTX, SPIR-V and AMD's code objects. The compilers get the flags
+ * shared library for CPU devices, PTX, SPIR-V and AMD's code objects. The compilers get the flags
  * of this package's images (native/CMakeLists.txt). Results are stored on disk by their content.
  */
 import { spawn } from 'node:child_process';

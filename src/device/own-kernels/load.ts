@@ -153,7 +153,7 @@ function checked(family: DeviceFamily, image: Ready): Ready {
 }
 
 /**
- * An image for the native call. A library for host devices is passed by its path, and every other
+ * An image for the native call. A library for CPU devices is passed by its path, and every other
  * image by its bytes.
  */
 interface Named {

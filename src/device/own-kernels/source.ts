@@ -18,7 +18,7 @@ export interface KernelSource {
 
 /**
  * The package's directory of native sources. It contains gk.hpp, and the headers that a library for
- * host devices includes.
+ * CPU devices includes.
  */
 export const nativeFolder = `${packageRoot(import.meta.url)}native/`;
 

@@ -46,7 +46,7 @@ export function buildReplayTransferBackend(options: {
     }
     if (transfer !== 'immediate' && transfer !== 'auto')
       throw typeError(
-        `transfer '${transfer}' is for the host device; ${device.name} copies at once: leave it out`,
+        `transfer '${transfer}' is for the CPU device; ${device.name} copies at once: leave it out`,
       );
     const gpu =
       device.family === 'xpu'

@@ -30,9 +30,9 @@ export class XpuReplayTransferBackend extends CopyingTransferBackend {
 }
 
 /**
- * The portable backend, which copies on the host device's copy stream. Mode `deferred` is for
+ * The portable backend, which copies on the CPU device's copy stream. Mode `deferred` is for
  * devices to which only the consumer's thread can submit. In mode `direct`, pack writes the device
- * buffer itself, which only the host device allows.
+ * buffer itself, which only the CPU device allows.
  */
 export class HostCopyReplayTransferBackend extends CopyingTransferBackend {
   constructor(device: Device, options: BackendOptions & { mode?: TransferMode }) {

@@ -66,7 +66,7 @@ export const TransferMode = Object.freeze({
   direct: 'direct',
 } as const);
 export type TransferMode = (typeof TransferMode)[keyof typeof TransferMode];
-/** A transfer mode. 'auto' means `direct` on the host device and `immediate` on GPUs. */
+/** A transfer mode. 'auto' means `direct` on the CPU device and `immediate` on GPUs. */
 export type TransferChoice = TransferMode | 'auto';
 
 /** Values of a watch word. JavaScript writes pending, and native code writes done. */

@@ -12,7 +12,7 @@
  *     the group fails.
  * Group-3  The letter before a vector says what the sender does. If this rank does one thing and
  *     another rank does a different one, the group fails with an error that names that rank.
- * Group-6  A rank whose run ends says so in its letter. Every rank has the same letters, so all
+ * Group-6  A rank whose run ends writes this into its letter. Every rank has the same letters, so all
  *     runs end at that exchange. If one rank was due for a mean, all ranks take the mean, even
  *     ranks that are between two means.
  */

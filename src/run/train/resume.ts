@@ -183,7 +183,7 @@ export async function resumptionOf(options: TrainOptions): Promise<Resumption> {
     checkpoint && ((await extraOf(checkpoint.folder)) as { options?: SavedOptions } | undefined);
   const saved = extra?.options;
   // If the algorithms differ, the saved options do not fit. Checkpoint.restore() then throws an
-  // error that says so.
+  // error that names the algorithms.
   if (!checkpoint || !saved || saved.learner?.algorithm !== given.learner?.algorithm)
     return { options: given, warn() {} };
   const learner = plain(given.learner);

@@ -105,7 +105,7 @@ export function packedNumber(
 /**
  * Returns the error of a value that was rejected. `which`: the name of its row or lane. `ends`:
  * whether the value belongs to an observation after a step that did not terminate. The text then
- * says so, because NaN is allowed after a step that terminated.
+ * names this reason, because NaN is allowed after a step that terminated.
  */
 export function notFinite(
   key: string,

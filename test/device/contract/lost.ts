@@ -29,7 +29,7 @@ async function lose(device: Device, failing?: GraphExec): Promise<void> {
 }
 
 export function lostContract(device: () => Device, name: string): void {
-  // Opens the host device before handles are counted. It stays open for the life of the process.
+  // Opens the CPU device before handles are counted. It stays open for the life of the process.
   before(() => openDevice('host:0').close());
   const lost = (title: string, test: () => Promise<void>) => itAlone(name, title, test);
 

@@ -124,7 +124,7 @@ async function main(settings: CommandLine): Promise<number> {
     );
   if (family === 'host')
     say(
-      'The host device and the CPU share their memory: a prefetch makes pages and says whose they are, ' +
+      'The CPU device and the CPU share their memory: a prefetch makes pages and says whose they are, ' +
         'it moves nothing. So the times show what a prefetch costs here, not what it gains on a device with memory of its own.',
     );
   const summary = {
