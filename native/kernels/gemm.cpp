@@ -1,5 +1,5 @@
-// The kernel `gemm`: C[m,n] = alpha·op(A)·op(B) + beta·C, row-major. A BLAS computes it, or the
-// built-in product does. Devices without a BLAS run gemm.gk.
+// The kernels `gemm` and `gemm_batched`: C[m,n] = alpha·op(A)·op(B) + beta·C, row-major. A BLAS
+// computes the products, or the built-in product does. Devices without a BLAS run gemm.gk.
 #include "kernels/gemm.hpp"
 
 #include "kernels/need.hpp"
@@ -22,26 +22,74 @@ void gemm(float* c, const float* a, const float* b, int64_t trans_a, int64_t tra
   gemm_builtin(m, n, k, al, left, right, be, c, ldc, 0, share_from);
 }
 
-const char* need(const KernelArgs& args, Reach* reach) {
+void gemm_batched(float* c, const float* a, const float* b, int64_t trans_a, int64_t trans_b,
+                  int64_t batch, int64_t m, int64_t n, int64_t k, int64_t lda, int64_t ldb,
+                  int64_t ldc, int64_t a_batch, int64_t b_batch, int64_t c_batch, double alpha,
+                  double beta) {
+  for (int64_t p = 0; p < batch; p++)
+    gemm(c + p * c_batch, a + p * a_batch, b + p * b_batch, trans_a, trans_b, m, n, k, lda, ldb,
+         ldc, alpha, beta);
+}
+
+// The rows, columns and row strides of the matrices C, A and B.
+struct Shapes {
+  int64_t rows[3], columns[3], strides[3];
+};
+
+// Checks the arguments of a product, of which m is whole number `first` and the next five follow
+// it. Sets the reach of one product.
+Shapes shapes(const KernelArgs& args, Check& check, int first) {
   // Opens the BLAS when arguments are checked, so that it is not opened in the middle of a stream.
   gemm_provider();
-  Check check(args, reach);
   const bool trans_a = args.whole[0], trans_b = args.whole[1];
   check.at_least(0, "trans_a", 0), check.at_most(0, "trans_a", 1);
   check.at_least(1, "trans_b", 0), check.at_most(1, "trans_b", 1);
   static const char* const sizes[] = {"m", "n", "k", "lda", "ldb", "ldc"};
   for (int i = 0; i < 6; i++)
-    check.size(2 + i, sizes[i]), check.at_most(2 + i, sizes[i], INT32_MAX);
-  const int64_t m = args.whole[2], n = args.whole[3], k = args.whole[4];
-  check.matrix(0, m, n, check.stride(7, "ldc", n));
-  check.matrix(1, trans_a ? k : m, trans_a ? m : k, check.stride(5, "lda", trans_a ? m : k));
-  check.matrix(2, trans_b ? n : k, trans_b ? k : n, check.stride(6, "ldb", trans_b ? k : n));
+    check.size(first + i, sizes[i]), check.at_most(first + i, sizes[i], INT32_MAX);
+  const int64_t m = args.whole[first], n = args.whole[first + 1], k = args.whole[first + 2];
+  Shapes of{{m, trans_a ? k : m, trans_b ? n : k}, {n, trans_a ? m : k, trans_b ? k : n}, {}};
+  static const char* const strides[] = {"ldc", "lda", "ldb"};
+  constexpr int places[] = {5, 3, 4};
+  for (int i = 0; i < 3; i++) {
+    of.strides[i] = check.stride(first + places[i], strides[i], of.columns[i]);
+    check.matrix(i, of.rows[i], of.columns[i], of.strides[i]);
+  }
   check.finite(0, "alpha"), check.finite(1, "beta");
+  return of;
+}
+
+const char* need(const KernelArgs& args, Reach* reach) {
+  Check check(args, reach);
+  shapes(args, check, 2);
+  return check.verdict();
+}
+
+const char* need_batched(const KernelArgs& args, Reach* reach) {
+  Check check(args, reach);
+  const int64_t batch = check.size(2, "batch");
+  const Shapes of = shapes(args, check, 3);
+  static const char* const strides[] = {"c_batch", "a_batch", "b_batch"};
+  constexpr int places[] = {11, 9, 10};
+  for (int i = 0; i < 3; i++) {
+    check.at_least(places[i], strides[i], 0);
+    // A batch of one product has the reach of `gemm`. A larger batch covers one run of elements.
+    if (batch == 1 || check.verdict()) continue;
+    const int64_t all = (of.rows[i] - 1) * of.strides[i] + of.columns[i];
+    if (i == 0 && args.whole[places[i]] < all)
+      check.say("c_batch must be at least the %lld elements of a product, got %lld", (long long)all,
+                (long long)args.whole[places[i]]);
+    const int64_t dimensions[] = {batch, all}, steps[] = {args.whole[places[i]], 1};
+    check.dimensions(i, 2, dimensions, steps);
+  }
   return check.verdict();
 }
 
 }  // namespace
 
 Kernel gemm_kernel() { return host_kernel<decltype(gemm), gemm>("gemm", need); }
+Kernel gemm_batched_kernel() {
+  return host_kernel<decltype(gemm_batched), gemm_batched>("gemm_batched", need_batched);
+}
 
 }  // namespace hotslot

@@ -35,5 +35,6 @@ bool gemm_blas(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, floa
                int64_t ldc);
 
 Kernel gemm_kernel();
+Kernel gemm_batched_kernel();
 
 }  // namespace hotslot

@@ -71,6 +71,17 @@ class Check {
   }
   void column(int i, int64_t rows, int64_t stride) { matrix(i, rows, 1, stride); }
 
+  // Sets that pointer i covers one run of elements, from the lowest to the highest index of this
+  // many dimensions. Strides may be negative. Then the pointer is the lowest address.
+  void dimensions(int i, int count, const int64_t* sizes, const int64_t* strides) {
+    unsigned __int128 all = 1;
+    for (int d = 0; d < count; d++) {
+      const uint64_t apart = strides[d] < 0 ? 0 - uint64_t(strides[d]) : uint64_t(strides[d]);
+      if (sizes[d] > 1) all += (unsigned __int128)(sizes[d] - 1) * apart;
+    }
+    reach[i] = {all > UINT64_MAX / 4 ? UINT64_MAX : uint64_t(all) * 4};
+  }
+
   // Sets that pointer i covers `count` elements of `size` bytes.
   void items(int i, int64_t count, uint64_t size) {
     const unsigned __int128 all = (unsigned __int128)(count < 0 ? 0 : count) * size;

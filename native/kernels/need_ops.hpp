@@ -54,10 +54,31 @@ inline void where(const KernelArgs&, Check& check) {
       steps(check, 3, rows, columns, 7, "b_row", "b_step");
 }
 
-inline void clip(const KernelArgs& args, Check& check) {
-  rows_of_two(check);
+inline void limits(const KernelArgs& args, Check& check) {
   if (!(args.real[0] <= args.real[1]))
     check.say("low must not be above high, got %g and %g", args.real[0], args.real[1]);
+}
+
+inline void clip(const KernelArgs& args, Check& check) {
+  rows_of_two(check);
+  limits(args, check);
+}
+
+inline void binary_backward(const KernelArgs&, Check& check) {
+  const int64_t rows = check.size(0, "rows"), columns = check.size(1, "columns");
+  check.matrix(0, rows, columns, check.stride(2, "dx_stride", columns));
+  steps(check, 1, rows, columns, 3, "dy_row", "dy_step");
+  steps(check, 2, rows, columns, 5, "a_row", "a_step"),
+      steps(check, 3, rows, columns, 7, "b_row", "b_step");
+  check.at_least(9, "op", GK_SLOPE_MIN), check.at_most(9, "op", GK_SLOPE_HUBER);
+}
+
+inline void clip_backward(const KernelArgs& args, Check& check) {
+  static const char* const strides[] = {"dx_stride", "dy_stride", "x_stride"};
+  const int64_t rows = check.size(0, "rows"), columns = check.size(1, "columns");
+  for (int i = 0; i < 3; i++)
+    check.matrix(i, rows, columns, check.stride(2 + i, strides[i], columns));
+  limits(args, check);
 }
 
 inline void reduce_rows(const KernelArgs&, Check& check) {
@@ -65,7 +86,7 @@ inline void reduce_rows(const KernelArgs&, Check& check) {
   check.size(1, "columns");
   check.column(0, rows, check.size(2, "out_stride"));
   check.matrix(1, rows, columns, check.stride(3, "x_stride", columns));
-  check.at_least(4, "op", GK_ROW_SUM), check.at_most(4, "op", GK_ROW_ARGMAX);
+  check.at_least(4, "op", GK_ROW_SUM), check.at_most(4, "op", GK_ROW_ARGMIN);
   check.finite(0, "scale");
 }
 
@@ -115,6 +136,15 @@ inline void softmax_rows(const KernelArgs&, Check& check) {
   rows_of_two(check);
   check.at_most(1, "columns", INT32_MAX);
   check.at_least(4, "logarithm", 0), check.at_most(4, "logarithm", 1);
+}
+
+inline void softmax_rows_backward(const KernelArgs&, Check& check) {
+  static const char* const strides[] = {"dx_stride", "dy_stride", "y_stride"};
+  const int64_t rows = check.size(0, "rows"), columns = check.size(1, "columns");
+  check.at_most(1, "columns", INT32_MAX);
+  for (int i = 0; i < 3; i++)
+    check.matrix(i, rows, columns, check.stride(2 + i, strides[i], columns));
+  check.at_least(5, "logarithm", 0), check.at_most(5, "logarithm", 1);
 }
 
 inline void scatter_columns(const KernelArgs&, Check& check) {

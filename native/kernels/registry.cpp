@@ -25,6 +25,7 @@ namespace host {
 #include "kernels/need_conv.hpp"
 #include "kernels/need_learners.hpp"
 #include "kernels/need_ops.hpp"
+#include "kernels/need_rows.hpp"
 
 namespace hotslot {
 
@@ -239,13 +240,17 @@ const std::vector<Kernel>& all_kernels() {
   static const auto& list = *[] {
     std::vector<Kernel> kernels{
         gemm_kernel(),
+        gemm_batched_kernel(),
         in_place({1}, HOTSLOT_KERNEL(unary)),
         in_place({1, 2}, HOTSLOT_KERNEL(unary_backward)),
         in_place({1, 2}, HOTSLOT_KERNEL(binary)),
+        in_place({1, 2, 3}, HOTSLOT_KERNEL(binary_backward)),
         in_place({1, 2, 3}, HOTSLOT_KERNEL(where)),
         in_place({1}, HOTSLOT_KERNEL(clip)),
+        in_place({1, 2}, HOTSLOT_KERNEL(clip_backward)),
         by_rows(HOTSLOT_KERNEL(reduce_rows)),
         by_rows(in_place({1}, HOTSLOT_KERNEL(softmax_rows))),
+        by_rows(in_place({1, 2}, HOTSLOT_KERNEL(softmax_rows_backward))),
         by_rows(in_place({2}, HOTSLOT_KERNEL(layer_norm))),
         by_rows(in_place({2}, HOTSLOT_KERNEL(layer_norm_backward))),
         by_rows(HOTSLOT_KERNEL(norm_act)),
@@ -270,7 +275,16 @@ const std::vector<Kernel>& all_kernels() {
         by_rows(HOTSLOT_KERNEL(argmax_rows)),
         in_place({2}, HOTSLOT_KERNEL(gather_columns)),
         HOTSLOT_KERNEL(gather),
+        HOTSLOT_KERNEL(take_rows),
+        HOTSLOT_KERNEL(take_rows_backward),
+        HOTSLOT_KERNEL(pick_backward),
+        in_place({1}, HOTSLOT_KERNEL(cumsum)),
+        HOTSLOT_KERNEL(rank_rows),
+        HOTSLOT_KERNEL(scatter_along_rows),
+        in_place({2}, HOTSLOT_KERNEL(gather_along_rows)),
+        HOTSLOT_KERNEL(categorical_draw),
         in_place({1}, HOTSLOT_KERNEL(copy2d)),
+        HOTSLOT_KERNEL(copy4d),
         in_place({1}, HOTSLOT_KERNEL(convert)),
         HOTSLOT_KERNEL(fill),
         in_place({1}, HOTSLOT_KERNEL(axpby)),

@@ -25,6 +25,10 @@ export const unaries = {
   gelu: 14,
   geluTanh: 15,
   elu: 16,
+  log1p: 17,
+  sin: 18,
+  cos: 19,
+  floor: 20,
 } as const;
 
 /** Binary ops by name, with their numbers in native/kernels/binary.gk. */
@@ -41,6 +45,8 @@ const binaries = {
   le: 9,
   gt: 10,
   ge: 11,
+  pow: 12,
+  huber: 13,
 } as const;
 
 /**

@@ -54,6 +54,7 @@ export const ops = Object.freeze({
   mean: reduce.mean,
   logSumExp: reduce.logSumExp,
   argmax: reduce.argmax,
+  argmin: reduce.argmin,
   softmax,
   logSoftmax,
   gather,

@@ -11,7 +11,7 @@ type Floats = Tensor<'float32'>;
 type Reduction = (stream: Stream, out: Floats, x: Floats) => void;
 
 /** Reductions by name, with their numbers in native/kernels/reduce_rows.gk. */
-const reductions = { sum: 0, max: 1, min: 2, logSumExp: 3, argmax: 4 } as const;
+const reductions = { sum: 0, max: 1, min: 2, logSumExp: 3, argmax: 4, argmin: 5 } as const;
 
 /** Returns a view of a tensor as a matrix. A vector becomes a matrix of one row. */
 function rowsIn(name: string, tensor: Floats): Floats {
@@ -101,6 +101,8 @@ export const reduce = {
    * accept it
    */
   argmax: reduction('argmax', reductions.argmax),
+  /** the same for the smallest element */
+  argmin: reduction('argmin', reductions.argmin),
 } as const;
 
 const soft =
