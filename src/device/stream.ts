@@ -35,18 +35,21 @@ const none: readonly never[] = [];
  * The stream of the capture whose function this thread is running now, or null outside of such a
  * function.
  */
-let captures: { readonly handle: number } | null = null;
+let capturing: { readonly handle: number } | null = null;
 
 /** Runs the captured function `fn`. Meanwhile, work on a stream outside of the capture throws. */
 export function capturedBy<T>(stream: Stream, fn: () => T): T {
-  const before = captures;
-  captures = stream;
+  const before = capturing;
+  capturing = stream;
   try {
     return fn();
   } finally {
-    captures = before;
+    capturing = before;
   }
 }
+
+/** Returns whether a captured function runs now in this thread. */
+export const captures = (): boolean => capturing !== null || nativeGraphs().threadCaptures();
 
 /**
  * Throws ERR_HOTSLOT_STATE_CAPTURE if a captured function enqueues work on a stream outside of its
@@ -54,8 +57,8 @@ export function capturedBy<T>(stream: Stream, fn: () => T): T {
  */
 export function checkTakesPart(what: string, stream: { readonly handle: number }): void {
   if (
-    captures === null ||
-    stream.handle === captures.handle ||
+    capturing === null ||
+    stream.handle === capturing.handle ||
     nativeGraphs().capturing(stream.handle)
   )
     return;

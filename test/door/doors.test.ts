@@ -41,6 +41,7 @@ describe('entry points of the package', () => {
       ...[
         'collect',
         'learner',
+        'trace',
         'graph',
         'memory',
         'linop',

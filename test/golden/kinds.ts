@@ -5,6 +5,7 @@
  */
 import { type BookkeepingCase, checkBookkeeping } from './bookkeeping.ts';
 import { Difference } from './differences.ts';
+import { checkExpression, type ExpressionCase } from './expressions.ts';
 import { checkHalo, type HaloCase } from './halo.ts';
 import { checkHer, type HerCase } from './her.ts';
 import type { History } from './histories.ts';
@@ -47,6 +48,8 @@ export interface Contents {
   cases: Case[];
   /** number of cases of each unknown kind */
   unknown: Map<string, number>;
+  /** number of cases of each kind that the caller leaves out */
+  left: Map<string, number>;
 }
 
 type Json = Readonly<Record<string, unknown>>;
@@ -97,6 +100,7 @@ const halo = kind<HaloCase>(({ name }) => name, checkHalo);
 const learnt = (check: (golden: LayerCase) => Promise<void>): Kind =>
   kind<LayerCase>(({ id }) => id, check);
 const named: Readonly<Record<string, Kind>> = {
+  expr: kind<ExpressionCase>(({ id }) => id, checkExpression),
   scalar: halo,
   vector: halo,
   'layer.linear': learnt(checkLinear),
@@ -168,19 +172,33 @@ function sectionsOf(file: Json): [string, unknown][] {
   });
 }
 
-export function contentsOf(file: unknown): Contents {
+/**
+ * Returns the cases of a file.
+ *
+ * @param only kinds to check, or the first part of a kind's name before the dot. Default: all. Cases
+ *   of other kinds are counted in `left`
+ */
+export function contentsOf(file: unknown, only?: readonly string[]): Contents {
   if (!isObject(file)) throw new Difference('a golden file is an object of sections');
   const cases: Case[] = [];
   const unknown = new Map<string, number>();
+  const left = new Map<string, number>();
+  const wanted = (called: string) =>
+    only === undefined || only.some((each) => called === each || called.startsWith(`${each}.`));
   for (const [section, value] of sectionsOf(file)) {
     const list: unknown[] | undefined = Array.isArray(value) ? value : undefined;
+    if (section !== 'cases' && !wanted(section)) {
+      left.set(section, list?.length ?? 1);
+      continue;
+    }
     if (list === undefined || (section !== 'cases' && own(sections, section) === undefined)) {
       unknown.set(section, list?.length ?? 1);
       continue;
     }
     for (const [i, golden] of list.entries()) {
       const { kind, called } = kindOf(section, golden);
-      if (kind === undefined) unknown.set(called, (unknown.get(called) ?? 0) + 1);
+      if (!wanted(called)) left.set(called, (left.get(called) ?? 0) + 1);
+      else if (kind === undefined) unknown.set(called, (unknown.get(called) ?? 0) + 1);
       else
         cases.push({
           name: `${section}[${i}] (${nameOf(kind, golden)})`,
@@ -188,7 +206,7 @@ export function contentsOf(file: unknown): Contents {
         });
     }
   }
-  if (cases.length === 0 && unknown.size === 0)
+  if (cases.length === 0 && unknown.size === 0 && left.size === 0)
     throw new Difference('there is no section with cases in it');
-  return { cases, unknown };
+  return { cases, unknown, left };
 }

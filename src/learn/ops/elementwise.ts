@@ -32,7 +32,7 @@ export const unaries = {
 } as const;
 
 /** Binary ops by name, with their numbers in native/kernels/binary.gk. */
-const binaries = {
+export const binaries = {
   add: 0,
   sub: 1,
   mul: 2,

@@ -54,39 +54,49 @@ interface Dimensions {
   strides: number[][];
 }
 
+/** How an op over some shape is split into launches over rows and columns. */
+export interface Split {
+  readonly rows: number;
+  readonly columns: number;
+  /** steps of each operand */
+  readonly steps: readonly Steps[];
+  /** number of elements of a row of each operand */
+  readonly widths: readonly number[];
+  readonly launches: number;
+  /** Calls `launch` once for each launch, with the offset of each operand's first element. */
+  each(launch: (offsets: readonly number[]) => void): void;
+}
+
+/** Options of splitOf(), which describe the kernel. */
+export interface SplitOptions {
+  /** whether the kernel accepts steps of 0, default false */
+  repeats?: boolean;
+  /**
+   * number of columns of every launch. The `widths` elements of each operand are then its columns.
+   * If `columns` is omitted, one of the dimensions may become the columns
+   */
+  columns?: number;
+  widths?: readonly number[];
+  /** whether the kernel writes rows without gaps, default false */
+  dense?: boolean;
+}
+
 /**
- * Returns the smallest number of launches that cover `shape`. The first operand is the output.
- *
- * - `repeats`: whether the kernel accepts steps of 0.
- * - `columns`: number of columns of every launch. The `width` elements of each operand are then its
- *   columns. If `columns` is omitted, one of the dimensions may become the columns.
- * - `dense`: whether the kernel writes rows without gaps.
- *
- * Throws RangeError if two indices of the output refer to one element, or if the op needs more than
- * 4,096 launches. It also throws if a launch would read an input that an earlier launch has
- * overwritten.
+ * Returns the smallest number of launches that cover `shape`. `strides` has the strides of each
+ * operand over `shape`. The first operand is the output.
  */
-export function launchesOf(
-  op: string,
+export function splitOf(
   shape: readonly number[],
-  operands: readonly Operand[],
-  {
-    repeats = false,
-    columns,
-    dense = false,
-  }: { repeats?: boolean; columns?: number; dense?: boolean } = {},
-): Launches {
-  checkApart(op, operands[0] as Operand, shape);
-  const dimensions = joined(
-    shape,
-    operands.map(({ strides }) => strides),
-  );
+  all: readonly (readonly number[])[],
+  { repeats = false, columns, widths, dense = false }: SplitOptions = {},
+): Split {
+  const dimensions = joined(shape, all);
   const { lengths, strides } = dimensions;
   const total = lengths.reduce((n, length) => n * length, 1);
   const split = (columns === undefined ? columnsOf(dimensions, repeats) : []).concat({
     at: -1,
     columns: columns ?? 1,
-    widths: operands.map(({ width = 1 }) => width),
+    widths: widths ?? all.map(() => 1),
   });
   let best = { launches: Number.POSITIVE_INFINITY, row: -1, column: split[0] as Columns };
   for (const column of split)
@@ -100,6 +110,48 @@ export function launchesOf(
       if (launches < best.launches) best = { launches, row, column };
     }
   const { row, column, launches } = best;
+  const outer = lengths.map((_, d) => d).filter((d) => d !== row && d !== column.at);
+  return {
+    rows: lengths[row] ?? 1,
+    columns: column.columns,
+    steps: strides.map((of): Steps => [of[row] ?? 0, of[column.at] === 0 ? 0 : 1]),
+    widths: column.widths,
+    launches,
+    each(launch) {
+      if (total === 0) return;
+      const index = outer.map(() => 0);
+      for (let left = launches; left > 0; left--) {
+        launch(strides.map((of) => outer.reduce((sum, d, at) => sum + index[at]! * of[d]!, 0)));
+        for (let at = outer.length - 1; at >= 0; at--) {
+          index[at]!++;
+          if (index[at]! < lengths[outer[at]!]!) break;
+          index[at] = 0;
+        }
+      }
+    },
+  };
+}
+
+/**
+ * Returns the launches of an op on tensors, whose first operand is the output. The options are
+ * those of splitOf().
+ *
+ * Throws RangeError if two indices of the output refer to one element, or if the op needs more than
+ * 4,096 launches. It also throws if a launch would read an input that an earlier launch has
+ * overwritten.
+ */
+export function launchesOf(
+  op: string,
+  shape: readonly number[],
+  operands: readonly Operand[],
+  options: Omit<SplitOptions, 'widths'> = {},
+): Launches {
+  checkApart(op, operands[0] as Operand, shape);
+  const { rows, columns, steps, widths, launches, each } = splitOf(
+    shape,
+    operands.map(({ strides }) => strides),
+    { ...options, widths: operands.map(({ width = 1 }) => width) },
+  );
   if (launches > MAX_LAUNCHES) {
     const layouts = operands.map(({ name, tensor }) =>
       typeof tensor === 'number' ? name : `${name} ${layout(tensor)}`,
@@ -109,35 +161,25 @@ export function launchesOf(
     );
   }
   if (launches > 1) checkOrder(op, operands, shape);
-  const rows = lengths[row] ?? 1;
-  const steps = strides.map((of): Steps => [of[row] ?? 0, of[column.at] === 0 ? 0 : 1]);
-  const outer = lengths.map((_, d) => d).filter((d) => d !== row && d !== column.at);
   return {
     rows,
-    columns: column.columns,
+    columns,
     steps,
     each(stream, launch) {
-      if (total === 0) return;
+      if (shape.includes(0)) return;
       using made = tensorsOf(stream, operands);
-      const index = outer.map(() => 0);
-      for (let left = launches; left > 0; left--) {
+      each((offsets) => {
         launch(
           made.tensors.map((tensor, i) => {
-            const [down, width] = [steps[i]![0], column.widths[i]!];
-            const offset = outer.reduce((sum, d, at) => sum + index[at]! * strides[i]![d]!, 0);
+            const [down, width] = [steps[i]![0], widths[i]!];
             return tensor.view({
               shape: [down === 0 ? 1 : rows, width],
-              offset,
+              offset: offsets[i]!,
               strides: [down || width, 1],
             });
           }),
         );
-        for (let at = outer.length - 1; at >= 0; at--) {
-          index[at]!++;
-          if (index[at]! < lengths[outer[at]!]!) break;
-          index[at] = 0;
-        }
-      }
+      });
     },
   };
 }

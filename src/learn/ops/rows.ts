@@ -11,7 +11,7 @@ type Floats = Tensor<'float32'>;
 type Reduction = (stream: Stream, out: Floats, x: Floats) => void;
 
 /** Reductions by name, with their numbers in native/kernels/reduce_rows.gk. */
-const reductions = { sum: 0, max: 1, min: 2, logSumExp: 3, argmax: 4, argmin: 5 } as const;
+export const reductions = { sum: 0, max: 1, min: 2, logSumExp: 3, argmax: 4, argmin: 5 } as const;
 
 /** Returns a view of a tensor as a matrix. A vector becomes a matrix of one row. */
 function rowsIn(name: string, tensor: Floats): Floats {

@@ -1,0 +1,58 @@
+/** `hotslot/trace`: expressions, their gradients, and plans that only launch kernels. */
+export {
+  type CheckedGradients,
+  type CheckOptions,
+  checkGradients,
+} from '../learn/trace/check-gradients.ts';
+export { Expression, type ExpressionLike } from '../learn/trace/expression.ts';
+export {
+  add,
+  bootstrap,
+  categorical,
+  concat,
+  constant,
+  div,
+  eq,
+  expect,
+  ge,
+  gt,
+  huber,
+  le,
+  lt,
+  matmul,
+  max,
+  min,
+  mse,
+  mul,
+  ne,
+  normal,
+  stack,
+  sub,
+  uniform,
+  where,
+} from '../learn/trace/functions.ts';
+export { grad, type ValueAndGradients } from '../learn/trace/gradient.ts';
+export type {
+  Appended,
+  Broadcast,
+  Compatible,
+  Multiplies,
+  Picked,
+  Product,
+  Reduced,
+  ReduceOptions,
+  Resized,
+  Taken,
+  Transposed,
+} from '../learn/trace/shape-types.ts';
+export type { Shape } from '../learn/trace/shapes.ts';
+export {
+  type InputExpressions,
+  type InputOf,
+  type PlanSummary,
+  type Results,
+  type ResultTensors,
+  type Traced,
+  type TracedOptions,
+  trace,
+} from '../learn/trace/trace.ts';

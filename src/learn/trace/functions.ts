@@ -1,0 +1,243 @@
+/** Functions that make expressions: ops of several operands, draws and constants. */
+import { describeValue } from '../../base/checks.ts';
+import {
+  binary,
+  concat as concatenate,
+  constantIn,
+  type Expression,
+  type ExpressionLike,
+  expressionOf,
+  huber as huberLoss,
+  make,
+  nodeOf,
+  where as select,
+  stack as stacked,
+} from './expression.ts';
+import type { Appended, Broadcast, Compatible, Reduced, Resized } from './shape-types.ts';
+import { checkedShape, type Shape, shown, sizeOf } from './shapes.ts';
+import { checkedNumber, currentTape, type Node, refuseRange, refuseType } from './tape.ts';
+
+type ShapeOf<T> = T extends Expression<infer S> ? S : readonly [];
+type Both<A extends ExpressionLike, B extends ExpressionLike> = Expression<
+  Broadcast<ShapeOf<A>, ShapeOf<B>>
+>;
+type Fits<A extends ExpressionLike, B extends ExpressionLike> = B &
+  Compatible<ShapeOf<A>, ShapeOf<B>>;
+
+/** a + b, with operands that broadcast as in numpy. A number may be either operand. */
+export const add = <const A extends ExpressionLike, const B extends ExpressionLike>(
+  a: A,
+  b: Fits<A, B>,
+) => binary('add', a, b) as unknown as Both<A, B>;
+/** a − b */
+export const sub = <const A extends ExpressionLike, const B extends ExpressionLike>(
+  a: A,
+  b: Fits<A, B>,
+) => binary('sub', a, b) as unknown as Both<A, B>;
+/** a · b */
+export const mul = <const A extends ExpressionLike, const B extends ExpressionLike>(
+  a: A,
+  b: Fits<A, B>,
+) => binary('mul', a, b) as unknown as Both<A, B>;
+/** a / b */
+export const div = <const A extends ExpressionLike, const B extends ExpressionLike>(
+  a: A,
+  b: Fits<A, B>,
+) => binary('div', a, b) as unknown as Both<A, B>;
+/** The smaller of a and b. Of equal elements, each gets half of the gradient. */
+export const min = <const A extends ExpressionLike, const B extends ExpressionLike>(
+  a: A,
+  b: Fits<A, B>,
+) => binary('min', a, b) as unknown as Both<A, B>;
+/** The greater of a and b. Of equal elements, each gets half of the gradient. */
+export const max = <const A extends ExpressionLike, const B extends ExpressionLike>(
+  a: A,
+  b: Fits<A, B>,
+) => binary('max', a, b) as unknown as Both<A, B>;
+/** 1 where a equals b, else 0. Comparisons have no gradient. */
+export const eq = <const A extends ExpressionLike, const B extends ExpressionLike>(
+  a: A,
+  b: Fits<A, B>,
+) => binary('eq', a, b) as unknown as Both<A, B>;
+/** 1 where a differs from b, else 0 */
+export const ne = <const A extends ExpressionLike, const B extends ExpressionLike>(
+  a: A,
+  b: Fits<A, B>,
+) => binary('ne', a, b) as unknown as Both<A, B>;
+/** 1 where a < b, else 0 */
+export const lt = <const A extends ExpressionLike, const B extends ExpressionLike>(
+  a: A,
+  b: Fits<A, B>,
+) => binary('lt', a, b) as unknown as Both<A, B>;
+/** 1 where a ≤ b, else 0 */
+export const le = <const A extends ExpressionLike, const B extends ExpressionLike>(
+  a: A,
+  b: Fits<A, B>,
+) => binary('le', a, b) as unknown as Both<A, B>;
+/** 1 where a > b, else 0 */
+export const gt = <const A extends ExpressionLike, const B extends ExpressionLike>(
+  a: A,
+  b: Fits<A, B>,
+) => binary('gt', a, b) as unknown as Both<A, B>;
+/** 1 where a ≥ b, else 0 */
+export const ge = <const A extends ExpressionLike, const B extends ExpressionLike>(
+  a: A,
+  b: Fits<A, B>,
+) => binary('ge', a, b) as unknown as Both<A, B>;
+
+/**
+ * a where the condition is not 0, else b. The side that is not taken gets no gradient, so an
+ * infinity or NaN there is harmless.
+ */
+export const where = <
+  const C extends ExpressionLike,
+  const A extends ExpressionLike,
+  const B extends ExpressionLike,
+>(
+  condition: C,
+  a: A,
+  b: Fits<A, B>,
+) =>
+  select(condition, a, b) as unknown as Expression<
+    Broadcast<ShapeOf<C>, Broadcast<ShapeOf<A>, ShapeOf<B>>>
+  >;
+
+/** The parts one after another along an axis. */
+export const concat = <const S extends Shape>(axis: number, ...parts: readonly Expression<S>[]) =>
+  concatenate(axis, ...parts) as unknown as Expression<Resized<S>>;
+/** The parts, which have one shape, along a new axis. */
+export const stack = <const S extends Shape>(axis: number, ...parts: readonly Expression<S>[]) =>
+  stacked(axis, ...parts) as unknown as Expression<Resized<Appended<S, number>>>;
+/** The matrix product, as Expression.matmul(). */
+export const matmul: <const A extends Shape, const B extends Shape>(
+  a: Expression<A>,
+  b: Expression<B>,
+) => Expression = (a, b) => {
+  nodeOf('matmul: the first operand', a);
+  return (a as Expression).matmul(b as Expression);
+};
+
+/**
+ * The Huber loss of an error, element by element: ½e² up to |e| = delta, and delta · (|e| − ½delta)
+ * beyond. This is delta times torch's smooth_l1_loss.
+ *
+ * @param delta above 0, default 1
+ */
+export const huber = <S extends Shape>(error: Expression<S>, delta = 1): Expression<S> =>
+  huberLoss(error as Expression, delta) as unknown as Expression<S>;
+/** The square of an error, element by element. Take its mean() for the mean squared error. */
+export const mse = <S extends Shape>(error: Expression<S>): Expression<S> => {
+  nodeOf('mse: error', error);
+  return error.square();
+};
+
+/**
+ * The target of a temporal difference: r where d is 0, else r + d · v. The values v of a final state
+ * get no gradient and change nothing, even if they are infinite or NaN.
+ */
+export const bootstrap = <
+  const R extends ExpressionLike,
+  const D extends ExpressionLike,
+  const V extends ExpressionLike,
+>(
+  rewards: R,
+  discounts: D,
+  values: V,
+): Expression<Broadcast<ShapeOf<R>, Broadcast<ShapeOf<D>, ShapeOf<V>>>> => {
+  const goesOn = binary('ne', discounts, 0);
+  return binary('add', rewards, binary('mul', discounts, select(goesOn, values, 0))) as never;
+};
+
+/**
+ * The expectation Σ p·x over the last axis, where x counts only at p > 0. An action with
+ * probability 0 may have the logarithm −∞.
+ */
+export const expect = <const P extends Expression, const X extends Expression>(
+  p: P,
+  x: X & Compatible<ShapeOf<P>, ShapeOf<X>>,
+): Expression<Reduced<Broadcast<ShapeOf<P>, ShapeOf<X>>, { axis: -1 }>> => {
+  nodeOf('expect: p', p);
+  return binary('mul', p, select(binary('gt', p, 0), x, 0)).sum({ axis: -1 }) as never;
+};
+
+/**
+ * Values that the program gives, such as quantiles or atoms. They stay the same in every run.
+ *
+ * @param values numbers in row-major order
+ * @param shape default: one dimension
+ */
+export function constant<const S extends Shape = readonly [number]>(
+  values: ArrayLike<number> | number,
+  shape?: S,
+): Expression<S> {
+  const tape = currentTape('constant');
+  const list = typeof values === 'number' ? [values] : values;
+  if (typeof list !== 'object' || list === null || typeof list.length !== 'number')
+    refuseType(`constant takes an array of numbers, got ${describeValue(values)}`);
+  const to = checkedShape(
+    'constant',
+    shape ?? (typeof values === 'number' ? [] : [list.length]),
+    refuseRange,
+  );
+  if (sizeOf(to) !== list.length)
+    refuseRange(`constant: ${shown(to)} has ${sizeOf(to)} elements, got ${list.length}`);
+  return constantIn(tape, list, to) as unknown as Expression<S>;
+}
+
+function draw(kind: 'normal' | 'uniform', shape: Shape, first: number, second: number): Expression {
+  const tape = currentTape(kind);
+  const to = checkedShape(kind, shape, refuseRange);
+  const [a, b] = [
+    checkedNumber(`${kind}: the first number`, first),
+    checkedNumber(`${kind}: the second number`, second),
+  ];
+  if (kind === 'uniform' ? !(a < b) : !(b >= 0 && Number.isFinite(a) && Number.isFinite(b)))
+    refuseRange(
+      kind === 'uniform'
+        ? `uniform: low must be below high, got ${first} and ${second}`
+        : `normal: the deviation must be at least 0 and finite, got ${second}`,
+    );
+  return expressionOf(tape.add('draw', { kind, first: a, second: b }, [], to) as Node);
+}
+
+/**
+ * Normally distributed random numbers. Each run draws new ones, in the order of the program.
+ *
+ * @param options `mean` (default 0) and `deviation` (default 1)
+ */
+export const normal = <const S extends Shape>(
+  shape: S,
+  { mean = 0, deviation = 1 }: { readonly mean?: number; readonly deviation?: number } = {},
+): Expression<S> => draw('normal', shape, mean, deviation) as unknown as Expression<S>;
+
+/**
+ * Random numbers that are uniform in [low, high). Each run draws new ones, in the order of the
+ * program.
+ *
+ * @param options `low` (default 0) and `high` (default 1)
+ */
+export const uniform = <const S extends Shape>(
+  shape: S,
+  { low = 0, high = 1 }: { readonly low?: number; readonly high?: number } = {},
+): Expression<S> => draw('uniform', shape, low, high) as unknown as Expression<S>;
+
+/**
+ * An index drawn from the softmax of each row of logits. An element of −∞ is never drawn, except
+ * that a row that is −∞ throughout gives 0. It has no gradient.
+ *
+ * @param logits […, n]
+ */
+export function categorical<S extends Shape>(
+  logits: Expression<S>,
+): Expression<Reduced<S, { axis: -1 }>> {
+  const { shape } = nodeOf('categorical: logits', logits);
+  if (shape.length === 0)
+    refuseRange('categorical: logits must have a last axis, got a single number');
+  const places = shape.slice(0, -1);
+  return make(
+    'categorical',
+    {},
+    [logits as Expression, uniform(places) as Expression],
+    places,
+  ) as never;
+}

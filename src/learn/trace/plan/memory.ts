@@ -1,0 +1,71 @@
+/** Gives the buffers of a plan their places in one block of device memory. */
+import type { Buffer, Launch, View } from './launches.ts';
+
+/** Places of a plan's buffers in its memory, in elements. */
+export interface Layout {
+  readonly offsets: ReadonlyMap<Buffer, number>;
+  /** number of elements of the memory */
+  readonly size: number;
+  /** number of elements that buffers without shared places would need */
+  readonly unshared: number;
+  /** buffers whose place nothing reads any more after a launch, by the launch's index */
+  readonly freed: readonly (readonly Buffer[])[];
+}
+
+/** Each buffer begins at a multiple of this many elements, so that devices load whole lines. */
+const ALIGNMENT = 32;
+const aligned = (size: number): number => Math.ceil(size / ALIGNMENT) * ALIGNMENT;
+
+const sameView = (a: View, b: View): boolean =>
+  a.offset === b.offset &&
+  a.buffer.size === b.buffer.size &&
+  a.shape.every((length, d) => length === b.shape[d]) &&
+  a.strides.every((stride, d) => a.shape[d] === 1 || stride === b.strides[d]);
+
+/**
+ * Lays buffers out by their live ranges. A buffer lives from the first launch that writes it to the
+ * last launch that uses it. Each new buffer takes the smallest free gap that fits. The result of an
+ * elementwise launch takes over the place of an operand that the launch reads last.
+ */
+export function layOut(launches: readonly Launch[]): Layout {
+  const last = new Map<Buffer, number>();
+  for (const [i, { views }] of launches.entries())
+    for (const { buffer } of views) if (buffer.kind === 'arena') last.set(buffer, i);
+  const offsets = new Map<Buffer, number>();
+  const live = new Map<Buffer, { from: number; to: number }>();
+  let [size, unshared] = [0, 0];
+  const place = (length: number): number => {
+    const taken = [...live.values()].sort((a, b) => a.from - b.from);
+    let [best, room, end] = [-1, Number.POSITIVE_INFINITY, 0];
+    for (const { from, to } of taken) {
+      if (from - end >= length && from - end < room) [best, room] = [end, from - end];
+      end = Math.max(end, to);
+    }
+    return best < 0 ? end : best;
+  };
+  const freed = launches.map(({ views, writes, inPlace }, i) => {
+    for (const [v, view] of views.slice(0, writes).entries()) {
+      const { buffer } = view;
+      if (buffer.kind !== 'arena' || offsets.has(buffer)) continue;
+      const length = aligned(buffer.size);
+      unshared += length;
+      const over = v === 0 ? inPlace.map((operand) => views[operand]!) : [];
+      const old = over.find(
+        (each) =>
+          live.has(each.buffer) &&
+          last.get(each.buffer) === i &&
+          !each.buffer.output &&
+          sameView(view, each),
+      );
+      const from = old ? offsets.get(old.buffer)! : place(length);
+      if (old) live.delete(old.buffer);
+      offsets.set(buffer, from);
+      live.set(buffer, { from, to: from + length });
+      size = Math.max(size, from + length);
+    }
+    const over = [...live.keys()].filter((buffer) => last.get(buffer) === i && !buffer.output);
+    for (const buffer of over) live.delete(buffer);
+    return over;
+  });
+  return { offsets, size, unshared, freed };
+}

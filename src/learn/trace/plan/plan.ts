@@ -1,0 +1,295 @@
+/** A plan: the launches and the memory of a trace, made once. Emitting it only launches kernels. */
+import { describeValue } from '../../../base/checks.ts';
+import type { dtypes } from '../../../base/dtype.ts';
+import { closedError, rangeError, typeError } from '../../../base/errors.ts';
+import { type Device, type Stream, Tensor } from '../../../device/device.ts';
+import type { DeviceGenerator } from '../../../device/graph/generator.ts';
+import { rowMajor } from '../../../device/strides.ts';
+import { type Shape, shown, sizeOf } from '../shapes.ts';
+import { type Node, userLine } from '../tape.ts';
+import { type Buffer, type Launch, rowsIn, type View, type Whole } from './launches.ts';
+import { Lowering } from './lowering.ts';
+import { type Layout, layOut } from './memory.ts';
+
+type Floats = Tensor<'float32'>;
+
+/** Options of a plan that only tests set. */
+export interface PlanOptions {
+  /** whether memory that no launch reads any more is filled with NaN, default false */
+  readonly poison?: boolean;
+}
+
+/** A launch with its arguments, as far as they do not depend on the inputs. */
+interface Step {
+  readonly launch: Launch;
+  readonly name: string;
+  readonly args: { tensors: Floats[]; wholes: number[]; reals: readonly number[] };
+  /** indices of the operands that are inputs */
+  readonly bound: readonly number[];
+}
+
+/** The tensor of an input, and its row stride. */
+interface Bound {
+  readonly tensor: Tensor;
+  readonly rowStride: number;
+}
+
+/** Memory that the steps of a plan use on a device. */
+export class Plan implements Disposable {
+  readonly device: Device;
+  /** the results, in the order of the ops that plan() was given */
+  readonly outputs: readonly Floats[];
+  /** number of kernel launches, fills and draws */
+  readonly launches: number;
+  /** bytes of device memory */
+  readonly bytes: number;
+  readonly #steps: readonly Step[];
+  readonly #layout: Layout;
+  readonly #merged: number;
+  readonly #ops: number;
+  readonly #arena: Floats;
+  readonly #constants: Floats;
+  readonly #inputs: ReadonlyMap<string, NodeInput>;
+  readonly #generator: DeviceGenerator | null;
+  readonly #poison: boolean;
+
+  /**
+   * @param generator draws the random numbers of the trace, or null if it draws none
+   */
+  constructor(
+    device: Device,
+    outputs: readonly Node[],
+    generator: DeviceGenerator | null,
+    options: PlanOptions = {},
+  ) {
+    this.device = device;
+    this.#generator = generator;
+    this.#poison = options.poison ?? false;
+    const lowering = new Lowering(outputs);
+    const values = outputs.map((node) => {
+      const { shape } = node;
+      const value = lowering.value(node);
+      const owned = value.buffer.kind === 'arena' && value.buffer.size === sizeOf(shape);
+      const dense = rowMajor(shape).every((step, d) => shape[d] === 1 || step === value.strides[d]);
+      const own = owned && dense && value.offset === 0;
+      const kept = own ? value : lowering.copied(node, value, shape);
+      kept.buffer.output = true;
+      return kept;
+    });
+    const { launches, merged, constants } = lowering;
+    this.#merged = merged.merged;
+    this.#ops = merged.nodes.length;
+    this.#layout = layOut(launches);
+    this.launches = launches.length;
+    this.#inputs = inputsOf(merged.nodes);
+    const count = Math.max(constants.length, 1);
+    this.bytes = 4 * (this.#layout.size + count);
+    this.#arena = device.allocate({ shape: [Math.max(this.#layout.size, 1)] });
+    try {
+      this.#constants = device.allocate({ shape: [count] });
+    } catch (error) {
+      this.#arena.close();
+      throw error;
+    }
+    if (constants.length > 0) this.#constants.write(Float32Array.from(constants));
+    this.#steps = launches.map((launch) => this.#step(launch));
+    this.outputs = outputs.map(({ shape }, i) =>
+      this.#arena.view({ shape: [...shape], offset: this.#offset(values[i]!.buffer) }),
+    );
+  }
+
+  #offset(buffer: Buffer): number {
+    return this.#layout.offsets.get(buffer) as number;
+  }
+
+  #step(launch: Launch): Step {
+    const bound: number[] = [];
+    const tensors = launch.views.map((view, i) => {
+      if (view.buffer.kind !== 'input') return this.#tensor(view);
+      bound.push(i);
+      return this.#constants;
+    });
+    const wholes = launch.wholes.map((whole) => (typeof whole === 'number' ? whole : 0));
+    return { launch, name: launch.kernel, args: { tensors, wholes, reals: launch.reals }, bound };
+  }
+
+  #tensor(view: View): Floats {
+    const { buffer, offset } = view;
+    const inArena = buffer.kind === 'arena';
+    return (inArena ? this.#arena : this.#constants).view(
+      seen(view.shape, view.strides, offset + (inArena ? this.#offset(buffer) : 0), view.flat),
+    );
+  }
+
+  /**
+   * Enqueues the launches of the plan. It only launches kernels, so a graph can capture it.
+   *
+   * @param inputs a tensor for each input of the trace. Its first dimension may have any stride, and
+   *   the others are contiguous
+   * @throws {TypeError|RangeError} for a missing or unknown input, another dtype, shape or stride
+   * @throws {ERR_HOTSLOT_STATE_CLOSED} after close()
+   */
+  emit(stream: Stream, inputs: Readonly<Record<string, Tensor>>): void {
+    if (this.#arena.closed) throw closedError('this plan');
+    const bound = this.#bind(inputs);
+    if (this.#poison) stream.fill(this.#arena, Number.NaN);
+    for (const [i, step] of this.#steps.entries()) {
+      this.#enqueue(stream, step, bound);
+      if (!this.#poison) continue;
+      for (const buffer of this.#layout.freed[i]!) {
+        const dead = { shape: [buffer.size], offset: this.#offset(buffer) };
+        stream.fill(this.#arena.view(dead), Number.NaN);
+      }
+    }
+  }
+
+  #enqueue(
+    stream: Stream,
+    { launch, name, args, bound }: Step,
+    inputs: ReadonlyMap<string, Bound>,
+  ): void {
+    const [to] = args.tensors as [Floats];
+    if (name === 'fill') {
+      stream.fill(to, launch.reals[0]!);
+      return;
+    }
+    if (name === 'random_normal' || name === 'random_uniform') {
+      const [first, second] = launch.reals as [number, number];
+      const generator = this.#generator as DeviceGenerator;
+      if (name === 'random_normal')
+        generator.normal(stream, to, { mean: first, deviation: second });
+      else generator.uniform(stream, to, { low: first, high: second });
+      return;
+    }
+    if (bound.length > 0) {
+      const strideOf = (i: number) => inputs.get(launch.views[i]!.buffer.name)!.rowStride;
+      for (const i of bound) args.tensors[i] = boundView(launch.views[i]!, inputs) as Floats;
+      launch.wholes.forEach((whole: Whole, at) => {
+        if (typeof whole !== 'number') args.wholes[at] = resolved(whole.stride, strideOf(whole.of));
+      });
+    }
+    stream.launch(name as 'unary', args as never);
+  }
+
+  #bind(inputs: Readonly<Record<string, Tensor>>): ReadonlyMap<string, Bound> {
+    if (typeof inputs !== 'object' || inputs === null)
+      throw typeError(`a trace takes its inputs by name, got ${describeValue(inputs)}`);
+    const names = [...this.#inputs.keys()];
+    for (const name of Object.keys(inputs))
+      if (!this.#inputs.has(name))
+        throw typeError(`the trace has no input '${name}'; its inputs are ${names.join(', ')}`);
+    const bound = new Map<string, Bound>();
+    for (const [name, { shape, dtype }] of this.#inputs) {
+      const tensor = Object.hasOwn(inputs, name) ? inputs[name] : undefined;
+      if (!(tensor instanceof Tensor))
+        throw typeError(
+          `input '${name}' must be a tensor ${shown(shape)}, got ${describeValue(tensor)}`,
+        );
+      tensor.checkOpen();
+      if (tensor.dtype !== dtype)
+        throw typeError(`input '${name}' must be ${dtype}, got ${tensor.dtype}`);
+      if (tensor.shape.length !== shape.length || tensor.shape.some((n, d) => n !== shape[d]))
+        throw rangeError(`input '${name}' must be ${shown(shape)}, got ${shown(tensor.shape)}`);
+      bound.set(name, { tensor, rowStride: rowStrideOf(name, tensor) });
+    }
+    return bound;
+  }
+
+  /** The launches with their memory and lines, as a table for people. */
+  toString(): string {
+    const { size, unshared } = this.#layout;
+    const kilobytes = (elements: number) => `${((4 * elements) / 1024).toFixed(1)} KiB`;
+    const head = [
+      `${this.launches} launches for ${this.#ops} ops (${this.#merged} merged)`,
+      `${kilobytes(size)} of memory (${kilobytes(unshared)} without reuse)`,
+    ];
+    const rows = this.#steps.map(({ launch }, i) => {
+      const [to] = launch.views as [View];
+      const from = launch.views.slice(launch.writes).map((view) => this.#place(view));
+      return [
+        String(i),
+        launch.kernel,
+        describeOp(launch.node),
+        shown(launch.node.shape),
+        this.#place(to),
+        from.join(' '),
+        userLine(launch.node.made),
+      ];
+    });
+    const table = [['#', 'kernel', 'op', 'shape', 'writes', 'reads', 'line'], ...rows];
+    const widths = table[0]!.map((_, c) => Math.max(...table.map((row) => row[c]!.length)));
+    const lines = table.map((row) =>
+      row
+        .map((cell, c) => cell.padEnd(widths[c]!))
+        .join('  ')
+        .trimEnd(),
+    );
+    return [...head, ...lines].join('\n');
+  }
+
+  /** Names the memory of a view: an input, a constant, or a byte of the plan's memory. */
+  #place({ buffer }: View): string {
+    if (buffer.kind === 'input') return buffer.name;
+    return buffer.kind === 'constants' ? 'constant' : `@${4 * this.#offset(buffer)}`;
+  }
+
+  /** Frees the memory. Close the graphs that captured the plan first. Idempotent. */
+  close(): void {
+    this.#arena.close();
+    this.#constants.close();
+  }
+  [Symbol.dispose](): void {
+    this.close();
+  }
+}
+
+/** What a plan knows of an input. */
+interface NodeInput {
+  readonly shape: Shape;
+  readonly dtype: keyof typeof dtypes;
+}
+
+function inputsOf(nodes: readonly Node[]): ReadonlyMap<string, NodeInput> {
+  const inputs = new Map<string, NodeInput>();
+  const tape = nodes[0]?.tape;
+  for (const node of tape?.nodes ?? [])
+    if (node.op === 'input')
+      inputs.set(node.attributes.name, { shape: node.shape, dtype: node.attributes.dtype });
+  return inputs;
+}
+
+const describeOp = (node: Node): string => {
+  const { attributes } = node;
+  const name = 'f' in attributes ? attributes.f : node.op;
+  return `${node.derived ? 'd ' : ''}${name}`;
+};
+
+const resolved = (value: number, rowStride: number): number => {
+  const { rows, rest } = rowsIn(value);
+  return rows * rowStride + rest;
+};
+
+/** Returns the options of a view, which is one run if `flat` is true. */
+function seen(shape: Shape, strides: readonly number[], offset: number, flat = false) {
+  if (!flat) return { shape: [...shape], strides: [...strides], offset };
+  return { shape: [1 + shape.reduce((n, length, d) => n + (length - 1) * strides[d]!, 0)], offset };
+}
+
+/** Returns the view of an input that a launch reads. */
+function boundView(view: View, inputs: ReadonlyMap<string, Bound>): Tensor {
+  const { tensor, rowStride } = inputs.get(view.buffer.name) as Bound;
+  const strides = view.strides.map((stride) => resolved(stride, rowStride));
+  return tensor.view(seen(view.shape, strides, resolved(view.offset, rowStride), view.flat));
+}
+
+/** Returns the distance between the rows of an input. Throws if its other dimensions have gaps. */
+function rowStrideOf(name: string, { shape, strides }: Tensor): number {
+  const dense = rowMajor(shape);
+  const fits = shape.every((length, d) => length === 1 || d === 0 || strides[d] === dense[d]);
+  const least = dense[0] ?? 1;
+  if (!fits || ((shape[0] ?? 1) > 1 && strides[0]! < least))
+    throw rangeError(
+      `input '${name}' must be rows of contiguous elements, got strides [${strides}] for ${shown(shape)}; copy it to a dense tensor first`,
+    );
+  return (shape[0] ?? 1) > 1 ? strides[0]! : least;
+}
