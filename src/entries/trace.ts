@@ -47,6 +47,7 @@ export type {
 } from '../learn/trace/shape-types.ts';
 export type { Shape } from '../learn/trace/shapes.ts';
 export {
+  type InputDescription,
   type InputExpressions,
   type InputOf,
   type PlanSummary,

@@ -24,6 +24,10 @@ export interface NonFinite {
   value: number;
   /** names of the tensors that already contained NaN or infinity when the operation read them */
   before: string[];
+  /** op of a trace that the operation computes. Operations outside of traces have none */
+  op?: string;
+  /** line of your program that made the op */
+  line?: string;
   /** the fields above as a sentence */
   text: string;
 }
@@ -73,15 +77,26 @@ export async function firstNonFinite(
 /** Name of a tensor, and a promise of its values at one point of the stream. */
 type Check = readonly [name: string, values: Promise<ArrayLike<unknown>>];
 
+/** The op of a trace that a launch computes. */
+export interface OpLabel {
+  op: string;
+  line: string;
+  /** whether the op reads an infinite constant, as a mask has. Infinity in its result is no fault */
+  infinite: boolean;
+}
+
 interface Operation {
   kernel: NonFinite['kernel'];
+  label: OpLabel | null;
   before: Check[];
   after: Check[];
 }
 
 /** Wraps a stream, and checks the operations that are enqueued through the wrapper. */
-class WatchedStream extends OpenedStream {
+export class WatchedStream extends OpenedStream {
   readonly #operations: Operation[] = [];
+  /** the op whose launches follow */
+  label: OpLabel | null = null;
 
   constructor(stream: Stream) {
     super(stream.device, stream.handle, stream.priority, 'device', stream);
@@ -109,7 +124,8 @@ class WatchedStream extends OpenedStream {
     writes: readonly Named[],
     enqueue: () => void,
   ): void {
-    const operation: Operation = { kernel, before: this.#check(reads), after: [] };
+    const { label } = this;
+    const operation: Operation = { kernel, label, before: this.#check(reads), after: [] };
     this.#operations.push(operation);
     enqueue();
     operation.after = this.#check(writes);
@@ -129,18 +145,25 @@ class WatchedStream extends OpenedStream {
   }
 
   async first(): Promise<NonFinite | null> {
-    for (const [operation, { kernel, before: checks, after }] of this.#operations.entries()) {
+    for (const [
+      operation,
+      { kernel, label, before: checks, after },
+    ] of this.#operations.entries()) {
+      const isFault = label?.infinite ? Number.isNaN : isNonFinite;
       const before: string[] = [];
       for (const [name, values] of checks)
-        if (placeOfNonFinite(await values) >= 0) before.push(name);
+        if (placeOf(await values, isNonFinite) >= 0) before.push(name);
       for (const [tensor, values] of after) {
         const read = await values;
-        const index = placeOfNonFinite(read);
+        const index = placeOf(read, isFault);
         if (index < 0) continue;
         const value = read[index] as number;
         const why = before.length > 0 ? `; ${before.join(', ')} had NaN or infinity before it` : '';
-        const text = `operation ${operation}, '${kernel}', wrote ${value} to element ${index} of ${tensor}${why}`;
-        return { operation, kernel, tensor, index, value, before, text };
+        const { op, line } = label ?? {};
+        const where = label ? ` for '${op}' of ${line}` : '';
+        const text = `operation ${operation}, '${kernel}'${where}, wrote ${value} to element ${index} of ${tensor}${why}`;
+        const found = { operation, kernel, tensor, index, value, before, text };
+        return op === undefined || line === undefined ? found : { ...found, op, line };
       }
     }
     return null;
@@ -153,7 +176,10 @@ class WatchedStream extends OpenedStream {
   }
 }
 
-function placeOfNonFinite(values: ArrayLike<unknown>): number {
-  for (let i = 0; i < values.length; i++) if (!Number.isFinite(values[i])) return i;
+const isNonFinite = (value: unknown): boolean => !Number.isFinite(value);
+
+/** Returns the index of the first value that is a fault, or −1. */
+function placeOf(values: ArrayLike<unknown>, isFault: (value: unknown) => boolean): number {
+  for (let i = 0; i < values.length; i++) if (isFault(values[i])) return i;
   return -1;
 }

@@ -64,6 +64,14 @@ export function grad<const W extends readonly Expression[]>(
   }
 }
 
+/** Returns the sum of two parts of one gradient. */
+function summed(a: Expression, b: Expression): Expression {
+  const [first, second] = [nodeFrom(a), nodeFrom(b)];
+  if (first.op === 'full' && second.op === 'full')
+    return full(first.tape, first.attributes.value + second.attributes.value, a.shape);
+  return make('accumulate', {}, [a, b], a.shape);
+}
+
 function derive(loss: Node, wrt: readonly Node[]): readonly Node[] {
   const { tape } = loss;
   const wanted = new Set(wrt);
@@ -72,7 +80,7 @@ function derive(loss: Node, wrt: readonly Node[]): readonly Node[] {
   const reached = new Set<Node>(wrt);
   for (let id = start; id <= loss.id; id++) {
     const node = tape.nodes[id]!;
-    if (node.op !== 'detach' && node.inputs.some((input) => reached.has(input))) reached.add(node);
+    if (node.inputs.some((input) => reached.has(input))) reached.add(node);
   }
   const sums = new Map<Node, Expression>();
   /** gradients of the parts of fused ops */
@@ -80,7 +88,7 @@ function derive(loss: Node, wrt: readonly Node[]): readonly Node[] {
   const add = (node: Node, d: Expression | null | undefined) => {
     if (!d || !reached.has(node)) return;
     const before = sums.get(node);
-    sums.set(node, before ? make('accumulate', {}, [before, d], node.shape) : d);
+    sums.set(node, before ? summed(before, d) : d);
   };
   add(loss, full(tape, 1, loss.shape));
   for (let id = loss.id; id >= start; id--) {

@@ -113,7 +113,10 @@ export const rules: Rules = {
     make('cumsum', { axis, reverse: reverse ? 0 : 1 }, [dy], dy.shape),
   ],
   ranks: () => [null],
-  scatterAlong: (dy, _, [, ranks]) => [make('gatherAlong', {}, [dy, ranks!], dy.shape), null],
+  scatterAlong: (dy, _, [, ranks]) => [
+    isFull(dy) ? dy : make('gatherAlong', {}, [dy, ranks!], dy.shape),
+    null,
+  ],
   gatherAlong: (dy, _, [, ranks]) => [make('scatterAlong', {}, [dy, ranks!], dy.shape), null],
   reshape: (dy, _, [x]) => [reshaped(dy, x!.shape)],
   transpose: (dy, { attributes: { axes } }) => [
@@ -126,7 +129,7 @@ export const rules: Rules = {
     make('pad', { axis, before: from }, [dy], x!.shape),
   ],
   broadcast: (dy, _, [x]) => [sumTo(dy, x!.shape)],
-  flip: (dy, { attributes }) => [make('flip', attributes, [dy], dy.shape)],
+  flip: (dy, { attributes }) => [isFull(dy) ? dy : make('flip', attributes, [dy], dy.shape)],
   concat: (dy, { attributes: { axis } }, inputs) => {
     let at = 0;
     return inputs.map(({ shape }) => {

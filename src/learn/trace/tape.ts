@@ -21,7 +21,7 @@ export type CustomRule = (dy: Node, y: Node, inputs: readonly Node[]) => readonl
  */
 export interface Ops {
   /** a tensor that is bound when the plan is emitted */
-  input: { name: string; dtype: DType };
+  input: { name: string; dtype: DType; contiguous: boolean };
   /** values that the user gave */
   constant: { values: Float32Array };
   /** one number in every element */

@@ -11,8 +11,18 @@ import { Plan, type PlanOptions } from './plan/plan.ts';
 import { checkedShape, type Shape } from './shapes.ts';
 import { type Node, recording, refuseRange, refuseType, Tape } from './tape.ts';
 
-/** An input of a trace: a shape, a shape with a dtype, or a tensor that has both. */
-export type InputOf = Shape | { readonly shape: Shape; readonly dtype?: DType } | Tensor;
+/** An input of a trace: a shape, an object with a shape, or a tensor like those that run() gets. */
+export type InputOf = Shape | InputDescription | Tensor;
+export interface InputDescription {
+  readonly shape: Shape;
+  /** default float32. Other dtypes are converted to float32 */
+  readonly dtype?: DType;
+  /**
+   * whether run() gets contiguous tensors, as parameters are. Default: false, because the rows of a
+   * batch are strided. A tensor says it itself
+   */
+  readonly contiguous?: boolean;
+}
 type InputShape<I> = I extends Tensor
   ? Shape
   : I extends Shape
@@ -138,16 +148,16 @@ export function trace<const I extends Readonly<Record<string, InputOf>>, R exten
 }
 
 function inputNode(tape: Tape, name: string, input: InputOf): Expression {
-  const described: { shape?: unknown; dtype?: unknown } =
+  const described: { shape?: unknown; dtype?: unknown; contiguous?: unknown } =
     input instanceof Tensor ||
     (typeof input === 'object' && input !== null && !Array.isArray(input))
       ? (input as object)
       : { shape: input };
   if (!(input instanceof Tensor))
     for (const key of Object.keys(described))
-      if (key !== 'shape' && key !== 'dtype')
+      if (!['shape', 'dtype', 'contiguous'].includes(key))
         refuseType(
-          `trace: input '${name}' has an unknown field '${key}'; it takes shape and dtype`,
+          `trace: input '${name}' has an unknown field '${key}'; it takes shape, dtype and contiguous`,
         );
   const shape = checkedShape(`trace: input '${name}'`, described.shape, refuseRange);
   const dtype = (described.dtype ?? 'float32') as DType;
@@ -155,7 +165,14 @@ function inputNode(tape: Tape, name: string, input: InputOf): Expression {
     refuseType(
       `trace: input '${name}' has an unknown dtype ${describeValue(dtype)}; known: ${Object.keys(dtypes).join(', ')}`,
     );
-  return expressionOf(tape.add('input', { name, dtype }, [], shape) as Node);
+  const { contiguous = false } = described;
+  if (typeof contiguous !== 'boolean')
+    refuseType(
+      `trace: input '${name}': contiguous must be a boolean, got ${describeValue(contiguous)}`,
+    );
+  return expressionOf(
+    tape.add('input', { name, dtype, contiguous: contiguous as boolean }, [], shape) as Node,
+  );
 }
 
 /** Adds the ops of all expressions in `results` to `outputs`. */

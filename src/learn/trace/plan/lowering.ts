@@ -109,9 +109,9 @@ export class Lowering {
   #target(node: Node): Target {
     const sum = this.#reader.get(node);
     if (sum?.op !== 'accumulate' || this.#uses.get(node) !== 1) return undefined;
-    const [first, second] = sum.inputs.map((input) => this.merged.of(input)) as [Node, Node];
+    const first = this.merged.of(sum.inputs[0]!);
     const value = this.#values.get(first);
-    if (second !== node || first === node || !value) return undefined;
+    if (first === node || !value) return undefined;
     const { buffer, offset, strides } = value;
     const whole =
       buffer.kind === 'arena' &&
@@ -450,6 +450,7 @@ const adders: ReadonlySet<OpName> = new Set(['reduce', 'pad', 'matmul', 'pickSlo
 const lowerings: { readonly [K in OpName]: Lower<NodeOfKind<K>> } = {
   input(lowering, node) {
     const { shape, attributes } = node;
+    const { contiguous } = attributes;
     const buffer = lowering.input(node);
     const strides = denseStrides(shape).map((stride, d) =>
       d === 0 && shape[0]! > 1 ? ROW : stride,
@@ -458,7 +459,7 @@ const lowerings: { readonly [K in OpName]: Lower<NodeOfKind<K>> } = {
     const out = lowering.fresh(shape);
     const rows = shape[0] ?? 1;
     const columns = sizeOf(shape) / rows;
-    const distance = rows > 1 ? ROW : columns;
+    const distance = rows > 1 && !contiguous ? ROW : columns;
     lowering.launch({
       kernel: 'convert',
       views: [

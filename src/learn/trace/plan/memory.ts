@@ -39,7 +39,7 @@ export function layOut(launches: readonly Launch[]): Layout {
     let [best, room, end] = [-1, Number.POSITIVE_INFINITY, 0];
     for (const { from, to } of taken) {
       if (from - end >= length && from - end < room) [best, room] = [end, from - end];
-      end = Math.max(end, to);
+      end = to;
     }
     return best < 0 ? end : best;
   };

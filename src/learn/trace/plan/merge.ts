@@ -47,13 +47,17 @@ export function merge(outputs: readonly Node[]): Merged {
   return { nodes: kept, merged, of: (node) => same.get(node) as Node };
 }
 
+/** Returns the bits of floats, which tell −0 from 0. */
+const bitsOf = ({ buffer, byteOffset, length }: Float32Array) =>
+  new Uint32Array(buffer, byteOffset, length);
+
 function keyOf(node: Node, same: ReadonlyMap<Node, Node>): string {
   const inputs = node.inputs.map((input) => same.get(input)!.id);
   // JSON has no Infinity and NaN, and no −0.
   const attributes = Object.entries(node.attributes).map(([name, value]) =>
     typeof value === 'number'
       ? `${name} ${Object.is(value, -0) ? '-0' : value}`
-      : `${name} ${ArrayBuffer.isView(value) ? value : JSON.stringify(value)}`,
+      : `${name} ${value instanceof Float32Array ? bitsOf(value) : JSON.stringify(value)}`,
   );
-  return `${node.op} ${node.shape} ${inputs} ${attributes}`;
+  return [node.op, node.shape, inputs, attributes].join(' ');
 }

@@ -5,6 +5,7 @@ import { closedError, rangeError, typeError } from '../../../base/errors.ts';
 import { type Device, type Stream, Tensor } from '../../../device/device.ts';
 import type { DeviceGenerator } from '../../../device/graph/generator.ts';
 import { rowMajor } from '../../../device/strides.ts';
+import { type OpLabel, WatchedStream } from '../../non-finite.ts';
 import { type Shape, shown, sizeOf } from '../shapes.ts';
 import { type Node, userLine } from '../tape.ts';
 import { type Buffer, type Launch, rowsIn, type View, type Whole } from './launches.ts';
@@ -52,6 +53,7 @@ export class Plan implements Disposable {
   readonly #inputs: ReadonlyMap<string, NodeInput>;
   readonly #generator: DeviceGenerator | null;
   readonly #poison: boolean;
+  #infinite: ReadonlySet<Node> | null = null;
 
   /**
    * @param generator draws the random numbers of the trace, or null if it draws none
@@ -134,6 +136,7 @@ export class Plan implements Disposable {
     const bound = this.#bind(inputs);
     if (this.#poison) stream.fill(this.#arena, Number.NaN);
     for (const [i, step] of this.#steps.entries()) {
+      if (stream instanceof WatchedStream) stream.label = this.#label(step.launch.node);
       this.#enqueue(stream, step, bound);
       if (!this.#poison) continue;
       for (const buffer of this.#layout.freed[i]!) {
@@ -141,6 +144,13 @@ export class Plan implements Disposable {
         stream.fill(this.#arena.view(dead), Number.NaN);
       }
     }
+    if (stream instanceof WatchedStream) stream.label = null;
+  }
+
+  /** Describes an op for firstNonFinite(). */
+  #label(node: Node): OpLabel {
+    this.#infinite ??= readersOfInfinity(node.tape.nodes);
+    return { op: describeOp(node), line: userLine(node.made), infinite: this.#infinite.has(node) };
   }
 
   #enqueue(
@@ -179,7 +189,7 @@ export class Plan implements Disposable {
       if (!this.#inputs.has(name))
         throw typeError(`the trace has no input '${name}'; its inputs are ${names.join(', ')}`);
     const bound = new Map<string, Bound>();
-    for (const [name, { shape, dtype }] of this.#inputs) {
+    for (const [name, { shape, dtype, contiguous }] of this.#inputs) {
       const tensor = Object.hasOwn(inputs, name) ? inputs[name] : undefined;
       if (!(tensor instanceof Tensor))
         throw typeError(
@@ -190,6 +200,10 @@ export class Plan implements Disposable {
         throw typeError(`input '${name}' must be ${dtype}, got ${tensor.dtype}`);
       if (tensor.shape.length !== shape.length || tensor.shape.some((n, d) => n !== shape[d]))
         throw rangeError(`input '${name}' must be ${shown(shape)}, got ${shown(tensor.shape)}`);
+      if (contiguous && !tensor.contiguous)
+        throw rangeError(
+          `input '${name}' was declared contiguous, got strides [${tensor.strides}] for ${shown(shape)}`,
+        );
       bound.set(name, { tensor, rowStride: rowStrideOf(name, tensor) });
     }
     return bound;
@@ -247,6 +261,7 @@ export class Plan implements Disposable {
 interface NodeInput {
   readonly shape: Shape;
   readonly dtype: keyof typeof dtypes;
+  readonly contiguous: boolean;
 }
 
 function inputsOf(nodes: readonly Node[]): ReadonlyMap<string, NodeInput> {
@@ -254,8 +269,19 @@ function inputsOf(nodes: readonly Node[]): ReadonlyMap<string, NodeInput> {
   const tape = nodes[0]?.tape;
   for (const node of tape?.nodes ?? [])
     if (node.op === 'input')
-      inputs.set(node.attributes.name, { shape: node.shape, dtype: node.attributes.dtype });
+      inputs.set(node.attributes.name, { ...node.attributes, shape: node.shape });
   return inputs;
+}
+
+/** Returns the ops that read an infinite constant, directly or through other ops. */
+function readersOfInfinity(nodes: readonly Node[]): ReadonlySet<Node> {
+  const readers = new Set<Node>();
+  for (const node of nodes) {
+    const { op, attributes } = node;
+    const own = op === 'full' && Math.abs(attributes.value) === Number.POSITIVE_INFINITY;
+    if (own || node.inputs.some((input) => readers.has(input))) readers.add(node);
+  }
+  return readers;
 }
 
 const describeOp = (node: Node): string => {

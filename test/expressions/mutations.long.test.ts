@@ -1,0 +1,88 @@
+/**
+ * Breaks gradient rules, the planner and the memory on purpose. The comparison with central
+ * differences, or random programs, must find each mutation.
+ */
+import { expect } from 'chai';
+import { run } from '../cli/run-command.ts';
+import { describeAll } from '../rig/setting.ts';
+
+/** Module in src/learn/trace, the text that is replaced, the replacement, and what it breaks. */
+type Mutation = readonly [file: string, from: string, to: string, what: string];
+
+const mutations: readonly Mutation[] = [
+  ['rules', 'sub: (dy) => [dy, dy.neg()]', 'sub: (dy) => [dy, dy]', 'the sign of a difference'],
+  ['rules', "binary('mul', dy, a)]", "binary('mul', dy, b)]", 'the second factor'],
+  ['rules', 'sumTo(where(condition, 0, dy)', 'sumTo(where(condition, dy, 0)', 'the side not taken'],
+  [
+    'rules',
+    "make('pad', { axis, before: from }",
+    "make('pad', { axis, before: 0 }",
+    'the place of a slice',
+  ],
+  ['rules', 'reverse: reverse ? 0 : 1', 'reverse', 'the direction of running sums'],
+  ['rules', 'at += shape[axis];', '', 'the places of parts'],
+  ['rules', "f === 'max' ? 'argmax' : 'argmin'", "'argmax'", 'the least element'],
+  [
+    'rules',
+    "return [binary('mul', spread(), scale)];",
+    'return [spread()];',
+    'the scale of a mean',
+  ],
+  ['rules', 'axes.indexOf(d)', 'axes[d]', 'the inverse of a permutation'],
+  ['gradient', 'before ? summed(before, d) : d', 'd', 'the sum of several uses'],
+  ['rules', 'detach: () => [null]', 'detach: (dy) => [dy]', 'detach'],
+  ['plan/lowering', 'buffer.readers === 1 &&', '', 'the last reader of a sum'],
+  ['plan/lowering', 'reals: [1, target ? 1 : 0]', 'reals: [1, 0]', 'adding a product'],
+  ['plan/lowering', 'target ? 1 : 0);', '0);', 'adding a slice'],
+  ['plan/lowering', 'if (!target)\n', 'if (false)\n', 'zeros around a slice'],
+  ['plan/lowering', '(node.shape[axis] - 1) * x.strides[axis]', '0', 'the end of a flip'],
+  ['plan/lowering', 'from * x.strides[axis]', '0', 'the start of a slice'],
+  [
+    'plan/memory',
+    'last.set(buffer, i);',
+    'if (!last.has(buffer)) last.set(buffer, i);',
+    'the last use',
+  ],
+  ['plan/memory', 'last.get(each.buffer) === i &&', '', 'the last use in place'],
+  ['plan/memory', 'from - end >= length &&', '', 'the size of a gap'],
+  ['plan/memory', 'sameView(view, each)', 'true', 'equal views in place'],
+  ['plan/memory', 'end = to;', '', 'the end of a gap'],
+  ['plan/memory', '&& !buffer.output', '', 'results that stay'],
+  [
+    'plan/merge',
+    "const key = node.op === 'draw' ? '' : keyOf",
+    'const key = keyOf',
+    'merging draws',
+  ],
+  ['plan/merge', 'inputs, attributes].join', 'inputs].join', 'merging unequal ops'],
+  ['plan/plan', 'kept.buffer.output = true;', '', 'results that stay after the plan'],
+  ['plan/plan', 'rows * rowStride + rest', 'rest + rows', 'row strides of inputs'],
+  ['shapes', 'return null;', '{}', 'views that need a copy'],
+];
+
+describeAll('mutations of the planner of expressions', function () {
+  this.timeout(120_000);
+
+  for (const [file, from, to, what] of mutations)
+    it(`programs find a mutation of ${what}`, async () => {
+      const { stdout, stderr, code } = await run('test/expressions/mutated.js', [
+        file,
+        from,
+        to,
+        '400',
+      ]);
+      expect(stderr).to.equal('');
+      expect(code).to.equal(0);
+      expect(stdout).to.match(/^[\w ]+: /);
+    });
+
+  it('programs find nothing in the code as it is', async () => {
+    const { stdout } = await run('test/expressions/mutated.js', [
+      'shapes',
+      'return null;',
+      'return null;',
+      '60',
+    ]);
+    expect(stdout).to.equal('');
+  });
+});

@@ -1,0 +1,295 @@
+/** Tests plans: captures, inputs, memory, merged ops, sums of gradients, and the table for people. */
+import { expect } from 'chai';
+import { firstNonFinite } from '../../src/entries/learner.ts';
+import {
+  categorical,
+  concat,
+  constant,
+  type Expression,
+  grad,
+  normal,
+  type Traced,
+  trace,
+  uniform,
+  where,
+} from '../../src/entries/trace.ts';
+import { type Device, openDevice, type Stream, type Tensor } from '../../src/index.ts';
+import { openHandles } from '../rig/handles.ts';
+import { refusal } from '../rig/refusal.ts';
+import { TESTED } from '../rig/tested-device.ts';
+import { bits, Choices, type Inputs, written } from './rig.ts';
+
+describe('plans of expressions', () => {
+  let device: Device;
+  let stream: Stream;
+  const open: { close(): void }[] = [];
+  const keep = <T extends { close(): void }>(made: T): T => {
+    open.push(made);
+    return made;
+  };
+  before(() => {
+    device = openDevice(TESTED);
+    stream = device.createStream();
+  });
+  after(() => stream.close());
+  afterEach(() => {
+    for (const made of open.splice(0).reverse()) made.close();
+  });
+
+  const choices = new Choices(7);
+  const floats = (shape: readonly number[]) => ({
+    shape,
+    values: choices.numbers(shape.reduce((n, length) => n * length, 1)),
+  });
+  /** A network of two layers on two inputs, its loss, and its gradients. */
+  const network: Inputs = {
+    x: floats([6, 5]),
+    y: floats([6, 5]),
+    w: floats([5, 8]),
+    b: floats([1, 8]),
+    v: floats([8, 3]),
+    action: { shape: [6], values: choices.indices(6, 3), dtype: 'int32' },
+  };
+  const described = Object.fromEntries(
+    Object.entries(network).map(([name, { shape, dtype = 'float32' }]) => [name, { shape, dtype }]),
+  );
+  function makeNetwork() {
+    return keep(
+      trace(device, described, (inputs) => {
+        const { x, y, w, b, v, action } = inputs as Record<string, Expression>;
+        const q = (input: Expression) => input.matmul(w!).add(b!).relu().matmul(v!);
+        const target = q(y!).max({ axis: 1 }).detach();
+        const noise = normal([6]);
+        const loss = q(x!).pick(action!).sub(target).add(noise.mul(0.1)).square().mean();
+        const { gradients } = grad(loss, [w!, b!, v!]);
+        return { loss, noise, gradients };
+      }),
+    );
+  }
+  const tensorsOf = (gap = 0) => {
+    const tensors = written(stream, network, gap);
+    for (const tensor of Object.values(tensors)) keep(tensor);
+    return tensors;
+  };
+  const flat = (traced: ReturnType<typeof makeNetwork>): Tensor<'float32'>[] => [
+    traced.outputs.loss,
+    traced.outputs.noise,
+    ...(traced.outputs.gradients as unknown as Tensor<'float32'>[]),
+  ];
+  const values = async (traced: ReturnType<typeof makeNetwork>): Promise<string[]> =>
+    Promise.all(flat(traced).map(async (tensor) => bits(await tensor.toArray(stream))));
+
+  it('a captured run equals issued runs to the bit, and draws new numbers at every replay', async () => {
+    const [issued, captured] = [makeNetwork(), makeNetwork()];
+    const tensors = tensorsOf(3);
+    await stream.synchronize();
+    stream.beginCapture();
+    captured.run(stream, tensors);
+    const exec = keep(keep(stream.endCapture()).instantiate());
+    const seen: string[] = [];
+    for (let i = 0; i < 3; i++) {
+      issued.run(stream, tensors);
+      stream.replay(exec);
+      const [wanted, got] = [await values(issued), await values(captured)];
+      expect(got).to.deep.equal(wanted);
+      seen.push(got[0]!);
+    }
+    expect(new Set(seen).size).to.equal(3);
+  });
+
+  it('captures of other slots have the same operations', async () => {
+    const traced = makeNetwork();
+    const counts: number[] = [];
+    for (const gap of [0, 1, 4, 9]) {
+      const tensors = tensorsOf(gap);
+      await stream.synchronize();
+      stream.beginCapture();
+      traced.run(stream, tensors);
+      counts.push(keep(stream.endCapture()).nodeCount);
+    }
+    expect(new Set(counts).size).to.equal(1);
+  });
+
+  it('row strides of inputs change no bit', async () => {
+    const results: string[][] = [];
+    for (const gap of [0, 1, 7]) {
+      const traced = makeNetwork();
+      traced.run(stream, tensorsOf(gap));
+      results.push(await values(traced));
+    }
+    expect(results[1]).to.deep.equal(results[0]);
+    expect(results[2]).to.deep.equal(results[0]);
+  });
+
+  it('a seed gives the same numbers again, and another seed gives others', async () => {
+    const drawn = async (seed: number) => {
+      using traced = trace(
+        device,
+        {},
+        () => ({ a: normal([5]), b: uniform([3], { low: 2, high: 3 }), c: normal([5]) }),
+        { seed },
+      );
+      traced.run(stream, {});
+      const { a, b, c } = traced.outputs;
+      return [
+        bits(await a.toArray(stream)),
+        bits(await b.toArray(stream)),
+        bits(await c.toArray(stream)),
+      ];
+    };
+    const [first, again, other] = [await drawn(1), await drawn(1), await drawn(2)];
+    expect(again).to.deep.equal(first);
+    expect(other[0]).to.not.equal(first[0]);
+    expect(first[0]).to.not.equal(first[2]);
+  });
+
+  it('a draw that nothing reads still advances the generator', async () => {
+    const last = async (read: boolean) => {
+      using traced = trace(device, {}, () => {
+        const unread = normal([4]);
+        const b = normal([4]);
+        return read ? { unread, b } : { b };
+      });
+      traced.run(stream, {});
+      return bits(await (traced.outputs as { b: Tensor<'float32'> }).b.toArray(stream));
+    };
+    expect(await last(false)).to.equal(await last(true));
+  });
+
+  it('categorical() draws as often as the softmax says, and never an illegal action', async () => {
+    const rows = 4096;
+    using traced = trace(device, { logits: [4] }, ({ logits }) => ({
+      index: categorical(logits.broadcast([rows, 4])),
+      none: categorical(constant([-Infinity, -Infinity], [1, 2])),
+    }));
+    const logits = keep(
+      device
+        .allocate({ shape: [4] })
+        .write(Float32Array.of(0, Math.log(2), -Infinity, Math.log(5)), stream),
+    );
+    traced.run(stream, { logits });
+    const counts = [0, 0, 0, 0];
+    for (const index of await traced.outputs.index.toArray(stream)) counts[index]!++;
+    expect(counts[2]).to.equal(0);
+    for (const [i, share] of [1 / 8, 2 / 8, 0, 5 / 8].entries())
+      expect(counts[i]! / rows).to.be.closeTo(share, 0.03);
+    expect([...(await traced.outputs.none.toArray(stream))]).to.deep.equal([0]);
+  });
+
+  it('merges equal ops, and leaves out ops that no result needs', () => {
+    using traced = trace(device, { x: { shape: [4], contiguous: true } }, ({ x }) => {
+      x.sin();
+      const unequal = x.mul(2).add(x.mul(-0)).add(x.mul(0));
+      return x.exp().mul(x.exp()).add(unequal);
+    });
+    expect(traced.plan.launches).to.equal(8);
+    expect(String(traced.plan)).to.match(/^8 launches for 12 ops \(1 merged\)$/m);
+  });
+
+  it('reuses memory: a chain of ops needs the memory of one value', () => {
+    const chain = (length: number) => {
+      using traced = trace(device, { x: [64, 32] }, ({ x }) => {
+        let y: Expression<readonly [64, 32]> = x;
+        for (let i = 0; i < length; i++) y = y.tanh();
+        return y;
+      });
+      return traced.plan.bytes;
+    };
+    expect(chain(40)).to.equal(chain(1));
+  });
+
+  it('adds the gradients of two uses without another kernel or copy', () => {
+    using traced = trace(
+      device,
+      { x: [8, 4], y: [8, 4], w: { shape: [4, 4], contiguous: true } },
+      ({ x, y, w }) => {
+        const loss = x.matmul(w).add(y.matmul(w)).tanh().sum();
+        return grad(loss, [w]).gradients;
+      },
+    );
+    const table = String(traced.plan);
+    expect(table.match(/\bgemm\b/g)).to.have.length(4);
+    expect(table).to.not.match(/accumulate/);
+  });
+
+  it('toString() lists the launches with the lines of the program', () => {
+    const traced = makeNetwork();
+    const lines = String(traced.plan).split('\n');
+    expect(lines[0]).to.match(/^\d+ launches for \d+ ops \(\d+ merged\)$/);
+    expect(lines[1]).to.match(/^\d+\.\d KiB of memory \(\d+\.\d KiB without reuse\)$/);
+    expect(lines).to.have.length(3 + traced.plan.launches);
+    expect(lines[2]).to.match(/^# +kernel +op +shape +writes +reads +line$/);
+    const product = lines.find((line) => /gemm/.test(line));
+    expect(product).to.match(
+      /^\d+ +gemm +matmul +\[6, 8\] +@\d+ +y w +\S*plan\.test\.[jt]s:\d+:\d+$/,
+    );
+    expect(lines.at(-1)).to.match(/ d matmul /);
+  });
+
+  it('firstNonFinite() names the op and its line, and accepts the infinity of a mask', async () => {
+    const make = (infinite: boolean): Traced<{ x: readonly [4] }, Expression> =>
+      keep(
+        trace(device, { x: [4] }, ({ x }) => {
+          const masked = where(x.gt(0), x, -Infinity);
+          const sum = masked.softmax().mul(x).sum();
+          return infinite ? x.log().sum().add(sum) : sum;
+        }),
+      );
+    const x = keep(device.allocate({ shape: [4] }).write(Float32Array.of(1, -2, 3, 0.5), stream));
+    await stream.synchronize();
+    const [clean, wrong] = [make(false), make(true)];
+    expect(await firstNonFinite(device, (to) => clean.run(to, { x }))).to.equal(null);
+    const found = await firstNonFinite(device, (to) => wrong.run(to, { x }));
+    expect(found).to.include({ kernel: 'unary', op: 'log', index: 1 });
+    expect(found!.line).to.match(/plan\.test\.[jt]s:\d+:\d+$/);
+    expect(found!.text).to.match(
+      /'unary' for 'log' of \S+plan\.test\.[jt]s:\d+:\d+, wrote NaN to element 1 of y$/,
+    );
+  });
+
+  it('run() refuses wrong inputs before it launches anything', async () => {
+    using traced = trace(device, { x: [2, 3], w: { shape: [3], contiguous: true } }, ({ x, w }) =>
+      x.mul(w).sum(),
+    );
+    const [x, w, wide] = [[2, 3], [3], [2, 6]].map((shape) => keep(device.allocate({ shape }))) as [
+      Tensor,
+      Tensor,
+      Tensor,
+    ];
+    const ints = keep(device.allocate({ shape: [2, 3], dtype: 'int32' }));
+    const run = (inputs: object) => refusal(() => traced.run(stream, inputs as never)).message;
+    expect(run({ x })).to.equal("input 'w' must be a tensor [3], got undefined");
+    expect(run({ x, w, z: x })).to.equal("the trace has no input 'z'; its inputs are x, w");
+    expect(run({ x: w, w })).to.equal("input 'x' must be [2, 3], got [3]");
+    expect(run({ x: ints, w })).to.equal("input 'x' must be float32, got int32");
+    const gaps = wide.view({ shape: [2, 3], strides: [6, 2] });
+    expect(run({ x: gaps, w })).to.match(
+      /^input 'x' must be rows of contiguous elements, got strides \[6,2\]/,
+    );
+    const spread = wide.view({ shape: [3], strides: [2] });
+    expect(run({ x, w: spread })).to.match(/^input 'w' was declared contiguous, got strides \[2\]/);
+    x.close();
+    expect(run({ x, w })).to.match(/closed/);
+  });
+
+  it('close() frees the memory, and run() throws after it', () => {
+    const before = openHandles();
+    const traced = trace(device, { x: [3] }, ({ x }) => x.add(normal([3])));
+    traced.close();
+    traced.close();
+    expect(openHandles()).to.deep.equal(before);
+    const x = keep(device.allocate({ shape: [3] }));
+    expect(refusal(() => traced.run(stream, { x })).code).to.equal('ERR_HOTSLOT_STATE_CLOSED');
+  });
+
+  it('a trace that fails leaves nothing open', () => {
+    const before = openHandles();
+    expect(() =>
+      trace(device, { x: [3] }, () => normal([3]).add(normal([2]) as never) as never),
+    ).to.throw(RangeError);
+    expect(() =>
+      trace(device, { x: [3] }, ({ x }) => concat(0, x) && (undefined as never)),
+    ).to.throw(TypeError);
+    expect(openHandles()).to.deep.equal(before);
+  });
+});
