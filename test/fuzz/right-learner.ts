@@ -201,6 +201,10 @@ const unaries = [
   'gelu',
   'geluTanh',
   'elu',
+  'log1p',
+  'sin',
+  'cos',
+  'floor',
 ];
 const binaries = [
   'add',
@@ -215,6 +219,8 @@ const binaries = [
   'le',
   'gt',
   'ge',
+  'pow',
+  'huber',
   'gather',
   'scatterAdd',
 ];
@@ -224,7 +230,7 @@ const rowsOf = (names: readonly string[], row: readonly Gen[]): Rows =>
 export const learnerTable: Rows = {
   ...rowsOf([...unaries, 'softmax', 'logSoftmax'], [stream, any, any]),
   ...rowsOf(
-    ['sum', 'mean', 'logSumExp', 'argmax'],
+    ['sum', 'mean', 'logSumExp', 'argmax', 'argmin'],
     [stream, either(floats('[2, 1]'), floats('[2]'), any), any],
   ),
   ...rowsOf([...binaries, ...unaries.map((each) => `backward.${each}`)], [stream, any, any, any]),

@@ -29,13 +29,28 @@ function sized(
     if (kernel === 'count_non_finite' && name === 'x')
       return random(n, i).map((value, at) => (at % 20 === 3 ? Number.NaN : value));
     if (kernel === 'categorical_project' && name === 'probs') return random(n, i, 1).map(Math.abs);
+    // A permutation of each row, or indices from −1 to 9, of which some are no number.
+    if (kernel === 'scatter_along_rows' && name === 'index')
+      return Float32Array.from({ length: n }, (_, at) => ((at % 56) * 7 + 3) % 53);
+    if (/^(take|pick|gather_along)/.test(kernel) && name === 'index')
+      return Float32Array.from({ length: n }, (_, at) =>
+        at % 17 === 8 ? Number.NaN : ((at * 7919) % 11) - 1,
+      );
+    if (kernel === 'categorical_draw' && name === 'uniform') return random(n, i).map(Math.abs);
+    if (kernel === 'categorical_draw' && name === 'logits')
+      return random(n, i, 9).map((value, at) => (at % 7 ? value : Number.NEGATIVE_INFINITY));
+    // Probabilities of 0, and their logarithms.
+    if (kernel === 'softmax_rows_backward' && name === 'y')
+      return random(n, i).map((value, at) =>
+        at % 7 ? value : wholes.at(-1) ? Number.NEGATIVE_INFINITY : 0,
+      );
     return i % 2 ? awkward(n, i + 1) : random(n, i + 1);
   });
   return { tensors, wholes, reals };
 }
 
 const [rows, columns] = [37, 53];
-const unary = Array.from({ length: 17 }, (_, op) => op);
+const unary = Array.from({ length: 21 }, (_, op) => op);
 
 const all: readonly (readonly [
   kernel: keyof typeof kernels,
@@ -45,14 +60,37 @@ const all: readonly (readonly [
   ...unary.map((op) => ['unary', [rows, columns, 54, 55, op]] as const),
   ...unary.map((op) => ['unary_backward', [rows, columns, 54, 55, 56, op]] as const),
   ...Array.from(
-    { length: 12 },
+    { length: 14 },
     (_, op) => ['binary', [rows, columns, 54, 55, 1, 0, 1, op]] as const,
   ),
   ['where', [rows, columns, 54, 0, 1, 55, 1, 1, 0]],
   ['clip', [rows, columns, 54, 55], [-0.5, 0.25]],
-  ...[0, 1, 2, 3, 4].map((op) => ['reduce_rows', [rows, 301, 2, 303, op], [0.5]] as const),
+  ...[0, 1, 2, 3, 4, 5].map((op) => ['reduce_rows', [rows, 301, 2, 303, op], [0.5]] as const),
   ['softmax_rows', [rows, 301, 302, 303, 0]],
   ['softmax_rows', [rows, 301, 302, 303, 1]],
+  ...[0, 1].map((log) => ['softmax_rows_backward', [rows, 301, 302, 303, 304, log]] as const),
+  ...[0, 1, 2, 3].map(
+    (op) => ['binary_backward', [rows, columns, 54, 55, 1, 56, 1, 0, 1, op]] as const,
+  ),
+  ['clip_backward', [rows, columns, 54, 55, 56], [-0.5, 0.25]],
+  ...[0, 0.5].flatMap(
+    (beta) =>
+      [
+        ['copy4d', [3, 5, 7, 11, 385, 77, 11, 1, 1, -3, 15, 105], [beta]],
+        ['copy4d', [3, 5, 7, 11, 2, 6, 30, 210, 385, 0, 11, -1], [beta]],
+        ['take_rows_backward', [500, columns, 9, 54, 55, 2], [beta]],
+        ['pick_backward', [rows, 9, 5, 46, 6, 2], [beta]],
+        ['pick_backward', [rows, 9, 5, 46, 0, 1], [beta]],
+      ] as const,
+  ),
+  ['take_rows', [500, columns, 9, 54, 55, 2, 0]],
+  ['take_rows', [rows, columns, 9, 54, 55, 1, 7]],
+  ...[0, 1].map((reverse) => ['cumsum', [rows, 41, 19, reverse]] as const),
+  ['rank_rows', [rows, 9, 10, 11]],
+  ['rank_rows', [5, 1024, 1025, 1026]],
+  ['scatter_along_rows', [rows, columns, 54, 55, 56]],
+  ['gather_along_rows', [rows, columns, 9, 54, 10, 55]],
+  ['categorical_draw', [500, columns, 54]],
   ['layer_norm', [rows, 301, 302, 303], [1e-5]],
   ['layer_norm_backward', [rows, 301, 302, 303, 304, 305]],
   ...[-1, 9, 12, 13].map((op) => ['norm_act', [rows, 301, 302, 303, op], [1e-5]] as const),
@@ -81,7 +119,12 @@ const alike: typeof all = [
   ['binary', [rows, columns, 54, 54, 1, 54, 1, 3]],
   ['where', [rows, columns, 54, 54, 1, 54, 1, 54, 1]],
   ['clip', [rows, columns, 54, 54], [-0.5, 0.25]],
+  ['binary_backward', [rows, columns, 54, 54, 1, 54, 1, 54, 1, 2]],
+  ['clip_backward', [rows, columns, 54, 54, 54], [-0.5, 0.25]],
+  ['cumsum', [rows, 41, 19, 0]],
+  ['gather_along_rows', [rows, columns, 9, 54, 10, 54]],
   ...[0, 1].map((logarithm) => ['softmax_rows', [rows, 301, 302, 302, logarithm]] as const),
+  ...[0, 1].map((log) => ['softmax_rows_backward', [rows, 301, 302, 302, 302, log]] as const),
   ['layer_norm', [rows, 301, 302, 302], [1e-5]],
   ['layer_norm_backward', [rows, 301, 302, 303, 302, 305]],
   ['norm_act_backward', [rows, 301, 302, 303, 304, 302, 12]],

@@ -47,7 +47,9 @@ inline void compare_forms(const Kernel* kernel, KernelArgs args, const Reach* re
   Buffers want(start);
   for (size_t i = 0; i < want.size(); i++) args.pointer[i] = want[i == 0 ? same : i].data();
   if (std::strcmp(name, "gemm") == 0)
-    host_kernel<decltype(host::gemm), host::gemm>("gemm", kernel->need).run(&args);
+    host_kernel<decltype(host::gemm), host::gemm>(name, kernel->need).run(&args);
+  else if (std::strcmp(name, "gemm_batched") == 0)
+    host_kernel<decltype(host::gemm_batched), host::gemm_batched>(name, kernel->need).run(&args);
   else
     kernel->run(&args);
   check(same || want != start, std::string(name) + " does something");

@@ -96,14 +96,29 @@ inline void compare_ops() {
                   : i % 29 == 3 ? as_word(-0.0f)
                                 : as_word(100 * as_float(b[k][i]));
   };
-  for (int64_t op = 0; op <= 16; op++) {
+  // Every exponent, and so every word of 2/π.
+  const auto any = [](Buffers& b) {
+    for (size_t i = 0; i < b[1].size(); i++) b[1][i] = uint32_t(generator());
+    b[1][0] = as_word(INFINITY), b[1][1] = as_word(-0.0f);
+  };
+  for (int64_t op = 0; op <= 20; op++) {
     compare_forms("unary", {13, 17, 20, 18, op}, {});
     compare_forms("unary", {13, 17, 20, 18, op}, {}, wide);
     compare_forms("unary_backward", {13, 17, 20, 18, 17, op}, {}, wide);
     compare_forms("unary", {13, 17, 20, 20, op}, {}, wide);
     compare_forms("unary_backward", {13, 17, 20, 20, 20, op}, {}, wide);
+    if (op > 16) compare_forms("unary", {13, 37, 40, 38, op}, {}, any);
   }
-  for (int64_t op = 0; op <= 11; op++)
+  // Powers of every kind: whole numbers, halves, fractions, and large ones.
+  constexpr int64_t pow = 12;
+  compare_forms("binary", {13, 37, 40, 38, 1, 39, 1, pow}, {}, [](Buffers& b) {
+    const float degrees[] = {0, 1, 2, -3, 0.5f, -1.5f, 2.7f, -0.1f, 1e5f, 3e9f, INFINITY, NAN};
+    const float bases[] = {0, -0.0f, 1, -1, INFINITY, -INFINITY, NAN, -2};
+    for (size_t i = 0; i < b[1].size(); i++)
+      b[1][i] = as_word(generator() % 3 ? 4 * as_float(b[1][i]) : bases[generator() % 8]);
+    for (uint32_t& word : b[2]) word = as_word(degrees[generator() % 12]);
+  });
+  for (int64_t op = 0; op <= 13; op++)
     for (const Words& steps : {Words{18, 1, 19, 1},
                                {0, 1, 3, 0},
                                {2, 0, 0, 1},
@@ -120,7 +135,7 @@ inline void compare_ops() {
   // Rows shorter than, as long as, and longer than the lanes. compare_rows has more.
   const Words widths = brief ? Words{1, 5, 32, 77} : Words{1, 5, 32, 77, 130};
   for (int64_t columns : widths) {
-    for (int64_t op = 0; op <= 4; op++)
+    for (int64_t op = 0; op <= 5; op++)
       compare_forms("reduce_rows", {9, columns, 2, columns + 3, op}, {0.5});
     for (int64_t logarithm : {0, 1}) {
       compare_forms("softmax_rows", {9, columns, columns, columns + 3, logarithm}, {}, wide);
@@ -139,7 +154,7 @@ inline void compare_ops() {
     for (uint32_t& word : b[0]) word = as_word(3 * as_float(word));
   };
   const int64_t width = brief ? 33 : 77;
-  for (int64_t op : {-1, 9, 10, 12, 13, 14, 15, 16}) {
+  for (int64_t op : {-1, 9, 10, 12, 13, 14, 15, 16, 18, 20}) {
     compare_forms("norm_act", {9, width, width + 2, width + 3, op}, {1e-5}, some);
     compare_forms("norm_act_backward", {9, width, width + 1, width, width + 2, width + 3, op}, {},
                   some);
@@ -230,15 +245,33 @@ inline void compare_rows() {
   if (!brief) inputs.push_back(finite);
   for (const auto& [rows, columns] : shapes)
     for (const auto& values : inputs) {
-      for (int64_t op = 0; op <= 4; op++)
+      for (int64_t op = 0; op <= 5; op++)
         compare_forms("reduce_rows", {rows, columns, 2, columns + 3, op}, {0.5}, values);
       for (int64_t logarithm : {0, 1})
         compare_forms("softmax_rows", {rows, columns, columns + 1, columns + 3, logarithm}, {},
                       values);
+      // Rows that are −∞ throughout, or at single elements, and the probabilities of such rows.
+      const auto masked = [&, width = size_t(columns)](Buffers& b) {
+        values(b);
+        for (size_t i = 0; i < b.back().size(); i++)
+          if (i / (width + 3) % 2 == 1 || i % 5 == 2) b.back()[i] = as_word(-INFINITY);
+      };
+      const auto zeros = [&](Buffers& b) {
+        values(b);
+        for (size_t i = 2; i < b.back().size(); i += 5) b.back()[i] = 0;
+      };
+      for (int64_t logarithm : {0, 1}) {
+        compare_forms("softmax_rows", {rows, columns, columns + 1, columns + 3, logarithm}, {},
+                      masked);
+        for (int64_t stride : {columns + 3, columns + 1})
+          compare_forms("softmax_rows_backward",
+                        {rows, columns, columns + 1, stride, columns + 3, logarithm}, {},
+                        logarithm ? std::function<void(Buffers&)>(masked) : zeros);
+      }
       compare_forms("layer_norm", {rows, columns, columns + 2, columns + 3}, {1e-5}, values);
       compare_forms("layer_norm_backward",
                     {rows, columns, columns + 2, columns, columns + 1, columns + 3}, {}, values);
-      const auto op = int64_t(generator() % 18) - 1;
+      const auto op = int64_t(generator() % 22) - 1;
       compare_forms("norm_act", {rows, columns, columns + 2, columns + 3, op}, {1e-5}, values);
       compare_forms("norm_act_backward",
                     {rows, columns, columns + 1, columns, columns + 2, columns + 3, op}, {},
@@ -276,6 +309,110 @@ inline void compare_rows() {
                   });
     many_steps = false;
   }
+}
+
+// Kernels of traced functions: copies, selections, sorts, draws and gradients.
+inline void compare_traced() {
+  // The old output is NaN, which beta 0 does not read.
+  const auto stale = [](Buffers& b) {
+    for (uint32_t& word : b[0]) word = as_word(NAN);
+  };
+  // With beta, the output has numbers.
+  const auto kept = [&](double beta) {
+    return beta == 0 ? std::function<void(Buffers&)>(stale) : [](Buffers&) {};
+  };
+  const std::vector<Words> layouts = {
+      {2, 3, 4, 5, 60, 20, 5, 1, 60, 20, 5, 1},    {1, 3, 4, 5, 60, 1, 3, 12, 60, 20, 5, 1},
+      {2, 3, 4, 5, 60, 20, 5, 1, 0, 1, 0, 3},      {2, 3, 4, 5, 70, 21, 5, 1, 12, 4, 1, 0},
+      {2, 3, 4, 5, 61, 20, 5, 1, -60, 20, -5, -1}, {2, 3, 4, 5, 200, 60, 12, 2, 90, 30, 7, 1},
+      {1, 1, 1, 1, 0, 0, 0, 0, -7, 0, 3, 1},       {3, 1, 2, 1, 2, 0, 1, 0, 1, 9, 3, -4},
+      {1, 1, 1, 1031, 9, 9, 9, 1, 0, 0, 0, -1},    {7, 13, 1, 33, 429, 33, 0, 1, 1, 7, 5, 91}};
+  for (const Words& layout : layouts)
+    for (double beta : {0.0, 0.5}) compare_forms("copy4d", layout, {beta}, kept(beta));
+  // Indices from −1 to n, fractions, NaN and infinities.
+  const auto selecting = [&](int64_t n, double beta) {
+    return [=](Buffers& b) {
+      kept(beta)(b);
+      const float others[] = {NAN, INFINITY, -INFINITY, -0.0f, 0.5f, -0.5f};
+      for (size_t i = 0; i < b[2].size(); i++)
+        b[2][i] = as_word(i % 11 == 7 ? others[i / 11 % 6]
+                                      : float(int64_t(generator() % uint32_t(n + 2)) - 1));
+    };
+  };
+  for (const auto& s : {Words{33, 5, 6, 0}, {17, 1, 3, 3}, {9, 33, 4, 5}, {1, 1, 1, 0}})
+    compare_forms("take_rows", {s[0], s[1], s[2], s[1] + 2, s[1] + 1, 2, s[3]}, {},
+                  selecting(s[2], 1));
+  for (double beta : {0.0, 0.5}) {
+    for (const auto& s : {Words{33, 5, 6}, {130, 1, 3}, {9, 33, 4}, {1, 1, 1}, {5, 300, 60}})
+      compare_forms("take_rows_backward", {s[0], s[1], s[2], s[1] + 1, s[1] + 2, 2}, {beta},
+                    selecting(s[2], beta));
+    for (const auto& s : {Words{33, 6, 1, 1}, {33, 4, 5, 7}, {9, 3, 2, 0}, {1, 1, 1, 0}})
+      compare_forms("pick_backward", {s[0], s[1], s[2], s[1] * s[2] + 1, s[3], 3}, {beta},
+                    selecting(s[1], beta));
+  }
+  // Small whole numbers, of which many are equal, with NaN, infinities and −0.
+  const auto equal = [](Buffers& b) {
+    const float others[] = {NAN, INFINITY, -INFINITY, -0.0f};
+    for (size_t k = 1; k < b.size(); k++)
+      for (size_t i = 0; i < b[k].size(); i++)
+        b[k][i] = as_word(generator() % 9 == 0 ? others[generator() % 4]
+                                               : float(int(generator() % 7)) - 3);
+  };
+  for (int64_t op = 0; op <= 3; op++)
+    for (const Words& steps : {Words{21, 1, 18, 1, 19, 1},
+                               {0, 1, 18, 1, 3, 0},
+                               {18, 1, 0, 0, 18, 1},
+                               {0, 0, 2, 0, 0, 1},
+                               {20, 1, 20, 1, 20, 1}})
+      compare_forms("binary_backward",
+                    {13, 17, 20, steps[0], steps[1], steps[2], steps[3], steps[4], steps[5], op},
+                    {}, equal);
+  compare_forms("clip_backward", {13, 17, 20, 18, 19}, {-1, 2}, equal);
+  compare_forms("clip_backward", {13, 17, 20, 20, 20}, {-INFINITY, 1}, equal);
+  for (int64_t reverse : {0, 1})
+    for (const auto& s : {Words{3, 7, 5}, {4, 33, 1}, {1, 1, 130}, {2, 2, 1}})
+      compare_forms("cumsum", {s[0], s[1], s[2], reverse}, {}, [](Buffers& b) {
+        for (size_t i = 0; i < b[1].size(); i += 7) b[1][i] = as_word(i % 2 ? -0.0f : INFINITY);
+      });
+  const auto permuted = [](int64_t rows, int64_t columns, int64_t stride) {
+    return [=](Buffers& b) {
+      for (int64_t i = 0; i < rows; i++) {
+        std::vector<int64_t> order;
+        for (int64_t j = 0; j < columns; j++) order.push_back(j);
+        std::shuffle(order.begin(), order.end(), generator);
+        for (int64_t j = 0; j < columns; j++)
+          b[2][size_t(i * stride + j)] = as_word(float(order[size_t(j)]));
+      }
+      // One index is outside, so one element keeps its old value.
+      if (rows * columns > 1) b[2][0] = as_word(columns % 2 ? NAN : float(columns));
+    };
+  };
+  for (int64_t columns : brief ? Words{1, 5, 64, 70} : Words{1, 2, 33, 64, 65, 300, 1024}) {
+    const int64_t rows = columns > 64 ? 2 : 9;
+    compare_forms("rank_rows", {rows, columns, columns + 1, columns + 2}, {}, equal);
+    compare_forms("scatter_along_rows", {rows, columns, columns + 2, columns, columns + 1}, {},
+                  permuted(rows, columns, columns + 1));
+    for (int64_t stride : {columns + 1, columns + 2})
+      compare_forms("gather_along_rows", {rows, columns, 6, columns + 2, 7, stride}, {},
+                    selecting(6, 1));
+  }
+  for (int64_t trans = 0; trans < 4; trans++)
+    for (const auto& s : {Words{1, 1, 1, 1}, {3, 5, 7, 6}, {5, 4, 9, 3}}) {
+      const int64_t batch = s[0], m = s[1], n = s[2], k = s[3];
+      const int64_t lda = std::max(m, k) + 1, ldb = std::max(n, k) + 2, ldc = n + 1;
+      for (double beta : {0.0, 0.5})
+        compare_forms("gemm_batched",
+                      {trans & 1, trans >> 1, batch, m, n, k, lda, ldb, ldc,
+                       beta == 0 ? 0 : lda * std::max(m, k), trans ? 3 : 0, ldc * m + 2},
+                      {-0.75, beta}, kept(beta));
+    }
+  for (const auto& s : {Words{33, 6}, {130, 1}, {2, 300}})
+    compare_forms("categorical_draw", {s[0], s[1], s[1] + 2}, {}, [](Buffers& b) {
+      for (size_t i = 0; i < b[1].size(); i++)
+        b[1][i] = as_word(i % 7 == 3 ? -INFINITY : i % 9 == 5 ? NAN : 20 * as_float(b[1][i]));
+      for (size_t i = 0; i < b[2].size(); i++)
+        b[2][i] = as_word(i % 13 == 6 ? 1.0f : i % 13 == 2 ? 0.0f : std::fabs(as_float(b[2][i])));
+    });
 }
 
 inline void compare_all() {
@@ -320,6 +457,7 @@ inline void compare_all() {
   compare_ops();
   compare_learners();
   compare_rows();
+  compare_traced();
   compare_forms("argmax_rows", {33, 6, 7}, {},
                 [](Buffers& b) { b[2][0] = b[2][8] = as_word(NAN), b[2][15] = b[2][16]; });
   for (int64_t apart : {1, 2})

@@ -225,6 +225,10 @@ function instructionOf(instruction: string, returned: string | undefined): strin
     case 'neg':
       if (is('f32')) return into(`-${value(a, 'f32')}`);
       return is('s64') || is('s32') ? into(`0 - ${value(a, type.replace('s', 'u'))}`) : refuse();
+    case 'abs': {
+      const [x, bare] = [value(a, type), value(a, type.replace('s', 'u'))];
+      return is('s64') || is('s32') ? into(`${x} < 0 ? 0 - ${bare} : ${bare}`) : refuse();
+    }
     case 'not':
       if (is('pred')) return into(`!${value(a, 'pred')}`);
       return type in BITS ? into(`~${value(a, type)}`) : refuse();

@@ -883,7 +883,8 @@ int main(int count, char**) {
   test_idle_cores();  // before anything else has started helpers
   test_gemm(count > 1), test_activations(), test_columns(), test_order_of_sums(), test_grids(),
       test_convert(), test_rows(), test_flat(), test_learners(), test_goal_reward(), test_td(),
-      test_random(), test_halo(), test_refusals(), test_test_kernels(), test_ops(), test_overlap();
+      test_random(), test_halo(), test_refusals(), test_test_kernels(), test_ops(), test_traced(),
+      test_overlap();
   std::printf("%zu kernels, products by %s: %d failures\n", all_kernels().size(), gemm_provider(),
               failures.load());
   return failures > 0;

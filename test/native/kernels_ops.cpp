@@ -53,6 +53,13 @@ const Unary unaries[] = {
     {"gelu", GK_GELU, [](double x) { return x * phi(x); }, -6, 6, 62, 1e-12},
     {"geluTanh", GK_GELU_TANH, gelu_tanh, -6, 6, 60, 1e-12},
     {"elu", GK_ELU, [](double x) { return x > 0 ? x : std::expm1(x); }, -30, 30, 5, 0},
+    {"log1p", GK_LOG1P, [](double x) { return std::log1p(x); }, -0.9f, 3, 3, 0},
+    {"log1p of large numbers", GK_LOG1P, [](double x) { return std::log1p(x); }, 0, 3e38f, 3, 0},
+    {"log1p of small numbers", GK_LOG1P, [](double x) { return std::log1p(x); }, -1e-5f, 1e-5f, 3,
+     0},
+    {"sin", GK_SIN, [](double x) { return std::sin(x); }, -30, 30, 1, 0},
+    {"cos", GK_COS, [](double x) { return std::cos(x); }, -30, 30, 1, 0},
+    {"floor", GK_FLOOR, [](double x) { return std::floor(x); }, -0.99f, 0.99f, 0, 0},
 };
 
 float run_one(int64_t op, float x) {
@@ -93,8 +100,8 @@ void test_unaries() {
     // The slope, compared with difference quotients of the reference.
     const Floats dy(matrix(rows, columns, ys)), dx(matrix(rows, columns, columns));
     launch("unary_backward", {dx, dy, x}, {rows, columns, columns, ys, xs, each.op}, {});
-    const bool corners =
-        each.op == GK_ABS || each.op == GK_SIGN || each.op == GK_RELU || each.op == GK_ELU;
+    const bool corners = each.op == GK_ABS || each.op == GK_SIGN || each.op == GK_RELU ||
+                         each.op == GK_ELU || each.op == GK_FLOOR;
     for (int64_t i = 0; i < rows; i++)
       for (int64_t j = 0; j < columns; j++) {
         const double at = x[i * xs + j], h = 1e-5 * std::max(std::fabs(at), 1e-3),
@@ -110,12 +117,17 @@ void test_unaries() {
   }
   // The ends of the ranges.
   const std::vector<std::array<float, 3>> ends = {
-      {GK_EXP, -inf, 0},       {GK_EXP, inf, inf},      {GK_EXP, 0, 1},        {GK_EXP, -1000, 0},
-      {GK_EXP, 89, inf},       {GK_LOG, 0, -inf},       {GK_LOG, inf, inf},    {GK_LOG, 1, 0},
-      {GK_TANH, inf, 1},       {GK_TANH, -inf, -1},     {GK_SIGMOID, -inf, 0}, {GK_SIGMOID, inf, 1},
-      {GK_SOFTPLUS, -inf, 0},  {GK_SOFTPLUS, inf, inf}, {GK_RELU, -inf, 0},    {GK_SQRT, inf, inf},
-      {GK_RECIPROCAL, 0, inf}, {GK_ELU, -inf, -1},      {GK_ELU, inf, inf},    {GK_ABS, -inf, inf},
-      {GK_SIGN, -inf, -1},     {GK_ELU, 0, 0},          {GK_GELU, inf, inf},   {GK_SILU, inf, inf},
+      {GK_EXP, -inf, 0},        {GK_EXP, inf, inf},      {GK_EXP, 0, 1},
+      {GK_EXP, -1000, 0},       {GK_EXP, 89, inf},       {GK_LOG, 0, -inf},
+      {GK_LOG, inf, inf},       {GK_LOG, 1, 0},          {GK_TANH, inf, 1},
+      {GK_TANH, -inf, -1},      {GK_SIGMOID, -inf, 0},   {GK_SIGMOID, inf, 1},
+      {GK_SOFTPLUS, -inf, 0},   {GK_SOFTPLUS, inf, inf}, {GK_RELU, -inf, 0},
+      {GK_SQRT, inf, inf},      {GK_RECIPROCAL, 0, inf}, {GK_ELU, -inf, -1},
+      {GK_ELU, inf, inf},       {GK_ABS, -inf, inf},     {GK_SIGN, -inf, -1},
+      {GK_ELU, 0, 0},           {GK_GELU, inf, inf},     {GK_SILU, inf, inf},
+      {GK_LOG1P, -1, -inf},     {GK_LOG1P, inf, inf},    {GK_SIN, 0, 0},
+      {GK_COS, 0, 1},           {GK_FLOOR, -2.5f, -3},   {GK_FLOOR, 2.5f, 2},
+      {GK_FLOOR, 1e30f, 1e30f}, {GK_FLOOR, -inf, -inf},
   };
   for (const auto& [op, x, want] : ends) {
     const float got = run_one(int64_t(op), x);
@@ -126,6 +138,11 @@ void test_unaries() {
   check(std::isnan(run_one(GK_LOG, -1)) && std::isnan(run_one(GK_SQRT, -1)),
         "log and sqrt of a negative number are NaN");
   check(!std::signbit(run_one(GK_ABS, -0.0f)), "abs of -0 is +0");
+  check(std::signbit(run_one(GK_FLOOR, -0.0f)) && std::signbit(run_one(GK_SIN, -0.0f)),
+        "floor and sin of -0 are -0");
+  check(std::isnan(run_one(GK_LOG1P, -1.5f)) && std::isnan(run_one(GK_SIN, inf)) &&
+            std::isnan(run_one(GK_COS, -inf)),
+        "log1p below -1, and sin and cos of infinity, are NaN");
 }
 
 const std::function<float(float, float)> binaries[] = {
@@ -141,7 +158,18 @@ const std::function<float(float, float)> binaries[] = {
     [](float a, float b) { return float(a <= b); },
     [](float a, float b) { return float(a > b); },
     [](float a, float b) { return float(a >= b); },
+    // JavaScript defines fewer powers than C.
+    [](float a, float b) {
+      const bool none = std::isnan(b) || (std::fabs(a) == 1 && std::isinf(b));
+      return none ? nan : float(std::pow(double(a), double(b)));
+    },
+    [](float a, float b) {
+      const float size = std::fabs(a);
+      return size <= b ? 0.5f * size * size : b * (size - 0.5f * b);
+    },
 };
+
+constexpr int64_t pow = 12;
 
 bool same_number(float a, float b) {
   return same_bits(a, b) || (std::isnan(a) && std::isnan(b)) || (a == 0 && b == 0);
@@ -183,8 +211,9 @@ void test_binaries() {
           launch("binary", {y, a, b}, {rows, columns, ys, u.row, u.step, v.row, v.step, op}, {});
           for (int64_t i = 0; i < rows; i++)
             for (int64_t j = 0; j < columns; j++) {
-              const float want = binaries[op](at(a, u, i, j), at(b, v, i, j));
-              if (!same_number(y[i * ys + j], want))
+              const float want = binaries[op](at(a, u, i, j), at(b, v, i, j)), got = y[i * ys + j];
+              const bool near = op == pow && std::fabs(got / want - 1) < 1e-5f;
+              if (!near && !same_number(got, want))
                 wrong("binary", op, rows, columns, i, j, y[i * ys + j], want);
             }
         }
@@ -245,6 +274,8 @@ void test_reductions() {
           3, 1, [&](const float* r) { return most(r) + std::log(exps(r)); }, 1e-6);
       reduced(
           4, 1, [&](const float* r) { return double(std::max_element(r, r + columns) - r); }, 0);
+      reduced(
+          5, 1, [&](const float* r) { return double(std::min_element(r, r + columns) - r); }, 0);
       for (int64_t logarithm : {0, 1}) {
         const Floats y(matrix(rows, columns, xs + 1)), same(x);
         launch("softmax_rows", {y, x}, {rows, columns, xs + 1, xs, logarithm}, {});
@@ -271,6 +302,12 @@ void test_reductions() {
       for (int64_t j = 0; j < columns; j++) nothing[j] = -inf;
       launch("reduce_rows", {one, nothing}, {1, columns, 1, columns, 3}, {1});
       check(one[0] == -inf, "log-sum-exp of a row of -inf is -inf");
+      const Floats shares(columns);
+      for (int64_t logarithm : {0, 1}) {
+        launch("softmax_rows", {shares, nothing}, {1, columns, columns, columns, logarithm}, {});
+        for (int64_t j = 0; j < columns; j++)
+          check(shares[j] == (logarithm ? -inf : 0), "the softmax of a row of -inf is 0");
+      }
     }
 }
 

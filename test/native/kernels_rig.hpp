@@ -96,5 +96,6 @@ inline bool same_bits(float a, float b) { return std::memcmp(&a, &b, 4) == 0; }
 
 // Tests in the other files of the harness.
 void test_ops();
+void test_traced();
 void test_overlap();
 void test_learners();
