@@ -24,7 +24,7 @@ import type {
 } from './facts.ts';
 import type { ArgumentsOf, KernelName } from './kernels.ts';
 import type { KernelsToLoad, LoadedKernel } from './own-kernels/declarations.ts';
-import { gatherStrided, rowMajor } from './strides.ts';
+import { gatherStrided, isDense, rowMajor } from './strides.ts';
 
 /** Arguments of launch() after the kernel's name. */
 export type LaunchArguments<K extends KernelName = KernelName> = ArgumentsOf<K, Tensor>;
@@ -325,8 +325,7 @@ export class Tensor<D extends DType = DType> implements Disposable {
     return (last + 1) * dtypes[this.dtype].bytes;
   }
   get contiguous(): boolean {
-    const dense = rowMajor(this.shape);
-    return this.shape.every((d, i) => d === 1 || this.strides[i] === dense[i]);
+    return isDense(this.shape, this.strides);
   }
 
   /**

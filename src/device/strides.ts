@@ -11,6 +11,14 @@ export function rowMajor(shape: readonly number[]): number[] {
   return strides;
 }
 
+/** Returns row-major strides in which a dimension of length 1 has stride 0. */
+export const denseStrides = (shape: readonly number[]): number[] =>
+  rowMajor(shape).map((stride, d) => (shape[d] === 1 ? 0 : stride));
+
+/** Returns whether strides are row-major. The stride of a dimension of length 1 does not matter. */
+export const isDense = (shape: readonly number[], strides: readonly number[]): boolean =>
+  rowMajor(shape).every((stride, d) => shape[d] === 1 || strides[d] === stride);
+
 /** Row distance of a dense array, whose rows may have any length. */
 const DENSE = -1;
 /** Row distance of an array whose elements are not in evenly spaced rows. */

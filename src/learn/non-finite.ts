@@ -81,7 +81,7 @@ type Check = readonly [name: string, values: Promise<ArrayLike<unknown>>];
 export interface OpLabel {
   op: string;
   line: string;
-  /** whether the op reads an infinite constant, as a mask has. Infinity in its result is no fault */
+  /** whether the op reads an infinite constant, as a mask has. Its result may be infinite */
   infinite: boolean;
 }
 

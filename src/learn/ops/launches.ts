@@ -3,9 +3,11 @@
  * and columns.
  */
 
+import { elementCount } from '../../base/dtype.ts';
 import { rangeError } from '../../base/errors.ts';
 import type { Stream, Tensor } from '../../device/device.ts';
 import { OpenedStream } from '../../device/stream.ts';
+import { denseStrides, isDense } from '../../device/strides.ts';
 
 type Floats = Tensor<'float32'>;
 
@@ -133,6 +135,35 @@ export function splitOf(
 }
 
 /**
+ * Returns the split of an elementwise op, and the indices of the inputs that are copied first. A copy
+ * has the layout of the first operand, which is the output. Inputs are copied if that takes fewer
+ * launches in all.
+ */
+export function splitWithCopies(
+  shape: readonly number[],
+  all: readonly (readonly number[])[],
+  options: SplitOptions = {},
+): { split: Split; copied: readonly number[] } {
+  const split = splitOf(shape, all, options);
+  if (split.launches <= 2) return { split, copied: [] };
+  const dense = denseStrides(shape);
+  const layout = (copies: readonly number[]) =>
+    all.map((strides, i) => (copies.includes(i) ? dense : strides));
+  const loose = all
+    .map((_, i) => i)
+    .slice(1)
+    .filter((i) => !isDense(shape, all[i]!) && copyOf(shape, all[i]!).lengths.length <= 4);
+  const choices = [...loose.map((i) => [i]), loose];
+  let best: { split: Split; copied: readonly number[] } = { split, copied: [] };
+  for (const copied of choices) {
+    const after = splitOf(shape, layout(copied), options);
+    if (after.launches + copied.length < best.split.launches + best.copied.length)
+      best = { split: after, copied };
+  }
+  return best;
+}
+
+/**
  * Returns the launches of an op on tensors, whose first operand is the output. The options are
  * those of splitOf().
  *
@@ -147,11 +178,18 @@ export function launchesOf(
   options: Omit<SplitOptions, 'widths'> = {},
 ): Launches {
   checkApart(op, operands[0] as Operand, shape);
-  const { rows, columns, steps, widths, launches, each } = splitOf(
-    shape,
-    operands.map(({ strides }) => strides),
-    { ...options, widths: operands.map(({ width = 1 }) => width) },
-  );
+  const all = operands.map(({ strides }) => strides);
+  const { split, copied } =
+    options.columns === undefined
+      ? splitWithCopies(shape, all, options)
+      : {
+          split: splitOf(shape, all, {
+            ...options,
+            widths: operands.map(({ width = 1 }) => width),
+          }),
+          copied: [],
+        };
+  const { rows, columns, steps, widths, launches, each } = split;
   if (launches > MAX_LAUNCHES) {
     const layouts = operands.map(({ name, tensor }) =>
       typeof tensor === 'number' ? name : `${name} ${layout(tensor)}`,
@@ -160,14 +198,19 @@ export function launchesOf(
       `${op} would need ${launches} launches, and the limit is ${MAX_LAUNCHES}: ${layouts.join(', ')}; lay them out alike first`,
     );
   }
-  if (launches > 1) checkOrder(op, operands, shape);
+  if (launches > 1)
+    checkOrder(
+      op,
+      operands.filter((_, i) => !copied.includes(i)),
+      shape,
+    );
   return {
     rows,
     columns,
     steps,
     each(stream, launch) {
       if (shape.includes(0)) return;
-      using made = tensorsOf(stream, operands);
+      using made = tensorsOf(stream, operands, shape, copied);
       each((offsets) => {
         launch(
           made.tensors.map((tensor, i) => {
@@ -184,22 +227,46 @@ export function launchesOf(
   };
 }
 
+/** Returns the dimensions of a dense copy of an operand, and its strides. */
+function copyOf(shape: readonly number[], strides: readonly number[]): Dimensions {
+  return joined(shape, [denseStrides(shape), strides]);
+}
+
 /**
- * Returns the operands as tensors. For a number it allocates memory, which the stream fills. The
- * caller closes that memory by disposing of the result. In a capture the fill becomes an operation
- * of the graph, and the graph keeps the closed memory alive.
+ * Returns the operands as tensors. It allocates memory for a number, which the stream fills, and for
+ * a copy. The caller closes that memory by disposing of the result. In a capture the fill and the
+ * copy become operations of the graph, and the graph keeps the closed memory alive.
  */
 function tensorsOf(
   stream: Stream,
   operands: readonly Operand[],
+  shape: readonly number[],
+  copied: readonly number[],
 ): Disposable & { tensors: readonly Floats[] } {
   const cells: Floats[] = [];
   const close = () => {
     for (const cell of cells) cell.close();
   };
+  const copy = (tensor: Floats, strides: readonly number[]): Floats => {
+    const { lengths, strides: steps } = copyOf(shape, strides);
+    const of = (list: readonly number[], rest: number) => [
+      ...new Array<number>(4 - list.length).fill(rest),
+      ...list,
+    ];
+    const [to, from] = steps as [number[], number[]];
+    const reach = lengths.reduce((n, length, d) => n + (length - 1) * from[d]!, 1);
+    const made = stream.device.allocate({ shape: [elementCount(shape)], zeroed: false });
+    cells.push(made);
+    stream.launch('copy4d', {
+      tensors: [made, tensor.view({ shape: [reach] })],
+      wholes: [...of(lengths, 1), ...of(to, 0), ...of(from, 0)] as never,
+      reals: [0],
+    });
+    return made;
+  };
   try {
-    const tensors = operands.map(({ tensor }) => {
-      if (typeof tensor !== 'number') return tensor;
+    const tensors = operands.map(({ tensor, strides }, i) => {
+      if (typeof tensor !== 'number') return copied.includes(i) ? copy(tensor, strides) : tensor;
       // A cell is not zeroed, because zeroed memory cannot be allocated inside a capture.
       const cell = stream.device.allocate({ shape: [1], zeroed: false });
       cells.push(cell);

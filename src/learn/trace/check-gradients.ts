@@ -152,7 +152,7 @@ function valuesFor(
   return (node) => made.get(node as Node) as Values;
 }
 
-/** Returns the number of rows or columns that an expression indexes, or null if it is no index. */
+/** Returns the number of rows or columns that an expression indexes, or null for another expression. */
 function indexBound(index: Node, nodes: readonly Node[]): number | null {
   const bounds = nodes.flatMap((node) => {
     if (node.op === 'pick' && node.inputs[1] === index) return [node.inputs[0]!.shape[1]!];

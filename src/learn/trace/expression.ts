@@ -203,8 +203,8 @@ export class Expression<S extends Shape = Shape> {
   }
 
   /**
-   * The smaller of x and an operand, element by element. Of equal elements, each gets half of the
-   * gradient. Without an operand it is the least element over `axis`. The first of equal elements
+   * The smaller of x and an operand, element by element. Two equal elements get half of the
+   * gradient each. Without an operand it is the least element over `axis`. The first of equal elements
    * in row-major order then gets the whole gradient.
    */
   min(): Expression<readonly []>;

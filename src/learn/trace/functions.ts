@@ -44,12 +44,12 @@ export const div = <const A extends ExpressionLike, const B extends ExpressionLi
   a: A,
   b: Fits<A, B>,
 ) => binary('div', a, b) as unknown as Both<A, B>;
-/** The smaller of a and b. Of equal elements, each gets half of the gradient. */
+/** The smaller of a and b. Two equal elements get half of the gradient each. */
 export const min = <const A extends ExpressionLike, const B extends ExpressionLike>(
   a: A,
   b: Fits<A, B>,
 ) => binary('min', a, b) as unknown as Both<A, B>;
-/** The greater of a and b. Of equal elements, each gets half of the gradient. */
+/** The greater of a and b. Two equal elements get half of the gradient each. */
 export const max = <const A extends ExpressionLike, const B extends ExpressionLike>(
   a: A,
   b: Fits<A, B>,

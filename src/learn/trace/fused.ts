@@ -6,7 +6,7 @@ import type { Node } from './tape.ts';
 
 type Options = Readonly<Record<string, number>>;
 
-/** What the trace needs of a fused op. */
+/** A fused op: its gradient and its values. */
 export interface FusedOp {
   /** gradients of the inputs from those of the results. A result without a gradient has none */
   rule(

@@ -20,9 +20,9 @@ type AnyRule = (dy: Expression, node: Node, inputs: readonly Expression[]) => Gr
 /**
  * Adds the gradient of `loss` to the trace.
  *
- * A value that several ops use gets the sum of their gradients. The sum begins with the last use,
- * and earlier uses are added in the order in which the walk reaches them, so that a sum needs
- * memory for only one gradient.
+ * A value that several ops use gets the sum of their gradients. The sum begins with the last use.
+ * The walk then adds earlier uses in the order in which it reaches them. So a sum needs memory for
+ * only one gradient.
  *
  * @param loss an expression of shape [] or [1]
  * @param wrt the expressions with respect to which the gradient is taken

@@ -182,7 +182,7 @@ const whole = (index: number, n: number): number | null =>
   index >= 0 && index < n ? Math.trunc(index) : null;
 
 type Evaluator<N> = (node: N, inputs: readonly Values[]) => Values;
-/** What evaluate() finds in the values that its caller gives. */
+/** Ops that evaluate() handles itself. */
 type Given = 'input' | 'draw' | 'fused' | 'part';
 const evaluators: { readonly [K in Exclude<OpName, Given>]: Evaluator<NodeOfKind<K>> } = {
   constant: ({ attributes }) => Float64Array.from(attributes.values),

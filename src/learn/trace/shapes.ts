@@ -1,6 +1,5 @@
 /** Shapes of expressions: broadcasting as in numpy, axes, and strides of views. */
 import { checkCount, describeValue } from '../../base/checks.ts';
-import { rowMajor } from '../../device/strides.ts';
 
 /** A shape of rank 0 to 4. In types, a tuple of literals where the compiler can know them. */
 export type Shape = readonly number[];
@@ -76,10 +75,6 @@ export function spreadStrides(shape: Shape, strides: readonly number[], over: Sh
   const missing = over.length - shape.length;
   return over.map((_, d) => (d < missing || shape[d - missing] === 1 ? 0 : strides[d - missing]!));
 }
-
-/** Row-major strides, in which a dimension of length 1 has stride 0. */
-export const denseStrides = (shape: Shape): number[] =>
-  rowMajor(shape).map((stride, d) => (shape[d] === 1 ? 0 : stride));
 
 /**
  * Returns the strides of a view of another shape with the same elements in row-major order, or null

@@ -33,7 +33,7 @@ type InputShape<I> = I extends Tensor
 /** The expressions of the inputs, which the function of a trace takes. */
 export type InputExpressions<I> = { readonly [K in keyof I]: Expression<InputShape<I[K]>> };
 
-/** What the function of a trace may return: an expression, or a list or object of them. */
+/** Results of the function of a trace: an expression, or a list or object of them. */
 export type Results = Expression | readonly Results[] | { readonly [name: string]: Results };
 /** The same with the tensors of the results. */
 export type ResultTensors<R> = R extends Expression
@@ -45,7 +45,7 @@ export interface TracedOptions {
   readonly seed?: number | bigint;
 }
 
-/** What a plan does, for people. */
+/** Facts about a plan, for people. */
 export interface PlanSummary {
   /** number of kernel launches, fills and draws of one run */
   readonly launches: number;

@@ -4,17 +4,17 @@
  * copied first.
  */
 import { dtypes } from '../../../base/dtype.ts';
-import { rowMajor } from '../../../device/strides.ts';
+import { denseStrides, isDense, rowMajor } from '../../../device/strides.ts';
 import { binaries, unaries } from '../../ops/elementwise.ts';
-import { type Split, splitOf } from '../../ops/launches.ts';
+import { type Split, splitOf, splitWithCopies } from '../../ops/launches.ts';
 import { strideOf } from '../../ops/operands.ts';
 import { reductions } from '../../ops/rows.ts';
-import { denseStrides, reshapedStrides, type Shape, sizeOf, spreadStrides } from '../shapes.ts';
+import { reshapedStrides, type Shape, sizeOf, spreadStrides } from '../shapes.ts';
 import type { Node, NodeOfKind, OpName } from '../tape.ts';
 import { type Buffer, type Launch, ROW, type View, type Whole } from './launches.ts';
 import { type Merged, merge } from './merge.ts';
 
-/** Where the elements of an expression are: a buffer, an offset, and one stride per dimension. */
+/** The elements of an expression in a buffer, from an offset on, with one stride per dimension. */
 export interface Value {
   readonly buffer: Buffer;
   readonly offset: number;
@@ -41,9 +41,6 @@ const binarySlopes = { min: 0, max: 1, div: 2, huber: 3 } as const;
 
 /** A sum of more elements than this takes two launches, so that a device adds in parallel. */
 const LONG_SUM = 1024;
-
-const isDense = (shape: Shape, strides: readonly number[]): boolean =>
-  denseStrides(shape).every((stride, d) => shape[d] === 1 || strides[d] === stride);
 
 /** Lowers the ops of a trace in program order. */
 export class Lowering {
@@ -103,8 +100,8 @@ export class Lowering {
   }
 
   /**
-   * Returns the value to which a gradient can be added where it is: the first operand of the sum
-   * that alone reads `node`, if nothing else reads that operand any more.
+   * Returns the value to which `node` can add its result, or undefined. The value is the first
+   * operand of a sum whose second operand is `node`. No other op reads the two operands any more.
    */
   #target(node: Node): Target {
     const sum = this.#reader.get(node);
@@ -222,31 +219,16 @@ export class Lowering {
       ...value,
       strides: spreadStrides(shapes[i]!, value.strides, shape),
     });
-    let operands = values.map(spread);
-    const splitting = (list: readonly Value[]) =>
-      splitOf(
-        shape,
-        [out, ...list].map(({ strides }) => strides),
-        { repeats },
-      );
-    let split = splitting(operands);
-    if (split.launches > 1) {
-      const dense = denseStrides(shape);
-      const loose = operands.map((_, i) => i).filter((i) => !isDense(shape, operands[i]!.strides));
-      const one = loose.filter(
-        (i) =>
-          splitting(operands.map((each, j) => (i === j ? { ...each, strides: dense } : each)))
-            .launches === 1,
-      );
-      const copies = one.length > 0 ? one.slice(0, 1) : loose;
-      if (copies.length + 1 < split.launches) {
-        operands = operands.map((each, i) =>
-          copies.includes(i) ? this.copied(node, each, shape) : each,
-        );
-        split = splitting(operands);
-      }
-    }
-    this.#each(node, call, split, [out, ...operands]);
+    const operands = values.map(spread);
+    const { split, copied } = splitWithCopies(
+      shape,
+      [out, ...operands].map(({ strides }) => strides),
+      { repeats },
+    );
+    const read = operands.map((value, i) =>
+      copied.includes(i + 1) ? this.copied(node, value, shape) : value,
+    );
+    this.#each(node, call, split, [out, ...read]);
     return out;
   }
 

@@ -47,7 +47,7 @@ export function merge(outputs: readonly Node[]): Merged {
   return { nodes: kept, merged, of: (node) => same.get(node) as Node };
 }
 
-/** Returns the bits of floats, which tell −0 from 0. */
+/** Returns the bits of floats, in which −0 differs from 0. */
 const bitsOf = ({ buffer, byteOffset, length }: Float32Array) =>
   new Uint32Array(buffer, byteOffset, length);
 

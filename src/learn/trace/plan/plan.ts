@@ -4,7 +4,7 @@ import type { dtypes } from '../../../base/dtype.ts';
 import { closedError, rangeError, typeError } from '../../../base/errors.ts';
 import { type Device, type Stream, Tensor } from '../../../device/device.ts';
 import type { DeviceGenerator } from '../../../device/graph/generator.ts';
-import { rowMajor } from '../../../device/strides.ts';
+import { isDense, rowMajor } from '../../../device/strides.ts';
 import { type OpLabel, WatchedStream } from '../../non-finite.ts';
 import { type Shape, shown, sizeOf } from '../shapes.ts';
 import { type Node, userLine } from '../tape.ts';
@@ -72,8 +72,7 @@ export class Plan implements Disposable {
       const { shape } = node;
       const value = lowering.value(node);
       const owned = value.buffer.kind === 'arena' && value.buffer.size === sizeOf(shape);
-      const dense = rowMajor(shape).every((step, d) => shape[d] === 1 || step === value.strides[d]);
-      const own = owned && dense && value.offset === 0;
+      const own = owned && isDense(shape, value.strides) && value.offset === 0;
       const kept = own ? value : lowering.copied(node, value, shape);
       kept.buffer.output = true;
       return kept;
@@ -257,7 +256,7 @@ export class Plan implements Disposable {
   }
 }
 
-/** What a plan knows of an input. */
+/** Shape, dtype and layout of an input. */
 interface NodeInput {
   readonly shape: Shape;
   readonly dtype: keyof typeof dtypes;
