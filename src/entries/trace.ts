@@ -1,4 +1,5 @@
 /** `hotslot/trace`: expressions, their gradients, and plans that only launch kernels. */
+
 export {
   type CheckedGradients,
   type CheckOptions,
@@ -31,6 +32,14 @@ export {
   uniform,
   where,
 } from '../learn/trace/functions.ts';
+export {
+  type AtomRange,
+  categoricalLoss,
+  categoricalProject,
+  squashedGaussian,
+  tdLoss,
+  tdTarget,
+} from '../learn/trace/fused-functions.ts';
 export { grad, type ValueAndGradients } from '../learn/trace/gradient.ts';
 export type {
   Appended,

@@ -1,6 +1,6 @@
 /** Runs random programs on the device and compares them with the float64 interpreter. */
 import { expect } from 'chai';
-import { setting } from '../rig/setting.ts';
+import { itLonger, setting } from '../rig/setting.ts';
 import { changedByPoison, drawn, inputsOf, programOf, shrunk, wrongIn } from './graphs.ts';
 import { ran } from './rig.ts';
 
@@ -9,7 +9,7 @@ const COUNT = setting({ short: 60, all: 600, long: 20_000 });
 describe('random expressions', function () {
   this.timeout(setting({ short: 60_000, all: 300_000, long: 7_200_000 }));
 
-  it(`${COUNT} programs compute what the interpreter computes`, async () => {
+  itLonger(`${COUNT} programs compute what the interpreter computes`, async () => {
     for (let seed = 0; seed < COUNT; seed++) {
       const graph = drawn(seed);
       const found = await wrongIn(graph);
@@ -24,7 +24,7 @@ describe('random expressions', function () {
     }
   });
 
-  it('poisoned memory changes no bit', async () => {
+  itLonger('poisoned memory changes no bit', async () => {
     for (let seed = 0; seed < COUNT / 4; seed++) {
       const changed = await changedByPoison(drawn(seed));
       expect(changed, `seed ${seed}`).to.equal(null);

@@ -1,5 +1,7 @@
 /** Draws random programs of expressions, and shrinks those that fail. */
 import {
+  categoricalLoss,
+  categoricalProject,
   concat,
   type Expression,
   grad,
@@ -8,7 +10,10 @@ import {
   max,
   min,
   normal,
+  squashedGaussian,
   stack,
+  tdLoss,
+  tdTarget,
   uniform,
   where,
 } from '../../src/entries/trace.ts';
@@ -125,6 +130,39 @@ const ops: Readonly<Record<string, Apply>> = {
     return x.shape[0]! < 2 ? null : x.take(pick(2) ? index : index.slice(0, 0, 1).reshape([1, 1]));
   },
   detach: (x) => x.detach(),
+  squashedGaussian: (x, pick) => {
+    if (x.shape.length !== 2 || x.shape[1]! % 2 === 1) return null;
+    const noise = x.slice(1, 0, x.shape[1]! / 2).detach();
+    const { action, logProb } = squashedGaussian(x as never, noise as never);
+    const parts = [
+      action,
+      logProb.mul(0.1),
+      logProb
+        .mul(0.1)
+        .reshape([-1, 1])
+        .add(action as never),
+    ];
+    return parts[pick(3)] as Expression;
+  },
+  categoricalLoss: (x) =>
+    x.shape.length !== 2 || x.shape[1]! < 2
+      ? null
+      : categoricalLoss(x, x.flip(1).softmax().detach(), { low: -1, high: 1 }).loss,
+  categoricalProject: (x) => {
+    if (x.shape.length !== 2 || x.shape[1]! < 2) return null;
+    const rewards = x.mean({ axis: 1 });
+    const range = { low: -1.5, high: 1.25 };
+    const { projected, mean } = categoricalProject(x.softmax(), rewards, rewards.abs(), {
+      ...range,
+      ...(x.shape[0]! > 2 && { cost: rewards }),
+    });
+    return projected.add(mean.reshape([-1, 1]) as never).add(x as never);
+  },
+  tdLoss: (x) => {
+    if (x.shape.length !== 2) return null;
+    const targets = tdTarget(x, x.neg(), x.mean({ axis: 1 }), x.min({ axis: 1 }).relu());
+    return tdLoss(x, x.argmax(), targets.tanh(), { delta: 0.5 }).loss;
+  },
   // One gradient reaches p and, as a view, q. The gradient of the product is added to it later.
   shared: (x) => {
     if (x.shape.length !== 2) return null;

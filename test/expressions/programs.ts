@@ -1,7 +1,10 @@
 /** Programs whose gradients tests compare with central differences: one for each rule. */
+
+import type { GaussianOptions } from '../../src/entries/learner.ts';
 import {
   add,
   bootstrap,
+  categoricalLoss,
   concat,
   constant,
   div,
@@ -13,8 +16,10 @@ import {
   min,
   mse,
   mul,
+  squashedGaussian,
   stack,
   sub,
+  tdLoss,
   trace,
   where,
 } from '../../src/entries/trace.ts';
@@ -248,6 +253,48 @@ export const programs: Readonly<Record<string, (choices: Choices) => Program>> =
     return {
       shapes: { a, b: a },
       build: ({ a, b }) => expectation(where(a!.gt(0), a!, 0), b!).add(a!.sum()),
+    };
+  },
+  squashedGaussian: (choices) => {
+    const [rows, n] = choices.shape(2) as [number, number];
+    const options: GaussianOptions = {
+      actionLow: Array.from({ length: n }, (_, j) => -1 - j),
+      actionHigh: 2,
+      logStd: choices.of([{}, { form: 'clamp', min: -1, max: 1 }]),
+      correction: choices.of(['scaled', 'unscaled', 'split', 'exact']),
+      ...(choices.chance(0.5) && { meanClamp: 1 }),
+    };
+    const both = choices.below(3);
+    return {
+      shapes: { a: [rows, 2 * n], c: [rows, n] },
+      build: ({ a, c }) => {
+        const { action, logProb } = squashedGaussian(a as never, c as never, options);
+        const ends = [
+          logProb,
+          action.sum({ axis: 1 }),
+          action
+            .square()
+            .sum({ axis: 1 })
+            .add(logProb as never),
+        ];
+        return ends[both] as Expression;
+      },
+    };
+  },
+  categoricalLoss: (choices) => {
+    const shape = [1 + choices.below(4), 2 + choices.below(4)];
+    return {
+      shapes: { a: shape, c: shape },
+      build: ({ a, c }) => categoricalLoss(a!, c!.softmax(), { low: -1, high: 2 }).loss,
+    };
+  },
+  tdLoss: (choices) => {
+    const [rows, n] = choices.shape(2) as [number, number];
+    const delta = choices.of([1, 0.3, 0]);
+    return {
+      shapes: { a: [rows, n], c: [rows], index: [rows] },
+      build: ({ a, c, index }) => tdLoss(a!, index!, c!, { delta }).loss,
+      bounds: { index: n },
     };
   },
   'repeated use': (choices) => {

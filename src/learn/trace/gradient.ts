@@ -112,7 +112,7 @@ function derive(loss: Node, wrt: readonly Node[]): readonly Node[] {
     if (!node.inputs.some((input) => reached.has(input))) continue;
     const found =
       node.op === 'fused'
-        ? fusedOps[node.attributes.name]!.rule(ofParts!, node, inputs)
+        ? fusedOps[node.attributes.name].rule(ofParts!, node)
         : (rules[node.op as RuledOp] as AnyRule)(dy!, node, inputs);
     for (const [i, input] of node.inputs.entries()) add(input, found[i]);
   }

@@ -408,7 +408,7 @@ export function evaluate(
     else if (node.op === 'fused') {
       const { name, options } = node.attributes;
       const shapes = node.inputs.map(({ shape }) => shape);
-      tuples.set(node, fusedOps[name]!.evaluate(inputs, shapes, options));
+      tuples.set(node, fusedOps[name].evaluate(inputs, shapes, options));
     } else if (node.op === 'part')
       known.set(node, tuples.get(node.inputs[0]!)![node.attributes.index]!);
     else known.set(node, after((evaluators[node.op] as Evaluator<Node>)(node, inputs), node));

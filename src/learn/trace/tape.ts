@@ -81,7 +81,7 @@ export interface Ops {
   /** a + b, where both are parts of one gradient */
   accumulate: object;
   /** an op with a kernel of its own, which has several results */
-  fused: { name: string; options: Readonly<Record<string, number>>; shapes: readonly Shape[] };
+  fused: { name: FusedName; options: FusedOptions; shapes: readonly Shape[] };
   /** one result of a fused op */
   part: { index: number };
 }
@@ -106,6 +106,16 @@ interface NodeOf<K extends OpName> {
 export type Node = { [K in OpName]: NodeOf<K> }[OpName];
 /** An op of one kind. */
 export type NodeOfKind<K extends OpName> = NodeOf<K>;
+
+/** Names of the fused ops. */
+export type FusedName =
+  | 'squashedGaussian'
+  | 'squashedGaussianSlope'
+  | 'categoricalProject'
+  | 'categoricalLoss'
+  | 'tdTarget'
+  | 'tdLoss';
+export type FusedOptions = Readonly<Record<string, number>>;
 
 /** Largest number of ops in a trace. A loop that never ends would otherwise use all memory. */
 const MAX_OPS = 20_000;

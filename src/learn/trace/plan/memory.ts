@@ -49,13 +49,19 @@ export function layOut(launches: readonly Launch[]): Layout {
       if (buffer.kind !== 'arena' || offsets.has(buffer)) continue;
       const length = aligned(buffer.size);
       unshared += length;
-      const over = v === 0 ? inPlace.map((operand) => views[operand]!) : [];
-      const old = over.find(
+      // An operand that reads the memory in another order would read what the launch has written.
+      const taken = (each: View) =>
+        views.every(
+          (other, o) =>
+            other.buffer !== each.buffer || (inPlace.includes(o) && sameView(view, other)),
+        );
+      const operands = v === 0 ? inPlace.map((operand) => views[operand]!) : [];
+      const old = operands.find(
         (each) =>
           live.has(each.buffer) &&
           last.get(each.buffer) === i &&
           !each.buffer.output &&
-          sameView(view, each),
+          taken(each),
       );
       const from = old ? offsets.get(old.buffer)! : place(length);
       if (old) live.delete(old.buffer);

@@ -11,6 +11,7 @@ import { type Node, userLine } from '../tape.ts';
 import { type Buffer, type Launch, rowsIn, type View, type Whole } from './launches.ts';
 import { Lowering } from './lowering.ts';
 import { type Layout, layOut } from './memory.ts';
+import { lowerings } from './op-lowerings.ts';
 
 type Floats = Tensor<'float32'>;
 
@@ -67,7 +68,7 @@ export class Plan implements Disposable {
     this.device = device;
     this.#generator = generator;
     this.#poison = options.poison ?? false;
-    const lowering = new Lowering(outputs);
+    const lowering = new Lowering(outputs, lowerings);
     const values = outputs.map((node) => {
       const { shape } = node;
       const value = lowering.value(node);

@@ -1,0 +1,230 @@
+/** Functions that make expressions of fused kernels, as the built-in learners use them. */
+import {
+  boxOf,
+  corrections,
+  type GaussianOptions,
+  gaussianKeys,
+  gaussianOptions,
+  logStdForms,
+} from '../actor-critic/squashed-gaussian.ts';
+import {
+  constantIn,
+  type Expression,
+  expressionOf,
+  full,
+  nodeOf,
+  reshaped,
+  sliced,
+} from './expression.ts';
+import { fused } from './fused.ts';
+import { equalShapes, type Shape, shown } from './shapes.ts';
+import { checkedNumber, type Node, refuseRange, refuseType } from './tape.ts';
+
+/** Refuses an expression that has another shape. */
+function checkShape(op: string, name: string, expression: unknown, shape: Shape): Expression {
+  const node = nodeOf(`${op}: ${name}`, expression);
+  if (!equalShapes(node.shape, shape))
+    refuseRange(`${op}: ${name} must be ${shown(shape)}, got ${shown(node.shape)}`);
+  return expressionOf(node);
+}
+/** Returns the op of a matrix. */
+function matrixOf(op: string, name: string, expression: unknown, columns: string): Node {
+  const node = nodeOf(`${op}: ${name}`, expression);
+  if (node.shape.length !== 2)
+    refuseRange(`${op}: ${name} must be [rows, ${columns}], got ${shown(node.shape)}`);
+  return node;
+}
+function checkOptions(op: string, options: object, known: readonly string[]): void {
+  for (const key of Object.keys(options))
+    if (!known.includes(key))
+      refuseType(`${op}: unknown option '${key}'; it takes ${known.join(', ')}`);
+}
+
+/**
+ * Actions of a Gaussian that tanh squashes into a box, and their log-probabilities, by one kernel.
+ * Gradients of both go to `out`.
+ *
+ * @param out [rows, 2n], an actor's output: means, followed by log deviations before they are
+ *   limited
+ * @param noise [rows, n], standard normal, such as normal([rows, n]). It gets no gradient
+ * @param options as those of SquashedGaussian of hotslot/learner
+ * @returns `action` [rows, n] and `logProb` [rows], in nats
+ */
+export function squashedGaussian<const R extends number, const N extends number>(
+  out: Expression<readonly [R, number]>,
+  noise: Expression<readonly [R, N]>,
+  options: GaussianOptions = {},
+): { action: Expression<readonly [R, N]>; logProb: Expression<readonly [R]> } {
+  const { tape, shape } = matrixOf('squashedGaussian', 'noise', noise, 'n');
+  const [rows, n] = shape as readonly [number, number];
+  checkShape('squashedGaussian', 'out', out, [rows, 2 * n]);
+  checkOptions('squashedGaussian', options, gaussianKeys);
+  const { form, min, max, correction, meanClamp } = gaussianOptions(options);
+  const { scale, bias } = boxOf(n, options);
+  const box = constantIn(tape, [...scale, ...bias], [2, n]);
+  const numbers = {
+    form: logStdForms[form],
+    correction: corrections[correction],
+    low: min,
+    high: max,
+    meanLimit: meanClamp,
+  };
+  const [action, logProb] = fused(
+    'squashedGaussian',
+    numbers,
+    [out as Expression, noise as Expression, box],
+    [[rows, n], [rows]],
+  );
+  return { action: action as never, logProb: logProb as never };
+}
+
+/** The range of a value distribution's atoms, which are evenly spaced. */
+export interface AtomRange {
+  /** value of the first atom */
+  readonly low: number;
+  /** value of the last atom */
+  readonly high: number;
+}
+
+function rangeOf(op: string, { low, high }: AtomRange): AtomRange {
+  const range = { low: checkedNumber(`${op}: low`, low), high: checkedNumber(`${op}: high`, high) };
+  if (!(range.low < range.high && Number.isFinite(range.high - range.low)))
+    refuseRange(`${op}: low must be below high and both finite, got ${low} and ${high}`);
+  return range;
+}
+
+/**
+ * The distribution of reward + discount · (z − cost) over the atoms z of a value distribution, and
+ * its mean, by one kernel (Bellemare et al., 2017). Neither has a gradient.
+ *
+ * @param probs [rows, atoms], the probabilities of the next state
+ * @param rewards [rows]
+ * @param discounts [rows]. Where it is 0, the reward alone counts
+ * @param options `low` and `high`: values of the first and the last atom. `cost`: [rows] or [], the
+ *   entropy term of SAC, default 0
+ * @returns `projected` [rows, atoms] and `mean` [rows]
+ */
+export function categoricalProject(
+  probs: Expression,
+  rewards: Expression,
+  discounts: Expression,
+  options: AtomRange & { readonly cost?: Expression },
+): { projected: Expression; mean: Expression } {
+  const op = 'categoricalProject';
+  const { tape, shape } = matrixOf(op, 'probs', probs, 'atoms');
+  const [rows] = shape as readonly [number, number];
+  checkOptions(op, options, ['low', 'high', 'cost']);
+  const { low, high } = rangeOf(op, options);
+  const { cost = full(tape, 0, []) } = options;
+  const { shape: costShape } = nodeOf(`${op}: cost`, cost);
+  if (!equalShapes(costShape, [rows]) && costShape.length > 0)
+    refuseRange(`${op}: cost must be [${rows}] or [], got ${shown(costShape)}`);
+  const [projected, mean] = fused(
+    op,
+    { low, high },
+    [
+      probs,
+      checkShape(op, 'rewards', rewards, [rows]),
+      checkShape(op, 'discounts', discounts, [rows]),
+      cost,
+    ],
+    [shape, [rows]],
+  );
+  return { projected: projected!, mean: mean! };
+}
+
+/**
+ * The cross-entropy of a value distribution with target probabilities, by one kernel. The gradient
+ * goes to the logits.
+ *
+ * @param logits [rows, atoms]
+ * @param targets [rows, atoms], probabilities. They get no gradient
+ * @param options `low` and `high`: values of the first and the last atom. `least`: lower limit of
+ *   the logarithms, default −1e30
+ * @returns `loss` [rows], and `mean` [rows], the mean of each distribution, without a gradient
+ */
+export function categoricalLoss(
+  logits: Expression,
+  targets: Expression,
+  options: AtomRange & { readonly least?: number },
+): { loss: Expression; mean: Expression } {
+  const op = 'categoricalLoss';
+  const { shape } = matrixOf(op, 'logits', logits, 'atoms');
+  const [rows] = shape as readonly [number, number];
+  checkOptions(op, options, ['low', 'high', 'least']);
+  const { low, high } = rangeOf(op, options);
+  const least = checkedNumber(`${op}: least`, options.least ?? -1e30);
+  const [, terms, loss] = fused(
+    op,
+    { low, high, least },
+    [logits, checkShape(op, 'targets', targets, shape)],
+    [shape, [rows, 2], [rows]],
+  );
+  return { loss: loss!, mean: reshaped(sliced(terms!, 1, 1), [rows]).detach() };
+}
+
+/**
+ * The target of DQN, by one kernel: reward + discount · values[argmax of choice]. It has no gradient.
+ *
+ * @param values [rows, actions] of the network that values the action
+ * @param choice [rows, actions] of the network that chooses it: the online one in double DQN
+ * @param rewards [rows]
+ * @param discounts [rows]. Where it is 0, the reward alone counts
+ * @returns [rows]
+ */
+export function tdTarget(
+  values: Expression,
+  choice: Expression,
+  rewards: Expression,
+  discounts: Expression,
+): Expression {
+  const { shape } = matrixOf('tdTarget', 'values', values, 'actions');
+  const [rows] = shape as readonly [number, number];
+  const [target] = fused(
+    'tdTarget',
+    {},
+    [
+      values,
+      checkShape('tdTarget', 'choice', choice, shape),
+      checkShape('tdTarget', 'rewards', rewards, [rows]),
+      checkShape('tdTarget', 'discounts', discounts, [rows]),
+    ],
+    [[rows]],
+  );
+  return target!;
+}
+
+/**
+ * The loss of DQN, by one kernel: the Huber loss of q[action] − target. The gradient goes to q.
+ *
+ * @param q [rows, actions]
+ * @param actions [rows], whole numbers from 0 to actions − 1. Another number gives NaN
+ * @param targets [rows]. They get no gradient
+ * @param options `delta`: threshold of the Huber loss, default 1. With 0, the loss is the square
+ * @returns `loss` [rows], and `chosen` [rows], the value of each action, without a gradient
+ */
+export function tdLoss(
+  q: Expression,
+  actions: Expression,
+  targets: Expression,
+  options: { readonly delta?: number } = {},
+): { loss: Expression; chosen: Expression } {
+  const { shape } = matrixOf('tdLoss', 'q', q, 'actions');
+  const [rows] = shape as readonly [number, number];
+  checkOptions('tdLoss', options, ['delta']);
+  const delta = checkedNumber('tdLoss: delta', options.delta ?? 1);
+  if (!(delta >= 0 && delta <= 1e30))
+    refuseRange(`tdLoss: delta must be from 0 to 1e30, got ${delta}`);
+  const [, terms] = fused(
+    'tdLoss',
+    { delta },
+    [
+      q,
+      checkShape('tdLoss', 'targets', targets, [rows]),
+      checkShape('tdLoss', 'actions', actions, [rows]),
+    ],
+    [shape, [rows, 2]],
+  );
+  const column = (i: number) => reshaped(sliced(terms!, 1, i, i + 1), [rows]);
+  return { loss: column(0), chosen: column(1).detach() };
+}

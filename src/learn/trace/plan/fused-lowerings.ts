@@ -1,0 +1,215 @@
+/** Launches of the ops that have kernels of their own. */
+import { type Shape, sizeOf } from '../shapes.ts';
+import type { FusedName, Node, NodeOfKind } from '../tape.ts';
+import { flatView, type Lowering, rowsOf, type Value, whole } from './lowering.ts';
+
+type LowerFused = (lowering: Lowering, node: NodeOfKind<'fused'>) => Value[];
+
+/** Returns an input as rows, with the distance from one row to the next. */
+function inputRows(lowering: Lowering, node: NodeOfKind<'fused'>, i: number) {
+  const input = node.inputs[i] as Node;
+  const columns = input.shape.length < 2 ? 1 : input.shape[1]!;
+  return rowsOf(lowering, node as Node, lowering.value(input), input.shape, columns);
+}
+/** Returns an input of one number for each row. The distance is 0 if all rows share one number. */
+function inputColumn(lowering: Lowering, node: NodeOfKind<'fused'>, i: number) {
+  const input = node.inputs[i] as Node;
+  const value = lowering.value(input);
+  const shared = value.strides.every((step, d) => step === 0 || input.shape[d] === 1);
+  return shared ? { value, distance: 0 } : inputRows(lowering, node, i);
+}
+const dense = (lowering: Lowering, node: NodeOfKind<'fused'>, i: number): Value => {
+  const input = node.inputs[i] as Node;
+  return lowering.dense(node as Node, lowering.value(input), input.shape);
+};
+const run = (value: Value, shape: Shape) => flatView(value, 1, sizeOf(shape), sizeOf(shape));
+const column = (value: Value, rows: number, distance: number) =>
+  flatView(value, distance === 0 ? 1 : rows, 1, distance || 1);
+
+export const fusedLowerings: { readonly [Name in FusedName]: LowerFused } = {
+  squashedGaussian(lowering, node) {
+    const [, noise] = node.inputs as [Node, Node];
+    const [rows, n] = noise.shape as [number, number];
+    const { form, correction, low, high, meanLimit } = node.attributes.options;
+    const [out, drawn, box] = [
+      inputRows(lowering, node, 0),
+      dense(lowering, node, 1),
+      dense(lowering, node, 2),
+    ];
+    const [action, terms] = [lowering.fresh([rows, n]), lowering.fresh([rows, n])];
+    lowering.launch({
+      kernel: 'squashed_gaussian',
+      views: [
+        flatView(action, rows, n, n),
+        flatView(terms, rows, n, n),
+        flatView(out.value, rows, 2 * n, out.distance),
+        flatView(drawn, rows, n, n),
+        run(box, [2, n]),
+      ],
+      writes: 2,
+      wholes: [rows, n, n, whole(2, out.distance), form!, correction!],
+      reals: [low!, high!, meanLimit!],
+      node: node as Node,
+    });
+    const logProb = lowering.fresh([rows]);
+    lowering.launch({
+      kernel: 'reduce_rows',
+      views: [flatView(logProb, rows, 1, 1), flatView(terms, rows, n, n)],
+      writes: 1,
+      wholes: [rows, n, 1, n, 0],
+      reals: [1],
+      node: node as Node,
+    });
+    return [action, logProb];
+  },
+  squashedGaussianSlope(lowering, node) {
+    const [, noise] = node.inputs as [Node, Node];
+    const [rows, n] = noise.shape as [number, number];
+    const { form, correction, low, high, meanLimit } = node.attributes.options;
+    const [out, drawn, box, dAction, dLogProb] = [
+      inputRows(lowering, node, 0),
+      dense(lowering, node, 1),
+      dense(lowering, node, 2),
+      inputRows(lowering, node, 3),
+      inputColumn(lowering, node, 4),
+    ];
+    const d = lowering.fresh([rows, 2 * n]);
+    lowering.launch({
+      kernel: 'squashed_gaussian_backward',
+      views: [
+        flatView(d, rows, 2 * n, 2 * n),
+        flatView(out.value, rows, 2 * n, out.distance),
+        flatView(drawn, rows, n, n),
+        run(box, [2, n]),
+        flatView(dAction.value, rows, n, dAction.distance),
+        column(dLogProb.value, rows, dLogProb.distance),
+      ],
+      writes: 1,
+      wholes: [
+        rows,
+        n,
+        2 * n,
+        whole(1, out.distance),
+        whole(4, dAction.distance),
+        whole(5, dLogProb.distance),
+        form!,
+        correction!,
+      ],
+      reals: [low!, high!, meanLimit!, 1],
+      node: node as Node,
+    });
+    return [d];
+  },
+  categoricalProject(lowering, node) {
+    const [rows, atoms] = node.inputs[0]!.shape as [number, number];
+    const { low, high } = node.attributes.options;
+    const probs = dense(lowering, node, 0);
+    const [rewards, discounts, cost] = [1, 2]
+      .map((i) => inputRows(lowering, node, i))
+      .concat(inputColumn(lowering, node, 3)) as [
+      ReturnType<typeof inputRows>,
+      ReturnType<typeof inputRows>,
+      ReturnType<typeof inputRows>,
+    ];
+    const [projected, mean] = [lowering.fresh([rows, atoms]), lowering.fresh([rows])];
+    lowering.launch({
+      kernel: 'categorical_project',
+      views: [
+        flatView(projected, rows, atoms, atoms),
+        run(mean, [rows]),
+        flatView(probs, rows, atoms, atoms),
+        column(rewards.value, rows, rewards.distance),
+        column(discounts.value, rows, discounts.distance),
+        column(cost.value, rows, cost.distance),
+      ],
+      writes: 2,
+      wholes: [
+        rows,
+        atoms,
+        whole(3, rewards.distance),
+        whole(4, discounts.distance),
+        whole(5, cost.distance),
+      ],
+      reals: [low!, high!],
+      node: node as Node,
+    });
+    return [projected, mean];
+  },
+  categoricalLoss(lowering, node) {
+    const [rows, atoms] = node.inputs[0]!.shape as [number, number];
+    const { least, low, high } = node.attributes.options;
+    const [logits, targets] = [inputRows(lowering, node, 0), dense(lowering, node, 1)];
+    const slopes = lowering.fresh([rows, atoms]);
+    const [terms, losses] = [lowering.fresh([rows, 2]), lowering.fresh([rows])];
+    lowering.launch({
+      kernel: 'categorical_loss',
+      views: [
+        flatView(slopes, rows, atoms, atoms),
+        run(terms, [rows, 2]),
+        column(losses, rows, 1),
+        flatView(logits.value, rows, atoms, logits.distance),
+        flatView(targets, rows, atoms, atoms),
+        column(lowering.cell(1, []), rows, 0),
+      ],
+      writes: 3,
+      wholes: [rows, atoms, atoms, 1, whole(3, logits.distance), 0],
+      reals: [least!, 1, low!, high!],
+      node: node as Node,
+    });
+    return [slopes, terms, losses];
+  },
+  tdTarget(lowering, node) {
+    const [rows, n] = node.inputs[0]!.shape as [number, number];
+    const [value, choice, rewards, discounts] = [0, 1, 2, 3].map((i) =>
+      inputRows(lowering, node, i),
+    ) as [
+      ReturnType<typeof inputRows>,
+      ReturnType<typeof inputRows>,
+      ReturnType<typeof inputRows>,
+      ReturnType<typeof inputRows>,
+    ];
+    const target = lowering.fresh([rows]);
+    lowering.launch({
+      kernel: 'td_target_discounts',
+      views: [
+        run(target, [rows]),
+        flatView(value.value, rows, n, value.distance),
+        flatView(choice.value, rows, n, choice.distance),
+        column(rewards.value, rows, rewards.distance),
+        column(discounts.value, rows, discounts.distance),
+      ],
+      writes: 1,
+      wholes: [
+        rows,
+        n,
+        whole(1, value.distance),
+        whole(2, choice.distance),
+        whole(3, rewards.distance),
+        whole(4, discounts.distance),
+      ],
+      node: node as Node,
+    });
+    return [target];
+  },
+  tdLoss(lowering, node) {
+    const [rows, n] = node.inputs[0]!.shape as [number, number];
+    const [q, actions] = [inputRows(lowering, node, 0), inputRows(lowering, node, 2)];
+    const targets = dense(lowering, node, 1);
+    const [slopes, terms] = [lowering.fresh([rows, n]), lowering.fresh([rows, 2])];
+    lowering.launch({
+      kernel: 'td_loss',
+      views: [
+        flatView(slopes, rows, n, n),
+        run(terms, [rows, 2]),
+        flatView(q.value, rows, n, q.distance),
+        run(targets, [rows]),
+        column(actions.value, rows, actions.distance),
+      ],
+      writes: 2,
+      wholes: [rows, n, n, whole(2, q.distance), whole(4, actions.distance)],
+      reals: [node.attributes.options.delta!, 1],
+      node: node as Node,
+    });
+    return [slopes, terms];
+  },
+};
