@@ -148,6 +148,13 @@ const ofLearners: readonly Spoiled[] = [
 ];
 const ofOthers: Readonly<Record<string, readonly Spoiled[]>> = {
   'learners_torch.json': ofLearners,
+  'expressions_torch.json': [
+    ['cases/0/expected/values/v0/data/2', /abs_0.p\): v0 in float64\[2\] is /],
+    ['cases/41/expected/gradients/x/data/1', /: the gradient of x in float64\[1\] is /],
+    ['cases/100/inputs/x/data/0', /: v0 in float64\[\d\] is /],
+    ['cases/201/expected/values/loss/data/0', /masked_double_dqn.p\): loss in float64\[0\] is /],
+    ['cases/229/expected/gradients/y/data/0', /: the gradient of y in float64\[0\] is /],
+  ],
   'sample_torch.json': [
     ['cases/0/head/3', /: head\[3\] is 2079, expected 2080$/],
     ['cases/1/indicesSha256', /: indicesSha256 is '74e3b/],
@@ -186,15 +193,16 @@ describe('golden runner', () => {
     return path;
   };
 
-  it('passes every case of the four fixture files', async () => {
+  it('passes every case of the five fixture files', async () => {
     const names = [
       'replay_reference.json',
       'sample_torch.json',
       'halo_ndsl.json',
       'learners_torch.json',
+      'expressions_torch.json',
     ];
     const ran = await golden(...names.map(fixture));
-    expect(ran.lines, ran.stderr).to.deep.equal(['272 cases, 0 failed']);
+    expect(ran.lines, ran.stderr).to.deep.equal(['502 cases, 0 failed']);
     expect(ran.code).to.equal(0);
   });
 
@@ -259,6 +267,20 @@ describe('golden runner', () => {
       ]);
     },
   );
+
+  itAll('checks only the kinds that --kinds names, and counts the others', async () => {
+    const { cases } = read('learners_torch.json') as { cases: Json[] };
+    const path = write('kinds.json', { cases: [...cases.slice(0, 3), { kind: 'riddle' }] });
+    const ran = await golden('--kinds', 'layer,polyak', path);
+    expect(ran.lines).to.deep.equal([
+      `${path}: kind 'riddle' is left out, 1 not checked`,
+      '3 cases, 0 failed',
+    ]);
+    expect(ran.code).to.equal(0);
+    const none = await golden('--kinds', 'expr', path);
+    expect(none.lines.at(-1)).to.equal('0 cases, 0 failed');
+    expect(none.code).to.equal(0);
+  });
 
   itAll('reports unknown kinds, checks the other cases and exits with code 1', async () => {
     const { prioritized } = read('replay_reference.json') as { prioritized: Json };

@@ -16,7 +16,7 @@ const folders = (...names: string[]) => names.map((name) => testFile(`${name}/*`
  */
 const closest = folders('transfer', 'graph', 'memory');
 const above = [
-  ...folders('actors', 'pipeline', 'learner', 'trace', 'linop', 'halo', 'gpu'),
+  ...folders('actors', 'pipeline', 'learner', 'expressions', 'trace', 'linop', 'halo', 'gpu'),
   testFile('ranks/group'),
   ...closest,
 ];

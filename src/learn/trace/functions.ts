@@ -10,10 +10,19 @@ import {
   huber as huberLoss,
   make,
   nodeOf,
+  product,
   where as select,
   stack as stacked,
 } from './expression.ts';
-import type { Appended, Broadcast, Compatible, Reduced, Resized } from './shape-types.ts';
+import type {
+  Appended,
+  Broadcast,
+  Compatible,
+  Multiplies,
+  Product,
+  Reduced,
+  Resized,
+} from './shape-types.ts';
 import { checkedShape, type Shape, shown, sizeOf } from './shapes.ts';
 import { checkedNumber, currentTape, type Node, refuseRange, refuseType } from './tape.ts';
 
@@ -109,12 +118,12 @@ export const concat = <const S extends Shape>(axis: number, ...parts: readonly E
 export const stack = <const S extends Shape>(axis: number, ...parts: readonly Expression<S>[]) =>
   stacked(axis, ...parts) as unknown as Expression<Resized<Appended<S, number>>>;
 /** The matrix product, as Expression.matmul(). */
-export const matmul: <const A extends Shape, const B extends Shape>(
-  a: Expression<A>,
-  b: Expression<B>,
-) => Expression = (a, b) => {
+export const matmul = <const A extends Expression, const B extends Expression>(
+  a: A,
+  b: B & Multiplies<ShapeOf<A>, ShapeOf<B>>,
+): Expression<Product<ShapeOf<A>, ShapeOf<B>>> => {
   nodeOf('matmul: the first operand', a);
-  return (a as Expression).matmul(b as Expression);
+  return product(a, b) as never;
 };
 
 /**
