@@ -51,17 +51,11 @@ export function grad<const W extends readonly Expression[]>(
   for (const [i, node] of from.entries())
     if (node.tape !== end.tape)
       refuseType(`grad: wrt[${i}] is of another trace, made at ${userLine(node.made)}`);
-  const { tape } = end;
-  tape.deriving = true;
-  try {
-    const found = derive(end, from);
-    return {
-      value: loss,
-      gradients: found.map((d) => expressionOf(d)) as unknown as ValueAndGradients<W>['gradients'],
-    };
-  } finally {
-    tape.deriving = false;
-  }
+  const found = end.tape.derive(() => derive(end, from));
+  return {
+    value: loss,
+    gradients: found.map(expressionOf) as unknown as ValueAndGradients<W>['gradients'],
+  };
 }
 
 /** Returns the sum of two parts of one gradient. */

@@ -127,10 +127,13 @@ const ownFolders = [own, own.replace(/\/dist\/src\/$/, '/src/')].flatMap((url) =
   fileURLToPath(url),
 ]);
 
+/** Frames that an error keeps. At most ten frames of the package are above the user's frame. */
+const FRAMES = 16;
+
 /** Returns an error whose stack reaches the user's frames, also from deep inside of the package. */
 function stackError(): Error {
   const before = Error.stackTraceLimit;
-  Error.stackTraceLimit = 32;
+  Error.stackTraceLimit = FRAMES;
   const error = new Error();
   Error.stackTraceLimit = before;
   return error;
@@ -171,8 +174,18 @@ export const misplaced = (text: string): CodedError => stateError('EMPTY', locat
 /** The ops of one trace. */
 export class Tape {
   readonly nodes: Node[] = [];
-  /** true while a gradient is derived */
-  deriving = false;
+  /** the call of grad() that derives a gradient now, whose line all of its ops have, or null */
+  #deriving: Error | null = null;
+
+  /** Derives a gradient: the ops that `fn` adds belong to a backward pass. */
+  derive<T>(fn: () => T): T {
+    this.#deriving = stackError();
+    try {
+      return fn();
+    } finally {
+      this.#deriving = null;
+    }
+  }
 
   add<K extends OpName>(
     op: K,
@@ -196,8 +209,8 @@ export class Tape {
       shape: Object.freeze([...shape]),
       id: this.nodes.length,
       tape: this,
-      derived: this.deriving,
-      made: stackError(),
+      derived: this.#deriving !== null,
+      made: this.#deriving ?? stackError(),
     };
     this.nodes.push(node as unknown as Node);
     return node;
