@@ -37,7 +37,6 @@ type Apply = (x: Expression, pick: (n: number) => number, all: Values) => Expres
 const unaries = [
   'abs',
   'neg',
-  'square',
   'tanh',
   'sigmoid',
   'softplus',
@@ -53,6 +52,7 @@ const unaries = [
 const ops: Readonly<Record<string, Apply>> = {
   ...Object.fromEntries(unaries.map((name) => [name, (x: Expression) => x[name]()])),
   exp: (x) => x.tanh().exp(),
+  square: (x) => x.clamp(-3, 3).square(),
   log: (x) => x.square().add(0.5).log(),
   log1p: (x) => x.abs().log1p(),
   sqrt: (x) => x.square().add(0.25).sqrt(),
@@ -100,18 +100,18 @@ const ops: Readonly<Record<string, Apply>> = {
       return x.slice(axis, from, from + 1 + pick(x.shape[axis]! - from));
     }),
   broadcast: (x) => (x.shape.length < 4 ? x.broadcast([2, ...x.shape]) : null),
-  concat: (x, pick) => axisIn(x, pick, (axis) => concat(axis, x, x.square(), x)),
+  concat: (x, pick) => axisIn(x, pick, (axis) => concat(axis, x, x.sin(), x)),
   stack: (x, pick) => (x.shape.length < 4 ? stack(pick(x.shape.length + 1), x, x.neg()) : null),
   matmul: (x) => {
     if (x.shape.length < 2 || x.shape.length > 3) return null;
     const axes = x.shape.map((_, d) => d);
-    const turned = x.transpose([...axes.slice(0, -2), axes.at(-1)!, axes.at(-2)!]);
+    const turned = x.tanh().transpose([...axes.slice(0, -2), axes.at(-1)!, axes.at(-2)!]);
     return matmul(x, turned).mul(0.2);
   },
   product: (x, pick, all) => {
     if (x.shape.length !== 2 && x.shape.length !== 3) return null;
     const fitting = all.filter((b) => b.shape.length === 2 && b.shape[0] === x.shape.at(-1));
-    return fitting.length === 0 ? null : matmul(x, fitting[pick(fitting.length)]!).mul(0.3);
+    return fitting.length === 0 ? null : matmul(x, fitting[pick(fitting.length)]!.tanh()).mul(0.3);
   },
   pick: (x) =>
     x.shape.length < 2

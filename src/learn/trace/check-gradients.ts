@@ -27,7 +27,10 @@ export interface CheckedGradients {
   readonly gradient: number;
   /** the central difference */
   readonly difference: number;
-  /** |gradient − difference|, as a part of the largest element of that gradient or of 1 */
+  /**
+   * |gradient − difference| less the rounding of the loss, as a part of the largest element of that
+   * gradient or of 1
+   */
   readonly error: number;
 }
 
@@ -69,6 +72,8 @@ export function checkGradients(
   // A detached value has no gradient, so it also stays while an input moves.
   const detached = end.tape.nodes.filter((node) => node.op === 'detach' && node.id < end.id);
   const fixed = evaluate(detached, given).map((each, i) => [detached[i]!, each] as const);
+  // The two losses of a difference may each be off by a rounding.
+  const noise = (2 * Number.EPSILON * Math.abs(evaluate([end], given)[0]![0]!)) / step;
   let worst: CheckedGradients | null = null;
   for (const [of, expression] of wrt.entries()) {
     const node = nodeFrom(expression);
@@ -82,7 +87,7 @@ export function checkGradients(
         return evaluate([end], given, new Map([...fixed, [node, moved]]))[0]![0]!;
       };
       const difference = (at(step) - at(-step)) / (2 * step);
-      const error = Math.abs(gradient[i]! - difference) / scale;
+      const error = Math.max(0, Math.abs(gradient[i]! - difference) - noise) / scale;
       if (worst === null || !(error <= worst.error))
         worst = { of, index: indexOf(i, node.shape), gradient: gradient[i]!, difference, error };
     }

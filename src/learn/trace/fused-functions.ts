@@ -99,7 +99,7 @@ function rangeOf(op: string, { low, high }: AtomRange): AtomRange {
  *
  * @param probs [rows, atoms], the probabilities of the next state
  * @param rewards [rows]
- * @param discounts [rows]. Where it is 0, the reward alone counts
+ * @param discounts [rows]. A discount of 0 selects the reward alone
  * @param options `low` and `high`: values of the first and the last atom. `cost`: [rows] or [], the
  *   entropy term of SAC, default 0
  * @returns `projected` [rows, atoms] and `mean` [rows]
@@ -169,7 +169,7 @@ export function categoricalLoss(
  * @param values [rows, actions] of the network that values the action
  * @param choice [rows, actions] of the network that chooses it: the online one in double DQN
  * @param rewards [rows]
- * @param discounts [rows]. Where it is 0, the reward alone counts
+ * @param discounts [rows]. A discount of 0 selects the reward alone
  * @returns [rows]
  */
 export function tdTarget(
