@@ -274,7 +274,7 @@ describe('errors of expressions', () => {
     }).close();
     const text = error(({ s }) => s.add(other! as never)).message;
     expect(text).to.match(
-      /^binary: an expression of another trace, made at \S*errors\.test\.[jt]s:\d+:\d+; an expression is valid only in the trace that made it/,
+      /^add: an expression of another trace, made at \S*errors\.test\.[jt]s:\d+:\d+; an expression is valid only in the trace that made it/,
     );
     expect(error(() => other).message).to.match(
       /^the function of trace\(\) returned an expression of another trace/,

@@ -200,7 +200,7 @@ export class Tape {
     for (const input of inputs)
       if (input.tape !== this)
         refuseType(
-          `${op}: an expression of another trace, made at ${userLine(input.made)}; an expression is valid only in the trace that made it`,
+          `${'f' in attributes ? attributes.f : op}: an expression of another trace, made at ${userLine(input.made)}; an expression is valid only in the trace that made it`,
         );
     const node = {
       op,
