@@ -17,7 +17,7 @@ import { type Device, openDevice, type Stream, type Tensor } from '../../src/ind
 import { openHandles } from '../rig/handles.ts';
 import { refusal } from '../rig/refusal.ts';
 import { TESTED } from '../rig/tested-device.ts';
-import { bits, Choices, type Inputs, written } from './rig.ts';
+import { bits, Choices, type Inputs, ran, written } from './rig.ts';
 
 describe('plans of expressions', () => {
   let device: Device;
@@ -196,6 +196,34 @@ describe('plans of expressions', () => {
       return traced.plan.bytes;
     };
     expect(chain(40)).to.equal(chain(1));
+  });
+
+  it('a contiguous input needs no copy where a strided one needs one', () => {
+    const launches = (contiguous: boolean) => {
+      using traced = trace(device, { x: [8, 4], b: { shape: [4], contiguous } }, ({ x, b }) =>
+        x.add(b),
+      );
+      return traced.plan.launches;
+    };
+    expect([launches(true), launches(false)]).to.deep.equal([1, 2]);
+  });
+
+  it('ops that need the same copy of an input share it', () => {
+    using traced = trace(device, { x: [8, 4], b: [4] }, ({ x, b }) => x.add(b).mul(b).sub(b.exp()));
+    expect(String(traced.plan).match(/copy4d/g)).to.have.length(1);
+  });
+
+  it('a sum of a long row takes two launches and equals the interpreter', async () => {
+    for (const n of [1024, 1025, 4096, 10_007, 100_000]) {
+      const { results, exact } = await ran(
+        { x: { shape: [n], values: choices.numbers(n) } },
+        ({ x }) => ({ sum: x!.sum(), most: x!.max(), mean: x!.reshape([1, n]).mean({ axis: 1 }) }),
+      );
+      for (const [name, [value]] of Object.entries(exact))
+        expect(results[name]![0], `${name} of ${n}`).to.be.closeTo(value!, 1e-5 * n ** 0.5);
+      using sum = trace(device, { x: { shape: [n], contiguous: true } }, ({ x }) => x.sum());
+      expect(sum.plan.launches, `${n}`).to.equal(n === 1024 || n === 10_007 ? 1 : 2);
+    }
   });
 
   it('adds the gradients of two uses without another kernel or copy', () => {

@@ -51,6 +51,8 @@ export class Lowering {
   readonly #inputs = new Map<string, Buffer>();
   readonly #values = new Map<Node, Value>();
   readonly #tuples = new Map<Node, readonly Value[]>();
+  /** dense copies of the values in a buffer, by offset, shape and strides */
+  readonly #copies = new Map<Buffer, Map<string, Value>>();
   readonly #uses = new Map<Node, number>();
   /** the only op that reads an op's value */
   readonly #reader = new Map<Node, Node>();
@@ -98,6 +100,7 @@ export class Lowering {
     this.#values.set(node, value);
     value.buffer.readers += uses;
     if (!added) return;
+    this.#forgetCopies(value.buffer);
     const sum = this.#reader.get(node) as Node;
     this.#values.set(sum, value);
     // The sum has read both of its operands.
@@ -154,11 +157,26 @@ export class Lowering {
   dense(node: Node, value: Value, shape: Shape): Value {
     return isDense(shape, value.strides) ? value : this.copied(node, value, shape);
   }
-  /** Returns a dense copy of a value that is read with these strides over `shape`. */
+  /**
+   * Returns a dense copy of a value that is read with these strides over `shape`. Ops that need the
+   * same copy share it.
+   */
   copied(node: Node, value: Value, shape: Shape): Value {
+    const key = `${value.offset} ${shape} ${value.strides}`;
+    const copies = this.#copies.get(value.buffer) ?? new Map<string, Value>();
+    this.#copies.set(value.buffer, copies);
+    const known = copies.get(key);
+    if (known) return known;
     const out = this.fresh(shape);
     this.copyTo(node, out, value, shape);
+    copies.set(key, out);
     return out;
+  }
+  /** Forgets copies of memory to which a launch adds, and copies that are in this memory. */
+  #forgetCopies(buffer: Buffer): void {
+    this.#copies.delete(buffer);
+    for (const copies of this.#copies.values())
+      for (const [key, value] of copies) if (value.buffer === buffer) copies.delete(key);
   }
 
   /** Copies a value of `shape`, or adds it with `beta` 1. */

@@ -4,7 +4,7 @@ import { denseStrides, isDense } from '../../../device/strides.ts';
 import { binaries, unaries } from '../../ops/elementwise.ts';
 import { reductions } from '../../ops/rows.ts';
 import { reshapedStrides, type Shape, sizeOf, spreadStrides } from '../shapes.ts';
-import type { Node, NodeOfKind } from '../tape.ts';
+import type { Node, NodeOfKind, ReductionName } from '../tape.ts';
 import { fusedLowerings } from './fused-lowerings.ts';
 import { ROW, type View } from './launches.ts';
 import {
@@ -58,9 +58,9 @@ function pieceOf(n: number): number {
   return 0;
 }
 
-const reduceCall = (f: keyof typeof reductions, scale: number): Call => ({
+const reduceCall = (f: ReductionName, columns: number, scale: number): Call => ({
   kernel: 'reduce_rows',
-  wholes: ({ rows }, stride) => [rows, 0, stride(0), stride(1), reductions[f]],
+  wholes: ({ rows }, stride) => [rows, columns, stride(0), stride(1), reductions[f]],
   reals: [scale],
 });
 
@@ -95,23 +95,17 @@ function lowerReduce(lowering: Lowering, node: NodeOfKind<'reduce'>, target: Tar
     return out;
   }
   if (target) return null;
-  const call = (columns: number, factor: number): Call => {
-    const base = reduceCall(f, factor);
-    return {
-      ...base,
-      wholes: (split, stride, steps) => base.wholes(split, stride, steps).with(1, columns),
-    };
-  };
   const piece = size === 1 && /^(sum|max|min)$/.test(f) ? pieceOf(n) : 0;
   if (piece > 0) {
     const dense = lowering.dense(of, x, input.shape);
     const row = { ...dense, strides: [piece, 1] };
     const count = n / piece;
-    const parts = lowering.rowwise(of, [count], [[count], [count, piece]], [row], call(piece, 1));
-    const result = lowering.rowwise(of, [], [[], [count]], [parts], call(count, scale));
+    const each = reduceCall(f, piece, 1);
+    const parts = lowering.rowwise(of, [count], [[count], [count, piece]], [row], each);
+    const result = lowering.rowwise(of, [], [[], [count]], [parts], reduceCall(f, count, scale));
     return { ...result, strides: places.map(() => 0) };
   }
-  return lowering.rowwise(of, places, [places, input.shape], [x], call(n, scale));
+  return lowering.rowwise(of, places, [places, input.shape], [x], reduceCall(f, n, scale));
 }
 
 /** Returns an index as one run with a constant distance. */
@@ -133,7 +127,7 @@ const of: Lowerings['of'] = {
     const { contiguous } = attributes;
     const buffer = lowering.input(node);
     const strides = denseStrides(shape).map((stride, d) =>
-      d === 0 && shape[0]! > 1 ? ROW : stride,
+      d === 0 && shape[0]! > 1 && !contiguous ? ROW : stride,
     );
     if (attributes.dtype === 'float32') return { buffer, offset: 0, strides };
     const out = lowering.fresh(shape);
