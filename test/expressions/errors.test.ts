@@ -11,6 +11,7 @@ import {
   grad,
   huber,
   matmul,
+  mse,
   normal,
   stack,
   trace,
@@ -176,17 +177,47 @@ describe('errors of expressions', () => {
     [
       'a constant that is no number',
       () => constant(['1'] as never),
-      /^constant: element 0 must be an expression or a number, got '1'/,
+      /^constant: element 0 must be a number, got '1'/,
     ],
     [
       'an empty interval',
       () => uniform([2], { low: 1, high: 1 }),
-      /^uniform: low must be below high, got 1 and 1/,
+      /^uniform: low must be below high by a number that float32 holds, got 1 and 1/,
+    ],
+    [
+      'an infinite end of an interval',
+      () => uniform([2], { low: -Infinity }),
+      /^uniform: low must be finite, got -Infinity/,
+    ],
+    [
+      'an interval beyond float32',
+      () => uniform([2], { low: -3e38, high: 3e38 }),
+      /^uniform: low must be below high by a number that float32 holds/,
+    ],
+    [
+      'an option of torch',
+      () => normal([2], { std: 1 } as never),
+      /^normal: unknown option 'std'; it takes mean and deviation/,
+    ],
+    [
+      'a mean of torch',
+      () => normal([2], 1 as never),
+      /^normal: pass options as in normal\(…, \{ mean: … \}\), got 1/,
+    ],
+    [
+      'a prediction and a target',
+      ({ x }) => (mse as (...all: unknown[]) => unknown)(x, x),
+      /^mse\(error\) takes one expression: mse\(prediction\.sub\(target\)\)/,
+    ],
+    [
+      'a target as a threshold',
+      ({ x }) => huber(x, x as never),
+      /^huber\(error, delta\) takes one expression: huber\(prediction\.sub\(target\)\)/,
     ],
     [
       'a negative deviation',
       () => normal([2], { deviation: -1 }),
-      /^normal: the deviation must be at least 0 and finite, got -1/,
+      /^normal: deviation must be from 0 to 1e30, got -1/,
     ],
     [
       'logits without rows',
@@ -196,7 +227,7 @@ describe('errors of expressions', () => {
     [
       'targets of no expression',
       ({ s }) => bootstrap(s, 'd' as never, s),
-      /^ne: operand 0 must be an expression or a number, got 'd'|at least one/,
+      /^bootstrap: operand 1 must be an expression or a number, got 'd'/,
     ],
     [
       'a loss of many numbers',
@@ -338,6 +369,9 @@ describe('errors of expressions', () => {
     );
     expect(make({ x: [2 ** 16, 2 ** 16] })).to.match(
       /^trace: input 'x': \[65536, 65536\] has 2\^31 elements or more/,
+    );
+    expect(make({ x: [2 ** 20 + 1, 2] })).to.match(
+      /^trace: input 'x' has 1048577 rows, and strided inputs have at most 1048576; declare it contiguous if it is/,
     );
     expect(make({ x: { shape: [2], dtype: 'float' } })).to.match(
       /^trace: input 'x' has an unknown dtype 'float'; known: float32, /,

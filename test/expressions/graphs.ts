@@ -58,7 +58,7 @@ const ops: Readonly<Record<string, Apply>> = {
   sqrt: (x) => x.square().add(0.25).sqrt(),
   rsqrt: (x) => x.square().add(1.5).rsqrt(),
   reciprocal: (x) => x.abs().add(1).reciprocal(),
-  pow: (x, pick) => x.abs().add(0.5).pow([1.5, 3, -1, -0.5][pick(4)]!),
+  pow: (x, pick) => x.clamp(-1.2, 1.2).abs().add(0.5).pow([1.5, 3, -1, -0.5][pick(4)]!),
   add: (x, pick, all) => meeting(x, pick, all, (a, b) => a.add(b as never)),
   sub: (x, pick, all) => meeting(x, pick, all, (a, b) => a.sub(b as never)),
   mul: (x, pick, all) => meeting(x, pick, all, (a, b) => a.tanh().mul(b as never)),

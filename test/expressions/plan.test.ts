@@ -296,6 +296,16 @@ describe('plans of expressions', () => {
     );
     const spread = wide.view({ shape: [3], strides: [2] });
     expect(run({ x, w: spread })).to.match(/^input 'w' was declared contiguous, got strides \[2\]/);
+    const back = keep(trace(device, { x: [2, 3] }, ({ x }) => x.exp()));
+    expect(refusal(() => back.run(stream, { x: back.outputs })).message).to.equal(
+      "input 'x' is memory of this plan, which a run overwrites; copy it to a tensor of its own",
+    );
+    if (device.name !== 'host:0') {
+      const other = keep(openDevice('host:0').allocate({ shape: [2, 3] }));
+      expect(run({ x: other, w })).to.equal(
+        `input 'x' is on host:0, and the trace is on ${device.name}`,
+      );
+    }
     x.close();
     expect(run({ x, w })).to.match(/closed/);
   });

@@ -158,7 +158,10 @@ export const programs: Readonly<Record<string, (choices: Choices) => Program>> =
   transpose: (choices) => {
     const a = choices.shape(2 + choices.below(3));
     const axes = a.map((_, d) => d);
-    axes.sort(() => choices.between(-1, 1));
+    for (let d = axes.length - 1; d > 0; d--) {
+      const other = choices.below(d + 1);
+      [axes[d], axes[other]] = [axes[other]!, axes[d]!];
+    }
     return { shapes: { a }, build: ({ a: x }) => x!.transpose(axes) };
   },
   slice: (choices) => {

@@ -4,7 +4,14 @@ import { type Expression, nodeFrom, nodeOf } from './expression.ts';
 import { grad } from './gradient.ts';
 import { evaluate, type Values } from './interpreter.ts';
 import { countOf, shown, sizeOf } from './shapes.ts';
-import { type Node, type NodeOfKind, refuseRange, refuseType, userLine } from './tape.ts';
+import {
+  checkOptions,
+  type Node,
+  type NodeOfKind,
+  refuseRange,
+  refuseType,
+  userLine,
+} from './tape.ts';
 
 /** Options of checkGradients(). */
 export interface CheckOptions {
@@ -57,9 +64,7 @@ export function checkGradients(
   options: CheckOptions = {},
 ): CheckedGradients {
   const known = ['values', 'seed', 'step', 'tolerance'];
-  for (const key of Object.keys(options))
-    if (!known.includes(key))
-      refuseType(`checkGradients: unknown option '${key}'; it takes ${known.join(', ')}`);
+  checkOptions('checkGradients', options, known);
   const { values = {}, seed = 0, step = 1e-5, tolerance = 1e-6 } = options;
   countOf('checkGradients: seed', seed, 0, refuseRange);
   for (const [name, value] of Object.entries({ step, tolerance }))

@@ -28,6 +28,7 @@ import {
 import {
   type BinaryName,
   checkedNumber,
+  checkOptions,
   type Node,
   type ReductionName,
   refuseRange,
@@ -272,7 +273,7 @@ export class Expression<S extends Shape = Shape> {
   argmax(): Expression<Reduced<S, { axis: -1 }>>;
   argmax<const O extends Axis>(options: O): Expression<Reduced<S, O>>;
   argmax(options: Axis = {}): Expression<never> {
-    checkOptions('argmax', options, ['axis']);
+    checkAxis('argmax', options, ['axis']);
     return reduced('argmax', 'argmax', this, { axis: options.axis ?? -1 }) as never;
   }
   /**
@@ -291,7 +292,7 @@ export class Expression<S extends Shape = Shape> {
   }
   /** Running sums along an axis, by default the last. */
   cumsum(options: Axis = {}): Expression<S> {
-    checkOptions('cumsum', options, ['axis']);
+    checkAxis('cumsum', options, ['axis']);
     const axis = axisOf('cumsum', options.axis ?? -1, this.shape.length, refuseRange);
     return make('cumsum', { axis, reverse: 0 }, [this], this.shape) as Expression<S>;
   }
@@ -391,25 +392,22 @@ export function make<K extends Node['op']>(
 export const full = (tape: Tape, value: number, shape: Shape): Expression =>
   wrap(tape.add('full', { value }, [], shape) as Node);
 
-/** Throws a TypeError for an unknown option, or for an axis that was passed without its name. */
-function checkOptions(name: string, options: unknown, known: readonly string[]): void {
-  if (typeof options !== 'object' || options === null || Array.isArray(options))
-    refuseType(`${name}: name the axis, as in ${name}({ axis: 0 }), got ${describeValue(options)}`);
-  for (const key of Object.keys(options as object))
-    if (!known.includes(key))
-      refuseType(`${name}: unknown option '${key}'; it takes ${known.join(' and ')}`);
-}
+/** Checks the options of an op along an axis. */
+const checkAxis = (name: string, options: unknown, known: readonly string[]): void =>
+  checkOptions(name, options, known, `name the axis, as in ${name}({ axis: 0 })`);
 
 const fullValue = (node: Node): number | null =>
   node.op === 'full' ? node.attributes.value : null;
 
 /** Returns operands as expressions. At least one of them must be one. */
-function operands(op: string, given: readonly unknown[]): Expression[] {
+export function operands(op: string, given: readonly unknown[]): Expression[] {
   const first = given.find((each) => each instanceof Expression) as Expression | undefined;
   if (first === undefined) refuseType(`${op}: at least one operand must be an expression`);
   const { tape } = nodeIn(first as Expression);
   return given.map((each, i) =>
-    each instanceof Expression ? each : full(tape, checkedNumber(`${op}: operand ${i}`, each), []),
+    each instanceof Expression
+      ? each
+      : full(tape, checkedNumber(`${op}: operand ${i}`, each, 'an expression or a number'), []),
   );
 }
 
@@ -479,6 +477,8 @@ function clamped(x: Expression, low: unknown, high: unknown): Expression {
 /** Returns δ · smooth L1 of an error: ½e² up to |e| = δ, and δ(|e| − ½δ) beyond. */
 export function huber(error: Expression, delta = 1): Expression {
   const node = nodeOf('huber: error', error);
+  if ((delta as unknown) instanceof Expression)
+    refuseType('huber(error, delta) takes one expression: huber(prediction.sub(target))');
   const threshold = checkedNumber('huber: delta', delta);
   if (!(threshold > 0 && threshold < Number.POSITIVE_INFINITY))
     refuseRange(`huber: delta must be above 0 and finite, got ${delta}`);
@@ -500,7 +500,7 @@ function reduced(
   options: ReduceOptions,
   mean = false,
 ): Expression {
-  checkOptions(name, options, ['axis', 'keep']);
+  checkAxis(name, options, ['axis', 'keep']);
   const axes = axesOf(name, options.axis, x.shape.length, refuseRange);
   const kept = x.shape.map((length, d) => (axes.includes(d) ? 1 : length));
   const { rows, places } = rowsOver(x, axes);
@@ -515,7 +515,7 @@ function reduced(
 }
 
 function normOf(x: Expression, options: ReduceOptions): Expression {
-  checkOptions('norm', options, ['axis', 'keep']);
+  checkAxis('norm', options, ['axis', 'keep']);
   const axes = axesOf('norm', options.axis, x.shape.length, refuseRange);
   const y = reduced('norm', 'sum', unary('square', x), { axis: axes, keep: true }) as Expression;
   const root = unary('sqrt', y);
@@ -538,7 +538,7 @@ export function custom(
 }
 
 function soft(name: string, logarithm: 0 | 1, x: Expression, options: Axis): Expression {
-  checkOptions(name, options, ['axis']);
+  checkAxis(name, options, ['axis']);
   const axis = axisOf(name, options.axis ?? -1, x.shape.length, refuseRange);
   if (axis === x.shape.length - 1) return make('softmax', { logarithm }, [x], x.shape);
   const axes = x.shape.map((_, d) => d);

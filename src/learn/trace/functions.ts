@@ -10,6 +10,7 @@ import {
   huber as huberLoss,
   make,
   nodeOf,
+  operands,
   product,
   where as select,
   stack as stacked,
@@ -24,7 +25,14 @@ import type {
   Resized,
 } from './shape-types.ts';
 import { checkedShape, type Shape, shown, sizeOf } from './shapes.ts';
-import { checkedNumber, currentTape, type Node, refuseRange, refuseType } from './tape.ts';
+import {
+  checkedNumber,
+  checkOptions,
+  currentTape,
+  type Node,
+  refuseRange,
+  refuseType,
+} from './tape.ts';
 
 type ShapeOf<T> = T extends Expression<infer S> ? S : readonly [];
 type Both<A extends ExpressionLike, B extends ExpressionLike> = Expression<
@@ -135,8 +143,9 @@ export const matmul = <const A extends Expression, const B extends Expression>(
 export const huber = <S extends Shape>(error: Expression<S>, delta = 1): Expression<S> =>
   huberLoss(error as Expression, delta) as unknown as Expression<S>;
 /** The square of an error, element by element. Take its mean() for the mean squared error. */
-export const mse = <S extends Shape>(error: Expression<S>): Expression<S> => {
+export const mse = <S extends Shape>(error: Expression<S>, ...more: never[]): Expression<S> => {
   nodeOf('mse: error', error);
+  if (more.length > 0) refuseType('mse(error) takes one expression: mse(prediction.sub(target))');
   return error.square();
 };
 
@@ -153,8 +162,8 @@ export const bootstrap = <
   discounts: D,
   values: V,
 ): Expression<Broadcast<ShapeOf<R>, Broadcast<ShapeOf<D>, ShapeOf<V>>>> => {
-  const goesOn = binary('ne', discounts, 0);
-  return binary('add', rewards, binary('mul', discounts, select(goesOn, values, 0))) as never;
+  const [r, d, v] = operands('bootstrap', [rewards, discounts, values]);
+  return binary('add', r, binary('mul', d, select(binary('ne', d, 0), v, 0))) as never;
 };
 
 /**
@@ -196,15 +205,18 @@ export function constant<const S extends Shape = readonly [number]>(
 function draw(kind: 'normal' | 'uniform', shape: Shape, first: number, second: number): Expression {
   const tape = currentTape(kind);
   const to = checkedShape(kind, shape, refuseRange);
-  const [a, b] = [
-    checkedNumber(`${kind}: the first number`, first),
-    checkedNumber(`${kind}: the second number`, second),
-  ];
-  if (kind === 'uniform' ? !(a < b) : !(b >= 0 && Number.isFinite(a) && Number.isFinite(b)))
+  const names = kind === 'normal' ? ['mean', 'deviation'] : ['low', 'high'];
+  const [a, b] = [first, second].map((value, i) => {
+    const number = checkedNumber(`${kind}: ${names[i]}`, value);
+    if (!Number.isFinite(number)) refuseRange(`${kind}: ${names[i]} must be finite, got ${number}`);
+    return number;
+  }) as [number, number];
+  if (kind === 'normal' && !(b >= 0 && b <= 1e30))
+    refuseRange(`normal: deviation must be from 0 to 1e30, got ${b}`);
+  const span = Math.fround(Math.fround(b) - Math.fround(a));
+  if (kind === 'uniform' && !(span > 0 && span < Number.POSITIVE_INFINITY))
     refuseRange(
-      kind === 'uniform'
-        ? `uniform: low must be below high, got ${first} and ${second}`
-        : `normal: the deviation must be at least 0 and finite, got ${second}`,
+      `uniform: low must be below high by a number that float32 holds, got ${a} and ${b}`,
     );
   return expressionOf(tape.add('draw', { kind, first: a, second: b }, [], to) as Node);
 }
@@ -216,8 +228,12 @@ function draw(kind: 'normal' | 'uniform', shape: Shape, first: number, second: n
  */
 export const normal = <const S extends Shape>(
   shape: S,
-  { mean = 0, deviation = 1 }: { readonly mean?: number; readonly deviation?: number } = {},
-): Expression<S> => draw('normal', shape, mean, deviation) as unknown as Expression<S>;
+  options: { readonly mean?: number; readonly deviation?: number } = {},
+): Expression<S> => {
+  checkOptions('normal', options, ['mean', 'deviation']);
+  const { mean = 0, deviation = 1 } = options;
+  return draw('normal', shape, mean, deviation) as unknown as Expression<S>;
+};
 
 /**
  * Random numbers that are uniform in [low, high). Each run draws new ones, in the order of the
@@ -227,8 +243,12 @@ export const normal = <const S extends Shape>(
  */
 export const uniform = <const S extends Shape>(
   shape: S,
-  { low = 0, high = 1 }: { readonly low?: number; readonly high?: number } = {},
-): Expression<S> => draw('uniform', shape, low, high) as unknown as Expression<S>;
+  options: { readonly low?: number; readonly high?: number } = {},
+): Expression<S> => {
+  checkOptions('uniform', options, ['low', 'high']);
+  const { low = 0, high = 1 } = options;
+  return draw('uniform', shape, low, high) as unknown as Expression<S>;
+};
 
 /**
  * An index drawn from the softmax of each row of logits. An element of −∞ is never drawn, except

@@ -18,7 +18,7 @@ import {
 } from './expression.ts';
 import { fused } from './fused.ts';
 import { equalShapes, type Shape, shown } from './shapes.ts';
-import { checkedNumber, type Node, refuseRange, refuseType } from './tape.ts';
+import { checkedNumber, checkOptions, type Node, refuseRange } from './tape.ts';
 
 /** Refuses an expression that has another shape. */
 function checkShape(op: string, name: string, expression: unknown, shape: Shape): Expression {
@@ -34,12 +34,6 @@ function matrixOf(op: string, name: string, expression: unknown, columns: string
     refuseRange(`${op}: ${name} must be [rows, ${columns}], got ${shown(node.shape)}`);
   return node;
 }
-function checkOptions(op: string, options: object, known: readonly string[]): void {
-  for (const key of Object.keys(options))
-    if (!known.includes(key))
-      refuseType(`${op}: unknown option '${key}'; it takes ${known.join(', ')}`);
-}
-
 /**
  * Actions of a Gaussian that tanh squashes into a box, and their log-probabilities, by one kernel.
  * Gradients of both go to `out`.

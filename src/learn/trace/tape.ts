@@ -239,11 +239,31 @@ export function currentTape(what: string): Tape {
   return current;
 }
 
-/** Returns a number that an op takes. Throws for one that overflows float32. */
-export function checkedNumber(name: string, value: unknown): number {
+/**
+ * Returns a number that an op takes. Throws for one that overflows float32. `kinds` says what the op
+ * accepts.
+ */
+export function checkedNumber(name: string, value: unknown, kinds = 'a number'): number {
   if (typeof value !== 'number')
-    refuseType(`${name} must be an expression or a number, got ${describeValue(value)}`);
+    refuseType(`${name} must be ${kinds}, got ${describeValue(value)}`);
   if (Number.isFinite(value) && !Number.isFinite(Math.fround(value as number)))
     refuseRange(`${name} is ${value}, which float32 does not hold: its largest is about 3.4e38`);
   return value as number;
+}
+
+/**
+ * Throws a TypeError unless `options` is an object with known keys. `form` says how to pass the
+ * options.
+ */
+export function checkOptions(
+  name: string,
+  options: unknown,
+  known: readonly string[],
+  form = `pass options as in ${name}(…, { ${known[0]}: … })`,
+): void {
+  if (typeof options !== 'object' || options === null || Array.isArray(options))
+    refuseType(`${name}: ${form}, got ${describeValue(options)}`);
+  for (const key of Object.keys(options as object))
+    if (!known.includes(key))
+      refuseType(`${name}: unknown option '${key}'; it takes ${known.join(' and ')}`);
 }

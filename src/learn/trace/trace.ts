@@ -1,5 +1,5 @@
 /** Makes a trace: runs a function once on expressions, and plans its launches. */
-import { checkKeys, describeValue } from '../../base/checks.ts';
+import { describeValue } from '../../base/checks.ts';
 import { type DType, dtypes } from '../../base/dtype.ts';
 import { stateError } from '../../base/errors.ts';
 import { checkDevice, checkFunction, checkStream } from '../../device/checks.ts';
@@ -9,7 +9,7 @@ import { captures } from '../../device/stream.ts';
 import { Expression, expressionOf, nodeFrom, nodeOf } from './expression.ts';
 import { Plan, type PlanOptions } from './plan/plan.ts';
 import { checkedShape, type Shape } from './shapes.ts';
-import { type Node, recording, refuseRange, refuseType, Tape } from './tape.ts';
+import { checkOptions, type Node, recording, refuseRange, refuseType, Tape } from './tape.ts';
 
 /** An input of a trace: a shape, an object with a shape, or a tensor like those that run() gets. */
 export type InputOf = Shape | InputDescription | Tensor;
@@ -103,7 +103,7 @@ export function trace<const I extends Readonly<Record<string, InputOf>>, R exten
 ): Traced<I, R> {
   checkDevice('trace', device);
   checkFunction('trace', fn);
-  checkKeys('trace', options, ['seed', 'poison']);
+  checkOptions('trace', options, ['seed', 'poison']);
   if (captures() || device.currentStream.capturing)
     throw stateError(
       'CAPTURE',
@@ -147,6 +147,9 @@ export function trace<const I extends Readonly<Record<string, InputOf>>, R exten
   };
 }
 
+/** Largest number of rows of a strided input. A plan computes offsets of more rows inexactly. */
+const MAX_ROWS = 2 ** 20;
+
 function inputNode(tape: Tape, name: string, input: InputOf): Expression {
   const described: { shape?: unknown; dtype?: unknown; contiguous?: unknown } =
     input instanceof Tensor ||
@@ -169,6 +172,10 @@ function inputNode(tape: Tape, name: string, input: InputOf): Expression {
   if (typeof contiguous !== 'boolean')
     refuseType(
       `trace: input '${name}': contiguous must be a boolean, got ${describeValue(contiguous)}`,
+    );
+  if (!contiguous && (shape[0] ?? 1) > MAX_ROWS)
+    refuseRange(
+      `trace: input '${name}' has ${shape[0]} rows, and strided inputs have at most ${MAX_ROWS}; declare it contiguous if it is`,
     );
   return expressionOf(
     tape.add('input', { name, dtype, contiguous: contiguous as boolean }, [], shape) as Node,

@@ -39,7 +39,7 @@ interface Bound {
 /** Memory that the steps of a plan use on a device. */
 export class Plan implements Disposable {
   readonly device: Device;
-  /** the results, in the order of the ops that plan() was given */
+  /** the results, in the order of the constructor's `outputs` */
   readonly outputs: readonly Floats[];
   /** number of kernel launches, fills and draws */
   readonly launches: number;
@@ -130,7 +130,8 @@ export class Plan implements Disposable {
    *
    * @param inputs a tensor for each input of the trace. Its first dimension may have any stride, and
    *   the others are contiguous
-   * @throws {TypeError|RangeError} for a missing or unknown input, another dtype, shape or stride
+   * @throws {TypeError|RangeError} for a missing or unknown input, another dtype, shape or stride, or
+   *   memory of this plan
    * @throws {ERR_HOTSLOT_STATE_CLOSED} after close()
    */
   emit(stream: Stream, inputs: Readonly<Record<string, Tensor>>): void {
@@ -193,6 +194,14 @@ export class Plan implements Disposable {
           `input '${name}' must be a tensor ${shown(shape)}, got ${describeValue(tensor)}`,
         );
       tensor.checkOpen();
+      if (tensor.device.name !== this.device.name)
+        throw typeError(
+          `input '${name}' is on ${tensor.device.name}, and the trace is on ${this.device.name}`,
+        );
+      if (tensor.handle === this.#arena.handle)
+        throw rangeError(
+          `input '${name}' is memory of this plan, which a run overwrites; copy it to a tensor of its own`,
+        );
       if (tensor.dtype !== dtype)
         throw typeError(`input '${name}' must be ${dtype}, got ${tensor.dtype}`);
       if (tensor.shape.length !== shape.length || tensor.shape.some((n, d) => n !== shape[d]))
