@@ -4,6 +4,7 @@ import {
   add,
   bootstrap,
   categorical,
+  categoricalLoss,
   checkGradients,
   concat,
   constant,
@@ -154,6 +155,11 @@ describe('errors of expressions', () => {
       /^take: the table must have shape \[n, d\], got \[4\]/,
     ],
     [
+      'a table of more rows than float32 counts',
+      ({ s }) => s.broadcast([2 ** 24 + 1, 1]).take(s),
+      /^take: indices are floats, which are exact up to 2\^24, and there are 16777217 elements/,
+    ],
+    [
       'a power that is an expression',
       ({ x, s }) => x.pow(s as never),
       /^pow: the exponent must be a number; b\.mul\(a\.log\(\)\)\.exp\(\)/,
@@ -253,6 +259,35 @@ describe('errors of expressions', () => {
       'a second derivative',
       ({ x }) => grad(grad(x.tanh().sum(), [x]).gradients[0].square().sum(), [x]),
       /^grad: the loss depends on a gradient, which grad\(\) derived at \S+errors\.test\.[jt]s:\d+:\d+; second derivatives are not available, so detach\(\) the gradient/,
+    ],
+    [
+      'a gradient of a gradient among those that are wanted',
+      ({ x }) => {
+        const [g] = grad(x.tanh().sum(), [x]).gradients;
+        return grad(g.square().sum(), [g, x]);
+      },
+      /^grad: the loss depends on a gradient, which grad\(\) derived at/,
+    ],
+    [
+      'a hole in a list',
+      // biome-ignore lint/suspicious/noSparseArray: the hole is what the test passes
+      ({ x }) => grad(x.sum(), [x, , x] as never),
+      /^grad: wrt\[1\] must be an expression, got undefined/,
+    ],
+    [
+      'a distribution without its range',
+      ({ x }) => (categoricalLoss as (...all: unknown[]) => unknown)(x, x),
+      /^categoricalLoss: pass options as in categoricalLoss\(…, \{ low: … \}\), got undefined/,
+    ],
+    [
+      'a distribution of one atom',
+      ({ x }) => categoricalLoss(x.slice(1, 0, 1), x.slice(1, 0, 1), { low: 0, high: 1 }),
+      /^categoricalLoss: a distribution has at least 2 atoms, got \[3, 1\]/,
+    ],
+    [
+      'values that are no array',
+      ({ x }) => checkGradients(x.sum(), [x], { values: { x: null as never } }),
+      /^checkGradients: values of input 'x' must be an array of numbers, got null/,
     ],
     [
       'gradients of nothing',

@@ -199,14 +199,13 @@ const axisIn = (
   f: (axis: number) => Expression,
 ): Expression | null => (x.shape.length === 0 ? null : f(pick(x.shape.length)));
 
-/** Draws a program of 5 to 40 ops. */
-export function drawn(seed: number): Graph {
+/** Draws a program of 5 to 40 ops, or of the ops that `only` names. */
+export function drawn(seed: number, only?: readonly string[]): Graph {
   const choices = new Choices(seed);
   // Half of the programs use few kinds of ops, so that the same kinds meet more often.
   const all = Object.keys(ops);
-  const names = choices.chance(0.5)
-    ? all
-    : Array.from({ length: 3 + choices.below(8) }, () => choices.of(all));
+  const few = Array.from({ length: 3 + choices.below(8) }, () => choices.of(all));
+  const names = only ?? (choices.chance(0.5) ? all : few);
   return {
     seed,
     gap: choices.of([0, 0, 1, 3]),

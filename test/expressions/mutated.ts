@@ -1,14 +1,15 @@
 /**
- * Checks mutated code: `node mutated.js FILE FROM TO COUNT` replaces a text in a module of the
- * library while Node loads it. For a module of gradients it compares the gradients of all programs
- * with central differences, and for another module it runs COUNT random programs. It prints the
- * first difference, or nothing.
+ * Checks mutated code: `node mutated.js FILE FROM TO WHAT` replaces a text in a module of the library
+ * while Node loads it. WHAT is the name of a program, whose gradients it compares with central
+ * differences, or a number of random programs to run. Further arguments name the ops of these
+ * programs. It prints the first difference, or nothing.
  */
 import { readFileSync } from 'node:fs';
 import { register } from 'node:module';
 import { fileURLToPath } from 'node:url';
 
-const [file = '', from = '', to = '', count = '0'] = process.argv.slice(2);
+const [file = '', from = '', to = '', what = '0', ...only] = process.argv.slice(2);
+const ops = only.length > 0 ? only : undefined;
 const url = new URL(`../../src/learn/trace/${file}.js`, import.meta.url).href;
 const source = readFileSync(fileURLToPath(url), 'utf8');
 if (source.split(from).length !== 2)
@@ -24,19 +25,17 @@ register(
 const { changedByPoison, drawn, wrongIn } = await import('./graphs.ts');
 const { checkProgram, programs } = await import('./programs.ts');
 
-const ofGradients = /^(rules|gradient)$/.test(file);
-for (const name of ofGradients ? Object.keys(programs) : []) {
+if (Object.hasOwn(programs, what)) {
   try {
-    checkProgram(name);
+    checkProgram(what);
   } catch (error) {
-    console.log(`${name}: ${(error as Error).message}`);
-    process.exit();
+    console.log(`${what}: ${(error as Error).message}`);
   }
-}
-for (let seed = 0; !ofGradients && seed < Number(count); seed++) {
-  const graph = drawn(seed);
-  const found = (await wrongIn(graph)) ?? (await changedByPoison(graph));
-  if (found === null) continue;
-  console.log(`seed ${seed}: ${found}`);
-  break;
-}
+} else
+  for (let seed = 0; seed < Number(what); seed++) {
+    const graph = drawn(seed, ops);
+    const found = (await wrongIn(graph)) ?? (await changedByPoison(graph));
+    if (found === null) continue;
+    console.log(`seed ${seed}: ${found}`);
+    break;
+  }

@@ -6,36 +6,71 @@ import { expect } from 'chai';
 import { run } from '../cli/run-command.ts';
 import { describeAll } from '../rig/setting.ts';
 
-/** Module in src/learn/trace, the text that is replaced, the replacement, and what it breaks. */
-type Mutation = readonly [file: string, from: string, to: string, what: string];
+/**
+ * Module in src/learn/trace, the text that is replaced, the replacement, what it breaks, and what
+ * finds it: the gradients of a program, or a number of random programs and their ops.
+ */
+type Mutation = readonly [file: string, from: string, to: string, what: string, program?: string];
 
 const mutations: readonly Mutation[] = [
-  ['rules', 'sub: (dy) => [dy, dy.neg()]', 'sub: (dy) => [dy, dy]', 'the sign of a difference'],
-  ['rules', "binary('mul', dy, a)]", "binary('mul', dy, b)]", 'the second factor'],
-  ['rules', 'sumTo(where(condition, 0, dy)', 'sumTo(where(condition, dy, 0)', 'the side not taken'],
+  [
+    'rules',
+    'sub: (dy) => [dy, dy.neg()]',
+    'sub: (dy) => [dy, dy]',
+    'the sign of a difference',
+    'sub',
+  ],
+  ['rules', "binary('mul', dy, a)]", "binary('mul', dy, b)]", 'the second factor', 'mul'],
+  [
+    'rules',
+    'sumTo(where(condition, 0, dy)',
+    'sumTo(where(condition, dy, 0)',
+    'the side not taken',
+    'where',
+  ],
   [
     'rules',
     "make('pad', { axis, before: from }",
     "make('pad', { axis, before: 0 }",
     'the place of a slice',
+    'slice',
   ],
-  ['rules', 'reverse: reverse ? 0 : 1', 'reverse', 'the direction of running sums'],
-  ['rules', 'at += shape[axis];', '', 'the places of parts'],
-  ['rules', "f === 'max' ? 'argmax' : 'argmin'", "'argmax'", 'the least element'],
+  ['rules', 'reverse: reverse ? 0 : 1', 'reverse', 'the direction of running sums', 'cumsum'],
+  ['rules', 'at += shape[axis];', '', 'the places of parts', 'concat'],
+  ['rules', "f === 'max' ? 'argmax' : 'argmin'", "'argmax'", 'the least element', 'min over axes'],
   [
     'rules',
     "return [binary('mul', spread(), scale)];",
     'return [spread()];',
     'the scale of a mean',
+    'mean over axes',
   ],
-  ['rules', 'axes.indexOf(d)', 'axes[d]', 'the inverse of a permutation'],
-  ['gradient', 'before ? summed(before, d) : d', 'd', 'the sum of several uses'],
-  ['rules', 'detach: () => [null]', 'detach: (dy) => [dy]', 'detach'],
-  ['plan/lowering', 'buffer.readers === 1 &&', '', 'the last reader of a sum'],
-  ['plan/op-lowerings', 'reals: [1, target ? 1 : 0]', 'reals: [1, 0]', 'adding a product'],
-  ['plan/op-lowerings', 'target ? 1 : 0);', '0);', 'adding a slice'],
+  ['rules', 'axes.indexOf(d)', 'axes[d]', 'the inverse of a permutation', 'transpose'],
+  ['gradient', 'before ? summed(before, d) : d', 'd', 'the sum of several uses', 'repeated use'],
+  ['rules', 'detach: () => [null]', 'detach: (dy) => [dy]', 'detach', 'detach'],
+  [
+    'plan/lowering',
+    'buffer.readers === 1 &&',
+    '',
+    'the last reader of a sum',
+    '400 shared reshape',
+  ],
+  [
+    'plan/op-lowerings',
+    'reals: [1, target ? 1 : 0]',
+    'reals: [1, 0]',
+    'adding a product',
+    '400 matmul product shared',
+  ],
+  ['plan/op-lowerings', 'target ? 1 : 0);', '0);', 'adding a slice', '400 slice add mul'],
   ['plan/op-lowerings', 'if (!target)\n', 'if (false)\n', 'zeros around a slice'],
-  ['plan/op-lowerings', '(node.shape[axis] - 1) * x.strides[axis]', '0', 'the end of a flip'],
+  [
+    'plan/op-lowerings',
+    '(node.shape[axis] - 1) * x.strides[axis]',
+    '0',
+    'the end of a flip',
+    '400 flip add',
+  ],
   ['plan/op-lowerings', 'from * x.strides[axis]', '0', 'the start of a slice'],
   [
     'plan/memory',
@@ -63,26 +98,20 @@ const mutations: readonly Mutation[] = [
 describeAll('mutations of the planner of expressions', function () {
   this.timeout(120_000);
 
-  for (const [file, from, to, what] of mutations)
+  for (const [file, from, to, what, program] of mutations)
     it(`programs find a mutation of ${what}`, async () => {
-      const { stdout, stderr, code } = await run('test/expressions/mutated.js', [
-        file,
-        from,
-        to,
-        '400',
-      ]);
+      const args = [file, from, to, ...(program ?? '400').split(/ (?!over|use|axes)/)];
+      const { stdout, stderr, code } = await run('test/expressions/mutated.js', args);
       expect(stderr).to.equal('');
       expect(code).to.equal(0);
       expect(stdout).to.match(/^[\w ]+: /);
     });
 
   it('programs find nothing in the code as it is', async () => {
-    const { stdout } = await run('test/expressions/mutated.js', [
-      'shapes',
-      'return null;',
-      'return null;',
-      '60',
-    ]);
-    expect(stdout).to.equal('');
+    for (const what of ['60', 'sub', 'where', 'transpose']) {
+      const args = ['shapes', 'return null;', 'return null;', what];
+      const { stdout, stderr } = await run('test/expressions/mutated.js', args);
+      expect(stdout + stderr).to.equal('');
+    }
   });
 });

@@ -275,6 +275,25 @@ describe('plans of expressions', () => {
     );
   });
 
+  it('run() reads each input once, also from a getter', async () => {
+    using traced = trace(device, { x: [2] }, ({ x }) => x.mul(2));
+    const [a, b] = [1, 5].map((value) =>
+      keep(device.allocate({ shape: [2] }).write(Float32Array.of(value, value), stream)),
+    ) as [Tensor, Tensor];
+    let reads = 0;
+    const inputs = {
+      get x() {
+        return reads++ % 2 === 0 ? a : b;
+      },
+    };
+    const seen: number[] = [];
+    for (let i = 0; i < 4; i++) {
+      traced.run(stream, inputs);
+      seen.push((await traced.outputs.toArray(stream))[0]!);
+    }
+    expect(seen).to.deep.equal([2, 10, 2, 10]);
+  });
+
   it('run() refuses wrong inputs before it launches anything', async () => {
     using traced = trace(device, { x: [2, 3], w: { shape: [3], contiguous: true } }, ({ x, w }) =>
       x.mul(w).sum(),

@@ -27,7 +27,7 @@ import { openDevice } from '../../src/index.ts';
 import { checkGradients } from '../../src/learn/trace/check-gradients.ts';
 import { nodeFrom } from '../../src/learn/trace/expression.ts';
 import { unaryOf } from '../../src/learn/trace/interpreter.ts';
-import type { OpName } from '../../src/learn/trace/tape.ts';
+import type { Node } from '../../src/learn/trace/tape.ts';
 import { Choices } from './rig.ts';
 
 type Named = Readonly<Record<string, Expression>>;
@@ -105,18 +105,22 @@ export const programs: Readonly<Record<string, (choices: Choices) => Program>> =
     build: ({ a }) => huber(a!, choices.of([1, 0.3])),
   }),
   mse: (choices) => ({ shapes: { a: ranked(choices) }, build: ({ a }) => mse(a!) }),
-  comparisons(choices) {
-    const [a, b] = broadcasting(choices);
-    const name = choices.of(['eq', 'ne', 'lt', 'le', 'gt', 'ge'] as const);
-    return {
-      shapes: { a, b },
-      build: ({ a, b }) =>
-        a!
-          [name](b! as never)
-          .mul(a!)
-          .add(b!),
-    };
-  },
+  ...Object.fromEntries(
+    (['eq', 'ne', 'lt', 'le', 'gt', 'ge'] as const).map((name) => [
+      name,
+      (choices: Choices): Program => {
+        const [a, b] = broadcasting(choices);
+        return {
+          shapes: { a, b },
+          build: ({ a, b }) =>
+            a!
+              [name](b! as never)
+              .mul(a!)
+              .add(b!),
+        };
+      },
+    ]),
+  ),
   where(choices) {
     const [a, b] = broadcasting(choices);
     return { shapes: { a, b, c: a }, build: ({ a, b, c }) => where(c!.gt(0), a!, b! as never) };
@@ -127,7 +131,7 @@ export const programs: Readonly<Record<string, (choices: Choices) => Program>> =
   }),
   ...Object.fromEntries(
     (['sum', 'mean', 'max', 'min', 'logSumExp', 'norm'] as const).map((name) => [
-      name,
+      `${name} over axes`,
       (choices: Choices): Program => {
         const a = ranked(choices);
         const [axis, keep] = [axesOf(choices, a.length), choices.chance(0.5)];
@@ -316,7 +320,7 @@ export const programs: Readonly<Record<string, (choices: Choices) => Program>> =
  * Compares the gradients of a program with central differences, over random shapes. Calls `seen` with
  * each op of the program.
  */
-export function checkProgram(name: string, seen: (op: OpName) => void = () => {}): void {
+export function checkProgram(name: string, seen: (node: Node) => void = () => {}): void {
   const program = programs[name]!;
   for (let seed = 0; seed < 12; seed++) {
     const choices = new Choices(seed);
@@ -349,7 +353,7 @@ export function checkProgram(name: string, seen: (op: OpName) => void = () => {}
         wrt.map(([, each]) => each),
         { values, tolerance: 2e-6 },
       );
-      for (const node of nodeFrom(loss).tape.nodes) if (!node.derived) seen(node.op);
+      for (const node of nodeFrom(loss).tape.nodes) if (!node.derived) seen(node);
       return loss;
     }).close();
   }

@@ -3,16 +3,22 @@ import { expect } from 'chai';
 import { trace } from '../../src/entries/trace.ts';
 import { openDevice } from '../../src/index.ts';
 import { checkGradients } from '../../src/learn/trace/check-gradients.ts';
+import { binaryOf, unaryOf } from '../../src/learn/trace/interpreter.ts';
 import { type RuledOp, rules } from '../../src/learn/trace/rules.ts';
 import type { OpName } from '../../src/learn/trace/tape.ts';
 import { checkProgram, programs } from './programs.ts';
 
 describe('gradient rules', () => {
   const seen = new Set<OpName>();
+  /** names of unary and binary ops, and of reductions */
+  const functions = new Set<string>();
 
   for (const name of Object.keys(programs))
     it(`${name} has the gradient that central differences give`, () => {
-      checkProgram(name, (op) => seen.add(op));
+      checkProgram(name, ({ op, attributes }) => {
+        seen.add(op);
+        if ('f' in attributes) functions.add(`${op} ${attributes.f}`);
+      });
     });
 
   it('every rule was tested', () => {
@@ -23,6 +29,12 @@ describe('gradient rules', () => {
       (op) => !seen.has(op) && !sources.includes(op) && !others.includes(op),
     );
     expect(missing).to.deep.equal([]);
+    const wanted = [
+      ...Object.keys(unaryOf).map((f) => `unary ${f}`),
+      ...Object.keys(binaryOf).map((f) => `binary ${f}`),
+      ...['sum', 'max', 'min', 'logSumExp', 'argmax'].map((f) => `reduce ${f}`),
+    ];
+    expect(wanted.filter((each) => !functions.has(each))).to.deep.equal([]);
   });
 
   it('a wrong gradient is found, and the error names the element', () => {

@@ -1,4 +1,5 @@
 /** Compares gradients with central differences. */
+import { describeValue } from '../../base/checks.ts';
 import { Random } from '../../base/random.ts';
 import { type Expression, nodeFrom, nodeOf } from './expression.ts';
 import { grad } from './gradient.ts';
@@ -65,7 +66,10 @@ export function checkGradients(
 ): CheckedGradients {
   const known = ['values', 'seed', 'step', 'tolerance'];
   checkOptions('checkGradients', options, known);
-  const { values = {}, seed = 0, step = 1e-5, tolerance = 1e-6 } = options;
+  const { seed = 0, step = 1e-5, tolerance = 1e-6 } = options;
+  const values = options.values ?? {};
+  if (typeof values !== 'object')
+    refuseType(`checkGradients: values must be an object by name, got ${describeValue(values)}`);
   countOf('checkGradients: seed', seed, 0, refuseRange);
   for (const [name, value] of Object.entries({ step, tolerance }))
     if (typeof value !== 'number' || !(value > 0 && value < 1))
@@ -145,6 +149,10 @@ function valuesFor(
     if (node.op !== 'input') continue;
     const { name, dtype } = node.attributes;
     const own = Object.hasOwn(values, name) ? values[name] : undefined;
+    if (own !== undefined && typeof own?.length !== 'number')
+      refuseType(
+        `checkGradients: values of input '${name}' must be an array of numbers, got ${describeValue(own)}`,
+      );
     if (own !== undefined && own.length !== size)
       refuseRange(
         `checkGradients: input '${name}' ${shown(node.shape)} has ${size} values, got ${own.length}`,

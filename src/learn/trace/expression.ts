@@ -505,6 +505,7 @@ function reduced(
   const kept = x.shape.map((length, d) => (axes.includes(d) ? 1 : length));
   const { rows, places } = rowsOver(x, axes);
   const count = rows.shape.at(-1)!;
+  if (f === 'argmax' || f === 'max' || f === 'min') checkIndexed(name, count);
   const value = fullValue(nodeIn(x));
   const scale = mean ? 1 / count : 1;
   const result =
@@ -669,10 +670,19 @@ export function product(a: Expression, b: unknown): Expression {
   return reshaped(make('matmul', {}, [flat, wrap(right)], [flat.shape[0]!, shape[2]!]), shape);
 }
 
+/** Refuses indices that float32 does not hold exactly. */
+function checkIndexed(op: string, n: number): void {
+  if (n > 2 ** 24)
+    refuseRange(
+      `${op}: indices are floats, which are exact up to 2^24, and there are ${n} elements`,
+    );
+}
+
 function picked(x: Expression, index: unknown): Expression {
   const at = nodeOf('pick: index', index);
   if (x.shape.length < 2)
     refuseRange(`pick: x must have shape [rows, n, ...], got ${shown(x.shape)}`);
+  checkIndexed('pick', x.shape[1]!);
   if (!equalShapes(at.shape, [x.shape[0]!]))
     refuseRange(
       `pick: index must be [${x.shape[0]}] for ${shown(x.shape)}, got ${shown(at.shape)}`,
@@ -684,12 +694,14 @@ function taken(table: Expression, index: unknown): Expression {
   const at = nodeOf('take: index', index);
   if (table.shape.length !== 2)
     refuseRange(`take: the table must have shape [n, d], got ${shown(table.shape)}`);
+  checkIndexed('take', table.shape[0]!);
   const shape = checkedShape('take', [...at.shape, table.shape[1]!], refuseRange);
   return make('take', {}, [table, wrap(at)], shape);
 }
 
 function hot(index: Expression, n: number): Expression {
   countOf('oneHot: n', n, 1, refuseRange);
+  checkIndexed('oneHot', n);
   const shape = checkedShape('oneHot', [...index.shape, n], refuseRange);
   const flat = reshaped(index, [sizeOf(index.shape)]);
   const ones = full(nodeIn(index).tape, 1, flat.shape);

@@ -80,7 +80,8 @@ export interface AtomRange {
   readonly high: number;
 }
 
-function rangeOf(op: string, { low, high }: AtomRange): AtomRange {
+function rangeOf(op: string, { low, high }: AtomRange, shape: Shape): AtomRange {
+  if (shape[1]! < 2) refuseRange(`${op}: a distribution has at least 2 atoms, got ${shown(shape)}`);
   const range = { low: checkedNumber(`${op}: low`, low), high: checkedNumber(`${op}: high`, high) };
   if (!(range.low < range.high && Number.isFinite(range.high - range.low)))
     refuseRange(`${op}: low must be below high and both finite, got ${low} and ${high}`);
@@ -108,7 +109,7 @@ export function categoricalProject(
   const { tape, shape } = matrixOf(op, 'probs', probs, 'atoms');
   const [rows] = shape as readonly [number, number];
   checkOptions(op, options, ['low', 'high', 'cost']);
-  const { low, high } = rangeOf(op, options);
+  const { low, high } = rangeOf(op, options, shape);
   const { cost = full(tape, 0, []) } = options;
   const { shape: costShape } = nodeOf(`${op}: cost`, cost);
   if (!equalShapes(costShape, [rows]) && costShape.length > 0)
@@ -146,8 +147,9 @@ export function categoricalLoss(
   const { shape } = matrixOf(op, 'logits', logits, 'atoms');
   const [rows] = shape as readonly [number, number];
   checkOptions(op, options, ['low', 'high', 'least']);
-  const { low, high } = rangeOf(op, options);
+  const { low, high } = rangeOf(op, options, shape);
   const least = checkedNumber(`${op}: least`, options.least ?? -1e30);
+  if (!Number.isFinite(least)) refuseRange(`${op}: least must be finite, got ${least}`);
   const [, terms, loss] = fused(
     op,
     { low, high, least },

@@ -43,7 +43,7 @@ export function grad<const W extends readonly Expression[]>(
   const end = nodeOf('grad: the loss', loss);
   if (!Array.isArray(wrt) || wrt.length === 0)
     refuseType('grad(loss, wrt): wrt is an array of one expression or more');
-  const from = wrt.map((each, i) => nodeOf(`grad: wrt[${i}]`, each));
+  const from = Array.from(wrt, (each, i) => nodeOf(`grad: wrt[${i}]`, each));
   if (sizeOf(end.shape) !== 1 || end.shape.length > 1)
     refuseRange(
       `grad: the loss must have shape [] or [1], got ${shown(end.shape)}; take its mean()`,
@@ -68,7 +68,6 @@ function summed(a: Expression, b: Expression): Expression {
 
 function derive(loss: Node, wrt: readonly Node[]): readonly Node[] {
   const { tape } = loss;
-  const wanted = new Set(wrt);
   const start = Math.min(...wrt.map(({ id }) => id));
   /** ops on a path from an expression of `wrt` */
   const reached = new Set<Node>(wrt);
@@ -90,7 +89,8 @@ function derive(loss: Node, wrt: readonly Node[]): readonly Node[] {
     const dy = sums.get(node);
     const ofParts = parts.get(node);
     if ((!dy && !ofParts) || !reached.has(node)) continue;
-    if (node.derived && !wanted.has(node))
+    const deeper = node.inputs.some((input) => reached.has(input));
+    if (node.derived && deeper)
       refuseType(
         `grad: the loss depends on a gradient, which grad() derived at ${userLine(node.made)}; second derivatives are not available, so detach() the gradient`,
       );
@@ -103,7 +103,7 @@ function derive(loss: Node, wrt: readonly Node[]): readonly Node[] {
       continue;
     }
     // An expression of `wrt` may be made of others of `wrt`, so the walk goes on.
-    if (!node.inputs.some((input) => reached.has(input))) continue;
+    if (!deeper) continue;
     const found =
       node.op === 'fused'
         ? fusedOps[node.attributes.name].rule(ofParts!, node)

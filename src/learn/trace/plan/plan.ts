@@ -56,7 +56,7 @@ export class Plan implements Disposable {
   readonly #poison: boolean;
   #infinite: ReadonlySet<Node> | null = null;
   /** the inputs of the last run, whose views the steps still have */
-  #last: Readonly<Record<string, Tensor>> = {};
+  #last: ReadonlyMap<string, Bound> = new Map();
 
   /**
    * @param generator draws the random numbers of the trace, or null if it draws none
@@ -137,11 +137,11 @@ export class Plan implements Disposable {
   emit(stream: Stream, inputs: Readonly<Record<string, Tensor>>): void {
     if (this.#arena.closed) throw closedError('this plan');
     const bound = this.#bind(inputs);
-    const same = [...bound].every(([name, { tensor }]) => this.#last[name] === tensor);
+    const same = [...bound].every(([name, { tensor }]) => this.#last.get(name)?.tensor === tensor);
     if (!same) {
-      this.#last = {};
+      this.#last = new Map();
       for (const step of this.#steps) bindStep(step, bound);
-      this.#last = { ...inputs };
+      this.#last = bound;
     }
     if (this.#poison) stream.fill(this.#arena, Number.NaN);
     for (const [i, step] of this.#steps.entries()) {
