@@ -12,8 +12,10 @@ import {
   grad,
   huber,
   matmul,
+  max,
   mse,
   normal,
+  squashedGaussian,
   stack,
   trace,
   uniform,
@@ -288,6 +290,70 @@ describe('errors of expressions', () => {
       'values that are no array',
       ({ x }) => checkGradients(x.sum(), [x], { values: { x: null as never } }),
       /^checkGradients: values of input 'x' must be an array of numbers, got null/,
+    ],
+    [
+      'an axis for an op without one',
+      ({ x }) => (x.sort as (...all: unknown[]) => unknown)({ axis: 0 }),
+      /^sort\(\) takes no arguments, got an object/,
+    ],
+    [
+      'a form of gelu as in torch',
+      ({ x }) => (x.gelu as (...all: unknown[]) => unknown)('tanh'),
+      /^gelu\(\) takes no arguments, got 'tanh'/,
+    ],
+    [
+      'three operands',
+      ({ x }) => (max as (...all: unknown[]) => unknown)(x, x, x),
+      /^max\(a, b\) takes two operands, got 3/,
+    ],
+    [
+      'null as an operand',
+      ({ x }) => x.max(null as never),
+      /^max: name the axis, as in max\(\{ axis: 0 \}\), got null/,
+    ],
+    ['no axis in a list', ({ x }) => x.sum({ axis: [] }), /^sum: axis names no axis; leave it out/],
+    [
+      'null as an axis',
+      ({ x }) => x.softmax({ axis: null as never }),
+      /^softmax: an axis is a whole number, got null/,
+    ],
+    [
+      'a shape that is no array',
+      ({ x }) => x.reshape(new Int32Array([12]) as never),
+      /^reshape takes a shape such as \[128, 4\], got a Int32Array/,
+    ],
+    [
+      'axes with a hole',
+      // biome-ignore lint/suspicious/noSparseArray: the hole is what the test passes
+      ({ x }) => x.transpose([, 1] as never),
+      /^transpose: an axis is a whole number, got undefined/,
+    ],
+    [
+      'stacks of five dimensions',
+      ({ z }) => stack(0, z.reshape([2, 3, 2, 2]), z.reshape([2, 3, 2, 2])),
+      /^stack: expressions have at most 4 dimensions, got 5/,
+    ],
+    [
+      'an option of a Gaussian',
+      ({ x }) =>
+        squashedGaussian(x.slice(1, 0, 2) as never, x.slice(1, 0, 1) as never, {
+          correction: 'none' as never,
+        }),
+      /^squashedGaussian: correction must be one of scaled, unscaled, split, exact, got 'none'/,
+    ],
+    [
+      'an async function',
+      async ({ x }) => x,
+      /^trace: the function must return expressions at once, so it cannot be async/,
+    ],
+    [
+      'results that contain themselves',
+      () => {
+        const list: unknown[] = [];
+        list.push(list);
+        return list;
+      },
+      /^trace: results are nested more than 8 deep/,
     ],
     [
       'gradients of nothing',

@@ -1,6 +1,7 @@
 /** Expressions: arrays that are described once, and computed when a plan is emitted. */
 import { describeValue } from '../../base/checks.ts';
 import { arrayOf } from '../../base/dtype.ts';
+import { unaries } from '../ops/elementwise.ts';
 import type {
   Appended,
   Broadcast,
@@ -63,6 +64,7 @@ export class Expression<S extends Shape = Shape> {
   private constructor(node: Node) {
     this.#node = node;
     this.shape = node.shape as S;
+    Object.freeze(this);
   }
 
   static {
@@ -274,7 +276,9 @@ export class Expression<S extends Shape = Shape> {
   argmax<const O extends Axis>(options: O): Expression<Reduced<S, O>>;
   argmax(options: Axis = {}): Expression<never> {
     checkAxis('argmax', options, ['axis']);
-    return reduced('argmax', 'argmax', this, { axis: options.axis ?? -1 }) as never;
+    return reduced('argmax', 'argmax', this, {
+      axis: options.axis === undefined ? -1 : options.axis,
+    }) as never;
   }
   /**
    * The softmax along an axis, by default the last. A row that is −∞ throughout gives 0 throughout,
@@ -293,7 +297,12 @@ export class Expression<S extends Shape = Shape> {
   /** Running sums along an axis, by default the last. */
   cumsum(options: Axis = {}): Expression<S> {
     checkAxis('cumsum', options, ['axis']);
-    const axis = axisOf('cumsum', options.axis ?? -1, this.shape.length, refuseRange);
+    const axis = axisOf(
+      'cumsum',
+      options.axis === undefined ? -1 : options.axis,
+      this.shape.length,
+      refuseRange,
+    );
     return make('cumsum', { axis, reverse: 0 }, [this], this.shape) as Expression<S>;
   }
   /**
@@ -366,6 +375,22 @@ export class Expression<S extends Shape = Shape> {
   }
 }
 
+/** Methods without arguments. An argument that was meant for another library is refused. */
+const bare = [...Object.keys(unaries), 'sort', 'flatten', 'detach'];
+for (const name of bare) {
+  const { value: method } = Object.getOwnPropertyDescriptor(Expression.prototype, name)!;
+  const checked = function (this: Expression, ...given: readonly unknown[]) {
+    if (given.length > 0)
+      refuseType(`${name}() takes no arguments, got ${given.map(describeValue).join(', ')}`);
+    return method.call(this);
+  };
+  Object.defineProperty(Expression.prototype, name, {
+    value: checked,
+    writable: true,
+    configurable: true,
+  });
+}
+
 /** Returns the op of an expression. Throws TypeError for anything else. */
 export function nodeOf(what: string, expression: unknown): Node {
   if (!(expression instanceof Expression))
@@ -435,7 +460,7 @@ export function binary(f: BinaryName, first: unknown, second: unknown): Expressi
 
 function extreme(f: 'min' | 'max', x: Expression, b: unknown): Expression {
   if (b instanceof Expression || typeof b === 'number') return binary(f, x, b);
-  return reduced(f, f, x, (b ?? {}) as ReduceOptions);
+  return reduced(f, f, x, (b === undefined ? {} : b) as ReduceOptions);
 }
 
 export function where(condition: unknown, first: unknown, second: unknown): Expression {
@@ -518,7 +543,10 @@ function reduced(
 function normOf(x: Expression, options: ReduceOptions): Expression {
   checkAxis('norm', options, ['axis', 'keep']);
   const axes = axesOf('norm', options.axis, x.shape.length, refuseRange);
-  const y = reduced('norm', 'sum', unary('square', x), { axis: axes, keep: true }) as Expression;
+  const y = reduced('norm', 'sum', unary('square', x), {
+    ...(axes.length > 0 && { axis: axes }),
+    keep: true,
+  }) as Expression;
   const root = unary('sqrt', y);
   // The slope x / y would be 0 / 0 for a row of zeros.
   const kept = custom(root, [x], (dy, of, [from]) => {
@@ -540,7 +568,12 @@ export function custom(
 
 function soft(name: string, logarithm: 0 | 1, x: Expression, options: Axis): Expression {
   checkAxis(name, options, ['axis']);
-  const axis = axisOf(name, options.axis ?? -1, x.shape.length, refuseRange);
+  const axis = axisOf(
+    name,
+    options.axis === undefined ? -1 : options.axis,
+    x.shape.length,
+    refuseRange,
+  );
   if (axis === x.shape.length - 1) return make('softmax', { logarithm }, [x], x.shape);
   const axes = x.shape.map((_, d) => d);
   [axes[axis], axes[axes.length - 1]] = [axes.length - 1, axis];
@@ -562,8 +595,7 @@ function sorted(x: Expression): Expression {
 
 export function reshaped(x: Expression, shape: Shape): Expression {
   const rest = Array.isArray(shape) ? shape.indexOf(-1) : -1;
-  const known = rest < 0 ? shape : shape.map((length, d) => (d === rest ? 1 : length));
-  const to = checkedShape('reshape', known, refuseRange);
+  const to = checkedShape('reshape', rest < 0 ? shape : shape.with(rest, 1), refuseRange);
   if (rest >= 0) to[rest] = sizeOf(x.shape) / sizeOf(to);
   if (sizeOf(to) !== sizeOf(x.shape) || !to.every(Number.isInteger))
     refuseRange(
@@ -578,7 +610,7 @@ export function transposed(x: Expression, given?: readonly number[]): Expression
   const rank = x.shape.length;
   if (given !== undefined && !Array.isArray(given))
     refuseType(`transpose takes axes such as [1, 0], got ${describeValue(given)}`);
-  const axes = (given ?? x.shape.map((_, d) => rank - 1 - d)).map((axis) =>
+  const axes = Array.from(given ?? x.shape.map((_, d) => rank - 1 - d), (axis) =>
     axisOf('transpose', axis, rank, refuseRange),
   );
   if (axes.length !== rank || new Set(axes).size !== rank)
@@ -651,7 +683,11 @@ export function stack(axis: number, ...parts: readonly Expression[]): Expression
       refuseRange(
         `stack: the parts have one shape, got ${nodes.map((each) => shown(each.shape)).join(' and ')}`,
       );
-  const shape = [...first.shape.slice(0, at), 1, ...first.shape.slice(at)];
+  const shape = checkedShape(
+    'stack',
+    [...first.shape.slice(0, at), 1, ...first.shape.slice(at)],
+    refuseRange,
+  );
   return concat(at, ...parts.map((part) => reshaped(part, shape)));
 }
 

@@ -26,6 +26,7 @@ import type {
 } from './shape-types.ts';
 import { checkedShape, type Shape, shown, sizeOf } from './shapes.ts';
 import {
+  type BinaryName,
   checkedNumber,
   checkOptions,
   currentTape,
@@ -41,66 +42,43 @@ type Both<A extends ExpressionLike, B extends ExpressionLike> = Expression<
 type Fits<A extends ExpressionLike, B extends ExpressionLike> = B &
   Compatible<ShapeOf<A>, ShapeOf<B>>;
 
+/** A function of two operands. */
+type OfTwo = <const A extends ExpressionLike, const B extends ExpressionLike>(
+  a: A,
+  b: Fits<A, B>,
+) => Both<A, B>;
+
+const ofTwo =
+  (f: BinaryName): OfTwo =>
+  (a: unknown, b: unknown, ...more: readonly unknown[]) => {
+    if (more.length > 0) refuseType(`${f}(a, b) takes two operands, got ${2 + more.length}`);
+    return binary(f, a, b) as never;
+  };
+
 /** a + b, with operands that broadcast as in numpy. A number may be either operand. */
-export const add = <const A extends ExpressionLike, const B extends ExpressionLike>(
-  a: A,
-  b: Fits<A, B>,
-) => binary('add', a, b) as unknown as Both<A, B>;
+export const add = ofTwo('add');
 /** a − b */
-export const sub = <const A extends ExpressionLike, const B extends ExpressionLike>(
-  a: A,
-  b: Fits<A, B>,
-) => binary('sub', a, b) as unknown as Both<A, B>;
+export const sub = ofTwo('sub');
 /** a · b */
-export const mul = <const A extends ExpressionLike, const B extends ExpressionLike>(
-  a: A,
-  b: Fits<A, B>,
-) => binary('mul', a, b) as unknown as Both<A, B>;
+export const mul = ofTwo('mul');
 /** a / b */
-export const div = <const A extends ExpressionLike, const B extends ExpressionLike>(
-  a: A,
-  b: Fits<A, B>,
-) => binary('div', a, b) as unknown as Both<A, B>;
+export const div = ofTwo('div');
 /** The smaller of a and b. Two equal elements get half of the gradient each. */
-export const min = <const A extends ExpressionLike, const B extends ExpressionLike>(
-  a: A,
-  b: Fits<A, B>,
-) => binary('min', a, b) as unknown as Both<A, B>;
+export const min = ofTwo('min');
 /** The greater of a and b. Two equal elements get half of the gradient each. */
-export const max = <const A extends ExpressionLike, const B extends ExpressionLike>(
-  a: A,
-  b: Fits<A, B>,
-) => binary('max', a, b) as unknown as Both<A, B>;
+export const max = ofTwo('max');
 /** 1 where a equals b, else 0. Comparisons have no gradient. */
-export const eq = <const A extends ExpressionLike, const B extends ExpressionLike>(
-  a: A,
-  b: Fits<A, B>,
-) => binary('eq', a, b) as unknown as Both<A, B>;
+export const eq = ofTwo('eq');
 /** 1 where a differs from b, else 0 */
-export const ne = <const A extends ExpressionLike, const B extends ExpressionLike>(
-  a: A,
-  b: Fits<A, B>,
-) => binary('ne', a, b) as unknown as Both<A, B>;
+export const ne = ofTwo('ne');
 /** 1 where a < b, else 0 */
-export const lt = <const A extends ExpressionLike, const B extends ExpressionLike>(
-  a: A,
-  b: Fits<A, B>,
-) => binary('lt', a, b) as unknown as Both<A, B>;
+export const lt = ofTwo('lt');
 /** 1 where a ≤ b, else 0 */
-export const le = <const A extends ExpressionLike, const B extends ExpressionLike>(
-  a: A,
-  b: Fits<A, B>,
-) => binary('le', a, b) as unknown as Both<A, B>;
+export const le = ofTwo('le');
 /** 1 where a > b, else 0 */
-export const gt = <const A extends ExpressionLike, const B extends ExpressionLike>(
-  a: A,
-  b: Fits<A, B>,
-) => binary('gt', a, b) as unknown as Both<A, B>;
+export const gt = ofTwo('gt');
 /** 1 where a ≥ b, else 0 */
-export const ge = <const A extends ExpressionLike, const B extends ExpressionLike>(
-  a: A,
-  b: Fits<A, B>,
-) => binary('ge', a, b) as unknown as Both<A, B>;
+export const ge = ofTwo('ge');
 
 /**
  * a where the condition is not 0, else b. The side that is not taken gets no gradient, so an

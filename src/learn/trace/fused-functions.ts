@@ -18,7 +18,7 @@ import {
 } from './expression.ts';
 import { fused } from './fused.ts';
 import { equalShapes, type Shape, shown } from './shapes.ts';
-import { checkedNumber, checkOptions, type Node, refuseRange } from './tape.ts';
+import { checkedNumber, checkOptions, type Node, refuseRange, withLine } from './tape.ts';
 
 /** Refuses an expression that has another shape. */
 function checkShape(op: string, name: string, expression: unknown, shape: Shape): Expression {
@@ -49,12 +49,15 @@ export function squashedGaussian<const R extends number, const N extends number>
   noise: Expression<readonly [R, N]>,
   options: GaussianOptions = {},
 ): { action: Expression<readonly [R, N]>; logProb: Expression<readonly [R]> } {
-  const { tape, shape } = matrixOf('squashedGaussian', 'noise', noise, 'n');
+  const op = 'squashedGaussian';
+  const { tape, shape } = matrixOf(op, 'noise', noise, 'n');
   const [rows, n] = shape as readonly [number, number];
-  checkShape('squashedGaussian', 'out', out, [rows, 2 * n]);
-  checkOptions('squashedGaussian', options, gaussianKeys);
-  const { form, min, max, correction, meanClamp } = gaussianOptions(options);
-  const { scale, bias } = boxOf(n, options);
+  checkShape(op, 'out', out, [rows, 2 * n]);
+  checkOptions(op, options, gaussianKeys);
+  const { form, min, max, correction, meanClamp, scale, bias } = withLine(op, () => ({
+    ...gaussianOptions(options),
+    ...boxOf(n, options),
+  }));
   const box = constantIn(tape, [...scale, ...bias], [2, n]);
   const numbers = {
     form: logStdForms[form],
@@ -64,7 +67,7 @@ export function squashedGaussian<const R extends number, const N extends number>
     meanLimit: meanClamp,
   };
   const [action, logProb] = fused(
-    'squashedGaussian',
+    op,
     numbers,
     [out as Expression, noise as Expression, box],
     [[rows, n], [rows]],

@@ -19,7 +19,7 @@ export const equalShapes = (a: Shape, b: Shape): boolean =>
 
 /** Checks a shape that the user passed, and returns a frozen copy. */
 export function checkedShape(what: string, shape: unknown, refuse: Refuse): number[] {
-  if (!Array.isArray(shape) && !ArrayBuffer.isView(shape))
+  if (!Array.isArray(shape))
     refuse(`${what} takes a shape such as [128, 4], got ${describeValue(shape)}`);
   const lengths = Array.from(shape as ArrayLike<unknown>);
   if (lengths.length > MAX_RANK)
@@ -65,7 +65,11 @@ export function axisOf(op: string, axis: unknown, rank: number, refuse: Refuse):
 /** Returns axes in ascending order, or all axes if `axis` is undefined. */
 export function axesOf(op: string, axis: unknown, rank: number, refuse: Refuse): number[] {
   if (axis === undefined) return Array.from({ length: rank }, (_, d) => d);
-  const axes = (Array.isArray(axis) ? axis : [axis]).map((each) => axisOf(op, each, rank, refuse));
+  if (Array.isArray(axis) && axis.length === 0)
+    refuse(`${op}: axis names no axis; leave it out to reduce all of them`);
+  const axes = Array.from(Array.isArray(axis) ? axis : [axis]).map((each) =>
+    axisOf(op, each, rank, refuse),
+  );
   if (new Set(axes).size < axes.length) refuse(`${op}: an axis is named twice in [${axis}]`);
   return axes.sort((a, b) => a - b);
 }

@@ -171,6 +171,16 @@ export const refuseRange: Refuse = (text) => {
 /** Returns the error of a call at the wrong time, with the user's line. */
 export const misplaced = (text: string): CodedError => stateError('EMPTY', located(text));
 
+/** Runs a check of another module, and adds the op and the user's line to its error. */
+export function withLine<T>(op: string, fn: () => T): T {
+  try {
+    return fn();
+  } catch (error) {
+    const text = `${op}: ${(error as Error).message}`;
+    return error instanceof RangeError ? refuseRange(text) : refuseType(text);
+  }
+}
+
 /** The ops of one trace. */
 export class Tape {
   readonly nodes: Node[] = [];

@@ -62,7 +62,8 @@ export interface Traced<I, R> extends Disposable {
   /** `String(plan)` shows the launches as a table, with the lines of your program */
   readonly plan: PlanSummary;
   /**
-   * Enqueues one run. It only launches kernels, so a graph can capture it.
+   * Enqueues one run. It only launches kernels, so a graph can capture it. Runs share one memory, so
+   * enqueue them on one stream, or wait between streams.
    *
    * @param inputs a tensor for each input
    */
@@ -182,15 +183,21 @@ function inputNode(tape: Tape, name: string, input: InputOf): Expression {
   );
 }
 
+/** Largest depth of lists and objects of results. A list that contains itself has no end. */
+const MAX_DEPTH = 8;
+
 /** Adds the ops of all expressions in `results` to `outputs`. */
-function collect(what: string, results: unknown, outputs: Node[], tape: Tape): void {
+function collect(what: string, results: unknown, outputs: Node[], tape: Tape, depth = 0): void {
+  if (typeof (results as { then?: unknown } | null)?.then === 'function')
+    refuseType('trace: the function must return expressions at once, so it cannot be async');
+  if (depth > MAX_DEPTH) refuseType(`trace: results are nested more than ${MAX_DEPTH} deep`);
   if (results instanceof Expression) {
     const node = nodeFrom(results);
     if (node.tape !== tape) refuseType(`${what} an expression of another trace`);
     outputs.push(node);
   } else if (typeof results === 'object' && results !== null && isPlain(results)) {
     for (const [name, each] of Object.entries(results))
-      collect(`${what}, at '${name}',`, each, outputs, tape);
+      collect(`${what}, at '${name}',`, each, outputs, tape, depth + 1);
   } else nodeOf(`${what} ${describeValue(results)}, which`, results);
 }
 const isPlain = (value: object): boolean =>

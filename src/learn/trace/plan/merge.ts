@@ -47,9 +47,12 @@ export function merge(outputs: readonly Node[]): Merged {
   return { nodes: kept, merged, of: (node) => same.get(node) as Node };
 }
 
+/** Largest number of floats that are compared. Longer constants are never equal. */
+const MAX_COMPARED = 256;
+
 /** Returns the bits of floats, in which −0 differs from 0. */
-const bitsOf = ({ buffer, byteOffset, length }: Float32Array) =>
-  new Uint32Array(buffer, byteOffset, length);
+const bitsOf = ({ buffer, byteOffset, length }: Float32Array, id: number): string =>
+  length > MAX_COMPARED ? `op ${id}` : String(new Uint32Array(buffer, byteOffset, length));
 
 function keyOf(node: Node, same: ReadonlyMap<Node, Node>): string {
   const inputs = node.inputs.map((input) => same.get(input)!.id);
@@ -57,7 +60,7 @@ function keyOf(node: Node, same: ReadonlyMap<Node, Node>): string {
   const attributes = Object.entries(node.attributes).map(([name, value]) =>
     typeof value === 'number'
       ? `${name} ${Object.is(value, -0) ? '-0' : value}`
-      : `${name} ${value instanceof Float32Array ? bitsOf(value) : JSON.stringify(value)}`,
+      : `${name} ${value instanceof Float32Array ? bitsOf(value, node.id) : JSON.stringify(value)}`,
   );
   return [node.op, node.shape, inputs, attributes].join(' ');
 }
