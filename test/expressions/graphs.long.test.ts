@@ -4,7 +4,7 @@ import { itLonger, setting } from '../rig/setting.ts';
 import { changedByPoison, drawn, inputsOf, programOf, shrunk, wrongIn } from './graphs.ts';
 import { ran } from './rig.ts';
 
-const COUNT = setting({ short: 60, all: 600, long: 20_000 });
+const COUNT = setting({ short: 60, all: 300, long: 20_000 });
 
 describe('random expressions', function () {
   this.timeout(setting({ short: 60_000, all: 300_000, long: 7_200_000 }));

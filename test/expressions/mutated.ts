@@ -1,41 +1,71 @@
 /**
- * Checks mutated code: `node mutated.js FILE FROM TO WHAT` replaces a text in a module of the library
- * while Node loads it. WHAT is the name of a program, whose gradients it compares with central
- * differences, or a number of random programs to run. Further arguments name the ops of these
- * programs. It prints the first difference, or nothing.
+ * Checks mutated code: reads a list of mutations from its argument. For each, Node loads the modules
+ * of expressions once more, with one text of one module replaced. It prints a line for each mutation:
+ * the first difference that a program finds, or an empty line.
  */
 import { readFileSync } from 'node:fs';
 import { register } from 'node:module';
 import { fileURLToPath } from 'node:url';
+import { describeValue } from '../../src/base/checks.ts';
 
-const [file = '', from = '', to = '', what = '0', ...only] = process.argv.slice(2);
-const ops = only.length > 0 ? only : undefined;
-const url = new URL(`../../src/learn/trace/${file}.js`, import.meta.url).href;
-const source = readFileSync(fileURLToPath(url), 'utf8');
-if (source.split(from).length !== 2)
-  throw new Error(`'${from}' occurs ${source.split(from).length - 1} times in ${file}, not once`);
-const mutated = source.replace(from, () => to);
+/** Module in src/learn/trace, the text that is replaced, its replacement, and what finds it. */
+export type Mutated = readonly [file: string, from: string, to: string, finder: string];
+
+const mutations = JSON.parse(process.argv[2] ?? '[]') as Mutated[];
+const sources = mutations.map(([file, from, to]) => {
+  const url = new URL(`../../src/learn/trace/${file}.js`, import.meta.url).href;
+  const source = readFileSync(fileURLToPath(url), 'utf8');
+  const count = source.split(from).length - 1;
+  if (count !== 1)
+    throw new Error(`${describeValue(from)} occurs ${count} times in ${file}, not once`);
+  return [url, source.replace(from, () => to)];
+});
+// Modules of a mutation have its number as a query, which their imports inherit.
 register(
   `data:text/javascript,${encodeURIComponent(`
-    const [url, source] = ${JSON.stringify([url, mutated])};
-    export const load = (from, context, next) =>
-      from === url ? { format: 'module', source, shortCircuit: true } : next(from, context);
+    const sources = ${JSON.stringify(sources)};
+    const numberOf = (url) => /\\?mutation=(\\d+)$/.exec(url ?? '')?.[1];
+    export async function resolve(specifier, context, next) {
+      const found = await next(specifier, context);
+      const number = numberOf(context.parentURL);
+      const own = /\\/(learn\\/trace\\/|test\\/expressions\\/|entries\\/trace\\.)/.test(found.url);
+      if (number === undefined || !own || numberOf(found.url)) return found;
+      return { ...found, url: found.url + '?mutation=' + number };
+    }
+    export async function load(url, context, next) {
+      const number = numberOf(url);
+      const [mutated, source] = sources[number] ?? [];
+      if (number !== undefined && url.startsWith(mutated + '?'))
+        return { format: 'module', source, shortCircuit: true };
+      return next(url, context);
+    }
   `)}`,
 );
-const { changedByPoison, drawn, wrongIn } = await import('./graphs.ts');
-const { checkProgram, programs } = await import('./programs.ts');
 
-if (Object.hasOwn(programs, what)) {
-  try {
-    checkProgram(what);
-  } catch (error) {
-    console.log(`${what}: ${(error as Error).message}`);
+/** Returns the first difference that the programs find, or ''. */
+async function found(number: number, finder: string): Promise<string> {
+  const { changedByPoison, drawn, wrongIn } = (await import(
+    `./graphs.js?mutation=${number}`
+  )) as typeof import('./graphs.ts');
+  const { checkProgram, programs } = (await import(
+    `./programs.js?mutation=${number}`
+  )) as typeof import('./programs.ts');
+  if (Object.hasOwn(programs, finder)) {
+    try {
+      checkProgram(finder);
+      return '';
+    } catch (error) {
+      return (error as Error).message;
+    }
   }
-} else
-  for (let seed = 0; seed < Number(what); seed++) {
-    const graph = drawn(seed, ops);
-    const found = (await wrongIn(graph)) ?? (await changedByPoison(graph));
-    if (found === null) continue;
-    console.log(`seed ${seed}: ${found}`);
-    break;
+  const [count, ...only] = finder.split(' ');
+  for (let seed = 0; seed < Number(count); seed++) {
+    const graph = drawn(seed, only.length > 0 ? only : undefined);
+    const wrong = (await wrongIn(graph)) ?? (await changedByPoison(graph));
+    if (wrong !== null) return wrong;
   }
+  return '';
+}
+
+for (const [number, [, , , finder]] of mutations.entries())
+  console.log((await found(number, finder)).replaceAll('\n', ' '));
