@@ -1,10 +1,11 @@
 /** Runs random programs on the device and compares them with the float64 interpreter. */
 import { expect } from 'chai';
 import { itLonger, setting } from '../rig/setting.ts';
+import { ON_HOST } from '../rig/tested-device.ts';
 import { changedByPoison, drawn, inputsOf, programOf, shrunk, wrongIn } from './graphs.ts';
 import { ran } from './rig.ts';
 
-const COUNT = setting({ short: 60, all: 300, long: 20_000 });
+const COUNT = ON_HOST ? setting({ short: 60, all: 300, long: 20_000 }) : 60;
 
 describe('random expressions', function () {
   this.timeout(setting({ short: 60_000, all: 300_000, long: 7_200_000 }));
