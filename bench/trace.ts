@@ -48,6 +48,7 @@ export const run: Benchmark = async (report, { device: name, quick }) => {
     goal: { most: 100 },
   });
 
+  await device.currentStream.synchronize();
   using stream = device.createStream();
   using x = device.allocate({ shape: [rows, width] });
   using w = device.allocate({ shape: [width, width] });

@@ -171,11 +171,12 @@ describe('old names of members', () => {
     const x = device.allocate({ shape: [4] }).write(Float32Array.of(1, Number.NaN, 2, -Infinity));
     const ends = int32(4);
     const counter = int32(6);
-    const stream = device.createStream();
+    // The stream on which the values are written.
+    const stream = device.currentStream;
     stream.launch('count_odd', { tensors: [found, x, ends, counter], wholes: [4, 1, 2] });
     await stream.synchronize();
     expect([...((await found.toArray()) as Int32Array)]).to.deep.equal([2, 7]);
-    for (const closable of [found, x, ends, counter, stream]) closable.close();
+    for (const tensor of [found, x, ends, counter]) tensor.close();
   });
 });
 

@@ -76,7 +76,8 @@ export interface Traced<I, R> extends Disposable {
 export interface InternalOptions extends TracedOptions, PlanOptions {}
 
 /**
- * Runs a function once on expressions, and plans the launches that compute what it returns.
+ * Runs a function once on expressions, and plans the launches that compute what it returns. It
+ * enqueues writes of constants on the device's current stream.
  *
  * @param inputs shape, and dtype if it is not float32, of each input by name. Inputs of another
  *   dtype are converted to float32
