@@ -13,7 +13,7 @@ namespace hotslot::needs {
 inline int64_t plus(int64_t a, int64_t b) { return a > INT64_MAX - b ? INT64_MAX : a + b; }
 
 // Checks that no two indices of a tensor meet in one element. In ascending order, each stride must
-// be at least what the dimensions with smaller strides reach.
+// be at least the reach of the dimensions with smaller strides.
 inline void apart(Check& check, const int64_t* sizes, const int64_t* strides,
                   const char* const* names) {
   int order[4] = {0, 1, 2, 3};

@@ -1,8 +1,9 @@
 /**
  * The gradient of each op. A rule returns the gradient of each input from dy, the gradient of the
- * result, or null where the slope is 0. Rules select, and never multiply by 0: an infinity or NaN on
- * the side that an op did not take stays harmless. Rules add ops to the trace, so the planner
- * treats a backward pass like any other part of it.
+ * result, or null where the slope is 0. The rules of where, min, max, clamp and the indexed ops
+ * select, and do not multiply by 0. So an infinity or NaN on the side that such an op did not take
+ * stays harmless. Rules add ops to the trace, so the planner treats a backward pass like any other
+ * part of it.
  */
 
 import type { Expression } from './expression.ts';

@@ -250,8 +250,8 @@ export function currentTape(what: string): Tape {
 }
 
 /**
- * Returns a number that an op takes. Throws for one that overflows float32. `kinds` says what the op
- * accepts.
+ * Returns a number that an op takes. Throws for one that overflows float32. `kinds` names the
+ * values that the op accepts.
  */
 export function checkedNumber(name: string, value: unknown, kinds = 'a number'): number {
   if (typeof value !== 'number')

@@ -57,7 +57,7 @@ export interface PlanSummary {
 
 /** A trace with its plan and memory. */
 export interface Traced<I, R> extends Disposable {
-  /** what the function returned, with tensors instead of expressions. Each run overwrites them */
+  /** the function's results, with tensors in place of expressions. Each run overwrites them */
   readonly outputs: ResultTensors<R>;
   /** `String(plan)` shows the launches as a table, with the lines of your program */
   readonly plan: PlanSummary;

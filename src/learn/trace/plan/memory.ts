@@ -49,7 +49,8 @@ export function layOut(launches: readonly Launch[]): Layout {
       if (buffer.kind !== 'arena' || offsets.has(buffer)) continue;
       const length = aligned(buffer.size);
       unshared += length;
-      // An operand that reads the memory in another order would read what the launch has written.
+      // An operand that reads the memory in another order would read elements that the launch has
+      // already written.
       const taken = (each: View) =>
         views.every(
           (other, o) =>

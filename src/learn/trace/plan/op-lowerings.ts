@@ -24,6 +24,23 @@ const binarySlopes = { min: 0, max: 1, div: 2, huber: 3 } as const;
 /** A sum of more elements than this takes two launches, so that a device adds in parallel. */
 const LONG_SUM = 1024;
 
+const each = (from: number, to: number): number[] =>
+  Array.from({ length: to - from + 1 }, (_, i) => from + i);
+/** Whole numbers of a kernel that takes one stride for its result and for each of its operands. */
+const strided =
+  (operands: number, ...last: readonly number[]): Call['wholes'] =>
+  ({ rows, columns }, stride) => [rows, columns, ...each(0, operands).map(stride), ...last];
+/** Whole numbers of a kernel that takes two steps for each of its operands, and repeats elements. */
+const stepped =
+  (operands: number, ...last: readonly number[]): Call['wholes'] =>
+  ({ rows, columns }, stride, steps) => [
+    rows,
+    columns,
+    stride(0),
+    ...each(1, operands).flatMap(steps),
+    ...last,
+  ];
+
 const viewed = (value: Value, strides: readonly number[], offset = 0): Value => ({
   ...value,
   offset: value.offset + offset,
@@ -100,8 +117,8 @@ function lowerReduce(lowering: Lowering, node: NodeOfKind<'reduce'>, target: Tar
     const dense = lowering.dense(of, x, input.shape);
     const row = { ...dense, strides: [piece, 1] };
     const count = n / piece;
-    const each = reduceCall(f, piece, 1);
-    const parts = lowering.rowwise(of, [count], [[count], [count, piece]], [row], each);
+    const inPieces = reduceCall(f, piece, 1);
+    const parts = lowering.rowwise(of, [count], [[count], [count, piece]], [row], inPieces);
     const result = lowering.rowwise(of, [], [[], [count]], [parts], reduceCall(f, count, scale));
     return { ...result, strides: places.map(() => 0) };
   }
@@ -168,27 +185,14 @@ const of: Lowerings['of'] = {
       kernel: 'unary',
       inPlace: [1],
       repeats: false,
-      wholes: ({ rows, columns }, stride) => [
-        rows,
-        columns,
-        stride(0),
-        stride(1),
-        unaries[node.attributes.f],
-      ],
+      wholes: strided(1, unaries[node.attributes.f]),
     }),
   unarySlope: (lowering, node) =>
     pointwise(lowering, node as Node, {
       kernel: 'unary_backward',
       inPlace: [1, 2],
       repeats: false,
-      wholes: ({ rows, columns }, stride) => [
-        rows,
-        columns,
-        stride(0),
-        stride(1),
-        stride(2),
-        unaries[node.attributes.f],
-      ],
+      wholes: strided(2, unaries[node.attributes.f]),
     }),
   binary: (lowering, node) => binaryLaunch(lowering, node as Node, binaries[node.attributes.f]),
   accumulate: (lowering, node) => binaryLaunch(lowering, node as Node, binaries.add),
@@ -196,35 +200,20 @@ const of: Lowerings['of'] = {
     pointwise(lowering, node as Node, {
       kernel: 'binary_backward',
       inPlace: [1, 2, 3],
-      wholes: ({ rows, columns }, stride, steps) => [
-        rows,
-        columns,
-        stride(0),
-        ...steps(1),
-        ...steps(2),
-        ...steps(3),
-        binarySlopes[node.attributes.f],
-      ],
+      wholes: stepped(3, binarySlopes[node.attributes.f]),
     }),
   where: (lowering, node) =>
     pointwise(lowering, node as Node, {
       kernel: 'where',
       inPlace: [1, 2, 3],
-      wholes: ({ rows, columns }, stride, steps) => [
-        rows,
-        columns,
-        stride(0),
-        ...steps(1),
-        ...steps(2),
-        ...steps(3),
-      ],
+      wholes: stepped(3),
     }),
   clamp: (lowering, node) =>
     pointwise(lowering, node as Node, {
       kernel: 'clip',
       inPlace: [1],
       repeats: false,
-      wholes: ({ rows, columns }, stride) => [rows, columns, stride(0), stride(1)],
+      wholes: strided(1),
       reals: [node.attributes.low, node.attributes.high],
     }),
   clampSlope: (lowering, node) =>
@@ -232,7 +221,7 @@ const of: Lowerings['of'] = {
       kernel: 'clip_backward',
       inPlace: [1, 2],
       repeats: false,
-      wholes: ({ rows, columns }, stride) => [rows, columns, stride(0), stride(1), stride(2)],
+      wholes: strided(2),
       reals: [node.attributes.low, node.attributes.high],
     }),
   reduce: lowerReduce,
@@ -502,14 +491,7 @@ const binaryLaunch = (lowering: Lowering, node: Node, op: number): Value =>
   pointwise(lowering, node, {
     kernel: 'binary',
     inPlace: [1, 2],
-    wholes: ({ rows, columns }, stride, steps) => [
-      rows,
-      columns,
-      stride(0),
-      ...steps(1),
-      ...steps(2),
-      op,
-    ],
+    wholes: stepped(2, op),
   });
 
 /** Launches a kernel on rows whose operands all have the shape of the result. */
