@@ -109,11 +109,17 @@ void axpby(const KernelArgs&, Check& check) {
   check.finite(0, "alpha"), check.finite(1, "beta");
 }
 
-void copy_every(const KernelArgs&, Check& check) {
+// A device has rounded both reals to floats, so the check of `rest` has a tolerance.
+void follow_every(const KernelArgs& args, Check& check) {
   const int64_t n = check.size(0, "n");
   check.vector(0, n), check.vector(1, n), check.vector(2, 1);
   check.size(1, "every"), check.at_most(1, "every", INT32_MAX);
+  check.within(0, "tau", 0, 1);
+  if (!(std::fabs(args.real[1] - (1 - args.real[0])) <= 1e-6))
+    check.say("rest must be 1 - tau, got %g and tau %g", args.real[1], args.real[0]);
 }
+
+void count_up(const KernelArgs&, Check& check) { check.vector(0, 1); }
 
 void goal_reward(const KernelArgs&, Check& check) {
   const int64_t rows = check.size(0, "rows"), n = check.size(1, "n"), d = check.size(2, "d");
@@ -288,7 +294,8 @@ const std::vector<Kernel>& all_kernels() {
         in_place({1}, HOTSLOT_KERNEL(convert)),
         HOTSLOT_KERNEL(fill),
         in_place({1}, HOTSLOT_KERNEL(axpby)),
-        in_place({1}, HOTSLOT_KERNEL(copy_every)),
+        in_place({1}, HOTSLOT_KERNEL(follow_every)),
+        HOTSLOT_KERNEL(count_up),
         HOTSLOT_KERNEL(goal_reward),
         in_place({3, 4, 5}, HOTSLOT_KERNEL(td_target)),
         in_place({3, 4}, HOTSLOT_KERNEL(td_target_discounts)),

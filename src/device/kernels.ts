@@ -363,13 +363,14 @@ export const kernels = {
   },
   fill: { writes: 1, tensors: ['out'], wholes: ['n', 'pattern'], reals: [] },
   axpby: { writes: 1, tensors: ['y', 'x'], wholes: ['n'], reals: ['alpha', 'beta'] },
-  copy_every: {
+  follow_every: {
     writes: 1,
     keeps: true,
     tensors: ['to', 'from', 'counter'],
     wholes: ['n', 'every'],
-    reals: [],
+    reals: ['tau', 'rest'],
   },
+  count_up: { writes: 1, keeps: true, tensors: ['word'], wholes: [], reals: [] },
   goal_reward: {
     writes: 1,
     tensors: ['reward', 'achieved', 'goal', 'steps'],
@@ -468,14 +469,26 @@ export const kernels = {
 } as const satisfies Record<string, KernelShape>;
 
 /** Old names of kernels, valid until 0.5, and their present names. */
-const oldKernelNames = { count_odd: 'count_non_finite' } as const;
+const oldKernelNames = { count_odd: 'count_non_finite', copy_every: 'follow_every' } as const;
 type OldKernelName = keyof typeof oldKernelNames;
 
-/** `count_odd` is the old name of `count_non_finite`, valid until 0.5. */
+/**
+ * `count_odd` is the old name of `count_non_finite`, and `copy_every` that of `follow_every`. Both
+ * are valid until 0.5.
+ */
 export type KernelName = keyof typeof kernels | OldKernelName;
-type PresentKernelName<K extends KernelName> = K extends OldKernelName
-  ? (typeof oldKernelNames)[K]
-  : K;
+/** `copy_every` had no reals, and copied like `follow_every` with the reals of COPY. */
+type ShapeOf<K extends KernelName> = K extends 'copy_every'
+  ? Omit<(typeof kernels)['follow_every'], 'reals'> & { readonly reals: readonly [] }
+  : (typeof kernels)[K extends OldKernelName ? (typeof oldKernelNames)[K] : K];
+
+const NONE: readonly number[] = [];
+/** tau and rest with which `follow_every` copies */
+const COPY: readonly number[] = [1, 0];
+
+/** Returns the reals of a launch by this name that gives none. */
+export const omittedReals = (name: string): readonly number[] =>
+  name === 'copy_every' ? COPY : NONE;
 
 /** Returns the present name of a kernel. */
 export const presentKernelName = (name: string): string =>
@@ -499,6 +512,6 @@ type Arguments<S extends KernelShape, T> = Listed<'tensors', S['tensors'], T> &
  * kernel without any arguments needs no argument object.
  */
 export type ArgumentsOf<K extends KernelName, T> =
-  Record<never, never> extends Arguments<(typeof kernels)[PresentKernelName<K>], T>
-    ? [args?: Arguments<(typeof kernels)[PresentKernelName<K>], T>]
-    : [args: Arguments<(typeof kernels)[PresentKernelName<K>], T>];
+  Record<never, never> extends Arguments<ShapeOf<K>, T>
+    ? [args?: Arguments<ShapeOf<K>, T>]
+    : [args: Arguments<ShapeOf<K>, T>];

@@ -4,7 +4,7 @@ import { dtypes } from '../base/dtype.ts';
 import { rangeError, typeError } from '../base/errors.ts';
 import { checkTensor } from './checks.ts';
 import type { Tensor } from './device.ts';
-import { kernels, presentKernelName } from './kernels.ts';
+import { kernels, omittedReals, presentKernelName } from './kernels.ts';
 import { nativeKernels } from './native.ts';
 import type { LoadedKernel } from './own-kernels/declarations.ts';
 import { layOut } from './strides.ts';
@@ -87,7 +87,11 @@ export type Named = readonly [name: string, tensor: Tensor];
  */
 export function touched(
   kernel: string | LoadedKernel,
-  { tensors = [], wholes = [], reals = [] }: LooseArguments,
+  {
+    tensors = [],
+    wholes = [],
+    reals = typeof kernel === 'string' ? omittedReals(kernel) : [],
+  }: LooseArguments,
 ): { reads: Named[]; writes: Named[] } {
   if (typeof kernel !== 'string') {
     const all = tensors.map((tensor, i): Named => [`tensor ${i}`, tensor]);

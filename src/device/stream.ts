@@ -17,7 +17,7 @@ import type {
   Tensor,
 } from './device.ts';
 import { Handle, type HandleOwner } from './handle.ts';
-import { type KernelName, presentKernelName } from './kernels.ts';
+import { type KernelName, omittedReals, presentKernelName } from './kernels.ts';
 import { type LooseArguments, lineUp, numbers } from './launch.ts';
 import {
   nativeEvents,
@@ -167,7 +167,7 @@ export class OpenedStream extends Handle implements Stream {
       );
     const name = named ? presentKernelName(kernel) : kernel.name;
     checkKeys('launch', args, ['tensors', 'wholes', 'reals']);
-    const { tensors = none, wholes = none, reals = none } = args;
+    const { tensors = none, wholes = none, reals = named ? omittedReals(kernel) : none } = args;
     lineUp(name, tensors, wholes, reals);
     checkTakesPart(`'${name}'`, this);
     const counts = [tensors.length, wholes.length, reals.length] as const;

@@ -16,7 +16,13 @@ import {
   Td3Learner,
   Td3Policy,
 } from '../../src/entries/learner.ts';
-import { openDevice, prioritized, prioritizedIndices, TrajectoryBuffer } from '../../src/index.ts';
+import {
+  openDevice,
+  prioritized,
+  prioritizedIndices,
+  type Tensor,
+  TrajectoryBuffer,
+} from '../../src/index.ts';
 import { refusal } from '../rig/refusal.ts';
 
 const device = openDevice('host:0');
@@ -177,6 +183,21 @@ describe('old names of members', () => {
     await stream.synchronize();
     expect([...((await found.toArray()) as Int32Array)]).to.deep.equal([2, 7]);
     for (const tensor of [found, x, ends, counter]) tensor.close();
+  });
+
+  it("launch('copy_every') launches follow_every, which copies", async () => {
+    const stream = device.currentStream;
+    const [to, from] = [0, 1].map(() => device.allocate({ shape: [2] })) as [Tensor, Tensor];
+    const counter = device.allocate({ shape: [1], dtype: 'int32' });
+    from.write(Float32Array.of(Infinity, 3));
+    const read = async () => [...((await to.toArray()) as Float32Array)];
+    counter.write(Int32Array.of(3));
+    stream.launch('copy_every', { tensors: [to, from, counter], wholes: [2, 2] });
+    expect(await read()).to.deep.equal([0, 0]);
+    counter.write(Int32Array.of(4));
+    stream.launch('copy_every', { tensors: [to, from, counter], wholes: [2, 2] });
+    expect(await read()).to.deep.equal([Infinity, 3]);
+    for (const tensor of [to, from, counter]) tensor.close();
   });
 });
 

@@ -418,9 +418,21 @@ export const kernelCases: readonly (readonly [
     },
   ],
   ['carries', 'random_advance', { tensors: [Int32Array.of(77, -3, -9, 4)], wholes: [100] }],
-  [
-    'at a step that counts',
-    'copy_every',
-    { tensors: [stale(1009), awkward(1009, 24), Int32Array.of(12)], wholes: [1009, 4] },
-  ],
+  ...[1, 0.9, 0.005].map(
+    (tau) =>
+      [
+        `with tau ${tau}, at a step that counts`,
+        'follow_every',
+        {
+          tensors: [
+            tau === 1 ? stale(1009) : awkward(1009, 25),
+            awkward(1009, 24),
+            Int32Array.of(12),
+          ],
+          wholes: [1009, 4],
+          reals: [tau, 1 - tau],
+        },
+      ] as const,
+  ),
+  ['wraps around', 'count_up', { tensors: [Int32Array.of(2 ** 31 - 1)] }],
 ];

@@ -475,7 +475,12 @@ inline void compare_all() {
   compare_forms("fill", {1031, INT64_MIN + 5}, {});
   compare_forms("axpby", {1031}, {0.005, 0.995});
   compare_forms("axpby", {1031}, {0.005, 0});
-  compare_forms("copy_every", {1031, 4}, {}, [](Buffers& b) { b[2][0] = 8; });
+  for (double tau : {1.0, 0.9, 0.005})
+    compare_forms("follow_every", {1031, 4}, {tau, 1 - tau}, [](Buffers& b) {
+      b[1][0] = as_word(NAN), b[1][1] = as_word(-INFINITY), b[2][0] = 8;
+    });
+  for (uint32_t word : {6u, uint32_t(INT32_MAX)})
+    compare_forms("count_up", {}, {}, [=](Buffers& b) { b[0][0] = word; });
   for (const auto& s : {Words{1, 3}, {4, 2}, {7, 1}})
     for (double threshold : {0.0, 0.7}) {
       const int64_t n = s[0], d = s[1], apart = n * d + 2;

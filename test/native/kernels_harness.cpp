@@ -431,11 +431,27 @@ void test_flat() {
     launch("axpby", {y, x}, {n}, {2, 0});
     for (int64_t i = 0; i < n; i++) check(y[i] == 2 * x[i], "axpby with beta 0");
     std::vector<int32_t> counter{7};
-    launch("copy_every", {y, x, counter}, {n, 4}, {});
-    check(y[0] == 2 * x[0], "copy_every waits for its turn");
-    counter[0] = 8;
-    launch("copy_every", {y, x, counter}, {n, 4}, {});
-    for (int64_t i = 0; i < n; i++) check(y[i] == x[i], "copy_every");
+    launch("follow_every", {y, x, counter}, {n, 4}, {1, 0});
+    check(y[0] == 2 * x[0], "follow_every waits for its turn");
+    launch("count_up", {counter}, {}, {});
+    check(counter[0] == 8, "count_up");
+    for (double tau : {0.0, 0.005, 0.9, 1 - 1e-9}) {
+      const Floats mixed(y), wanted(y);
+      launch("follow_every", {mixed, x, counter}, {n, 4}, {tau, 1 - tau});
+      launch("axpby", {wanted, x}, {n}, {tau, 1 - tau});
+      check(std::memcmp(mixed.at.get(), wanted.at.get(), size_t(n) * 4) == 0,
+            "follow_every has the bits of axpby");
+    }
+    const Floats awkward(x);
+    awkward[0] = INFINITY;
+    if (n > 1) awkward[1] = NAN;
+    y[0] = NAN;
+    launch("follow_every", {y, awkward, counter}, {n, 4}, {1, 0});
+    check(std::memcmp(y.at.get(), awkward.at.get(), size_t(n) * 4) == 0,
+          "follow_every copies bits");
+    counter[0] = INT32_MAX;
+    launch("count_up", {counter}, {}, {});
+    check(counter[0] == INT32_MIN, "count_up wraps around");
 
     const Floats partial(256), factors(4);
     double squares = 0;
@@ -769,7 +785,9 @@ void test_refusals() {
   refused("td_loss_weighted", {2, 2, 2, 1, 2, 1, -1}, {1, 1},
           "weight_stride must be at least 0, got -1");
   refused("fill", {0, 1}, {}, "n must be at least 1, got 0");
-  refused("copy_every", {4, 0}, {}, "every must be at least 1, got 0");
+  refused("follow_every", {4, 0}, {1, 0}, "every must be at least 1, got 0");
+  refused("follow_every", {4, 1}, {1.5, -0.5}, "tau must be within [0, 1], got 1.5");
+  refused("follow_every", {4, 1}, {0.5, 0}, "rest must be 1 - tau, got 0 and tau 0.5");
   refused("random_uniform", {4}, {1, 1}, "low must be below high, got 1 and 1");
   refused("random_normal", {4}, {0, -1}, "deviation must be within [0, 1e+30], got -1");
   refused("halo32", {11, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, {}, "moves must be at most 10, got 11");

@@ -263,7 +263,7 @@ export class DqnLearner extends Learner {
       });
     } else {
       const tensors = [this.target, this.parameters, this.optimizer.steps] as const;
-      stream.launch('copy_every', { tensors, wholes: [size, targetEvery] });
+      stream.launch('follow_every', { tensors, wholes: [size, targetEvery], reals: [1, 0] });
     }
   }
 

@@ -356,6 +356,11 @@ export async function compute(): Promise<void> {
   const found = { tensors: [index, x, index, index], wholes: [1, 1, 1] } as const;
   stream.launch('count_non_finite', found);
   stream.launch('count_odd', found); // until 0.5
+  const follow = { tensors: [x, x, index], wholes: [6, 2] } as const;
+  stream.launch('follow_every', { ...follow, reals: [1, 0] });
+  stream.launch('copy_every', follow); // until 0.5
+  // @ts-expect-error it had no reals
+  stream.launch('copy_every', { ...follow, reals: [1, 0] });
   // @ts-expect-error no such kernel
   stream.launch('gem', {});
   // @ts-expect-error two tensors
