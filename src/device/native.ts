@@ -154,6 +154,13 @@ export const nativeStreams = addonOf<{
     bytes: number,
   ): true;
   fill(stream: number, to: number, offset: number, bytes: number, pattern: TypedArray): void;
+  /**
+   * Opens the guard of this thread on the stream, until closeGuard(). `offset` is the word's offset
+   * in its memory, in bytes.
+   */
+  openGuard(stream: number, word: number, offset: number, every: number): void;
+  /** Closes the guard of this thread if one is open. */
+  closeGuard(): void;
   streamQuery(stream: number): boolean;
 }>('device', 'streams');
 

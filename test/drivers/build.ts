@@ -66,7 +66,7 @@ export type SoftwareDriver =
   | 'hiprtc';
 
 const host = [
-  ...['capture', 'device', 'kernel_module', 'stream'].map(
+  ...['capture', 'device', 'guard', 'kernel_module', 'stream'].map(
     (file) => `native/device/core/${file}.cpp`,
   ),
   'native/device/host/all.cpp',

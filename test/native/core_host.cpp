@@ -1,5 +1,8 @@
 // Scenarios about the CPU device's executor: which threads do the work, which may sleep, and which
 // rely on others.
+#include <sys/mman.h>
+
+#include "device/core/guard.hpp"
 #include "stress.hpp"
 
 namespace hotslot::stress {
@@ -131,6 +134,96 @@ void no_starvation() {
   }
 }
 
+// word += 1
+void count_up(Stream& stream, const Span& word) {
+  Launch launch;
+  launch.kernel = find_kernel("count_up");
+  launch.spans = {word};
+  stream.launch(std::move(launch));
+}
+
+void guards() {
+  scenario = "guarded work of several threads on one stream, issued and captured";
+  auto shared = device()->create_stream(0);
+  threads(4, [&](int id) {
+    const int every = id + 1;
+    auto stream = device()->create_stream(0), other = device()->create_stream(0);
+    during(second_ns / 4, [&] {
+      // The word is closed while guarded work still reads it.
+      Span word{device()->allocate(4), 0, 4};
+      Floats some, all, others, one, copied;
+      Home home;
+      fill(*shared, one, 1);
+      finish(*shared);
+      const auto round = [&](Stream& on) {
+        count_up(on, word);
+        on.open_guard(word, every);
+        if (refusal([&] { on.wait(device()->create_event(false)); }) != 1)
+          violation("a guarded wait was not refused");
+        add(*other, others, one);
+        add(on, some, one);
+        on.copy(copied.span(), some.span());
+        OwnGuard::close();
+        add(on, all, one);
+      };
+      for (int i = 0; i < 10; ++i) round(*shared);
+      finish(*shared);
+      stream->begin_capture();
+      round(*stream);
+      const auto graph = stream->end_capture();
+      const auto exec = graph->instantiate();
+      for (int i = 0; i < 10; ++i) stream->replay(exec);
+      word = {};
+      stream->copy(home.span(), copied.span());
+      finish(*stream);
+      home.expect(float(20 / every), "guarded work ran at another time");
+      stream->copy(home.span(), all.span());
+      finish(*stream);
+      home.expect(20, "a guard skipped work that it does not guard");
+      other->copy(home.span(), others.span());
+      finish(*other);
+      home.expect(11, "a guard skipped work of another stream");
+    });
+  });
+}
+
+void revoked_guard() {
+  scenario = "the word of a guard is revoked before the guarded work begins";
+  constexpr size_t page = 4096;
+  for (int round = 0; round < 20; ++round, progress++) {
+    void* const pages =
+        mmap(nullptr, page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    const auto memory = device()->register_host(pages, page, false);
+    const Floats to;
+    Latch latch;
+    auto stream = device()->create_stream(0), spare = device()->create_stream(0);
+    const auto done = device()->create_event(false);
+    const auto guarded_fill = [&](Stream& on) {
+      on.open_guard(Span{memory, 64, 4}, 1);
+      fill(on, to, 1);
+      OwnGuard::close();
+    };
+    spare->begin_capture();
+    guarded_fill(*spare);
+    const auto exec = spare->end_capture()->instantiate();
+    latch.hold(*stream);
+    if (round % 2)
+      stream->replay(exec);
+    else
+      guarded_fill(*stream);
+    stream->record(done, false);
+    device()->revoke(memory, 0);
+    munmap(pages, page);
+    latch.open();
+    try {
+      wait(*done);
+      violation("guarded work ran without its word");
+    } catch (const Error& error) {
+      if (!std::strstr(error.what(), "host memory that a thread lent")) throw;
+    }
+  }
+}
+
 // Work that waits while the process ends, and runs after all static objects are destroyed.
 // Everything that the threads of the CPU device or of a software driver read must still exist. No
 // driver may be called then, so the program watches the result in memory.
@@ -170,7 +263,7 @@ void finish_work() {
 std::vector<Scenario> executor_scenarios() {
   return {{"merged", merged_attendants}, {"given", given_back},     {"back", back_to_back},
           {"promise", promise_broken},   {"leaves", helper_leaves}, {"woken", woken_by_completion},
-          {"starved", no_starvation}};
+          {"starved", no_starvation},    {"guards", guards},        {"guard", revoked_guard}};
 }
 
 }  // namespace hotslot::stress

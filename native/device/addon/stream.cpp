@@ -38,6 +38,13 @@ void fill(Info info) {
                         pattern.size);
 }
 
+// openGuard(stream, word, offset, every): guards the work that this thread enqueues on the stream
+// until closeGuard(). See Stream::open_guard().
+void open_guard(Info info) {
+  stream(info, 0)->open_guard(span(number(info, 1), whole(info, 2), 4), int64_t(number(info, 3)));
+}
+void close_guard(Info) { OwnGuard::close(); }
+
 bool stream_query(Info info) { return stream(info, 0)->query(); }
 bool event_query(Info info) { return event(info, 0)->query(); }
 double elapsed_ms(Info info) { return event(info, 1)->elapsed_ms(*event(info, 0)); }
@@ -67,6 +74,8 @@ void add_stream_functions(Napi::Env env, Napi::Object exports) {
       {"wait", wait},
       {"copy", copy},
       {"fill", fill},
+      {"openGuard", open_guard},
+      {"closeGuard", close_guard},
       {"streamQuery", stream_query},
   };
   static constexpr Exported events[] = {

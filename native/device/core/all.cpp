@@ -6,6 +6,7 @@
 #include "device/core/device.cpp"
 #include "device/core/find.cpp"
 #include "device/core/graph_pool.cpp"
+#include "device/core/guard.cpp"
 #include "device/core/kernel_module.cpp"
 #include "device/core/open_device.cpp"
 #include "device/core/stream.cpp"

@@ -16,7 +16,7 @@
 #include <thread>
 #include <vector>
 
-#include "device/core/device.hpp"
+#include "device/core/guard.hpp"
 #include "wait/spin_lock.hpp"
 
 namespace hotslot {
@@ -70,6 +70,7 @@ struct Work {
   uint64_t pattern = 0;
   uint32_t pattern_bytes = 1;
   Ref<Event> event;  // for a record: each replay records the event anew
+  Guard guard;       // only on devices that support guards, and never for a record
 };
 
 class CaptureMembership;
@@ -115,7 +116,7 @@ struct Capture {
   template <class F>
   void each_memory(F&& see) const {
     for (auto& node : nodes) {
-      for (auto* span : {&node.to, &node.from})
+      for (auto* span : {&node.to, &node.from, &node.guard.word})
         if (span->memory) see(*span->memory);
       for (auto& span : node.launch.spans) see(*span.memory);
     }

@@ -210,6 +210,11 @@ class Stream : public Object {
   bool query();
   void begin_capture();
   Ref<Graph> end_capture();
+  // Guards the launches, copies and fills that this thread enqueues on the stream until
+  // OwnGuard::close(). Each of them runs only if the int32 `word` is a multiple of `every` when the
+  // device reaches it. Meanwhile the thread's other calls of this stream throw. Throws on devices
+  // without guards.
+  void open_guard(const Span& word, int64_t every);
   bool capturing();
 
  protected:
@@ -252,6 +257,8 @@ class Stream : public Object {
 
  private:
   void check(const char* call);
+  // Throws if this thread has a guard open for the stream.
+  void forbid_guarded(const char* call) const;
   void enqueue(Work&& work, const char* call);
   Ref<CaptureMembership> membership_;
 };
@@ -290,6 +297,8 @@ class Device : public Object {
   virtual bool orders(Device& other) { return other.family == family; }
   // Returns whether this device's streams may take part in captures of the other device.
   virtual bool joins(Device& other) { return orders(other); }
+  // Returns whether this device's streams support guards (Stream::open_guard).
+  virtual bool guards() const { return false; }
   // Frees the memory that the device has cached.
   virtual void trim() = 0;
   // Returns the counts of the cache that `scratch` uses.

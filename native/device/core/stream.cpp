@@ -41,6 +41,25 @@ void Stream::check(const char* call) {
   do_check(call);
 }
 
+void Stream::open_guard(const Span& word, int64_t every) {
+  if (!device.guards())
+    throw unavailable("guarded: ", family, ":", device.index,
+                      " cannot skip single work by a word in its memory; use a CPU device");
+  require_family(family, *word.memory, "the word of a guard");
+  if (uintptr_t(word.address()) % sizeof(int32_t) != 0)
+    throw range("guarded: the word must begin at a multiple of 4 bytes, got offset ", word.offset);
+  if (every < 1 || every > INT32_MAX)
+    throw range("guarded: every must be from 1 to ", INT32_MAX, ", got ", every);
+  OwnGuard::open(membership_, {word, int32_t(every)});
+}
+
+void Stream::forbid_guarded(const char* call) const {
+  if (OwnGuard::of(*membership_))
+    refuse(family, call, refusal::invalid_value,
+           "a guarded function enqueues only launches, copies and fills on its stream",
+           "call it before or after the guarded function");
+}
+
 // ---- work ---------------------------------------------------------------------------------------
 
 void Stream::enqueue(Work&& work, const char* call) {
@@ -50,6 +69,7 @@ void Stream::enqueue(Work&& work, const char* call) {
   // Called before the work is added to a capture. If the work cannot run here, do_prepare() throws,
   // and the capture stays intact.
   do_prepare(work, call);
+  if (const Guard* guard = OwnGuard::of(*membership_)) work.guard = *guard;
   std::lock_guard guard(membership_->lock);
   check(call);
   CallInProgress in_progress;
@@ -77,6 +97,7 @@ void Stream::replay(const Ref<Exec>& exec) {
   require_family(family, *exec, "a graph");
   require_device(device, exec->device, "a graph", "be replayed",
                  "replay it on a stream of its own device");
+  forbid_guarded(call);
   std::lock_guard guard(membership_->lock);
   check(call);
   membership_->forbid(call, "a graph cannot be replayed into a capture",
@@ -87,6 +108,7 @@ void Stream::replay(const Ref<Exec>& exec) {
 void Stream::prefetch(const Span& span, int device) {
   const char* call = "memPrefetchAsync";
   require_family(family, *span.memory, "memory");
+  forbid_guarded(call);
   std::lock_guard guard(membership_->lock);
   check(call);
   membership_->forbid(
@@ -102,6 +124,7 @@ void Stream::record(const Ref<Event>& event, bool external) {
   require_family(family, *event, "an event");
   require_device(device, event->device, "an event", "be recorded",
                  "record one of the stream's device, and streams of both can wait for it");
+  forbid_guarded(call);
   if (external) return enqueue(Work::record_of(event), call);
   std::lock_guard guard(membership_->lock);
   check(call);
@@ -120,6 +143,7 @@ void Stream::wait(const Ref<Event>& event, bool order_only) {
   if (!device.orders(event->device))
     throw argument("an event of ", family, ":", event->device.index, " cannot be waited for on ",
                    family, ":", device.index, ": the two belong to different drivers");
+  forbid_guarded(call);
   std::lock_guard guard(membership_->lock);
   check(call);
   std::lock_guard event_guard(event->capture_mark.lock);
@@ -159,6 +183,7 @@ bool Stream::capturing() {
 }
 
 void Stream::begin_capture() {
+  forbid_guarded("streamBeginCapture");
   do_prepare_capture();
   try {
     std::lock_guard guard(membership_->lock);
@@ -177,6 +202,7 @@ void Stream::begin_capture() {
 }
 
 Ref<Graph> Stream::end_capture() {
+  forbid_guarded("streamEndCapture");
   struct Over {
     Stream& stream;
     ~Over() { stream.do_capture_over(); }

@@ -89,6 +89,7 @@ class HostDevice final : public Device {
     for (auto& [room, at] : blocks_.take_all()) munmap(at, room);
   }
   CacheCounts kept() override { return blocks_.counts(); }
+  bool guards() const override { return true; }
   bool help(uint64_t ns) override { return executor_.help(ns); }
   void revoke(const Ref<Memory>& memory, uint64_t ns) override { executor_.revoke(memory, ns); }
   void attend(Bell* bell) override { executor_.attend(bell); }

@@ -8,14 +8,32 @@
 
 namespace hotslot::host {
 
+// Returns whether the guard skips the node now.
+bool Node::skipped() const {
+  int32_t word;
+  memcpy(&word, guard, sizeof word);
+  return word % every != 0;
+}
+
+inline const char* Node::run_kernel() const {
+  try {
+    return kernel_run(&args);
+  } catch (const std::bad_alloc&) {
+    return "a kernel found no memory";
+  }
+}
+
+// Most nodes are kernels without a guard, so these come first.
 const char* Node::run() const {
-  switch (type) {
+  if (type == kernel) return run_kernel();
+  if (type == guarded) return skipped() ? nullptr : run_as(guarded_type);
+  return run_as(type);
+}
+
+const char* Node::run_as(Type as) const {
+  switch (as) {
     case kernel:
-      try {
-        return kernel_run(&args);
-      } catch (const std::bad_alloc&) {
-        return "a kernel found no memory";
-      }
+      return run_kernel();
     case copy:
       memmove(to, from, bytes);
       return nullptr;
@@ -29,8 +47,9 @@ const char* Node::run() const {
       return nullptr;
     case prefetch:
       return static_cast<ManagedMemory*>(managed)->move(at, bytes, target);
-    case record:
-      break;  // the executor runs it, because each replay has its own points
+    case record:  // the executor runs it, because each replay has its own points
+    case guarded:
+      break;
   }
   return "impossible: a node is a kernel, a copy, a fill or a prefetch";
 }
@@ -62,6 +81,12 @@ Node node_of(const Work& work) {
     case Work::record:
       node.type = Node::record;
       break;
+  }
+  if (work.guard.word.memory) {
+    node.guarded_type = node.type;
+    node.type = Node::guarded;
+    node.guard = work.guard.word.address();
+    node.every = work.guard.every;
   }
   return node;
 }

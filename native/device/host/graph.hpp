@@ -8,7 +8,10 @@ namespace hotslot::host {
 
 // One node of a graph. All its pointers are known before a replay.
 struct Node {
-  enum Type : uint8_t { kernel, copy, fill, record, prefetch } type;
+  // `guarded` is a kernel, a copy or a fill that its guard may skip. A type of its own costs other
+  // nodes nothing, and a check of `guard` would read one more cache line of each node.
+  enum Type : uint8_t { kernel, copy, fill, record, guarded, prefetch } type;
+  Type guarded_type = kernel;  // for a guarded node: what runs unless the guard skips it
   // The kernel's function. A node stores the function instead of a pointer to the kernel's registry
   // entry. When the process exits, pool threads may still run after the registry is destroyed.
   const char* (*kernel_run)(const KernelArgs*) = nullptr;
@@ -19,12 +22,21 @@ struct Node {
   size_t bytes = 0;
   uint64_t pattern = 0;
   uint32_t pattern_bytes = 1;
-  uint32_t point = 0;         // for a record: the index of the replay's point
-  Memory* managed = nullptr;  // for a prefetch: moves its bytes [at, at + bytes) to `target`
+  uint32_t point = 0;  // for a record: the index of the replay's point
+  union {
+    Memory* managed = nullptr;  // for a prefetch: moves its bytes [at, at + bytes) to `target`
+    const uint8_t* guard;  // for a guarded node: runs it if this int32 is a multiple of `every`
+  };
   size_t at = 0;
   int target = nowhere;
+  int32_t every = 1;
   // Runs the node. Returns null, or the reason why it failed.
   const char* run() const;
+
+ private:
+  const char* run_kernel() const;
+  const char* run_as(Type as) const;
+  bool skipped() const;
 };
 
 // An instantiated graph. It never changes. An update creates another Program, so replays that are

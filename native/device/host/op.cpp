@@ -21,7 +21,8 @@ bool Op::may_take_long() const {
     const uint64_t last = program->last_run_ns.load();
     return last == 0 || last > long_graph_ns || program->may_hold;
   }
-  return type == node && (work->type == Node::kernel || work->bytes > long_copy_bytes);
+  return type == node && (work->type == Node::kernel || work->type == Node::guarded ||
+                          work->bytes > long_copy_bytes);
 }
 
 bool Op::for_pool() const {

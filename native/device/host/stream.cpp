@@ -78,7 +78,7 @@ void HostStream::do_work(Work&& work, const char*) {
   Op op;
   op.type = Op::node;
   op.work = std::make_unique<Node>(node_of(work));
-  for (Span* span : {&work.to, &work.from})
+  for (Span* span : {&work.to, &work.from, &work.guard.word})
     if (span->memory) op.keep.push_back(std::move(span->memory));
   for (auto& span : work.launch.spans) op.keep.push_back(std::move(span.memory));
   if (work.launch.module) op.keep.push_back(std::move(work.launch.module));
