@@ -4,10 +4,11 @@
  */
 
 import { checkFlag, checkKeys } from '../base/checks.ts';
-import { checkDevice, checkStream } from '../device/checks.ts';
+import { checkDevice } from '../device/checks.ts';
 import type { Device, Stream, Tensor } from '../device/device.ts';
-import { guardConstruction, Owner, own } from '../device/owner.ts';
-import { checkVector, checkWithin } from './checks.ts';
+import { guardConstruction, own } from '../device/owner.ts';
+import { checkWithin } from './checks.ts';
+import { Optimizer } from './optimizer.ts';
 
 export interface AdamOptions {
   /** learning rate, 0 to 1e6, default 1e-3, for actor-critic learners 3e-4 */
@@ -83,14 +84,6 @@ export let resumeOptions: (
 ) => string[];
 
 /**
- * Offsets of the clip factor and of the gradient's norm in the factors. The kernels adam_advance
- * and clip_scale write the factors, and the kernel adam reads them.
- */
-const clipFactor = 2;
-const normPlace = 3;
-const normLanes = 256;
-
-/**
  * Updates one flat vector by Adam or AdamW. All of its state is in device memory. A captured step
  * advances the step count at each launch.
  * @example
@@ -98,34 +91,19 @@ const normLanes = 256;
  * adam.step(device.currentStream, gradient);
  * adam.setLearningRate(5e-4);
  */
-export class Adam extends Owner {
-  /** the vector that step() updates. close() does not close it */
-  readonly parameters: Tensor<'float32'>;
-  /** int32 [1]: number of steps done, including the steps before a resume */
-  readonly steps: Tensor<'int32'>;
+export class Adam extends Optimizer {
   /**
    * float32: running mean of the gradient, before bias correction. `spread` is that of the
    * gradient's square
    */
   readonly mean: Tensor<'float32'>;
   readonly spread: Tensor<'float32'>;
-  readonly #device: Device;
-  readonly #factors: Tensor<'float32'>;
-  readonly #partial: Tensor<'float32'>;
-  /** scratch memory of norm(), in the form of the factors. Steps do not read it */
-  readonly #watchedNorm: Tensor<'float32'>;
-  /**
-   * float32 [1]: learning rate of later steps. setLearningRate() may change it between launches of
-   * a captured step
-   */
-  readonly learningRate: Tensor<'float32'>;
   /**
    * 1 − beta1 and 1 − beta2. If a beta is close to 1, float32 stores 1 − beta more exactly than
    * beta, so the kernels take these
    */
   readonly #rests: readonly [number, number];
   readonly #reals: readonly [epsilon: number, decay: number, pull: number];
-  readonly #maxGradNorm: number | undefined;
   /**
    * options with defaults. After a resume without the option `learningRate`, the rate is the one
    * that the saved run began with
@@ -154,7 +132,6 @@ export class Adam extends Owner {
     options: AdamOptions = {},
     defaults: { learningRate: number } = { learningRate: 1e-3 },
   ) {
-    super('this optimizer');
     checkDevice('Adam', device);
     checkKeys('Adam', options, adamKeys);
     const {
@@ -165,8 +142,7 @@ export class Adam extends Owner {
       maxGradNorm,
     } = options;
     const { weightDecay = 0, decoupled = false } = options;
-    this.parameters = checkVector('parameters', parameters, parameters?.size);
-    checkWithin('learningRate', learningRate, 0, 1e6);
+    super(device, parameters, { learningRate, maxGradNorm });
     checkFlag('decoupled', decoupled);
     checkWithin('weightDecay', weightDecay, 0, 1e6);
     this.#rests = [
@@ -175,8 +151,6 @@ export class Adam extends Owner {
     ];
     checkWithin('epsilon', epsilon, 0, 1);
     this.#reals = [epsilon, decoupled ? weightDecay : 0, decoupled ? 0 : weightDecay];
-    this.#maxGradNorm =
-      maxGradNorm === undefined ? undefined : checkWithin('maxGradNorm', maxGradNorm, 1e-30, 1e30);
     const most = maxGradNorm ?? Number.POSITIVE_INFINITY;
     this.#options = {
       learningRate,
@@ -188,62 +162,10 @@ export class Adam extends Owner {
       maxGradNorm: most,
     };
     this.#rated = options.learningRate !== undefined;
-    const allocate = (size: number) => own(this, device.allocate({ shape: [size] }));
-    const { size } = parameters;
-    this.#device = device;
     using construction = guardConstruction(this);
-    this.steps = own(this, device.allocate({ shape: [1], dtype: 'int32' }));
-    this.mean = allocate(size);
-    this.spread = allocate(size);
-    this.learningRate = allocate(1).write(Float32Array.of(learningRate));
-    this.#partial = allocate(normLanes);
-    this.#watchedNorm = allocate(4);
-    this.#factors = allocate(4).write(new Float32Array([0, 0, 1, 0]));
+    this.mean = own(this, device.allocate({ shape: [parameters.size] }));
+    this.spread = own(this, device.allocate({ shape: [parameters.size] }));
     construction.done();
-  }
-
-  /**
-   * Returns a view, float32 [1], of the gradient's global norm before clipping. Only steps with the
-   * option `maxGradNorm` write it.
-   */
-  get gradientNorm(): Tensor<'float32'> {
-    return this.#factors.view({ shape: [1], offset: normPlace });
-  }
-  /**
-   * Returns a view, float32 [1], of the factor by which the last step scaled the gradient. It is 1
-   * without clipping.
-   */
-  get clip(): Tensor<'float32'> {
-    return this.#factors.view({ shape: [1], offset: clipFactor });
-  }
-
-  /**
-   * Enqueues the computation of the gradient's global norm into `out`. The option `maxGradNorm` is
-   * not needed.
-   *
-   * @param gradient contiguous float32, as long as the parameters
-   * @param out contiguous float32 of one element
-   * @throws {TypeError|RangeError} for other tensors
-   */
-  norm(stream: Stream, gradient: Tensor<'float32'>, out: Tensor<'float32'>): void {
-    checkStream('norm', stream);
-    checkVector('gradient', gradient, this.parameters.size);
-    checkVector('out', out, 1);
-    this.#measure(stream, gradient, this.#watchedNorm, 1);
-    stream.copy(
-      out.view({ shape: [1] }),
-      this.#watchedNorm.view({ shape: [1], offset: normPlace }),
-    );
-  }
-
-  #measure(
-    stream: Stream,
-    gradient: Tensor<'float32'>,
-    factors: Tensor<'float32'>,
-    most: number,
-  ): void {
-    stream.launch('grad_norm', { tensors: [this.#partial, gradient], wholes: [gradient.size] });
-    stream.launch('clip_scale', { tensors: [factors, this.#partial], reals: [most] });
   }
 
   /**
@@ -254,15 +176,7 @@ export class Adam extends Owner {
    */
   step(stream: Stream, gradient: Tensor<'float32'>): void {
     const n = this.parameters.size;
-    checkStream('step', stream);
-    checkVector('gradient', gradient, n);
-    const factors = this.#factors;
-    if (this.#maxGradNorm !== undefined)
-      this.#measure(stream, gradient, factors, this.#maxGradNorm);
-    stream.launch('adam_advance', {
-      tensors: [this.steps, factors, this.learningRate],
-      reals: this.#rests,
-    });
+    const factors = this.begin(stream, gradient, this.#rests);
     const tensors = [
       this.parameters,
       this.mean,
@@ -274,18 +188,6 @@ export class Adam extends Owner {
     stream.launch('adam', { tensors, wholes: [n], reals: [...this.#rests, ...this.#reals] });
   }
 
-  /**
-   * Sets the learning rate of steps enqueued on `stream` after this call, and of later launches of
-   * a captured step.
-   *
-   * @param rate 0 to 1e6
-   * @param stream default: the device's current stream
-   * @throws {TypeError|RangeError} for another rate
-   */
-  setLearningRate(rate: number, stream: Stream = this.#device.currentStream): void {
-    checkStream('setLearningRate', stream);
-    this.learningRate.write(Float32Array.of(checkWithin('learningRate', rate, 0, 1e6)), stream);
-  }
   #resume(saved: Float64Array | undefined, rate: number, stream: Stream): string[] {
     const own = optionsOf(this);
     const given = own[0] as number;

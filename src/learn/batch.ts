@@ -72,7 +72,7 @@ export type ColumnWidths = Readonly<Record<string, number | 'index'>>;
  * Returns a field of the batch, or undefined if the batch does not have the field. Reading a
  * missing field of a pipeline's batch throws, so this function first checks that the field exists.
  */
-function given(batch: unknown, key: string): unknown {
+export function given(batch: unknown, key: string): unknown {
   const own = typeof batch === 'object' && batch !== null && Object.hasOwn(batch, key);
   return own ? (batch as Record<string, unknown>)[key] : undefined;
 }
@@ -83,7 +83,7 @@ function given(batch: unknown, key: string): unknown {
  * dtype. Throws RangeError for a wrong shape, or if the number of rows is not a multiple of
  * `batchSize`.
  */
-export function columnsOf(
+function columnsOf(
   what: string,
   batch: unknown,
   fields: ColumnWidths,
@@ -123,8 +123,23 @@ export function columnsOf(
   return { columns: columns as Columns, rows };
 }
 
+/**
+ * Returns a function that checks a learner's batch. It refuses `discounts` if the learner was given
+ * `gamma`.
+ */
+export const reader =
+  (what: string, fields: ColumnWidths, batchSize: number, gamma: number | undefined) =>
+  (batch: object): { columns: Columns; rows: number } => {
+    const checked = columnsOf(what, batch, fields, batchSize);
+    if (checked.columns.discounts && gamma !== undefined)
+      throw typeError(
+        `${what}: this batch has discounts, which contain gamma; omit the option gamma (${gamma})`,
+      );
+    return checked;
+  };
+
 /** Returns the names of the fields from which the factors of the bootstrap are computed. */
-function endsOf(batch: unknown): readonly string[] {
+export function endsOf(batch: unknown): readonly string[] {
   for (const key of ['discounts', 'terminated']) if (given(batch, key)) return [key];
   return ['dones', 'truncated'];
 }

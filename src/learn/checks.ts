@@ -78,11 +78,11 @@ export function checkRows<D extends DType>(
   return tensor.view({ shape: [rows, 1], strides: [Math.max(stride, 1), 1] });
 }
 
-/** Returns a view of the rows [start, start + rows) of a checked matrix. */
+/** Returns a view of the rows [start, start + rows) of a tensor. */
 export function rowsOf<D extends DType>(tensor: Tensor<D>, start: number, rows: number): Tensor<D> {
   const stride = tensor.strides[0] as number;
   return tensor.view({
-    shape: [rows, tensor.shape[1] as number],
+    shape: [rows, ...tensor.shape.slice(1)],
     offset: start * stride,
     strides: tensor.strides,
   });

@@ -4,15 +4,15 @@
  */
 
 import { checkCount, checkKeys } from '../base/checks.ts';
-import { rangeError, stateError, typeError } from '../base/errors.ts';
+import { elementCount } from '../base/dtype.ts';
+import { rangeError, stateError } from '../base/errors.ts';
 import { loadedActionsCheck } from '../base/loaded-actions.ts';
 import { withSavedNames } from '../base/old-names.ts';
 import { checkDevice, checkStream } from '../device/checks.ts';
 import type { Device, DeviceEvent, Stream, Tensor } from '../device/device.ts';
 import { DeviceGenerator } from '../device/graph/generator.ts';
 import { checkOpen, guardConstruction, Owner, own } from '../device/owner.ts';
-import type { Adam } from './adam.ts';
-import { type Columns, type ColumnWidths, columnsOf, sliced } from './batch.ts';
+import { type Columns, sliced } from './batch.ts';
 import {
   generatorPart,
   type LearnerState,
@@ -37,8 +37,12 @@ type Floats = Tensor<'float32'>;
 export interface StepContext {
   /** number of this gradient step, which decides whether a periodic update is due */
   readonly phase: number;
+  /** index of the minibatch in this update */
+  readonly minibatch: number;
   /** returns the random numbers that `name` identifies, for this minibatch */
   draw(name: string): Floats;
+  /** returns the numbers that the caller of update() gave for `name`, or undefined */
+  given(name: string): Floats | undefined;
   /**
    * writes the outputs that the caller of update() requested for an event. Calls `made` only if an
    * output was requested
@@ -53,7 +57,7 @@ export interface StepContext {
 export interface LossRecord {
   loss: Floats;
   gradient: Floats;
-  optimizer: Adam;
+  optimizer: { norm(stream: Stream, gradient: Floats, out: Floats): void };
 }
 
 /** Methods and values that each learner defines for the base class. */
@@ -69,7 +73,10 @@ export interface LearnerHooks {
    * `scalars` with these values instead
    */
   report(stream: Stream, scalars: Floats, share: number, first: boolean): void;
-  /** returns the parts of `state()` except the generator and the number of updates */
+  /**
+   * returns the parts of `state()` except the generator and the number of updates. A part `updates`
+   * replaces that of the base class
+   */
   parts(): [string, Part][];
   /** recomputes all values that derive from the loaded state */
   restored?(stream: Stream): void;
@@ -80,6 +87,9 @@ export interface LearnerHooks {
  * enqueued on the device's current stream.
  */
 export let installHooks: (learner: Learner, work: LearnerHooks) => void;
+
+/** Returns the generator of a learner's random numbers, or undefined if it draws none. */
+export let generatorOf: (learner: Learner) => DeviceGenerator | undefined;
 
 /** A learner's settings with defaults filled in, as JSON values. */
 export type LearnerSettings = { readonly [name: string]: Setting };
@@ -118,9 +128,9 @@ export abstract class Learner extends Owner {
   readonly #generator: DeviceGenerator | undefined;
   readonly #drawn = new Map<string, Floats>();
   readonly #cycle: readonly number[];
-  readonly #fields: ColumnWidths;
-  readonly #gamma: number | undefined;
-  readonly #wrongActions: ReturnType<typeof loadedActionsCheck>;
+  readonly #read: (batch: object) => { columns: Columns; rows: number };
+  readonly #check: ((stream: Stream, minibatches: number) => void) | undefined;
+  readonly #wrongActions: ReturnType<typeof loadedActionsCheck> | undefined;
   #phase: number;
   #settled = false;
   #warned!: () => void;
@@ -134,6 +144,7 @@ export abstract class Learner extends Owner {
       learner.device.currentStream.record(learner.#written);
       learner.#warned();
     };
+    generatorOf = (learner) => learner.#generator;
   }
 
   protected constructor(
@@ -141,19 +152,23 @@ export abstract class Learner extends Owner {
     device: Device,
     how: {
       batchSize: number;
-      fields: ColumnWidths;
+      /** checks a batch with its weights and priorities, and returns its columns */
+      read: (batch: object) => { columns: Readonly<Record<string, Floats>>; rows: number };
+      /** throws if an update cannot have this number of minibatches */
+      check?: (stream: Stream, minibatches: number) => void;
       /**
        * returns why element `j` of an action lies outside the learner's action space, or undefined
-       * if it lies within
+       * if it lies within. Default: actions are not checked
        */
-      explainOutside: (value: number, j: number) => string | undefined;
+      explainOutside?: (value: number, j: number) => string | undefined;
       draws?: readonly Draw[];
+      /** whether a step asks for its random numbers by draw(), default true */
+      drawsByName?: boolean;
       /**
        * periods in steps. The number of minibatches of a captured update must be a multiple of each
        */
       every?: readonly number[];
       firstUpdate?: number;
-      gamma: number | undefined;
       seed: number;
       settings: LearnerSettings;
     },
@@ -165,20 +180,20 @@ export abstract class Learner extends Owner {
     this.draws = Object.freeze(how.draws ?? []);
     this.#cycle = how.every ?? [];
     this.#phase = checkCount('firstUpdate', how.firstUpdate ?? 0, 0);
-    this.#fields = how.fields;
-    this.#gamma = how.gamma;
-    this.#wrongActions = loadedActionsCheck(how.explainOutside);
+    this.#read = how.read;
+    this.#check = how.check;
+    this.#wrongActions = how.explainOutside && loadedActionsCheck(how.explainOutside);
     this.settings = Object.freeze({
       batchSize: this.batchSize,
-      gamma: how.gamma ?? 0.99,
       ...withSavedNames(how.settings),
     });
     using construction = guardConstruction(this);
     this.#generator = how.draws
       ? own(this, new DeviceGenerator(device, { seed: how.seed }))
       : undefined;
-    for (const { name, shape } of this.draws)
-      this.#drawn.set(name, own(this, device.allocate({ shape })));
+    if (how.drawsByName ?? true)
+      for (const { name, shape } of this.draws)
+        this.#drawn.set(name, own(this, device.allocate({ shape })));
     this.#written = own(this, device.createEvent());
     construction.done();
     this.ready = new Promise<void>((resolve) => {
@@ -216,21 +231,18 @@ export abstract class Learner extends Owner {
     checkKeys('update', options, ['weights', 'priorities', 'draws', 'record']);
     const { weights, priorities, draws = {}, record = {} } = options;
     const whole = { ...batch, ...(weights && { weights }), ...(priorities && { priorities }) };
-    const { columns, rows } = columnsOf(this.kind, whole, this.#fields, this.batchSize);
-    if (columns.discounts && this.#gamma !== undefined)
-      throw typeError(
-        `${this.kind}: this batch has discounts, which contain gamma; omit the option gamma (${this.#gamma})`,
-      );
+    const { columns, rows } = this.#read(whole);
     this.#settle(stream);
     const count = rows / this.batchSize;
     this.#minibatches = count;
     const scalars = scalarsOf(out, this.scalars);
-    const sizes = (name: string) => (rows * (this.#drawn.get(name)?.size ?? 0)) / this.batchSize;
-    checkDraws(draws, [...this.#drawn.keys()], sizes);
+    const names = this.draws.map(({ name }) => name);
+    checkDraws(draws, names, (name) => count * this.#sizeOf(name));
     checkRecords(record, this.#work.events);
-    const wrong = this.#wrongActions((whole as { actions?: Tensor }).actions);
+    const wrong = this.#wrongActions?.((whole as { actions?: Tensor }).actions);
     if (wrong !== undefined)
       learnerWarning(`${this.kind}: ${wrong}. load() rejects such rows if it is given actionSpace`);
+    this.#check?.(stream, count);
     if (stream.capturing)
       for (const every of this.#cycle)
         if (count % every !== 0)
@@ -239,9 +251,12 @@ export abstract class Learner extends Owner {
           );
     for (let k = 0; k < count; k++) {
       const start = k * this.batchSize;
+      const given = (name: string) => draws[name] && this.#part(draws[name], name, k);
       this.#work.step(stream, sliced(columns, start, this.batchSize), {
         phase: stream.capturing ? k : this.#phase++,
-        draw: (name) => this.#draw(stream, name, draws[name], start),
+        minibatch: k,
+        draw: (name) => this.#draw(stream, name, given(name)),
+        given,
         record: (event, made) => {
           if (record[event]) recordEvent(stream, record[event], made());
           if (this.#watch) look(this.#watch, stream, event);
@@ -331,13 +346,26 @@ export abstract class Learner extends Owner {
     const generator: [string, Part][] = this.#generator
       ? [['generator', generatorPart(this.#generator)]]
       : [];
-    return [...this.#work.parts(), ['updates', updates], ...generator];
+    const own = this.#work.parts();
+    const counts = own.some(([name]) => name === 'updates');
+    return [...own, ...(counts ? [] : [['updates', updates] as [string, Part]]), ...generator];
   }
 
-  #draw(stream: Stream, name: string, given: Floats | undefined, start: number): Floats {
+  /** Returns the number of elements of a draw. */
+  #sizeOf(name: string): number {
+    const draw = this.draws.find((each) => each.name === name);
+    if (!draw) throw stateError('EMPTY', `${this.kind} draws no '${name}'`);
+    return elementCount(draw.shape);
+  }
+  /** Returns the part of given numbers that belongs to minibatch k. */
+  #part(given: Floats, name: string, k: number): Floats {
+    const { shape } = this.draws.find((each) => each.name === name) as Draw;
+    return given.view({ shape: [...shape], offset: k * this.#sizeOf(name) });
+  }
+  #draw(stream: Stream, name: string, given: Floats | undefined): Floats {
+    if (given) return given;
     const own = this.#drawn.get(name);
     if (!own) throw stateError('EMPTY', `${this.kind} draws no '${name}'`);
-    if (given) return given.view({ shape: own.shape, offset: (start * own.size) / this.batchSize });
     this.#generator?.normal(stream, own);
     return own;
   }

@@ -6,10 +6,13 @@ import { checkVector } from './checks.ts';
 
 type Floats = Tensor<'float32'>;
 
-/** Standard normal random numbers of one minibatch, as a tensor of shape [rows, numbers]. */
+/**
+ * Random numbers of one minibatch. Those of the built-in learners are standard normal numbers of
+ * shape [rows, numbers]. The names of a traced learner's draws begin with their distribution.
+ */
 export interface Draw {
   readonly name: string;
-  readonly shape: readonly [rows: number, numbers: number];
+  readonly shape: readonly number[];
 }
 
 /**
@@ -31,8 +34,8 @@ export interface UpdateOptions {
   /** output, float32 [rows]. It replaces the batch's field `priorities` */
   priorities?: Floats;
   /**
-   * standard normal numbers that replace the learner's own, by the names in `draws`. Each tensor is
-   * contiguous float32 and covers all rows of the batch
+   * random numbers that replace the learner's own, by the names in `draws`. Each tensor is contiguous
+   * float32 and has the numbers of all minibatches of the update, in order
    */
   draws?: Readonly<Record<string, Floats>>;
   /**

@@ -8,7 +8,7 @@ import { savedName } from '../../base/old-names.ts';
 import type { Device, Stream, Tensor } from '../../device/device.ts';
 import { guardConstruction, own } from '../../device/owner.ts';
 import { ACTOR_CRITIC_RATE, Adam } from '../adam.ts';
-import { type Columns, discountsOf, type Rows } from '../batch.ts';
+import { type Columns, discountsOf, type Rows, reader } from '../batch.ts';
 import { installHooks, Learner, type LearnerSettings, type StepContext } from '../learner.ts';
 import type { Network, NetworkWorkspace } from '../network/network.ts';
 import { Normalizer } from '../normalizer.ts';
@@ -221,6 +221,7 @@ export abstract class ActorCritic extends Learner {
     const cycle = [every.target, every.actor];
     const value = actorValue ?? how.actorValue(clippedDouble);
     const settings = {
+      gamma: gamma ?? 0.99,
       tau,
       targetEvery: every.target,
       actorEvery: every.actor,
@@ -236,12 +237,11 @@ export abstract class ActorCritic extends Learner {
     const { low, high } = boxOf(actionDim, options);
     super(what, device, {
       batchSize,
-      fields,
+      read: reader(what, fields, batchSize, gamma),
       explainOutside: outsideBox(low, high),
       draws: how.draws,
       every: cycle,
       firstUpdate,
-      gamma,
       seed,
       settings,
     });

@@ -8,7 +8,7 @@ import { rangeError, typeError } from '../../base/errors.ts';
 import type { Device, Stream, Tensor } from '../../device/device.ts';
 import { guardConstruction, own } from '../../device/owner.ts';
 import { Adam, type AdamOptions, adamKeys, adamOptions } from '../adam.ts';
-import type { Columns, Rows } from '../batch.ts';
+import { type Columns, type Rows, reader } from '../batch.ts';
 import { checkWithin } from '../checks.ts';
 import { convert } from '../convert.ts';
 import { installHooks, Learner, type LearnerSettings, type StepContext } from '../learner.ts';
@@ -148,9 +148,8 @@ export class DqnLearner extends Learner {
     const explainOutside = outsideIndices(actions);
     super('DqnLearner', device, {
       batchSize: rows,
-      fields,
+      read: reader('DqnLearner', fields, rows, gamma),
       explainOutside,
-      gamma,
       seed,
       settings: settingsOf(options),
     });
@@ -283,6 +282,7 @@ export class DqnLearner extends Learner {
 /** Returns the settings that a resumed run must share. */
 function settingsOf(options: DqnOptions): LearnerSettings {
   const {
+    gamma = 0.99,
     double = true,
     huberDelta = 1,
     dueling = false,
@@ -291,7 +291,7 @@ function settingsOf(options: DqnOptions): LearnerSettings {
   } = options;
   const { targetEvery, activation = 'relu' } = options;
   const follows = targetEvery === undefined ? { tau } : { targetEvery };
-  return { double, huberDelta, dueling, head: { ...head }, activation, ...follows };
+  return { gamma, double, huberDelta, dueling, head: { ...head }, activation, ...follows };
 }
 
 /** Throws for an option that was renamed or removed. The error names what replaces it. */

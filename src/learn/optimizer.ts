@@ -1,0 +1,140 @@
+/**
+ * Base class of optimizers of one flat vector: step count, learning rate, and the clipping of the
+ * gradient. All state is in device memory, so a captured graph can advance it.
+ */
+import { checkStream } from '../device/checks.ts';
+import type { Device, Stream, Tensor } from '../device/device.ts';
+import { guardConstruction, Owner, own } from '../device/owner.ts';
+import { checkVector, checkWithin } from './checks.ts';
+
+type Floats = Tensor<'float32'>;
+
+/**
+ * Offsets of the clip factor and of the gradient's norm in the factors. The kernels adam_advance
+ * and clip_scale write the factors, and the kernel adam reads them.
+ */
+const clipFactor = 2;
+const normPlace = 3;
+const normLanes = 256;
+
+/** Steps one flat vector against its gradient. Adam and Sgd extend it. */
+export abstract class Optimizer extends Owner {
+  /** the vector that step() updates. close() does not close it */
+  readonly parameters: Floats;
+  /** int32 [1]: number of steps done, including the steps before a resume */
+  readonly steps: Tensor<'int32'>;
+  /**
+   * float32 [1]: learning rate of later steps. setLearningRate() may change it between launches of
+   * a captured step
+   */
+  readonly learningRate: Floats;
+  readonly #device: Device;
+  readonly #factors: Floats;
+  readonly #partial: Floats;
+  /** scratch memory of norm(), in the form of the factors. Steps do not read it */
+  readonly #watchedNorm: Floats;
+  readonly #maxGradNorm: number | undefined;
+
+  protected constructor(
+    device: Device,
+    parameters: Floats,
+    options: { learningRate: number; maxGradNorm: number | undefined },
+  ) {
+    super('this optimizer');
+    const { learningRate, maxGradNorm } = options;
+    this.parameters = checkVector('parameters', parameters, parameters?.size);
+    checkWithin('learningRate', learningRate, 0, 1e6);
+    this.#maxGradNorm =
+      maxGradNorm === undefined ? undefined : checkWithin('maxGradNorm', maxGradNorm, 1e-30, 1e30);
+    const allocate = (size: number) => own(this, device.allocate({ shape: [size] }));
+    this.#device = device;
+    using construction = guardConstruction(this);
+    this.steps = own(this, device.allocate({ shape: [1], dtype: 'int32' }));
+    this.learningRate = allocate(1).write(Float32Array.of(learningRate));
+    this.#partial = allocate(normLanes);
+    this.#watchedNorm = allocate(4);
+    this.#factors = allocate(4).write(new Float32Array([0, 0, 1, 0]));
+    construction.done();
+  }
+
+  /**
+   * Returns a view, float32 [1], of the gradient's global norm before clipping. Only steps with the
+   * option `maxGradNorm` write it.
+   */
+  get gradientNorm(): Floats {
+    return this.#factors.view({ shape: [1], offset: normPlace });
+  }
+  /**
+   * Returns a view, float32 [1], of the factor by which the last step scaled the gradient. It is 1
+   * without clipping.
+   */
+  get clip(): Floats {
+    return this.#factors.view({ shape: [1], offset: clipFactor });
+  }
+
+  /**
+   * Enqueues the computation of the gradient's global norm into `out`. The option `maxGradNorm` is
+   * not needed.
+   *
+   * @param gradient contiguous float32, as long as the parameters
+   * @param out contiguous float32 of one element
+   * @throws {TypeError|RangeError} for other tensors
+   */
+  norm(stream: Stream, gradient: Floats, out: Floats): void {
+    checkStream('norm', stream);
+    checkVector('gradient', gradient, this.parameters.size);
+    checkVector('out', out, 1);
+    this.#measure(stream, gradient, this.#watchedNorm, 1);
+    stream.copy(
+      out.view({ shape: [1] }),
+      this.#watchedNorm.view({ shape: [1], offset: normPlace }),
+    );
+  }
+
+  #measure(stream: Stream, gradient: Floats, factors: Floats, most: number): void {
+    stream.launch('grad_norm', { tensors: [this.#partial, gradient], wholes: [gradient.size] });
+    stream.launch('clip_scale', { tensors: [factors, this.#partial], reals: [most] });
+  }
+
+  /**
+   * Enqueues one step on the parameters. It only launches kernels, so a graph can capture it.
+   *
+   * @param gradient contiguous float32, as long as the parameters
+   * @throws {TypeError|RangeError} for another tensor
+   */
+  abstract step(stream: Stream, gradient: Floats): void;
+
+  /**
+   * Checks the arguments of a step, measures the gradient and counts the step. Returns the factors,
+   * float32 [4]: two that depend on `rests`, the clip factor and the norm.
+   */
+  protected begin(stream: Stream, gradient: Floats, rests: readonly [number, number]): Floats {
+    checkStream('step', stream);
+    checkVector('gradient', gradient, this.parameters.size);
+    if (this.#maxGradNorm !== undefined)
+      this.#measure(stream, gradient, this.#factors, this.#maxGradNorm);
+    stream.launch('adam_advance', {
+      tensors: [this.steps, this.#factors, this.learningRate],
+      reals: rests,
+    });
+    return this.#factors;
+  }
+
+  /** Whether steps clip the gradient. */
+  protected get clips(): boolean {
+    return this.#maxGradNorm !== undefined;
+  }
+
+  /**
+   * Sets the learning rate of steps enqueued on `stream` after this call, and of later launches of
+   * a captured step.
+   *
+   * @param rate 0 to 1e6
+   * @param stream default: the device's current stream
+   * @throws {TypeError|RangeError} for another rate
+   */
+  setLearningRate(rate: number, stream: Stream = this.#device.currentStream): void {
+    checkStream('setLearningRate', stream);
+    this.learningRate.write(Float32Array.of(checkWithin('learningRate', rate, 0, 1e6)), stream);
+  }
+}
