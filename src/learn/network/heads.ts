@@ -1,6 +1,6 @@
 /**
- * Last layers of a Q network: dueling() and expectation(). The first combines a state's value with
- * the actions' advantages, and the second computes means of distributions.
+ * Last layers of a Q network: dueling() combines a state's value with the actions' advantages, and
+ * expectation() and quantileMean() compute means of distributions.
  */
 import { checkCount, checkKeys } from '../../base/checks.ts';
 import type { Stream, Tensor } from '../../device/device.ts';
@@ -125,4 +125,47 @@ export function expectation(
     },
   };
   return ofKind({ kind: 'expectation', count, atoms, min, max }, layer);
+}
+
+/**
+ * Returns a layer that computes the mean of each action's quantiles, as a policy of QR-DQN needs it.
+ * An input row has the first quantile of all actions, then the second one, and so on.
+ *
+ * @param quantiles number of quantiles of an action's value
+ * @param actions number of actions
+ * @throws {TypeError|RangeError} for a wrong count
+ */
+export function quantileMean(quantiles: number, actions: number): Layer {
+  checkCount('quantileMean: quantiles', quantiles);
+  checkCount('quantileMean: actions', actions);
+  const of = (x: Floats, i: number): Floats => {
+    const [rows] = x.shape as [number];
+    return x.view({ shape: [rows, actions], offset: i * actions, strides: x.strides });
+  };
+  const layer: Layer = {
+    name: `quantileMean(${quantiles}, ${actions})`,
+    inputs: quantiles * actions,
+    outputs: () => actions,
+    parameters: () => [],
+    forward(stream, { x, y }) {
+      ops.convert(stream, y, of(x, 0));
+      for (let i = 1; i < quantiles; i++) ops.add(stream, y, y, of(x, i));
+      ops.convert(stream, y, y, { scale: 1 / quantiles });
+    },
+    backward(stream, { dy, dx }) {
+      if (!dx) return;
+      for (let i = 0; i < quantiles; i++)
+        ops.convert(stream, of(dx, i), dy, { scale: 1 / quantiles });
+    },
+    run(x, rows, y) {
+      for (let row = 0; row < rows; row++)
+        for (let a = 0; a < actions; a++) {
+          let sum = 0;
+          for (let i = 0; i < quantiles; i++)
+            sum += x[(row * quantiles + i) * actions + a] as number;
+          y[row * actions + a] = sum / quantiles;
+        }
+    },
+  };
+  return ofKind({ kind: 'quantileMean', quantiles, actions }, layer);
 }

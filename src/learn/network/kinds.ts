@@ -14,6 +14,7 @@ export type LayerKind =
   | { readonly kind: 'layerNorm'; readonly epsilon: number }
   | { readonly kind: 'conv2d'; readonly sizes: Conv2dSizes }
   | { readonly kind: 'dueling'; readonly actions: number; readonly atoms: number }
+  | { readonly kind: 'quantileMean'; readonly quantiles: number; readonly actions: number }
   | {
       readonly kind: 'expectation';
       readonly count: number;

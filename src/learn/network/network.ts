@@ -24,7 +24,7 @@ export interface NetworkParameter {
 }
 
 /** One layer, or several layers that fuse() made one. */
-interface Stage {
+export interface Stage {
   /** index of the layer, or of the first of several fused layers */
   readonly index: number;
   readonly layer: Layer;
@@ -35,6 +35,9 @@ interface Stage {
     readonly offset: number;
   })[];
 }
+
+/** Returns the stages of a network. A trace launches them one by one. */
+export let stagesOf: (network: Network) => readonly Stage[];
 
 /**
  * Describes a sequence of layers with one flat float32 vector of parameters. It owns no device
@@ -57,6 +60,10 @@ export class Network {
   readonly parameterCount: number;
   readonly parameters: readonly NetworkParameter[];
   readonly #stages: readonly Stage[];
+
+  static {
+    stagesOf = (network) => network.#stages;
+  }
 
   /**
    * Checks that each layer fits the one before it, and fuses layers that can run as one kernel.

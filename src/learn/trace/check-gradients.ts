@@ -3,16 +3,9 @@ import { describeValue } from '../../base/checks.ts';
 import { Random } from '../../base/random.ts';
 import { type Expression, nodeFrom, nodeOf } from './expression.ts';
 import { grad } from './gradient.ts';
-import { evaluate, type Values } from './interpreter.ts';
+import { evaluate, type GivenOp, type Values } from './interpreter.ts';
 import { countOf, shown, sizeOf } from './shapes.ts';
-import {
-  checkOptions,
-  type Node,
-  type NodeOfKind,
-  refuseRange,
-  refuseType,
-  userLine,
-} from './tape.ts';
+import { checkOptions, type Node, refuseRange, refuseType, userLine } from './tape.ts';
 
 /** Options of checkGradients(). */
 export interface CheckOptions {
@@ -127,14 +120,16 @@ function valuesFor(
   loss: Node,
   values: Readonly<Record<string, ArrayLike<number>>>,
   seed: number,
-): (node: NodeOfKind<'input'> | NodeOfKind<'draw'>) => Values {
+): (node: Extract<Node, { op: GivenOp }>) => Values {
   const random = new Random(seed);
   const normal = () =>
     Math.sqrt(-2 * Math.log(1 - random.between(0, 1))) *
     Math.cos(2 * Math.PI * random.between(0, 1));
   const made = new Map<Node, Values>();
   const { nodes } = loss.tape;
-  const names = nodes.flatMap((node) => (node.op === 'input' ? [node.attributes.name] : []));
+  const names = nodes.flatMap((node) =>
+    node.op === 'input' || node.op === 'memory' ? [node.attributes.name] : [],
+  );
   for (const name of Object.keys(values))
     if (!names.includes(name))
       refuseType(`checkGradients: there is no input '${name}'; the inputs are ${names.join(', ')}`);
@@ -146,8 +141,9 @@ function valuesFor(
         kind === 'normal' ? () => first + second * normal() : () => random.between(first, second);
       made.set(node as Node, Float64Array.from({ length: size }, draw));
     }
-    if (node.op !== 'input') continue;
-    const { name, dtype } = node.attributes;
+    if (node.op !== 'input' && node.op !== 'memory') continue;
+    const { name } = node.attributes;
+    const { dtype } = node.op === 'input' ? node.attributes : node.attributes.tensor;
     const own = Object.hasOwn(values, name) ? values[name] : undefined;
     if (own !== undefined && typeof own?.length !== 'number')
       refuseType(
@@ -158,9 +154,11 @@ function valuesFor(
         `checkGradients: input '${name}' ${shown(node.shape)} has ${size} values, got ${own.length}`,
       );
     const below = dtype === 'bool' ? 2 : indexBound(node as Node, nodes);
+    // Weights of a network are smaller, so that its outputs are not.
+    const deviation = node.op === 'memory' ? 0.3 : 1;
     const each =
       /float/.test(dtype) && below === null
-        ? normal
+        ? () => deviation * normal()
         : () => Math.floor(random.between(0, below ?? 2));
     made.set(
       node as Node,

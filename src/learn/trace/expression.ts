@@ -491,7 +491,7 @@ function power(x: Expression, exponent: unknown): Expression {
   return f ? unary(f, x) : binary('pow', x, p);
 }
 
-function clamped(x: Expression, low: unknown, high: unknown): Expression {
+export function clamped(x: Expression, low: unknown, high: unknown): Expression {
   const least = checkedNumber('clamp: low', low ?? Number.NEGATIVE_INFINITY);
   const most = checkedNumber('clamp: high', high ?? Number.POSITIVE_INFINITY);
   if (!(least <= most))

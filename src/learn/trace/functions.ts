@@ -13,6 +13,7 @@ import {
   operands,
   product,
   where as select,
+  sliced,
   stack as stacked,
 } from './expression.ts';
 import type {
@@ -24,7 +25,7 @@ import type {
   Reduced,
   Resized,
 } from './shape-types.ts';
-import { checkedShape, type Shape, shown, sizeOf } from './shapes.ts';
+import { checkedShape, countOf, type Shape, shown, sizeOf } from './shapes.ts';
 import {
   type BinaryName,
   checkedNumber,
@@ -247,4 +248,28 @@ export function categorical<S extends Shape>(
     [logits as Expression, uniform(places) as Expression],
     places,
   ) as never;
+}
+
+/**
+ * k different whole numbers from 0 to n − 1 in random order, such as the members of an ensemble that
+ * a target reads. It has no gradient.
+ *
+ * @param n from 1 to 1,024
+ * @param k from 1 to n
+ * @returns [k]
+ */
+export function randomSubset<const K extends number>(n: number, k: K): Expression<readonly [K]> {
+  countOf('randomSubset: n', n, 1, refuseRange);
+  countOf('randomSubset: k', k, 1, refuseRange);
+  if (n > 1024 || k > n)
+    refuseRange(`randomSubset(n, k): n must be at most 1024 and k at most n, got ${n} and ${k}`);
+  const draws = uniform([n]) as Expression;
+  const { tape } = nodeOf('randomSubset', draws);
+  const ranks = make('ranks', {}, [draws], [n]);
+  const numbers = constantIn(
+    tape,
+    Array.from({ length: n }, (_, i) => i),
+    [n],
+  );
+  return sliced(make('scatterAlong', {}, [numbers, ranks], [n]), 0, 0, k).detach() as never;
 }

@@ -214,7 +214,7 @@ export function tdLoss(
   const delta = checkedNumber('tdLoss: delta', options.delta ?? 1);
   if (!(delta >= 0 && delta <= 1e30))
     refuseRange(`tdLoss: delta must be from 0 to 1e30, got ${delta}`);
-  const [, terms] = fused(
+  const [, loss, chosen] = fused(
     'tdLoss',
     { delta },
     [
@@ -222,8 +222,7 @@ export function tdLoss(
       checkShape('tdLoss', 'targets', targets, [rows]),
       checkShape('tdLoss', 'actions', actions, [rows]),
     ],
-    [shape, [rows, 2]],
+    [shape, [rows], [rows]],
   );
-  const column = (i: number) => reshaped(sliced(terms!, 1, i, i + 1), [rows]);
-  return { loss: column(0), chosen: column(1).detach() };
+  return { loss: loss!, chosen: chosen!.detach() };
 }

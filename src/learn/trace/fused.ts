@@ -197,17 +197,11 @@ export const fusedOps: { readonly [Name in FusedName]: FusedOp } = {
     },
   },
   tdLoss: {
-    rule: ([, dTerms], node) => {
-      if (!dTerms) return noGradients(node);
-      // The second column of the terms is Q, which only statistics read.
-      const [rows] = dTerms.shape as [number];
-      const dLoss = reshaped(make('slice', { axis: 1, from: 0 }, [dTerms], [rows, 1]), [rows]);
-      return [scaled(dLoss, resultOf(node, 0)), null, null];
-    },
+    rule: ([, dLoss], node) => [dLoss ? scaled(dLoss, resultOf(node, 0)) : null, null, null],
     evaluate([q, targets, actions], [shape], { delta }) {
       const [rows, n] = shape as [number, number];
       const slopes = new Float64Array(rows * n);
-      const terms = new Float64Array(rows * 2);
+      const [losses, chosen] = [new Float64Array(rows), new Float64Array(rows)];
       for (let i = 0; i < rows; i++) {
         const at = i * n + Math.trunc(actions![i]!);
         const error = q![at]! - targets![i]!;
@@ -215,11 +209,11 @@ export const fusedOps: { readonly [Name in FusedName]: FusedOp } = {
         const outside = delta! * (size - 0.5 * delta!);
         const square = delta === 0 ? 2 : 1;
         const inside = delta === 0 || size <= delta!;
-        terms[2 * i] = inside ? 0.5 * square * error ** 2 : outside;
-        terms[2 * i + 1] = q![at]!;
+        losses[i] = inside ? 0.5 * square * error ** 2 : outside;
+        chosen[i] = q![at]!;
         slopes[at] = inside ? square * error : delta! * Math.sign(error);
       }
-      return [slopes, terms];
+      return [slopes, losses, chosen];
     },
   },
 };

@@ -51,12 +51,27 @@ export function grad<const W extends readonly Expression[]>(
   for (const [i, node] of from.entries())
     if (node.tape !== end.tape)
       refuseType(`grad: wrt[${i}] is of another trace, made at ${userLine(node.made)}`);
-  const found = end.tape.derive(() => derive(end, from));
+  const found = gradientsOf(
+    end,
+    from,
+    (i) =>
+      `grad: the loss does not depend on wrt[${i}], made at ${userLine(from[i]!.made)}, or only through detach(), comparisons or indices, which have no gradient`,
+  );
   return {
     value: loss,
     gradients: found.map(expressionOf) as unknown as ValueAndGradients<W>['gradients'],
   };
 }
+
+/**
+ * Adds the gradients of a loss to its trace. `explain` returns the error for an expression that the
+ * loss does not depend on.
+ */
+export const gradientsOf = (
+  loss: Node,
+  wrt: readonly Node[],
+  explain: (i: number) => string,
+): readonly Node[] => loss.tape.derive(() => derive(loss, wrt, explain));
 
 /** Returns the sum of two parts of one gradient. */
 function summed(a: Expression, b: Expression): Expression {
@@ -66,7 +81,7 @@ function summed(a: Expression, b: Expression): Expression {
   return make('accumulate', {}, [a, b], a.shape);
 }
 
-function derive(loss: Node, wrt: readonly Node[]): readonly Node[] {
+function derive(loss: Node, wrt: readonly Node[], explain: (i: number) => string): readonly Node[] {
   const { tape } = loss;
   const start = Math.min(...wrt.map(({ id }) => id));
   /** ops on a path from an expression of `wrt` */
@@ -113,8 +128,6 @@ function derive(loss: Node, wrt: readonly Node[]): readonly Node[] {
   return wrt.map((node, i) => {
     const sum = sums.get(node);
     if (sum) return nodeFrom(sum);
-    return refuseType(
-      `grad: the loss does not depend on wrt[${i}], made at ${userLine(node.made)}, or only through detach(), comparisons or indices, which have no gradient`,
-    );
+    return refuseType(explain(i));
   });
 }

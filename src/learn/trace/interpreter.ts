@@ -4,8 +4,12 @@
  */
 import { rowMajor } from '../../device/strides.ts';
 import { fusedOps } from './fused.ts';
+import { networkSlopes, networkValues } from './network-values.ts';
 import { type Shape, sizeOf, spreadStrides } from './shapes.ts';
 import type { BinaryName, Node, NodeOfKind, OpName, ReductionName, UnaryName } from './tape.ts';
+
+/** Ops whose values the caller of evaluate() gives. */
+export type GivenOp = 'input' | 'memory' | 'draw';
 
 /** Values of an expression, in row-major order. */
 export type Values = Float64Array;
@@ -181,11 +185,20 @@ function gathered(shape: Shape, x: Values, at: (index: readonly number[]) => num
 const whole = (index: number, n: number): number | null =>
   index >= 0 && index < n ? Math.trunc(index) : null;
 
+/** Returns the values of an input after its conversion. */
+function converted(node: Node, values: Values): Values {
+  if (node.op !== 'input') return values;
+  const { scale = 1, shift = 0 } = node.attributes;
+  return scale === 1 && shift === 0 ? values : values.map((x) => scale * x + shift);
+}
+
 type Evaluator<N> = (node: N, inputs: readonly Values[]) => Values;
 /** Ops that evaluate() handles itself. */
-type Given = 'input' | 'draw' | 'fused' | 'part';
+type Given = 'input' | 'memory' | 'draw' | 'fused' | 'networkSlope' | 'part';
 const evaluators: { readonly [K in Exclude<OpName, Given>]: Evaluator<NodeOfKind<K>> } = {
   constant: ({ attributes }) => Float64Array.from(attributes.values),
+  network: ({ attributes: { network, members } }, [x, flat]) =>
+    networkValues(network, members, x!, flat!),
   full: ({ attributes, shape }) => new Float64Array(sizeOf(shape)).fill(attributes.value),
   unary: (node, inputs) => elementwise(node as Node, inputs, unaryOf[node.attributes.f][0]),
   unarySlope: (node, inputs) => {
@@ -378,13 +391,13 @@ const evaluators: { readonly [K in Exclude<OpName, Given>]: Evaluator<NodeOfKind
 /**
  * Returns the values of expressions.
  *
- * @param given values of inputs and draws
+ * @param given values of inputs, memory and draws
  * @param replaced values that replace those of some expressions
  * @param after changes the values of each op
  */
 export function evaluate(
   nodes: readonly Node[],
-  given: (node: NodeOfKind<'input'> | NodeOfKind<'draw'>) => Values,
+  given: (node: Extract<Node, { op: GivenOp }>) => Values,
   replaced: ReadonlyMap<Node, Values> = new Map(),
   after: (values: Values, node: Node) => Values = (values) => values,
 ): Values[] {
@@ -404,11 +417,17 @@ export function evaluate(
   for (const node of [...needed].sort((a, b) => a.id - b.id)) {
     if (known.has(node)) continue;
     const inputs = node.inputs.map((input) => known.get(input) as Values);
-    if (node.op === 'input' || node.op === 'draw') known.set(node, given(node));
+    if (node.op === 'input' || node.op === 'memory' || node.op === 'draw')
+      known.set(node, converted(node, given(node)));
     else if (node.op === 'fused') {
       const { name, options } = node.attributes;
       const shapes = node.inputs.map(({ shape }) => shape);
       tuples.set(node, fusedOps[name].evaluate(inputs, shapes, options));
+    } else if (node.op === 'networkSlope') {
+      const { network, members } = node.attributes;
+      const all = inputs as [Values, Values, Values, Values];
+      const slopeOf = (name: string) => unaryOf[name as UnaryName][1];
+      tuples.set(node, networkSlopes(network, members, all, slopeOf));
     } else if (node.op === 'part')
       known.set(node, tuples.get(node.inputs[0]!)![node.attributes.index]!);
     else known.set(node, after((evaluators[node.op] as Evaluator<Node>)(node, inputs), node));

@@ -34,7 +34,8 @@ type Backward =
   | 'softmaxSlope'
   | 'takeSlope'
   | 'pad'
-  | 'accumulate';
+  | 'accumulate'
+  | 'networkSlope';
 export type RuledOp = Exclude<OpName, Backward>;
 type Rules = { [K in RuledOp]: Rule<NodeOfKind<K>> };
 
@@ -78,6 +79,7 @@ const binaryRules: {
 /** The rules by op. Tests replace one to see that they find it. */
 export const rules: Rules = {
   input: () => [],
+  memory: () => [],
   constant: () => [],
   full: () => [],
   draw: () => [],
@@ -152,6 +154,11 @@ export const rules: Rules = {
     const [, ...inputs] = node.inputs;
     const found = node.attributes.rule(nodeFrom(dy), node as Node, inputs);
     return [null, ...found.map((d) => d && expressionOf(d))];
+  },
+  network: (dy, node, [x, parameters]) => {
+    const inputs = [dy, expressionOf(node as Node), x!, parameters!];
+    const slope = make('networkSlope', node.attributes, inputs, []);
+    return [x!, parameters!].map(({ shape }, index) => make('part', { index }, [slope], shape));
   },
   // gradient.ts passes the gradients of all parts of a fused op to the op's own rule.
   fused: () => [],

@@ -4,6 +4,8 @@ import { fileURLToPath } from 'node:url';
 import { describeValue } from '../../base/checks.ts';
 import type { DType } from '../../base/dtype.ts';
 import { type CodedError, rangeError, stateError, typeError } from '../../base/errors.ts';
+import type { Tensor } from '../../device/device.ts';
+import type { Network } from '../network/network.ts';
 import type { binaries, unaries } from '../ops/elementwise.ts';
 import type { Refuse, Shape } from './shapes.ts';
 
@@ -20,8 +22,10 @@ export type CustomRule = (dy: Node, y: Node, inputs: readonly Node[]) => readonl
  * whose names end in `Slope` belong to backward passes: dy is the gradient that arrives.
  */
 export interface Ops {
-  /** a tensor that is bound when the plan is emitted */
-  input: { name: string; dtype: DType; contiguous: boolean };
+  /** scale · x + shift of a tensor x that is bound when the plan is emitted. Defaults 1 and 0 */
+  input: { name: string; dtype: DType; contiguous: boolean; scale?: number; shift?: number };
+  /** contiguous memory that the plan does not own: parameters, or words of an optimizer */
+  memory: { tensor: Tensor; name: string };
   /** values that the user gave */
   constant: { values: Float32Array };
   /** one number in every element */
@@ -82,8 +86,22 @@ export interface Ops {
   accumulate: object;
   /** an op with a kernel of its own, which has several results */
   fused: { name: FusedName; options: FusedOptions; shapes: readonly Shape[] };
-  /** one result of a fused op */
+  /**
+   * the outputs [members, rows, outputs] of networks with one description. Its inputs are x [rows,
+   * inputs], and the parameters of all members
+   */
+  network: NetworkAttributes;
+  /** dy, the network op, x and the parameters: the gradients of x and of the parameters */
+  networkSlope: NetworkAttributes;
+  /** one result of a fused op or a networkSlope */
   part: { index: number };
+}
+
+export interface NetworkAttributes {
+  readonly network: Network;
+  readonly members: number;
+  /** name in the description of a learner */
+  readonly name: string;
 }
 
 export type OpName = keyof Ops;

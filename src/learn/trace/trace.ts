@@ -127,7 +127,8 @@ export function trace<const I extends Readonly<Record<string, InputOf>>, R exten
   const generator = draws ? new DeviceGenerator(device, { seed }) : null;
   let plan: Plan;
   try {
-    plan = new Plan(device, outputs, generator, { poison });
+    const section = { outputs: outputs.map((node) => ({ node })) };
+    plan = new Plan(device, [section], generator, { poison });
   } catch (error) {
     generator?.close();
     throw error;

@@ -210,6 +210,6 @@ export const fusedLowerings: { readonly [Name in FusedName]: LowerFused } = {
       reals: [node.attributes.options.delta!, 1],
       node: node as Node,
     });
-    return [slopes, terms];
+    return [slopes, ...[0, 1].map((offset) => ({ ...terms, offset, strides: [2] }))];
   },
 };

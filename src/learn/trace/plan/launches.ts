@@ -1,5 +1,6 @@
 /** Launches of a plan before they have memory, and the memory that they read and write. */
 import type { DType } from '../../../base/dtype.ts';
+import type { Stream, Tensor } from '../../../device/device.ts';
 import type { Node } from '../tape.ts';
 
 /**
@@ -18,12 +19,17 @@ export function rowsIn(value: number): { rows: number; rest: number } {
 
 /** Memory that launches read and write. */
 export interface Buffer {
-  readonly kind: 'arena' | 'constants' | 'input';
+  readonly kind: 'arena' | 'constants' | 'input' | 'memory';
   /** number of elements, or 0 for an input */
   readonly size: number;
-  /** name of an input */
+  /** name of an input or of memory that the plan does not own */
   readonly name: string;
   readonly dtype: DType;
+  /**
+   * contiguous memory that the plan does not own. A result that has it is computed there, instead of
+   * in the plan's memory
+   */
+  tensor: Tensor | null;
   /** whether the value must stay until the plan's end */
   output: boolean;
   /** number of ops that have not yet read the value */
@@ -43,7 +49,7 @@ export interface View {
 /** A whole number of a launch. `of` is the index of the operand whose stride it is, if any. */
 export type Whole = number | { readonly of: number; readonly stride: number };
 
-/** A launch of a kernel, or a fill, or a draw of random numbers. */
+/** A launch of a kernel, or a fill, or a draw of random numbers, or the launches of a layer. */
 export interface Launch {
   readonly kernel: string;
   /** operands in the kernel's order. Those that the kernel writes come first */
@@ -55,4 +61,8 @@ export interface Launch {
   readonly reals: readonly number[];
   /** the op that the launch computes, or a part of it */
   readonly node: Node;
+  /** enqueues the launches of a layer, whose operands are `views`. Undefined for a kernel */
+  readonly call?: (stream: Stream, tensors: readonly Tensor<'float32'>[]) => void;
+  /** section of the plan */
+  readonly section: number;
 }

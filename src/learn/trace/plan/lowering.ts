@@ -9,7 +9,7 @@ import { strideOf } from '../../ops/operands.ts';
 import { reshapedStrides, type Shape, sizeOf, spreadStrides } from '../shapes.ts';
 import type { Node, NodeOfKind, OpName } from '../tape.ts';
 import { type Buffer, type Launch, ROW, type View, type Whole } from './launches.ts';
-import { type Merged, merge } from './merge.ts';
+import { type Demand, type Merged, memoryOf, merge } from './merge.ts';
 
 /** The elements of an expression in a buffer, from an offset on, with one stride per dimension. */
 export interface Value {
@@ -27,6 +27,12 @@ export interface Call {
   readonly reals?: readonly number[];
   /** whether the kernel accepts steps of 0 */
   readonly repeats?: boolean;
+}
+
+/** Memory of a network's forward pass that its backward pass reads: for each member and stage. */
+export interface NetworkPass {
+  readonly outputs: readonly (readonly View[])[];
+  readonly kept: readonly (readonly (View | undefined)[])[];
 }
 
 /** A value to which an op adds its result, instead of writing a value of its own. */
@@ -56,10 +62,15 @@ export class Lowering {
   readonly #uses = new Map<Node, number>();
   /** the only op that reads an op's value */
   readonly #reader = new Map<Node, Node>();
+  readonly #memory = new Map<Node, Buffer>();
+  readonly #passes = new Map<Node, NetworkPass>();
+  /** the parts of ops with several results that the plan needs */
+  readonly #parts = new Map<Node, Set<number>>();
+  #section = 0;
 
-  constructor(outputs: readonly Node[], lowerings: Lowerings) {
+  constructor(sections: readonly Demand[], lowerings: Lowerings) {
     this.#lowerings = lowerings;
-    this.merged = merge(outputs);
+    this.merged = merge(sections);
     const { nodes, of } = this.merged;
     const count = (node: Node) => this.#uses.set(node, (this.#uses.get(node) ?? 0) + 1);
     for (const node of nodes)
@@ -67,13 +78,52 @@ export class Lowering {
         count(of(input));
         this.#reader.set(of(input), node);
       }
-    for (const output of outputs) count(of(output));
-    for (const node of nodes) this.#lower(node);
+    for (const { outputs } of sections) for (const output of outputs) count(of(output));
+    for (const node of nodes)
+      if (node.op === 'part') {
+        const whole = of(node.inputs[0]!);
+        const indices = this.#parts.get(whole) ?? new Set();
+        this.#parts.set(whole, indices.add(node.attributes.index));
+      }
+    for (const node of nodes) {
+      const section = this.merged.sectionOf(node);
+      while (this.#section < section) this.#endSection(sections[this.#section++] as Demand);
+      this.#lower(node);
+    }
+    while (this.#section < sections.length - 1)
+      this.#endSection(sections[this.#section++] as Demand);
+  }
+
+  /** Forgets copies of memory that changes after a section, and views, which may be such copies. */
+  #endSection({ changes }: Demand): void {
+    for (const memory of changes ?? []) {
+      const buffer = this.#memory.get(memory);
+      if (buffer) this.#copies.delete(buffer);
+      for (const node of this.#values.keys())
+        if (node !== memory && memoryOf(node) === memory) this.#values.delete(node);
+    }
   }
 
   /** Returns where the value of an op is. */
-  value(node: Node): Value {
-    return this.#values.get(this.merged.of(node)) as Value;
+  value(given: Node): Value {
+    const node = this.merged.of(given);
+    const known = this.#values.get(node);
+    if (known) return known;
+    // A view of memory that has changed since.
+    const value = (this.#lowerings.of[node.op] as Lower<Node>)(this, node, undefined) as Value;
+    this.#values.set(node, value);
+    return value;
+  }
+  /** Whether an op needs part `index` of an op with several results. */
+  wants(node: Node, index: number): boolean {
+    return this.#parts.get(node)?.has(index) ?? false;
+  }
+  /** Returns the memory of a network's forward pass. */
+  pass(node: Node): NetworkPass {
+    return this.#passes.get(this.merged.of(node)) as NetworkPass;
+  }
+  setPass(node: Node, pass: NetworkPass): void {
+    this.#passes.set(node, pass);
   }
   /** Returns the values of the results of a fused op. */
   tuple(node: Node): readonly Value[] {
@@ -130,6 +180,13 @@ export class Lowering {
   fresh(shape: Shape): Value {
     return { buffer: buffer('arena', sizeOf(shape)), offset: 0, strides: denseStrides(shape) };
   }
+  memory(node: NodeOfKind<'memory'>): Buffer {
+    const { tensor, name } = node.attributes;
+    const { dtype } = tensor;
+    const known = this.#memory.get(node as Node) ?? { ...buffer('memory', 0), name, dtype, tensor };
+    this.#memory.set(node as Node, known);
+    return known;
+  }
   input(node: NodeOfKind<'input'>): Buffer {
     const { name, dtype } = node.attributes;
     const known = this.#inputs.get(name) ?? { ...buffer('input', 0), name, dtype };
@@ -149,8 +206,33 @@ export class Lowering {
     return { buffer: this.#constants, offset, strides: denseStrides(shape) };
   }
 
-  launch(launch: Omit<Launch, 'inPlace' | 'reals'> & Partial<Launch>): void {
-    this.launches.push({ inPlace: [], reals: [], ...launch });
+  launch(launch: Omit<Launch, 'inPlace' | 'reals' | 'section'> & Partial<Launch>): void {
+    this.launches.push({ inPlace: [], reals: [], section: this.#section, ...launch });
+  }
+  /** Enqueues the launches of a layer, which writes the first `writes` views. */
+  call(
+    node: Node,
+    name: string,
+    views: readonly View[],
+    writes: number,
+    call: NonNullable<Launch['call']>,
+  ): void {
+    this.launch({ kernel: name, views, writes, wholes: [], node, call });
+  }
+
+  /**
+   * Returns rows of contiguous elements that a launch may overwrite: the value itself if only this op
+   * still reads it, else a copy.
+   */
+  spent(node: Node, value: Value, shape: Shape): Value {
+    const { buffer } = value;
+    if (buffer.kind !== 'arena' || buffer.readers > 1 || !isDense(shape, value.strides)) {
+      const out = this.fresh(shape);
+      this.copyTo(node, out, value, shape);
+      return out;
+    }
+    this.#forgetCopies(buffer);
+    return value;
   }
 
   /** Returns the value if it is dense, else a dense copy. */
@@ -170,6 +252,16 @@ export class Lowering {
     const out = this.fresh(shape);
     this.copyTo(node, out, value, shape);
     copies.set(key, out);
+    return out;
+  }
+  /** Adds the launches that follow to a section. */
+  enter(section: number): void {
+    this.#section = section;
+  }
+  /** Returns a dense copy of a result. */
+  kept(node: Node, value: Value): Value {
+    const out = this.fresh(node.shape);
+    this.copyTo(node, out, value, node.shape);
     return out;
   }
   /** Forgets copies of memory to which a launch adds, and copies that are in this memory. */
@@ -317,7 +409,7 @@ export class Lowering {
 }
 
 function buffer(kind: Buffer['kind'], size: number): Buffer {
-  return { kind, size, name: '', dtype: 'float32', output: false, readers: 0 };
+  return { kind, size, name: '', dtype: 'float32', tensor: null, output: false, readers: 0 };
 }
 
 /** Returns a stride as a whole number of a launch. Strides of inputs are known at emission. */

@@ -46,7 +46,7 @@ export function layOut(launches: readonly Launch[]): Layout {
   const freed = launches.map(({ views, writes, inPlace }, i) => {
     for (const [v, view] of views.slice(0, writes).entries()) {
       const { buffer } = view;
-      if (buffer.kind !== 'arena' || offsets.has(buffer)) continue;
+      if (buffer.kind !== 'arena' || buffer.tensor || offsets.has(buffer)) continue;
       const length = aligned(buffer.size);
       unshared += length;
       // An operand that reads the memory in another order would read elements that the launch has

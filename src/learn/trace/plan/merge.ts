@@ -1,41 +1,93 @@
-/** Finds the ops that a plan needs, and merges equal ones. */
-import { type Node, Tape } from '../tape.ts';
+/** Finds the ops that a plan needs, puts them into its sections, and merges equal ones. */
+import { type Node, type OpName, Tape } from '../tape.ts';
 
-/** The ops of a plan in program order, and the op that computes the value of each. */
+/** Results of a section of a plan. The sections run in order, and each may be skipped. */
+export interface Demand {
+  readonly outputs: readonly Node[];
+  /** ops that the section computes for later sections */
+  readonly computes?: readonly Node[];
+  /** memory that changes after the section, such as the parameters that an optimizer steps */
+  readonly changes?: ReadonlySet<Node>;
+}
+
+/** The ops of a plan in order, and the op that computes the value of each. */
 export interface Merged {
   readonly nodes: readonly Node[];
+  /** Returns the section that computes an op: the first one that needs it. */
+  sectionOf(node: Node): number;
   /** number of ops that were equal to an earlier one */
   readonly merged: number;
   /** Returns the op that computes the value of this op. */
   of(node: Node): Node;
 }
 
-/**
- * Returns the ops that `outputs` need. Two ops are equal if they have the same attributes and
- * inputs. Draws are never merged, left out or reordered, because each of them advances the
- * generator.
- */
-export function merge(outputs: readonly Node[]): Merged {
-  const tape = outputs[0]?.tape ?? new Tape();
+/** Ops that only rearrange the elements of their first input. */
+const viewing: ReadonlySet<OpName> = new Set([
+  'reshape',
+  'transpose',
+  'slice',
+  'broadcast',
+  'detach',
+]);
+
+/** Returns the memory of which an op is a view, or null for an op that computes a value. */
+export function memoryOf(node: Node): Node | null {
+  if (node.op === 'memory') return node;
+  return viewing.has(node.op) ? memoryOf(node.inputs[0]!) : null;
+}
+
+/** Returns the ops that a section needs and that no earlier section computes. */
+export function neededBy(
+  outputs: readonly Node[],
+  earlier: { has(node: Node): boolean },
+): ReadonlySet<Node> {
   const needed = new Set<Node>();
-  const open = [...outputs, ...tape.nodes.filter(({ op }) => op === 'draw')];
+  const open = [...outputs];
   for (let node = open.pop(); node; node = open.pop()) {
-    if (needed.has(node)) continue;
+    if (needed.has(node) || earlier.has(node)) continue;
     needed.add(node);
     // A custom gradient changes no value, so only the value is needed.
     open.push(...(node.op === 'custom' ? node.inputs.slice(0, 1) : node.inputs));
   }
+  return needed;
+}
+
+/**
+ * Returns the ops that the sections need. Two ops are equal if they have the same attributes and
+ * inputs, and if their memory did not change between them. Draws are never merged or left out,
+ * because each of them advances the generator. A draw that nothing needs belongs to the first
+ * section.
+ */
+export function merge(sections: readonly Demand[]): Merged {
+  const tape = sections.flatMap(({ outputs }) => outputs)[0]?.tape ?? new Tape();
+  const sectionOf = new Map<Node, number>();
+  const enter = (outputs: readonly Node[], section: number) => {
+    for (const node of neededBy(outputs, sectionOf)) sectionOf.set(node, section);
+  };
+  for (const [section, { outputs, computes = [] }] of sections.entries())
+    enter([...computes, ...outputs], section);
+  enter(
+    tape.nodes.filter(({ op }) => op === 'draw'),
+    0,
+  );
+  /** Returns how often memory has changed before a section. */
+  const version = (memory: Node, section: number): number =>
+    sections.slice(0, section).filter(({ changes }) => changes?.has(memory)).length;
   const first = new Map<string, Node>();
   const same = new Map<Node, Node>();
   const kept: Node[] = [];
   let merged = 0;
-  for (const node of tape.nodes) {
-    if (!needed.has(node)) continue;
+  // Inputs of an op come before it in the trace, and never belong to a later section.
+  const ordered = [...sectionOf.keys()].sort(
+    (a, b) => sectionOf.get(a)! - sectionOf.get(b)! || a.id - b.id,
+  );
+  for (const node of ordered) {
     if (node.op === 'detach' || node.op === 'custom') {
       same.set(node, same.get(node.inputs[0]!)!);
       continue;
     }
-    const key = node.op === 'draw' ? '' : keyOf(node, same);
+    const section = sectionOf.get(node)!;
+    const key = node.op === 'draw' ? '' : keyOf(node, same, (of) => version(of, section));
     const equal = first.get(key);
     if (equal && key !== '') merged++;
     else {
@@ -44,7 +96,12 @@ export function merge(outputs: readonly Node[]): Merged {
     }
     same.set(node, equal && key !== '' ? equal : node);
   }
-  return { nodes: kept, merged, of: (node) => same.get(node) as Node };
+  return {
+    nodes: kept,
+    merged,
+    of: (node) => same.get(node) as Node,
+    sectionOf: (node) => sectionOf.get(node) as number,
+  };
 }
 
 /** Largest number of floats that are compared. Longer constants are never equal. */
@@ -54,13 +111,38 @@ const MAX_COMPARED = 256;
 const bitsOf = ({ buffer, byteOffset, length }: Float32Array, id: number): string =>
   length > MAX_COMPARED ? `op ${id}` : String(new Uint32Array(buffer, byteOffset, length));
 
-function keyOf(node: Node, same: ReadonlyMap<Node, Node>): string {
-  const inputs = node.inputs.map((input) => same.get(input)!.id);
-  // JSON has no Infinity and NaN, and no −0.
-  const attributes = Object.entries(node.attributes).map(([name, value]) =>
-    typeof value === 'number'
-      ? `${name} ${Object.is(value, -0) ? '-0' : value}`
-      : `${name} ${value instanceof Float32Array ? bitsOf(value, node.id) : JSON.stringify(value)}`,
+const identities = new WeakMap<object, number>();
+let identified = 0;
+/** Returns a number for an object that is compared by identity, such as a network or a tensor. */
+function identityOf(object: object): number {
+  const known = identities.get(object) ?? ++identified;
+  identities.set(object, known);
+  return known;
+}
+
+const isPlain = (value: object): boolean =>
+  Array.isArray(value) || Object.getPrototypeOf(value) === Object.prototype;
+
+/** Returns a text that is the same for equal attributes. */
+function textOf(value: unknown, id: number): string {
+  if (typeof value === 'number') return Object.is(value, -0) ? '-0' : String(value);
+  if (value instanceof Float32Array) return bitsOf(value, id);
+  if (typeof value !== 'object' || value === null) return JSON.stringify(value);
+  if (!isPlain(value)) return `object ${identityOf(value)}`;
+  return `{${Object.entries(value).map(([key, each]) => `${key}: ${textOf(each, id)}`)}}`;
+}
+
+function keyOf(
+  node: Node,
+  same: ReadonlyMap<Node, Node>,
+  version: (memory: Node) => number,
+): string {
+  const inputs = node.inputs.map((input) => {
+    const memory = memoryOf(input);
+    return `${same.get(input)!.id}${memory ? `@${version(memory)}` : ''}`;
+  });
+  const attributes = Object.entries(node.attributes).map(
+    ([name, value]) => `${name} ${textOf(value, node.id)}`,
   );
   return [node.op, node.shape, inputs, attributes].join(' ');
 }

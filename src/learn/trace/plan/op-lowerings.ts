@@ -17,6 +17,7 @@ import {
   type Value,
   whole,
 } from './lowering.ts';
+import { lowerNetwork, lowerNetworkSlope } from './network-lowerings.ts';
 
 /** Numbers of the ops of `binary_backward`. native/kernels/binary.gk has the same numbers. */
 const binarySlopes = { min: 0, max: 1, div: 2, huber: 3 } as const;
@@ -141,12 +142,13 @@ const adders: Lowerings['adders'] = new Set(['reduce', 'pad', 'matmul', 'pickSlo
 const of: Lowerings['of'] = {
   input(lowering, node) {
     const { shape, attributes } = node;
-    const { contiguous } = attributes;
+    const { contiguous, scale = 1, shift = 0 } = attributes;
     const buffer = lowering.input(node);
     const strides = denseStrides(shape).map((stride, d) =>
       d === 0 && shape[0]! > 1 && !contiguous ? ROW : stride,
     );
-    if (attributes.dtype === 'float32') return { buffer, offset: 0, strides };
+    if (attributes.dtype === 'float32' && scale === 1 && shift === 0)
+      return { buffer, offset: 0, strides };
     const out = lowering.fresh(shape);
     const rows = shape[0] ?? 1;
     const columns = sizeOf(shape) / rows;
@@ -159,11 +161,29 @@ const of: Lowerings['of'] = {
       ],
       writes: 1,
       wholes: [rows, columns, columns, whole(1, distance), dtypes[attributes.dtype].code],
+      reals: [scale, shift],
+      node: node as Node,
+    });
+    return out;
+  },
+  memory(lowering, node) {
+    const { shape } = node;
+    const { dtype } = node.attributes.tensor;
+    const from: Value = { buffer: lowering.memory(node), offset: 0, strides: denseStrides(shape) };
+    if (dtype === 'float32') return from;
+    const [out, size] = [lowering.fresh(shape), sizeOf(shape)];
+    lowering.launch({
+      kernel: 'convert',
+      views: [flatView(out, 1, size, size), flatView(from, 1, size, size)],
+      writes: 1,
+      wholes: [1, size, size, size, dtypes[dtype].code],
       reals: [1, 0],
       node: node as Node,
     });
     return out;
   },
+  network: lowerNetwork,
+  networkSlope: lowerNetworkSlope,
   constant: (lowering, { attributes, shape }) => lowering.constant(attributes.values, shape),
   full: (lowering, { attributes, shape }) => lowering.cell(attributes.value, shape),
   draw(lowering, node) {

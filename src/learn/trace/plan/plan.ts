@@ -9,7 +9,7 @@ import { type OpLabel, WatchedStream } from '../../non-finite.ts';
 import { type Shape, shown, sizeOf } from '../shapes.ts';
 import { type Node, userLine } from '../tape.ts';
 import { type Buffer, type Launch, rowsIn, type View, type Whole } from './launches.ts';
-import { Lowering } from './lowering.ts';
+import { Lowering, type Value } from './lowering.ts';
 import { type Layout, layOut } from './memory.ts';
 import { lowerings } from './op-lowerings.ts';
 
@@ -19,6 +19,22 @@ type Floats = Tensor<'float32'>;
 export interface PlanOptions {
   /** whether memory that no launch reads any more is filled with NaN, default false */
   readonly poison?: boolean;
+}
+
+/** A result of a plan. */
+export interface Output {
+  readonly node: Node;
+  /** contiguous memory that receives the result. Default: memory of the plan */
+  readonly into?: Floats;
+}
+
+/** Results that a plan computes together. The sections run in order, and each may be skipped. */
+export interface Section {
+  readonly outputs: readonly Output[];
+  /** ops that the section computes for later sections */
+  readonly computes?: readonly Node[];
+  /** memory that changes after the section, such as the parameters that an optimizer steps */
+  readonly changes?: ReadonlySet<Node>;
 }
 
 /** A launch with its arguments, as far as they do not depend on the inputs. */
@@ -36,6 +52,11 @@ interface Bound {
   readonly rowStride: number;
 }
 
+export interface SectionOptions {
+  readonly draws?: ReadonlyMap<Node, Floats>;
+  readonly after?: (launch: number, written: readonly Floats[]) => void;
+}
+
 /** Memory that the steps of a plan use on a device. */
 export class Plan implements Disposable {
   readonly device: Device;
@@ -45,7 +66,10 @@ export class Plan implements Disposable {
   readonly launches: number;
   /** bytes of device memory */
   readonly bytes: number;
+  readonly sections: number;
   readonly #steps: readonly Step[];
+  /** index of each section's first step, and the number of steps */
+  readonly #starts: readonly number[];
   readonly #layout: Layout;
   readonly #merged: number;
   readonly #ops: number;
@@ -59,32 +83,37 @@ export class Plan implements Disposable {
   #last: ReadonlyMap<string, Bound> = new Map();
 
   /**
+   * @param sections what the plan computes, in order
    * @param generator draws the random numbers of the trace, or null if it draws none
+   * @throws {ERR_HOTSLOT_MEMORY} if the device has too little memory
    */
   constructor(
     device: Device,
-    outputs: readonly Node[],
+    sections: readonly Section[],
     generator: DeviceGenerator | null,
     options: PlanOptions = {},
   ) {
     this.device = device;
     this.#generator = generator;
     this.#poison = options.poison ?? false;
-    const lowering = new Lowering(outputs, lowerings);
-    const values = outputs.map((node) => {
-      const { shape } = node;
-      const value = lowering.value(node);
-      const owned = value.buffer.kind === 'arena' && value.buffer.size === sizeOf(shape);
-      const own = owned && isDense(shape, value.strides) && value.offset === 0;
-      const kept = own ? value : lowering.copied(node, value, shape);
-      kept.buffer.output = true;
-      return kept;
-    });
-    const { launches, merged, constants } = lowering;
+    const lowering = new Lowering(
+      sections.map(({ outputs, computes = [], changes = new Set<Node>() }) => ({
+        outputs: outputs.map(({ node }) => node),
+        computes,
+        changes,
+      })),
+      lowerings,
+    );
+    const values = sections.flatMap(({ outputs }, section) =>
+      outputs.map((output) => keep(lowering, output, section)),
+    );
+    const { merged, constants } = lowering;
+    const launches = [...lowering.launches].sort((a, b) => a.section - b.section);
     this.#merged = merged.merged;
     this.#ops = merged.nodes.length;
     this.#layout = layOut(launches);
     this.launches = launches.length;
+    this.sections = sections.length;
     this.#inputs = inputsOf(merged.nodes);
     const count = Math.max(constants.length, 1);
     this.bytes = 4 * (this.#layout.size + count);
@@ -97,9 +126,18 @@ export class Plan implements Disposable {
     }
     if (constants.length > 0) this.#constants.write(Float32Array.from(constants));
     this.#steps = launches.map((launch) => this.#step(launch));
-    this.outputs = outputs.map(({ shape }, i) =>
-      this.#arena.view({ shape: [...shape], offset: this.#offset(values[i]!.buffer) }),
+    this.#starts = Array.from(
+      { length: sections.length + 1 },
+      (_, section) => launches.filter((launch) => launch.section < section).length,
     );
+    this.outputs = sections
+      .flatMap(({ outputs }) => outputs)
+      .map(({ node }, i) => {
+        const { buffer } = values[i] as Value;
+        const view = { shape: [...node.shape], offset: 0 };
+        if (buffer.tensor) return (buffer.tensor as Floats).view(view);
+        return this.#arena.view({ ...view, offset: this.#offset(buffer) });
+      });
   }
 
   #offset(buffer: Buffer): number {
@@ -119,6 +157,8 @@ export class Plan implements Disposable {
 
   #tensor(view: View): Floats {
     const { buffer, offset } = view;
+    if (buffer.tensor)
+      return (buffer.tensor as Floats).view(seen(view.shape, view.strides, offset, view.flat));
     const inArena = buffer.kind === 'arena';
     return (inArena ? this.#arena : this.#constants).view(
       seen(view.shape, view.strides, offset + (inArena ? this.#offset(buffer) : 0), view.flat),
@@ -126,7 +166,7 @@ export class Plan implements Disposable {
   }
 
   /**
-   * Enqueues the launches of the plan. It only launches kernels, so a graph can capture it.
+   * Enqueues the launches of all sections. It only launches kernels, so a graph can capture it.
    *
    * @param inputs a tensor for each input of the trace. Its first dimension may have any stride, and
    *   the others are contiguous
@@ -135,18 +175,48 @@ export class Plan implements Disposable {
    * @throws {ERR_HOTSLOT_STATE_CLOSED} after close()
    */
   emit(stream: Stream, inputs: Readonly<Record<string, Tensor>>): void {
+    this.bind(stream, inputs);
+    for (let section = 0; section < this.sections; section++) this.emitSection(stream, section);
+  }
+
+  /**
+   * Checks the inputs of the sections that emitSection() enqueues from now on.
+   *
+   * @throws as emit()
+   */
+  bind(stream: Stream, inputs: Readonly<Record<string, Tensor>>): void {
     if (this.#arena.closed) throw closedError('this plan');
     const bound = this.#bind(inputs);
-    const same = [...bound].every(([name, { tensor }]) => this.#last.get(name)?.tensor === tensor);
-    if (!same) {
+    const changed = new Set<string>();
+    for (const [name, { tensor }] of bound)
+      if (this.#last.get(name)?.tensor !== tensor) changed.add(name);
+    if (changed.size > 0) {
       this.#last = new Map();
-      for (const step of this.#steps) bindStep(step, bound);
+      for (const step of this.#steps)
+        if (step.bound.some((i) => changed.has(step.launch.views[i]!.buffer.name)))
+          bindStep(step, bound);
       this.#last = bound;
     }
     if (this.#poison) stream.fill(this.#arena, Number.NaN);
-    for (const [i, step] of this.#steps.entries()) {
-      if (stream instanceof WatchedStream) stream.label = this.#label(step.launch.node);
-      this.#enqueue(stream, step);
+  }
+
+  /**
+   * Enqueues the launches of one section, with the inputs of the last bind().
+   *
+   * @param draws contiguous tensors that replace random numbers, by the op that draws them
+   * @param after called after each launch, with its op and the tensors that the launch wrote
+   */
+  emitSection(
+    stream: Stream,
+    section: number,
+    { draws = new Map(), after }: SectionOptions = {},
+  ): void {
+    for (let i = this.#starts[section]!; i < this.#starts[section + 1]!; i++) {
+      const step = this.#steps[i] as Step;
+      const { launch, args } = step;
+      if (stream instanceof WatchedStream) stream.label = this.#label(launch.node);
+      this.#enqueue(stream, step, draws.get(launch.node));
+      after?.(i, args.tensors.slice(0, launch.writes));
       if (!this.#poison) continue;
       for (const buffer of this.#layout.freed[i]!) {
         const dead = { shape: [buffer.size], offset: this.#offset(buffer) };
@@ -162,8 +232,16 @@ export class Plan implements Disposable {
     return { op: describeOp(node), line: userLine(node.made), infinite: this.#infinite.has(node) };
   }
 
-  #enqueue(stream: Stream, { launch, name, args }: Step): void {
+  #enqueue(stream: Stream, { launch, name, args }: Step, drawn: Floats | undefined): void {
     const [to] = args.tensors as [Floats];
+    if (launch.call) {
+      launch.call(stream, args.tensors);
+      return;
+    }
+    if (drawn) {
+      stream.copy(to, drawn);
+      return;
+    }
     if (name === 'fill') {
       stream.fill(to, launch.reals[0]!);
       return;
@@ -249,7 +327,8 @@ export class Plan implements Disposable {
 
   /** Names the memory of a view: an input, a constant, or a byte of the plan's memory. */
   #place({ buffer }: View): string {
-    if (buffer.kind === 'input') return buffer.name;
+    if (buffer.kind === 'input' || buffer.kind === 'memory') return buffer.name;
+    if (buffer.tensor) return 'result';
     return buffer.kind === 'constants' ? 'constant' : `@${4 * this.#offset(buffer)}`;
   }
 
@@ -261,6 +340,20 @@ export class Plan implements Disposable {
   [Symbol.dispose](): void {
     this.close();
   }
+}
+
+/** Returns the value of a result in memory of its own, which stays until the plan's end. */
+function keep(lowering: Lowering, { node, into }: Output, section: number): Value {
+  const { shape } = node;
+  lowering.enter(section);
+  const value = lowering.value(node);
+  const { buffer } = value;
+  const owned = buffer.kind === 'arena' && buffer.size === sizeOf(shape) && value.offset === 0;
+  const free = into ? !buffer.output : buffer.tensor === null;
+  const kept = owned && free && isDense(shape, value.strides) ? value : lowering.kept(node, value);
+  kept.buffer.output = true;
+  kept.buffer.tensor = into ?? null;
+  return kept;
 }
 
 /** Shape, dtype and layout of an input. */

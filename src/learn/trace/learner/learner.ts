@@ -1,0 +1,330 @@
+/** Makes a learner from a description: losses as expressions, whose gradients are derived. */
+
+import { stateError } from '../../../base/errors.ts';
+import { checkDevice } from '../../../device/checks.ts';
+import type { Device, Stream, Tensor } from '../../../device/device.ts';
+import { guardConstruction, own } from '../../../device/owner.ts';
+import { captures } from '../../../device/stream.ts';
+import { Adam } from '../../adam.ts';
+import type { Columns } from '../../batch.ts';
+import {
+  generatorOf,
+  installHooks,
+  Learner,
+  type LearnerSettings,
+  type StepContext,
+} from '../../learner.ts';
+import type { Network } from '../../network/network.ts';
+import type { Optimizer } from '../../optimizer.ts';
+import { MlpPolicy } from '../../policy.ts';
+import type { Sgd } from '../../sgd.ts';
+import { adamParts, learnerWarning, networkParts, type Part, tensorParts } from '../../state.ts';
+import { Plan, type PlanOptions } from '../plan/plan.ts';
+import { type Node, refuseRange, refuseType } from '../tape.ts';
+import type { PlanSummary } from '../trace.ts';
+import { Fields } from './fields.ts';
+import { type Holder, type LooseDescription, Program } from './program.ts';
+
+type Floats = Tensor<'float32'>;
+
+/** Returns a part of a learner by its name in the description. */
+let holderOf: (learner: TracedLearner, what: string, name: string) => Holder;
+
+/**
+ * Trains what a description says, by updates that a pipeline captures once. learner() and the classes
+ * that extend it make one.
+ */
+export class TracedLearner extends Learner {
+  readonly scalars: readonly string[];
+  /**
+   * contiguous vector of all parameters: networks and loose parameters, followed by those that
+   * polyak() and copied() describe. Groups of learners average it
+   */
+  readonly parameters: Floats;
+  /** the beginning of `parameters`, without followers. Collectors may load it whole */
+  readonly published: Floats;
+  readonly #program: Program;
+  readonly #fields: Fields;
+  readonly #plan: Plan;
+  #warned = false;
+
+  static {
+    holderOf = (learner, what, name) => learner.#holder(what, name);
+  }
+
+  /** Describes the launches of an update on one minibatch as a table, for people. */
+  get plan(): PlanSummary {
+    return this.#plan;
+  }
+
+  /**
+   * Makes a learner. A class that extends this one passes describeLearner(…), and options only in
+   * tests.
+   *
+   * @throws as learner()
+   */
+  constructor(device: Device, description: object, options: object = {}) {
+    checkDevice('learner', device);
+    if (captures() || device.currentStream.capturing)
+      throw stateError(
+        'CAPTURE',
+        'learner: a capture runs now, and it records only launches; make the learner before the capture',
+      );
+    const program = new Program(device, description as LooseDescription);
+    try {
+      const { name, rows, seed, firstUpdate } = program;
+      super(name, device, {
+        batchSize: rows,
+        read: (batch) => this.#read(batch),
+        check: (stream, count) => this.#check(stream, count),
+        ...(program.draws.length > 0 && {
+          draws: program.draws.map(({ name: each, node }) => ({ name: each, shape: node.shape })),
+        }),
+        drawsByName: false,
+        firstUpdate,
+        seed,
+        settings: settingsOf(program),
+      });
+    } catch (error) {
+      program.close();
+      throw error;
+    }
+    using construction = guardConstruction(this);
+    this.#program = own(this, program);
+    this.scalars = Object.freeze([...program.scalars]);
+    this.parameters = program.vector;
+    const end = program.holders.find(({ follower }) => follower)?.offset ?? program.vector.size;
+    this.published = program.vector.view({ shape: [end] });
+    this.#fields = new Fields(program.name, device, program.rows, program.fields, (tensor) =>
+      own(this, tensor),
+    );
+    this.#plan = own(
+      this,
+      new Plan(device, program.sections, generatorOf(this) ?? null, options as PlanOptions),
+    );
+    for (const text of program.warnings) learnerWarning(`${program.name}: ${text}`);
+    installHooks(this, {
+      events: Object.fromEntries(
+        program.phases.flatMap(({ events }) =>
+          events.map(({ name, stepper }) => [name, stepper.gradient.size]),
+        ),
+      ),
+      step: (...args) => this.#step(...args),
+      report: (...args) => this.#report(...args),
+      watched: () => [],
+      parts: () => this.#parts(),
+    });
+    construction.done();
+  }
+
+  /**
+   * Returns the parameters of a network, an ensemble, a loose parameter or a follower, as a view of
+   * `parameters`.
+   *
+   * @throws {TypeError} for an unknown name
+   */
+  weights(name: string): Floats {
+    return this.#program.view(this.#holder('weights', name));
+  }
+
+  /**
+   * Returns an optimizer by its name in the description.
+   *
+   * @throws {TypeError} for an unknown name
+   */
+  optimizer(name: string): Optimizer {
+    const { steppers } = this.#program;
+    const found = steppers.find((each) => each.name === name);
+    if (found) return found.optimizer;
+    const names = steppers.map((each) => each.name).join(', ');
+    return refuseType(`optimizer: there is no optimizer '${name}'; optimizers: ${names}`);
+  }
+
+  #holder(what: string, name: string): Holder {
+    const { holders } = this.#program;
+    const found = holders.find((each) => each.name === name);
+    if (found) return found;
+    const names = holders.map((each) => each.name).join(', ');
+    return refuseType(`${what}: '${name}' is not declared; declared: ${names}`);
+  }
+
+  #read(batch: object): { columns: Columns; rows: number } {
+    const { program, fields } = { program: this.#program, fields: this.#fields };
+    const read = fields.read(batch);
+    if (!this.#warned && Object.hasOwn(batch, 'weights') && !program.reads.has('weights')) {
+      this.#warned = true;
+      learnerWarning(
+        `${program.name}: the batch has importance weights, which update does not read; multiply each row's loss by the field weights`,
+      );
+    }
+    if (Object.hasOwn(batch, 'priorities') && program.priorities < 0)
+      refuseType(
+        `${program.name}: the batch wants priorities, which update does not return; return priorities, such as error.abs()`,
+      );
+    return read;
+  }
+
+  #check(stream: Stream, count: number): void {
+    if (!stream.capturing) return;
+    for (const { every } of this.#program.phases)
+      if (count % every !== 0)
+        refuseRange(
+          `${this.kind}: a captured update must hold whole cycles: ${count} minibatches are not a multiple of ${every}, the every of a phase`,
+        );
+  }
+
+  #step(stream: Stream, columns: Columns, context: StepContext): void {
+    const program = this.#program;
+    this.#plan.bind(stream, this.#fields.inputs(stream, columns));
+    const draws = new Map<Node, Floats>();
+    for (const { name, node } of program.draws) {
+      const given = context.given(name);
+      if (given) draws.set(node, given);
+    }
+    const due = (every: number) => context.phase % every === 0;
+    let outputs = 0;
+    for (const { every, sections, events, losses } of program.phases) {
+      for (const { section, every: period } of sections)
+        if (due(period)) this.#plan.emitSection(stream, section, { draws });
+      if (due(every)) {
+        if (outputs <= program.priorities) this.#prioritize(stream, columns);
+        let computed = false;
+        for (const { name, stepper, loss } of events)
+          context.record(name, () => {
+            if (!computed) this.#plan.emitSection(stream, losses, { draws });
+            computed = true;
+            const { gradient, optimizer } = stepper;
+            return {
+              loss: (this.#plan.outputs[loss] as Floats).view({ shape: [1] }),
+              gradient,
+              optimizer,
+            };
+          });
+        for (const { stepper } of events) stepper.optimizer.step(stream, stepper.gradient);
+      }
+      outputs = (events.at(-1)?.loss ?? outputs - 1) + 1;
+    }
+    this.#follow(stream, context);
+  }
+
+  #prioritize(stream: Stream, { priorities }: Columns): void {
+    const computed = this.#plan.outputs[this.#program.priorities] as Floats;
+    if (priorities) stream.copy(priorities, computed);
+  }
+
+  #follow(stream: Stream, context: StepContext): void {
+    const { holders, phases, steppers } = this.#program;
+    for (const holder of holders) {
+      const { follower } = holder;
+      if (!follower) continue;
+      const source = holders.find(({ name }) => name === follower.of) as Holder;
+      const [to, from] = [holder, source].map((each) =>
+        this.#program.vector.view({ shape: [each.size], offset: each.offset }),
+      ) as [Floats, Floats];
+      const { tau, every } = follower;
+      if (follower.kind === 'copied') {
+        const { optimizer } = steppers.find((each) => each.holders.includes(source))!;
+        const tensors = [to, from, optimizer.steps] as const;
+        stream.launch('copy_every', { tensors, wholes: [source.size, every] });
+        continue;
+      }
+      const phase = phases.find(({ events }) =>
+        events.some(({ stepper }) => stepper.name === follower.with),
+      );
+      if (context.phase % (phase?.every ?? every) === 0)
+        stream.launch('axpby', {
+          tensors: [to, from],
+          wholes: [source.size],
+          reals: [tau, 1 - tau],
+        });
+    }
+  }
+
+  #report(stream: Stream, scalars: Floats, share: number, first: boolean): void {
+    const { numbers } = this.#program;
+    const { length } = this.scalars;
+    if (length === 0) return;
+    const reals = [share, first ? 0 : 1] as const;
+    stream.launch('axpby', { tensors: [scalars, numbers], wholes: [length], reals });
+  }
+
+  #parts(): [string, Part][] {
+    const { holders, steppers, numbers } = this.#program;
+    const named = (holder: Holder): [string, Part][] => {
+      const { name, network, members, offset } = holder;
+      if (!network) return [[name, { tensor: this.#program.view(holder) }]];
+      const flat = this.parameters;
+      if (members === null) return networkParts(name, network, flat, offset);
+      return Array.from({ length: members }, (_, j) =>
+        networkParts(`${name}.${j}`, network, flat, offset + j * network.parameterCount),
+      ).flat();
+    };
+    return [
+      ...holders.flatMap(named),
+      ...steppers.flatMap(({ name, optimizer }) => optimizerParts(`optimizers.${name}`, optimizer)),
+      ['numbers', { tensor: numbers }],
+    ];
+  }
+}
+
+/** A learner that learner() made. */
+export class DescribedLearner extends TracedLearner {
+  /**
+   * Returns a policy that acts greedily on the outputs of a network. It runs on the calling thread,
+   * needs no device, and has no weights until load().
+   *
+   * @param name a network. Of an ensemble, the policy has the first one
+   * @throws {TypeError} for an unknown name, or if a layer has no run()
+   * @example
+   * const policy = learner.policy('q').load(await learner.weights('q').toArray());
+   */
+  policy(name: string): MlpPolicy {
+    const { network } = holderOf(this, 'policy', name);
+    if (!network) return refuseType(`policy: '${name}' is a parameter, and not a network`);
+    return new MlpPolicy(network);
+  }
+}
+
+function optimizerParts(name: string, optimizer: Optimizer): [string, Part][] {
+  if (optimizer instanceof Adam) return adamParts(name, optimizer);
+  const { direction, steps, learningRate } = optimizer as Sgd;
+  return tensorParts(name, { direction, steps, learningRate });
+}
+
+/** Describes a network for settings: its layers and their sizes. */
+const describe = (network: Network): string =>
+  [...network.layers.map(({ name }) => name), network.inputs, network.outputs].join(' ');
+
+/** Returns the settings that a resumed run must share. */
+function settingsOf(program: Program): LearnerSettings {
+  const { fields, holders, steppers, hash } = program;
+  return {
+    batch: Object.fromEntries(
+      fields.map(({ name, shape, dtype, scale, shift, gamma }) => [
+        name,
+        { shape, dtype, scale, shift, ...(gamma !== null && { gamma: gamma ?? 0.99 }) },
+      ]),
+    ),
+    networks: Object.fromEntries(
+      holders.map(({ name, network, members, shape, follower }) => [
+        name,
+        {
+          ...(network ? { layers: describe(network), members } : { shape }),
+          ...(follower && {
+            follows: follower.of,
+            tau: follower.tau,
+            every: follower.every,
+            with: follower.with,
+          }),
+        },
+      ]),
+    ),
+    optimizers: Object.fromEntries(
+      steppers.map(({ name, description, holders: of }) => [
+        name,
+        { kind: description.kind, of: of.map((each) => each.name) },
+      ]),
+    ),
+    trace: hash,
+  };
+}

@@ -1,0 +1,623 @@
+/**
+ * The program of a learner's update: its memory, the trace of its phases, and the plan that computes
+ * them. docs/contributing/design/expressions.md has the rules of phases.
+ */
+import { createHash } from 'node:crypto';
+import { describeValue } from '../../../base/checks.ts';
+import type { Device, Tensor } from '../../../device/device.ts';
+import { guardConstruction, Owner, own } from '../../../device/owner.ts';
+import { Adam } from '../../adam.ts';
+import { Network } from '../../network/network.ts';
+import type { Optimizer } from '../../optimizer.ts';
+import { Sgd } from '../../sgd.ts';
+import { type Expression, expressionOf, nodeFrom, nodeOf, reshaped } from '../expression.ts';
+import { gradientsOf } from '../gradient.ts';
+import { memoryOf, neededBy } from '../plan/merge.ts';
+import type { Output, Section } from '../plan/plan.ts';
+import { countOf, type Shape, shown, sizeOf } from '../shapes.ts';
+import {
+  checkOptions,
+  type Node,
+  recording,
+  refuseRange,
+  refuseType,
+  Tape,
+  userLine,
+} from '../tape.ts';
+import { type BatchField, checkField, inputOf } from './fields.ts';
+import { applied, Ensemble, Follower, Parameter } from './networks.ts';
+import { OptimizerDescription } from './optimizers.ts';
+
+type Floats = Tensor<'float32'>;
+
+/** What a description has, before its parts are checked. */
+export interface LooseDescription {
+  readonly name?: unknown;
+  readonly seed?: unknown;
+  readonly rows?: unknown;
+  readonly firstUpdate?: unknown;
+  readonly batch?: unknown;
+  readonly networks?: unknown;
+  readonly parameters?: unknown;
+  readonly optimizers?: unknown;
+  readonly update?: unknown;
+}
+
+/** Parameters with a name: a network, an ensemble or a loose parameter, or a follower of one. */
+export interface Holder {
+  readonly name: string;
+  /** null for a loose parameter */
+  readonly network: Network | null;
+  /** number of networks of an ensemble, or null */
+  readonly members: number | null;
+  readonly shape: Shape;
+  readonly size: number;
+  /** offset in the vector of all parameters */
+  offset: number;
+  readonly follower: Follower | null;
+}
+
+/** An optimizer and what it steps. */
+export interface Stepper {
+  readonly name: string;
+  readonly description: OptimizerDescription;
+  readonly holders: readonly Holder[];
+  readonly optimizer: Optimizer;
+  /** gradient of all holders, in the order of the vector */
+  readonly gradient: Floats;
+}
+
+/** An optimizer's step in a phase. */
+export interface Event {
+  readonly name: string;
+  readonly stepper: Stepper;
+  /** index of the loss among the plan's outputs */
+  loss: number;
+}
+
+/** A phase of the update: sections of the plan, and the optimizers' steps that follow them. */
+export interface PlannedPhase {
+  readonly every: number;
+  /** sections with their periods, in order. The last one has the phase's own period */
+  readonly sections: readonly { readonly section: number; readonly every: number }[];
+  readonly events: readonly Event[];
+  /** section that computes the losses, which only records need */
+  readonly losses: number;
+}
+
+const list = (names: readonly string[]): string => names.join(', ') || 'none';
+
+const plain = (what: string, value: unknown): Readonly<Record<string, unknown>> => {
+  if (typeof value !== 'object' || value === null || Array.isArray(value))
+    refuseType(`learner: ${what} must be an object by name, got ${describeValue(value)}`);
+  return value as Readonly<Record<string, unknown>>;
+};
+
+/** Returns an object whose unknown properties throw an error that lists the known ones. */
+function declared<T extends object>(object: T, what: string): T {
+  return new Proxy(object, {
+    get(target, key) {
+      if (typeof key === 'symbol' || Object.hasOwn(target, key)) return Reflect.get(target, key);
+      if (key === 'then' || key === 'toJSON') return undefined;
+      return refuseType(
+        `${what} '${key}' is not declared in learner(); declared: ${list(Object.keys(target))}`,
+      );
+    },
+    has: (target, key) => Object.hasOwn(target, key),
+  });
+}
+
+const known = [
+  'name',
+  'rows',
+  'batch',
+  'networks',
+  'optimizers',
+  'update',
+  'parameters',
+  'seed',
+  'firstUpdate',
+];
+
+function holdersOf(description: LooseDescription): Holder[] {
+  const networks = plain('networks', description.networks);
+  const parameters = plain('parameters', description.parameters ?? {});
+  const holders: Holder[] = [];
+  const of = (
+    name: string,
+    network: Network,
+    members: number | null,
+    follower: Follower | null,
+  ) => {
+    const size = network.parameterCount * (members ?? 1);
+    if (size === 0)
+      refuseRange(`learner: network '${name}' has no parameters; write its ops as expressions`);
+    holders.push({ name, network, members, shape: [size], size, offset: 0, follower });
+  };
+  const followers: [string, Follower][] = [];
+  for (const [name, given] of Object.entries(networks)) {
+    if (given instanceof Network) of(name, given, null, null);
+    else if (given instanceof Ensemble) of(name, given.network, given.members, null);
+    else if (given instanceof Follower) followers.push([name, given]);
+    else
+      refuseType(
+        `learner: networks.${name} must be a Network, ensemble(…), polyak(…) or copied(…), got ${describeValue(given)}`,
+      );
+  }
+  for (const [name, given] of Object.entries(parameters)) {
+    if (!(given instanceof Parameter))
+      refuseType(`learner: parameters.${name} must be a parameter(…), got ${describeValue(given)}`);
+    if (Object.hasOwn(networks, name))
+      refuseType(`learner: '${name}' is a network and a parameter; give them two names`);
+    const { shape } = given as Parameter;
+    const size = sizeOf(shape);
+    holders.push({ name, network: null, members: null, shape, size, offset: 0, follower: null });
+  }
+  for (const [name, follower] of followers) {
+    const source = holders.find((each) => each.name === follower.of && !each.follower);
+    if (!source) {
+      const names = holders.filter((each) => !each.follower).map((each) => each.name);
+      return refuseType(
+        `learner: networks.${name} follows '${follower.of}', which is not a network here; networks: ${list(names)} (it is described at ${userLine(follower.made)})`,
+      );
+    }
+    holders.push({ ...source, name, follower });
+  }
+  return holders;
+}
+
+interface Loss {
+  readonly stepper: Stepper;
+  readonly node: Node;
+}
+interface CheckedPhase {
+  readonly every: number;
+  readonly losses: readonly Loss[];
+  readonly scalars: readonly (readonly [string, Node])[];
+  readonly priorities: Node | null;
+}
+
+/** Memory, trace and sections of a learner's update. */
+export class Program extends Owner {
+  readonly name: string;
+  readonly seed: number;
+  readonly rows: number;
+  readonly firstUpdate: number;
+  readonly fields: readonly BatchField[];
+  readonly holders: readonly Holder[];
+  /** all parameters, those of followers last */
+  readonly vector: Floats;
+  readonly steppers: readonly Stepper[];
+  readonly scalars: readonly string[];
+  /** the scalars of the last minibatch */
+  readonly numbers: Floats;
+  readonly phases: readonly PlannedPhase[];
+  readonly sections: readonly Section[];
+  /** index of the priorities among the plan's outputs, or −1 */
+  readonly priorities: number;
+  /** draws by name, in the order in which an update makes them */
+  readonly draws: readonly { readonly name: string; readonly node: Node }[];
+  /** names of the fields that the trace reads */
+  readonly reads: ReadonlySet<string>;
+  /** hash of the trace, which a resumed run must share */
+  readonly hash: string;
+  /** texts of warnings about the description */
+  readonly warnings: readonly string[];
+
+  constructor(device: Device, given: LooseDescription) {
+    super('this learner');
+    checkOptions('learner', given, known, 'pass a description');
+    const { name, seed = 0, rows, firstUpdate = 0, update } = given;
+    if (typeof name !== 'string' || name === '')
+      refuseType(`learner: name must be a text such as 'my-dqn', got ${describeValue(name)}`);
+    this.name = name as string;
+    countOf('learner: rows', rows as number, 1, refuseRange);
+    countOf('learner: seed', seed as number, 0, refuseRange);
+    countOf('learner: firstUpdate', firstUpdate as number, 0, refuseRange);
+    this.rows = rows as number;
+    this.seed = seed as number;
+    this.firstUpdate = firstUpdate as number;
+    if (typeof update !== 'function')
+      refuseType(
+        `learner: update must be a function of networks, batch and parameters, got ${describeValue(update)}`,
+      );
+    this.fields = Object.entries(plain('batch', given.batch)).map(([field, described]) =>
+      checkField(field, described),
+    );
+    if (this.fields.length === 0) refuseType('learner: batch declares no fields');
+    const holders = holdersOf(given);
+    const groups = this.#groups(holders, plain('optimizers', given.optimizers));
+    // The vector: what optimizers step, then what no optimizer steps, then followers.
+    const stepped = groups.flatMap((group) => group.holders);
+    const rest = holders.filter((each) => !stepped.includes(each));
+    this.holders = [
+      ...stepped,
+      ...rest.filter(({ follower }) => !follower),
+      ...rest.filter(({ follower }) => follower),
+    ];
+    let size = 0;
+    for (const holder of this.holders) {
+      holder.offset = size;
+      size += holder.size;
+    }
+    using construction = guardConstruction(this);
+    const allocate = (length: number): Floats => own(this, device.allocate({ shape: [length] }));
+    this.vector = allocate(size).write(this.#initial(holders, size, given));
+    this.steppers = groups.map((group) => {
+      const length = group.holders.reduce((sum, each) => sum + each.size, 0);
+      const offset = (group.holders[0] as Holder).offset;
+      const parameters = this.vector.view({ shape: [length], offset });
+      const { kind, options } = group.description;
+      const optimizer = own(
+        this,
+        kind === 'adam'
+          ? new Adam(device, parameters, options)
+          : new Sgd(device, parameters, options),
+      );
+      return { ...group, optimizer, gradient: allocate(length) };
+    });
+    const tape = new Tape();
+    const memories = new Map<Holder, Node>();
+    for (const holder of this.holders) {
+      const tensor = this.view(holder);
+      const memory = tape.add('memory', { tensor, name: holder.name }, [], holder.shape);
+      memories.set(holder, memory as Node);
+    }
+    const checked = recording(tape, () => this.#trace(tape, memories, update as never));
+    this.scalars = checked.flatMap(({ scalars }) => scalars.map(([scalar]) => scalar));
+    for (const [i, scalar] of this.scalars.entries())
+      if (this.scalars.indexOf(scalar) !== i)
+        refuseType(`learner: two phases have a scalar '${scalar}'; give them two names`);
+    this.numbers = allocate(Math.max(this.scalars.length, 1));
+    const planned = this.#plan(tape, memories, checked);
+    this.phases = planned.phases;
+    this.sections = planned.sections;
+    this.priorities = planned.priorities;
+    this.draws = drawsOf(tape, planned.order);
+    this.reads = new Set(
+      [...planned.order.keys()].flatMap((node) =>
+        node.op === 'input' ? [node.attributes.name] : [],
+      ),
+    );
+    this.hash = hashOf(tape, planned.sections);
+    const idle = this.holders.filter(
+      ({ name: each, follower }) =>
+        !follower &&
+        !planned.phases.some(({ events }) =>
+          events.some(({ stepper }) => stepper.holders.some((of) => of.name === each)),
+        ),
+    );
+    this.warnings =
+      idle.length === 0
+        ? []
+        : [`no phase minimizes ${list(idle.map((each) => each.name))}, so they stay as they are`];
+    construction.done();
+  }
+
+  /** Returns the parameters of a holder, in its shape. */
+  view({ shape, offset }: Holder): Floats {
+    return this.vector.view({ shape: [...shape], offset });
+  }
+
+  #groups(holders: readonly Holder[], given: Readonly<Record<string, unknown>>) {
+    const groups = Object.entries(given).map(([name, description]) => {
+      if (!(description instanceof OptimizerDescription))
+        return refuseType(
+          `learner: optimizers.${name} must be adam(…), adamW(…) or sgd(…), got ${describeValue(description)}`,
+        );
+      const of = (description.of ?? [name]).map((each) => {
+        const holder = holders.find((one) => one.name === each);
+        if (!holder)
+          return refuseType(
+            `learner: optimizers.${name} steps '${each}', which is neither a network nor a parameter; declared: ${list(holders.map((one) => one.name))}`,
+          );
+        if (holder.follower)
+          refuseType(
+            `learner: optimizers.${name} steps '${each}', which follows '${holder.follower.of}'`,
+          );
+        return holder;
+      });
+      return { name, description, holders: of };
+    });
+    const all = groups.flatMap((group) => group.holders.map((holder) => ({ holder, group })));
+    for (const [i, { holder, group }] of all.entries()) {
+      const first = all.findIndex((each) => each.holder === holder);
+      if (first !== i)
+        refuseType(
+          `learner: optimizers ${all[first]!.group.name} and ${group.name} both step '${holder.name}'`,
+        );
+    }
+    return groups;
+  }
+
+  /** Returns the initial parameters. Networks get seeds in the order in which they are declared. */
+  #initial(holders: readonly Holder[], size: number, given: LooseDescription): Float32Array {
+    const flat = new Float32Array(size);
+    const parameters = plain('parameters', given.parameters ?? {});
+    let { seed } = this;
+    for (const { name, network, members, offset, follower } of holders) {
+      if (follower) continue;
+      if (network === null) {
+        flat.set((parameters[name] as Parameter).initial, offset);
+        continue;
+      }
+      for (let j = 0; j < (members ?? 1); j++)
+        flat.set(network.initialize(seed++), offset + j * network.parameterCount);
+    }
+    for (const { follower, offset } of holders) {
+      const source = holders.find(({ name }) => name === follower?.of);
+      if (source) flat.copyWithin(offset, source.offset, source.offset + source.size);
+    }
+    return flat;
+  }
+
+  /** Calls the user's function, and checks the phases that it returns. */
+  #trace(
+    tape: Tape,
+    memories: ReadonlyMap<Holder, Node>,
+    update: (...given: readonly unknown[]) => unknown,
+  ): readonly CheckedPhase[] {
+    const networks: Record<string, unknown> = {};
+    const parameters: Record<string, unknown> = {};
+    for (const [{ name, network, members }, memory] of memories) {
+      if (network) networks[name] = applied(name, network, members, memory);
+      else parameters[name] = expressionOf(memory);
+    }
+    const batch = Object.fromEntries(
+      this.fields.map((field) => [field.name, expressionOf(inputOf(tape, this.rows, field))]),
+    );
+    const returned = update(
+      declared(networks, 'network'),
+      declared(batch, 'batch field'),
+      declared(parameters, 'parameter'),
+    );
+    if (typeof (returned as { then?: unknown } | null)?.then === 'function')
+      refuseType('learner: update must return its phases at once, so it cannot be async');
+    const phases = Array.isArray(returned) ? returned : [returned];
+    if (phases.length === 0) refuseType('learner: update returned no phases');
+    const checked = phases.map((phase, i) =>
+      this.#phase(tape, phase, phases.length > 1 ? `phase ${i}` : 'update'),
+    );
+    if (checked.filter(({ priorities }) => priorities).length > 1)
+      refuseType('learner: two phases return priorities; one of them does');
+    return checked;
+  }
+
+  #phase(tape: Tape, given: unknown, what: string): CheckedPhase {
+    const phase = plain(`the result of ${what}`, given);
+    checkOptions(
+      `learner: ${what}`,
+      phase,
+      ['minimize', 'scalars', 'priorities', 'every'],
+      'return { minimize: { name: loss } }',
+    );
+    const expression = (key: string, value: unknown): Node => {
+      const node = nodeOf(`learner: ${what}: ${key}`, value);
+      if (node.tape !== tape)
+        refuseType(
+          `learner: ${what}: ${key} is an expression of another learner or trace, made at ${userLine(node.made)}`,
+        );
+      return node;
+    };
+    const single = (key: string, value: unknown): Node => {
+      const node = expression(key, value);
+      if (sizeOf(node.shape) !== 1 || node.shape.length > 1)
+        refuseRange(
+          `learner: ${what}: ${key}, made at ${userLine(node.made)}, must have shape [] or [1], got ${shown(node.shape)}; take its mean()`,
+        );
+      return node;
+    };
+    const every = phase.every ?? 1;
+    countOf(`learner: ${what}: every`, every as number, 1, refuseRange);
+    if ((every as number) > 2 ** 20)
+      refuseRange(`learner: ${what}: every must be at most 2^20, got ${every}`);
+    const minimize = Object.entries(plain(`minimize of ${what}`, phase.minimize ?? {}));
+    const losses = minimize.map(([name, loss]) => {
+      const stepper = this.steppers.find((each) => each.name === name);
+      if (!stepper) {
+        const holder = this.holders.find((each) => each.name === name);
+        return refuseType(
+          holder?.follower
+            ? `learner: ${what} minimizes '${name}', which follows '${holder.follower.of}'; minimize that`
+            : holder
+              ? `learner: ${what} minimizes '${name}', which has no optimizer; add optimizers: { ${name}: adam() }`
+              : `learner: ${what} minimizes '${name}', which is not declared; optimizers: ${list(this.steppers.map((each) => each.name))}`,
+        );
+      }
+      return { stepper, node: single(`minimize.${name}`, loss) };
+    });
+    const scalars = Object.entries(plain(`scalars of ${what}`, phase.scalars ?? {})).map(
+      ([name, value]) => [name, single(`scalars.${name}`, value)] as const,
+    );
+    let priorities: Node | null = null;
+    if (phase.priorities !== undefined) {
+      priorities = expression('priorities', phase.priorities);
+      const { shape } = priorities;
+      if (shape.length < 1 || shape.length > 2 || shape[0] !== this.rows || (shape[1] ?? 1) !== 1)
+        refuseRange(
+          `learner: ${what}: priorities must be [${this.rows}], one number a row, got ${shown(shape)}`,
+        );
+      priorities = nodeFrom(reshaped(expressionOf(priorities), [this.rows]));
+    }
+    return { every: every as number, losses, scalars, priorities };
+  }
+
+  /** Derives the gradients, and orders all results in sections. */
+  #plan(tape: Tape, memories: ReadonlyMap<Holder, Node>, checked: readonly CheckedPhase[]) {
+    const order = new Map<Node, number>();
+    const enter = (nodes: readonly Node[], phase: number) => {
+      for (const node of neededBy(nodes, order)) order.set(node, phase);
+    };
+    const changes = checked.map(
+      ({ losses }) =>
+        new Set(
+          losses.flatMap(({ stepper }) => stepper.holders.map((each) => memories.get(each)!)),
+        ),
+    );
+    let at = 0;
+    const main = checked.map((phase, p) => {
+      const values = phase.scalars.map(([, node]) => node);
+      const roots = [...phase.losses.map(({ node }) => node), ...values];
+      enter(phase.priorities ? [...roots, phase.priorities] : roots, p);
+      const outputs: Output[] = phase.losses.flatMap(({ stepper, node }) =>
+        this.#gradients(stepper, node, memories, { order, changes, phase: p }),
+      );
+      for (const { stepper } of phase.losses) {
+        const { schedule } = stepper.description;
+        if (schedule) outputs.push(rateOf(tape, stepper));
+      }
+      for (const node of values)
+        outputs.push({ node, into: this.numbers.view({ shape: [1], offset: at++ }) });
+      if (phase.priorities) outputs.push({ node: phase.priorities });
+      enter(
+        outputs.map(({ node }) => node),
+        p,
+      );
+      return outputs;
+    });
+    // An op that phases of several periods need runs as often as each of them.
+    const periods = new Map<Node, number>();
+    for (const [p, outputs] of main.entries())
+      for (const node of neededBy(
+        outputs.map((each) => each.node),
+        new Map(),
+      ))
+        periods.set(node, gcd(periods.get(node) ?? 0, checked[p]!.every));
+    const sections: Section[] = [];
+    let [outputsBefore, priorities] = [0, -1];
+    const seen = new Map<string, number>();
+    const phases = main.map((outputs, p): PlannedPhase => {
+      const { every, losses } = checked[p] as CheckedPhase;
+      const own = [...order].filter(([, phase]) => phase === p).map(([node]) => node);
+      const shorter = [...new Set(own.map((node) => periods.get(node) ?? every))]
+        .filter((period) => period !== every)
+        .sort((a, b) => a - b);
+      const parts = shorter.map((period) => {
+        const nodes = own.filter((node) => periods.get(node) === period);
+        sections.push({ outputs: [], computes: nodes });
+        return { section: sections.length - 1, every: period };
+      });
+      // Later phases may need an op that this phase computes.
+      sections.push({ outputs, computes: own.filter((node) => periods.get(node) === every) });
+      const last = { section: sections.length - 1, every };
+      const found = outputs.findIndex(({ node }) => node === checked[p]!.priorities);
+      if (found >= 0) priorities = outputsBefore + found;
+      outputsBefore += outputs.length;
+      const events = losses.map(({ stepper }, i): Event => {
+        const times = seen.get(stepper.name) ?? 0;
+        seen.set(stepper.name, times + 1);
+        const name = times === 0 ? stepper.name : `${stepper.name}.${times}`;
+        return { name, stepper, loss: outputsBefore + i };
+      });
+      sections.push({ outputs: losses.map(({ node }) => ({ node })), changes: changes[p]! });
+      outputsBefore += losses.length;
+      return { every, sections: [...parts, last], events, losses: sections.length - 1 };
+    });
+    return { phases, sections, priorities, order };
+  }
+
+  /** Returns the gradient of a loss with respect to what an optimizer steps. */
+  #gradients(
+    stepper: Stepper,
+    loss: Node,
+    memories: ReadonlyMap<Holder, Node>,
+    at: { order: ReadonlyMap<Node, number>; changes: readonly ReadonlySet<Node>[]; phase: number },
+  ): Output[] {
+    const wrt = stepper.holders.map((holder) => memories.get(holder)!);
+    refuseStale(loss, wrt, at);
+    const found = gradientsOf(loss, wrt, (i) => {
+      const { name } = stepper.holders[i] as Holder;
+      return `learner: the loss of '${stepper.name}', made at ${userLine(loss.made)}, does not depend on '${name}', or only through detach(), comparisons or indices, which have no gradient`;
+    });
+    let offset = 0;
+    return found.map((node, i) => {
+      const { size } = stepper.holders[i] as Holder;
+      const into = stepper.gradient.view({ shape: [size], offset });
+      offset += size;
+      return { node, into };
+    });
+  }
+}
+
+/** Computes a learning rate from the number of steps before this one. */
+function rateOf(tape: Tape, { name, description, optimizer }: Stepper): Output {
+  const { steps, learningRate } = optimizer;
+  // Each step of an optimizer reads the count anew, so the ops of two steps must not be merged.
+  const called = `steps of ${name} for op ${tape.nodes.length}`;
+  const count = tape.add('memory', { tensor: steps, name: called }, [], [1]);
+  const step = reshaped(expressionOf(count as Node), []) as Expression<readonly []>;
+  const rate = recording(tape, () => description.schedule!(step));
+  const node = nodeOf(`optimizers.${name}: the result of the schedule`, rate);
+  if (sizeOf(node.shape) !== 1 || node.shape.length > 1 || node.tape !== tape)
+    refuseRange(
+      `optimizers.${name}: a schedule returns an expression of shape [], got ${shown(node.shape)}`,
+    );
+  return { node, into: learningRate };
+}
+
+/**
+ * Refuses a gradient through an op that an earlier phase computed, if parameters that the op reads
+ * were stepped since: the gradient would use other parameters than the value.
+ */
+function refuseStale(
+  loss: Node,
+  wrt: readonly Node[],
+  at: { order: ReadonlyMap<Node, number>; changes: readonly ReadonlySet<Node>[]; phase: number },
+): void {
+  const { order, changes, phase } = at;
+  const above = neededBy([loss], new Map());
+  const reached = new Set<Node>(wrt);
+  for (const node of [...above].sort((a, b) => a.id - b.id)) {
+    if (node.op === 'detach' || !node.inputs.some((input) => reached.has(input))) continue;
+    reached.add(node);
+    const computed = order.get(node) ?? phase;
+    if (computed === phase || memoryOf(node)) continue;
+    for (const input of node.inputs) {
+      const memory = memoryOf(input);
+      if (memory?.op !== 'memory') continue;
+      if (changes.slice(computed, phase).some((each) => each.has(memory)))
+        refuseType(
+          `learner: phase ${phase} differentiates through '${memory.attributes.name}' at ${userLine(node.made)}, which phase ${computed} computed before it stepped '${memory.attributes.name}'; compute it again, as in ${memory.attributes.name}(x), for the later loss`,
+        );
+    }
+  }
+}
+
+const gcd = (a: number, b: number): number => (b === 0 ? a : gcd(b, a % b));
+
+/** Names the draws in program order, and returns them in the order in which an update makes them. */
+function drawsOf(tape: Tape, order: ReadonlyMap<Node, number>) {
+  const counts = { normal: 0, uniform: 0 };
+  const all = tape.nodes.flatMap((node) =>
+    node.op === 'draw'
+      ? [{ name: `${node.attributes.kind}.${counts[node.attributes.kind]++}`, node: node as Node }]
+      : [],
+  );
+  return all.sort((a, b) => (order.get(a.node) ?? 0) - (order.get(b.node) ?? 0));
+}
+
+/** Returns a hash of the ops that the sections need. */
+function hashOf(tape: Tape, sections: readonly Section[]): string {
+  const hash = createHash('sha256');
+  const needed = neededBy(
+    sections.flatMap(({ outputs }) => outputs.map(({ node }) => node)),
+    new Map(),
+  );
+  const names = new Map<Node, number>();
+  for (const node of tape.nodes) {
+    if (!needed.has(node)) continue;
+    names.set(node, names.size);
+    const attributes = Object.entries(node.attributes).map(([key, value]) =>
+      value instanceof Float32Array
+        ? `${key} ${new Uint32Array(value.buffer, value.byteOffset, value.length)}`
+        : typeof value === 'number' || typeof value === 'string' || Array.isArray(value)
+          ? `${key} ${value}`
+          : typeof value === 'object' && Object.getPrototypeOf(value) === Object.prototype
+            ? `${key} ${Object.entries(value as object)}`
+            : key,
+    );
+    const inputs = node.inputs.map((input) => names.get(input));
+    hash.update([node.op, node.shape, inputs, attributes].join(' '));
+  }
+  return hash.digest('hex').slice(0, 16);
+}
