@@ -21,6 +21,13 @@ export { type DqnBatch, DqnLearner, type DqnOptions } from '../learn/dqn/dqn.ts'
 export type { QHead } from '../learn/dqn/heads.ts';
 export { DqnPolicy, type DqnPolicyOptions, type QNetworkOptions } from '../learn/dqn/policy.ts';
 export type { Learner, LearnerSettings } from '../learn/learner.ts';
+export { CqlLearner, type CqlOptions } from '../learn/learners/cql.ts';
+export { DiscreteSacLearner, type DiscreteSacOptions } from '../learn/learners/discrete-sac.ts';
+export { IqlLearner, type IqlOptions } from '../learn/learners/iql.ts';
+export type { BoxOptions, EntropyOptions, ValueOptions } from '../learn/learners/options.ts';
+export { CategoricalPolicy, type CategoricalPolicyOptions } from '../learn/learners/policies.ts';
+export { QrDqnLearner, type QrDqnOptions } from '../learn/learners/qr-dqn.ts';
+export { TqcLearner, type TqcOptions } from '../learn/learners/tqc.ts';
 export { Mlp, type MlpOptions } from '../learn/mlp.ts';
 export {
   type Conv2d,
@@ -28,7 +35,7 @@ export {
   conv2d,
   type ImageShape,
 } from '../learn/network/conv2d.ts';
-export { dueling, expectation } from '../learn/network/heads.ts';
+export { dueling, expectation, quantileMean } from '../learn/network/heads.ts';
 export {
   elu,
   flatten,
@@ -55,7 +62,9 @@ export {
 } from '../learn/normalizer.ts';
 export { ops } from '../learn/ops/index.ts';
 export type { MatmulOptions } from '../learn/ops/rows.ts';
+export { Optimizer } from '../learn/optimizer.ts';
 export { MlpPolicy } from '../learn/policy.ts';
+export { Sgd, type SgdOptions } from '../learn/sgd.ts';
 export type { LearnerState, Saved } from '../learn/state.ts';
 export type { Draw, EventRecord, UpdateOptions } from '../learn/update-options.ts';
 export type { NonFiniteReport, Odd, Watch, Watched } from '../learn/watch.ts';

@@ -27,6 +27,7 @@ export {
   mul,
   ne,
   normal,
+  randomSubset,
   stack,
   sub,
   uniform,
@@ -41,6 +42,43 @@ export {
   tdTarget,
 } from '../learn/trace/fused-functions.ts';
 export { grad, type ValueAndGradients } from '../learn/trace/gradient.ts';
+export {
+  type BatchExpressions,
+  describeLearner,
+  discounts,
+  type Ends,
+  type EnsembleFunction,
+  type LearnerDescription,
+  learner,
+  type NetworkFunction,
+  type NetworkFunctions,
+  type ParameterExpressions,
+  type Phase,
+} from '../learn/trace/learner/description.ts';
+export type { FieldDescription } from '../learn/trace/learner/fields.ts';
+export { DescribedLearner, TracedLearner } from '../learn/trace/learner/learner.ts';
+export {
+  copied,
+  Ensemble,
+  ensemble,
+  Follower,
+  Parameter,
+  parameter,
+  polyak,
+} from '../learn/trace/learner/networks.ts';
+export {
+  type AdamDescription,
+  adam,
+  adamW,
+  cosineSchedule,
+  linearSchedule,
+  OptimizerDescription,
+  type Ramp,
+  type Schedule,
+  type SgdDescription,
+  sgd,
+  warmUp,
+} from '../learn/trace/learner/optimizers.ts';
 export type {
   Appended,
   Broadcast,

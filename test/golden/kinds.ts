@@ -34,6 +34,7 @@ import {
 } from './prioritized.ts';
 import { checkSample, type SampleCase, sampleName } from './sample.ts';
 import { checkStacks, type StacksCase } from './stacks.ts';
+import { checkTraced, tracedKinds } from './traced-updates.ts';
 import { checkUpdate, type UpdateCase, updateKinds } from './updates.ts';
 import { checkWindows, type WindowsCase } from './windows.ts';
 
@@ -124,6 +125,9 @@ const named: Readonly<Record<string, Kind>> = {
   'normalizer.running_mean_std': learnt(checkRunning),
   ...Object.fromEntries(
     updateKinds.map((name) => [name, kind<UpdateCase>(({ id }) => id, checkUpdate)]),
+  ),
+  ...Object.fromEntries(
+    Object.keys(tracedKinds).map((name) => [name, kind<UpdateCase>(({ id }) => id, checkTraced)]),
   ),
   polyak: learnt(checkPolyak),
   clip_grad_norm: learnt(checkClip),

@@ -74,11 +74,11 @@ function placesOf(name: string): string {
  * of the file, of the mean and of the deviation. The learner has one layer, whose rows are first
  * those of the mean, then those of the deviation.
  */
-function inOrder(layout: UpdateCase['layout'][string], flat: readonly number[]): number[] {
+export function inOrder(layout: UpdateCase['layout'][string], flat: readonly number[]): number[] {
   const part = ({ shape, offset }: { shape: number[]; offset: number }) =>
     flat.slice(offset, offset + shape.reduce((a, b) => a * b, 1));
   const last = layout.slice(-4);
-  if (last.length < 4 || !last[2]?.name.startsWith('fc_logstd')) return [...flat];
+  if (last.length < 4 || !/^(fc_logstd|log_std)\./.test(last[2]?.name ?? '')) return [...flat];
   const [mean, meanBias, deviation, deviationBias] = last as [
     (typeof last)[0],
     (typeof last)[0],

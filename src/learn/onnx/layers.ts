@@ -96,6 +96,11 @@ function addLayer(
       const base = graph.node('Sub', [state, mean]);
       return made(reshaped(graph.node('Add', [advantages, base]), 'joined', actions * atoms));
     }
+    case 'quantileMean': {
+      const parts = reshaped(name, 'quantiles', kind.quantiles, kind.actions);
+      const how = { axes: { ints: [1] }, keepdims: { int: 0 } };
+      return made(graph.node('ReduceMean', [parts], how));
+    }
     case 'expectation': {
       const { count, atoms, min, max } = kind;
       const gap = (max - min) / (atoms - 1);
