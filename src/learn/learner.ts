@@ -88,6 +88,9 @@ export interface LearnerHooks {
  */
 export let installHooks: (learner: Learner, work: LearnerHooks) => void;
 
+/** Sets the number of the next gradient step that update() enqueues outside of a capture. */
+export let setPhase: (learner: Learner, phase: number) => void;
+
 /** Returns the generator of a learner's random numbers, or undefined if it draws none. */
 export let generatorOf: (learner: Learner) => DeviceGenerator | undefined;
 
@@ -145,6 +148,9 @@ export abstract class Learner extends Owner {
       learner.#warned();
     };
     generatorOf = (learner) => learner.#generator;
+    setPhase = (learner, phase) => {
+      learner.#phase = phase;
+    };
   }
 
   protected constructor(

@@ -436,8 +436,12 @@ export function operands(op: string, given: readonly unknown[]): Expression[] {
   );
 }
 
-const unary = <S extends Shape>(f: UnaryName, x: Expression<S>): Expression<S> =>
-  make('unary', { f }, [x], x.shape) as Expression<S>;
+function unary<S extends Shape>(f: UnaryName, x: Expression<S>): Expression<S> {
+  const value = f === 'neg' ? fullValue(nodeIn(x)) : null;
+  const result =
+    value === null ? make('unary', { f }, [x], x.shape) : full(nodeIn(x).tape, -value, x.shape);
+  return result as Expression<S>;
+}
 
 /** Results of ops on two numbers, which need no kernel. */
 const folded: { readonly [F in BinaryName]?: (a: number, b: number) => number } = {

@@ -1,8 +1,10 @@
 /** Makes a learner from a description: losses as expressions, whose gradients are derived. */
 
+import { checkCount } from '../../../base/checks.ts';
 import { stateError } from '../../../base/errors.ts';
 import { checkDevice } from '../../../device/checks.ts';
 import type { Device, Stream, Tensor } from '../../../device/device.ts';
+import { guarded } from '../../../device/guarded.ts';
 import { guardConstruction, own } from '../../../device/owner.ts';
 import { captures } from '../../../device/stream.ts';
 import { Adam } from '../../adam.ts';
@@ -13,8 +15,10 @@ import {
   Learner,
   type LearnerSettings,
   type StepContext,
+  setPhase,
 } from '../../learner.ts';
 import type { Network } from '../../network/network.ts';
+import { WatchedStream } from '../../non-finite.ts';
 import type { Optimizer } from '../../optimizer.ts';
 import { MlpPolicy } from '../../policy.ts';
 import type { Sgd } from '../../sgd.ts';
@@ -23,7 +27,7 @@ import { Plan, type PlanOptions } from '../plan/plan.ts';
 import { type Node, refuseRange, refuseType } from '../tape.ts';
 import type { PlanSummary } from '../trace.ts';
 import { Fields } from './fields.ts';
-import { type Holder, type LooseDescription, Program } from './program.ts';
+import { type Holder, type LooseDescription, type PlannedPhase, Program } from './program.ts';
 
 type Floats = Tensor<'float32'>;
 
@@ -46,6 +50,12 @@ export class TracedLearner extends Learner {
   readonly #program: Program;
   readonly #fields: Fields;
   readonly #plan: Plan;
+  /** int32 [1]: number of the next minibatch. Undefined if nothing has a period */
+  readonly #updates: Tensor<'int32'> | undefined;
+  /** whether the device can decide at a replay whether a phase runs */
+  readonly #guards: boolean;
+  /** whether a captured update has several minibatches, whose cycles begin at the first one */
+  #whole = false;
   #warned = false;
 
   static {
@@ -102,6 +112,15 @@ export class TracedLearner extends Learner {
       this,
       new Plan(device, program.sections, generatorOf(this) ?? null, options as PlanOptions),
     );
+    this.#guards = device.family === 'host';
+    const periods = [
+      ...program.phases.map(({ every }) => every),
+      ...program.holders.map(({ follower }) => (follower?.kind === 'polyak' ? follower.every : 1)),
+    ];
+    if (periods.some((every) => every > 1))
+      this.#updates = own(this, device.allocate({ shape: [1], dtype: 'int32' })).write(
+        Int32Array.of(program.firstUpdate),
+      );
     for (const text of program.warnings) learnerWarning(`${program.name}: ${text}`);
     installHooks(this, {
       events: Object.fromEntries(
@@ -165,12 +184,28 @@ export class TracedLearner extends Learner {
   }
 
   #check(stream: Stream, count: number): void {
+    this.#whole = stream.capturing && count > 1;
     if (!stream.capturing) return;
-    for (const { every } of this.#program.phases)
-      if (count % every !== 0)
-        refuseRange(
-          `${this.kind}: a captured update must hold whole cycles: ${count} minibatches are not a multiple of ${every}, the every of a phase`,
-        );
+    for (const { every } of this.#program.phases) {
+      if (count % every === 0 || (count === 1 && this.#guards)) continue;
+      const one = this.#guards ? '1 or a multiple' : 'a multiple';
+      refuseRange(
+        `${this.kind}: a captured update must hold whole cycles: its number of minibatches must be ${one} of ${every}, the every of a phase, and it is ${count}`,
+      );
+    }
+  }
+
+  /**
+   * Runs `fn` for minibatches whose number is a multiple of `every`. A captured update of one
+   * minibatch decides it in each replay, by the count on the device.
+   */
+  #due(stream: Stream, every: number, context: StepContext, fn: () => void): void {
+    if (every === 1) fn();
+    else if (this.#whole) {
+      if (context.minibatch % every === 0) fn();
+    } else if (this.#guards && !(stream instanceof WatchedStream))
+      guarded(stream, { word: this.#updates as Tensor<'int32'>, every }, fn);
+    else if (context.phase % every === 0) fn();
   }
 
   #step(stream: Stream, columns: Columns, context: StepContext): void {
@@ -181,35 +216,38 @@ export class TracedLearner extends Learner {
       const given = context.given(name);
       if (given) draws.set(node, given);
     }
-    const due = (every: number) => context.phase % every === 0;
-    let outputs = 0;
-    for (const { every, sections, events, losses } of program.phases) {
-      for (const { section, every: period } of sections)
-        if (due(period)) this.#plan.emitSection(stream, section, { draws });
-      if (due(every)) {
-        if (outputs <= program.priorities) this.#prioritize(stream, columns);
-        let computed = false;
-        for (const { name, stepper, loss } of events)
-          context.record(name, () => {
-            if (!computed) this.#plan.emitSection(stream, losses, { draws });
-            computed = true;
-            const { gradient, optimizer } = stepper;
-            return {
-              loss: (this.#plan.outputs[loss] as Floats).view({ shape: [1] }),
-              gradient,
-              optimizer,
-            };
-          });
-        for (const { stepper } of events) stepper.optimizer.step(stream, stepper.gradient);
-      }
-      outputs = (events.at(-1)?.loss ?? outputs - 1) + 1;
+    for (const phase of program.phases) {
+      const last = phase.sections.at(-1) as (typeof phase.sections)[number];
+      for (const { section, every } of phase.sections)
+        this.#due(stream, every, context, () => {
+          this.#plan.emitSection(stream, section, { draws });
+          if (section === last.section) this.#finish(stream, phase, columns, context, draws);
+        });
     }
     this.#follow(stream, context);
+    if (this.#updates) stream.launch('count_up', { tensors: [this.#updates] });
   }
 
-  #prioritize(stream: Stream, { priorities }: Columns): void {
-    const computed = this.#plan.outputs[this.#program.priorities] as Floats;
-    if (priorities) stream.copy(priorities, computed);
+  /** Enqueues what follows the sections of a phase: priorities, records and the optimizers' steps. */
+  #finish(
+    stream: Stream,
+    { events, losses, prioritizes }: PlannedPhase,
+    columns: Columns,
+    context: StepContext,
+    draws: ReadonlyMap<Node, Floats>,
+  ): void {
+    const { outputs } = this.#plan;
+    if (prioritizes && columns.priorities)
+      stream.copy(columns.priorities, outputs[this.#program.priorities] as Floats);
+    let computed = false;
+    for (const { name, stepper, loss } of events)
+      context.record(name, () => {
+        if (!computed) this.#plan.emitSection(stream, losses, { draws });
+        computed = true;
+        const { gradient, optimizer } = stepper;
+        return { loss: (outputs[loss] as Floats).view({ shape: [1] }), gradient, optimizer };
+      });
+    for (const { stepper } of events) stepper.optimizer.step(stream, stepper.gradient);
   }
 
   #follow(stream: Stream, context: StepContext): void {
@@ -222,21 +260,21 @@ export class TracedLearner extends Learner {
         this.#program.vector.view({ shape: [each.size], offset: each.offset }),
       ) as [Floats, Floats];
       const { tau, every } = follower;
-      if (follower.kind === 'copied') {
-        const { optimizer } = steppers.find((each) => each.holders.includes(source))!;
-        const tensors = [to, from, optimizer.steps] as const;
-        stream.launch('copy_every', { tensors, wholes: [source.size, every] });
+      const { size } = source;
+      const reals = [tau, 1 - tau] as const;
+      if (follower.kind === 'copied' || every > 1) {
+        const steps = steppers.find((each) => each.holders.includes(source))?.optimizer.steps;
+        const counter = follower.kind === 'copied' ? steps : this.#updates;
+        const tensors = [to, from, counter as Tensor<'int32'>] as const;
+        stream.launch('follow_every', { tensors, wholes: [size, every], reals });
         continue;
       }
       const phase = phases.find(({ events }) =>
         events.some(({ stepper }) => stepper.name === follower.with),
       );
-      if (context.phase % (phase?.every ?? every) === 0)
-        stream.launch('axpby', {
-          tensors: [to, from],
-          wholes: [source.size],
-          reals: [tau, 1 - tau],
-        });
+      this.#due(stream, phase?.every ?? 1, context, () =>
+        stream.launch('axpby', { tensors: [to, from], wholes: [size], reals }),
+      );
     }
   }
 
@@ -263,7 +301,24 @@ export class TracedLearner extends Learner {
       ...holders.flatMap(named),
       ...steppers.flatMap(({ name, optimizer }) => optimizerParts(`optimizers.${name}`, optimizer)),
       ['numbers', { tensor: numbers }],
+      ...(this.#updates ? [['updates', this.#counts(this.#updates)] as [string, Part]] : []),
     ];
+  }
+
+  /** Saves the number of minibatches. The count on the device is right after replays, too. */
+  #counts(word: Tensor<'int32'>): Part {
+    return {
+      dtype: 'float64',
+      size: 1,
+      check: ([count]) => {
+        checkCount('updates', count, 0, 2 ** 31 - 1);
+      },
+      read: async (stream) => Float64Array.from(await word.toArray(stream)),
+      write: ([count], stream) => {
+        word.write(Int32Array.of(count as number), stream);
+        setPhase(this, count as number);
+      },
+    };
   }
 }
 

@@ -83,6 +83,8 @@ export interface PlannedPhase {
   readonly events: readonly Event[];
   /** section that computes the losses, which only records need */
   readonly losses: number;
+  /** whether the phase computes the priorities */
+  readonly prioritizes: boolean;
 }
 
 const list = (names: readonly string[]): string => names.join(', ') || 'none';
@@ -214,6 +216,8 @@ export class Program extends Owner {
     countOf('learner: rows', rows as number, 1, refuseRange);
     countOf('learner: seed', seed as number, 0, refuseRange);
     countOf('learner: firstUpdate', firstUpdate as number, 0, refuseRange);
+    if ((firstUpdate as number) >= 2 ** 31)
+      refuseRange(`learner: firstUpdate must be below 2^31, got ${firstUpdate}`);
     this.rows = rows as number;
     this.seed = seed as number;
     this.firstUpdate = firstUpdate as number;
@@ -280,6 +284,7 @@ export class Program extends Owner {
       ),
     );
     this.hash = hashOf(tape, planned.sections);
+    this.#checkFollowers();
     const idle = this.holders.filter(
       ({ name: each, follower }) =>
         !follower &&
@@ -297,6 +302,28 @@ export class Program extends Owner {
   /** Returns the parameters of a holder, in its shape. */
   view({ shape, offset }: Holder): Floats {
     return this.vector.view({ shape: [...shape], offset });
+  }
+
+  /** Refuses followers whose period counts something that does not happen. */
+  #checkFollowers(): void {
+    const minimized = this.phases.flatMap(({ events }) =>
+      events.map(({ stepper }) => stepper.name),
+    );
+    for (const { name, follower } of this.holders) {
+      if (!follower) continue;
+      const at = `learner: networks.${name}, described at ${userLine(follower.made)},`;
+      if (follower.with !== null && !minimized.includes(follower.with))
+        refuseType(
+          `${at} follows with '${follower.with}', which no phase minimizes; minimized: ${list([...new Set(minimized)])}`,
+        );
+      const stepped = this.steppers.some(({ holders }) =>
+        holders.some((each) => each.name === follower.of),
+      );
+      if (follower.kind === 'copied' && !stepped)
+        refuseType(
+          `${at} counts the steps of '${follower.of}', which has no optimizer; use polyak('${follower.of}', 1, { every: ${follower.every} })`,
+        );
+    }
   }
 
   #groups(holders: readonly Holder[], given: Readonly<Record<string, unknown>>) {
@@ -511,7 +538,14 @@ export class Program extends Owner {
       });
       sections.push({ outputs: losses.map(({ node }) => ({ node })), changes: changes[p]! });
       outputsBefore += losses.length;
-      return { every, sections: [...parts, last], events, losses: sections.length - 1 };
+      const prioritizes = checked[p]!.priorities !== null;
+      return {
+        every,
+        sections: [...parts, last],
+        events,
+        losses: sections.length - 1,
+        prioritizes,
+      };
     });
     return { phases, sections, priorities, order };
   }
