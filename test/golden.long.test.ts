@@ -155,6 +155,17 @@ const ofOthers: Readonly<Record<string, readonly Spoiled[]>> = {
     ['cases/201/expected/values/loss/data/0', /masked_double_dqn.p\): loss in float64\[0\] is /],
     ['cases/229/expected/gradients/y/data/0', /: the gradient of y in float64\[0\] is /],
   ],
+  'traced_updates_torch.json': [
+    ['cases/0/steps/0/batch/rewards/data/0', /masked_double_dqn.p\): step 0: q: loss\[0\] is /],
+    ['cases/1/steps/2/expect/params/q_target/4', /: step 2: q_target after the update\[4\] is /],
+    ['cases/2/steps/1/expect/events/0/grads/q/7', /: step 1: q: grads\[7\] is /],
+    ['cases/3/steps/0/noise/taus/data/1', /iqn.p\): step 0: q: loss\[0\] is /],
+    ['cases/4/steps/1/expect/events/2/loss', /: step 1: alpha: loss\[0\] is /],
+    ['cases/5/steps/0/expect/events/1/grad_norm', /: step 0: q: grad_norm\[0\] is /],
+    ['cases/6/steps/2/expect/events/3/grads/q2/3', /: step 2: q2: grads\[3\] is /],
+    ['cases/7/config/cql_alpha', /: step 0: q: loss\[0\] is /],
+    ['cases/8/steps/0/expect/params/log_alpha/0', /: log_alpha after the update\[0\] is /],
+  ],
   'sample_torch.json': [
     ['cases/0/head/3', /: head\[3\] is 2079, expected 2080$/],
     ['cases/1/indicesSha256', /: indicesSha256 is '74e3b/],
@@ -193,16 +204,17 @@ describe('golden runner', () => {
     return path;
   };
 
-  it('passes every case of the five fixture files', async () => {
+  it('passes every case of the six fixture files', async () => {
     const names = [
       'replay_reference.json',
       'sample_torch.json',
       'halo_ndsl.json',
       'learners_torch.json',
       'expressions_torch.json',
+      'traced_updates_torch.json',
     ];
     const ran = await golden(...names.map(fixture));
-    expect(ran.lines, ran.stderr).to.deep.equal(['502 cases, 0 failed']);
+    expect(ran.lines, ran.stderr).to.deep.equal(['511 cases, 0 failed']);
     expect(ran.code).to.equal(0);
   });
 

@@ -67,4 +67,10 @@ export { MlpPolicy } from '../learn/policy.ts';
 export { Sgd, type SgdOptions } from '../learn/sgd.ts';
 export type { LearnerState, Saved } from '../learn/state.ts';
 export type { Draw, EventRecord, UpdateOptions } from '../learn/update-options.ts';
-export type { NonFiniteReport, Odd, Watch, Watched } from '../learn/watch.ts';
+export type {
+  NonFiniteReport,
+  Odd,
+  Watch,
+  WatchedPart,
+  WatchedVector,
+} from '../learn/watch.ts';

@@ -29,7 +29,7 @@ import {
   scalarsOf,
   type UpdateOptions,
 } from './update-options.ts';
-import { look, Watch, type Watched } from './watch.ts';
+import { look as lookAt, Watch, type WatchedVector } from './watch.ts';
 
 type Floats = Tensor<'float32'>;
 
@@ -48,6 +48,8 @@ export interface StepContext {
    * output was requested
    */
   record(event: string, made: () => LossRecord): void;
+  /** enqueues the watch's check of an event. Undefined without a watch */
+  readonly look: ((event: string) => void) | undefined;
 }
 
 /**
@@ -62,8 +64,8 @@ export interface LossRecord {
 
 /** Methods and values that each learner defines for the base class. */
 export interface LearnerHooks {
-  /** returns the networks that watch() checks */
-  watched(): readonly Watched[];
+  /** returns the memory that watch() checks */
+  watched(): readonly WatchedVector[];
   /** length of the gradient of each event that a step may record, by the event's name */
   readonly events: Readonly<Record<string, number>>;
   /** enqueues one gradient step on one minibatch */
@@ -255,6 +257,8 @@ export abstract class Learner extends Owner {
           throw rangeError(
             `a captured update must hold whole cycles: ${count} minibatches are not a multiple of ${every} (actorEvery, targetEvery)`,
           );
+    const watch = this.#watch;
+    const look = watch && ((event: string) => lookAt(watch, stream, event));
     for (let k = 0; k < count; k++) {
       const start = k * this.batchSize;
       const given = (name: string) => draws[name] && this.#part(draws[name], name, k);
@@ -265,8 +269,9 @@ export abstract class Learner extends Owner {
         given,
         record: (event, made) => {
           if (record[event]) recordEvent(stream, record[event], made());
-          if (this.#watch) look(this.#watch, stream, event);
+          look?.(event);
         },
+        look,
       });
       this.#work.report(stream, scalars, 1 / count, k === 0);
     }

@@ -46,14 +46,62 @@ export interface NonFiniteReport {
 /** @deprecated Renamed to `NonFiniteReport`. This name is removed in 0.5. */
 export type Odd = NonFiniteReport;
 
-interface Vector {
+/** A part of a watched vector, which ends before element `end`. */
+export interface WatchedPart {
+  readonly network: string;
+  readonly layer: string;
+  readonly what: string;
+  /** position of the part in the order of the computation */
+  readonly rank: number;
+  readonly end: number;
+  /** names the part in the report's text. Default: what, network and layer */
+  readonly text?: string;
+}
+
+/** Contiguous memory that a watch checks at an event. */
+export interface WatchedVector {
   readonly event: string;
   readonly x: Floats;
+  /** number of steps that an optimizer has done. The report counts updates by it */
   readonly steps: Tensor<'int32'>;
-  /** parts of `x`. `rank` is the position of a part in the order of the computation */
-  readonly parts: readonly { network: string; layer: string; what: string; rank: number }[];
+  readonly parts: readonly WatchedPart[];
+}
+
+interface Vector extends WatchedVector {
   readonly ends: Tensor<'int32'>;
   readonly found: Tensor<'int32'>;
+}
+
+/** Returns the passes and gradients of networks, in parts by layer. */
+export function vectorsOf(watched: readonly Watched[]): WatchedVector[] {
+  const vector = (
+    { event, name, network, steps }: Watched,
+    x: Floats,
+    all: readonly { layer: number; what: string; end: number }[],
+  ): WatchedVector => {
+    // Ranks follow the order of the computation. Outputs come first, from the first layer to the
+    // last. Gradients follow, from the last layer to the first.
+    const parts = all.map(({ layer, what, end }) => ({
+      network: name,
+      layer: `${layer}: ${network.layers[layer]?.name}`,
+      what,
+      rank: what === 'output' ? layer : 2 * network.layers.length - layer,
+      end,
+    }));
+    return { event, x, steps, parts };
+  };
+  // If two parts have the same rank, first() reports the one whose vector comes first in
+  // `#vectors`. So a gradient at an output comes before the gradients of parameters that derive
+  // from it.
+  return watched.flatMap((of) => {
+    const { memory, parts } = passParts(of.pass);
+    const ends = of.network.parameters.map(({ name, shape, offset }) => ({
+      layer: Number.parseInt(name, 10),
+      what: `gradient of ${name.slice(name.indexOf('.') + 1)}`,
+      end: offset + shape.reduce((a, b) => a * b, 1),
+    }));
+    return [vector(of, memory, parts), vector(of, of.gradient, ends)];
+  });
 }
 
 /**
@@ -88,7 +136,7 @@ export class Watch extends Owner {
   constructor(
     device: Device,
     every: number,
-    watched: readonly Watched[],
+    watched: readonly WatchedVector[],
     minibatches: () => number,
   ) {
     super('this watch');
@@ -96,34 +144,10 @@ export class Watch extends Owner {
     this.#minibatches = minibatches;
     const words = (...shape: number[]) => own(this, device.allocate({ shape, dtype: 'int32' }));
     using construction = guardConstruction(this);
-    const vector = (
-      of: Watched,
-      x: Floats,
-      all: readonly { layer: number; what: string; end: number }[],
-    ): Vector => {
-      const { event, name, network, steps } = of;
-      // Ranks follow the order of the computation. Outputs come first, from the first layer to the
-      // last. Gradients follow, from the last layer to the first.
-      const parts = all.map(({ layer, what }) => ({
-        network: name,
-        layer: `${layer}: ${network.layers[layer]?.name}`,
-        what,
-        rank: what === 'output' ? layer : 2 * network.layers.length - layer,
-      }));
-      const ends = words(all.length).write(Int32Array.from(all, ({ end }) => end));
-      return { event, x, steps, parts, ends, found: words(all.length, 2) };
-    };
-    // If two parts have the same rank, first() reports the one whose vector comes first in
-    // `#vectors`. So a gradient at an output comes before the gradients of parameters that derive
-    // from it.
-    this.#vectors = watched.flatMap((of) => {
-      const { memory, parts } = passParts(of.pass);
-      const ends = of.network.parameters.map(({ name, shape, offset }) => ({
-        layer: Number.parseInt(name, 10),
-        what: `gradient of ${name.slice(name.indexOf('.') + 1)}`,
-        end: offset + shape.reduce((a, b) => a * b, 1),
-      }));
-      return [vector(of, memory, parts), vector(of, of.gradient, ends)];
+    this.#vectors = watched.map((of) => {
+      const { length } = of.parts;
+      const ends = words(length).write(Int32Array.from(of.parts, ({ end }) => end));
+      return { ...of, ends, found: words(length, 2) };
     });
     construction.done();
   }
@@ -138,7 +162,7 @@ export class Watch extends Owner {
     let first: (NonFiniteReport & { rank: number }) | null = null;
     for (const { found, parts } of this.#vectors) {
       const words = await found.toArray();
-      for (const [i, { network, layer, what, rank }] of parts.entries()) {
+      for (const [i, { network, layer, what, rank, text: named }] of parts.entries()) {
         const [count, when] = [words[2 * i] as number, words[2 * i + 1] as number];
         if (when === 0) continue;
         const [update, tick] = [when - 1, Math.floor((when - 1) / this.#minibatches())];
@@ -149,7 +173,8 @@ export class Watch extends Owner {
           (update > first.update ||
             (update === first.update && (network !== first.network || rank >= first.rank)));
         if (later) continue;
-        const text: string = `update ${update} (tick ${tick}): the ${what} of ${network}, layer ${layer}, has NaN or infinity; ${count} such numbers so far`;
+        const place = named ?? `the ${what} of ${network}, layer ${layer},`;
+        const text: string = `update ${update} (tick ${tick}): ${place} has NaN or infinity; ${count} such numbers so far`;
         first = { update, tick, network, layer, what, count, text, rank };
       }
     }

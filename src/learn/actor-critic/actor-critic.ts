@@ -15,7 +15,7 @@ import { Normalizer } from '../normalizer.ts';
 import { ops } from '../ops/index.ts';
 import { adamParts, networkParts, type Part, tensorParts } from '../state.ts';
 import type { Draw, UpdateOptions } from '../update-options.ts';
-import type { Watched } from '../watch.ts';
+import { vectorsOf, type Watched } from '../watch.ts';
 import { type ActorValue, Critics } from './critics.ts';
 import { headOf } from './heads.ts';
 import {
@@ -147,7 +147,7 @@ export abstract class ActorCritic extends Learner {
         },
         step: (...args) => learner.#step(...args),
         report: (...args) => learner.#report(...args),
-        watched: () => learner.#watched(hooks.events),
+        watched: () => vectorsOf(learner.#watched(hooks.events)),
         parts: () => [...learner.#parts(), ...(hooks.parts?.() ?? [])],
         restored: (stream) => hooks.restored?.(stream),
       });

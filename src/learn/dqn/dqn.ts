@@ -16,6 +16,7 @@ import type { Network, NetworkWorkspace } from '../network/network.ts';
 import { MlpPolicy } from '../policy.ts';
 import { adamParts, networkParts } from '../state.ts';
 import type { UpdateOptions } from '../update-options.ts';
+import { vectorsOf } from '../watch.ts';
 import { headOf, type Q } from './heads.ts';
 import { type QNetworkOptions, qNetwork, qNetworkKeys } from './policy.ts';
 
@@ -181,16 +182,17 @@ export class DqnLearner extends Learner {
       events: { q: weights.length },
       step: (...args) => this.#step(...args),
       report: (...args) => this.#report(...args),
-      watched: () => [
-        {
-          event: 'q',
-          name: 'online',
-          network: this.network,
-          pass: this.#pass,
-          gradient: this.#gradient,
-          steps: this.optimizer.steps,
-        },
-      ],
+      watched: () =>
+        vectorsOf([
+          {
+            event: 'q',
+            name: 'online',
+            network: this.network,
+            pass: this.#pass,
+            gradient: this.#gradient,
+            steps: this.optimizer.steps,
+          },
+        ]),
       parts: () => [
         ...networkParts('online', this.network, this.parameters),
         ...networkParts('target', this.network, this.target),

@@ -91,7 +91,7 @@ export class DiscreteSacLearner extends TracedLearner {
         update({ actor, critics, targets }, batch, { logAlpha }) {
           const { obs, nextObs, rewards, discounts, weights } = batch;
           const alpha = logAlpha.exp().detach();
-          // What the policy gains in state s: the sum of π · (least value − alpha · ln π).
+          // Returns the soft value of states: the sum of π · (least value − alpha · ln π).
           const gain = (logits: Expression, values: Expression) =>
             expect(logits.softmax(), values.sub(logits.logSoftmax().mul(alpha)));
           const next = gain(actor(nextObs), targets(nextObs).min({ axis: 0 }));

@@ -213,7 +213,8 @@ function convolved(
     high * wide,
     channels * height * width,
   ];
-  const patch = new Float32Array(k);
+  // The interpreter of traces passes float64 arrays.
+  const patch = new (x.constructor as Float32ArrayConstructor)(k);
   for (let row = 0; row < rows; row++)
     for (let place = 0; place < places; place++) {
       const top = Math.floor(place / wide) * stride - padding;

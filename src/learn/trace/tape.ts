@@ -145,13 +145,15 @@ const ownFolders = [own, own.replace(/\/dist\/src\/$/, '/src/')].flatMap((url) =
   fileURLToPath(url),
 ]);
 
-/** Frames that an error keeps. At most ten frames of the package are above the user's frame. */
+/** Frames that an op keeps. At most ten frames of the package are above the user's frame. */
 const FRAMES = 16;
+/** Frames of a refusal. A check of learner() has up to twenty frames above the user's frame. */
+const FRAMES_OF_REFUSAL = 32;
 
 /** Returns an error whose stack reaches the user's frames, also from deep inside of the package. */
-function stackError(): Error {
+function stackError(frames = FRAMES): Error {
   const before = Error.stackTraceLimit;
-  Error.stackTraceLimit = FRAMES;
+  Error.stackTraceLimit = frames;
   const error = new Error();
   Error.stackTraceLimit = before;
   return error;
@@ -176,7 +178,7 @@ export function userLine(made: Error): string {
 }
 
 /** Adds the user's line to the text of an error. */
-const located = (text: string): string => `${text} (${userLine(stackError())})`;
+const located = (text: string): string => `${text} (${userLine(stackError(FRAMES_OF_REFUSAL))})`;
 
 /** Throws a TypeError with the user's line. */
 export const refuseType: Refuse = (text) => {

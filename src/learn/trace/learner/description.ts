@@ -57,7 +57,7 @@ export type ParameterExpressions<P> = {
   readonly [K in keyof P]: P[K] extends Parameter<infer S> ? Expression<S> : Expression;
 };
 
-/** What `update` returns, or one of several. */
+/** One of the phases that `update` returns. */
 export interface Phase<O extends string = string> {
   /** the loss of each optimizer, of shape [] or [1]. Only what the optimizer steps gets a gradient */
   readonly minimize?: { readonly [K in O]?: Expression };

@@ -23,6 +23,7 @@ import type { Optimizer } from '../../optimizer.ts';
 import { MlpPolicy } from '../../policy.ts';
 import type { Sgd } from '../../sgd.ts';
 import { adamParts, learnerWarning, networkParts, type Part, tensorParts } from '../../state.ts';
+import type { WatchedVector } from '../../watch.ts';
 import { Plan, type PlanOptions } from '../plan/plan.ts';
 import { type Node, refuseRange, refuseType } from '../tape.ts';
 import type { PlanSummary } from '../trace.ts';
@@ -130,7 +131,7 @@ export class TracedLearner extends Learner {
       ),
       step: (...args) => this.#step(...args),
       report: (...args) => this.#report(...args),
-      watched: () => [],
+      watched: () => this.#watched(),
       parts: () => this.#parts(),
     });
     construction.done();
@@ -216,11 +217,13 @@ export class TracedLearner extends Learner {
       const given = context.given(name);
       if (given) draws.set(node, given);
     }
+    const { look } = context;
     for (const phase of program.phases) {
       const last = phase.sections.at(-1) as (typeof phase.sections)[number];
       for (const { section, every } of phase.sections)
         this.#due(stream, every, context, () => {
-          this.#plan.emitSection(stream, section, { draws });
+          const after = look && ((launch: number) => look(`launch ${launch}`));
+          this.#plan.emitSection(stream, section, { draws, after });
           if (section === last.section) this.#finish(stream, phase, columns, context, draws);
         });
     }
@@ -278,6 +281,25 @@ export class TracedLearner extends Learner {
     }
   }
 
+  /** Returns the result of each launch, and the optimizer's count by which a report names it. */
+  #watched(): WatchedVector[] {
+    const { phases, steppers, name } = this.#program;
+    const any = steppers[0]?.optimizer.steps ?? this.#updates;
+    if (!any) return [];
+    const counts = new Map(
+      phases.flatMap(({ sections, events }) =>
+        sections.map(({ section }) => [section, events[0]?.stepper.optimizer.steps ?? any]),
+      ),
+    );
+    return this.#plan.results().flatMap(({ launch, section, op, line, tensor }) => {
+      const steps = counts.get(section);
+      if (!steps) return []; // a section of losses, which only records need
+      const text = `the result of '${op}' (${line})`;
+      const part = { network: name, layer: op, what: line, rank: launch, end: tensor.size, text };
+      return [{ event: `launch ${launch}`, x: tensor, steps, parts: [part] }];
+    });
+  }
+
   #report(stream: Stream, scalars: Floats, share: number, first: boolean): void {
     const { numbers } = this.#program;
     const { length } = this.scalars;
@@ -328,7 +350,7 @@ export class DescribedLearner extends TracedLearner {
    * Returns a policy that acts greedily on the outputs of a network. It runs on the calling thread,
    * needs no device, and has no weights until load().
    *
-   * @param name a network. Of an ensemble, the policy has the first one
+   * @param name a network, or an ensemble, whose first network the policy has
    * @throws {TypeError} for an unknown name, or if a layer has no run()
    * @example
    * const policy = learner.policy('q').load(await learner.weights('q').toArray());

@@ -30,7 +30,7 @@ import { OptimizerDescription } from './optimizers.ts';
 
 type Floats = Tensor<'float32'>;
 
-/** What a description has, before its parts are checked. */
+/** A description before its parts are checked. */
 export interface LooseDescription {
   readonly name?: unknown;
   readonly seed?: unknown;

@@ -54,7 +54,7 @@ interface Bound {
 
 export interface SectionOptions {
   readonly draws?: ReadonlyMap<Node, Floats>;
-  readonly after?: (launch: number, written: readonly Floats[]) => void;
+  readonly after?: ((launch: number) => void) | undefined;
 }
 
 /** Memory that the steps of a plan use on a device. */
@@ -204,7 +204,7 @@ export class Plan implements Disposable {
    * Enqueues the launches of one section, with the inputs of the last bind().
    *
    * @param draws contiguous tensors that replace random numbers, by the op that draws them
-   * @param after called after each launch, with its op and the tensors that the launch wrote
+   * @param after called after each launch, with its index
    */
   emitSection(
     stream: Stream,
@@ -213,10 +213,10 @@ export class Plan implements Disposable {
   ): void {
     for (let i = this.#starts[section]!; i < this.#starts[section + 1]!; i++) {
       const step = this.#steps[i] as Step;
-      const { launch, args } = step;
+      const { launch } = step;
       if (stream instanceof WatchedStream) stream.label = this.#label(launch.node);
       this.#enqueue(stream, step, draws.get(launch.node));
-      after?.(i, args.tensors.slice(0, launch.writes));
+      after?.(i);
       if (!this.#poison) continue;
       for (const buffer of this.#layout.freed[i]!) {
         const dead = { shape: [buffer.size], offset: this.#offset(buffer) };
@@ -224,6 +224,21 @@ export class Plan implements Disposable {
       }
     }
     if (stream instanceof WatchedStream) stream.label = null;
+  }
+
+  /**
+   * Returns the contiguous results of the launches, for a watch. Results that a mask makes infinite
+   * are left out.
+   */
+  results(): { launch: number; section: number; op: string; line: string; tensor: Floats }[] {
+    return this.#steps.flatMap(({ launch, args }, i) => {
+      const { op, line, infinite } = this.#label(launch.node);
+      if (infinite) return [];
+      return args.tensors
+        .slice(0, launch.writes)
+        .filter(({ contiguous }) => contiguous)
+        .map((tensor) => ({ launch: i, section: launch.section, op, line, tensor }));
+    });
   }
 
   /** Describes an op for firstNonFinite(). */

@@ -1,0 +1,307 @@
+/**
+ * Tests the phases of a traced learner: which parameters a loss sees, how often a phase runs, and
+ * that captures of one minibatch equal captures of whole cycles.
+ */
+import { expect } from 'chai';
+import {
+  adam,
+  copied,
+  type DescribedLearner,
+  type Expression,
+  ensemble,
+  learner,
+  linearSchedule,
+  normal,
+  parameter,
+  polyak,
+  randomSubset,
+  sgd,
+  uniform,
+} from '../../../src/entries/trace.ts';
+import { refusal } from '../../rig/refusal.ts';
+import { ON_HOST } from '../../rig/tested-device.ts';
+import { net, OBS, Rig, ROWS, tracedTd3 } from './rig.ts';
+
+describe('phases of traced learners', () => {
+  let rig: Rig;
+  beforeEach(() => {
+    rig = new Rig();
+  });
+  afterEach(() => rig.close());
+
+  const one = (rows = ROWS) => ({ obs: rig.tensor([rows, OBS], new Float32Array(rows * OBS)) });
+  async function numbersOf(made: DescribedLearner, updates = 1, rows = ROWS): Promise<number[]> {
+    const out = rig.zeros(Math.max(made.scalars.length, 1));
+    for (let i = 0; i < updates; i++) made.update(rig.stream, one(rows), out);
+    return Array.from(await out.toArray());
+  }
+  const value = async (made: DescribedLearner, name: string) =>
+    (await made.weights(name).toArray())[0]!;
+
+  /** A learner whose parameters a and b step by 1 in each minibatch in which their phase runs. */
+  type Numbers = Record<'a' | 'b', Expression<readonly []>>;
+  const steps = (
+    update: (parameters: Numbers, obs: Expression) => object,
+    more: object = {},
+  ): DescribedLearner =>
+    rig.keep(
+      learner(rig.device, {
+        name: 'steps',
+        rows: ROWS,
+        batch: { obs: [OBS] },
+        networks: {},
+        parameters: { a: parameter(), b: parameter({ initial: 10 }) },
+        optimizers: { a: sgd({ learningRate: 1 }), b: sgd({ learningRate: 1 }) },
+        update: (_, { obs }, parameters) => update(parameters as Numbers, obs) as never,
+        ...more,
+      }),
+    );
+
+  it('a later phase sees what an earlier one stepped, and an op is computed once', async () => {
+    const made = steps(({ a, b }) => {
+      const before = a.mul(2);
+      const after = a.mul(3);
+      return [
+        { minimize: { a: a.neg() }, scalars: { before: before.add(0) } },
+        { minimize: { b: b.neg() }, scalars: { kept: before.add(1), after } },
+      ];
+    });
+    // In the second update, a is 1 before its step and 2 after it.
+    expect(await numbersOf(made, 2)).to.deep.equal([2, 3, 6]);
+  });
+
+  it('all gradients of one phase are taken before its steps', async () => {
+    const made = steps(({ a, b }) => ({
+      minimize: { a: a.mul(b.detach()).neg(), b: a.detach().mul(b).neg() },
+    }));
+    await numbersOf(made);
+    expect(await value(made, 'a')).to.equal(10);
+    expect(await value(made, 'b')).to.equal(10); // the gradient is −a before its step: 0
+  });
+
+  it('a loss that differentiates through stepped parameters is refused, with the line', () => {
+    const { message } = refusal(() =>
+      steps(({ a, b }) => {
+        const product = a.mul(b);
+        return [{ minimize: { a: product } }, { minimize: { b: product.mul(2) } }];
+      }),
+    );
+    expect(message).to.match(
+      /^learner: phase 1 differentiates through 'a' at .*phases\.test\.[jt]s:\d+:\d+, which phase 0 computed before it stepped 'a'/,
+    );
+  });
+
+  it('a phase with `every` runs in minibatches whose number is a multiple of it', async () => {
+    const phases = ({ a, b }: Numbers) => [
+      { minimize: { a: a.neg() }, every: 3 },
+      { minimize: { b: b.neg() } },
+    ];
+    const made = steps(phases, { firstUpdate: 1 });
+    await numbersOf(made, 5); // minibatches 1 to 5
+    expect([await value(made, 'a'), await value(made, 'b')]).to.deep.equal([1, 15]);
+    const whole = steps(phases);
+    await numbersOf(whole, 1, 7 * ROWS); // minibatches 0 to 6
+    expect([await value(whole, 'a'), await value(whole, 'b')]).to.deep.equal([3, 17]);
+  });
+
+  it('an op that phases of several periods need is computed as often as each of them', async () => {
+    // `shared` is first needed by a phase that runs every second time, and then by one that always runs.
+    const made = steps(({ a, b }, obs) => {
+      const shared = obs.mean().add(b);
+      return [
+        { minimize: { a: a.mul(shared.detach()) }, every: 2 },
+        { minimize: { b: b.neg() }, scalars: { shared: shared.add(0) } },
+      ];
+    });
+    expect(await numbersOf(made, 2)).to.deep.equal([11]);
+  });
+
+  /** Returns by how much the draws of each phase of drawing() advance the generator. */
+  async function offsetsOf(made: DescribedLearner): Promise<number[]> {
+    await numbersOf(made);
+    const both = Number(((await made.state()).generator!.data as BigUint64Array)[1]);
+    const first = steps(({ a }) => ({
+      minimize: { a: a.neg() },
+      scalars: { own: normal([4]).mean() },
+    }));
+    await numbersOf(first);
+    const own = Number(((await first.state()).generator!.data as BigUint64Array)[1]);
+    return [own, both - own];
+  }
+
+  it('draws of a phase that does not run leave the generator as it is', async () => {
+    const drawing = (every: number) =>
+      steps(({ a, b }) => [
+        { minimize: { a: a.neg() }, scalars: { own: normal([4]).mean() } },
+        { minimize: { b: b.neg() }, scalars: { rare: uniform([8]).mean() }, every },
+      ]);
+    const [often, seldom] = [drawing(1), drawing(4)];
+    await numbersOf(often, 4);
+    await numbersOf(seldom, 4);
+    const offsets = [await often.state(), await seldom.state()].map((state) =>
+      Number((state.generator!.data as BigUint64Array)[1]),
+    );
+    const [ofPhase0, ofPhase1] = await offsetsOf(drawing(1));
+    expect(offsets).to.deep.equal([4 * ofPhase0! + 4 * ofPhase1!, 4 * ofPhase0! + ofPhase1!]);
+    expect(often.draws.map(({ name, shape }) => [name, shape])).to.deep.equal([
+      ['normal.0', [4]],
+      ['uniform.0', [8]],
+    ]);
+  });
+
+  it('followers move after all phases: each time, with a phase, every nth time, or by copies', async () => {
+    const made = rig.keep(
+      learner(rig.device, {
+        name: 'followers',
+        rows: ROWS,
+        batch: { obs: [OBS] },
+        networks: {
+          q: net(OBS, 1),
+          slow: polyak('q', 0.5),
+          rare: polyak('q', 1, { every: 3 }),
+          paired: polyak('q', 1, { with: 'p' }),
+          copy: copied('q', { every: 2 }),
+        },
+        parameters: { p: parameter() },
+        optimizers: { q: sgd({ learningRate: 0.1 }), p: sgd() },
+        update: ({ q }, { obs }, { p }) => [
+          { minimize: { q: q(obs).mean() } },
+          { minimize: { p }, every: 2 },
+        ],
+      }),
+    );
+    const all = async () => {
+      const names = ['q', 'slow', 'rare', 'paired', 'copy'];
+      const found = await Promise.all(names.map((name) => made.weights(name).toArray()));
+      return found.map((weights) => weights.at(-1)!);
+    };
+    const q: number[] = [(await all())[0]!];
+    const expected = { slow: q[0]!, rare: q[0]!, paired: q[0]!, copy: q[0]! };
+    for (let k = 0; k < 7; k++) {
+      await numbersOf(made);
+      const [now, slow, rare, paired, copy] = await all();
+      expected.slow = Math.fround(0.5 * now! + 0.5 * expected.slow);
+      if (k % 3 === 0) expected.rare = now!;
+      if (k % 2 === 0) expected.paired = now!;
+      if ((k + 1) % 2 === 0) expected.copy = now!;
+      expect({ slow, rare, paired, copy }, `minibatch ${k}`).to.deep.equal(expected);
+    }
+  });
+
+  it('schedules set the learning rate from the number of steps of the optimizer', async () => {
+    const made = steps(
+      ({ a, b }) => [{ minimize: { a: a.neg() } }, { minimize: { a: a.neg(), b: b.neg() } }],
+      {
+        optimizers: {
+          a: sgd({ learningRate: linearSchedule({ from: 1, to: 0, steps: 4 }) }),
+          b: sgd({ learningRate: (step) => step.mul(2).add(1) }),
+        },
+      },
+    );
+    await numbersOf(made, 3);
+    // Rates of a: 1, 0.75, 0.5, 0.25, 0, 0. Rates of b: 1, 3, 5.
+    expect([await value(made, 'a'), await value(made, 'b')]).to.deep.equal([2.5, 19]);
+  });
+
+  it('a subset of an ensemble has different members', async () => {
+    const made = rig.keep(
+      learner(rig.device, {
+        name: 'subset',
+        rows: ROWS,
+        batch: { obs: [OBS] },
+        networks: { critics: ensemble(net(OBS, 1), 6) },
+        optimizers: { critics: adam() },
+        update: ({ critics }, { obs }) => {
+          const chosen = randomSubset(6, 3);
+          const values = critics(obs).reshape([6, ROWS]).take(chosen);
+          return {
+            minimize: { critics: values.mean() },
+            scalars: {
+              a: chosen.slice(0, 0, 1).sum(),
+              b: chosen.slice(0, 1, 2).sum(),
+              c: chosen.slice(0, 2).sum(),
+            },
+          };
+        },
+      }),
+    );
+    const seen = new Set<number>();
+    for (let i = 0; i < 20; i++) {
+      const drawn = await numbersOf(made);
+      expect(new Set(drawn).size).to.equal(3);
+      for (const each of drawn) seen.add(each);
+    }
+    expect([...seen].sort()).to.deep.equal([0, 1, 2, 3, 4, 5]);
+  });
+
+  describe('captures', () => {
+    const K = 4;
+    async function states(made: readonly DescribedLearner[]) {
+      const all = await Promise.all(made.map((each) => each.state()));
+      for (const [i, state] of all.entries())
+        for (const [key, { data }] of Object.entries(all[0]!))
+          if (key !== 'numbers')
+            expect(state[key]!.data, `learner ${i}: ${key}`).to.deep.equal(data);
+    }
+
+    it('of one minibatch, of whole cycles, and issued updates give the same bits', async function () {
+      if (!ON_HOST) return this.skip();
+      const [issued, single, whole, guarded] = Array.from({ length: 4 }, () =>
+        rig.keep(tracedTd3(rig.device)),
+      ) as [DescribedLearner, DescribedLearner, DescribedLearner, DescribedLearner];
+      await Promise.all([issued, single, whole, guarded].map(({ ready }) => ready));
+      const batch = rig.batch(K * ROWS, 'numbers');
+      const fed = rig.batch(ROWS, 'numbers');
+      const out = rig.zeros(4);
+      const replayWhole = rig.captured((stream) => whole.update(stream, batch, out));
+      const replayOne = rig.captured((stream) => guarded.update(stream, fed, out));
+      for (let i = 0; i < 3; i++) {
+        issued.update(rig.stream, batch, out);
+        replayWhole();
+        for (let k = 0; k < K; k++) {
+          const part = rig.part(batch, k);
+          single.update(rig.stream, part, out);
+          for (const [name, tensor] of Object.entries(fed)) rig.stream.copy(tensor, part[name]!);
+          replayOne();
+        }
+      }
+      await states([issued, single, whole, guarded]);
+    });
+
+    it('of one minibatch go on from a loaded state', async function () {
+      if (!ON_HOST) return this.skip();
+      const [first, second, third] = Array.from({ length: 3 }, () =>
+        rig.keep(tracedTd3(rig.device, 1)),
+      ) as [DescribedLearner, DescribedLearner, DescribedLearner];
+      await Promise.all([first, second, third].map(({ ready }) => ready));
+      const batch = rig.batch(ROWS, 'numbers');
+      const out = rig.zeros(4);
+      const [one, two] = [first, second].map((each) =>
+        rig.captured((stream) => each.update(stream, batch, out)),
+      ) as [() => void, () => void];
+      for (let i = 0; i < 3; i++) one();
+      second.loadState(await first.state());
+      third.loadState(await first.state());
+      for (let i = 0; i < 4; i++) {
+        one();
+        two();
+        third.update(rig.stream, batch, out);
+      }
+      await states([first, second, third]);
+      expect((await first.state()).updates!.data[0]).to.equal(8);
+    });
+
+    it('of other numbers of minibatches are refused', async () => {
+      const made = rig.keep(tracedTd3(rig.device));
+      await made.ready;
+      const out = rig.zeros(4);
+      const batch = rig.batch(3 * ROWS, 'numbers');
+      rig.stream.beginCapture();
+      const { message } = refusal(() => made.update(rig.stream, batch, out));
+      rig.stream.endCapture().close();
+      expect(message).to.match(
+        /^td3: a captured update must hold whole cycles: its number of minibatches must be (1 or )?a multiple of 2, the every of a phase, and it is 3 \(.*phases\.test/,
+      );
+    });
+  });
+});
