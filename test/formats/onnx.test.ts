@@ -18,6 +18,7 @@ import {
   linear,
   MlpPolicy,
   Network,
+  quantileMean,
   relu,
   SacPolicy,
   sigmoid,
@@ -72,6 +73,7 @@ const networks: Record<string, readonly Layer[]> = {
     expectation(3, { atoms: 6, min: -2, max: 7 }),
   ],
   expectation: [linear(5, 2 * 11), expectation(2, { atoms: 11, min: -10, max: 10 })],
+  'means of quantiles': [linear(5, 7 * 3), quantileMean(7, 3)],
 };
 
 /**

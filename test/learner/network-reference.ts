@@ -107,6 +107,13 @@ export function outputOf(
       x = x.map((row) =>
         Array.from({ length: first }, (_, i) => mean(row.slice(i * second, (i + 1) * second))),
       );
+    else if (kind === 'quantileMean')
+      x = x.map((row) =>
+        Array.from({ length: second }, (_, a) => {
+          const own = Array.from({ length: first }, (__, i) => row[i * second + a] as number);
+          return own.reduce((sum, each) => sum + each, 0) / first;
+        }),
+      );
     else if (kind === 'linear') {
       const [outputs, inputs] = place('weight')!.shape as [number, number];
       x = x.map((row) =>

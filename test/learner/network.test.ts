@@ -14,6 +14,7 @@ import {
   linear,
   Network,
   ops,
+  quantileMean,
   relu,
   sigmoid,
   silu,
@@ -42,6 +43,7 @@ const nets: Layered[] = [
   ],
   [linear(3, 4), dueling(3)],
   [linear(3, 20), dueling(3, { atoms: 5 }), expectation(3, { atoms: 5, min: -1, max: 2 })],
+  [linear(3, 12), quantileMean(4, 3)],
 ];
 
 describe('Network', () => {

@@ -2,7 +2,7 @@
 import { checkCount, checkFlag, checkKeys } from '../../base/checks.ts';
 import type { Device } from '../../device/device.ts';
 import { actorNetwork, actorOf } from '../actor-critic/options.ts';
-import { SacPolicy, type SacPolicyOptions, sacPolicyKeys } from '../actor-critic/policies.ts';
+import { SacPolicy, sacPolicyKeys } from '../actor-critic/policies.ts';
 import { boxOf, gaussianKeys } from '../actor-critic/squashed-gaussian.ts';
 import { checkWithin } from '../checks.ts';
 import type { Expression } from '../trace/expression.ts';
@@ -182,13 +182,12 @@ export class CqlLearner extends TracedLearner {
   }
 
   /**
-   * Returns a policy that loads `actorVector()`. It runs on the calling thread and needs no device.
-   *
-   * @param options `greedy` (default false) and `seed` (default 0)
+   * Returns a policy that loads `weights('actor')` and acts with the mean. It runs on the calling
+   * thread and needs no device.
    */
-  policy(options: SacPolicyOptions = {}): SacPolicy {
+  policy(): SacPolicy {
     const actor = actorOf(this.#options, sacPolicyKeys);
-    return new SacPolicy({ ...gaussianDefaults, ...actor }, options);
+    return new SacPolicy({ ...gaussianDefaults, ...actor }, { greedy: true });
   }
 }
 
