@@ -141,7 +141,7 @@ describe('learners written with learner()', () => {
         made instanceof TqcLearner ? made.policy({ greedy: true }) : made.policy()
       ).load(await made.weights('actor').toArray());
       for (const [i, action] of [...policy.act(seen, 3)].entries())
-        expect(action, `row ${i}`).to.be.closeTo(seen[2 * i]!, 0.35);
+        expect(action, `row ${i}`).to.be.closeTo(seen[2 * i]!, 0.5);
       const again = rig.keep(make());
       await again.ready;
       again.loadState(await made.state());
