@@ -17,7 +17,7 @@ import {
   uniform,
   where,
 } from '../../src/entries/trace.ts';
-import { bits, Choices, difference, type Inputs, type Program, ran } from './rig.ts';
+import { bits, Choices, computed, difference, type Inputs, type Program, ran } from './rig.ts';
 
 /** One op of a program. Its numbers choose operands, axes and constants. */
 interface Drawn {
@@ -308,6 +308,17 @@ export async function changedByPoison(graph: Graph): Promise<string | null> {
       (name) => bits(poisoned.results[name]!) !== bits(clean.results[name]!),
     ) ?? null
   );
+}
+/** Returns a result that chains change, also with poisoned memory, or null. */
+export async function changedByChains(graph: Graph): Promise<string | null> {
+  const [inputs, program] = [inputsOf(graph), programOf(graph)];
+  const single = await computed(inputs, program, { gap: graph.gap, chains: false });
+  for (const poison of [false, true]) {
+    const { bits: found } = await computed(inputs, program, { gap: graph.gap, poison });
+    const changed = Object.keys(found).find((name) => found[name] !== single.bits[name]);
+    if (changed) return `${changed}${poison ? ', poisoned' : ''}`;
+  }
+  return null;
 }
 
 /** Returns the shortest program, with ops left out, for which `fails` is true. */

@@ -59,6 +59,19 @@ async function found(number: number, finder: string): Promise<string> {
     }
   }
   const [count, ...only] = finder.split(' ');
+  if (only[0] === 'chains') {
+    const { changedByChain } = (await import(
+      `./elementwise.js?mutation=${number}`
+    )) as typeof import('./elementwise.ts');
+    for (let seed = 0; seed < Number(count); seed++) {
+      const wrong = await changedByChain(seed).then(
+        ({ changed }) => changed,
+        (error: unknown) => String(error),
+      );
+      if (wrong !== null) return wrong;
+    }
+    return '';
+  }
   for (let seed = 0; seed < Number(count); seed++) {
     const graph = drawn(seed, only.length > 0 ? only : undefined);
     const wrong = (await wrongIn(graph)) ?? (await changedByPoison(graph));

@@ -94,6 +94,60 @@ const mutations: readonly Mutation[] = [
   ['plan/plan', 'kept.buffer.output = true;', '', 'results that stay after the plan'],
   ['plan/plan', 'rows * rowStride + rest', 'rest + rows', 'row strides of inputs'],
   ['shapes', 'return null;', '{}', 'views that need a copy'],
+  [
+    'plan/chains',
+    'if (follows(launch, item))',
+    'if (false)',
+    'launches between the ops of a chain',
+    '400 chains',
+  ],
+  [
+    'plan/chains',
+    'if (made >= 0)',
+    'if (made > 0)',
+    'operands that a chain computes',
+    '400 chains',
+  ],
+  [
+    'plan/chains',
+    'FIRST_INPUT + (known',
+    '1 + FIRST_INPUT + (known',
+    'input numbers',
+    '400 chains',
+  ],
+  [
+    'plan/chains',
+    'return buffer.output || ',
+    'return ',
+    'results that a chain writes',
+    '400 chains',
+  ],
+  [
+    'plan/chains',
+    '.some((launch) => !among.has(launch))',
+    '.some(() => false)',
+    'values that launches after a chain read',
+    '400 chains',
+  ],
+  ['plan/chains', ': whole(of, row)', ': columns', 'strides of a chain', '400 chains'],
+  ['plan/chains', '(column === 0 ? 1 << k : 0)', '0', 'repeated columns', '400 chains'],
+  [
+    'plan/chains',
+    'reads.some((operand) => !sameOperand(output, operand, rows))',
+    'false',
+    'other views of a value of the chain',
+    '400 chains',
+  ],
+  ['plan/chains', 'a.offset === b.offset &&', '', 'inputs at different offsets', '400 chains'],
+  [
+    'plan/chains',
+    'Object.is(other, value)',
+    'other === value || value === 0',
+    'constants of a chain',
+    '400 chains',
+  ],
+  ['plan/chains', '+ 1 + 4 * d', '+ 1', 'the fourth operand', '400 chains'],
+  ['plan/chains', 'return 98;', 'return 97;', 'the number of an op', '400 chains'],
 ];
 
 describeAll('mutations of the planner of expressions', function () {
@@ -107,7 +161,11 @@ describeAll('mutations of the planner of expressions', function () {
       finder,
     ]);
     const same = 'return null;';
-    list.push(['shapes', same, same, '60'], ['shapes', same, same, 'transpose']);
+    list.push(
+      ['shapes', same, same, '60'],
+      ['shapes', same, same, 'transpose'],
+      ['shapes', same, same, '100 chains'],
+    );
     const { stdout, stderr, code } = await run('test/expressions/mutated.js', [
       JSON.stringify(list),
     ]);
@@ -123,6 +181,6 @@ describeAll('mutations of the planner of expressions', function () {
     });
 
   it('programs find nothing in the code as it is', () => {
-    expect(lines.slice(mutations.length)).to.deep.equal(['', '']);
+    expect(lines.slice(mutations.length)).to.deep.equal(['', '', '']);
   });
 });

@@ -180,3 +180,36 @@ export function difference({ results, exact, spread }: Ran): string | null {
 
 /** Returns the bits of floats as text. */
 export const bits = (values: Float32Array): string => Buffer.from(values.buffer).toString('hex');
+
+export interface Computed {
+  /** bits of each result, where all NaN are equal */
+  readonly bits: Readonly<Record<string, string>>;
+  readonly plan: string;
+  readonly launches: number;
+  readonly bytes: number;
+}
+
+/** Runs a program on the tested device, twice with the same plan. */
+export async function computed(
+  inputs: Inputs,
+  program: Program,
+  { gap = 0, ...options }: InternalOptions & { gap?: number } = {},
+): Promise<Computed> {
+  const device = openDevice(TESTED);
+  const stream = device.currentStream;
+  const described = Object.fromEntries(
+    Object.entries(inputs).map(([name, { shape, dtype = 'float32' }]) => [name, { shape, dtype }]),
+  );
+  using traced = trace(device, described, program, options);
+  const tensors = written(stream, inputs, gap);
+  traced.run(stream, tensors);
+  traced.run(stream, tensors);
+  const found: Record<string, string> = {};
+  for (const [name, tensor] of Object.entries(traced.outputs as Record<string, Tensor<'float32'>>))
+    found[name] = bits(
+      (await tensor.toArray(stream)).map((x) => (Number.isNaN(x) ? Number.NaN : x)),
+    );
+  for (const tensor of Object.values(tensors)) tensor.close();
+  const { launches, bytes } = traced.plan;
+  return { bits: found, plan: String(traced.plan), launches, bytes };
+}

@@ -65,4 +65,6 @@ export interface Launch {
   readonly call?: (stream: Stream, tensors: readonly Tensor<'float32'>[]) => void;
   /** section of the plan */
   readonly section: number;
+  /** the ops of a chain, in the order of its steps */
+  readonly chain?: readonly Node[];
 }

@@ -8,6 +8,7 @@ import { isDense, rowMajor } from '../../../device/strides.ts';
 import { type OpLabel, WatchedStream } from '../../non-finite.ts';
 import { type Shape, shown, sizeOf } from '../shapes.ts';
 import { type Node, userLine } from '../tape.ts';
+import { chained } from './chains.ts';
 import { type Buffer, type Launch, rowsIn, type View, type Whole } from './launches.ts';
 import { Lowering, type Value } from './lowering.ts';
 import { type Layout, layOut } from './memory.ts';
@@ -19,6 +20,8 @@ type Floats = Tensor<'float32'>;
 export interface PlanOptions {
   /** whether memory that no launch reads any more is filled with NaN, default false */
   readonly poison?: boolean;
+  /** whether elementwise launches are joined into chains, default true */
+  readonly chains?: boolean;
 }
 
 /** A result of a plan. */
@@ -108,7 +111,8 @@ export class Plan implements Disposable {
       outputs.map((output) => keep(lowering, output, section)),
     );
     const { merged, constants } = lowering;
-    const launches = [...lowering.launches].sort((a, b) => a.section - b.section);
+    const sorted = [...lowering.launches].sort((a, b) => a.section - b.section);
+    const launches = (options.chains ?? true) ? chained(lowering, sorted) : sorted;
     this.#merged = merged.merged;
     this.#ops = merged.nodes.length;
     this.#layout = layOut(launches);
@@ -214,7 +218,7 @@ export class Plan implements Disposable {
     for (let i = this.#starts[section]!; i < this.#starts[section + 1]!; i++) {
       const step = this.#steps[i] as Step;
       const { launch } = step;
-      if (stream instanceof WatchedStream) stream.label = this.#label(launch.node);
+      if (stream instanceof WatchedStream) stream.label = this.#label(launch);
       this.#enqueue(stream, step, draws.get(launch.node));
       after?.(i);
       if (!this.#poison) continue;
@@ -232,19 +236,26 @@ export class Plan implements Disposable {
    */
   results(): { launch: number; section: number; op: string; line: string; tensor: Floats }[] {
     return this.#steps.flatMap(({ launch, args }, i) => {
-      const { op, line, infinite } = this.#label(launch.node);
+      const { op, line, infinite } = this.#label(launch);
       if (infinite) return [];
       return args.tensors
         .slice(0, launch.writes)
-        .filter(({ contiguous }) => contiguous)
+        .filter(
+          // A chain with fewer results names its first one again.
+          ({ contiguous, byteOffset, handle }, k, all) =>
+            contiguous &&
+            all.findIndex((o) => o.byteOffset === byteOffset && o.handle === handle) === k,
+        )
         .map((tensor) => ({ launch: i, section: launch.section, op, line, tensor }));
     });
   }
 
   /** Describes an op for firstNonFinite(). */
-  #label(node: Node): OpLabel {
-    this.#infinite ??= readersOfInfinity(node.tape.nodes);
-    return { op: describeOp(node), line: userLine(node.made), infinite: this.#infinite.has(node) };
+  #label(launch: Launch): OpLabel {
+    this.#infinite ??= readersOfInfinity(launch.node.tape.nodes);
+    const infinite = this.#infinite;
+    const some = nodesOf(launch).some((node) => infinite.has(node));
+    return { op: describeOps(launch), line: linesOf(launch), infinite: some };
   }
 
   #enqueue(stream: Stream, { launch, name, args }: Step, drawn: Floats | undefined): void {
@@ -322,11 +333,11 @@ export class Plan implements Disposable {
       return [
         String(i),
         launch.kernel,
-        describeOp(launch.node),
+        describeOps(launch),
         shown(launch.node.shape),
         this.#place(to),
         from.join(' '),
-        userLine(launch.node.made),
+        linesOf(launch),
       ];
     });
     const table = [['#', 'kernel', 'op', 'shape', 'writes', 'reads', 'line'], ...rows];
@@ -403,6 +414,12 @@ const describeOp = (node: Node): string => {
   const name = 'f' in attributes ? attributes.f : node.op;
   return `${node.derived ? 'd ' : ''}${name}`;
 };
+
+/** Returns the ops that a launch computes, of which a chain has several. */
+const nodesOf = ({ node, chain }: Launch): readonly Node[] => chain ?? [node];
+const describeOps = (launch: Launch): string => nodesOf(launch).map(describeOp).join('+');
+const linesOf = (launch: Launch): string =>
+  [...new Set(nodesOf(launch).map(({ made }) => userLine(made)))].join(', ');
 
 const resolved = (value: number, rowStride: number): number => {
   const { rows, rest } = rowsIn(value);
