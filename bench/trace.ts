@@ -1,12 +1,14 @@
 /**
  * Measures how long a trace of about 500 ops takes to build and plan, and compares the launches of
- * an emitted plan with the same calls of stream.launch().
+ * an emitted plan with the same calls of stream.launch(). It also compares chains of elementwise ops
+ * with separate launches, and with a memcpy of the bytes that a chain must read and write.
  */
 import type { LaunchArguments } from '../src/device/device.ts';
 import type { KernelName } from '../src/device/kernels.ts';
 import { type Expression, grad, trace } from '../src/entries/trace.ts';
-import { openDevice, type Stream } from '../src/index.ts';
-import { type Benchmark, beside, middle } from './harness.ts';
+import { type Device, openDevice, type Stream } from '../src/index.ts';
+import { type InternalOptions, trace as traceWith } from '../src/learn/trace/trace.ts';
+import { type Benchmark, beside, inTurn, middle, type Report, speedBeside } from './harness.ts';
 
 const [rows, width] = [128, 16];
 const inputs = { x: [rows, width], w: { shape: [width, width], contiguous: true } };
@@ -25,6 +27,119 @@ function program(x: Expression, w: Expression, steps: number) {
   for (let i = 0; i < steps; i++) y = ops[i % ops.length]!();
   const { value, gradients } = grad(y.square().mean(), [w]);
   return { value, dw: gradients[0] };
+}
+
+const cheap: readonly ((y: Expression) => Expression)[] = [
+  (y) => y.add(0.1),
+  (y) => y.mul(1.5),
+  (y) => y.relu(),
+  (y) => y.sub(0.2),
+  (y) => y.mul(0.9),
+  (y) => y.abs(),
+  (y) => y.max(0.2) as Expression,
+  (y) => y.add(0.3),
+];
+/** Chains that are compared with separate launches. */
+const chains: readonly (readonly [name: string, ops: typeof cheap])[] = [
+  ['8 cheap ops', cheap],
+  ['2 cheap ops', cheap.slice(0, 2)],
+  ['tanh, mul and exp', [(y) => y.tanh(), (y) => y.mul(0.5), (y) => y.exp()]],
+];
+
+/** Compares replays of chains with replays of separate launches, and with copies. */
+async function compareChains(device: Device, report: Report, quick: boolean) {
+  const stream = device.createStream();
+  const made: { close(): void }[] = [];
+  const keep = <T extends { close(): void }>(one: T): T => {
+    made.push(one);
+    return one;
+  };
+  const captured = (act: () => void) => {
+    stream.beginCapture();
+    act();
+    const graph = stream.endCapture();
+    const instance = keep(graph.instantiate());
+    graph.close();
+    return instance;
+  };
+  for (const [rows, columns] of [
+    [1, 128],
+    [256, 6],
+    [1024, 1024],
+  ] as const) {
+    const size = rows * columns;
+    // Each replay uses other memory, so that large tensors are not in a cache.
+    const sets = size > 100_000 ? (quick ? 12 : 24) : 1;
+    for (const [name, ops] of chains) {
+      const before = made.length;
+      const plans = (options: InternalOptions) =>
+        Array.from({ length: sets }, () => {
+          const x = keep(device.allocate({ shape: [rows, columns] }));
+          const traced = keep(
+            traceWith(
+              device,
+              { x: { shape: [rows, columns], contiguous: true } },
+              ({ x: given }) => ops.reduce((y, op) => op(y), given as Expression),
+              options,
+            ),
+          );
+          const run = () => traced.run(stream, { x });
+          return { run, graph: captured(run) };
+        });
+      const copies = Array.from({ length: sets }, () => {
+        const [to, from] = [size, size].map((n) => keep(device.allocate({ shape: [n] })));
+        const run = () => stream.copy(to!, from!);
+        return { run, graph: captured(run) };
+      });
+      await device.currentStream.synchronize();
+      const [joined, single] = [plans({}), plans({ chains: false })];
+      await device.currentStream.synchronize();
+      const turns = { joined: 0, single: 0, copy: 0 };
+      const each = (kind: keyof typeof turns, graphs: typeof joined) => () =>
+        stream.replay(graphs[turns[kind]++ % sets]!.graph);
+      const times = await inTurn(
+        size > 100_000 ? (quick ? 20 : 100) : quick ? 50 : 400,
+        {
+          joined: each('joined', joined),
+          single: each('single', single),
+          copy: each('copy', copies),
+        },
+        () => stream.synchronize(),
+        size > 100_000 ? 4 : 200,
+      );
+      const shape = `${rows}×${columns}`;
+      report({
+        case: `chain of ${name}, ${shape}; ${ops.length} launches`,
+        metric: 'replay',
+        unit: 'µs',
+        ...beside(times.joined.done, times.single.done),
+        ...(sets > 1 && { goal: { ratio: 1 } }),
+      });
+      if (sets === 1) {
+        const calls = await inTurn(
+          quick ? 50 : 400,
+          { joined: joined[0]!.run, single: single[0]!.run },
+          () => stream.synchronize(),
+          20,
+        );
+        report({
+          case: `chain of ${name}, ${shape}; ${ops.length} launches`,
+          metric: 'run without a capture',
+          unit: 'µs',
+          ...beside(calls.joined.done, calls.single.done),
+          goal: { ratio: 1 },
+        });
+      } else
+        report({
+          case: `chain of ${name}, ${shape}; cold memcpy`,
+          metric: 'bytes read and written',
+          ...speedBeside(8 * size, times.joined.done, times.copy.done),
+          ...(name === '8 cheap ops' && { goal: { ratio: 0.6 } }),
+        });
+      for (const one of made.splice(before).reverse()) one.close();
+    }
+  }
+  stream.close();
 }
 
 export const run: Benchmark = async (report, { device: name, quick }) => {
@@ -87,4 +202,5 @@ export const run: Benchmark = async (report, { device: name, quick }) => {
     ...beside(emitted, direct),
     goal: { ratio: 0.9 },
   });
+  await compareChains(device, report, quick);
 };
