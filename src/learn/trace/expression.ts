@@ -72,6 +72,14 @@ export class Expression<S extends Shape = Shape> {
     wrap = (node) => new Expression(node);
   }
 
+  /** An expression has no value while a trace is made, so it is neither a number nor a condition. */
+  [Symbol.toPrimitive](hint: string): string {
+    if (hint === 'string') return `[an expression ${shown(this.shape)}]`;
+    return refuseType(
+      'an expression has no value while the trace is made; use methods such as add() and gt(), and where() in place of if',
+    );
+  }
+
   /** |x|. The slope at 0 is 0. */
   abs(): Expression<S> {
     return unary('abs', this);

@@ -47,8 +47,18 @@ function matrixOf(op: string, name: string, expression: unknown, columns: string
 export function squashedGaussian<const R extends number, const N extends number>(
   out: Expression<readonly [R, number]>,
   noise: Expression<readonly [R, N]>,
+  options?: GaussianOptions,
+): { action: Expression<readonly [R, N]>; logProb: Expression<readonly [R]> };
+export function squashedGaussian(
+  out: Expression,
+  noise: Expression,
+  options?: GaussianOptions,
+): { action: Expression; logProb: Expression };
+export function squashedGaussian(
+  out: Expression,
+  noise: Expression,
   options: GaussianOptions = {},
-): { action: Expression<readonly [R, N]>; logProb: Expression<readonly [R]> } {
+): { action: Expression<never>; logProb: Expression<never> } {
   const op = 'squashedGaussian';
   const { tape, shape } = matrixOf(op, 'noise', noise, 'n');
   const [rows, n] = shape as readonly [number, number];

@@ -197,7 +197,9 @@ export function withLine<T>(op: string, fn: () => T): T {
     return fn();
   } catch (error) {
     const text = `${op}: ${(error as Error).message}`;
-    return error instanceof RangeError ? refuseRange(text) : refuseType(text);
+    if (error instanceof RangeError) return refuseRange(text);
+    if (error instanceof TypeError) return refuseType(text);
+    throw error;
   }
 }
 
@@ -295,5 +297,7 @@ export function checkOptions(
     refuseType(`${name}: ${form}, got ${describeValue(options)}`);
   for (const key of Object.keys(options as object))
     if (!known.includes(key))
-      refuseType(`${name}: unknown option '${key}'; it takes ${known.join(' and ')}`);
+      refuseType(
+        `${name}: unknown option '${key}'; it takes ${known.length > 2 ? known.join(', ') : known.join(' and ')}`,
+      );
 }

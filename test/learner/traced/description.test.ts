@@ -78,6 +78,21 @@ describe('wrong descriptions of traced learners', () => {
       { networks: { q, target: polyak('q', 0.5, { with: 'actor' }) } },
       /follows with 'actor', which no phase minimizes; minimized: q/,
     ],
+    'a follower of a loose parameter': [
+      { parameters: { p: parameter() }, networks: { q, slow: polyak('p', 0.5) } },
+      /^learner: networks\.slow follows 'p', which is not a network here; networks: q/,
+    ],
+    'options of an optimizer': [
+      { optimizers: { q: adam({ learningRate: -1 }) } },
+      /^learner: optimizers\.q: learningRate must be within \[0, 1000000\], got -1/,
+    ],
+    'an expression as a condition': [
+      {
+        update: (networks: Record<string, Net>, batch: Record<string, Expression>) =>
+          (batch.obs as unknown as number) > 0 ? update(networks as never, batch, {}) : {},
+      },
+      /^an expression has no value while the trace is made; use methods such as add\(\) and gt\(\)/,
+    ],
     'a copy of what nothing steps': [
       { networks: { q, p: q, target: copied('p', { every: 5 }) } },
       /counts the steps of 'p', which has no optimizer; use polyak\('p', 1, \{ every: 5 \}\)/,
@@ -169,7 +184,7 @@ describe('wrong descriptions of traced learners', () => {
     ],
     'an unknown key of a phase': [
       { update: () => ({ minimise: {} }) },
-      /^learner: update: unknown option 'minimise'; it takes minimize and scalars/,
+      /^learner: update: unknown option 'minimise'; it takes minimize, scalars, priorities, every/,
     ],
     'a parameter and a network of one name': [
       { parameters: { q: parameter() } },
@@ -364,7 +379,9 @@ describe('wrong descriptions of traced learners', () => {
       process.off('warning', listen);
     }
     expect(warnings).to.have.length(2);
-    expect(warnings[0]).to.equal('own: no phase minimizes idle, so they stay as they are');
+    expect(warnings[0]).to.equal(
+      'own: no phase minimizes idle; add a loss to minimize, or remove it',
+    );
     expect(warnings[1]).to.match(
       /^own: the batch has importance weights, which update does not read/,
     );

@@ -216,6 +216,10 @@ describe('networks as ops of a trace', () => {
       one: rig.zeros(ROWS, 6),
     };
     made.update(rig.stream, batch, rig.zeros(1));
+    expect(await made.weights('twins.1').toArray()).to.deep.equal(
+      (await made.weights('twins').toArray()).slice(q.parameterCount),
+    );
+    expect(made.policy('twins.0').network).to.equal(q);
     expect((await made.weights('q').toArray()).some((w, i) => w !== q.initialize(0)[i])).to.equal(
       true,
     );

@@ -49,7 +49,6 @@ describe('phases of traced learners', () => {
         name: 'steps',
         rows: ROWS,
         batch: { obs: [OBS] },
-        networks: {},
         parameters: { a: parameter(), b: parameter({ initial: 10 }) },
         optimizers: { a: sgd({ learningRate: 1 }), b: sgd({ learningRate: 1 }) },
         update: (_, { obs }, parameters) => update(parameters as Numbers, obs) as never,
@@ -128,6 +127,29 @@ describe('phases of traced learners', () => {
     const own = Number(((await first.state()).generator!.data as BigUint64Array)[1]);
     return [own, both - own];
   }
+
+  it('equal ops of phases that run at other times are not merged', async () => {
+    const made = steps(({ a, b }, obs) => [
+      { minimize: { a: a.mul(obs.square().mean()) }, every: 2 },
+      { minimize: { b: b.neg() }, scalars: { second: obs.square().mean() } },
+    ]);
+    const out = rig.zeros(1);
+    const seen: number[] = [];
+    for (let x = 1; x <= 4; x++) {
+      const obs = rig.tensor([ROWS, OBS], new Float32Array(ROWS * OBS).fill(x));
+      made.update(rig.stream, { obs }, out);
+      seen.push((await out.toArray())[0]!);
+    }
+    expect(seen).to.deep.equal([1, 4, 9, 16]);
+  });
+
+  it('an op that only a loss needs is computed again where a later phase needs an equal one', async () => {
+    const made = steps(({ a, b }) => [
+      { minimize: { a: a.add(b.detach().mul(5).sum()) } },
+      { minimize: { b: b.mul(0) }, scalars: { five: b.detach().mul(5).sum().add(0) } },
+    ]);
+    expect(await numbersOf(made, 2)).to.deep.equal([50]);
+  });
 
   it('draws of a phase that does not run leave the generator as it is', async () => {
     const drawing = (every: number) =>

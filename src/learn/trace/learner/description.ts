@@ -60,9 +60,9 @@ export type ParameterExpressions<P> = {
 /** One of the phases that `update` returns. */
 export interface Phase<O extends string = string> {
   /** the loss of each optimizer, of shape [] or [1]. Only what the optimizer steps gets a gradient */
-  readonly minimize?: { readonly [K in O]?: Expression };
+  readonly minimize?: { readonly [K in O]?: Expression | undefined };
   /** numbers of shape [] or [1] that update() writes to `out` */
-  readonly scalars?: Readonly<Record<string, Expression>>;
+  readonly scalars?: { readonly [name: string]: Expression | undefined };
   /** [rows]: priorities of the rows, such as absolute TD errors */
   readonly priorities?: Expression;
   /** the phase runs in each minibatch whose number is a multiple of this, default 1 */
@@ -82,7 +82,8 @@ export interface LearnerDescription<
   /** rows of one minibatch. A batch of K · rows makes K of them */
   readonly rows: R;
   readonly batch: B;
-  readonly networks: N;
+  /** default {} */
+  readonly networks?: N;
   readonly optimizers: O;
   readonly parameters?: P;
   /** seed of the initial weights and of random numbers, default 0 */
@@ -123,8 +124,8 @@ export interface LearnerDescription<
 export function learner<
   const R extends number,
   const B extends Readonly<Record<string, FieldDescription>>,
-  const N extends Readonly<Record<string, Network | Ensemble | Follower>>,
   const O extends Readonly<Record<string, OptimizerDescription>>,
+  const N extends Readonly<Record<string, Network | Ensemble | Follower>> = Record<never, never>,
   const P extends Readonly<Record<string, Parameter>> = Record<never, never>,
 >(device: Device, description: LearnerDescription<R, B, N, P, O>): DescribedLearner {
   return new DescribedLearner(device, description);
@@ -137,8 +138,8 @@ export function learner<
 export const describeLearner = <
   const R extends number,
   const B extends Readonly<Record<string, FieldDescription>>,
-  const N extends Readonly<Record<string, Network | Ensemble | Follower>>,
   const O extends Readonly<Record<string, OptimizerDescription>>,
+  const N extends Readonly<Record<string, Network | Ensemble | Follower>> = Record<never, never>,
   const P extends Readonly<Record<string, Parameter>> = Record<never, never>,
 >(
   description: LearnerDescription<R, B, N, P, O>,

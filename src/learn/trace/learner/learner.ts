@@ -46,7 +46,10 @@ export class TracedLearner extends Learner {
    * polyak() and copied() describe. Groups of learners average it
    */
   readonly parameters: Floats;
-  /** the beginning of `parameters`, without followers. Collectors may load it whole */
+  /**
+   * the beginning of `parameters`, without followers: all networks and loose parameters. A policy
+   * needs the weights() of one network
+   */
   readonly published: Floats;
   readonly #program: Program;
   readonly #fields: Fields;
@@ -139,7 +142,7 @@ export class TracedLearner extends Learner {
 
   /**
    * Returns the parameters of a network, an ensemble, a loose parameter or a follower, as a view of
-   * `parameters`.
+   * `parameters`. A member of an ensemble has a name such as critics.0.
    *
    * @throws {TypeError} for an unknown name
    */
@@ -162,7 +165,7 @@ export class TracedLearner extends Learner {
 
   #holder(what: string, name: string): Holder {
     const { holders } = this.#program;
-    const found = holders.find((each) => each.name === name);
+    const found = holders.find((each) => each.name === name) ?? memberOf(holders, name);
     if (found) return found;
     const names = holders.map((each) => each.name).join(', ');
     return refuseType(`${what}: '${name}' is not declared; declared: ${names}`);
@@ -366,6 +369,16 @@ function optimizerParts(name: string, optimizer: Optimizer): [string, Part][] {
   if (optimizer instanceof Adam) return adamParts(name, optimizer);
   const { direction, steps, learningRate } = optimizer as Sgd;
   return tensorParts(name, { direction, steps, learningRate });
+}
+
+/** Returns a member of an ensemble by its name, such as critics.0, or undefined. */
+function memberOf(holders: readonly Holder[], name: string): Holder | undefined {
+  const [, ensemble, index] = /^(.+)\.(\d+)$/.exec(name) ?? [];
+  const holder = holders.find((each) => each.name === ensemble);
+  if (!holder?.network || Number(index) >= (holder.members ?? 0)) return undefined;
+  const size = holder.network.parameterCount;
+  const offset = holder.offset + Number(index) * size;
+  return { ...holder, members: null, shape: [size], size, offset };
 }
 
 /** Describes a network for settings: its layers and their sizes. */

@@ -23,6 +23,7 @@ import {
   refuseType,
   Tape,
   userLine,
+  withLine,
 } from '../tape.ts';
 import { type BatchField, checkField, inputOf } from './fields.ts';
 import { applied, Ensemble, Follower, Parameter } from './networks.ts';
@@ -122,7 +123,7 @@ const known = [
 ];
 
 function holdersOf(description: LooseDescription): Holder[] {
-  const networks = plain('networks', description.networks);
+  const networks = plain('networks', description.networks ?? {});
   const parameters = plain('parameters', description.parameters ?? {});
   const holders: Holder[] = [];
   const of = (
@@ -156,9 +157,13 @@ function holdersOf(description: LooseDescription): Holder[] {
     holders.push({ name, network: null, members: null, shape, size, offset: 0, follower: null });
   }
   for (const [name, follower] of followers) {
-    const source = holders.find((each) => each.name === follower.of && !each.follower);
+    const source = holders.find(
+      (each) => each.name === follower.of && !each.follower && each.network,
+    );
     if (!source) {
-      const names = holders.filter((each) => !each.follower).map((each) => each.name);
+      const names = holders
+        .filter((each) => each.network && !each.follower)
+        .map((each) => each.name);
       return refuseType(
         `learner: networks.${name} follows '${follower.of}', which is not a network here; networks: ${list(names)} (it is described at ${userLine(follower.made)})`,
       );
@@ -252,12 +257,11 @@ export class Program extends Owner {
       const offset = (group.holders[0] as Holder).offset;
       const parameters = this.vector.view({ shape: [length], offset });
       const { kind, options } = group.description;
-      const optimizer = own(
-        this,
+      const make = () =>
         kind === 'adam'
           ? new Adam(device, parameters, options)
-          : new Sgd(device, parameters, options),
-      );
+          : new Sgd(device, parameters, options);
+      const optimizer = own(this, withLine(`learner: optimizers.${group.name}`, make));
       return { ...group, optimizer, gradient: allocate(length) };
     });
     const tape = new Tape();
@@ -295,7 +299,9 @@ export class Program extends Owner {
     this.warnings =
       idle.length === 0
         ? []
-        : [`no phase minimizes ${list(idle.map((each) => each.name))}, so they stay as they are`];
+        : [
+            `no phase minimizes ${list(idle.map((each) => each.name))}; add a loss to minimize, or remove it`,
+          ];
     construction.done();
   }
 
@@ -438,7 +444,9 @@ export class Program extends Owner {
     countOf(`learner: ${what}: every`, every as number, 1, refuseRange);
     if ((every as number) > 2 ** 20)
       refuseRange(`learner: ${what}: every must be at most 2^20, got ${every}`);
-    const minimize = Object.entries(plain(`minimize of ${what}`, phase.minimize ?? {}));
+    const minimize = Object.entries(plain(`minimize of ${what}`, phase.minimize ?? {})).filter(
+      ([, loss]) => loss !== undefined,
+    );
     const losses = minimize.map(([name, loss]) => {
       const stepper = this.steppers.find((each) => each.name === name);
       if (!stepper) {
@@ -453,9 +461,9 @@ export class Program extends Owner {
       }
       return { stepper, node: single(`minimize.${name}`, loss) };
     });
-    const scalars = Object.entries(plain(`scalars of ${what}`, phase.scalars ?? {})).map(
-      ([name, value]) => [name, single(`scalars.${name}`, value)] as const,
-    );
+    const scalars = Object.entries(plain(`scalars of ${what}`, phase.scalars ?? {}))
+      .filter(([, value]) => value !== undefined)
+      .map(([name, value]) => [name, single(`scalars.${name}`, value)] as const);
     let priorities: Node | null = null;
     if (phase.priorities !== undefined) {
       priorities = expression('priorities', phase.priorities);
@@ -521,11 +529,12 @@ export class Program extends Owner {
         .sort((a, b) => a - b);
       const parts = shorter.map((period) => {
         const nodes = own.filter((node) => periods.get(node) === period);
-        sections.push({ outputs: [], computes: nodes });
+        sections.push({ outputs: [], computes: nodes, every: period });
         return { section: sections.length - 1, every: period };
       });
       // Later phases may need an op that this phase computes.
-      sections.push({ outputs, computes: own.filter((node) => periods.get(node) === every) });
+      const needed = own.filter((node) => periods.get(node) === every);
+      sections.push({ outputs, computes: needed, every });
       const last = { section: sections.length - 1, every };
       const found = outputs.findIndex(({ node }) => node === checked[p]!.priorities);
       if (found >= 0) priorities = outputsBefore + found;
@@ -536,7 +545,8 @@ export class Program extends Owner {
         const name = times === 0 ? stepper.name : `${stepper.name}.${times}`;
         return { name, stepper, loss: outputsBefore + i };
       });
-      sections.push({ outputs: losses.map(({ node }) => ({ node })), changes: changes[p]! });
+      const results = losses.map(({ node }) => ({ node }));
+      sections.push({ outputs: results, changes: changes[p]!, every, optional: true });
       outputsBefore += losses.length;
       const prioritizes = checked[p]!.priorities !== null;
       return {

@@ -8,6 +8,10 @@ export interface Demand {
   readonly computes?: readonly Node[];
   /** memory that changes after the section, such as the parameters that an optimizer steps */
   readonly changes?: ReadonlySet<Node>;
+  /** number of runs of the plan from one run of the section to the next, default 1 */
+  readonly every?: number;
+  /** whether nothing but the section's own outputs may rely on it */
+  readonly optional?: boolean;
 }
 
 /** The ops of a plan in order, and the op that computes the value of each. */
@@ -54,7 +58,8 @@ export function neededBy(
 
 /**
  * Returns the ops that the sections need. Two ops are equal if they have the same attributes and
- * inputs, and if their memory did not change between them. Draws are never merged or left out,
+ * inputs, and if their memory did not change between them. An op takes the value of an earlier section
+ * only if that section runs whenever its own does. Draws are never merged or left out,
  * because each of them advances the generator. A draw that nothing needs belongs to the first
  * section.
  */
@@ -73,7 +78,15 @@ export function merge(sections: readonly Demand[]): Merged {
   /** Returns how often memory has changed before a section. */
   const version = (memory: Node, section: number): number =>
     sections.slice(0, section).filter(({ changes }) => changes?.has(memory)).length;
-  const first = new Map<string, Node>();
+  /** Returns whether a value of section `from` is there whenever section `to` runs. */
+  const serves = (from: number, to: number): boolean => {
+    const [{ every: earlier = 1, optional }, { every: later = 1 }] = [
+      sections[from]!,
+      sections[to]!,
+    ];
+    return from === to || (!optional && later % earlier === 0);
+  };
+  const first = new Map<string, Node[]>();
   const same = new Map<Node, Node>();
   const kept: Node[] = [];
   let merged = 0;
@@ -88,13 +101,14 @@ export function merge(sections: readonly Demand[]): Merged {
     }
     const section = sectionOf.get(node)!;
     const key = node.op === 'draw' ? '' : keyOf(node, same, (of) => version(of, section));
-    const equal = first.get(key);
-    if (equal && key !== '') merged++;
+    const known = first.get(key) ?? [];
+    const equal = known.find((each) => key !== '' && serves(sectionOf.get(each)!, section));
+    if (equal) merged++;
     else {
-      first.set(key, node);
+      first.set(key, [...known, node]);
       kept.push(node);
     }
-    same.set(node, equal && key !== '' ? equal : node);
+    same.set(node, equal ?? node);
   }
   return {
     nodes: kept,

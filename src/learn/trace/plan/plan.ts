@@ -38,6 +38,10 @@ export interface Section {
   readonly computes?: readonly Node[];
   /** memory that changes after the section, such as the parameters that an optimizer steps */
   readonly changes?: ReadonlySet<Node>;
+  /** number of runs of the plan from one run of the section to the next, default 1 */
+  readonly every?: number;
+  /** whether a run may leave the section out, so that only its own outputs may rely on it */
+  readonly optional?: boolean;
 }
 
 /** A launch with its arguments, as far as they do not depend on the inputs. */
@@ -100,10 +104,9 @@ export class Plan implements Disposable {
     this.#generator = generator;
     this.#poison = options.poison ?? false;
     const lowering = new Lowering(
-      sections.map(({ outputs, computes = [], changes = new Set<Node>() }) => ({
+      sections.map(({ outputs, ...section }) => ({
+        ...section,
         outputs: outputs.map(({ node }) => node),
-        computes,
-        changes,
       })),
       lowerings,
     );
