@@ -445,7 +445,13 @@ export function operands(op: string, given: readonly unknown[]): Expression[] {
 }
 
 function unary<S extends Shape>(f: UnaryName, x: Expression<S>): Expression<S> {
-  const value = f === 'neg' ? fullValue(nodeIn(x)) : null;
+  const node = nodeIn(x);
+  // The scale of a sum takes its sign.
+  if (f === 'neg' && node.op === 'reduce' && node.attributes.f === 'sum') {
+    const attributes = { f: 'sum' as const, scale: -node.attributes.scale };
+    return make('reduce', attributes, node.inputs.map(wrap), x.shape) as Expression<S>;
+  }
+  const value = f === 'neg' ? fullValue(node) : null;
   const result =
     value === null ? make('unary', { f }, [x], x.shape) : full(nodeIn(x).tape, -value, x.shape);
   return result as Expression<S>;
@@ -540,6 +546,13 @@ function reduced(
   checkAxis(name, options, ['axis', 'keep']);
   const axes = axesOf(name, options.axis, x.shape.length, refuseRange);
   const kept = x.shape.map((length, d) => (axes.includes(d) ? 1 : length));
+  if ((f === 'min' || f === 'max') && axes.length === 1 && axes[0]! < x.shape.length - 1) {
+    const n = x.shape[axes[0]!]!;
+    if (n > 1 && n <= MAX_FEW) {
+      const y = leastOfFew(f, x, axes[0]!, n);
+      return options.keep ? reshaped(y, kept) : y;
+    }
+  }
   const { rows, places } = rowsOver(x, axes);
   const count = rows.shape.at(-1)!;
   if (f === 'argmax' || f === 'max' || f === 'min') checkIndexed(name, count);
@@ -550,6 +563,34 @@ function reduced(
       ? full(nodeIn(x).tape, value * count * scale, places)
       : make('reduce', { f, scale }, [rows], places);
   return options.keep ? reshaped(result, kept) : result;
+}
+
+/** Most elements along an axis of which min() and max() compare one with the next. */
+const MAX_FEW = 4;
+
+/**
+ * The least or greatest of a few elements along an axis, such as the values of two critics. It takes
+ * elementwise ops, which may join chains, in place of a reduction.
+ */
+function leastOfFew(f: 'min' | 'max', x: Expression, axis: number, n: number): Expression {
+  const places = x.shape.filter((_, d) => d !== axis);
+  const partsOf = (of: Expression): Expression[] =>
+    Array.from({ length: n }, (_, k) => reshaped(sliced(of, axis, k, k + 1), places));
+  const y = partsOf(x.detach()).reduce((best, part) => binary(f, best, part));
+  return custom(y, [x], (dy, of, [from]) => {
+    const [parts, best] = [partsOf(wrap(from!)), wrap(of)];
+    // The first of equal elements gets the gradient, and the last one if none of the others does.
+    let rest = wrap(dy);
+    const found = parts.map((part, k) => {
+      if (k === n - 1) return rest;
+      const own = binary('eq', part, best);
+      const share = where(own, rest, 0);
+      rest = where(own, 0, rest);
+      return share;
+    });
+    const along = [...places.slice(0, axis), 1, ...places.slice(axis)];
+    return [nodeIn(concat(axis, ...found.map((each) => reshaped(each, along))))];
+  });
 }
 
 function normOf(x: Expression, options: ReduceOptions): Expression {

@@ -249,6 +249,12 @@ function fitted(step: Step, { rows, columns }: Pick<Group, 'rows' | 'columns'>):
   return step.rows === 1 && step.columns === rows * columns ? shaped(step, rows, columns) : null;
 }
 
+/** Returns whether two results are runs of memory that do not meet. */
+function apart(a: Operand, b: Operand, rows: number, columns: number): boolean {
+  const isRun = ({ row, column }: Operand) => column === 1 && (rows === 1 || row === columns);
+  return isRun(a) && isRun(b) && Math.abs(a.offset - b.offset) >= rows * columns;
+}
+
 /** Returns the group with a step at its end, or null if the step does not fit. */
 function joined(group: Group, step: Step): Group | null {
   let { steps } = group;
@@ -264,7 +270,9 @@ function joined(group: Group, step: Step): Group | null {
     // A result is read as it was written, and memory is written once.
     const reads = last.operands.filter(({ buffer }) => buffer === output.buffer);
     if (reads.some((operand) => !sameOperand(output, operand, rows))) return null;
-    if ([output, ...operands].some(({ buffer }) => buffer === last.output.buffer)) return null;
+    if (operands.some(({ buffer }) => buffer === last.output.buffer)) return null;
+    if (output.buffer === last.output.buffer && !apart(output, last.output, rows, columns))
+      return null;
   }
   return { steps: [...steps, last], rows, columns };
 }

@@ -29,6 +29,9 @@ export interface Call {
   readonly repeats?: boolean;
 }
 
+/** Whole number of squashed_gaussian with the stride of the actions. */
+const SQUASHED_STRIDE = 2;
+
 /** Memory of a network's forward pass that its backward pass reads: for each member and stage. */
 export interface NetworkPass {
   readonly outputs: readonly (readonly View[])[];
@@ -67,6 +70,8 @@ export class Lowering {
   /** the parts of ops with several results that the plan needs */
   readonly #parts = new Map<Node, Set<number>>();
   #section = 0;
+  /** index of the first launch of the section */
+  #sectionStart = 0;
 
   constructor(sections: readonly Demand[], lowerings: Lowerings) {
     this.#lowerings = lowerings;
@@ -96,6 +101,7 @@ export class Lowering {
 
   /** Forgets copies of memory that changes after a section, and views, which may be such copies. */
   #endSection({ changes }: Demand): void {
+    this.#sectionStart = this.launches.length;
     for (const memory of changes ?? []) {
       const buffer = this.#memory.get(memory);
       if (buffer) this.#copies.delete(buffer);
@@ -250,8 +256,12 @@ export class Lowering {
     const known = copies.get(key);
     if (known) return known;
     const out = this.fresh(shape);
+    const before = this.launches.length;
     this.copyTo(node, out, value, shape);
     copies.set(key, out);
+    // The copy of a column of a batch comes first, so that it is not between the steps of a chain.
+    if (value.buffer.kind === 'input' && shape.length === 1)
+      this.launches.splice(this.#sectionStart, 0, ...this.launches.splice(before));
     return out;
   }
   /** Adds the launches that follow to a section. */
@@ -263,6 +273,49 @@ export class Lowering {
     const out = this.fresh(node.shape);
     this.copyTo(node, out, value, node.shape);
     return out;
+  }
+  /**
+   * Lets the launches that compute a value write it to a part of a larger value instead. Returns false
+   * if something else reads the value, or if their kernel cannot write it there.
+   *
+   * @param to the part, in the memory of the larger value
+   */
+  moved(from: Value, to: Value, shape: Shape): boolean {
+    const { buffer } = from;
+    const whole = buffer.kind === 'arena' && buffer.size === sizeOf(shape) && from.offset === 0;
+    if (!whole || buffer.readers !== 1 || !isDense(shape, from.strides)) return false;
+    const users = this.launches.flatMap((launch, i) =>
+      launch.views.some((view) => view.buffer === buffer) ? [i] : [],
+    );
+    if (users.some((i) => this.launches[i]!.section !== this.#section)) return false;
+    const dense = isDense(shape, to.strides);
+    if (!dense && !(users.length === 1 && this.#writesRows(users[0]!, buffer, to, shape)))
+      return false;
+    if (!dense) return true;
+    for (const i of users) {
+      const launch = this.launches[i]!;
+      const views = launch.views.map((view) =>
+        view.buffer === buffer
+          ? { ...view, buffer: to.buffer, offset: view.offset + to.offset }
+          : view,
+      );
+      this.launches[i] = { ...launch, views };
+    }
+    this.#copies.delete(buffer);
+    return true;
+  }
+  /** Lets a launch whose kernel has a stride for its first result write that result apart. */
+  #writesRows(at: number, buffer: Buffer, to: Value, shape: Shape): boolean {
+    const launch = this.launches[at]!;
+    const [rows, columns] = shape as [number, number];
+    const [stride] = to.strides as [number];
+    const fits = shape.length === 2 && (columns === 1 || to.strides[1] === 1) && stride >= columns;
+    if (launch.kernel !== 'squashed_gaussian' || launch.views[0]!.buffer !== buffer || !fits)
+      return false;
+    const own = flatView(to, rows, columns, stride);
+    const wholes = launch.wholes.with(SQUASHED_STRIDE, stride);
+    this.launches[at] = { ...launch, views: [own, ...launch.views.slice(1)], wholes };
+    return true;
   }
   /** Forgets copies of memory to which a launch adds, and copies that are in this memory. */
   #forgetCopies(buffer: Buffer): void {
@@ -334,12 +387,19 @@ export class Lowering {
       ...value,
       strides: spreadStrides(shapes[i]!, value.strides, shape),
     });
-    const operands = values.map(spread);
-    const { split, copied } = splitWithCopies(
-      shape,
-      [out, ...operands].map(({ strides }) => strides),
-      { repeats },
-    );
+    let operands = values.map(spread);
+    const splitting = () =>
+      splitWithCopies(
+        shape,
+        [out, ...operands].map(({ strides }) => strides),
+        { repeats },
+      );
+    // A column of a batch that is broadcast is copied once, because its elements lie apart.
+    if (splitting().split.launches > 1)
+      operands = values.map((value, i) =>
+        spread(value.buffer.kind === 'input' ? this.dense(node, value, shapes[i]!) : value, i),
+      );
+    const { split, copied } = splitting();
     const read = operands.map((value, i) =>
       copied.includes(i + 1) ? this.copied(node, value, shape) : value,
     );

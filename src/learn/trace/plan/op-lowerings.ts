@@ -330,7 +330,9 @@ const of: Lowerings['of'] = {
     const step = out.strides[node.attributes.axis]!;
     let at = 0;
     for (const part of node.inputs) {
-      lowering.copyTo(node as Node, viewed(out, out.strides, at), lowering.value(part), part.shape);
+      const [region, value] = [viewed(out, out.strides, at), lowering.value(part)];
+      if (!lowering.moved(value, region, part.shape))
+        lowering.copyTo(node as Node, region, value, part.shape);
       at += part.shape[node.attributes.axis]! * step;
     }
     return out;
