@@ -58,7 +58,7 @@ interface Config extends Readonly<Record<ConfigNumber, number>> {
   readonly policy: 'gaussian' | 'deterministic';
   readonly importance_sample: boolean;
   readonly backup_entropy: boolean;
-  readonly optimizer: { betas: [number, number]; eps: number; weight_decay: number };
+  readonly optimizer: { kind: string; betas: [number, number]; eps: number; weight_decay: number };
 }
 
 /** How a kind of cases is checked. */
@@ -82,6 +82,7 @@ const adamOf = ({ optimizer, max_grad_norm: most }: Config, learningRate: number
   beta2: optimizer.betas[1],
   epsilon: optimizer.eps,
   weightDecay: optimizer.weight_decay,
+  decoupled: optimizer.kind === 'adamw',
   ...(most > 0 && { maxGradNorm: most }),
 });
 const dqnOf = (config: Config) => ({
