@@ -9,6 +9,7 @@ import {
   type Expression,
   huber,
   learner,
+  type NetworkFunction,
   polyak,
   uniform,
 } from '../../src/entries/trace.ts';
@@ -54,9 +55,14 @@ export function iqn(device: Device, options: IqnOptions): DescribedLearner {
     update(networks, { obs, nextObs, actions, rewards, discounts }) {
       const { psi, phi, f, psiTarget, phiTarget, fTarget } = networks;
       const waves = constant(Array.from({ length: cosines }, (_, i) => Math.PI * (i + 1)));
-      type Net = (x: Expression) => Expression;
       /** Values [rows, actions, n] at the quantiles `taus` [rows, n]. */
-      const values = (state: Net, quantile: Net, head: Net, x: Expression, taus: Expression) => {
+      const values = (
+        state: NetworkFunction,
+        quantile: NetworkFunction,
+        head: NetworkFunction,
+        x: Expression,
+        taus: Expression,
+      ) => {
         const n = taus.shape[1] as number;
         const embedded = quantile(taus.reshape([rows, n, 1]).mul(waves).cos());
         const mixed = state(x).reshape([rows, 1, hidden]).mul(embedded);
@@ -65,10 +71,9 @@ export function iqn(device: Device, options: IqnOptions): DescribedLearner {
       const taus = uniform([rows, options.taus]) as Expression;
       const actionTaus = uniform([rows, options.actionTaus]) as Expression;
       const targetTaus = uniform([rows, options.targetTaus]) as Expression;
-      const online = values(psi as Net, phi as Net, f as Net, obs as Expression, taus);
+      const online = values(psi, phi, f, obs, taus);
       const chosen = online.pick(actions) as Expression;
-      const later = (at: Expression) =>
-        values(psiTarget as Net, phiTarget as Net, fTarget as Net, nextObs as Expression, at);
+      const later = (at: Expression) => values(psiTarget, phiTarget, fTarget, nextObs, at);
       const best = later(actionTaus).mean({ axis: 2 }).argmax();
       const next = later(targetTaus).pick(best) as Expression;
       const column = (x: Expression) => x.reshape([rows, 1]);

@@ -101,11 +101,7 @@ export class CqlLearner extends TracedLearner {
             return concat(1, out.slice(1, 0, actionDim), raw.mul(logStdScale).add(logStdShift));
           };
           const draw = (out: Expression, count: number) =>
-            squashedGaussian(
-              out as Expression<readonly [number, number]>,
-              normal([count, actionDim]) as Expression<readonly [number, number]>,
-              gaussian,
-            );
+            squashedGaussian(out, normal([count, actionDim]) as Expression, gaussian);
           /** Each row n times, as [rows · n, width]. */
           const repeated = (x: Expression, times: number): Expression => {
             const width = x.shape[1] as number;
