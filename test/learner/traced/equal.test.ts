@@ -124,6 +124,14 @@ describe('traced learners and hand-written ones', () => {
     hand.update(rig.stream, batches[0] as never, out, { priorities: own });
     traced.update(rig.stream, batches[0]!, out, { priorities: other });
     expect(await other.toArray()).to.deep.equal(await own.toArray());
+    // Columns of packed rows lie apart.
+    const packed = rig.zeros(ROWS, 3);
+    const column = packed.view({ shape: [ROWS], offset: 1, strides: [3] });
+    hand.update(rig.stream, batches[0] as never, out, { priorities: own });
+    traced.update(rig.stream, batches[0]!, out, { priorities: column });
+    const [all, wanted] = [await packed.toArray(), await own.toArray()];
+    expect(all.filter((_, i) => i % 3 === 1)).to.deep.equal(wanted);
+    expect(all.filter((_, i) => i % 3 !== 1).every((x) => x === 0)).to.equal(true);
   });
 
   const optimizers = {

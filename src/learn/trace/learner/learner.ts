@@ -9,6 +9,7 @@ import { guardConstruction, own } from '../../../device/owner.ts';
 import { captures } from '../../../device/stream.ts';
 import { Adam } from '../../adam.ts';
 import type { Columns } from '../../batch.ts';
+import { convert } from '../../convert.ts';
 import {
   generatorOf,
   installHooks,
@@ -172,8 +173,8 @@ export class TracedLearner extends Learner {
   }
 
   #read(batch: object): { columns: Columns; rows: number } {
-    const { program, fields } = { program: this.#program, fields: this.#fields };
-    const read = fields.read(batch);
+    const program = this.#program;
+    const read = this.#fields.read(batch);
     if (!this.#warned && Object.hasOwn(batch, 'weights') && !program.reads.has('weights')) {
       this.#warned = true;
       learnerWarning(
@@ -244,7 +245,7 @@ export class TracedLearner extends Learner {
   ): void {
     const { outputs } = this.#plan;
     if (prioritizes && columns.priorities)
-      stream.copy(columns.priorities, outputs[this.#program.priorities] as Floats);
+      convert(stream, columns.priorities, outputs[this.#program.priorities] as Floats);
     let computed = false;
     for (const { name, stepper, loss } of events)
       context.record(name, () => {
