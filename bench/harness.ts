@@ -41,7 +41,10 @@ export type Report = (figure: Omit<Figure, 'bench'>) => void;
 export interface Options {
   device: string;
   quick: boolean;
-  /** whether `tick` reports the time of each step of a tick instead of the ticks per second */
+  /**
+   * whether `tick` reports the time of each step of a tick instead of the ticks per second, and
+   * `traced` prints plans
+   */
   explained: boolean;
 }
 

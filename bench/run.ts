@@ -34,6 +34,7 @@ const names = [
   'monitor',
   'torch',
   'torch-tf32',
+  'traced',
   'peers',
   'scale',
   'checkpoint',
@@ -66,6 +67,7 @@ const seconds: Readonly<Record<Name, string>> = {
   monitor: '100 s',
   torch: '60 s',
   'torch-tf32': '60 s, on a GPU',
+  traced: '60 s',
   peers: '500 s',
   scale: '180 s',
   checkpoint: '240 s',
@@ -92,6 +94,7 @@ const accelerator: readonly Name[] = ['transfer', 'driver', 'seen'];
 const named: readonly Name[] = [
   'torch',
   'torch-tf32',
+  'traced',
   'ranks',
   'peers',
   'scale',
@@ -104,10 +107,10 @@ const usage = `usage: npm run bench -- [name…] [--json] [--quick] [--device NA
 names, and about how long each takes on two cores:
   ${names.map((name) => `${name} ${seconds[name]}`).join(', ')}
 --quick takes a tenth to a half of that, with fewer rounds: for a look, not for a figure.
-by default, what the device has to do with, but not 'torch', 'torch-tf32' and 'peers' (they need python3-torch), not 'remote' (it needs
+by default, what the device has to do with, but not 'torch', 'torch-tf32', 'traced' and 'peers' (they need python3-torch), not 'remote' (it needs
 redis-server or valkey-server), not 'scale', not 'long', and not 'checkpoint' (it writes 30 GB to the disk, where TMPDIR says): ${processor.join(', ')} for the processor,
 ${accelerator.join(', ')} for any other device, the rest for both. --device chooses it (auto).
---explain: of 'tick', where each microsecond of a small tick goes.
+--explain: of 'tick', where each microsecond of a small tick goes. Of 'traced', the launches of each plan.
 --record writes the figures to bench/results/<device>.json, but not those of a benchmark during which the machine was not
 quiet: before and after each figure the same short work is done, and how far its times lie apart stands behind it
 (numbers / memory, '!' where that is too far to be recorded). That work is the processor's. So of a benchmark of another
@@ -147,17 +150,13 @@ function options(): CommandLine {
     const no = values.record ? refusal(device) : null;
     if (no !== null) throw new Error(no);
     if (values.record && values.quick) throw new Error('--quick figures are not recorded');
-    if (values.explain && (positionals.join() !== 'tick' || values.record))
-      throw new Error("--explain is of 'tick' alone, and its figures are not recorded");
-    // A process decides only once how many cores share its work, and `torch` sets that to one.
-    if (
-      positionals.includes('torch') &&
-      positionals.length > 1 &&
-      family === 'host' &&
-      !process.env.HOTSLOT_CORES
-    )
+    if (values.explain && (!/^(tick|traced)$/.test(positionals.join()) || values.record))
+      throw new Error("--explain is of 'tick' or 'traced' alone, and its figures are not recorded");
+    // A process decides only once how many cores share its work, and these set that to one.
+    const single = positionals.find((name) => name === 'torch' || name === 'traced');
+    if (single && positionals.length > 1 && family === 'host' && !process.env.HOTSLOT_CORES)
       throw new Error(
-        "'torch' is of one core and the others of all: run it alone, or set HOTSLOT_CORES for all of them",
+        `'${single}' is of one core and the others of all: run it alone, or set HOTSLOT_CORES for all of them`,
       );
     if (
       positionals.includes('torch-tf32') &&
