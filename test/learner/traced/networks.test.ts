@@ -20,16 +20,19 @@ import {
 import {
   adam,
   checkGradients,
+  constant,
+  describeLearner,
   type Expression,
   ensemble,
   learner,
+  TracedLearner,
 } from '../../../src/entries/trace.ts';
 import { expressionOf, nodeFrom } from '../../../src/learn/trace/expression.ts';
 import { gradientsOf } from '../../../src/learn/trace/gradient.ts';
 import { evaluate } from '../../../src/learn/trace/interpreter.ts';
 import type { Node } from '../../../src/learn/trace/tape.ts';
 import { refusal } from '../../rig/refusal.ts';
-import { numbers, OBS, Rig, ROWS } from './rig.ts';
+import { net, numbers, OBS, Rig, ROWS } from './rig.ts';
 
 /** A layer that a user wrote: y = 2 · x · weight, element by element. */
 const scaled = (n: number, hosted: boolean): Layer => ({
@@ -225,8 +228,84 @@ describe('networks as ops of a trace', () => {
     );
   });
 
+  it('an ensemble runs only the members that are read, and the others have a gradient of 0', async () => {
+    const description = (read: (values: Expression) => Expression) =>
+      describeLearner({
+        name: 'part',
+        rows: ROWS,
+        batch: { obs: [OBS] },
+        networks: { actor: net(OBS, OBS), critics: ensemble(net(OBS, 2), 3) },
+        optimizers: { actor: adam(), critics: adam() },
+        update({ actor, critics }, { obs }) {
+          const values = critics(actor(obs)) as Expression;
+          const loss = read(values).square().sum();
+          return { minimize: { actor: loss, critics: loss }, scalars: { loss } };
+        },
+      });
+    const make = (read: (values: Expression) => Expression) =>
+      rig.keep(new TracedLearner(rig.device, description(read), { poison: true }));
+    const part = make((values) => values.slice(0, 1, 2));
+    const whole = make((values) => values.mul(constant([0, 1, 0], [3, 1, 1])) as Expression);
+    const passes = (made: TracedLearner) => String(made.plan).match(/linear\(7, 2\)/g)!.length;
+    expect([passes(part), passes(whole)]).to.deep.equal([2, 6]);
+    const before = await part.weights('critics').toArray();
+    const { obs } = rig.batch(2 * ROWS, 'index');
+    const outs = [part, whole].map((made) => {
+      const out = rig.zeros(1);
+      made.update(rig.stream, { obs }, out);
+      return out;
+    });
+    expect(await part.parameters.toArray()).to.deep.equal(await whole.parameters.toArray());
+    expect(await outs[0]!.toArray()).to.deep.equal(await outs[1]!.toArray());
+    const after = await part.weights('critics').toArray();
+    const size = after.length / 3;
+    const changed = [0, 1, 2].map((j) =>
+      after.subarray(j * size, (j + 1) * size).some((w, i) => w !== before[j * size + i]),
+    );
+    expect(changed).to.deep.equal([false, true, false]);
+  });
+
+  it('an ensemble runs all members that any op or result reads', async () => {
+    const passes = (
+      read: (values: Expression) => Expression,
+      also: (values: Expression) => object,
+    ) => {
+      const made = rig.keep(
+        learner(rig.device, {
+          name: 'all',
+          rows: ROWS,
+          batch: { obs: [OBS] },
+          networks: { critics: ensemble(net(OBS, 2), 3) },
+          optimizers: { critics: adam() },
+          update({ critics }, { obs }) {
+            const values = critics(obs) as Expression;
+            const scalars = also(values) as Record<string, Expression>;
+            return { minimize: { critics: read(values).square().sum() }, scalars };
+          },
+        }),
+      );
+      return String(made.plan).match(/linear\(7, 2\)/g)!.length;
+    };
+    const first = (values: Expression) => values.slice(0, 0, 1);
+    const last = (values: Expression) => values.slice(0, 2, 3);
+    expect(passes(first, () => ({}))).to.equal(2);
+    expect(passes(first, (values) => ({ other: last(values).mean() }))).to.equal(3);
+    expect(passes(first, (values) => ({ mean: values.mean() }))).to.equal(4);
+    expect(
+      passes(
+        (values) => first(values).add(last(values)),
+        () => ({}),
+      ),
+    ).to.equal(6);
+    expect(
+      passes(
+        (values) => values.slice(1, 0, 1),
+        () => ({}),
+      ),
+    ).to.equal(6);
+  });
+
   it('poisoned memory changes no bit of a learner', async () => {
-    const { TracedLearner, describeLearner } = await import('../../../src/entries/trace.ts');
     const q = networks['layer norms with activations']!();
     const description = () =>
       describeLearner({

@@ -63,8 +63,10 @@ export class Lowering {
   /** dense copies of the values in a buffer, by offset, shape and strides */
   readonly #copies = new Map<Buffer, Map<string, Value>>();
   readonly #uses = new Map<Node, number>();
-  /** the only op that reads an op's value */
-  readonly #reader = new Map<Node, Node>();
+  /** the ops that read an op's value, in order */
+  readonly #readers = new Map<Node, Node[]>();
+  /** the results of the plan */
+  readonly #outputs = new Set<Node>();
   readonly #memory = new Map<Node, Buffer>();
   readonly #passes = new Map<Node, NetworkPass>();
   /** the parts of ops with several results that the plan needs */
@@ -81,9 +83,15 @@ export class Lowering {
     for (const node of nodes)
       for (const input of node.inputs) {
         count(of(input));
-        this.#reader.set(of(input), node);
+        const readers = this.#readers.get(of(input)) ?? [];
+        this.#readers.set(of(input), readers);
+        readers.push(node);
       }
-    for (const { outputs } of sections) for (const output of outputs) count(of(output));
+    for (const { outputs } of sections)
+      for (const output of outputs) {
+        count(of(output));
+        this.#outputs.add(of(output));
+      }
     for (const node of nodes)
       if (node.op === 'part') {
         const whole = of(node.inputs[0]!);
@@ -119,6 +127,10 @@ export class Lowering {
     const value = (this.#lowerings.of[node.op] as Lower<Node>)(this, node, undefined) as Value;
     this.#values.set(node, value);
     return value;
+  }
+  /** Returns the ops that read an op's value, or null if the value is also a result of the plan. */
+  readersOf(node: Node): readonly Node[] | null {
+    return this.#outputs.has(node) ? null : (this.#readers.get(node) ?? []);
   }
   /** Whether an op needs part `index` of an op with several results. */
   wants(node: Node, index: number): boolean {
@@ -157,7 +169,7 @@ export class Lowering {
     value.buffer.readers += uses;
     if (!added) return;
     this.#forgetCopies(value.buffer);
-    const sum = this.#reader.get(node) as Node;
+    const [sum] = this.#readers.get(node) as [Node];
     this.#values.set(sum, value);
     // The sum has read both of its operands.
     value.buffer.readers += (this.#uses.get(sum) ?? 0) - 2;
@@ -168,7 +180,7 @@ export class Lowering {
    * operand of a sum whose second operand is `node`. No other op reads the two operands any more.
    */
   #target(node: Node): Target {
-    const sum = this.#reader.get(node);
+    const [sum] = this.#readers.get(node) ?? [];
     if (sum?.op !== 'accumulate' || this.#uses.get(node) !== 1) return undefined;
     const first = this.merged.of(sum.inputs[0]!);
     const value = this.#values.get(first);

@@ -45,7 +45,44 @@ function named(views: readonly (readonly [string, View | undefined])[]): {
   };
 }
 
-/** Lowers the forward passes of all members. Only the last outputs are the op's value. */
+type Members = ReadonlySet<number>;
+
+/** Returns the members whose part of a gradient may differ from 0. */
+function membersWithin(lowering: Lowering, given: Node, members: number): Members {
+  const node = lowering.merged.of(given);
+  const [input] = node.inputs as [Node];
+  if (node.op === 'reshape' && input.shape[0] === members)
+    return membersWithin(lowering, input, members);
+  const padded = node.op === 'pad' && node.attributes.axis === 0;
+  if (!padded || node.shape[0] !== members) return new Set(range(members));
+  const { before } = node.attributes;
+  return new Set(range(input.shape[0] as number).map((j) => before + j));
+}
+
+/**
+ * Returns the members of a network's value that other ops read. An actor that maximizes the value of
+ * the first of two critics reads only this one.
+ */
+function membersRead(lowering: Lowering, node: Node, members: number): Members {
+  const all = new Set(range(members));
+  const readers = members > 1 && node.shape[0] === members ? lowering.readersOf(node) : null;
+  if (!readers) return all;
+  const read = readers.map((reader): Members => {
+    if (reader.op === 'reshape') return membersRead(lowering, reader, members);
+    if (reader.op === 'slice' && reader.attributes.axis === 0) {
+      const { from } = reader.attributes;
+      return new Set(range(reader.shape[0] as number).map((j) => from + j));
+    }
+    if (reader.op !== 'networkSlope') return all;
+    const [above, forward] = reader.inputs.map((input) => lowering.merged.of(input));
+    return forward === node && above !== node
+      ? membersWithin(lowering, above as Node, members)
+      : all;
+  });
+  return new Set(read.flatMap((each) => [...each]));
+}
+
+/** Lowers the forward passes of the members that are read. Only the last outputs are the op's value. */
 export function lowerNetwork(lowering: Lowering, node: NodeOfKind<'network'>): Value {
   const { network, members } = node.attributes;
   const [input, vector] = node.inputs as [Node, Node];
@@ -60,7 +97,9 @@ export function lowerNetwork(lowering: Lowering, node: NodeOfKind<'network'>): V
   );
   const weights = lowering.value(vector);
   const result = lowering.fresh(node.shape);
+  const read = membersRead(lowering, node as Node, members);
   const passes = range(members).map((j) => {
+    if (!read.has(j)) return { outputs: [], kept: [] };
     let x = flatView(at.value, rows, network.inputs, at.distance);
     const kept: (View | undefined)[] = [];
     const outputs = stages.map((stage, i) => {
@@ -103,7 +142,10 @@ export function lowerNetwork(lowering: Lowering, node: NodeOfKind<'network'>): V
   return result;
 }
 
-/** Lowers the backward passes of all members, and adds up their gradients at the input. */
+/**
+ * Lowers the backward passes of the members whose gradient may differ from 0, and adds up their
+ * gradients at the input.
+ */
 export function lowerNetworkSlope(lowering: Lowering, node: NodeOfKind<'networkSlope'>): null {
   const { network, members } = node.attributes;
   const [above, forward, input, vector] = node.inputs as [Node, Node, Node, Node];
@@ -117,9 +159,16 @@ export function lowerNetworkSlope(lowering: Lowering, node: NodeOfKind<'networkS
   const dy = lowering.spent(node as Node, lowering.value(above), above.shape);
   const gradient = lowering.wants(node as Node, 1) ? lowering.fresh([members * count]) : null;
   const dx = lowering.wants(node as Node, 0) ? lowering.fresh([rows, columns]) : null;
+  const within = membersWithin(lowering, above, members);
+  const [start] = within;
   for (const j of range(members)) {
+    if (!within.has(j)) {
+      const own = gradient && { ...gradient, offset: j * count };
+      if (own) lowering.fill(node as Node, own, [count], 0);
+      continue;
+    }
     let arriving = memberOf(dy, j, rows, network.outputs);
-    const part = dx && (j === 0 ? dx : lowering.fresh([rows, columns]));
+    const part = dx && (j === start ? dx : lowering.fresh([rows, columns]));
     for (let i = stages.length - 1; i >= 0; i--) {
       const stage = stages[i] as Stage;
       const { layer, inputs } = stage;
