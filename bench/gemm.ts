@@ -33,7 +33,7 @@ const shapes: readonly Shape[] = [
  * Returns the core type to set for OpenBLAS. Version 0.3.21 does not recognize newer CPUs and would
  * choose code for an old one.
  */
-function coreOf(): string {
+export function coreOf(): string {
   const flags = readFileSync('/proc/cpuinfo', 'utf8');
   return /\bavx512f\b/.test(flags) ? 'SkylakeX' : 'Haswell';
 }

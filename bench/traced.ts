@@ -13,6 +13,7 @@ import {
 } from '../src/entries/learner.ts';
 import type { DescribedLearner } from '../src/entries/trace.ts';
 import { type Device, openDevice, Random, type Stream, type Tensor } from '../src/index.ts';
+import { coreOf } from './gemm.ts';
 import { type Benchmark, beside, inTurn, median, type Options, type Report } from './harness.ts';
 import { nameOf, Peer, threadsOf } from './peers/peer.ts';
 import {
@@ -278,10 +279,11 @@ async function qrDqn(device: Device, report: Report, { quick, explained }: Optio
   }
   const { obs, actions, hidden, batch: rows, quantiles: n } = quantiles;
   const accelerator = device.family !== 'host';
-  if (!accelerator && process.env.OPENBLAS_CORETYPE === undefined)
-    console.error(
-      'traced: OPENBLAS_CORETYPE is not set, so PyTorch may multiply matrices more slowly than it can',
-    );
+  if (!accelerator) {
+    // PyTorch limits its own threads, but not those of OpenBLAS.
+    process.env.OPENBLAS_NUM_THREADS ??= '1';
+    process.env.OPENBLAS_CORETYPE ??= coreOf();
+  }
   const peer = new Peer('torch_qr_dqn.py', 'torch', { ...quantiles, accelerator });
   const said = await peer.said();
   const stream = device.createStream();
