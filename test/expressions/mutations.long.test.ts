@@ -41,8 +41,8 @@ const mutations: readonly Mutation[] = [
   ['rules', "f === 'max' ? 'argmax' : 'argmin'", "'argmax'", 'the least element', 'min over axes'],
   [
     'rules',
-    "return [binary('mul', spread(), scale)];",
-    'return [spread()];',
+    "return [spread(binary('mul', dy, scale))];",
+    'return [spread(dy)];',
     'the scale of a mean',
     'mean over axes',
   ],

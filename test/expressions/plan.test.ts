@@ -248,6 +248,14 @@ describe('plans of expressions', () => {
     expect(table).to.not.match(/accumulate/);
   });
 
+  it('the gradient of a mean over an axis multiplies by its scale before it repeats elements', () => {
+    using traced = trace(device, { x: [8, 4, 5] }, ({ x }) => ({
+      dx: grad(x.mean({ axis: 2 }).square().sum(), [x]).gradients[0],
+    }));
+    expect(String(traced.plan)).to.match(/ d mul +\[8, 4\] /);
+    expect(String(traced.plan)).to.not.match(/ d mul +\[8, 4, 5\] /);
+  });
+
   it('toString() lists the launches with the lines of the program', () => {
     const traced = makeNetwork();
     const lines = String(traced.plan).split('\n');

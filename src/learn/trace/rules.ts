@@ -100,9 +100,10 @@ export const rules: Rules = {
   clamp: (dy, { attributes }, [x]) => [make('clampSlope', attributes, [dy, x!], x!.shape)],
   reduce: (dy, { attributes: { f, scale } }, [x]) => {
     const [places, n] = [dy.shape, x!.shape.at(-1)!];
-    const spread = () => broadcasted(reshaped(dy, [...places, 1]), x!.shape);
-    if (f === 'sum') return [binary('mul', spread(), scale)];
-    if (f === 'logSumExp') return [binary('mul', spread(), x!.softmax())];
+    const spread = (d: Expression) => broadcasted(reshaped(d, [...places, 1]), x!.shape);
+    // The scale multiplies the few elements of dy, and not those that they are spread to.
+    if (f === 'sum') return [spread(binary('mul', dy, scale))];
+    if (f === 'logSumExp') return [binary('mul', spread(dy), x!.softmax())];
     if (f === 'argmax' || f === 'argmin') return [null];
     const at = make('reduce', { f: f === 'max' ? 'argmax' : 'argmin', scale: 1 }, [x!], places);
     const rows = sizeOf(places);
