@@ -248,6 +248,21 @@ describe('plans of expressions', () => {
     expect(table).to.not.match(/accumulate/);
   });
 
+  it('a constant that repeats inside of rows is written out once, and runs do not copy it', async () => {
+    const column = [0.25, -0.5, 3];
+    const x = { shape: [6, 3, 5], values: choices.numbers(90) };
+    const program = ({ x }: Record<string, Expression>) => ({
+      y: x!.sub(constant(column, [3, 1])),
+      z: constant(column, [3, 1]).mul(x!),
+    });
+    const { results, exact } = await ran({ x }, program as never);
+    for (const [name, values] of Object.entries(exact))
+      for (const [i, value] of values.entries())
+        expect(results[name]![i], `${name}[${i}]`).to.be.closeTo(value, 1e-6);
+    using traced = trace(device, { x: { shape: [6, 3, 5], contiguous: true } }, program as never);
+    expect(traced.plan.launches).to.equal(2);
+  });
+
   it('the gradient of a mean over an axis multiplies by its scale before it repeats elements', () => {
     using traced = trace(device, { x: [8, 4, 5] }, ({ x }) => ({
       dx: grad(x.mean({ axis: 2 }).square().sum(), [x]).gradients[0],

@@ -31,6 +31,8 @@ export interface Call {
 
 /** Whole number of squashed_gaussian with the stride of the actions. */
 const SQUASHED_STRIDE = 2;
+/** Largest number of elements of a constant that a plan writes out, instead of copying it in runs. */
+const MAX_WRITTEN = 2 ** 16;
 
 /** Memory of a network's forward pass that its backward pass reads: for each member and stage. */
 export interface NetworkPass {
@@ -276,6 +278,31 @@ export class Lowering {
       this.launches.splice(this.#sectionStart, 0, ...this.launches.splice(before));
     return out;
   }
+  /**
+   * Returns a constant whose elements are repeated over `shape` as a dense constant, so that a run
+   * does not copy it. Leading dimensions that only repeat it stay repeated.
+   */
+  #written(value: Value, shape: Shape): Value {
+    const { buffer, offset, strides } = value;
+    const from = strides.findIndex((step) => step !== 0);
+    const inner = shape.slice(Math.max(from, 0));
+    if (buffer !== this.#constants || from < 0 || sizeOf(inner) > MAX_WRITTEN) return value;
+    const key = `written ${offset} ${inner} ${strides.slice(from)}`;
+    const copies = this.#copies.get(buffer) ?? new Map<string, Value>();
+    this.#copies.set(buffer, copies);
+    const steps = denseStrides(inner);
+    const known =
+      copies.get(key) ??
+      this.constant(
+        Float32Array.from({ length: sizeOf(inner) }, (_, i) => {
+          const index = steps.map((step, d) => Math.floor(i / step) % inner[d]!);
+          return this.constants[index.reduce((at, n, d) => at + n * strides[from + d]!, offset)]!;
+        }),
+        inner,
+      );
+    copies.set(key, known);
+    return { ...known, strides: [...new Array<number>(from).fill(0), ...known.strides] };
+  }
   /** Adds the launches that follow to a section. */
   enter(section: number): void {
     this.#section = section;
@@ -400,18 +427,28 @@ export class Lowering {
       strides: spreadStrides(shapes[i]!, value.strides, shape),
     });
     let operands = values.map(spread);
-    const splitting = () =>
+    const splitting = (all: readonly Value[]) =>
       splitWithCopies(
         shape,
-        [out, ...operands].map(({ strides }) => strides),
+        [out, ...all].map(({ strides }) => strides),
         { repeats },
       );
     // A column of a batch that is broadcast is copied once, because its elements lie apart.
-    if (splitting().split.launches > 1)
+    if (splitting(operands).split.launches > 1)
       operands = values.map((value, i) =>
         spread(value.buffer.kind === 'input' ? this.dense(node, value, shapes[i]!) : value, i),
       );
-    const { split, copied } = splitting();
+    let { split, copied } = splitting(operands);
+    if (repeats && copied.some((i) => operands[i - 1]!.buffer === this.#constants)) {
+      const written = operands.map((value, i) =>
+        copied.includes(i + 1) ? this.#written(value, shape) : value,
+      );
+      const after = splitting(written);
+      if (after.split.launches + after.copied.length < split.launches + copied.length) {
+        operands = written;
+        ({ split, copied } = after);
+      }
+    }
     const read = operands.map((value, i) =>
       copied.includes(i + 1) ? this.copied(node, value, shape) : value,
     );
