@@ -360,7 +360,7 @@ describe('wrong descriptions of traced learners', () => {
     made.update(rig.stream, good, out);
     const found = await watch.first();
     expect(found?.text).to.match(
-      /^update 1 \(tick 1\): the result of 'log' \(.*description\.test\.[jt]s:\d+:\d+\) has NaN or infinity/,
+      /^update 1 \(tick 1\): the result of '[^']*\blog\b[^']*' \(.*description\.test\.[jt]s:\d+:\d+\) has NaN or infinity/,
     );
     const first = await firstNonFinite(rig.device, (stream) => make({}).update(stream, bad, out));
     expect(first).to.equal(null);
