@@ -253,9 +253,11 @@ void tangled() {
   for (auto& event : events) event = device()->create_event(false);
   threads(4, [&](int id) {
     Draw draw(id);
-    Floats own;
     auto stream = device()->create_stream(0);
     during(second_ns / 2, [&] {
+      // Each fill has memory of its own. It may become part of another thread's capture, and a
+      // replay of that capture is not ordered with this thread's next fill.
+      Floats own[6];
       const auto own_event = device()->create_event(false);
       auto& event = events[draw(2)];
       const bool begun = draw(2) && refusal([&] { stream->begin_capture(); }) == 0;
@@ -271,7 +273,7 @@ void tangled() {
             case 3:
               return void(draw(4) || event->query());
             default:
-              return fill(*stream, own, float(i));
+              return fill(*stream, own[i], float(i));
           }
         });
       Ref<Graph> graph;
