@@ -16,7 +16,8 @@ const folders = (...names: string[]) => names.map((name) => testFile(`${name}/*`
  */
 const closest = folders('transfer', 'graph', 'memory');
 const above = [
-  ...folders('actors', 'pipeline', 'learner', 'expressions', 'trace', 'linop', 'halo', 'gpu'),
+  ...folders('actors', 'pipeline', 'learner', 'learner/traced', 'expressions', 'trace', 'linop'),
+  ...folders('halo', 'gpu'),
   testFile('ranks/group'),
   ...closest,
 ];
@@ -36,6 +37,7 @@ const elsewhere = [
     'expressions/rules',
     'expressions/errors',
     'expressions/mutations',
+    'learner/traced/description',
   ].flatMap((name) => ['--ignore', testFile(name)]),
 ];
 
