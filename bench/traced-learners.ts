@@ -7,9 +7,9 @@ import {
   adamW,
   bootstrap,
   categoricalLoss,
+  categoricalMean,
   categoricalProject,
   concat,
-  constant,
   type DescribedLearner,
   type Expression,
   ensemble,
@@ -216,11 +216,8 @@ export function tracedFastSac(device: Device, sizes: Sizes): DescribedLearner {
       const temperatureLoss = logAlpha.exp().mul(surplus).neg();
       const alpha = logAlpha.exp().detach();
       const now = squashedGaussian(actor(obs), normal([rows, n]));
-      const gap = (RANGE.high - RANGE.low) / (atoms - 1);
-      const values = constant(Array.from({ length: atoms }, (_, k) => RANGE.low + k * gap));
-      const chosen = logits(critics(concat(1, obs, now.action)) as Expression).softmax();
-      const value = (chosen.mul(values) as Expression)
-        .sum({ axis: 1 })
+      const chosen = logits(critics(concat(1, obs, now.action)) as Expression);
+      const value = categoricalMean(chosen, RANGE)
         .reshape([2, rows])
         .mean({ axis: 0 })
         .reshape([rows]);

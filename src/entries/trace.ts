@@ -36,6 +36,7 @@ export {
 export {
   type AtomRange,
   categoricalLoss,
+  categoricalMean,
   categoricalProject,
   squashedGaussian,
   tdLoss,

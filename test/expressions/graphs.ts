@@ -1,6 +1,7 @@
 /** Draws random programs of expressions, and shrinks those that fail. */
 import {
   categoricalLoss,
+  categoricalMean,
   categoricalProject,
   concat,
   type Expression,
@@ -148,6 +149,8 @@ const ops: Readonly<Record<string, Apply>> = {
     x.shape.length !== 2 || x.shape[1]! < 2
       ? null
       : categoricalLoss(x, x.flip(1).softmax().detach(), { low: -1, high: 1 }).loss,
+  categoricalMean: (x) =>
+    x.shape.length !== 2 || x.shape[1]! < 2 ? null : categoricalMean(x, { low: -1, high: 1.5 }),
   categoricalProject: (x) => {
     if (x.shape.length !== 2 || x.shape[1]! < 2) return null;
     const rewards = x.mean({ axis: 1 });

@@ -5,6 +5,7 @@ import {
   add,
   bootstrap,
   categoricalLoss,
+  categoricalMean,
   concat,
   constant,
   div,
@@ -293,6 +294,13 @@ export const programs: Readonly<Record<string, (choices: Choices) => Program>> =
     return {
       shapes: { a: shape, c: shape },
       build: ({ a, c }) => categoricalLoss(a!, c!.softmax(), { low: -1, high: 2 }).loss,
+    };
+  },
+  categoricalMean: (choices) => {
+    const shape = [1 + choices.below(4), 2 + choices.below(4)];
+    return {
+      shapes: { a: shape },
+      build: ({ a }) => categoricalMean(a!, { low: -1, high: 2 }),
     };
   },
   tdLoss: (choices) => {

@@ -173,6 +173,22 @@ export function categoricalLoss(
 }
 
 /**
+ * The mean of a value distribution, by one kernel: the sum of softmax(logits) · z over the atoms z.
+ *
+ * @param logits [rows, atoms]
+ * @param options `low` and `high`: values of the first and the last atom
+ * @returns [rows]
+ */
+export function categoricalMean(logits: Expression, options: AtomRange): Expression {
+  const op = 'categoricalMean';
+  const { shape } = matrixOf(op, 'logits', logits, 'atoms');
+  checkOptions(op, options, ['low', 'high']);
+  const { low, high } = rangeOf(op, options, shape);
+  const [mean] = fused(op, { low, high }, [logits], [[shape[0]!]]);
+  return mean!;
+}
+
+/**
  * The target of DQN, by one kernel: reward + discount · values[argmax of choice]. It has no gradient.
  *
  * @param values [rows, actions] of the network that values the action

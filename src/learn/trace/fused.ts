@@ -84,6 +84,21 @@ function eachElement(
   }
 }
 
+/** Returns the mean of each row's distribution over evenly spaced atoms. */
+function meansOf(logits: Float64Array, shape: Shape, { low, high }: FusedOptions): Float64Array {
+  const [rows, atoms] = shape as [number, number];
+  return Float64Array.from({ length: rows }, (_, i) => {
+    const row = logits.subarray(i * atoms, (i + 1) * atoms);
+    const most = Math.max(...row);
+    let [sum, along] = [0, 0];
+    row.forEach((x, k) => {
+      sum += Math.exp(x - most);
+      along += Math.exp(x - most) * (low! + (k * (high! - low!)) / (atoms - 1));
+    });
+    return along / sum;
+  });
+}
+
 export const fusedOps: { readonly [Name in FusedName]: FusedOp } = {
   squashedGaussian: {
     rule([dAction, dLogProb], node) {
@@ -180,6 +195,32 @@ export const fusedOps: { readonly [Name in FusedName]: FusedOp } = {
         terms[2 * i] = losses[i]!;
       }
       return [slopes, terms, losses];
+    },
+  },
+  categoricalMean: {
+    rule([dMean], node) {
+      const [logits] = node.inputs as [Node];
+      const { options } = node.attributes as { options: FusedOptions };
+      const inputs = [dMean!, expressionOf(logits), resultOf(node, 0)];
+      return [fused('categoricalMeanSlope', options, inputs, [logits.shape])[0]!];
+    },
+    evaluate: ([logits], [shape], options) => [meansOf(logits!, shape!, options)],
+  },
+  categoricalMeanSlope: {
+    rule: (_, node) => noGradients(node),
+    evaluate([above, logits, means], [, shape], { low, high }) {
+      const [rows, atoms] = shape as [number, number];
+      const d = new Float64Array(rows * atoms);
+      for (let i = 0; i < rows; i++) {
+        const row = logits!.subarray(i * atoms, (i + 1) * atoms);
+        const most = Math.max(...row);
+        const sum = row.reduce((total, x) => total + Math.exp(x - most), 0);
+        row.forEach((x, k) => {
+          const z = low! + (k * (high! - low!)) / (atoms - 1);
+          d[i * atoms + k] = (above![i]! * Math.exp(x - most) * (z - means![i]!)) / sum;
+        });
+      }
+      return [d];
     },
   },
   tdTarget: {

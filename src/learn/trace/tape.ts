@@ -131,6 +131,8 @@ export type FusedName =
   | 'squashedGaussianSlope'
   | 'categoricalProject'
   | 'categoricalLoss'
+  | 'categoricalMean'
+  | 'categoricalMeanSlope'
   | 'tdTarget'
   | 'tdLoss';
 export type FusedOptions = Readonly<Record<string, number>>;

@@ -158,6 +158,42 @@ export const fusedLowerings: { readonly [Name in FusedName]: LowerFused } = {
     });
     return [slopes, terms, losses];
   },
+  categoricalMean(lowering, node) {
+    const [rows, atoms] = node.inputs[0]!.shape as [number, number];
+    const { low, high } = node.attributes.options;
+    const logits = inputRows(lowering, node, 0);
+    const mean = lowering.fresh([rows]);
+    lowering.launch({
+      kernel: 'categorical_mean',
+      views: [column(mean, rows, 1), flatView(logits.value, rows, atoms, logits.distance)],
+      writes: 1,
+      wholes: [rows, atoms, 1, whole(1, logits.distance)],
+      reals: [low!, high!],
+      node: node as Node,
+    });
+    return [mean];
+  },
+  categoricalMeanSlope(lowering, node) {
+    const [rows, atoms] = node.inputs[1]!.shape as [number, number];
+    const { low, high } = node.attributes.options;
+    const [above, logits] = [inputColumn(lowering, node, 0), inputRows(lowering, node, 1)];
+    const mean = dense(lowering, node, 2);
+    const d = lowering.fresh([rows, atoms]);
+    lowering.launch({
+      kernel: 'categorical_mean_backward',
+      views: [
+        flatView(d, rows, atoms, atoms),
+        column(above.value, rows, above.distance),
+        flatView(logits.value, rows, atoms, logits.distance),
+        column(mean, rows, 1),
+      ],
+      writes: 1,
+      wholes: [rows, atoms, atoms, whole(1, above.distance), whole(2, logits.distance), 1],
+      reals: [low!, high!],
+      node: node as Node,
+    });
+    return [d];
+  },
   tdTarget(lowering, node) {
     const [rows, n] = node.inputs[0]!.shape as [number, number];
     const [value, choice, rewards, discounts] = [0, 1, 2, 3].map((i) =>
