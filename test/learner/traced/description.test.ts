@@ -190,6 +190,14 @@ describe('wrong descriptions of traced learners', () => {
       { parameters: { q: parameter() } },
       /^learner: 'q' is a network and a parameter; give them two names/,
     ],
+    'a name of the state': [
+      { parameters: { updates: parameter() } },
+      /^learner: a parameter cannot have the name 'updates'; a name has letters/,
+    ],
+    'a name with a dot': [
+      { networks: { 'q.0': q } },
+      /^learner: a network cannot have the name 'q\.0'/,
+    ],
     'an ensemble of nothing': [
       () => ensemble({} as never, 2),
       /^ensemble\(network, members\) takes a Network/,

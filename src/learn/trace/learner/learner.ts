@@ -1,35 +1,28 @@
 /** Makes a learner from a description: losses as expressions, whose gradients are derived. */
 
-import { checkCount } from '../../../base/checks.ts';
 import { stateError } from '../../../base/errors.ts';
 import { checkDevice } from '../../../device/checks.ts';
-import type { Device, Stream, Tensor } from '../../../device/device.ts';
-import { guarded } from '../../../device/guarded.ts';
+import type { Device, Tensor } from '../../../device/device.ts';
 import { guardConstruction, own } from '../../../device/owner.ts';
 import { captures } from '../../../device/stream.ts';
-import { Adam } from '../../adam.ts';
 import type { Columns } from '../../batch.ts';
-import { convert } from '../../convert.ts';
 import {
   generatorOf,
   installHooks,
   Learner,
   type LearnerSettings,
-  type StepContext,
   setPhase,
 } from '../../learner.ts';
 import type { Network } from '../../network/network.ts';
-import { WatchedStream } from '../../non-finite.ts';
 import type { Optimizer } from '../../optimizer.ts';
 import { MlpPolicy } from '../../policy.ts';
-import type { Sgd } from '../../sgd.ts';
-import { adamParts, learnerWarning, networkParts, type Part, tensorParts } from '../../state.ts';
-import type { WatchedVector } from '../../watch.ts';
-import { Plan, type PlanOptions } from '../plan/plan.ts';
-import { type Node, refuseRange, refuseType } from '../tape.ts';
+import { learnerWarning } from '../../state.ts';
+import type { PlanOptions } from '../plan/plan.ts';
+import { refuseType } from '../tape.ts';
 import type { PlanSummary } from '../trace.ts';
 import { Fields } from './fields.ts';
-import { type Holder, type LooseDescription, type PlannedPhase, Program } from './program.ts';
+import { type Holder, type LooseDescription, Program } from './program.ts';
+import { ProgramUpdate } from './update.ts';
 
 type Floats = Tensor<'float32'>;
 
@@ -54,13 +47,7 @@ export class TracedLearner extends Learner {
   readonly published: Floats;
   readonly #program: Program;
   readonly #fields: Fields;
-  readonly #plan: Plan;
-  /** int32 [1]: number of the next minibatch. Undefined if nothing has a period */
-  readonly #updates: Tensor<'int32'> | undefined;
-  /** whether the device can decide at a replay whether a phase runs */
-  readonly #guards: boolean;
-  /** whether a captured update has several minibatches, whose cycles begin at the first one */
-  #whole = false;
+  readonly #update: ProgramUpdate;
   #warned = false;
 
   static {
@@ -69,7 +56,7 @@ export class TracedLearner extends Learner {
 
   /** Describes the launches of an update on one minibatch as a table, for people. */
   get plan(): PlanSummary {
-    return this.#plan;
+    return this.#update.plan;
   }
 
   /**
@@ -91,7 +78,7 @@ export class TracedLearner extends Learner {
       super(name, device, {
         batchSize: rows,
         read: (batch) => this.#read(batch),
-        check: (stream, count) => this.#check(stream, count),
+        check: (stream, count) => this.#update.check(stream, count),
         ...(program.draws.length > 0 && {
           draws: program.draws.map(({ name: each, node }) => ({ name: each, shape: node.shape })),
         }),
@@ -113,30 +100,27 @@ export class TracedLearner extends Learner {
     this.#fields = new Fields(program.name, device, program.rows, program.fields, (tensor) =>
       own(this, tensor),
     );
-    this.#plan = own(
+    this.#update = own(
       this,
-      new Plan(device, program.sections, generatorOf(this) ?? null, options as PlanOptions),
+      new ProgramUpdate(device, program, {
+        generator: generatorOf(this) ?? null,
+        loaded: (updates) => setPhase(this, updates),
+        ...(options as PlanOptions),
+      }),
     );
-    this.#guards = device.family === 'host';
-    const periods = [
-      ...program.phases.map(({ every }) => every),
-      ...program.holders.map(({ follower }) => (follower?.kind === 'polyak' ? follower.every : 1)),
-    ];
-    if (periods.some((every) => every > 1))
-      this.#updates = own(this, device.allocate({ shape: [1], dtype: 'int32' })).write(
-        Int32Array.of(program.firstUpdate),
-      );
     for (const text of program.warnings) learnerWarning(`${program.name}: ${text}`);
     installHooks(this, {
-      events: Object.fromEntries(
-        program.phases.flatMap(({ events }) =>
-          events.map(({ name, stepper }) => [name, stepper.gradient.size]),
+      events: this.#update.events,
+      step: (stream, columns, context) =>
+        this.#update.step(
+          stream,
+          this.#fields.inputs(stream, columns),
+          columns.priorities,
+          context,
         ),
-      ),
-      step: (...args) => this.#step(...args),
-      report: (...args) => this.#report(...args),
-      watched: () => this.#watched(),
-      parts: () => this.#parts(),
+      report: (...args) => this.#update.report(...args),
+      watched: () => this.#update.watched(),
+      parts: () => this.#update.parts(),
     });
     construction.done();
   }
@@ -187,165 +171,6 @@ export class TracedLearner extends Learner {
       );
     return read;
   }
-
-  #check(stream: Stream, count: number): void {
-    this.#whole = stream.capturing && count > 1;
-    if (!stream.capturing) return;
-    for (const { every } of this.#program.phases) {
-      if (count % every === 0 || (count === 1 && this.#guards)) continue;
-      const one = this.#guards ? '1 or a multiple' : 'a multiple';
-      refuseRange(
-        `${this.kind}: a captured update must hold whole cycles: its number of minibatches must be ${one} of ${every}, the every of a phase, and it is ${count}`,
-      );
-    }
-  }
-
-  /**
-   * Runs `fn` for minibatches whose number is a multiple of `every`. A captured update of one
-   * minibatch decides it in each replay, by the count on the device.
-   */
-  #due(stream: Stream, every: number, context: StepContext, fn: () => void): void {
-    if (every === 1) fn();
-    else if (this.#whole) {
-      if (context.minibatch % every === 0) fn();
-    } else if (this.#guards && !(stream instanceof WatchedStream))
-      guarded(stream, { word: this.#updates as Tensor<'int32'>, every }, fn);
-    else if (context.phase % every === 0) fn();
-  }
-
-  #step(stream: Stream, columns: Columns, context: StepContext): void {
-    const program = this.#program;
-    this.#plan.bind(stream, this.#fields.inputs(stream, columns));
-    const draws = new Map<Node, Floats>();
-    for (const { name, node } of program.draws) {
-      const given = context.given(name);
-      if (given) draws.set(node, given);
-    }
-    const { look } = context;
-    for (const phase of program.phases) {
-      const last = phase.sections.at(-1) as (typeof phase.sections)[number];
-      for (const { section, every } of phase.sections)
-        this.#due(stream, every, context, () => {
-          const after = look && ((launch: number) => look(`launch ${launch}`));
-          this.#plan.emitSection(stream, section, { draws, after });
-          if (section === last.section) this.#finish(stream, phase, columns, context, draws);
-        });
-    }
-    this.#follow(stream, context);
-    if (this.#updates) stream.launch('count_up', { tensors: [this.#updates] });
-  }
-
-  /** Enqueues what follows the sections of a phase: priorities, records and the optimizers' steps. */
-  #finish(
-    stream: Stream,
-    { events, losses, prioritizes }: PlannedPhase,
-    columns: Columns,
-    context: StepContext,
-    draws: ReadonlyMap<Node, Floats>,
-  ): void {
-    const { outputs } = this.#plan;
-    if (prioritizes && columns.priorities)
-      convert(stream, columns.priorities, outputs[this.#program.priorities] as Floats);
-    let computed = false;
-    for (const { name, stepper, loss } of events)
-      context.record(name, () => {
-        if (!computed) this.#plan.emitSection(stream, losses, { draws });
-        computed = true;
-        const { gradient, optimizer } = stepper;
-        return { loss: (outputs[loss] as Floats).view({ shape: [1] }), gradient, optimizer };
-      });
-    for (const { stepper } of events) stepper.optimizer.step(stream, stepper.gradient);
-  }
-
-  #follow(stream: Stream, context: StepContext): void {
-    const { holders, phases, steppers } = this.#program;
-    for (const holder of holders) {
-      const { follower } = holder;
-      if (!follower) continue;
-      const source = holders.find(({ name }) => name === follower.of) as Holder;
-      const [to, from] = [holder, source].map((each) =>
-        this.#program.vector.view({ shape: [each.size], offset: each.offset }),
-      ) as [Floats, Floats];
-      const { tau, every } = follower;
-      const { size } = source;
-      const reals = [tau, 1 - tau] as const;
-      if (follower.kind === 'copied' || every > 1) {
-        const steps = steppers.find((each) => each.holders.includes(source))?.optimizer.steps;
-        const counter = follower.kind === 'copied' ? steps : this.#updates;
-        const tensors = [to, from, counter as Tensor<'int32'>] as const;
-        stream.launch('follow_every', { tensors, wholes: [size, every], reals });
-        continue;
-      }
-      const phase = phases.find(({ events }) =>
-        events.some(({ stepper }) => stepper.name === follower.with),
-      );
-      this.#due(stream, phase?.every ?? 1, context, () =>
-        stream.launch('axpby', { tensors: [to, from], wholes: [size], reals }),
-      );
-    }
-  }
-
-  /** Returns the result of each launch, and the optimizer's count by which a report names it. */
-  #watched(): WatchedVector[] {
-    const { phases, steppers, name } = this.#program;
-    const any = steppers[0]?.optimizer.steps ?? this.#updates;
-    if (!any) return [];
-    const counts = new Map(
-      phases.flatMap(({ sections, events }) =>
-        sections.map(({ section }) => [section, events[0]?.stepper.optimizer.steps ?? any]),
-      ),
-    );
-    return this.#plan.results().flatMap(({ launch, section, op, line, tensor }) => {
-      const steps = counts.get(section);
-      if (!steps) return []; // a section of losses, which only records need
-      const text = `the result of '${op}' (${line})`;
-      const part = { network: name, layer: op, what: line, rank: launch, end: tensor.size, text };
-      return [{ event: `launch ${launch}`, x: tensor, steps, parts: [part] }];
-    });
-  }
-
-  #report(stream: Stream, scalars: Floats, share: number, first: boolean): void {
-    const { numbers } = this.#program;
-    const { length } = this.scalars;
-    if (length === 0) return;
-    const reals = [share, first ? 0 : 1] as const;
-    stream.launch('axpby', { tensors: [scalars, numbers], wholes: [length], reals });
-  }
-
-  #parts(): [string, Part][] {
-    const { holders, steppers, numbers } = this.#program;
-    const named = (holder: Holder): [string, Part][] => {
-      const { name, network, members, offset } = holder;
-      if (!network) return [[name, { tensor: this.#program.view(holder) }]];
-      const flat = this.parameters;
-      if (members === null) return networkParts(name, network, flat, offset);
-      return Array.from({ length: members }, (_, j) =>
-        networkParts(`${name}.${j}`, network, flat, offset + j * network.parameterCount),
-      ).flat();
-    };
-    return [
-      ...holders.flatMap(named),
-      ...steppers.flatMap(({ name, optimizer }) => optimizerParts(`optimizers.${name}`, optimizer)),
-      ['numbers', { tensor: numbers }],
-      ...(this.#updates ? [['updates', this.#counts(this.#updates)] as [string, Part]] : []),
-    ];
-  }
-
-  /** Saves the number of minibatches. The count on the device is right after replays, too. */
-  #counts(word: Tensor<'int32'>): Part {
-    return {
-      dtype: 'float64',
-      size: 1,
-      check: ([count]) => {
-        checkCount('updates', count, 0, 2 ** 31 - 1);
-      },
-      read: async (stream) => Float64Array.from(await word.toArray(stream)),
-      write: ([count], stream) => {
-        word.write(Int32Array.of(count as number), stream);
-        setPhase(this, count as number);
-      },
-    };
-  }
 }
 
 /** A learner that learner() made. */
@@ -364,12 +189,6 @@ export class DescribedLearner extends TracedLearner {
     if (!network) return refuseType(`policy: '${name}' is a parameter, and not a network`);
     return new MlpPolicy(network);
   }
-}
-
-function optimizerParts(name: string, optimizer: Optimizer): [string, Part][] {
-  if (optimizer instanceof Adam) return adamParts(name, optimizer);
-  const { direction, steps, learningRate } = optimizer as Sgd;
-  return tensorParts(name, { direction, steps, learningRate });
 }
 
 /** Returns a member of an ensemble by its name, such as critics.0, or undefined. */

@@ -122,9 +122,22 @@ const known = [
   'firstUpdate',
 ];
 
+/** Names of the state that are not those of networks and parameters. */
+const reserved = ['numbers', 'updates', 'generator', 'optimizers'];
+
+/** Refuses a name that would make the names of a state ambiguous. */
+function checkName(what: string, name: string): void {
+  if (!/^[A-Za-z_]\w*$/.test(name) || reserved.includes(name))
+    refuseType(
+      `learner: ${what} cannot have the name '${name}'; a name has letters, digits and _, and ${reserved.join(', ')} are names in the state`,
+    );
+}
+
 function holdersOf(description: LooseDescription): Holder[] {
   const networks = plain('networks', description.networks ?? {});
   const parameters = plain('parameters', description.parameters ?? {});
+  for (const name of Object.keys(networks)) checkName('a network', name);
+  for (const name of Object.keys(parameters)) checkName('a parameter', name);
   const holders: Holder[] = [];
   const of = (
     name: string,
