@@ -66,7 +66,10 @@ interface TracedKind {
   make(device: Device, config: Config): TracedLearner;
   /** parts of a learner's state that make up each vector of the file, in order */
   readonly vectors: Readonly<Record<string, readonly string[]>>;
-  /** the learner's event for each optimizer of the file, and the vectors of its gradient */
+  /**
+   * the learner's event for each optimizer of the file, and the vectors of its gradient: 'q*' for
+   * those of all critics
+   */
   readonly events: Readonly<Record<string, readonly [event: string, ...vectors: string[]]>>;
   /** names of the file's noise, in the order of the learner's draws */
   readonly noise?: readonly string[];
@@ -108,12 +111,13 @@ const boxOf = (config: Config) => ({
 });
 const dqnVectors = { q: ['q'], q_target: ['target'] };
 const dqnEvents = { q: ['q', 'q'] as [string, string] };
-const twoCritics = {
-  q1: ['critics.0'],
-  q2: ['critics.1'],
-  q1_target: ['targets.0'],
-  q2_target: ['targets.1'],
-};
+/** A vector of each critic, and of its target. A learner may have fewer critics. */
+const critics: Readonly<Record<string, readonly string[]>> = Object.fromEntries(
+  Array.from({ length: 9 }, (_, i) => [
+    [`q${i + 1}`, [`critics.${i}`]],
+    [`q${i + 1}_target`, [`targets.${i}`]],
+  ]).flat() as [string, string[]][],
+);
 
 export const tracedKinds: Readonly<Record<string, TracedKind>> = {
   'update.masked_double_dqn': {
@@ -152,7 +156,6 @@ export const tracedKinds: Readonly<Record<string, TracedKind>> = {
     make: (device, config) =>
       iqn(device, {
         ...traced(config),
-        hidden: config.hidden[0]!,
         taus: config.taus,
         targetTaus: config.target_taus,
         actionTaus: config.action_taus,
@@ -174,9 +177,9 @@ export const tracedKinds: Readonly<Record<string, TracedKind>> = {
         criticOptimizer: adamOf(config, config.q_lr),
         temperatureOptimizer: adamOf(config, config.q_lr),
       }),
-    vectors: { ...twoCritics, actor: ['actor'], log_alpha: ['logAlpha'] },
+    vectors: { ...critics, actor: ['actor'], log_alpha: ['logAlpha'] },
     events: {
-      q: ['critics', 'q1', 'q2'],
+      q: ['critics', 'q*'],
       actor: ['actor', 'actor'],
       alpha: ['logAlpha', 'log_alpha'],
     },
@@ -193,10 +196,10 @@ export const tracedKinds: Readonly<Record<string, TracedKind>> = {
         criticOptimizer: adamOf(config, config.q_lr),
         temperatureOptimizer: adamOf(config, config.policy_lr),
       }),
-    vectors: { ...twoCritics, actor: ['actor'], log_alpha: ['logAlpha'] },
+    vectors: { ...critics, actor: ['actor'], log_alpha: ['logAlpha'] },
     events: {
       alpha: ['logAlpha', 'log_alpha'],
-      q: ['critics', 'q1', 'q2'],
+      q: ['critics', 'q*'],
       actor: ['actor', 'actor'],
     },
     noise: ['actor', 'next_action'],
@@ -212,8 +215,8 @@ export const tracedKinds: Readonly<Record<string, TracedKind>> = {
         criticOptimizer: adamOf(config, config.q_lr),
         valueOptimizer: adamOf(config, config.v_lr),
       }),
-    vectors: { ...twoCritics, actor: ['logStd', 'actor'], v: ['value'] },
-    events: { v: ['value', 'v'], q: ['critics', 'q1', 'q2'], actor: ['actor', 'actor'] },
+    vectors: { ...critics, actor: ['logStd', 'actor'], v: ['value'] },
+    events: { v: ['value', 'v'], q: ['critics', 'q*'], actor: ['actor', 'actor'] },
   },
   'update.cql': {
     make: (device, config) =>
@@ -230,7 +233,7 @@ export const tracedKinds: Readonly<Record<string, TracedKind>> = {
         temperatureOptimizer: adamOf(config, config.policy_lr),
       }),
     vectors: {
-      ...twoCritics,
+      ...critics,
       actor: ['actor', 'logStdScale', 'logStdShift'],
       log_alpha: ['logAlpha'],
     },
@@ -355,15 +358,21 @@ async function checkEvent(
   const got = record[name] as Required<EventRecord>;
   compare(`${optimizer}: loss`, await got.loss.toArray(), [loss]);
   const gradient = Array.from(await got.gradient.toArray());
+  const members = Object.keys(golden.init)
+    .filter((each) => /^q\d$/.test(each))
+    .sort();
   // An optimizer of the file may step one critic of an ensemble.
-  const whole = vectors.length === 1 && name === 'critics' ? gradient.length / 2 : gradient.length;
-  const from = vectors[0] === 'q2' ? whole : 0;
+  const member = members.indexOf(vectors[0] as string);
+  const whole = member < 0 ? gradient.length : gradient.length / members.length;
+  const from = Math.max(member, 0) * whole;
   const own = gradient.slice(from, from + whole);
-  const wanted = vectors.flatMap((vector) => {
-    const flat = (grads as Record<string, number[]>)[vector];
-    if (!flat) throw new Difference(`${optimizer}: the file has no gradient of ${vector}`);
-    return inOrder(layoutOf(golden, vector), flat);
-  });
+  const wanted = vectors
+    .flatMap((each) => (each === 'q*' ? members : each))
+    .flatMap((vector) => {
+      const flat = (grads as Record<string, number[]>)[vector];
+      if (!flat) throw new Difference(`${optimizer}: the file has no gradient of ${vector}`);
+      return inOrder(layoutOf(golden, vector), flat);
+    });
   compare(`${optimizer}: grads`, own, wanted);
   compare(`${optimizer}: grad_norm`, [Math.hypot(...own)], [norm]);
   if (whole < gradient.length) return;
