@@ -18,7 +18,8 @@ import type { Device } from '../../src/index.ts';
 export interface IqnOptions {
   obsDim: number;
   actions: number;
-  hidden: number;
+  /** sizes of the hidden layers. The last one is also the size of a quantile's embedding */
+  hidden: readonly number[];
   rows: number;
   gamma: number;
   tau: number;
@@ -33,6 +34,8 @@ export interface IqnOptions {
 
 export function iqn(device: Device, options: IqnOptions): DescribedLearner {
   const { obsDim, actions: count, hidden, rows, gamma, tau, cosines, optimizer } = options;
+  const width = hidden.at(-1) as number;
+  const body = hidden.flatMap((size, i) => [linear(hidden[i - 1] ?? obsDim, size), relu()]);
   return learner(device, {
     name: 'iqn',
     rows,
@@ -44,9 +47,9 @@ export function iqn(device: Device, options: IqnOptions): DescribedLearner {
       discounts: { gamma },
     },
     networks: {
-      psi: new Network([linear(obsDim, hidden), relu()]),
-      phi: new Network([linear(cosines, hidden), relu()]),
-      f: new Network([linear(hidden, count)]),
+      psi: new Network(body),
+      phi: new Network([linear(cosines, width), relu()]),
+      f: new Network([linear(width, count)]),
       psiTarget: polyak('psi', tau),
       phiTarget: polyak('phi', tau),
       fTarget: polyak('f', tau),
@@ -65,7 +68,7 @@ export function iqn(device: Device, options: IqnOptions): DescribedLearner {
       ) => {
         const n = taus.shape[1] as number;
         const embedded = quantile(taus.reshape([rows, n, 1]).mul(waves).cos());
-        const mixed = state(x).reshape([rows, 1, hidden]).mul(embedded);
+        const mixed = state(x).reshape([rows, 1, width]).mul(embedded);
         return head(mixed).transpose([0, 2, 1]);
       };
       const taus = uniform([rows, options.taus]) as Expression;
