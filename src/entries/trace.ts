@@ -90,6 +90,7 @@ export type {
   Reduced,
   ReduceOptions,
   Resized,
+  SameRank,
   Taken,
   Transposed,
 } from '../learn/trace/shape-types.ts';

@@ -24,6 +24,7 @@ import type {
   Product,
   Reduced,
   Resized,
+  SameRank,
 } from './shape-types.ts';
 import { checkedShape, countOf, type Shape, shown, sizeOf } from './shapes.ts';
 import {
@@ -99,8 +100,10 @@ export const where = <
   >;
 
 /** The parts one after another along an axis. */
-export const concat = <const S extends Shape>(axis: number, ...parts: readonly Expression<S>[]) =>
-  concatenate(axis, ...parts) as unknown as Expression<Resized<S>>;
+export const concat = <const P extends readonly Expression[]>(
+  axis: number,
+  ...parts: P & SameRank<ShapeOf<P[number]>>
+): Expression<Resized<ShapeOf<P[number]>>> => concatenate(axis, ...parts) as never;
 /** The parts, which have one shape, along a new axis. */
 export const stack = <const S extends Shape>(axis: number, ...parts: readonly Expression<S>[]) =>
   stacked(axis, ...parts) as unknown as Expression<Resized<Appended<S, number>>>;

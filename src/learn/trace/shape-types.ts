@@ -114,6 +114,14 @@ export type Reduced<S extends Shape, O> =
 /** The same rank, with lengths that the compiler does not know. */
 export type Resized<S extends Shape> = { readonly [I in keyof S]: number };
 
+/** `unknown` if all shapes of the union S may have one rank, else a type that no operand has. */
+export type SameRank<S extends Shape> = number extends S['length']
+  ? unknown
+  : Alone<S['length']> extends true
+    ? unknown
+    : { 'these shapes differ in rank': S };
+type Alone<N, All = N> = N extends unknown ? ([All] extends [N] ? true : false) : never;
+
 /** Shape after a permutation of the axes. */
 export type Transposed<S extends Shape, Axes extends Shape> =
   true extends Unknown<S> ? Shape : { readonly [I in keyof Axes]: S[Axes[I] & keyof S] & number };

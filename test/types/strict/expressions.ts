@@ -41,6 +41,12 @@ trace(device, { x: [128, 4], w: [4], i: { shape: [128], dtype: 'int32' } }, ({ x
   const z = x.add(1).sub(w).max(0);
   is<Equal<typeof z, Expression<readonly [128, 4]>>>();
   concat(1, x, y);
+  // Parts may differ in length, and in how much the compiler knows of their shapes.
+  const joined = concat(1, x, x.slice(1, 2), x.sum({ axis: 1, keep: true }), t.reshape([128, 1]));
+  is<Equal<typeof joined, Expression<readonly [number, number]>>>();
+  concat(1, x, t as Expression, t);
+  // @ts-expect-error: ranks that differ
+  concat(0, x, s);
   // @ts-expect-error: shapes that do not broadcast
   x.add(i);
   // @ts-expect-error: matrices that do not multiply
