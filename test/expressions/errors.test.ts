@@ -132,6 +132,11 @@ describe('errors of expressions', () => {
     ],
     ['no parts', () => concat(0), /^concat\(axis, \.\.\.parts\) takes one part or more/],
     [
+      'parts in a list',
+      ({ x }) => concat([x, x] as never, 1 as never),
+      /^concat\(axis, \.\.\.parts\): the axis comes first, as in concat\(1, x, y\)/,
+    ],
+    [
       'stacked parts that differ',
       ({ x, v }) => stack(0, x, v),
       /^stack: the parts have one shape, got \[3, 4\] and \[4\]/,

@@ -707,6 +707,8 @@ export function broadcasted(x: Expression, shape: Shape): Expression {
 
 /** Returns the parts one after another along an axis. */
 export function concat(axis: number, ...parts: readonly Expression[]): Expression {
+  if (typeof axis !== 'number')
+    refuseType(`concat(axis, ...parts): the axis comes first, as in concat(1, x, y)`);
   const nodes = parts.map((part, i) => nodeOf(`concat: part ${i}`, part));
   const first = nodes[0];
   if (first === undefined) return refuseType('concat(axis, ...parts) takes one part or more');
@@ -727,6 +729,8 @@ export function concat(axis: number, ...parts: readonly Expression[]): Expressio
 
 /** Returns the parts, which have one shape, along a new axis. */
 export function stack(axis: number, ...parts: readonly Expression[]): Expression {
+  if (typeof axis !== 'number')
+    refuseType(`stack(axis, ...parts): the axis comes first, as in stack(1, x, y)`);
   const nodes = parts.map((part, i) => nodeOf(`stack: part ${i}`, part));
   const first = nodes[0];
   if (first === undefined) return refuseType('stack(axis, ...parts) takes one part or more');

@@ -169,6 +169,23 @@ describe('wrong descriptions of traced learners', () => {
       },
       /^q\(x\): \[8, 2\] does not fit: the network takes rows of 5 numbers/,
     ],
+    'a result of five dimensions': [
+      {
+        batch: { obs: [2, 2, OBS] },
+        networks: { q: ensemble(q, 2) },
+        update: ({ q: net }: Record<string, Net>, { obs }: Record<string, Expression>) => ({
+          minimize: { q: net!(obs!).mean() },
+        }),
+      },
+      /^q\(x\): \[8, 2, 2, 5\] makes \[2, 8, 2, 2, 3\], but expressions have at most 4 dimensions/,
+    ],
+    'a loss in place of a phase': [
+      {
+        update: ({ q: net }: Record<string, Net>, { obs }: Record<string, Expression>) =>
+          net!(obs!).mean(),
+      },
+      /^learner: update is an expression; return { minimize: { name: loss } }/,
+    ],
     'an async update': [
       { update: async () => ({}) },
       /^learner: update must return its phases at once/,

@@ -192,10 +192,15 @@ export function applied(
       return refuseRange(
         `${name}(x): ${shown(shape)} does not fit: the network takes rows of ${inputs} numbers`,
       );
+    const result = [...(members === null ? [] : [count]), ...leading, outputs];
+    if (result.length > 4)
+      refuseRange(
+        `${name}(x): ${shown(shape)} makes ${shown(result)}, but expressions have at most 4 dimensions: reshape x first`,
+      );
     const rows = sizeOf(leading);
     const x = reshaped(given[0] as Expression, [rows, inputs]);
     const attributes = { network, members: count, name };
     const y = make('network', attributes, [x, expressionOf(vector)], [count, rows, outputs]);
-    return reshaped(y, [...(members === null ? [] : [count]), ...leading, outputs]);
+    return reshaped(y, result);
   };
 }

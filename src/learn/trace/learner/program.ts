@@ -10,7 +10,7 @@ import { Adam } from '../../adam.ts';
 import { Network } from '../../network/network.ts';
 import type { Optimizer } from '../../optimizer.ts';
 import { Sgd } from '../../sgd.ts';
-import { type Expression, expressionOf, nodeFrom, nodeOf, reshaped } from '../expression.ts';
+import { Expression, expressionOf, nodeFrom, nodeOf, reshaped } from '../expression.ts';
 import { gradientsOf } from '../gradient.ts';
 import { memoryOf, neededBy } from '../plan/merge.ts';
 import type { Output, Section } from '../plan/plan.ts';
@@ -431,6 +431,8 @@ export class Program extends Owner {
 
   #phase(tape: Tape, given: unknown, what: string): CheckedPhase {
     const phase = plain(`the result of ${what}`, given);
+    if (given instanceof Expression)
+      refuseType(`learner: ${what} is an expression; return { minimize: { name: loss } }`);
     checkOptions(
       `learner: ${what}`,
       phase,
