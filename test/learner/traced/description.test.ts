@@ -396,18 +396,27 @@ describe('wrong descriptions of traced learners', () => {
     const listen = (warning: Error) => warnings.push(warning.message);
     process.on('warning', listen);
     try {
-      const made = make({ networks: { q, idle: q } });
+      // A frozen network has no optimizer, and is not worth a warning.
+      const frozen: Update = ({ q: net, f }, { obs }) => ({
+        minimize: { q: net!(obs!).sub(f!(obs!)).mean() },
+      });
+      const made = make({
+        networks: { q, f: q, idle: q, unread: q },
+        optimizers: { q: adam(), idle: adam() },
+        update: frozen,
+      });
       const batch = { obs: rig.zeros(ROWS, OBS), weights: rig.zeros(ROWS) };
       for (let i = 0; i < 2; i++) made.update(rig.stream, batch, rig.zeros(1));
       await new Promise(setImmediate);
     } finally {
       process.off('warning', listen);
     }
-    expect(warnings).to.have.length(2);
-    expect(warnings[0]).to.equal(
-      'own: no phase minimizes idle; add a loss to minimize, or remove it',
-    );
-    expect(warnings[1]).to.match(
+    expect(warnings).to.have.length(3);
+    expect(warnings.slice(0, 2)).to.deep.equal([
+      'own: no phase minimizes idle; add a loss to minimize, or remove the optimizer',
+      'own: update does not use idle, unread',
+    ]);
+    expect(warnings[2]).to.match(
       /^own: the batch has importance weights, which update does not read/,
     );
   });

@@ -302,25 +302,31 @@ export class Program extends Owner {
     );
     this.hash = hashOf(tape, planned.sections);
     this.#checkFollowers();
-    const idle = this.holders.filter(
-      ({ name: each, follower }) =>
-        !follower &&
-        !planned.phases.some(({ events }) =>
-          events.some(({ stepper }) => stepper.holders.some((of) => of.name === each)),
-        ),
-    );
-    this.warnings =
-      idle.length === 0
-        ? []
-        : [
-            `no phase minimizes ${list(idle.map((each) => each.name))}; add a loss to minimize, or remove it`,
-          ];
+    this.warnings = this.#idle(memories, planned.order);
     construction.done();
   }
 
   /** Returns the parameters of a holder, in its shape. */
   view({ shape, offset }: Holder): Floats {
     return this.vector.view({ shape: [...shape], offset });
+  }
+
+  /** Warns of networks and parameters that an optimizer never steps, or that nothing reads. */
+  #idle(memories: ReadonlyMap<Holder, Node>, order: ReadonlyMap<Node, number>): string[] {
+    const minimized = new Set(
+      this.phases.flatMap(({ events }) => events.map(({ stepper }) => stepper)),
+    );
+    const unstepped = this.steppers.filter((stepper) => !minimized.has(stepper));
+    const unread = this.holders.filter((holder) => !order.has(memories.get(holder)!));
+    const names = (of: readonly { readonly name: string }[]) => list(of.map(({ name }) => name));
+    return [
+      ...(unstepped.length > 0
+        ? [
+            `no phase minimizes ${names(unstepped)}; add a loss to minimize, or remove the optimizer`,
+          ]
+        : []),
+      ...(unread.length > 0 ? [`update does not use ${names(unread)}`] : []),
+    ];
   }
 
   /** Refuses followers whose period counts something that does not happen. */
