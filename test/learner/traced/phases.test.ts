@@ -151,6 +151,42 @@ describe('phases of traced learners', () => {
     expect(await numbersOf(made, 2)).to.deep.equal([50]);
   });
 
+  it('a scalar of a delayed phase changes only when the phase runs, also if others need it', async () => {
+    // The first phase computes `shared` each time. The scalar must not be this memory.
+    const made = steps(({ a, b }, obs) => {
+      const shared = obs.mean().add(1);
+      return [
+        { minimize: { a: a.mul(shared.square()).neg() } },
+        { minimize: { b: b.neg() }, scalars: { shared }, every: 2 },
+      ];
+    });
+    expect(await rising(made, 4)).to.deep.equal([2, 2, 4, 4]);
+  });
+
+  it('a gradient that an earlier phase computes does not replace the gradient of that phase', async () => {
+    const made = steps(({ a, b }, obs) => {
+      const slope = obs.mean().add(2);
+      return [
+        { minimize: { a: a.mul(3), b: b.neg() }, scalars: { twice: slope.mul(2) } },
+        { minimize: { a: a.mul(slope) } },
+      ];
+    });
+    await numbersOf(made);
+    expect(await value(made, 'a')).to.equal(-5);
+  });
+
+  /** Updates with batches of ones, twos and so on, and returns the first scalar after each. */
+  async function rising(made: DescribedLearner, updates: number): Promise<number[]> {
+    const out = rig.zeros(1);
+    const seen: number[] = [];
+    for (let x = 1; x <= updates; x++) {
+      const obs = rig.tensor([ROWS, OBS], new Float32Array(ROWS * OBS).fill(x));
+      made.update(rig.stream, { obs }, out);
+      seen.push((await out.toArray())[0]!);
+    }
+    return seen;
+  }
+
   it('draws of a phase that does not run leave the generator as it is', async () => {
     const drawing = (every: number) =>
       steps(({ a, b }) => [

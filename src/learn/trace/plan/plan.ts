@@ -110,9 +110,13 @@ export class Plan implements Disposable {
       })),
       lowerings,
     );
-    const values = sections.flatMap(({ outputs }, section) =>
-      outputs.map((output) => keep(lowering, output, section)),
+    const results = sections.flatMap(({ outputs }, section) =>
+      outputs.map(({ node, into }): Result => {
+        lowering.enter(section);
+        return { node, into, section, value: lowering.value(node) };
+      }),
     );
+    const values = results.map((result) => keep(lowering, result, results));
     const { merged, constants } = lowering;
     const sorted = [...lowering.launches].sort((a, b) => a.section - b.section);
     const launches = (options.chains ?? true) ? chained(lowering, sorted) : sorted;
@@ -371,14 +375,27 @@ export class Plan implements Disposable {
   }
 }
 
+/** A result of a section before it has memory of its own. */
+interface Result {
+  readonly node: Node;
+  readonly into: Floats | undefined;
+  readonly section: number;
+  readonly value: Value;
+}
+
 /** Returns the value of a result in memory of its own, which stays until the plan's end. */
-function keep(lowering: Lowering, { node, into }: Output, section: number): Value {
+function keep(lowering: Lowering, result: Result, results: readonly Result[]): Value {
+  const { node, into, section, value } = result;
   const { shape } = node;
   lowering.enter(section);
-  const value = lowering.value(node);
   const { buffer } = value;
   const owned = buffer.kind === 'arena' && buffer.size === sizeOf(shape) && value.offset === 0;
-  const free = into ? !buffer.output : buffer.tensor === null;
+  // Given memory changes only when the section runs, and other sections may write it too.
+  const alone = () =>
+    !lowering.launches.some(
+      (launch) => launch.section !== section && launch.views.some((view) => view.buffer === buffer),
+    ) && results.every((other) => other.section === section || other.value.buffer !== buffer);
+  const free = into ? !buffer.output && alone() : buffer.tensor === null;
   const kept = owned && free && isDense(shape, value.strides) ? value : lowering.kept(node, value);
   kept.buffer.output = true;
   kept.buffer.tensor = into ?? null;
