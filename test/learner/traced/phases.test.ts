@@ -175,6 +175,15 @@ describe('phases of traced learners', () => {
     expect(await value(made, 'a')).to.equal(-5);
   });
 
+  it('a copy that a delayed phase needs is made again for a phase that runs more often', async () => {
+    // Rows of a batch have gaps, so each mean copies them first.
+    const made = steps(({ a, b }, obs) => [
+      { minimize: { a: a.mul(obs.slice(1, 1).mean()) }, every: 2 },
+      { minimize: { b: b.neg() }, scalars: { mean: obs.slice(1, 1).mean().mul(2) } },
+    ]);
+    expect(await rising(made, 4)).to.deep.equal([2, 4, 6, 8]);
+  });
+
   /** Updates with batches of ones, twos and so on, and returns the first scalar after each. */
   async function rising(made: DescribedLearner, updates: number): Promise<number[]> {
     const out = rig.zeros(1);

@@ -40,6 +40,12 @@ export interface NetworkPass {
   readonly kept: readonly (readonly (View | undefined)[])[];
 }
 
+/** A dense copy of a value, and the section that makes it. */
+interface Copy {
+  readonly value: Value;
+  readonly section: number;
+}
+
 /** A value to which an op adds its result, instead of writing a value of its own. */
 export type Target = Value | undefined;
 export type Lower<N> = (lowering: Lowering, node: N, target: Target) => Value | null;
@@ -62,8 +68,10 @@ export class Lowering {
   readonly #inputs = new Map<string, Buffer>();
   readonly #values = new Map<Node, Value>();
   readonly #tuples = new Map<Node, readonly Value[]>();
-  /** dense copies of the values in a buffer, by offset, shape and strides */
-  readonly #copies = new Map<Buffer, Map<string, Value>>();
+  /** dense copies of the values in a buffer and their sections, by offset, shape and strides */
+  readonly #copies = new Map<Buffer, Map<string, Copy>>();
+  /** constants that are written out, by offset, shape and strides of what they repeat */
+  readonly #repeated = new Map<string, Value>();
   readonly #uses = new Map<Node, number>();
   /** the ops that read an op's value, in order */
   readonly #readers = new Map<Node, Node[]>();
@@ -261,18 +269,18 @@ export class Lowering {
   }
   /**
    * Returns a dense copy of a value that is read with these strides over `shape`. Ops that need the
-   * same copy share it.
+   * same copy share it, if its section runs whenever theirs does.
    */
   copied(node: Node, value: Value, shape: Shape): Value {
     const key = `${value.offset} ${shape} ${value.strides}`;
-    const copies = this.#copies.get(value.buffer) ?? new Map<string, Value>();
+    const copies = this.#copies.get(value.buffer) ?? new Map<string, Copy>();
     this.#copies.set(value.buffer, copies);
     const known = copies.get(key);
-    if (known) return known;
+    if (known && this.merged.serves(known.section, this.#section)) return known.value;
     const out = this.fresh(shape);
     const before = this.launches.length;
     this.copyTo(node, out, value, shape);
-    copies.set(key, out);
+    copies.set(key, { value: out, section: this.#section });
     // The copy of a column of a batch comes first, so that it is not between the steps of a chain.
     if (value.buffer.kind === 'input' && shape.length === 1)
       this.launches.splice(this.#sectionStart, 0, ...this.launches.splice(before));
@@ -287,12 +295,10 @@ export class Lowering {
     const from = strides.findIndex((step) => step !== 0);
     const inner = shape.slice(Math.max(from, 0));
     if (buffer !== this.#constants || from < 0 || sizeOf(inner) > MAX_WRITTEN) return value;
-    const key = `written ${offset} ${inner} ${strides.slice(from)}`;
-    const copies = this.#copies.get(buffer) ?? new Map<string, Value>();
-    this.#copies.set(buffer, copies);
+    const key = `${offset} ${inner} ${strides.slice(from)}`;
     const steps = denseStrides(inner);
     const known =
-      copies.get(key) ??
+      this.#repeated.get(key) ??
       this.constant(
         Float32Array.from({ length: sizeOf(inner) }, (_, i) => {
           const index = steps.map((step, d) => Math.floor(i / step) % inner[d]!);
@@ -300,12 +306,17 @@ export class Lowering {
         }),
         inner,
       );
-    copies.set(key, known);
+    this.#repeated.set(key, known);
     return { ...known, strides: [...new Array<number>(from).fill(0), ...known.strides] };
   }
   /** Adds the launches that follow to a section. */
   enter(section: number): void {
+    if (section === this.#section) return;
     this.#section = section;
+    // Other sections may have copied memory before it changed, or may not run.
+    this.#copies.clear();
+    for (const node of this.#values.keys())
+      if (node.op !== 'memory' && memoryOf(node)) this.#values.delete(node);
   }
   /** Returns a dense copy of a result. */
   kept(node: Node, value: Value): Value {
@@ -360,7 +371,7 @@ export class Lowering {
   #forgetCopies(buffer: Buffer): void {
     this.#copies.delete(buffer);
     for (const copies of this.#copies.values())
-      for (const [key, value] of copies) if (value.buffer === buffer) copies.delete(key);
+      for (const [key, { value }] of copies) if (value.buffer === buffer) copies.delete(key);
   }
 
   /** Copies a value of `shape`, or adds it with `beta` 1. */

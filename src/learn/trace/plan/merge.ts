@@ -19,6 +19,8 @@ export interface Merged {
   readonly nodes: readonly Node[];
   /** Returns the section that computes an op: the first one that needs it. */
   sectionOf(node: Node): number;
+  /** Returns whether a value of section `from` is there whenever section `to` runs. */
+  serves(from: number, to: number): boolean;
   /** number of ops that were equal to an earlier one */
   readonly merged: number;
   /** Returns the op that computes the value of this op. */
@@ -78,7 +80,6 @@ export function merge(sections: readonly Demand[]): Merged {
   /** Returns how often memory has changed before a section. */
   const version = (memory: Node, section: number): number =>
     sections.slice(0, section).filter(({ changes }) => changes?.has(memory)).length;
-  /** Returns whether a value of section `from` is there whenever section `to` runs. */
   const serves = (from: number, to: number): boolean => {
     const [{ every: earlier = 1, optional }, { every: later = 1 }] = [
       sections[from]!,
@@ -113,6 +114,7 @@ export function merge(sections: readonly Demand[]): Merged {
   return {
     nodes: kept,
     merged,
+    serves,
     of: (node) => same.get(node) as Node,
     sectionOf: (node) => sectionOf.get(node) as number,
   };
