@@ -196,6 +196,40 @@ describe('phases of traced learners', () => {
     return seen;
   }
 
+  it('a recorded loss is that of its minibatch, also if a delayed phase shares its ops', async () => {
+    const made = steps(({ a, b }, obs) => {
+      const shared = obs.mean().square();
+      return [
+        { minimize: { a: a.detach().sub(a).add(shared) } },
+        { minimize: { b: b.detach().sub(b) }, scalars: { shared: shared.add(0) }, every: 2 },
+      ];
+    });
+    expect(await recorded(made, 'a')).to.deep.equal([1, 4, 9]);
+  });
+
+  it('a loss can be recorded without an earlier one that shares its ops', async () => {
+    const made = steps(({ a, b }, obs) => {
+      const shared = obs.mean().square();
+      return [
+        { minimize: { a: a.detach().sub(a).add(shared) } },
+        { minimize: { b: b.detach().sub(b).add(shared) } },
+      ];
+    });
+    expect(await recorded(made, 'b')).to.deep.equal([1, 4, 9]);
+  });
+
+  /** Updates with batches of ones, twos and threes, and returns the recorded losses. */
+  async function recorded(made: DescribedLearner, event: string): Promise<number[]> {
+    const [out, loss] = [rig.zeros(1), rig.zeros(1)];
+    const seen: number[] = [];
+    for (let x = 1; x <= 3; x++) {
+      const obs = rig.tensor([ROWS, OBS], new Float32Array(ROWS * OBS).fill(x));
+      made.update(rig.stream, { obs }, out, { record: { [event]: { loss } } });
+      seen.push((await loss.toArray())[0]!);
+    }
+    return seen;
+  }
+
   it('draws of a phase that does not run leave the generator as it is', async () => {
     const drawing = (every: number) =>
       steps(({ a, b }) => [

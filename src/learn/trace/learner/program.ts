@@ -539,6 +539,17 @@ export class Program extends Owner {
         new Map(),
       ))
         periods.set(node, gcd(periods.get(node) ?? 0, checked[p]!.every));
+    // Records may read each loss alone. An op that only one loss needs belongs to its section.
+    const read = new Map<Node, number[]>();
+    for (const { losses, every } of checked)
+      for (const node of neededBy(
+        losses.map((each) => each.node),
+        new Map(),
+      ))
+        read.set(node, [...(read.get(node) ?? []), every]);
+    for (const [node, all] of read)
+      if (all.length > 1 || periods.has(node))
+        periods.set(node, all.reduce(gcd, periods.get(node) ?? 0));
     const sections: Section[] = [];
     let [outputsBefore, priorities] = [0, -1];
     const seen = new Map<string, number>();
