@@ -38,7 +38,7 @@ export interface LayerPass {
 
 /** Tensors of a layer's backward pass, all float32. */
 export interface LayerReturn extends LayerPass {
-  /** [rows, outputs]: gradient at the output. backward may overwrite it */
+  /** [rows, outputs]: gradient at the output. backward may overwrite `dy` and `kept` */
   readonly dy: Floats;
   /** output, [rows, inputs]: gradient at the input, or undefined if the caller does not need it */
   readonly dx: Floats | undefined;

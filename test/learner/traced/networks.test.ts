@@ -162,6 +162,33 @@ describe('networks as ops of a trace', () => {
         if (members === 1) expect(error).to.be.at.most(1e-6);
       });
 
+  it('two gradients through one pass are right, although layers overwrite what they kept', async () => {
+    const q = new Network([linear(OBS, 6), layerNorm(6), tanh(), linear(6, 2)]);
+    const gradients = await Promise.all(
+      [true, false].map(async (twice) => {
+        const made = rig.keep(
+          learner(rig.device, {
+            name: 'kept',
+            rows: ROWS,
+            batch: { obs: [OBS] },
+            networks: { q },
+            optimizers: { q: adam() },
+            update: ({ q: net }, { obs }) => {
+              const loss = () => net(obs).square().mean();
+              return { minimize: { q: twice ? loss().add(loss().mul(2)) : loss().mul(3) } };
+            },
+          }),
+        );
+        const gradient = rig.zeros(q.parameterCount);
+        const { obs } = rig.batch(ROWS, 'index');
+        made.update(rig.stream, { obs }, rig.zeros(1), { record: { q: { gradient } } });
+        return gradient.toArray();
+      }),
+    );
+    const [one, other] = gradients as [Float32Array, Float32Array];
+    for (const [i, value] of one.entries()) expect(value).to.be.closeTo(other[i]!, 1e-6);
+  });
+
   it('a layer without run() trains, and checkGradients() names it', async () => {
     const q = new Network([linear(OBS, 4), scaled(4, false), linear(4, 1)]);
     const describe = (check: boolean) =>

@@ -156,6 +156,17 @@ export function lowerNetworkSlope(lowering: Lowering, node: NodeOfKind<'networkS
   const first = flatView(given.value, rows, columns, given.distance);
   const weights = lowering.value(vector);
   const pass = lowering.pass(forward);
+  // A layer may overwrite what it kept, so each of several backward passes gets a copy.
+  const { nodes, of } = lowering.merged;
+  const passes = nodes.filter(
+    ({ op, inputs: [, other] }) => op === 'networkSlope' && of(other as Node) === of(forward),
+  );
+  const keptFor = (view: View | undefined): View | undefined => {
+    if (view === undefined || passes.length === 1) return view;
+    const copy = lowering.fresh(view.shape);
+    lowering.copyTo(node as Node, copy, view, view.shape);
+    return flatView(copy, rows, view.shape[1] as number, view.shape[1] as number);
+  };
   const dy = lowering.spent(node as Node, lowering.value(above), above.shape);
   const gradient = lowering.wants(node as Node, 1) ? lowering.fresh([members * count]) : null;
   const dx = lowering.wants(node as Node, 0) ? lowering.fresh([rows, columns]) : null;
@@ -190,7 +201,7 @@ export function lowerNetworkSlope(lowering: Lowering, node: NodeOfKind<'networkS
         ['dy', arriving],
         ['x', i > 0 ? pass.outputs[j]![i - 1]! : first],
         ['y', pass.outputs[j]![i]!],
-        ['kept', pass.kept[j]![i]],
+        ['kept', keptFor(pass.kept[j]![i])],
       ]);
       const writes = operands.views.indexOf(arriving) + 1 + gradients.length;
       const [one, two] = [gradients.length, gradients.length + operands.views.length];
