@@ -137,6 +137,10 @@ export class Parameter<S extends Shape = Shape> {
   }
 }
 
+interface InitialOption {
+  readonly initial?: number | ArrayLike<number>;
+}
+
 /**
  * A learned number or array outside of networks, such as the logarithm of a temperature.
  *
@@ -144,9 +148,15 @@ export class Parameter<S extends Shape = Shape> {
  *   row-major order, default 0
  * @throws {TypeError|RangeError} for anything else
  */
-export function parameter<const S extends Shape = readonly []>(
-  options: { readonly shape?: S; readonly initial?: number | ArrayLike<number> } = {},
-): Parameter<S> {
+export function parameter<const S extends Shape>(
+  options: { readonly shape: S } & InitialOption,
+): Parameter<S>;
+export function parameter(
+  options?: { readonly shape?: undefined } & InitialOption,
+): Parameter<readonly []>;
+export function parameter(
+  options: { readonly shape?: Shape | undefined } & InitialOption = {},
+): Parameter {
   checkOptions('parameter', options, ['shape', 'initial']);
   const shape = checkedShape('parameter: shape', options.shape ?? [], refuseRange);
   const { initial = 0 } = options;
@@ -161,7 +171,7 @@ export function parameter<const S extends Shape = readonly []>(
     refuseRange(`parameter: ${shown(shape)} has ${size} numbers, got ${initial.length}`);
   else
     for (let i = 0; i < size; i++) all[i] = checkedNumber(`parameter: initial[${i}]`, initial[i]);
-  return new Parameter(shape as unknown as S, all);
+  return new Parameter(shape, all);
 }
 
 /** Returns the function that applies a network, or all networks of an ensemble, to an expression. */
