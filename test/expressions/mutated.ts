@@ -11,6 +11,9 @@ import { describeValue } from '../../src/base/checks.ts';
 /** Module in src/learn/trace, the text that is replaced, its replacement, and what finds it. */
 export type Mutated = readonly [file: string, from: string, to: string, finder: string];
 
+/** Number of random learners that run, from the seed that a finder names. */
+const LEARNERS = 3;
+
 const mutations = JSON.parse(process.argv[2] ?? '[]') as Mutated[];
 const sources = mutations.map(([file, from, to]) => {
   const url = new URL(`../../src/learn/trace/${file}.js`, import.meta.url).href;
@@ -28,7 +31,7 @@ register(
     export async function resolve(specifier, context, next) {
       const found = await next(specifier, context);
       const number = numberOf(context.parentURL);
-      const own = /\\/(learn\\/trace\\/|test\\/expressions\\/|entries\\/trace\\.)/.test(found.url);
+      const own = /\\/(learn\\/trace\\/|device\\/guarded\\.|test\\/expressions\\/|learner\\/traced\\/|entries\\/trace\\.)/.test(found.url);
       if (number === undefined || !own || numberOf(found.url)) return found;
       return { ...found, url: found.url + '?mutation=' + number };
     }
@@ -59,6 +62,16 @@ async function found(number: number, finder: string): Promise<string> {
     }
   }
   const [count, ...only] = finder.split(' ');
+  if (only[0] === 'learners') {
+    const random = (await import(
+      `../learner/traced/random.js?mutation=${number}`
+    )) as typeof import('../learner/traced/random.ts');
+    for (let seed = Number(count); seed < Number(count) + LEARNERS; seed++) {
+      const wrong = await random.wrongIn(random.drawn(seed));
+      if (wrong !== null) return `learner ${seed}: ${wrong}`;
+    }
+    return '';
+  }
   if (only[0] === 'chains') {
     const { changedByChain } = (await import(
       `./elementwise.js?mutation=${number}`

@@ -233,7 +233,8 @@ export function drawn(seed: number): Drawn {
     }
     return x;
   };
-  const wide = () => pool.filter(({ shape }) => shape.length === 2 && shape[1] === INPUTS);
+  const wide = () =>
+    pool.filter(({ shape }) => [2, 3].includes(shape.length) && shape.at(-1) === INPUTS);
   /** Returns a term with a slope with respect to `name`. */
   const reading = (name: string): Term => {
     let made = memories.get(name)!;
@@ -300,7 +301,7 @@ export function drawn(seed: number): Drawn {
       const loss = parts.reduce((total, part) => op('add', total, part)!);
       if (!isStale(loss, of, p)) return [name, loss];
       // Some losses stay stale, and the learner must refuse them.
-      if (choices.chance(0.1)) {
+      if (choices.chance(0.4)) {
         stale = true;
         return [name, loss];
       }
@@ -326,7 +327,7 @@ export function drawn(seed: number): Drawn {
 export function descriptionOf({ seed, holders, groups, followers, terms, phases }: Drawn): object {
   const networkOf = ({ shape: [size] }: Holder) =>
     size === LINEAR_SIZE
-      ? new Network([linear(INPUTS, OUTPUTS)])
+      ? new Network([linear(INPUTS, OUTPUTS), tanh()])
       : new Network([
           linear(INPUTS, HIDDEN),
           layerNorm(HIDDEN, { epsilon: EPSILON }),

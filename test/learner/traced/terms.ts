@@ -300,7 +300,7 @@ export const opNames = Object.keys(ops) as OpName[];
 export const opOf = (name: OpName): Op => ops[name];
 
 /** Numbers of inputs, hidden units and outputs of all networks. */
-export const [INPUTS, HIDDEN, OUTPUTS] = [3, 4, 2];
+export const [INPUTS, HIDDEN, OUTPUTS] = [3, 4, 3];
 /** The epsilon of the networks' layerNorm. It is large, so that rounding errors stay small. */
 export const EPSILON = 0.5;
 export const [LINEAR_SIZE, DEEP_SIZE] = [
@@ -308,7 +308,7 @@ export const [LINEAR_SIZE, DEEP_SIZE] = [
   HIDDEN * (INPUTS + 1) + 2 * HIDDEN + OUTPUTS * (HIDDEN + 1),
 ];
 
-/** Returns the outputs of a network: one linear layer, or linear, layerNorm, tanh and linear. */
+/** Returns the outputs of a network: linear and tanh, or linear, layerNorm, tanh and linear. */
 export function applied(flat: readonly Num[], x: Values): Values {
   let at = 0;
   const take = (n: number) => {
@@ -324,7 +324,8 @@ export function applied(flat: readonly Num[], x: Values): Values {
     );
   };
   let rows = rowsOf(x);
-  if (flat.length === LINEAR_SIZE) rows = linear(rows, INPUTS, OUTPUTS);
+  if (flat.length === LINEAR_SIZE)
+    rows = linear(rows, INPUTS, OUTPUTS).map((row) => row.map(tangent));
   else {
     rows = linear(rows, INPUTS, HIDDEN);
     const [weight, bias] = [take(HIDDEN), take(HIDDEN)];

@@ -1,0 +1,126 @@
+/**
+ * Breaks the phases of learners on purpose: their program, plan and update. Random learners must find
+ * each mutation.
+ */
+import { expect } from 'chai';
+import { run } from '../../cli/run-command.ts';
+import type { Mutated } from '../../expressions/mutated.ts';
+import { describeAll } from '../../rig/setting.ts';
+
+/**
+ * Module in src/learn/trace, the text that is replaced, the replacement, what it breaks, and the first
+ * random learner that runs, default 0.
+ */
+type Mutation = readonly [file: string, from: string, to: string, what: string, seed?: number];
+
+const mutations: readonly Mutation[] = [
+  ['plan/merge', 'changes?.has(memory)', 'false', 'the versions of memory', 3],
+  ['plan/merge', '!optional && ', '', 'sections that are left out', 248],
+  ['plan/merge', 'later % earlier === 0', 'true', 'sections that run more rarely', 18],
+  [
+    'learner/program',
+    'gcd(periods.get(node) ?? 0, checked[p].every)',
+    'checked[p].every',
+    'the period of shared ops',
+    176,
+  ],
+  [
+    'learner/program',
+    'all.length > 1 || periods.has(node)',
+    'false',
+    'the period of the ops of losses',
+    33,
+  ],
+  ['learner/program', 'changes.slice(computed, phase)', '[]', 'the check of stale gradients', 8],
+  ['learner/program', 'offset += size;', '', 'the places of gradients', 4],
+  ['learner/program', 'holder.offset = size;', 'holder.offset = 0;', 'the places of parameters', 2],
+  ['learner/program', 'offset: at++', 'offset: 0 * at++', 'the places of scalars'],
+  [
+    'learner/program',
+    'changes: changes[p], every',
+    'every',
+    'the memory that changes after a phase',
+    3,
+  ],
+  ['learner/learner', 'context.minibatch % every === 0', 'true', 'periods in whole cycles'],
+  [
+    'learner/learner',
+    '{ word: this.#updates, every }',
+    '{ word: this.#updates, every: 1 }',
+    'guards',
+  ],
+  [
+    'learner/learner',
+    "stream.launch('count_up'",
+    "(() => {})('count_up'",
+    'the count of minibatches',
+  ],
+  ['learner/learner', 'phase?.every ?? 1', '1', 'followers of a delayed phase', 3],
+  [
+    'learner/learner',
+    "follower.kind === 'copied' ? steps : this.#updates",
+    'this.#updates ?? steps',
+    'the steps that copies count',
+    3,
+  ],
+  [
+    'learner/learner',
+    "follower.kind === 'copied' || every > 1",
+    "follower.kind === 'copied'",
+    'the period of a follower',
+    6,
+  ],
+  ['learner/learner', 'outputs[this.#program.priorities]', 'outputs[0]', 'priorities', 2],
+  ['learner/learner', 'if (!computed)', 'if (computed)', 'the sections of losses'],
+  ['learner/learner', 'first ? 0 : 1', '0', 'the means of scalars'],
+  ['plan/plan', 'launch.section < section', 'launch.section <= section', 'the starts of sections'],
+  ['plan/plan', '&& alone()', '', 'results that other sections compute'],
+  ['plan/plan', 'draws.get(launch.node)', 'undefined', 'given random numbers', 2],
+  ['plan/lowering', '&& this.merged.serves(known.section, this.#section)', '', 'shared copies', 63],
+  ['plan/network-lowerings', 'j === 0 ? dx', 'dx ? dx', 'the sum over members', 11],
+  ['plan/network-lowerings', 'part !== dx', 'false', 'the gradients of later members', 11],
+  ['plan/network-lowerings', 'pass.outputs[j][i]', 'pass.outputs[0][i]', 'outputs of members', 9],
+  ['plan/network-lowerings', 'pass.kept[j][i]', 'pass.kept[0][i]', 'what members kept', 3],
+  ['plan/network-lowerings', 'passes.length === 1', 'true', 'several backward passes', 22],
+  [
+    'plan/network-lowerings',
+    'lowering.spent(',
+    'lowering.dense(',
+    'gradients that are overwritten',
+    297,
+  ],
+  [
+    '../../device/guarded',
+    'word.byteOffset, every)',
+    'word.byteOffset, 1)',
+    'the guard of a launch',
+  ],
+];
+
+describeAll('mutations of the phases of learners', function () {
+  this.timeout(180_000);
+  let lines: string[] = [];
+  before(async () => {
+    const list = mutations.map(
+      ([file, from, to, , seed = 0]): Mutated => [file, from, to, `${seed} learners`],
+    );
+    const same = 'offset += size;';
+    list.push(['learner/program', same, same, '0 learners']);
+    const { stdout, stderr, code } = await run('test/expressions/mutated.js', [
+      JSON.stringify(list),
+    ]);
+    expect(stderr).to.equal('');
+    expect(code).to.equal(0);
+    lines = stdout.split('\n').slice(0, -1);
+    expect(lines).to.have.length(list.length);
+  });
+
+  for (const [i, [, , , what]] of mutations.entries())
+    it(`random learners find a mutation of ${what}`, () => {
+      expect(lines[i]).to.not.equal('');
+    });
+
+  it('random learners find nothing in the code as it is', () => {
+    expect(lines.at(-1)).to.equal('');
+  });
+});
