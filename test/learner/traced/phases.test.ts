@@ -3,6 +3,7 @@
  * that captures of one minibatch equal captures of whole cycles.
  */
 import { expect } from 'chai';
+import { linear, Network, tanh } from '../../../src/entries/learner.ts';
 import {
   adam,
   copied,
@@ -20,7 +21,7 @@ import {
 } from '../../../src/entries/trace.ts';
 import { refusal } from '../../rig/refusal.ts';
 import { ON_HOST } from '../../rig/tested-device.ts';
-import { net, OBS, Rig, ROWS, tracedTd3 } from './rig.ts';
+import { net, numbers, OBS, Rig, ROWS, tracedTd3 } from './rig.ts';
 
 describe('phases of traced learners', () => {
   let rig: Rig;
@@ -182,6 +183,56 @@ describe('phases of traced learners', () => {
       { minimize: { b: b.neg() }, scalars: { mean: obs.slice(1, 1).mean().mul(2) } },
     ]);
     expect(await rising(made, 4)).to.deep.equal([2, 4, 6, 8]);
+  });
+
+  /** Makes a learner whose phases read a view of c that needs a copy. c rises by 1 in each minibatch. */
+  const viewing = (
+    phases: (first: (by: number) => Expression, turned: Expression, y: Expression) => object[],
+  ): DescribedLearner =>
+    rig.keep(
+      learner(rig.device, {
+        name: 'views',
+        rows: ROWS,
+        batch: { obs: [OBS] },
+        networks: { q: new Network([linear(OBS, 2), tanh()]) },
+        parameters: { c: parameter({ shape: [ROWS, 2], initial: numbers(2 * ROWS, 1) }) },
+        optimizers: { q: sgd({ learningRate: 0 }), c: sgd({ learningRate: 1 }) },
+        update({ q }, { obs }, { c }) {
+          const turned = c.transpose([1, 0]).reshape([ROWS, 2]);
+          const first = (by: number) => turned.slice(0, 0, 1).mean().mul(by);
+          const all = phases(first, turned, q(obs));
+          return [
+            { minimize: { c: c.sum().neg() }, scalars: { before: first(1) } },
+            ...all,
+          ] as never;
+        },
+      }),
+    );
+
+  it('a copied view of parameters is copied again after a phase that runs more rarely', async () => {
+    const made = viewing((first, _, y) => [
+      { minimize: { q: y.mean() }, scalars: { rare: first(2) }, every: 2 },
+      { scalars: { after: first(1) } },
+    ]);
+    for (let k = 0; k < 4; k++) {
+      const [before, , after] = (await numbersOf(made)) as [number, number, number];
+      expect(after - before, `minibatch ${k}`).to.be.closeTo(1, 1e-5);
+    }
+  });
+
+  it('a backward pass does not overwrite a copied view that others read', async () => {
+    const made = viewing((first, turned, y) => [
+      { minimize: { q: y.mul(turned.detach()).sum() }, scalars: { now: first(1) } },
+    ]);
+    const [loss, out] = [rig.zeros(1), rig.zeros(2)];
+    // The batch is 0, so y is tanh of the bias.
+    const batch = one();
+    made.update(rig.stream, batch, out, { record: { q: { loss } } });
+    const [bias, c] = [await made.weights('q').toArray(), await made.weights('c').toArray()];
+    let wanted = 0;
+    for (let i = 0; i < 2 * ROWS; i++)
+      wanted += Math.tanh(bias[2 * OBS + (i % 2)]!) * c[(i % ROWS) * 2 + Math.floor(i / ROWS)]!;
+    expect((await loss.toArray())[0]).to.be.closeTo(wanted, 1e-5);
   });
 
   /** Updates with batches of ones, twos and so on, and returns the first scalar after each. */

@@ -117,15 +117,19 @@ export class Lowering {
       this.#endSection(sections[this.#section++] as Demand);
   }
 
-  /** Forgets copies of memory that changes after a section, and views, which may be such copies. */
+  /** Forgets copies of memory that changes after a section, and views, which may be copies. */
   #endSection({ changes }: Demand): void {
     this.#sectionStart = this.launches.length;
     for (const memory of changes ?? []) {
       const buffer = this.#memory.get(memory);
       if (buffer) this.#copies.delete(buffer);
-      for (const node of this.#values.keys())
-        if (node !== memory && memoryOf(node) === memory) this.#values.delete(node);
     }
+    this.#forgetViews();
+  }
+  /** Forgets views of memory, so that each section makes the copies of them that it needs. */
+  #forgetViews(): void {
+    for (const node of this.#values.keys())
+      if (node.op !== 'memory' && memoryOf(node)) this.#values.delete(node);
   }
 
   /** Returns where the value of an op is. */
@@ -133,9 +137,10 @@ export class Lowering {
     const node = this.merged.of(given);
     const known = this.#values.get(node);
     if (known) return known;
-    // A view of memory that has changed since.
+    // A view of memory in a later section. Some of its readers may have read it before.
     const value = (this.#lowerings.of[node.op] as Lower<Node>)(this, node, undefined) as Value;
     this.#values.set(node, value);
+    value.buffer.readers += this.#uses.get(node) ?? 0;
     return value;
   }
   /** Returns the ops that read an op's value, or null if the value is also a result of the plan. */
@@ -315,8 +320,7 @@ export class Lowering {
     this.#section = section;
     // Other sections may have copied memory before it changed, or may not run.
     this.#copies.clear();
-    for (const node of this.#values.keys())
-      if (node.op !== 'memory' && memoryOf(node)) this.#values.delete(node);
+    this.#forgetViews();
   }
   /** Returns a dense copy of a result. */
   kept(node: Node, value: Value): Value {
