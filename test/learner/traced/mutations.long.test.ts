@@ -74,7 +74,7 @@ const mutations: readonly Mutation[] = [
   ['learner/learner', 'if (!computed)', 'if (computed)', 'the sections of losses'],
   ['learner/learner', 'first ? 0 : 1', '0', 'the means of scalars'],
   ['plan/plan', 'launch.section < section', 'launch.section <= section', 'the starts of sections'],
-  ['plan/plan', '&& alone()', '', 'results that other sections compute'],
+  ['plan/plan', '&& alone(into)', '', 'results that other sections compute'],
   ['plan/plan', 'draws.get(launch.node)', 'undefined', 'given random numbers', 2],
   ['plan/lowering', '&& this.merged.serves(known.section, this.#section)', '', 'shared copies', 63],
   [

@@ -176,6 +176,19 @@ describe('phases of traced learners', () => {
     expect(await value(made, 'a')).to.equal(-5);
   });
 
+  it('a later phase reads a value that is also a gradient, after another gradient of the optimizer', async () => {
+    const made = steps(({ a, b }, obs) => {
+      const slope = obs.mean().add(2);
+      return [
+        { minimize: { a: a.mul(slope), b: b.neg() } },
+        { minimize: { a: a.mul(3) } },
+        { scalars: { twice: slope.mul(2) } },
+      ];
+    });
+    expect(await numbersOf(made)).to.deep.equal([4]);
+    expect(await value(made, 'a')).to.equal(-5);
+  });
+
   it('a copy that a delayed phase needs is made again for a phase that runs more often', async () => {
     // Rows of a batch have gaps, so each mean copies them first.
     const made = steps(({ a, b }, obs) => [

@@ -390,12 +390,23 @@ function keep(lowering: Lowering, result: Result, results: readonly Result[]): V
   lowering.enter(section);
   const { buffer } = value;
   const owned = buffer.kind === 'arena' && buffer.size === sizeOf(shape) && value.offset === 0;
-  // Given memory changes only when the section runs, and other sections may write it too.
-  const alone = () =>
-    !lowering.launches.some(
-      (launch) => launch.section !== section && launch.views.some((view) => view.buffer === buffer),
-    ) && results.every((other) => other.section === section || other.value.buffer !== buffer);
-  const free = into ? !buffer.output && alone() : buffer.tensor === null;
+  // Given memory changes only when the section runs. Other sections may read it until it is written
+  // again, as the gradient of an optimizer that steps in two phases.
+  const alone = ({ handle, byteOffset }: Floats) => {
+    const elsewhere = (views: readonly View[]) => views.some((view) => view.buffer === buffer);
+    const others = lowering.launches.filter((launch) => launch.section !== section);
+    if (others.some(({ views, writes }) => elsewhere(views.slice(0, writes)))) return false;
+    const again = results.some(
+      (other) =>
+        other !== result && other.into?.handle === handle && other.into.byteOffset === byteOffset,
+    );
+    return !(
+      again &&
+      (others.some(({ views }) => elsewhere(views)) ||
+        results.some((other) => other.section !== section && other.value.buffer === buffer))
+    );
+  };
+  const free = into ? !buffer.output && alone(into) : buffer.tensor === null;
   const kept = owned && free && isDense(shape, value.strides) ? value : lowering.kept(node, value);
   kept.buffer.output = true;
   kept.buffer.tensor = into ?? null;
