@@ -665,7 +665,9 @@ class Made {
     return Object.entries(state)
       .filter(([name]) => counts || name !== 'updates')
       .map(([name, { data }]) => {
-        const { buffer, byteOffset, byteLength } = data as Float32Array;
+        // All NaN are equal. Parameters that grow without bounds become NaN.
+        const { buffer, byteOffset, byteLength } =
+          data instanceof Float32Array ? data.map((x) => (Number.isNaN(x) ? Number.NaN : x)) : data;
         return `${name} ${Buffer.from(buffer as ArrayBuffer, byteOffset, byteLength).toString('hex')}`;
       })
       .join('\n');
