@@ -317,7 +317,10 @@ export class Program extends Owner {
       this.phases.flatMap(({ events }) => events.map(({ stepper }) => stepper)),
     );
     const unstepped = this.steppers.filter((stepper) => !minimized.has(stepper));
-    const unread = this.holders.filter((holder) => !order.has(memories.get(holder)!));
+    // A follower may be there for a policy alone.
+    const unread = this.holders.filter(
+      (holder) => !holder.follower && !order.has(memories.get(holder)!),
+    );
     const names = (of: readonly { readonly name: string }[]) => list(of.map(({ name }) => name));
     return [
       ...(unstepped.length > 0
