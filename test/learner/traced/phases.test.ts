@@ -129,6 +129,17 @@ describe('phases of traced learners', () => {
     return [own, both - own];
   }
 
+  it('a reduction of one element of a parameter is computed once', async () => {
+    const made = steps(({ a, b }) => {
+      const before = a.mean();
+      return [
+        { minimize: { a: a.neg() }, scalars: { one: before.add(0) } },
+        { minimize: { b: b.neg() }, scalars: { two: before.mul(2), after: a.mul(2) } },
+      ];
+    });
+    expect(await numbersOf(made, 2)).to.deep.equal([1, 2, 4]);
+  });
+
   it('equal ops of phases that run at other times are not merged', async () => {
     const made = steps(({ a, b }, obs) => [
       { minimize: { a: a.mul(obs.square().mean()) }, every: 2 },

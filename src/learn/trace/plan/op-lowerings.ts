@@ -94,7 +94,8 @@ function lowerReduce(lowering: Lowering, node: NodeOfKind<'reduce'>, target: Tar
   // The reduction of one element is the element.
   if (n === 1 && !target) {
     if (f === 'argmax' || f === 'argmin') return lowering.cell(0, places);
-    if (scale === 1) return { ...x, strides: outer };
+    // A parameter may change before a later op reads the result.
+    if (scale === 1 && x.buffer.kind !== 'memory') return { ...x, strides: outer };
   }
   if (f === 'sum' && n > 1 && step !== 1 && step >= size && isDense(places, outer)) {
     const out = target ?? lowering.fresh(places);
