@@ -143,6 +143,7 @@ export class Adam extends Optimizer {
     } = options;
     const { weightDecay = 0, decoupled = false } = options;
     super(device, parameters, { learningRate, maxGradNorm });
+    using construction = guardConstruction(this);
     checkFlag('decoupled', decoupled);
     checkWithin('weightDecay', weightDecay, 0, 1e6);
     this.#rests = [
@@ -162,7 +163,6 @@ export class Adam extends Optimizer {
       maxGradNorm: most,
     };
     this.#rated = options.learningRate !== undefined;
-    using construction = guardConstruction(this);
     this.mean = own(this, device.allocate({ shape: [parameters.size] }));
     this.spread = own(this, device.allocate({ shape: [parameters.size] }));
     construction.done();

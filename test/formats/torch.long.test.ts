@@ -16,14 +16,14 @@ const PYTHON = '/usr/bin/python3';
 
 describe('torch', () => {
   itAll(
-    'reads weights as docs/take-your-model.md shows, and computes the values of the policy',
+    'reads weights as docs/how-to/export-a-model.md shows, and computes the values of the policy',
     function () {
       if (spawnSync(PYTHON, ['-c', 'import torch']).status !== 0) {
         console.log(`      left out: ${PYTHON} has no torch (apt-get install python3-torch)`);
         this.skip();
       }
       return inFolder(async (folder) => {
-        const page = readFileSync(join(root, 'docs/take-your-model.md'), 'utf8');
+        const page = readFileSync(join(root, 'docs/how-to/export-a-model.md'), 'utf8');
         const block = (language: string) =>
           new RegExp(`^\`\`\`${language}\n(.*?)^\`\`\`$`, 'ms').exec(page)?.[1] ?? '';
         mkdirSync(join(folder, 'node_modules'));
