@@ -106,23 +106,27 @@ describe('networks as ops of a trace', () => {
         const values = new Map<string, Float64Array>();
         let exact: Float64Array | undefined;
         let error = Number.NaN;
-        const made = rig.keep(
-          learner(rig.device, {
-            name: 'network',
-            rows: ROWS,
-            batch: { obs: [OBS], nextObs: [OBS] },
-            networks: { q: members === 1 ? q : ensemble(q, members) },
-            optimizers: { q: adam() },
-            update: ({ q: net }, { obs, nextObs }) => {
-              const again = (net as (x: Expression) => Expression)(nextObs.tanh().mul(obs));
-              const y = (net as (x: Expression) => Expression)(obs);
-              const loss = y.square().add(again).mul(y.sin()).mean();
-              const flat = expressionOf(networkIn(y).inputs[1]!);
-              if (members === 1) ({ error } = checkGradients(loss, [flat, obs]));
-              return { minimize: { q: loss } };
-            },
-          }),
-        );
+        /** Makes the learner. `look` sees its loss, the parameters and the observations. */
+        const make = (look: (loss: Expression, flat: Node, obs: Expression) => void) =>
+          rig.keep(
+            learner(rig.device, {
+              name: 'network',
+              rows: ROWS,
+              batch: { obs: [OBS], nextObs: [OBS] },
+              networks: { q: members === 1 ? q : ensemble(q, members) },
+              optimizers: { q: adam() },
+              update: ({ q: net }, { obs, nextObs }) => {
+                const again = (net as (x: Expression) => Expression)(nextObs.tanh().mul(obs));
+                const y = (net as (x: Expression) => Expression)(obs);
+                const loss = y.square().add(again).mul(y.sin()).mean();
+                look(loss, networkIn(y).inputs[1]!, obs);
+                return { minimize: { q: loss } };
+              },
+            }),
+          );
+        const made = make((loss, flat, obs) => {
+          if (members === 1) ({ error } = checkGradients(loss, [expressionOf(flat), obs]));
+        });
         const batch = rig.batch(ROWS, 'index');
         values.set('obs', Float64Array.from(await batch.obs!.toArray(), Number));
         values.set('nextObs', Float64Array.from(await batch.nextObs!.toArray(), Number));
@@ -133,27 +137,13 @@ describe('networks as ops of a trace', () => {
           record: { q: { gradient, norm } },
         });
         // The same loss again, with the values of this learner.
-        rig.keep(
-          learner(rig.device, {
-            name: 'network',
-            rows: ROWS,
-            batch: { obs: [OBS], nextObs: [OBS] },
-            networks: { q: members === 1 ? q : ensemble(q, members) },
-            optimizers: { q: adam() },
-            update: ({ q: net }, { obs, nextObs }) => {
-              const again = (net as (x: Expression) => Expression)(nextObs.tanh().mul(obs));
-              const y = (net as (x: Expression) => Expression)(obs);
-              const loss = y.square().add(again).mul(y.sin()).mean();
-              const flat = networkIn(y).inputs[1]!;
-              const found = gradientsOf(nodeFrom(loss), [flat], () => 'none');
-              exact = evaluate(
-                found,
-                (node) => values.get((node.attributes as { name: string }).name)!,
-              )[0] as Float64Array;
-              return { minimize: { q: loss.mul(1) } };
-            },
-          }),
-        );
+        make((loss, flat) => {
+          const found = gradientsOf(nodeFrom(loss), [flat], () => 'none');
+          exact = evaluate(
+            found,
+            (node) => values.get((node.attributes as { name: string }).name)!,
+          )[0] as Float64Array;
+        });
         const got = await gradient.toArray();
         const most = exact!.reduce((a, b) => Math.max(a, Math.abs(b)), 0);
         for (const [i, value] of got.entries())

@@ -59,7 +59,7 @@ export type ParameterExpressions<P> = {
 
 /** One of the phases that `update` returns. */
 export interface Phase<O extends string = string> {
-  /** the loss of each optimizer, of shape [] or [1]. Only what the optimizer steps gets a gradient */
+  /** the loss of each optimizer, of shape [] or [1]. Only parameters that the optimizer steps get gradients */
   readonly minimize?: { readonly [K in O]?: Expression | undefined };
   /** numbers of shape [] or [1] that update() writes to `out` */
   readonly scalars?: { readonly [name: string]: Expression | undefined };

@@ -30,7 +30,7 @@ type Floats = Tensor<'float32'>;
 let holderOf: (learner: TracedLearner, what: string, name: string) => Holder;
 
 /**
- * Trains what a description says, by updates that a pipeline captures once. learner() and the classes
+ * Trains the networks of a description by updates that a pipeline captures once. learner() and the classes
  * that extend it make one.
  */
 export class TracedLearner extends Learner {

@@ -82,7 +82,7 @@ function checkEvery(name: string, every: number): number {
  * @param of name of the network or ensemble that it follows
  * @param tau from 0 to 1
  * @param options `every`: number of minibatches from one change to the next, default 1. `with`: name
- *   of what a phase minimizes. The target then changes only after this phase has run
+ *   of an optimizer that a phase uses. The target then changes only after this phase has run
  * @throws {TypeError|RangeError} for a wrong argument
  */
 export function polyak<const K extends string>(

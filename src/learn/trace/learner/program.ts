@@ -58,7 +58,7 @@ export interface Holder {
   readonly follower: Follower | null;
 }
 
-/** An optimizer and what it steps. */
+/** An optimizer and the parameters that it steps. */
 export interface Stepper {
   readonly name: string;
   readonly description: OptimizerDescription;
@@ -249,7 +249,7 @@ export class Program extends Owner {
     if (this.fields.length === 0) refuseType('learner: batch declares no fields');
     const holders = holdersOf(given);
     const groups = this.#groups(holders, plain('optimizers', given.optimizers));
-    // The vector: what optimizers step, then what no optimizer steps, then followers.
+    // The vector: parameters with an optimizer, then those without one, then followers.
     const stepped = groups.flatMap((group) => group.holders);
     const rest = holders.filter((each) => !stepped.includes(each));
     this.holders = [
@@ -595,7 +595,7 @@ export class Program extends Owner {
     return { phases, sections, priorities, order };
   }
 
-  /** Returns the gradient of a loss with respect to what an optimizer steps. */
+  /** Returns the gradient of a loss with respect to the parameters of an optimizer. */
   #gradients(
     stepper: Stepper,
     loss: Node,

@@ -130,7 +130,7 @@ function numberOf(
   return one && buffer.kind === 'constants' ? lowering.constants[offset] : undefined;
 }
 
-/** Returns whether a launch must stay after an item, because one writes what the other uses. */
+/** Returns whether a launch must stay after an item, because one writes memory that the other uses. */
 function follows(launch: Launch, item: Item): boolean {
   const writes = ({ views, writes: count }: Launch) => views.slice(0, count);
   const meet = (a: readonly View[], b: readonly View[]) =>
@@ -277,7 +277,7 @@ function joined(group: Group, step: Step): Group | null {
   return { steps: [...steps, last], rows, columns };
 }
 
-/** Returns whether a step reads what a group reads or computes. */
+/** Returns whether a step reads memory that a group reads or writes. */
 const shares = ({ steps }: Group, step: Step): boolean =>
   step.operands.some(({ buffer }) =>
     steps.some(

@@ -90,7 +90,7 @@ export class Plan implements Disposable {
   #last: ReadonlyMap<string, Bound> = new Map();
 
   /**
-   * @param sections what the plan computes, in order
+   * @param sections the results of the plan, in order
    * @param generator draws the random numbers of the trace, or null if it draws none
    * @throws {ERR_HOTSLOT_MEMORY} if the device has too little memory
    */
