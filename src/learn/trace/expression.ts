@@ -2,6 +2,7 @@
 import { describeValue } from '../../base/checks.ts';
 import { arrayOf } from '../../base/dtype.ts';
 import { unaries } from '../ops/elementwise.ts';
+import { memoryOf } from './plan/merge.ts';
 import type {
   Appended,
   Broadcast,
@@ -446,11 +447,8 @@ export function operands(op: string, given: readonly unknown[]): Expression[] {
 
 function unary<S extends Shape>(f: UnaryName, x: Expression<S>): Expression<S> {
   const node = nodeIn(x);
-  // The scale of a sum takes its sign.
-  if (f === 'neg' && node.op === 'reduce' && node.attributes.f === 'sum') {
-    const attributes = { f: 'sum' as const, scale: -node.attributes.scale };
-    return make('reduce', attributes, node.inputs.map(wrap), x.shape) as Expression<S>;
-  }
+  const negated = f === 'neg' ? scaledSum(x as Expression, -1, x.shape) : null;
+  if (negated) return negated as Expression<S>;
   const value = f === 'neg' ? fullValue(node) : null;
   const result =
     value === null ? make('unary', { f }, [x], x.shape) : full(nodeIn(x).tape, -value, x.shape);
@@ -465,7 +463,21 @@ const folded: { readonly [F in BinaryName]?: (a: number, b: number) => number } 
   div: (a, b) => a / b,
 };
 
-/** Returns f(a, b). An op on numbers, and a product with 1, need no kernel. */
+/**
+ * Returns a sum times a number, which its kernel multiplies, or null for other ops. The result sums
+ * anew, so a sum of memory, which may have changed since, keeps an op of its own.
+ */
+function scaledSum(x: Expression, by: number, shape: Shape): Expression | null {
+  const node = nodeIn(x);
+  if (node.op !== 'reduce' || node.attributes.f !== 'sum' || !equalShapes(node.shape, shape))
+    return null;
+  const { scale } = node.attributes;
+  // Two factors of a sum would be rounded as one.
+  if ((Math.abs(scale) !== 1 && Math.abs(by) !== 1) || memoryOf(node.inputs[0]!)) return null;
+  return make('reduce', { f: 'sum', scale: scale * by }, node.inputs.map(wrap), shape);
+}
+
+/** Returns f(a, b). An op on numbers, a product with 1, and a multiple of a sum need no kernel. */
 export function binary(f: BinaryName, first: unknown, second: unknown): Expression {
   const [a, b] = operands(f, [first, second]) as [Expression, Expression];
   const shape = broadcastShapes(f, [a.shape, b.shape], refuseRange);
@@ -473,7 +485,13 @@ export function binary(f: BinaryName, first: unknown, second: unknown): Expressi
   if (m !== null && n !== null && folded[f]) return full(nodeIn(a).tape, folded[f](m, n), shape);
   if (n === 1 && (f === 'mul' || f === 'div')) return broadcasted(a, shape);
   if (m === 1 && f === 'mul') return broadcasted(b, shape);
-  return make('binary', { f }, [a, b], shape);
+  const multiple =
+    f === 'mul'
+      ? m === null
+        ? n !== null && scaledSum(a, n, shape)
+        : scaledSum(b, m, shape)
+      : null;
+  return multiple || make('binary', { f }, [a, b], shape);
 }
 
 function extreme(f: 'min' | 'max', x: Expression, b: unknown): Expression {

@@ -7,15 +7,7 @@ import {
   gaussianOptions,
   logStdForms,
 } from '../actor-critic/squashed-gaussian.ts';
-import {
-  constantIn,
-  type Expression,
-  expressionOf,
-  full,
-  nodeOf,
-  reshaped,
-  sliced,
-} from './expression.ts';
+import { constantIn, type Expression, expressionOf, full, nodeOf } from './expression.ts';
 import { fused } from './fused.ts';
 import { equalShapes, type Shape, shown } from './shapes.ts';
 import { checkedNumber, checkOptions, type Node, refuseRange, withLine } from './tape.ts';
@@ -26,6 +18,27 @@ function checkShape(op: string, name: string, expression: unknown, shape: Shape)
   if (!equalShapes(node.shape, shape))
     refuseRange(`${op}: ${name} must be ${shown(shape)}, got ${shown(node.shape)}`);
   return expressionOf(node);
+}
+/**
+ * Returns an operand of one row for each row of a matrix. An operand of fewer rows repeats, so that
+ * several networks share it.
+ */
+function repeating(
+  op: string,
+  name: string,
+  expression: unknown,
+  [rows, ...rest]: Shape,
+): Expression {
+  const { shape } = nodeOf(`${op}: ${name}`, expression);
+  const [own = 0] = shape;
+  if (own > 0 && rows! % own === 0) return checkShape(op, name, expression, [own, ...rest]);
+  return checkShape(op, name, expression, [rows!, ...rest]);
+}
+/** Returns the importance weights of rows, or one 1 for all rows. */
+function weightsOf(op: string, { tape, shape }: Node, weights: unknown): Expression {
+  return weights === undefined
+    ? full(tape, 1, [])
+    : repeating(op, 'weights', weights, shape.slice(0, 1));
 }
 /** Returns the op of a matrix. */
 function matrixOf(op: string, name: string, expression: unknown, columns: string): Node {
@@ -106,10 +119,10 @@ function rangeOf(op: string, { low, high }: AtomRange, shape: Shape): AtomRange 
  * its mean, by one kernel (Bellemare et al., 2017). Neither has a gradient.
  *
  * @param probs [rows, atoms], the probabilities of the next state
- * @param rewards [rows]
- * @param discounts [rows]. A discount of 0 selects the reward alone
- * @param options `low` and `high`: values of the first and the last atom. `cost`: [rows] or [], the
- *   entropy term of SAC, default 0
+ * @param rewards [rows], or fewer rows, which repeat
+ * @param discounts as `rewards`. A discount of 0 selects the reward alone
+ * @param options `low` and `high`: values of the first and the last atom. `cost`: as `rewards`, or
+ *   [], the entropy term of SAC, default 0
  * @returns `projected` [rows, atoms] and `mean` [rows]
  */
 export function categoricalProject(
@@ -125,15 +138,14 @@ export function categoricalProject(
   const { low, high } = rangeOf(op, options, shape);
   const { cost = full(tape, 0, []) } = options;
   const { shape: costShape } = nodeOf(`${op}: cost`, cost);
-  if (!equalShapes(costShape, [rows]) && costShape.length > 0)
-    refuseRange(`${op}: cost must be [${rows}] or [], got ${shown(costShape)}`);
+  if (costShape.length > 0) repeating(op, 'cost', cost, [rows]);
   const [projected, mean] = fused(
     op,
     { low, high },
     [
       probs,
-      checkShape(op, 'rewards', rewards, [rows]),
-      checkShape(op, 'discounts', discounts, [rows]),
+      repeating(op, 'rewards', rewards, [rows]),
+      repeating(op, 'discounts', discounts, [rows]),
       cost,
     ],
     [shape, [rows]],
@@ -146,30 +158,33 @@ export function categoricalProject(
  * goes to the logits.
  *
  * @param logits [rows, atoms]
- * @param targets [rows, atoms], probabilities. They get no gradient
+ * @param targets [rows, atoms], probabilities, or fewer rows, which repeat. They get no gradient
  * @param options `low` and `high`: values of the first and the last atom. `least`: lower limit of
- *   the logarithms, default −1e30
- * @returns `loss` [rows], and `mean` [rows], the mean of each distribution, without a gradient
+ *   the logarithms, default −1e30. `weights`: [rows] or fewer rows, factors of the losses. A row of
+ *   weight 0 has no loss and no gradient, even if its targets are NaN
+ * @returns `loss` [rows], and without gradients `mean` [rows], the mean of each distribution, and
+ *   `error` [rows], the losses without weights
  */
 export function categoricalLoss(
   logits: Expression,
   targets: Expression,
-  options: AtomRange & { readonly least?: number },
-): { loss: Expression; mean: Expression } {
+  options: AtomRange & { readonly least?: number; readonly weights?: Expression },
+): { loss: Expression; mean: Expression; error: Expression } {
   const op = 'categoricalLoss';
-  const { shape } = matrixOf(op, 'logits', logits, 'atoms');
+  const node = matrixOf(op, 'logits', logits, 'atoms');
+  const { shape } = node;
   const [rows] = shape as readonly [number, number];
-  checkOptions(op, options, ['low', 'high', 'least']);
+  checkOptions(op, options, ['low', 'high', 'least', 'weights']);
   const { low, high } = rangeOf(op, options, shape);
   const least = checkedNumber(`${op}: least`, options.least ?? -1e30);
   if (!Number.isFinite(least)) refuseRange(`${op}: least must be finite, got ${least}`);
-  const [, terms, loss] = fused(
+  const [, loss, mean, error] = fused(
     op,
     { low, high, least },
-    [logits, checkShape(op, 'targets', targets, shape)],
-    [shape, [rows, 2], [rows]],
+    [logits, repeating(op, 'targets', targets, shape), weightsOf(op, node, options.weights)],
+    [shape, [rows], [rows], [rows]],
   );
-  return { loss: loss!, mean: reshaped(sliced(terms!, 1, 1), [rows]).detach() };
+  return { loss: loss!, mean: mean!.detach(), error: error!.detach() };
 }
 
 /**
@@ -223,32 +238,39 @@ export function tdTarget(
  * The loss of DQN, by one kernel: the Huber loss of q[action] − target. The gradient goes to q.
  *
  * @param q [rows, actions]
- * @param actions [rows], whole numbers from 0 to actions − 1. Another number gives NaN
- * @param targets [rows]. They get no gradient
- * @param options `delta`: threshold of the Huber loss, default 1. With 0, the loss is the square
- * @returns `loss` [rows], and `chosen` [rows], the value of each action, without a gradient
+ * @param actions [rows], whole numbers from 0 to actions − 1, or fewer rows, which repeat. Another
+ *   number gives a loss of NaN and no gradient
+ * @param targets as `actions`. They get no gradient
+ * @param options `delta`: threshold of the Huber loss, default 1. With 0, the loss is the square.
+ *   `weights`: as `actions`, factors of the losses. A row of weight 0 has no loss and no gradient,
+ *   even if its target is NaN
+ * @returns `loss` [rows], and without gradients `chosen` [rows], the value of each action, and
+ *   `error` [rows], |q[action] − target|
  */
 export function tdLoss(
   q: Expression,
   actions: Expression,
   targets: Expression,
-  options: { readonly delta?: number } = {},
-): { loss: Expression; chosen: Expression } {
-  const { shape } = matrixOf('tdLoss', 'q', q, 'actions');
+  options: { readonly delta?: number; readonly weights?: Expression } = {},
+): { loss: Expression; chosen: Expression; error: Expression } {
+  const op = 'tdLoss';
+  const node = matrixOf(op, 'q', q, 'actions');
+  const { shape } = node;
   const [rows] = shape as readonly [number, number];
-  checkOptions('tdLoss', options, ['delta']);
-  const delta = checkedNumber('tdLoss: delta', options.delta ?? 1);
+  checkOptions(op, options, ['delta', 'weights']);
+  const delta = checkedNumber(`${op}: delta`, options.delta ?? 1);
   if (!(delta >= 0 && delta <= 1e30))
-    refuseRange(`tdLoss: delta must be from 0 to 1e30, got ${delta}`);
-  const [, loss, chosen] = fused(
-    'tdLoss',
+    refuseRange(`${op}: delta must be from 0 to 1e30, got ${delta}`);
+  const [, loss, chosen, error] = fused(
+    op,
     { delta },
     [
       q,
-      checkShape('tdLoss', 'targets', targets, [rows]),
-      checkShape('tdLoss', 'actions', actions, [rows]),
+      repeating(op, 'targets', targets, [rows]),
+      repeating(op, 'actions', actions, [rows]),
+      weightsOf(op, node, options.weights),
     ],
-    [shape, [rows], [rows]],
+    [shape, [rows], [rows], [rows]],
   );
-  return { loss: loss!, chosen: chosen!.detach() };
+  return { loss: loss!, chosen: chosen!.detach(), error: error!.detach() };
 }

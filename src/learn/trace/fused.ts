@@ -5,10 +5,11 @@ import {
   type Expression,
   expressionOf,
   make,
+  nodeFrom,
   reshaped,
 } from './expression.ts';
 import type { Gradients } from './rules.ts';
-import { type Shape, sizeOf } from './shapes.ts';
+import type { Shape } from './shapes.ts';
 import type { FusedName, FusedOptions, Node } from './tape.ts';
 
 /** A fused op: its gradient and its values. */
@@ -46,7 +47,29 @@ function scaled(dy: Expression, slope: Expression): Expression {
   return binary('mul', broadcasted(reshaped(dy, [rows, 1]), slope.shape), slope);
 }
 
+/** Returns the number that all elements of an op have, or null. */
+export function uniformOf({ op, attributes, inputs }: Node): number | null {
+  if (op === 'full') return attributes.value;
+  const view = op === 'reshape' || op === 'broadcast' || op === 'detach';
+  return view ? uniformOf(inputs[0]!) : null;
+}
+
+/** Returns a gradient as a product with a number, which a kernel multiplies. */
+function scaledBy(dy: Expression): { of: Expression; scale: number } {
+  const { op, attributes, inputs } = nodeFrom(dy);
+  if (op === 'binary' && attributes.f === 'mul')
+    for (const [i, input] of inputs.entries()) {
+      const scale = uniformOf(input);
+      const of = broadcasted(expressionOf(inputs[1 - i]!), dy.shape);
+      if (scale !== null) return { of, scale };
+    }
+  return { of: dy, scale: 1 };
+}
+
 const noGradients = (node: Node): Gradients => node.inputs.map(() => null);
+
+/** Returns the number of row i, of rows that repeat. */
+const at = (column: Float64Array, i: number): number => column[i % column.length]!;
 
 /** Computes the numbers of one element of an action. */
 function squashed(
@@ -106,10 +129,12 @@ export const fusedOps: { readonly [Name in FusedName]: FusedOp } = {
       const [rows, n] = noise.shape as [number, number];
       const zeros = (shape: Shape): Expression =>
         expressionOf(node.tape.add('full', { value: 0 }, [], shape) as Node);
+      const { options } = node.attributes as { options: FusedOptions };
+      const { of, scale } = scaledBy(dLogProb ?? zeros([rows]));
       const [d] = fused(
         'squashedGaussianSlope',
-        (node.attributes as { options: FusedOptions }).options,
-        [...node.inputs.map(expressionOf), dAction ?? zeros([rows, n]), dLogProb ?? zeros([rows])],
+        { ...options, scale },
+        [...node.inputs.map(expressionOf), dAction ?? zeros([rows, n]), of],
         [out.shape],
       );
       return [d!, null, null];
@@ -134,7 +159,7 @@ export const fusedOps: { readonly [Name in FusedName]: FusedOp } = {
       eachElement([out!, noise!, box!], n, (i, j, of) => {
         const [mean, raw, e, half] = of;
         const { std, y, gap, share } = squashed(of, options);
-        const above = dLogProb![i]!;
+        const above = options.scale! * dLogProb![i]!;
         const du =
           dAction![i * n + j]! * half * gap +
           above * 2 * y * (options.correction === 3 ? 1 : share);
@@ -149,17 +174,16 @@ export const fusedOps: { readonly [Name in FusedName]: FusedOp } = {
   },
   categoricalProject: {
     rule: (_, node) => noGradients(node),
-    evaluate([probs, rewards, discounts, cost], [shape, , , costShape], { low, high }) {
+    evaluate([probs, rewards, discounts, cost], [shape], { low, high }) {
       const [rows, atoms] = shape as [number, number];
       const gap = (high! - low!) / (atoms - 1);
       const projected = new Float64Array(rows * atoms);
       const mean = new Float64Array(rows);
       for (let i = 0; i < rows; i++)
         for (let k = 0; k < atoms; k++) {
-          const discount = discounts![i]!;
-          const off = cost![sizeOf(costShape!) === 1 ? 0 : i]!;
-          const later = discount * (low! + k * gap - off);
-          const moved = rewards![i]! + (discount === 0 ? 0 : later);
+          const discount = at(discounts!, i);
+          const later = discount * (low! + k * gap - at(cost!, i));
+          const moved = at(rewards!, i) + (discount === 0 ? 0 : later);
           const within = Math.min(Math.max(moved, low!), high!);
           const place = Math.min((within - low!) / gap, atoms - 1);
           const left = Math.min(Math.floor(place), atoms - 2);
@@ -172,29 +196,35 @@ export const fusedOps: { readonly [Name in FusedName]: FusedOp } = {
     },
   },
   categoricalLoss: {
-    rule: ([, , dLoss], node) => [dLoss ? scaled(dLoss, resultOf(node, 0)) : null, null],
-    evaluate([logits, targets], [shape], { least, low, high }) {
+    rule: ([, dLoss], node) => [dLoss ? scaled(dLoss, resultOf(node, 0)) : null, null, null],
+    evaluate([logits, targets, weights], [shape], { least, low, high }) {
       const [rows, atoms] = shape as [number, number];
       const gap = (high! - low!) / (atoms - 1);
       const slopes = new Float64Array(rows * atoms);
-      const terms = new Float64Array(rows * 2);
-      const losses = new Float64Array(rows);
+      const [losses, means, errors] = [0, 1, 2].map(() => new Float64Array(rows)) as [
+        Float64Array,
+        Float64Array,
+        Float64Array,
+      ];
+      const given = targets!.length / atoms;
       for (let i = 0; i < rows; i++) {
         const row = logits!.subarray(i * atoms, (i + 1) * atoms);
-        const target = targets!.subarray(i * atoms, (i + 1) * atoms);
+        const target = targets!.subarray((i % given) * atoms, ((i % given) + 1) * atoms);
+        const weight = at(weights!, i);
         const most = Math.max(...row);
         const sum = row.reduce((total, x) => total + Math.exp(x - most), 0);
         const ln = row.map((x) => x - most - Math.log(sum));
         const mass = target.reduce((total, q, j) => total + (ln[j]! < least! ? 0 : q), 0);
         ln.forEach((each, j) => {
           const q = target[j]!;
-          losses[i]! -= q * Math.max(each, least!);
-          slopes[i * atoms + j] = Math.exp(each) * mass - (each < least! ? 0 : q);
-          terms[2 * i + 1]! += Math.exp(each) * (low! + j * gap);
+          const slope = Math.exp(each) * mass - (each < least! ? 0 : q);
+          errors[i]! -= q * Math.max(each, least!);
+          slopes[i * atoms + j] = weight === 0 ? 0 : weight * slope;
+          means[i]! += Math.exp(each) * (low! + j * gap);
         });
-        terms[2 * i] = losses[i]!;
+        losses[i] = weight === 0 ? 0 : weight * errors[i]!;
       }
-      return [slopes, terms, losses];
+      return [slopes, losses, means, errors];
     },
   },
   categoricalMean: {
@@ -238,23 +268,34 @@ export const fusedOps: { readonly [Name in FusedName]: FusedOp } = {
     },
   },
   tdLoss: {
-    rule: ([, dLoss], node) => [dLoss ? scaled(dLoss, resultOf(node, 0)) : null, null, null],
-    evaluate([q, targets, actions], [shape], { delta }) {
+    rule: ([, dLoss], node) => [dLoss ? scaled(dLoss, resultOf(node, 0)) : null, null, null, null],
+    evaluate([q, targets, actions, weights], [shape], { delta }) {
       const [rows, n] = shape as [number, number];
       const slopes = new Float64Array(rows * n);
-      const [losses, chosen] = [new Float64Array(rows), new Float64Array(rows)];
+      const [losses, chosen, errors] = [0, 1, 2].map(() => new Float64Array(rows)) as [
+        Float64Array,
+        Float64Array,
+        Float64Array,
+      ];
       for (let i = 0; i < rows; i++) {
-        const at = i * n + Math.trunc(actions![i]!);
-        const error = q![at]! - targets![i]!;
+        const [action, weight] = [Math.trunc(at(actions!, i)), at(weights!, i)];
+        if (!(action >= 0 && action < n)) {
+          losses[i] = chosen[i] = errors[i] = Number.NaN;
+          continue;
+        }
+        const value = q![i * n + action]!;
+        const error = value - at(targets!, i);
         const size = Math.abs(error);
         const outside = delta! * (size - 0.5 * delta!);
         const square = delta === 0 ? 2 : 1;
         const inside = delta === 0 || size <= delta!;
-        losses[i] = inside ? 0.5 * square * error ** 2 : outside;
-        chosen[i] = q![at]!;
-        slopes[at] = inside ? square * error : delta! * Math.sign(error);
+        const loss = inside ? 0.5 * square * error ** 2 : outside;
+        const slope = inside ? square * error : delta! * Math.sign(error);
+        losses[i] = weight === 0 ? 0 : weight * loss;
+        slopes[i * n + action] = weight === 0 ? 0 : weight * slope;
+        [chosen[i], errors[i]] = [value, size];
       }
-      return [slopes, losses, chosen];
+      return [slopes, losses, chosen, errors];
     },
   },
 };

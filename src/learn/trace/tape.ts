@@ -210,6 +210,12 @@ export class Tape {
   readonly nodes: Node[] = [];
   /** the call of grad() that derives a gradient now, whose line all of its ops have, or null */
   #deriving: Error | null = null;
+  readonly #made: Error | null;
+
+  /** `made` has the line of all ops. Default: each op has its own line. */
+  constructor(made: Error | null = null) {
+    this.#made = made;
+  }
 
   /** Derives a gradient: the ops that `fn` adds belong to a backward pass. */
   derive<T>(fn: () => T): T {
@@ -244,7 +250,7 @@ export class Tape {
       id: this.nodes.length,
       tape: this,
       derived: this.#deriving !== null,
-      made: this.#deriving ?? stackError(),
+      made: this.#made ?? this.#deriving ?? stackError(),
     };
     this.nodes.push(node as unknown as Node);
     return node;

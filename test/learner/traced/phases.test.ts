@@ -140,6 +140,28 @@ describe('phases of traced learners', () => {
     expect(await numbersOf(made, 2)).to.deep.equal([1, 2, 4]);
   });
 
+  it('a multiple of a sum of a parameter is that of the sum before the step', async () => {
+    const pair = parameter({ shape: [2], initial: [1, 2] });
+    const made = rig.keep(
+      learner(rig.device, {
+        name: 'sums',
+        rows: ROWS,
+        batch: { obs: [OBS] },
+        parameters: { pair },
+        optimizers: { pair: sgd({ learningRate: 1 }) },
+        update(_, __, { pair }) {
+          const sum = pair.sum();
+          return [
+            { minimize: { pair: sum.neg() }, scalars: { sum } },
+            { scalars: { twice: sum.mul(2), negated: sum.neg() } },
+          ];
+        },
+      }),
+    );
+    // sgd() adds 1 to each of both elements before the second phase.
+    expect(await numbersOf(made, 1)).to.deep.equal([3, 6, -3]);
+  });
+
   it('equal ops of phases that run at other times are not merged', async () => {
     const made = steps(({ a, b }, obs) => [
       { minimize: { a: a.mul(obs.square().mean()) }, every: 2 },

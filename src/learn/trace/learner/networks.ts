@@ -67,7 +67,7 @@ export class Follower<K extends string = string> {
 }
 
 /** Largest period, which kernels take as a whole number of 31 bits. */
-const MAX_EVERY = 2 ** 31 - 1;
+export const MAX_EVERY = 2 ** 31 - 1;
 
 function checkEvery(name: string, every: number): number {
   countOf(`${name}: every`, every, 1, refuseRange);

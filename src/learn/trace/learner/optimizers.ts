@@ -1,6 +1,8 @@
 /** Descriptions of optimizers and of learning rates that change from step to step. */
-import { type AdamOptions, adamKeys } from '../../adam.ts';
-import type { SgdOptions } from '../../sgd.ts';
+import type { Device, Tensor } from '../../../device/device.ts';
+import { Adam, type AdamOptions, adamKeys } from '../../adam.ts';
+import type { Optimizer } from '../../optimizer.ts';
+import { Sgd, type SgdOptions } from '../../sgd.ts';
 import { binary, type Expression, full, make, nodeFrom, where } from '../expression.ts';
 import { checkedNumber, checkOptions, refuseRange, refuseType } from '../tape.ts';
 
@@ -27,20 +29,26 @@ export interface SgdDescription extends Omit<SgdOptions, 'learningRate'>, Common
 /** An optimizer of a learner, as adam(), adamW() and sgd() describe it. */
 export class OptimizerDescription {
   readonly kind: 'adam' | 'sgd';
-  /** options of the optimizer's class, without a schedule */
-  readonly options: AdamOptions | SgdOptions;
   readonly schedule: Schedule | null;
   readonly of: readonly string[] | null;
+  /** makes the optimizer of a vector */
+  readonly make: (device: Device, parameters: Tensor<'float32'>) => Optimizer;
 
+  /** `defaults` has the learning rate of an Adam whose options have none. */
   constructor(
     kind: 'adam' | 'sgd',
     { of, learningRate, ...options }: AdamDescription & SgdDescription & { decoupled?: boolean },
+    defaults?: { learningRate: number },
   ) {
     this.kind = kind;
     const schedule = typeof learningRate === 'function' ? learningRate : null;
     this.schedule = schedule;
     const rate = schedule || learningRate === undefined ? {} : { learningRate };
-    this.options = { ...options, ...rate } as AdamOptions;
+    const all = { ...options, ...rate } as AdamOptions;
+    this.make = (device, parameters) =>
+      kind === 'adam'
+        ? new Adam(device, parameters, all, defaults)
+        : new Sgd(device, parameters, all);
     if (of !== undefined && (!Array.isArray(of) || of.length === 0))
       refuseType(`${kind}: of is an array of names of networks and parameters`);
     this.of = of === undefined ? null : [...of];

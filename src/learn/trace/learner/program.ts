@@ -6,10 +6,8 @@ import { createHash } from 'node:crypto';
 import { describeValue } from '../../../base/checks.ts';
 import type { Device, Tensor } from '../../../device/device.ts';
 import { guardConstruction, Owner, own } from '../../../device/owner.ts';
-import { Adam } from '../../adam.ts';
 import { Network } from '../../network/network.ts';
 import type { Optimizer } from '../../optimizer.ts';
-import { Sgd } from '../../sgd.ts';
 import { Expression, expressionOf, nodeFrom, nodeOf, reshaped } from '../expression.ts';
 import { gradientsOf } from '../gradient.ts';
 import { memoryOf, neededBy } from '../plan/merge.ts';
@@ -26,7 +24,7 @@ import {
   withLine,
 } from '../tape.ts';
 import { type BatchField, checkField, inputOf } from './fields.ts';
-import { applied, Ensemble, Follower, Parameter } from './networks.ts';
+import { applied, Ensemble, Follower, MAX_EVERY, Parameter } from './networks.ts';
 import { OptimizerDescription } from './optimizers.ts';
 
 type Floats = Tensor<'float32'>;
@@ -53,9 +51,11 @@ export interface Holder {
   readonly members: number | null;
   readonly shape: Shape;
   readonly size: number;
-  /** offset in the vector of all parameters */
+  /** offset in the vector of all parameters, if `memory` is undefined */
   offset: number;
   readonly follower: Follower | null;
+  /** memory outside of the vector */
+  readonly memory: Floats | undefined;
 }
 
 /** An optimizer and the parameters that it steps. */
@@ -84,8 +84,22 @@ export interface PlannedPhase {
   readonly events: readonly Event[];
   /** section that computes the losses, which only records need */
   readonly losses: number;
-  /** whether the phase computes the priorities */
-  readonly prioritizes: boolean;
+  /** section that computes the priorities, which not every update returns, or −1 */
+  readonly priorities: number;
+}
+
+/** Names and memory that a built-in learner gives its program. */
+export interface ProgramOptions {
+  /** memory of networks outside of the program's vector, by name. Each has its own optimizer */
+  readonly memory?: Readonly<Record<string, Floats>>;
+  /** names of all scalars, in order. A scalar that no phase has keeps its value */
+  readonly scalars?: readonly string[];
+  /** names of the draws, in the order in which `update` makes them */
+  readonly draws?: readonly string[];
+  /** where the learner is made, which is the line of all ops in errors and reports */
+  readonly made?: Error;
+  /** returns the name of the event of an optimizer's step, of which there were `times` before */
+  event?(optimizer: string, times: number): string;
 }
 
 const list = (names: readonly string[]): string => names.join(', ') || 'none';
@@ -133,7 +147,10 @@ function checkName(what: string, name: string): void {
     );
 }
 
-function holdersOf(description: LooseDescription): Holder[] {
+function holdersOf(
+  description: LooseDescription,
+  memory: Readonly<Record<string, Floats>>,
+): Holder[] {
   const networks = plain('networks', description.networks ?? {});
   const parameters = plain('parameters', description.parameters ?? {});
   for (const name of Object.keys(networks)) checkName('a network', name);
@@ -148,7 +165,8 @@ function holdersOf(description: LooseDescription): Holder[] {
     const size = network.parameterCount * (members ?? 1);
     if (size === 0)
       refuseRange(`learner: network '${name}' has no parameters; write its ops as expressions`);
-    holders.push({ name, network, members, shape: [size], size, offset: 0, follower });
+    const own = { shape: [size], size, offset: 0, follower, memory: memory[name] };
+    holders.push({ name, network, members, ...own });
   };
   const followers: [string, Follower][] = [];
   for (const [name, given] of Object.entries(networks)) {
@@ -167,7 +185,8 @@ function holdersOf(description: LooseDescription): Holder[] {
       refuseType(`learner: '${name}' is a network and a parameter; give them two names`);
     const { shape } = given as Parameter;
     const size = sizeOf(shape);
-    holders.push({ name, network: null, members: null, shape, size, offset: 0, follower: null });
+    const own = { shape, size, offset: 0, follower: null, memory: undefined };
+    holders.push({ name, network: null, members: null, ...own });
   }
   for (const [name, follower] of followers) {
     const source = holders.find(
@@ -181,7 +200,7 @@ function holdersOf(description: LooseDescription): Holder[] {
         `learner: networks.${name} follows '${follower.of}', which is not a network here; networks: ${list(names)} (it is described at ${userLine(follower.made)})`,
       );
     }
-    holders.push({ ...source, name, follower });
+    holders.push({ ...source, name, follower, memory: memory[name] });
   }
   return holders;
 }
@@ -224,7 +243,7 @@ export class Program extends Owner {
   /** texts of warnings about the description */
   readonly warnings: readonly string[];
 
-  constructor(device: Device, given: LooseDescription) {
+  constructor(device: Device, given: LooseDescription, how: ProgramOptions = {}) {
     super('this learner');
     checkOptions('learner', given, known, 'pass a description');
     const { name, seed = 0, rows, firstUpdate = 0, update } = given;
@@ -247,7 +266,7 @@ export class Program extends Owner {
       checkField(field, described),
     );
     if (this.fields.length === 0) refuseType('learner: batch declares no fields');
-    const holders = holdersOf(given);
+    const holders = holdersOf(given, how.memory ?? {});
     const groups = this.#groups(holders, plain('optimizers', given.optimizers));
     // The vector: parameters with an optimizer, then those without one, then followers.
     const stepped = groups.flatMap((group) => group.holders);
@@ -259,25 +278,23 @@ export class Program extends Owner {
     ];
     let size = 0;
     for (const holder of this.holders) {
+      if (holder.memory) continue;
       holder.offset = size;
       size += holder.size;
     }
     using construction = guardConstruction(this);
     const allocate = (length: number): Floats => own(this, device.allocate({ shape: [length] }));
-    this.vector = allocate(size).write(this.#initial(holders, size, given));
+    this.vector = allocate(size);
+    this.#initialize(holders, given);
     this.steppers = groups.map((group) => {
       const length = group.holders.reduce((sum, each) => sum + each.size, 0);
-      const offset = (group.holders[0] as Holder).offset;
-      const parameters = this.vector.view({ shape: [length], offset });
-      const { kind, options } = group.description;
-      const make = () =>
-        kind === 'adam'
-          ? new Adam(device, parameters, options)
-          : new Sgd(device, parameters, options);
+      const { offset, memory } = group.holders[0] as Holder;
+      const parameters = memory ?? this.vector.view({ shape: [length], offset });
+      const make = () => group.description.make(device, parameters);
       const optimizer = own(this, withLine(`learner: optimizers.${group.name}`, make));
       return { ...group, optimizer, gradient: allocate(length) };
     });
-    const tape = new Tape();
+    const tape = new Tape(how.made);
     const memories = new Map<Holder, Node>();
     for (const holder of this.holders) {
       const tensor = this.view(holder);
@@ -285,16 +302,17 @@ export class Program extends Owner {
       memories.set(holder, memory as Node);
     }
     const checked = recording(tape, () => this.#trace(tape, memories, update as never));
-    this.scalars = checked.flatMap(({ scalars }) => scalars.map(([scalar]) => scalar));
-    for (const [i, scalar] of this.scalars.entries())
-      if (this.scalars.indexOf(scalar) !== i)
+    const scalars = checked.flatMap((phase) => phase.scalars.map(([scalar]) => scalar));
+    for (const [i, scalar] of scalars.entries())
+      if (scalars.indexOf(scalar) !== i)
         refuseType(`learner: two phases have a scalar '${scalar}'; give them two names`);
+    this.scalars = how.scalars ?? scalars;
     this.numbers = allocate(Math.max(this.scalars.length, 1));
-    const planned = this.#plan(tape, memories, checked);
+    const planned = this.#plan(tape, memories, checked, how.event);
     this.phases = planned.phases;
     this.sections = planned.sections;
     this.priorities = planned.priorities;
-    this.draws = drawsOf(tape, planned.order);
+    this.draws = drawsOf(tape, planned.order, how.draws);
     this.reads = new Set(
       [...planned.order.keys()].flatMap((node) =>
         node.op === 'input' ? [node.attributes.name] : [],
@@ -306,9 +324,17 @@ export class Program extends Owner {
     construction.done();
   }
 
+  /** Returns the parameters of a holder as one vector. */
+  flat({ size, offset, memory }: Holder): Floats {
+    return memory ?? this.vector.view({ shape: [size], offset });
+  }
   /** Returns the parameters of a holder, in its shape. */
-  view({ shape, offset }: Holder): Floats {
-    return this.vector.view({ shape: [...shape], offset });
+  view(holder: Holder): Floats {
+    return this.flat(holder).view({ shape: [...holder.shape] });
+  }
+  /** Returns a holder by its name. */
+  holder(name: string): Holder {
+    return this.holders.find((each) => each.name === name) as Holder;
   }
 
   /** Warns of networks and parameters that an optimizer never steps, or that nothing reads. */
@@ -385,25 +411,29 @@ export class Program extends Owner {
     return groups;
   }
 
-  /** Returns the initial parameters. Networks get seeds in the order in which they are declared. */
-  #initial(holders: readonly Holder[], size: number, given: LooseDescription): Float32Array {
-    const flat = new Float32Array(size);
+  /** Writes the initial parameters. Networks get seeds in the order in which they are declared. */
+  #initialize(holders: readonly Holder[], given: LooseDescription): void {
     const parameters = plain('parameters', given.parameters ?? {});
     let { seed } = this;
-    for (const { name, network, members, offset, follower } of holders) {
+    const initial = new Map<string, Float32Array>();
+    for (const { name, network, members, size, follower } of holders) {
       if (follower) continue;
       if (network === null) {
-        flat.set((parameters[name] as Parameter).initial, offset);
+        initial.set(name, (parameters[name] as Parameter).initial);
         continue;
       }
+      const own = new Float32Array(size);
       for (let j = 0; j < (members ?? 1); j++)
-        flat.set(network.initialize(seed++), offset + j * network.parameterCount);
+        own.set(network.initialize(seed++), j * network.parameterCount);
+      initial.set(name, own);
     }
-    for (const { follower, offset } of holders) {
-      const source = holders.find(({ name }) => name === follower?.of);
-      if (source) flat.copyWithin(offset, source.offset, source.offset + source.size);
+    const flat = new Float32Array(this.vector.size);
+    for (const { name, follower, memory, offset } of holders) {
+      const own = initial.get(follower?.of ?? name) as Float32Array;
+      if (memory) memory.write(own);
+      else flat.set(own, offset);
     }
-    return flat;
+    this.vector.write(flat);
   }
 
   /** Calls the user's function, and checks the phases that it returns. */
@@ -466,8 +496,8 @@ export class Program extends Owner {
     };
     const every = phase.every ?? 1;
     countOf(`learner: ${what}: every`, every as number, 1, refuseRange);
-    if ((every as number) > 2 ** 20)
-      refuseRange(`learner: ${what}: every must be at most 2^20, got ${every}`);
+    if ((every as number) > MAX_EVERY)
+      refuseRange(`learner: ${what}: every must be at most 2^31 − 1, got ${every}`);
     const minimize = Object.entries(plain(`minimize of ${what}`, phase.minimize ?? {})).filter(
       ([, loss]) => loss !== undefined,
     );
@@ -502,7 +532,12 @@ export class Program extends Owner {
   }
 
   /** Derives the gradients, and orders all results in sections. */
-  #plan(tape: Tape, memories: ReadonlyMap<Holder, Node>, checked: readonly CheckedPhase[]) {
+  #plan(
+    tape: Tape,
+    memories: ReadonlyMap<Holder, Node>,
+    checked: readonly CheckedPhase[],
+    event: ProgramOptions['event'] = (name, times) => (times === 0 ? name : `${name}.${times}`),
+  ) {
     const order = new Map<Node, number>();
     const enter = (nodes: readonly Node[], phase: number) => {
       for (const node of neededBy(nodes, order)) order.set(node, phase);
@@ -513,7 +548,6 @@ export class Program extends Owner {
           losses.flatMap(({ stepper }) => stepper.holders.map((each) => memories.get(each)!)),
         ),
     );
-    let at = 0;
     const main = checked.map((phase, p) => {
       const values = phase.scalars.map(([, node]) => node);
       const roots = [...phase.losses.map(({ node }) => node), ...values];
@@ -525,9 +559,10 @@ export class Program extends Owner {
         const { schedule } = stepper.description;
         if (schedule) outputs.push(rateOf(tape, stepper));
       }
-      for (const node of values)
-        outputs.push({ node, into: this.numbers.view({ shape: [1], offset: at++ }) });
-      if (phase.priorities) outputs.push({ node: phase.priorities });
+      for (const [name, node] of phase.scalars) {
+        const offset = this.scalars.indexOf(name);
+        outputs.push({ node, into: this.numbers.view({ shape: [1], offset }) });
+      }
       enter(
         outputs.map(({ node }) => node),
         p,
@@ -542,14 +577,13 @@ export class Program extends Owner {
         new Map(),
       ))
         periods.set(node, gcd(periods.get(node) ?? 0, checked[p]!.every));
-    // Records may read each loss alone. An op that only one loss needs belongs to its section.
+    // Records may read each loss alone, and a caller the priorities. An op that only one of them needs
+    // belongs to its section.
     const read = new Map<Node, number[]>();
-    for (const { losses, every } of checked)
-      for (const node of neededBy(
-        losses.map((each) => each.node),
-        new Map(),
-      ))
-        read.set(node, [...(read.get(node) ?? []), every]);
+    for (const { losses, priorities, every } of checked)
+      for (const roots of [losses.map((each) => each.node), priorities ? [priorities] : []])
+        for (const node of neededBy(roots, new Map()))
+          read.set(node, [...(read.get(node) ?? []), every]);
     for (const [node, all] of read)
       if (all.length > 1 || periods.has(node))
         periods.set(node, all.reduce(gcd, periods.get(node) ?? 0));
@@ -571,25 +605,27 @@ export class Program extends Owner {
       const needed = own.filter((node) => periods.get(node) === every);
       sections.push({ outputs, computes: needed, every });
       const last = { section: sections.length - 1, every };
-      const found = outputs.findIndex(({ node }) => node === checked[p]!.priorities);
-      if (found >= 0) priorities = outputsBefore + found;
       outputsBefore += outputs.length;
+      const off = checked[p]!.priorities;
+      if (off) {
+        sections.push({ outputs: [{ node: off }], every, optional: true });
+        priorities = outputsBefore++;
+      }
+      const prioritizes = off ? sections.length - 1 : -1;
       const events = losses.map(({ stepper }, i): Event => {
         const times = seen.get(stepper.name) ?? 0;
         seen.set(stepper.name, times + 1);
-        const name = times === 0 ? stepper.name : `${stepper.name}.${times}`;
-        return { name, stepper, loss: outputsBefore + i };
+        return { name: event(stepper.name, times), stepper, loss: outputsBefore + i };
       });
       const results = losses.map(({ node }) => ({ node }));
       sections.push({ outputs: results, changes: changes[p]!, every, optional: true });
       outputsBefore += losses.length;
-      const prioritizes = checked[p]!.priorities !== null;
       return {
         every,
         sections: [...parts, last],
         events,
         losses: sections.length - 1,
-        prioritizes,
+        priorities: prioritizes,
       };
     });
     return { phases, sections, priorities, order };
@@ -665,13 +701,14 @@ function refuseStale(
 const gcd = (a: number, b: number): number => (b === 0 ? a : gcd(b, a % b));
 
 /** Names the draws in program order, and returns them in the order in which an update makes them. */
-function drawsOf(tape: Tape, order: ReadonlyMap<Node, number>) {
+function drawsOf(tape: Tape, order: ReadonlyMap<Node, number>, names?: readonly string[]) {
   const counts = { normal: 0, uniform: 0 };
-  const all = tape.nodes.flatMap((node) =>
-    node.op === 'draw'
-      ? [{ name: `${node.attributes.kind}.${counts[node.attributes.kind]++}`, node: node as Node }]
-      : [],
-  );
+  let at = 0;
+  const all = tape.nodes.flatMap((node) => {
+    if (node.op !== 'draw') return [];
+    const { kind } = node.attributes;
+    return [{ name: names?.[at++] ?? `${kind}.${counts[kind]++}`, node: node as Node }];
+  });
   return all.sort((a, b) => (order.get(a.node) ?? 0) - (order.get(b.node) ?? 0));
 }
 

@@ -22,7 +22,12 @@ export interface ProgramUpdateOptions extends PlanOptions {
   /** draws the random numbers, or null if the program draws none */
   readonly generator: DeviceGenerator | null;
   /** called with the number of the next minibatch when a state is loaded */
-  loaded(updates: number): void;
+  loaded?(updates: number): void;
+  /**
+   * whether the device counts the minibatches, default true. Otherwise captured updates hold whole
+   * cycles, and the learner counts the others
+   */
+  readonly counts?: boolean;
 }
 
 /** The plan of a program on a device, and the order in which an update enqueues its sections. */
@@ -31,8 +36,8 @@ export class ProgramUpdate extends Owner {
   /** length of the gradient of each event that a step may record, by the event's name */
   readonly events: Readonly<Record<string, number>>;
   readonly #program: Program;
-  readonly #loaded: (updates: number) => void;
-  /** int32 [1]: number of the next minibatch. Undefined if nothing has a period */
+  readonly #loaded: ((updates: number) => void) | undefined;
+  /** int32 [1]: number of the next minibatch. Undefined if nothing has a period, or without `counts` */
   readonly #updates: Tensor<'int32'> | undefined;
   /** whether the device can decide at a replay whether a phase runs */
   readonly #guards: boolean;
@@ -42,19 +47,19 @@ export class ProgramUpdate extends Owner {
   constructor(
     device: Device,
     program: Program,
-    { generator, loaded, ...options }: ProgramUpdateOptions,
+    { generator, loaded, counts = true, ...options }: ProgramUpdateOptions,
   ) {
     super('this learner');
     this.#program = program;
     this.#loaded = loaded;
-    this.#guards = device.family === 'host';
+    this.#guards = counts && device.family === 'host';
     using construction = guardConstruction(this);
     this.plan = own(this, new Plan(device, program.sections, generator, options));
     const periods = [
       ...program.phases.map(({ every }) => every),
       ...program.holders.map(({ follower }) => (follower?.kind === 'polyak' ? follower.every : 1)),
     ];
-    if (periods.some((every) => every > 1))
+    if (counts && periods.some((every) => every > 1))
       this.#updates = own(this, device.allocate({ shape: [1], dtype: 'int32' })).write(
         Int32Array.of(program.firstUpdate),
       );
@@ -128,14 +133,16 @@ export class ProgramUpdate extends Owner {
   /** Enqueues what follows the sections of a phase: priorities, records and the optimizers' steps. */
   #finish(
     stream: Stream,
-    { events, losses, prioritizes }: PlannedPhase,
+    { events, losses, priorities: section }: PlannedPhase,
     priorities: Floats | undefined,
     context: StepContext,
     draws: ReadonlyMap<Node, Floats>,
   ): void {
     const { outputs } = this.plan;
-    if (prioritizes && priorities)
+    if (section >= 0 && priorities) {
+      this.plan.emitSection(stream, section, { draws });
       convert(stream, priorities, outputs[this.#program.priorities] as Floats);
+    }
     let computed = false;
     for (const { name, stepper, loss } of events)
       context.record(name, () => {
@@ -152,30 +159,31 @@ export class ProgramUpdate extends Owner {
     for (const holder of holders) {
       const { follower } = holder;
       if (!follower) continue;
-      const source = holders.find(({ name }) => name === follower.of) as Holder;
-      const [to, from] = [holder, source].map((each) =>
-        this.#program.vector.view({ shape: [each.size], offset: each.offset }),
-      ) as [Floats, Floats];
+      const source = this.#program.holder(follower.of);
+      const [to, from] = [this.#program.flat(holder), this.#program.flat(source)];
       const { tau, every } = follower;
       const { size } = source;
       const reals = [tau, 1 - tau] as const;
-      if (follower.kind === 'copied' || every > 1) {
-        const steps = steppers.find((each) => each.holders.includes(source))?.optimizer.steps;
-        const counter = follower.kind === 'copied' ? steps : this.#updates;
-        const tensors = [to, from, counter as Tensor<'int32'>] as const;
-        stream.launch('follow_every', { tensors, wholes: [size, every], reals });
+      const steps = steppers.find((each) => each.holders.includes(source))?.optimizer.steps;
+      const counter = follower.kind === 'copied' ? steps : this.#updates;
+      if (counter && (follower.kind === 'copied' || every > 1)) {
+        stream.launch('follow_every', {
+          tensors: [to, from, counter],
+          wholes: [size, every],
+          reals,
+        });
         continue;
       }
       const phase = phases.find(({ events }) =>
         events.some(({ stepper }) => stepper.name === follower.with),
       );
-      this.#due(stream, phase?.every ?? 1, context, () =>
+      this.#due(stream, phase?.every ?? every, context, () =>
         stream.launch('axpby', { tensors: [to, from], wholes: [size], reals }),
       );
     }
   }
 
-  /** Returns the result of each launch, and the optimizer's count by which a report names it. */
+  /** Returns the results of the launches, and the optimizer's count by which a report names them. */
   watched(): WatchedVector[] {
     const { phases, steppers, name } = this.#program;
     const any = steppers[0]?.optimizer.steps ?? this.#updates;
@@ -185,13 +193,23 @@ export class ProgramUpdate extends Owner {
         sections.map(({ section }) => [section, events[0]?.stepper.optimizer.steps ?? any]),
       ),
     );
-    return this.plan.results().flatMap(({ launch, section, op, line, tensor }) => {
+    return this.plan.results().flatMap(({ launch, section, op, line, tensor, network, place }) => {
       const steps = counts.get(section);
-      if (!steps) return []; // a section of losses, which only records need
-      const text = `the result of '${op}' (${line})`;
-      const part = { network: name, layer: op, what: line, rank: launch, end: tensor.size, text };
+      if (!steps) return []; // a section that not every update needs
+      const rest = { rank: launch, end: tensor.size };
+      const part =
+        network !== null && place
+          ? { network: this.#named(network, place.member), ...rest, ...place }
+          : {
+              ...{ network: name, layer: op, what: line, ...rest },
+              text: `the result of '${op}' (${line})`,
+            };
       return [{ event: `launch ${launch}`, x: tensor, steps, parts: [part] }];
     });
+  }
+  /** Names a network, or one of an ensemble, as the state does. */
+  #named(network: string, member: number): string {
+    return this.#program.holder(network).members === null ? network : `${network}.${member}`;
   }
 
   /** Adds `share` times the scalars of the last step to `scalars`, or overwrites these if `first`. */
@@ -207,13 +225,9 @@ export class ProgramUpdate extends Owner {
   parts(): [string, Part][] {
     const { holders, steppers, numbers } = this.#program;
     const named = (holder: Holder): [string, Part][] => {
-      const { name, network, members, offset } = holder;
+      const { name, network } = holder;
       if (!network) return [[name, { tensor: this.#program.view(holder) }]];
-      const flat = this.#program.vector;
-      if (members === null) return networkParts(name, network, flat, offset);
-      return Array.from({ length: members }, (_, j) =>
-        networkParts(`${name}.${j}`, network, flat, offset + j * network.parameterCount),
-      ).flat();
+      return networksParts(name, holder, this.#program.flat(holder));
     };
     return [
       ...holders.flatMap(named),
@@ -234,10 +248,23 @@ export class ProgramUpdate extends Owner {
       read: async (stream) => Float64Array.from(await word.toArray(stream)),
       write: ([count], stream) => {
         word.write(Int32Array.of(count as number), stream);
-        this.#loaded(count as number);
+        this.#loaded?.(count as number);
       },
     };
   }
+}
+
+/** Returns the parameters of a network, or of all networks of an ensemble, as parts. */
+export function networksParts(
+  name: string,
+  { network, members }: Holder,
+  flat: Floats,
+): [string, Part][] {
+  if (!network) return [];
+  if (members === null) return networkParts(name, network, flat);
+  return Array.from({ length: members }, (_, j) =>
+    networkParts(`${name}.${j}`, network, flat, j * network.parameterCount),
+  ).flat();
 }
 
 function optimizerParts(name: string, optimizer: Optimizer): [string, Part][] {

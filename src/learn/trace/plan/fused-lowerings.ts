@@ -1,4 +1,6 @@
 /** Launches of the ops that have kernels of their own. */
+
+import { uniformOf } from '../fused.ts';
 import { type Shape, sizeOf } from '../shapes.ts';
 import type { FusedName, Node, NodeOfKind } from '../tape.ts';
 import { flatView, type Lowering, rowsOf, type Value, whole } from './lowering.ts';
@@ -25,6 +27,54 @@ const dense = (lowering: Lowering, node: NodeOfKind<'fused'>, i: number): Value 
 const run = (value: Value, shape: Shape) => flatView(value, 1, sizeOf(shape), sizeOf(shape));
 const column = (value: Value, rows: number, distance: number) =>
   flatView(value, distance === 0 ? 1 : rows, 1, distance || 1);
+/** Returns rows of an input of one number for each row. */
+const columnFrom = (
+  { value, distance }: ReturnType<typeof inputColumn>,
+  row: number,
+  count: number,
+) => column(from(value, row * distance), count, distance);
+/** Returns a value from element `by` on. */
+const from = (value: Value, by: number): Value => ({ ...value, offset: value.offset + by });
+/** Returns the values of two columns of rows of two numbers. */
+const columnsOf = (terms: Value): Value[] =>
+  [0, 1].map((offset) => ({ ...terms, offset, strides: [2] }));
+
+const gcd = (a: number, b: number): number => (b === 0 ? a : gcd(b, a % b));
+
+/**
+ * Launches a kernel for each block of rows. Inputs may have fewer rows than the op, which repeat, so
+ * no block reaches beyond their last row. `launch` gets the first row of the block, the number of its
+ * rows, and the row at which it begins in each input.
+ */
+function eachBlock(
+  node: NodeOfKind<'fused'>,
+  rows: number,
+  launch: (start: number, count: number, row: (i: number) => number) => void,
+): void {
+  const own = node.inputs.map(({ shape }) => shape[0] ?? rows);
+  const count = own.reduce(gcd, rows);
+  for (let start = 0; start < rows; start += count)
+    launch(start, count, (i) => (node.inputs[i]!.shape.length === 0 ? 0 : start % own[i]!));
+}
+
+/**
+ * Returns the number by which the only op that reads a loss's slopes multiplies them, such as 1 / rows
+ * for a mean, or 1. The loss's kernel multiplies by this number, so that op gets no launch.
+ */
+function slopeScale(lowering: Lowering, node: NodeOfKind<'fused'>, slopes: Value): number {
+  const { nodes, of } = lowering.merged;
+  const part = nodes.find(
+    (each) => each.op === 'part' && each.attributes.index === 0 && of(each.inputs[0]!) === node,
+  );
+  const readers = (part && lowering.readersOf(part)) ?? [];
+  const [reader] = readers;
+  if (readers.length !== 1 || reader?.op !== 'binary' || reader.attributes.f !== 'mul') return 1;
+  const [a, b] = reader.inputs.map(of) as [Node, Node];
+  const scale = uniformOf(a === part ? b : a);
+  if (scale === null || !Number.isFinite(scale)) return 1;
+  lowering.setResult(reader, slopes);
+  return scale;
+}
 
 export const fusedLowerings: { readonly [Name in FusedName]: LowerFused } = {
   squashedGaussian(lowering, node) {
@@ -65,7 +115,7 @@ export const fusedLowerings: { readonly [Name in FusedName]: LowerFused } = {
   squashedGaussianSlope(lowering, node) {
     const [, noise] = node.inputs as [Node, Node];
     const [rows, n] = noise.shape as [number, number];
-    const { form, correction, low, high, meanLimit } = node.attributes.options;
+    const { form, correction, low, high, meanLimit, scale } = node.attributes.options;
     const [out, drawn, box, dAction, dLogProb] = [
       inputRows(lowering, node, 0),
       dense(lowering, node, 1),
@@ -95,7 +145,7 @@ export const fusedLowerings: { readonly [Name in FusedName]: LowerFused } = {
         form!,
         correction!,
       ],
-      reals: [low!, high!, meanLimit!, 1],
+      reals: [low!, high!, meanLimit!, scale!],
       node: node as Node,
     });
     return [d];
@@ -104,59 +154,53 @@ export const fusedLowerings: { readonly [Name in FusedName]: LowerFused } = {
     const [rows, atoms] = node.inputs[0]!.shape as [number, number];
     const { low, high } = node.attributes.options;
     const probs = dense(lowering, node, 0);
-    const [rewards, discounts, cost] = [1, 2]
+    const columns = [1, 2]
       .map((i) => inputRows(lowering, node, i))
-      .concat(inputColumn(lowering, node, 3)) as [
-      ReturnType<typeof inputRows>,
-      ReturnType<typeof inputRows>,
-      ReturnType<typeof inputRows>,
-    ];
+      .concat(inputColumn(lowering, node, 3));
     const [projected, mean] = [lowering.fresh([rows, atoms]), lowering.fresh([rows])];
-    lowering.launch({
-      kernel: 'categorical_project',
-      views: [
-        flatView(projected, rows, atoms, atoms),
-        run(mean, [rows]),
-        flatView(probs, rows, atoms, atoms),
-        column(rewards.value, rows, rewards.distance),
-        column(discounts.value, rows, discounts.distance),
-        column(cost.value, rows, cost.distance),
-      ],
-      writes: 2,
-      wholes: [
-        rows,
-        atoms,
-        whole(3, rewards.distance),
-        whole(4, discounts.distance),
-        whole(5, cost.distance),
-      ],
-      reals: [low!, high!],
-      node: node as Node,
-    });
+    eachBlock(node, rows, (start, count, row) =>
+      lowering.launch({
+        kernel: 'categorical_project',
+        views: [
+          flatView(from(projected, start * atoms), count, atoms, atoms),
+          run(from(mean, start), [count]),
+          flatView(from(probs, start * atoms), count, atoms, atoms),
+          ...columns.map((of, i) => columnFrom(of, row(i + 1), count)),
+        ],
+        writes: 2,
+        wholes: [count, atoms, ...columns.map(({ distance }, i) => whole(i + 3, distance))],
+        reals: [low!, high!],
+        node: node as Node,
+      }),
+    );
     return [projected, mean];
   },
   categoricalLoss(lowering, node) {
     const [rows, atoms] = node.inputs[0]!.shape as [number, number];
     const { least, low, high } = node.attributes.options;
     const [logits, targets] = [inputRows(lowering, node, 0), dense(lowering, node, 1)];
+    const weights = inputColumn(lowering, node, 2);
     const slopes = lowering.fresh([rows, atoms]);
-    const [terms, losses] = [lowering.fresh([rows, 2]), lowering.fresh([rows])];
-    lowering.launch({
-      kernel: 'categorical_loss',
-      views: [
-        flatView(slopes, rows, atoms, atoms),
-        run(terms, [rows, 2]),
-        column(losses, rows, 1),
-        flatView(logits.value, rows, atoms, logits.distance),
-        flatView(targets, rows, atoms, atoms),
-        column(lowering.cell(1, []), rows, 0),
-      ],
-      writes: 3,
-      wholes: [rows, atoms, atoms, 1, whole(3, logits.distance), 0],
-      reals: [least!, 1, low!, high!],
-      node: node as Node,
-    });
-    return [slopes, terms, losses];
+    const scale = slopeScale(lowering, node, slopes);
+    const [terms, errors] = [lowering.fresh([rows, 2]), lowering.fresh([rows])];
+    eachBlock(node, rows, (start, count, row) =>
+      lowering.launch({
+        kernel: 'categorical_loss',
+        views: [
+          flatView(from(slopes, start * atoms), count, atoms, atoms),
+          run(from(terms, 2 * start), [count, 2]),
+          column(from(errors, start), count, 1),
+          flatView(from(logits.value, start * logits.distance), count, atoms, logits.distance),
+          flatView(from(targets, row(1) * atoms), count, atoms, atoms),
+          columnFrom(weights, row(2), count),
+        ],
+        writes: 3,
+        wholes: [count, atoms, atoms, 1, whole(3, logits.distance), whole(5, weights.distance)],
+        reals: [least!, scale, low!, high!],
+        node: node as Node,
+      }),
+    );
+    return [slopes, ...columnsOf(terms), errors];
   },
   categoricalMean(lowering, node) {
     const [rows, atoms] = node.inputs[0]!.shape as [number, number];
@@ -230,22 +274,36 @@ export const fusedLowerings: { readonly [Name in FusedName]: LowerFused } = {
   tdLoss(lowering, node) {
     const [rows, n] = node.inputs[0]!.shape as [number, number];
     const [q, actions] = [inputRows(lowering, node, 0), inputRows(lowering, node, 2)];
-    const targets = dense(lowering, node, 1);
-    const [slopes, terms] = [lowering.fresh([rows, n]), lowering.fresh([rows, 2])];
-    lowering.launch({
-      kernel: 'td_loss',
-      views: [
-        flatView(slopes, rows, n, n),
-        run(terms, [rows, 2]),
-        flatView(q.value, rows, n, q.distance),
-        run(targets, [rows]),
-        column(actions.value, rows, actions.distance),
-      ],
-      writes: 2,
-      wholes: [rows, n, n, whole(2, q.distance), whole(4, actions.distance)],
-      reals: [node.attributes.options.delta!, 1],
-      node: node as Node,
-    });
-    return [slopes, ...[0, 1].map((offset) => ({ ...terms, offset, strides: [2] }))];
+    const [targets, weights] = [dense(lowering, node, 1), inputColumn(lowering, node, 3)];
+    const slopes = lowering.fresh([rows, n]);
+    const scale = slopeScale(lowering, node, slopes);
+    const [terms, errors] = [lowering.fresh([rows, 2]), lowering.fresh([rows])];
+    eachBlock(node, rows, (start, count, row) =>
+      lowering.launch({
+        kernel: 'td_loss_weighted',
+        views: [
+          flatView(from(slopes, start * n), count, n, n),
+          run(from(terms, 2 * start), [count, 2]),
+          column(from(errors, start), count, 1),
+          flatView(from(q.value, start * q.distance), count, n, q.distance),
+          run(from(targets, row(1)), [count]),
+          columnFrom(actions, row(2), count),
+          columnFrom(weights, row(3), count),
+        ],
+        writes: 3,
+        wholes: [
+          count,
+          n,
+          n,
+          1,
+          whole(3, q.distance),
+          whole(5, actions.distance),
+          whole(6, weights.distance),
+        ],
+        reals: [node.attributes.options.delta!, scale],
+        node: node as Node,
+      }),
+    );
+    return [slopes, ...columnsOf(terms), errors];
   },
 };

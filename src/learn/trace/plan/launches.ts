@@ -49,6 +49,16 @@ export interface View {
 /** A whole number of a launch. `of` is the index of the operand whose stride it is, if any. */
 export type Whole = number | { readonly of: number; readonly stride: number };
 
+/** The tensor of a layer that a launch writes. */
+export interface LayerPlace {
+  /** index of the network in its ensemble */
+  readonly member: number;
+  /** index and name of the layer: '2: linear(64, 1)' */
+  readonly layer: string;
+  /** 'output', 'gradient at the output', 'gradient of weight', … */
+  readonly what: string;
+}
+
 /** A launch of a kernel, or a fill, or a draw of random numbers, or the launches of a layer. */
 export interface Launch {
   readonly kernel: string;
@@ -63,6 +73,8 @@ export interface Launch {
   readonly node: Node;
   /** enqueues the launches of a layer, whose operands are `views`. Undefined for a kernel */
   readonly call?: (stream: Stream, tensors: readonly Tensor<'float32'>[]) => void;
+  /** for the launches of a layer: the tensor that each written operand is. Others are scratch */
+  readonly places?: readonly (LayerPlace | undefined)[];
   /** section of the plan */
   readonly section: number;
   /** the ops of a chain, in the order of its steps */

@@ -8,7 +8,14 @@ import { type Split, splitOf, splitWithCopies } from '../../ops/launches.ts';
 import { strideOf } from '../../ops/operands.ts';
 import { reshapedStrides, type Shape, sizeOf, spreadStrides } from '../shapes.ts';
 import type { Node, NodeOfKind, OpName } from '../tape.ts';
-import { type Buffer, type Launch, ROW, type View, type Whole } from './launches.ts';
+import {
+  type Buffer,
+  type Launch,
+  type LayerPlace,
+  ROW,
+  type View,
+  type Whole,
+} from './launches.ts';
 import { type Demand, type Merged, memoryOf, merge } from './merge.ts';
 
 /** The elements of an expression in a buffer, from an offset on, with one stride per dimension. */
@@ -166,10 +173,17 @@ export class Lowering {
     this.#tuples.set(node, values);
   }
 
+  /** Gives the value of an op that its only other operand's launch computes too. */
+  setResult(node: Node, value: Value): void {
+    this.#values.set(node, value);
+    // The op itself reads its operand no more.
+    value.buffer.readers += (this.#uses.get(node) ?? 0) - 1;
+  }
+
   #lower(node: Node): void {
     const inputs = node.inputs.map((input) => this.merged.of(input));
     const uses = this.#uses.get(node) ?? 0;
-    if (this.#values.has(node)) return; // an earlier op has added its result to this one
+    if (this.#values.has(node)) return; // an earlier op has computed this one, too
     const lower = this.#lowerings.of[node.op] as Lower<Node>;
     const target = this.#target(node);
     const added = target && this.#lowerings.adders.has(node.op) ? lower(this, node, target) : null;
@@ -242,15 +256,16 @@ export class Lowering {
   launch(launch: Omit<Launch, 'inPlace' | 'reals' | 'section'> & Partial<Launch>): void {
     this.launches.push({ inPlace: [], reals: [], section: this.#section, ...launch });
   }
-  /** Enqueues the launches of a layer, which writes the first `writes` views. */
+  /** Enqueues the launches of a layer, which writes the first `places.length` views. */
   call(
     node: Node,
     name: string,
     views: readonly View[],
-    writes: number,
+    places: readonly (LayerPlace | undefined)[],
     call: NonNullable<Launch['call']>,
   ): void {
-    this.launch({ kernel: name, views, writes, wholes: [], node, call });
+    const { length: writes } = places;
+    this.launch({ kernel: name, views, writes, places, wholes: [], node, call });
   }
 
   /**

@@ -1,10 +1,10 @@
 /** Launches of a network's passes in a trace. Each layer enqueues its own launches. */
 
-import { type Stage, stagesOf } from '../../network/network.ts';
+import { type Network, type Stage, stagesOf } from '../../network/network.ts';
 import { binaries } from '../../ops/elementwise.ts';
 import { type Shape, sizeOf } from '../shapes.ts';
 import type { Node, NodeOfKind } from '../tape.ts';
-import type { View } from './launches.ts';
+import type { LayerPlace, View } from './launches.ts';
 import { flatView, type Lowering, rowsOf, type Value } from './lowering.ts';
 
 type Floats = Parameters<Stage['layer']['forward']>[1]['x'];
@@ -44,6 +44,13 @@ function named(views: readonly (readonly [string, View | undefined])[]): {
       }) as Operands,
   };
 }
+
+/** Names a tensor of a stage of a member. */
+const placeOf = (network: Network, member: number, { index }: Stage, what: string): LayerPlace => ({
+  member,
+  layer: `${index}: ${network.layers[index]!.name}`,
+  what,
+});
 
 type Members = ReadonlySet<number>;
 
@@ -123,7 +130,7 @@ export function lowerNetwork(lowering: Lowering, node: NodeOfKind<'network'>): V
         node as Node,
         layer.name,
         [...operands.views, ...parameters],
-        from - 1,
+        [placeOf(network, j, stage, 'output'), ...(kept[i] ? [undefined] : [])],
         (stream, tensors) =>
           layer.forward(stream, {
             ...operands.pick(tensors),
@@ -203,13 +210,23 @@ export function lowerNetworkSlope(lowering: Lowering, node: NodeOfKind<'networkS
         ['y', pass.outputs[j]![i]!],
         ['kept', keptFor(pass.kept[j]![i])],
       ]);
-      const writes = operands.views.indexOf(arriving) + 1 + gradients.length;
+      const written = operands.views.indexOf(arriving) + 1;
+      const places = [
+        ...(gradient
+          ? stage.parameters.map(({ name }) => placeOf(network, j, stage, `gradient of ${name}`))
+          : []),
+        ...range(written).map((k) =>
+          below && k === 0 && i > 0
+            ? placeOf(network, j, stages[i - 1] as Stage, 'gradient at the output')
+            : undefined,
+        ),
+      ];
       const [one, two] = [gradients.length, gradients.length + operands.views.length];
       lowering.call(
         node as Node,
         `${layer.name} backward`,
         [...gradients, ...operands.views, ...parametersOf(weights, count, j, stage)],
-        writes,
+        places,
         (stream, tensors) =>
           layer.backward(stream, {
             ...operands.pick(tensors.slice(one, two)),

@@ -9,7 +9,14 @@ import { type OpLabel, WatchedStream } from '../../non-finite.ts';
 import { type Shape, shown, sizeOf } from '../shapes.ts';
 import { type Node, userLine } from '../tape.ts';
 import { chained } from './chains.ts';
-import { type Buffer, type Launch, rowsIn, type View, type Whole } from './launches.ts';
+import {
+  type Buffer,
+  type Launch,
+  type LayerPlace,
+  rowsIn,
+  type View,
+  type Whole,
+} from './launches.ts';
 import { Lowering, type Value } from './lowering.ts';
 import { type Layout, layOut } from './memory.ts';
 import { lowerings } from './op-lowerings.ts';
@@ -57,6 +64,21 @@ interface Step {
 interface Bound {
   readonly tensor: Tensor;
   readonly rowStride: number;
+}
+
+/** A tensor that a launch writes. */
+export interface PlanResult {
+  /** index of the launch */
+  readonly launch: number;
+  readonly section: number;
+  readonly op: string;
+  /** line of the program that made the op */
+  readonly line: string;
+  readonly tensor: Floats;
+  /** name of the network of which a layer writes the tensor, or null */
+  readonly network: string | null;
+  /** the layer's tensor, or null for others */
+  readonly place: LayerPlace | null;
 }
 
 export interface SectionOptions {
@@ -241,19 +263,19 @@ export class Plan implements Disposable {
    * Returns the contiguous results of the launches, for a watch. Results that a mask makes infinite
    * are left out.
    */
-  results(): { launch: number; section: number; op: string; line: string; tensor: Floats }[] {
+  results(): PlanResult[] {
     return this.#steps.flatMap(({ launch, args }, i) => {
       const { op, line, infinite } = this.#label(launch);
       if (infinite) return [];
-      return args.tensors
-        .slice(0, launch.writes)
-        .filter(
-          // A chain with fewer results names its first one again.
-          ({ contiguous, byteOffset, handle }, k, all) =>
-            contiguous &&
-            all.findIndex((o) => o.byteOffset === byteOffset && o.handle === handle) === k,
-        )
-        .map((tensor) => ({ launch: i, section: launch.section, op, line, tensor }));
+      const { node, section, places } = launch;
+      const network = 'network' in node.attributes ? node.attributes.name : null;
+      return args.tensors.slice(0, launch.writes).flatMap((tensor, k, all) => {
+        const { contiguous, byteOffset, handle } = tensor;
+        // A chain with fewer results names its first one again.
+        const again = all.findIndex((o) => o.byteOffset === byteOffset && o.handle === handle);
+        if (!contiguous || again !== k) return [];
+        return [{ launch: i, section, op, line, tensor, network, place: places?.[k] ?? null }];
+      });
     });
   }
 
@@ -441,8 +463,8 @@ function readersOfInfinity(nodes: readonly Node[]): ReadonlySet<Node> {
 }
 
 const describeOp = (node: Node): string => {
-  const { attributes } = node;
-  const name = 'f' in attributes ? attributes.f : node.op;
+  const { attributes, op } = node;
+  const name = 'f' in attributes ? attributes.f : op === 'fused' ? attributes.name : op;
   return `${node.derived ? 'd ' : ''}${name}`;
 };
 
