@@ -1,8 +1,7 @@
 /** `hotslot/learner`: networks, optimizers and learners as device work that can be captured. */
 export type { Activation } from '../learn/activation.ts';
 export type { ActorCritic, ActorCriticBatch } from '../learn/actor-critic/actor-critic.ts';
-export type { ActorValue } from '../learn/actor-critic/critics.ts';
-export type { CriticKind } from '../learn/actor-critic/heads.ts';
+export type { ActorValue, CriticKind } from '../learn/actor-critic/critics.ts';
 export type { ActorCriticOptions, ActorOptions } from '../learn/actor-critic/options.ts';
 export {
   type ActorPolicy,

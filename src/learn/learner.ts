@@ -39,8 +39,6 @@ export interface StepContext {
   readonly phase: number;
   /** index of the minibatch in this update */
   readonly minibatch: number;
-  /** returns the random numbers that `name` identifies, for this minibatch */
-  draw(name: string): Floats;
   /** returns the numbers that the caller of update() gave for `name`, or undefined */
   given(name: string): Floats | undefined;
   /**
@@ -131,7 +129,6 @@ export abstract class Learner extends Owner {
   readonly #written: DeviceEvent;
   /** generator of random numbers, undefined if the learner draws none */
   readonly #generator: DeviceGenerator | undefined;
-  readonly #drawn = new Map<string, Floats>();
   readonly #cycle: readonly number[];
   readonly #read: (batch: object) => { columns: Columns; rows: number };
   readonly #check: ((stream: Stream, minibatches: number) => void) | undefined;
@@ -170,8 +167,6 @@ export abstract class Learner extends Owner {
        */
       explainOutside?: (value: number, j: number) => string | undefined;
       draws?: readonly Draw[];
-      /** whether a step asks for its random numbers by draw(), default true */
-      drawsByName?: boolean;
       /**
        * periods in steps. The number of minibatches of a captured update must be a multiple of each
        */
@@ -199,9 +194,6 @@ export abstract class Learner extends Owner {
     this.#generator = how.draws
       ? own(this, new DeviceGenerator(device, { seed: how.seed }))
       : undefined;
-    if (how.drawsByName ?? true)
-      for (const { name, shape } of this.draws)
-        this.#drawn.set(name, own(this, device.allocate({ shape })));
     this.#written = own(this, device.createEvent());
     construction.done();
     this.ready = new Promise<void>((resolve) => {
@@ -261,15 +253,12 @@ export abstract class Learner extends Owner {
     const look = watch && ((event: string) => lookAt(watch, stream, event));
     for (let k = 0; k < count; k++) {
       const start = k * this.batchSize;
-      const given = (name: string) => draws[name] && this.#part(draws[name], name, k);
       this.#work.step(stream, sliced(columns, start, this.batchSize), {
         phase: stream.capturing ? k : this.#phase++,
         minibatch: k,
-        draw: (name) => this.#draw(stream, name, given(name)),
-        given,
+        given: (name) => draws[name] && this.#part(draws[name], name, k),
         record: (event, made) => {
           if (record[event]) recordEvent(stream, record[event], made());
-          look?.(event);
         },
         look,
       });
@@ -372,13 +361,6 @@ export abstract class Learner extends Owner {
   #part(given: Floats, name: string, k: number): Floats {
     const { shape } = this.draws.find((each) => each.name === name) as Draw;
     return given.view({ shape: [...shape], offset: k * this.#sizeOf(name) });
-  }
-  #draw(stream: Stream, name: string, given: Floats | undefined): Floats {
-    if (given) return given;
-    const own = this.#drawn.get(name);
-    if (!own) throw stateError('EMPTY', `${this.kind} draws no '${name}'`);
-    this.#generator?.normal(stream, own);
-    return own;
   }
 
   /**

@@ -4,24 +4,8 @@
  */
 import type { Device, Stream, Tensor } from '../device/device.ts';
 import { guardConstruction, Owner, own } from '../device/owner.ts';
-import type { Network, NetworkWorkspace } from './network/network.ts';
-import { passParts } from './network/network.ts';
 
 type Floats = Tensor<'float32'>;
-
-/** A network whose last pass and gradient a watch checks at an event of the update. */
-export interface Watched {
-  /** event after which the pass and the gradient are complete: 'q', 'actor.0', … */
-  readonly event: string;
-  /** name of the network: 'critics.0', 'actor', 'online' */
-  readonly name: string;
-  readonly network: Network;
-  readonly pass: NetworkWorkspace;
-  /** gradient, in the layout of the network's flat vector */
-  readonly gradient: Floats;
-  /** number of steps that the network's optimizer has done */
-  readonly steps: Tensor<'int32'>;
-}
 
 /** Report of the first NaN or infinity. */
 export interface NonFiniteReport {
@@ -72,42 +56,7 @@ interface Vector extends WatchedVector {
   readonly found: Tensor<'int32'>;
 }
 
-/** Returns the passes and gradients of networks, in parts by layer. */
-export function vectorsOf(watched: readonly Watched[]): WatchedVector[] {
-  const vector = (
-    { event, name, network, steps }: Watched,
-    x: Floats,
-    all: readonly { layer: number; what: string; end: number }[],
-  ): WatchedVector => {
-    // Ranks follow the order of the computation. Outputs come first, from the first layer to the
-    // last. Gradients follow, from the last layer to the first.
-    const parts = all.map(({ layer, what, end }) => ({
-      network: name,
-      layer: `${layer}: ${network.layers[layer]?.name}`,
-      what,
-      rank: what === 'output' ? layer : 2 * network.layers.length - layer,
-      end,
-    }));
-    return { event, x, steps, parts };
-  };
-  // If two parts have the same rank, first() reports the one whose vector comes first in
-  // `#vectors`. So a gradient at an output comes before the gradients of parameters that derive
-  // from it.
-  return watched.flatMap((of) => {
-    const { memory, parts } = passParts(of.pass);
-    const ends = of.network.parameters.map(({ name, shape, offset }) => ({
-      layer: Number.parseInt(name, 10),
-      what: `gradient of ${name.slice(name.indexOf('.') + 1)}`,
-      end: offset + shape.reduce((a, b) => a * b, 1),
-    }));
-    return [vector(of, memory, parts), vector(of, of.gradient, ends)];
-  });
-}
-
-/**
- * Enqueues a count of NaN and infinities at an event. Learners call it after a pass and its
- * gradient, before the optimizer's step.
- */
+/** Enqueues a count of NaN and infinities at an event, which is a launch of the update. */
 export let look: (watch: Watch, stream: Stream, event: string) => void;
 
 /**

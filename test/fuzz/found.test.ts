@@ -19,7 +19,7 @@ const found: readonly Found[] = [
   // These threw errors without a code: of the engine, or because a called member is missing.
   ['MEMORY', 'new learner.SacPolicy({ obsDim: 2 ** 32 - 1, actionDim: 1 })'],
   [
-    'MEMORY',
+    'RANGE',
     'new learner.DqnLearner(w.host, { obsDim: 2 ** 52, actions: 2, hidden: [3], batchSize: 3 })',
   ],
   [

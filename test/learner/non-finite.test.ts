@@ -32,14 +32,16 @@ describe('firstNonFinite()', () => {
     batch.rewards.write(rewards);
     const found = await look();
     expect(found).to.deep.include({
-      kernel: 'td_target',
+      kernel: 'td_target_discounts',
       tensor: 'y',
       index: 2,
       value: Number.NaN,
       before: ['rewards'],
     });
     expect(found?.operation).to.be.above(20);
-    expect(found?.text).to.match(/^operation \d+, 'td_target', wrote NaN to element 2 of y; r/);
+    expect(found?.text).to.match(
+      /^operation \d+, 'td_target_discounts' for 'tdTarget' of \S+non-finite\.test\S+, wrote NaN to element 2 of y; r/,
+    );
     // The update was applied, so its weights are NaN now. The first launch that reads them is
     // found.
     expect(await look()).to.deep.include({ kernel: 'gemm', tensor: 'c', before: ['b'] });

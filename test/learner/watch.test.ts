@@ -48,8 +48,7 @@ describe('learner.watch()', () => {
     const batch = made();
     for (let i = 0; i < 3; i++) learner.update(stream, batch, out);
     expect(await watch.first()).to.equal(null);
-    // A NaN weight of the actor. The actor's output reads it first, and the targets of the critics
-    // are made of this output.
+    // A NaN weight of the actor. The actor's output for the next observations reads it first.
     const state = await learner.state();
     const data = (state['actor.2.weight']?.data as Float32Array).slice();
     data[3] = Number.NaN;
@@ -60,12 +59,12 @@ describe('learner.watch()', () => {
     expect(first).to.include({
       update: 6,
       tick: 3,
-      network: 'critics.0',
-      layer: '4: linear(3, 1)',
-      what: 'gradient at the output',
+      network: 'actor',
+      layer: '2: linear(5, 2)',
+      what: 'output',
     });
     expect(first?.text).to.match(
-      /^update 6 \(tick 3\): the gradient at the output of critics\.0, layer 4: linear\(3, 1\), has NaN/,
+      /^update 6 \(tick 3\): the output of actor, layer 2: linear\(5, 2\), has NaN/,
     );
     closed(batch);
   });
@@ -84,13 +83,14 @@ describe('learner.watch()', () => {
     stream.replay(exec);
     batch.obs.write(new Float32Array(16).fill(Number.POSITIVE_INFINITY));
     for (let i = 0; i < 2; i++) stream.replay(exec);
-    // Gradient steps 2 and 3 belong to the second launch. Only step 3 is checked.
+    // Gradient steps 2 and 3 belong to the second launch. Only step 3 is checked, which begins with
+    // the actor that step 2 spoiled.
     const first = await watch.first();
     expect(first).to.include({
       update: 3,
       tick: 1,
-      network: 'critics.0',
-      layer: '0: linear(3, 6)',
+      network: 'actor',
+      layer: '0: linear(2, 5)',
       what: 'output',
     });
     closed(batch);

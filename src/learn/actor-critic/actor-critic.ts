@@ -1,23 +1,28 @@
 /**
- * Base class of learners with an actor and critics. It builds the critics' inputs and targets,
- * steps the critics, and calls the actor's step.
+ * Base class of learners with an actor and critics, as traced learners. It describes the critics'
+ * phase, and each algorithm describes the phases of its actor.
  */
 
 import { outsideBox } from '../../base/action-space.ts';
 import { savedName } from '../../base/old-names.ts';
 import type { Device, Stream, Tensor } from '../../device/device.ts';
 import { guardConstruction, own } from '../../device/owner.ts';
-import { ACTOR_CRITIC_RATE, Adam } from '../adam.ts';
-import { type Columns, discountsOf, type Rows, reader } from '../batch.ts';
-import { installHooks, Learner, type LearnerSettings, type StepContext } from '../learner.ts';
-import type { Network, NetworkWorkspace } from '../network/network.ts';
+import { ACTOR_CRITIC_RATE, type Adam, type AdamOptions } from '../adam.ts';
+import { type Rows, reader } from '../batch.ts';
+import { generatorOf, installHooks, Learner, type LearnerSettings } from '../learner.ts';
+import type { Network } from '../network/network.ts';
 import { Normalizer } from '../normalizer.ts';
-import { ops } from '../ops/index.ts';
 import { adamParts, networkParts, type Part, tensorParts } from '../state.ts';
+import type { Expression } from '../trace/expression.ts';
+import { concat } from '../trace/functions.ts';
+import { InputColumns } from '../trace/learner/columns.ts';
+import type { Phase } from '../trace/learner/description.ts';
+import { ensemble, type Follower, type Parameter, polyak } from '../trace/learner/networks.ts';
+import { OptimizerDescription } from '../trace/learner/optimizers.ts';
+import { Program } from '../trace/learner/program.ts';
+import { networksParts, ProgramUpdate } from '../trace/learner/update.ts';
 import type { Draw, UpdateOptions } from '../update-options.ts';
-import { vectorsOf, type Watched } from '../watch.ts';
-import { type ActorValue, Critics } from './critics.ts';
-import { headOf } from './heads.ts';
+import { type ActorValue, criticLosses } from './critics.ts';
 import {
   type ActorCriticOptions,
   actorCriticOptions,
@@ -47,60 +52,70 @@ export type ActorCriticBatch = Rows & {
   nextCriticObs?: Floats;
 };
 
-/** Hooks in which each algorithm that extends ActorCritic does its own work. */
-export interface ActorHooks {
+/** Expressions of a minibatch, and functions of expressions, of which an algorithm makes its phases. */
+export interface Parts {
+  /** the networks `actor`, `critics`, `targets` and those that the algorithm declares */
+  readonly networks: Readonly<Record<string, (x: Expression) => Expression>>;
+  readonly parameters: Readonly<Record<string, Expression>>;
+  /** [rows, obsDim], after normalization */
+  readonly obs: Expression;
+  readonly nextObs: Expression;
+  /** [rows, actionDim]: the batch's actions */
+  readonly actions: Expression;
+  /** number of gradient steps from one update of the actor to the next */
+  readonly actorEvery: number;
   /**
-   * events of the actor or of a temperature that a step may record. The critics' event 'q' is added
-   * to them
+   * returns the phase of the critics. Their targets use the actions `next`, and subtract `cost`
+   * [rows] from the next values
    */
-  readonly events: readonly (`actor.${number}` | `alpha.${number}`)[];
-  /**
-   * enqueues the computation of the actions for `nextObs` into `into`. Returns a column of costs,
-   * which the critics' targets subtract from the next values. Returns undefined if the algorithm
-   * has no cost
-   */
-  nextActions(
-    stream: Stream,
-    nextObs: Floats,
-    into: Floats,
-    context: StepContext,
-  ): Floats | undefined;
-  /** enqueues work that runs after each step of the critics */
-  criticsStepped?(stream: Stream, context: StepContext): void;
-  actorStep(stream: Stream, obs: Floats, context: StepContext): void;
-  /** updates target networks other than the critics', after the critics' targets were updated */
-  follow?(stream: Stream, tau: number): void;
-  parts?(): [string, Part][];
-  restored?(stream: Stream): void;
+  criticPhase(next: Expression, cost?: Expression): Phase;
+  /** returns the value [rows] of actions at obs that the actor maximizes */
+  value(actions: Expression): Expression;
 }
 
-/** Tensors and networks that the hooks use. */
-export interface CriticCore {
-  readonly critics: Critics;
-  /** float32: the scalars of the last step, in the order of `scalars` */
-  readonly numbers: Floats;
-  readonly online: readonly Floats[][];
-  readonly gradient: Floats;
-  readonly slopes: readonly Floats[][];
-  readonly pass: NetworkWorkspace;
-  readonly nextPass: NetworkWorkspace;
-  /** [rows, 1]: scratch memory */
-  readonly column: Floats;
-  /** [rows, actionDim]: view of the actions in the critics' input */
-  readonly actions: Floats;
-  /**
-   * enqueues the critics' values of the input whose actions are `actions`, into critics.value.
-   * Returns the gradient of their negated mean at `actions`
-   */
-  pull(stream: Stream): Floats;
-}
+/** Names of the events of optimizers that step more than once in an update. */
+const eventOf: Readonly<Record<string, string>> = { actor: 'actor', logAlpha: 'alpha' };
+const columns = ['obs', 'nextObs', 'actions', 'rewards', 'discounts', 'weights'] as const;
+type Apply = (x: Expression) => Expression;
+
+/** Returns an option's optimizer, whose default learning rate is that of actors and critics. */
+export const describedAdam = (options: AdamOptions): OptimizerDescription =>
+  new OptimizerDescription('adam', options, ACTOR_CRITIC_RATE);
 
 /**
- * criticCoreOf() returns the tensors and networks of a learner, and installActorHooks() installs
- * its hooks. Only classes that extend ActorCritic call them.
+ * programOf() returns the program of a learner, and addParts() adds parts to its state. Only classes
+ * that extend ActorCritic call them.
  */
-export let criticCoreOf: (learner: ActorCritic) => CriticCore;
-export let installActorHooks: (learner: ActorCritic, hooks: ActorHooks) => void;
+export let programOf: (learner: ActorCritic) => Program;
+export let addParts: (
+  learner: ActorCritic,
+  added: { parts(): [string, Part][]; restored?(stream: Stream): void },
+) => void;
+
+/** The part of a learner with an actor and critics that each algorithm defines. */
+export interface Algorithm {
+  /** names of all options */
+  readonly keys: readonly string[];
+  /** default lower limit of the log-probabilities in the loss of categorical critics */
+  readonly logFloor: number;
+  readonly targetEvery: number;
+  readonly actorEvery: number;
+  /** random numbers, in the order in which the phases draw them */
+  readonly draws: readonly Draw[];
+  readonly scalars: readonly string[];
+  /** settings from the algorithm's own options */
+  readonly settings: LearnerSettings;
+  /** parameters in addition to those of actor and critics */
+  readonly parameters?: Readonly<Record<string, Parameter>>;
+  actor(options: ActorCriticOptions): Network;
+  actorValue(clipped: boolean): ActorValue;
+  /** returns targets in addition to those of the critics, with the options tau and targetEvery */
+  networks?(tau: number, targetEvery: number): Readonly<Record<string, Follower>>;
+  /** returns the optimizers of `parameters` */
+  optimizers?(): Readonly<Record<string, OptimizerDescription>>;
+  /** describes an update */
+  phases(parts: Parts): readonly Phase[];
+}
 
 /** Trains an actor and critics for continuous actions. SacLearner and Td3Learner extend it. */
 export abstract class ActorCritic extends Learner {
@@ -118,39 +133,13 @@ export abstract class ActorCritic extends Learner {
   readonly criticOptimizer: Adam;
   /** normalizer of obs and nextObs, or undefined without the option `normalizer` */
   readonly normalizer: Normalizer | undefined;
-  readonly #common: CriticCore;
-  #hooks!: ActorHooks;
-  readonly #input: Floats;
-  readonly #nextInput: Floats;
-  readonly #discounts: Floats;
-  readonly #rewards: Floats;
-  readonly #normalizedObs: Floats;
-  readonly #normalizedNextObs: Floats;
-  readonly #options: ActorCriticOptions;
-  readonly #every: { target: number; actor: number };
-  readonly #tau: number;
-  readonly #rewardScale: number;
+  readonly #program: Program;
+  #added: Parameters<typeof addParts>[1] = { parts: () => [] };
 
   static {
-    criticCoreOf = (learner) => learner.#common;
-    installActorHooks = (learner, hooks) => {
-      learner.#hooks = hooks;
-      installHooks(learner, {
-        events: {
-          q: learner.#common.critics.gradient.size,
-          ...Object.fromEntries(
-            hooks.events.map((event) => [
-              event,
-              event.startsWith('actor') ? learner.parameters.size : 1,
-            ]),
-          ),
-        },
-        step: (...args) => learner.#step(...args),
-        report: (...args) => learner.#report(...args),
-        watched: () => vectorsOf(learner.#watched(hooks.events)),
-        parts: () => [...learner.#parts(), ...(hooks.parts?.() ?? [])],
-        restored: (stream) => hooks.restored?.(stream),
-      });
+    programOf = (learner) => learner.#program;
+    addParts = (learner, added) => {
+      learner.#added = added;
     };
   }
 
@@ -181,24 +170,14 @@ export abstract class ActorCritic extends Learner {
     return this.normalizer;
   }
 
+  /** `algorithm` is an Algorithm, of which public declarations do not speak. */
   protected constructor(
     what: string,
     device: Device,
     options: ActorCriticOptions,
-    how: {
-      keys: readonly string[];
-      actor: (options: ActorCriticOptions) => Network;
-      actorValue: (clipped: boolean) => ActorValue;
-      logFloor: number;
-      targetEvery: number;
-      actorEvery: number;
-      draws: readonly Draw[];
-      /** number of scalars */
-      numbers: number;
-      /** settings from the algorithm's own options */
-      settings: LearnerSettings;
-    },
+    algorithm: object,
   ) {
+    const how = algorithm as Algorithm;
     const {
       critics,
       critic,
@@ -218,7 +197,6 @@ export abstract class ActorCritic extends Learner {
     const fields: Record<string, number> = { obs: obsDim, nextObs: obsDim, actions: actionDim };
     if (criticObsDim !== undefined)
       Object.assign(fields, { criticObs: criticObsDim, nextCriticObs: criticObsDim });
-    const cycle = [every.target, every.actor];
     const value = actorValue ?? how.actorValue(clippedDouble);
     const settings = {
       gamma: gamma ?? 0.99,
@@ -240,87 +218,130 @@ export abstract class ActorCritic extends Learner {
       read: reader(what, fields, batchSize, gamma),
       explainOutside: outsideBox(low, high),
       draws: how.draws,
-      every: cycle,
+      every: [every.target, every.actor],
       firstUpdate,
       seed,
       settings,
     });
-    this.#options = options;
-    this.#every = every;
-    this.#tau = tau;
-    this.#rewardScale = rewardScale;
     this.actor = actor;
     const size = this.actor.parameterCount;
-    const allocate = (...shape: number[]) => own(this, device.allocate({ shape }));
-    const width = (criticObsDim ?? obsDim) + actionDim;
     using construction = guardConstruction(this);
-    const numbers = allocate(how.numbers);
-    this.published = allocate(size + (normalizer ? 2 * obsDim : 0));
-    this.parameters = this.published.view({ shape: [size] }).write(this.actor.initialize(seed));
-    this.normalizer =
-      normalizer &&
-      own(
-        this,
-        new Normalizer(
-          device,
-          {
-            size: obsDim,
-            rows: batchSize,
-            published: this.published.view({ shape: [2 * obsDim], offset: size }),
-          },
-          normalizer,
-        ),
-      );
-    const clipped = clippedDouble;
-    const head = own(
-      this,
-      headOf(device, { rows: batchSize, critics, clipped, kind: critic, logFloor: how.logFloor }),
+    const losses = criticLosses(critic, {
+      ...{ n: critics, rows: batchSize, clipped: clippedDouble, logFloor: how.logFloor },
+    });
+    const criticOptimizer = optimizerOf(
+      'criticOptimizer',
+      options.criticOptimizer,
+      options.maxGradNorm,
     );
-    const made = own(
-      this,
-      new Critics(
-        device,
-        {
-          network: criticNetwork(options, head.width),
-          head,
-          critics,
-          rows: batchSize,
-          seed: seed + 1,
-          actorValue: value,
-          numbers: numbers.view({ shape: [2] }),
-        },
-        optimizerOf('criticOptimizer', options.criticOptimizer, options.maxGradNorm),
-      ),
-    );
-    this.criticOptimizer = made.optimizer;
     const actorOptimizer = optimizerOf(
       'actorOptimizer',
       options.actorOptimizer,
       options.maxGradNorm,
     );
-    this.actorOptimizer = own(
-      this,
-      new Adam(device, this.parameters, actorOptimizer, ACTOR_CRITIC_RATE),
-    );
-    this.#input = allocate(batchSize, width);
-    this.#nextInput = allocate(batchSize, width);
-    const gradient = allocate(size);
-    this.#common = {
-      critics: made,
-      numbers,
-      gradient,
-      online: this.actor.over(this.parameters),
-      slopes: this.actor.over(gradient),
-      pass: own(this, this.actor.workspace(device, batchSize, { backward: true })),
-      nextPass: own(this, this.actor.workspace(device, batchSize)),
-      column: allocate(batchSize, 1),
-      actions: this.#actionsIn(this.#input),
-      pull: (stream) => this.#actionsIn(made.pull(stream, this.#input)),
+    this.published = own(this, device.allocate({ shape: [size + (normalizer ? 2 * obsDim : 0)] }));
+    this.parameters = this.published.view({ shape: [size] });
+    if (normalizer) {
+      const published = this.published.view({ shape: [2 * obsDim], offset: size });
+      const sizes = { size: obsDim, rows: batchSize, published };
+      this.normalizer = own(this, new Normalizer(device, sizes, normalizer));
+    }
+    const description = {
+      ...{ name: what, rows: batchSize, seed, firstUpdate },
+      batch: {
+        ...Object.fromEntries(Object.entries(fields).map(([name, width]) => [name, [width]])),
+        ...{ rewards: [], discounts: [], weights: [] },
+      },
+      networks: {
+        actor,
+        critics: ensemble(criticNetwork(options, losses.width), critics),
+        targets: polyak('critics', tau, { every: every.target }),
+        ...how.networks?.(tau, every.target),
+      },
+      parameters: how.parameters ?? {},
+      optimizers: {
+        critics: describedAdam(criticOptimizer),
+        actor: describedAdam(actorOptimizer),
+        ...how.optimizers?.(),
+      },
+      update: (
+        networks: Parts['networks'],
+        batch: Readonly<Record<string, Expression>>,
+        parameters: Parts['parameters'],
+      ) => {
+        const { obs, nextObs, actions, rewards, discounts, weights } = batch as Record<
+          (typeof columns)[number],
+          Expression
+        >;
+        const { critics: values, targets } = networks as Record<string, Apply>;
+        const [seen, nextSeen] =
+          criticObsDim === undefined ? [obs, nextObs] : [batch.criticObs!, batch.nextCriticObs!];
+        return how.phases({
+          ...{ networks, parameters, obs, nextObs, actions, actorEvery: every.actor },
+          criticPhase(next, cost) {
+            const scaled: Expression = rewardScale === 1 ? rewards : rewards.mul(rewardScale);
+            const later = targets!(concat(1, nextSeen, next) as Expression);
+            const aims = losses.targets(later, { rewards: scaled, discounts, cost });
+            const outputs = values!(concat(1, seen, actions) as Expression);
+            const found = losses.losses(outputs, aims, weights);
+            const criticLoss = found.loss.sum().mul(1 / batchSize);
+            return {
+              minimize: { critics: criticLoss },
+              scalars: { criticLoss, meanQ: found.value.mean() },
+              priorities: found.error.reshape([critics, batchSize]).mean({ axis: 0 }),
+            };
+          },
+          value(chosen) {
+            const all = losses.values(values!(concat(1, seen, chosen) as Expression));
+            if (value === 'first') return all.slice(0, 0, 1).reshape([batchSize]) as Expression;
+            return all[value]({ axis: 0 }) as Expression;
+          },
+        });
+      },
     };
-    this.#discounts = allocate(batchSize, 1);
-    this.#rewards = allocate(batchSize, 1);
-    this.#normalizedObs = allocate(batchSize, obsDim);
-    this.#normalizedNextObs = allocate(batchSize, obsDim);
+    this.#program = own(
+      this,
+      new Program(device, description, {
+        memory: { actor: this.parameters },
+        scalars: how.scalars,
+        draws: how.draws.map(({ name }) => name),
+        made: new Error(),
+        event: (name, times) => (name === 'critics' ? 'q' : `${eventOf[name]}.${times}`),
+      }),
+    );
+    const optimizer = (name: string) =>
+      this.#program.steppers.find((each) => each.name === name)!.optimizer as Adam;
+    this.criticOptimizer = optimizer('critics');
+    this.actorOptimizer = optimizer('actor');
+    const update = own(
+      this,
+      new ProgramUpdate(device, this.#program, {
+        generator: generatorOf(this) ?? null,
+        counts: false,
+      }),
+    );
+    const inputs = own(this, new InputColumns(device, { rows: batchSize, gamma, indexed: false }));
+    const normalized = normalizer
+      ? [0, 1].map(() => own(this, device.allocate({ shape: [batchSize, obsDim] })))
+      : [];
+    installHooks(this, {
+      events: update.events,
+      step: (stream, given, context) => {
+        const bound = inputs.inputs(stream, given);
+        if (this.normalizer) {
+          const [obs, nextObs] = normalized as [Floats, Floats];
+          this.normalizer.update(stream, bound.obs as Floats);
+          this.normalizer.apply(stream, obs, bound.obs as Floats);
+          this.normalizer.apply(stream, nextObs, bound.nextObs as Floats);
+          Object.assign(bound, { obs, nextObs });
+        }
+        update.step(stream, bound, given.priorities, context);
+      },
+      report: (...args) => update.report(...args),
+      watched: () => update.watched(),
+      parts: () => [...this.#parts(), ...this.#added.parts()],
+      restored: (stream) => this.#added.restored?.(stream),
+    });
     construction.done();
   }
 
@@ -342,84 +363,18 @@ export abstract class ActorCritic extends Learner {
     super.update(stream, batch, out, options);
   }
 
-  #actionsIn(input: Floats): Floats {
-    const { actionDim } = this.#options;
-    const [rows, width] = input.shape as [number, number];
-    return input.view({ shape: [rows, actionDim], offset: width - actionDim, strides: [width, 1] });
-  }
-
-  #observe(stream: Stream, input: Floats, obs: Floats): void {
-    const [rows, width] = input.shape as [number, number];
-    ops.convert(
-      stream,
-      input.view({ shape: [rows, width - this.#options.actionDim], strides: [width, 1] }),
-      obs,
-    );
-  }
-
-  #step(stream: Stream, columns: Columns, context: StepContext): void {
-    const { normalizer } = this;
-    const { critics, numbers, actions } = this.#common;
-    const hooks = this.#hooks;
-    let [obs, nextObs] = [columns.obs as Floats, columns.nextObs as Floats];
-    if (normalizer) {
-      normalizer.update(stream, obs);
-      normalizer.apply(stream, this.#normalizedObs, obs);
-      normalizer.apply(stream, this.#normalizedNextObs, nextObs);
-      [obs, nextObs] = [this.#normalizedObs, this.#normalizedNextObs];
-    }
-    this.#observe(stream, this.#input, columns.criticObs ?? obs);
-    this.#observe(stream, this.#nextInput, columns.nextCriticObs ?? nextObs);
-    ops.convert(stream, actions, columns.actions as Floats);
-    const cost = hooks.nextActions(stream, nextObs, this.#actionsIn(this.#nextInput), context);
-    let rewards = columns.rewards as Floats;
-    if (this.#rewardScale !== 1) {
-      ops.convert(stream, this.#rewards, rewards, { scale: this.#rewardScale });
-      rewards = this.#rewards;
-    }
-    const discounts = discountsOf(stream, this.#discounts, columns, this.#options.gamma ?? 0.99);
-    critics.aim(stream, this.#nextInput, { rewards, discounts, cost });
-    critics.measure(stream, this.#input, columns.weights, columns.priorities);
-    const { gradient, optimizer } = critics;
-    context.record('q', () => ({ loss: numbers.view({ shape: [1] }), gradient, optimizer }));
-    critics.step(stream);
-    hooks.criticsStepped?.(stream, context);
-    if (context.phase % this.#every.actor === 0) hooks.actorStep(stream, obs, context);
-    if (context.phase % this.#every.target !== 0) return;
-    critics.follow(stream, this.#tau);
-    hooks.follow?.(stream, this.#tau);
-  }
-
-  #watched(events: readonly string[]): Watched[] {
-    const { critics, gradient, pass } = this.#common;
-    const { steps } = this.actorOptimizer;
-    const turns = events.filter((event) => event.startsWith('actor.'));
-    return [
-      ...critics.watched(),
-      ...turns.map((event) => ({
-        event,
-        name: 'actor',
-        network: this.actor,
-        pass,
-        gradient,
-        steps,
-      })),
-    ];
-  }
-
-  #report(stream: Stream, scalars: Floats, share: number, first: boolean): void {
-    const { numbers } = this.#common;
-    const reals = [share, first ? 0 : 1] as const;
-    stream.launch('axpby', { tensors: [scalars, numbers], wholes: [numbers.size], reals });
-  }
-
   #parts(): [string, Part][] {
-    const { critics, numbers } = this.#common;
+    const program = this.#program;
+    const networks = ['critics', 'targets'].flatMap((name) => {
+      const holder = program.holder(name);
+      return networksParts(name, holder, program.flat(holder));
+    });
     const parts: [string, Part][] = [
       ...networkParts('actor', this.actor, this.parameters),
       ...adamParts('actorOptimizer', this.actorOptimizer),
-      ...critics.parts(),
-      ['numbers', { tensor: numbers }],
+      ...networks,
+      ...adamParts('criticOptimizer', this.criticOptimizer),
+      ['numbers', { tensor: program.numbers }],
     ];
     if (!this.normalizer) return parts;
     const { mean, variance, factor, count } = this.normalizer;

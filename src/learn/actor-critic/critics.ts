@@ -1,239 +1,135 @@
 /**
- * Critics of equal shape whose parameters are in one flat vector. They share one optimizer, and
- * compute targets, losses and the gradient for an actor.
+ * Losses of critics as expressions: targets, losses and values from the outputs of critics of equal
+ * shape. For each row an output is one number or a distribution over atoms.
  */
-
-import { arrayOf } from '../../base/dtype.ts';
-import type { Device, Stream, Tensor } from '../../device/device.ts';
-import { guardConstruction, Owner, own } from '../../device/owner.ts';
-import { ACTOR_CRITIC_RATE, Adam, type AdamOptions } from '../adam.ts';
-import type { Network, NetworkWorkspace } from '../network/network.ts';
-import { ops } from '../ops/index.ts';
-import { adamParts, networkParts, type Part } from '../state.ts';
-import type { Watched } from '../watch.ts';
-import type { Aim, Head } from './heads.ts';
-
-type Floats = Tensor<'float32'>;
+import { checkWithin } from '../checks.ts';
+import { checkKind } from '../distribution.ts';
+import { type Expression, where } from '../trace/expression.ts';
+import { bootstrap, constant } from '../trace/functions.ts';
+import {
+  categoricalLoss,
+  categoricalMean,
+  categoricalProject,
+  tdLoss,
+} from '../trace/fused-functions.ts';
 
 /**
  * Value that an actor maximizes: that of the first critic, or the minimum or mean over all critics.
  */
 export type ActorValue = 'first' | 'min' | 'mean';
 
-export class Critics extends Owner {
-  readonly network: Network;
-  readonly count: number;
-  /**
-   * flat vectors of all critics, one after another. `targets` contains those of the target critics
-   */
-  readonly parameters: Floats;
-  readonly targets: Floats;
-  readonly gradient: Floats;
-  readonly optimizer: Adam;
-  /**
-   * float32 [2] of the last minibatch: the sum of the critics' losses, and the mean of their values
-   */
-  readonly numbers: Floats;
-  /** float32 [rows, 1]: values that the last pull() computed */
-  readonly value: Floats;
-  readonly #rows: number;
-  readonly #head: Head;
-  readonly #actorValue: ActorValue;
-  readonly #online: readonly Floats[][][];
-  readonly #behind: readonly Floats[][][];
-  readonly #slopes: readonly Floats[][][];
-  readonly #passes: readonly NetworkWorkspace[];
-  readonly #targetPass: NetworkWorkspace;
-  readonly #terms: Floats;
-  readonly #off: Floats;
-  readonly #one: Floats;
-  readonly #share: Floats;
-  readonly #values: Floats;
-  readonly #pulls: Floats;
-  readonly #up: Floats;
-  readonly #dInput: Floats;
-  readonly #more: Floats;
+/** A critic's output for each row: one number, or a distribution over atoms. */
+export type CriticKind =
+  | { kind: 'scalar' }
+  | {
+      kind: 'categorical';
+      /** number of values of a distribution, evenly spaced from `min` to `max`, default 101 */
+      atoms?: number;
+      /** smallest value of a distribution */
+      min: number;
+      /** largest value of a distribution */
+      max: number;
+      /**
+       * lower limit of the log-probabilities in the loss. Default: −30 for SAC, no limit for TD3
+       */
+      logFloor?: number;
+    };
 
-  constructor(
-    device: Device,
-    how: {
-      network: Network;
-      head: Head;
-      critics: number;
-      rows: number;
-      actorValue: ActorValue;
-      /** float32 [2], which the caller must close */
-      numbers: Floats;
-      seed: number;
+/** Terms of a target, each [rows]. The target is reward + discount · (next value − cost). */
+export interface Bootstrap {
+  readonly rewards: Expression;
+  readonly discounts: Expression;
+  readonly cost: Expression | undefined;
+}
+
+/** Losses of `n` critics, from their outputs [n, rows, width]. */
+export interface CriticLosses {
+  /** number of outputs of a critic for each row */
+  readonly width: number;
+  /** returns the targets of all critics, or one target of each row that all critics share */
+  targets(next: Expression, bootstrap: Bootstrap): Expression;
+  /**
+   * returns the weighted losses, the values and the errors [n · rows]. An error is an absolute TD
+   * error or a cross-entropy
+   */
+  losses(
+    outputs: Expression,
+    targets: Expression,
+    weights: Expression,
+  ): { loss: Expression; value: Expression; error: Expression };
+  /** returns the values [n, rows] */
+  values(outputs: Expression): Expression;
+}
+
+/** Returns the losses of `n` critics. */
+export function criticLosses(
+  kind: CriticKind,
+  how: { n: number; rows: number; clipped: boolean; logFloor: number },
+): CriticLosses {
+  const atoms = checkKind('critic', kind, 101, ['logFloor']);
+  if (atoms === null) return scalarLosses(how);
+  const { logFloor = how.logFloor } = kind as CriticKind & { kind: 'categorical' };
+  checkWithin('critic.logFloor', logFloor, Number.NEGATIVE_INFINITY, 0);
+  return categoricalLosses({ ...how, ...atoms, least: Math.max(logFloor, -1e30) });
+}
+
+function scalarLosses(how: { n: number; rows: number; clipped: boolean }): CriticLosses {
+  const { n, rows, clipped } = how;
+  const values = (outputs: Expression): Expression => outputs.reshape([n, rows]);
+  return {
+    width: 1,
+    targets(next, { rewards, discounts, cost }) {
+      const all = values(next);
+      const least: Expression = clipped ? all.min({ axis: 0 }) : all;
+      const value: Expression = cost ? least.sub(cost) : least;
+      return bootstrap(rewards, discounts, value).detach().reshape([-1]);
     },
-    optimizer: AdamOptions,
-  ) {
-    super('these critics');
-    const { network, head, critics, rows, seed } = how;
-    this.network = network;
-    this.count = critics;
-    this.#rows = rows;
-    this.#actorValue = how.actorValue;
-    const size = network.parameterCount;
-    const first = arrayOf('float32', critics * size);
-    for (let j = 0; j < critics; j++) first.set(network.initialize(seed + j), j * size);
-    const allocate = (...shape: number[]) => own(this, device.allocate({ shape }));
-    const each = <T>(make: (j: number) => T): T[] =>
-      Array.from({ length: critics }, (_, j) => make(j));
-    const over = (flat: Floats) =>
-      each((j) => network.over(flat.view({ shape: [size], offset: j * size })));
-    using construction = guardConstruction(this);
-    this.#head = head;
-    this.parameters = allocate(critics * size).write(first);
-    this.targets = allocate(critics * size).write(first);
-    this.gradient = allocate(critics * size);
-    this.optimizer = own(this, new Adam(device, this.parameters, optimizer, ACTOR_CRITIC_RATE));
-    [this.#online, this.#behind, this.#slopes] = [
-      over(this.parameters),
-      over(this.targets),
-      over(this.gradient),
-    ];
-    this.#passes = each(() => own(this, network.workspace(device, rows, { backward: true })));
-    this.#targetPass = own(this, network.workspace(device, rows));
-    this.numbers = how.numbers;
-    this.value = allocate(rows, 1);
-    this.#terms = allocate(rows, 2);
-    this.#off = allocate(rows, critics);
-    this.#one = allocate(1, 1).write(Float32Array.of(1));
-    this.#share = allocate(1).write(Float32Array.of(1 / critics));
-    this.#values = allocate(rows, critics);
-    this.#pulls = allocate(rows, critics);
-    const parts = how.actorValue === 'mean' ? critics : 1;
-    this.#up = allocate(1, 1).write(Float32Array.of(-1 / (rows * parts)));
-    this.#dInput = allocate(rows, network.inputs);
-    this.#more = allocate(rows, network.inputs);
-    construction.done();
-  }
+    losses(outputs, targets, weights) {
+      // A critic is a Q network with one action.
+      const actions = constant(new Float32Array(rows), [rows]) as Expression;
+      const q = outputs.reshape([n * rows, 1]) as Expression;
+      const { loss, chosen, error } = tdLoss(q, actions, targets, { delta: 0, weights });
+      return { loss, value: chosen, error };
+    },
+    values,
+  };
+}
 
-  #column(of: Floats, j: number): Floats {
-    return of.view({ shape: [this.#rows, 1], offset: j, strides: [this.count, 1] });
-  }
-
-  /**
-   * Enqueues the computation of the critics' targets. `next` [rows, inputs] contains the next
-   * observations and actions.
-   */
-  aim(stream: Stream, next: Floats, aim: Aim): void {
-    this.#head.aim(
-      stream,
-      (j) => this.network.forward(stream, this.#behind[j]!, next, this.#targetPass),
-      aim,
-    );
-  }
-
-  /**
-   * Enqueues the gradient of the sum of all critics' mean losses. `input` is [rows, inputs], and
-   * the targets are those of the last aim(). Also writes `numbers`, and `priorities` unless it is
-   * undefined.
-   */
-  measure(
-    stream: Stream,
-    input: Floats,
-    weights: Floats | undefined,
-    priorities: Floats | undefined,
-  ): void {
-    const { network, numbers } = this;
-    for (let j = 0; j < this.count; j++) {
-      const pass = this.#passes[j]!;
-      const output = network.forward(stream, this.#online[j]!, input, pass);
-      const into = {
-        dOutput: pass.outputGradient,
-        terms: this.#terms,
-        off: this.#column(this.#off, j),
-      };
-      this.#head.miss(stream, j, output, { ...into, weights: weights ?? this.#one });
-      const reals = [1 / this.#rows, j === 0 ? 0 : 1] as const;
-      stream.launch('column_sums', {
-        tensors: [numbers, this.#terms],
-        wholes: [this.#rows, 2, 2],
-        reals,
+function categoricalLosses(how: {
+  n: number;
+  rows: number;
+  clipped: boolean;
+  atoms: number;
+  min: number;
+  max: number;
+  least: number;
+}): CriticLosses {
+  const { n, rows, clipped, atoms, min: low, max: high, least } = how;
+  const logits = (outputs: Expression): Expression => outputs.reshape([n * rows, atoms]);
+  return {
+    width: atoms,
+    targets(next, { rewards, discounts, cost }) {
+      const { projected, mean } = categoricalProject(logits(next).softmax(), rewards, discounts, {
+        ...{ low, high },
+        ...(cost && { cost }),
       });
-      network.backward(stream, this.#online[j]!, input, pass, this.#slopes[j]!);
-    }
-    const mean = numbers.view({ shape: [1], offset: 1 });
-    ops.mul(stream, mean, mean, this.#share);
-    if (priorities) ops.mean(stream, priorities, this.#off);
-  }
-
-  step(stream: Stream): void {
-    this.optimizer.step(stream, this.gradient);
-  }
-
-  /**
-   * Enqueues the value of `input` into this.value. Returns the gradient [rows, inputs] of the
-   * negated mean value at `input`. An actor's step descends this gradient.
-   */
-  pull(stream: Stream, input: Floats): Floats {
-    const { network, count } = this;
-    const used = this.#actorValue === 'first' ? 1 : count;
-    const own = (j: number) => (used === 1 ? this.value : this.#column(this.#values, j));
-    for (let j = 0; j < used; j++)
-      this.#head.value(
-        stream,
-        network.forward(stream, this.#online[j]!, input, this.#passes[j]!),
-        own(j),
-      );
-    if (used > 1) ops[this.#actorValue as 'min' | 'mean'](stream, this.value, this.#values);
-    const least = used > 1 && this.#actorValue === 'min';
-    // For each row, the mask selects the critics that have the smallest value. If several critics
-    // have it, their gradients are added.
-    if (least) ops.eq(stream, this.#pulls, this.#values, this.value);
-    if (least) ops.mul(stream, this.#pulls, this.#pulls, this.#up);
-    for (let j = 0; j < used; j++) {
-      const pass = this.#passes[j]!;
-      const dValue = least ? this.#column(this.#pulls, j) : this.#up;
-      this.#head.pull(stream, pass.output, pass.outputGradient, own(j), dValue);
-      network.backward(
-        stream,
-        this.#online[j]!,
-        input,
-        pass,
-        null,
-        j === 0 ? this.#dInput : this.#more,
-      );
-      if (j > 0) ops.add(stream, this.#dInput, this.#dInput, this.#more);
-    }
-    return this.#dInput;
-  }
-
-  /** Enqueues target ← tau · critic + (1 − tau) · target for all critics. */
-  follow(stream: Stream, tau: number): void {
-    const { targets, parameters } = this;
-    stream.launch('axpby', {
-      tensors: [targets, parameters],
-      wholes: [targets.size],
-      reals: [tau, 1 - tau],
-    });
-  }
-
-  watched(): Watched[] {
-    const { network, gradient, optimizer } = this;
-    const size = network.parameterCount;
-    return this.#passes.map((pass, j) => ({
-      event: 'q',
-      name: `critics.${j}`,
-      network,
-      pass,
-      steps: optimizer.steps,
-      gradient: gradient.view({ shape: [size], offset: j * size }),
-    }));
-  }
-
-  parts(): [string, Part][] {
-    const { network } = this;
-    const named = (name: string, flat: Floats) =>
-      this.#online.flatMap((_, j) =>
-        networkParts(`${name}.${j}`, network, flat, j * network.parameterCount),
-      );
-    return [
-      ...named('critics', this.parameters),
-      ...named('targets', this.targets),
-      ...adamParts('criticOptimizer', this.optimizer),
-    ];
-  }
+      if (!clipped) return projected;
+      const of = (x: Expression, j: number): Expression => x.slice(0, j * rows, (j + 1) * rows);
+      let [target, value] = [of(projected, 0), of(mean, 0)];
+      for (let j = 1; j < n; j++) {
+        const less: Expression = of(mean, j).lt(value);
+        target = where(less.reshape([rows, 1]), of(projected, j), target) as Expression;
+        if (j < n - 1) value = where(less, of(mean, j), value) as Expression;
+      }
+      return target;
+    },
+    losses(outputs, targets, weights) {
+      const { loss, mean, error } = categoricalLoss(logits(outputs), targets, {
+        ...{ low, high, least, weights },
+      });
+      return { loss, value: mean, error };
+    },
+    values: (outputs) =>
+      categoricalMean(logits(outputs), { low, high }).reshape([n, rows]) as Expression,
+  };
 }

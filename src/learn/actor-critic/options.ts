@@ -7,8 +7,7 @@ import type { LearnerSettings } from '../learner.ts';
 import { elu, gelu, type Layer, layerNorm, linear, relu, silu, tanh } from '../network/layers.ts';
 import { Network } from '../network/network.ts';
 import { type NormalizerOptions, normalizerOption, normalizerOptions } from '../normalizer.ts';
-import type { ActorValue } from './critics.ts';
-import type { CriticKind } from './heads.ts';
+import type { ActorValue, CriticKind } from './critics.ts';
 import { boxOf } from './squashed-gaussian.ts';
 
 const between = { relu, tanh, silu, gelu, elu } as const;

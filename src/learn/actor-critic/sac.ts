@@ -1,16 +1,30 @@
-/** Soft actor-critic (Haarnoja et al., 2018) on a device, with scalar or distributional critics. */
+/**
+ * Soft actor-critic (Haarnoja et al., 2018) on a device, as a traced learner, with scalar or
+ * distributional critics.
+ */
 
 import { checkCount, describeValue } from '../../base/checks.ts';
 import { typeError } from '../../base/errors.ts';
 import { withPresentNames } from '../../base/old-names.ts';
 import type { Device, Stream, Tensor } from '../../device/device.ts';
-import { guardConstruction, own } from '../../device/owner.ts';
+import { guardConstruction } from '../../device/owner.ts';
 import type { Adam, AdamOptions } from '../adam.ts';
 import { checkWithin } from '../checks.ts';
-import type { StepContext } from '../learner.ts';
 import { ops } from '../ops/index.ts';
-import { adamParts, type Part } from '../state.ts';
-import { ActorCritic, type CriticCore, criticCoreOf, installActorHooks } from './actor-critic.ts';
+import { adamParts } from '../state.ts';
+import { type Expression, where } from '../trace/expression.ts';
+import { constant, normal } from '../trace/functions.ts';
+import { squashedGaussian } from '../trace/fused-functions.ts';
+import type { Phase } from '../trace/learner/description.ts';
+import { parameter } from '../trace/learner/networks.ts';
+import {
+  ActorCritic,
+  type Algorithm,
+  addParts,
+  describedAdam,
+  type Parts,
+  programOf,
+} from './actor-critic.ts';
 import {
   type ActorCriticOptions,
   actorCriticKeys,
@@ -19,13 +33,7 @@ import {
   optimizerOf,
 } from './options.ts';
 import { SacPolicy, type SacPolicyOptions, sacPolicyKeys } from './policies.ts';
-import {
-  type GaussianOptions,
-  gaussianKeys,
-  gaussianOptions,
-  SquashedGaussian,
-} from './squashed-gaussian.ts';
-import { Temperature } from './temperature.ts';
+import { type GaussianOptions, gaussianKeys, gaussianOptions } from './squashed-gaussian.ts';
 
 type Floats = Tensor<'float32'>;
 
@@ -70,6 +78,15 @@ const keys = [
   'targetEntropy',
 ];
 
+const scalars = [
+  'criticLoss',
+  'meanQ',
+  'actorLoss',
+  'entropy',
+  'temperatureLoss',
+  'alpha',
+] as const;
+
 /**
  * Trains a soft actor-critic (Haarnoja et al., 2018) by updates that a pipeline captures once.
  * @example
@@ -81,31 +98,12 @@ const keys = [
  * });
  */
 export class SacLearner extends ActorCritic {
-  readonly scalars = [
-    'criticLoss',
-    'meanQ',
-    'actorLoss',
-    'entropy',
-    'temperatureLoss',
-    'alpha',
-  ] as const;
+  readonly scalars = scalars;
   /** float32 [1]: the temperature */
   readonly alpha: Floats;
   /** optimizer of the temperature, or undefined for a constant temperature */
   readonly temperatureOptimizer: Adam | undefined;
-  readonly #temperature: Temperature;
-  readonly #common: CriticCore;
   readonly #options: SacOptions;
-  readonly #gaussian: SquashedGaussian;
-  readonly #repeats: number;
-  readonly #from: 'actor' | 'next' | 'nobody';
-  /**
-   * mask with 1 where a log-probability is not NaN. Undefined unless the temperature learns from
-   * 'next'
-   */
-  readonly #known: Floats | undefined;
-  readonly #nextLogProb: Floats;
-  readonly #logProb: Floats;
 
   /**
    * Returns `temperatureOptimizer`.
@@ -147,11 +145,14 @@ export class SacLearner extends ActorCritic {
       throw typeError(`temperatureFrom must be 'actor' or 'next', got ${describeValue(from)}`);
     const learns = temperature === 'auto' ? from : 'nobody';
     const turns = Array.from({ length: policyRepeats }, (_, r) => r);
-    const perRepeat = turns.flatMap((r) => [
-      `actor.${r}` as const,
-      ...(learns === 'actor' ? [`alpha.${r}` as const] : []),
+    const drawn = turns.flatMap((r) => [
+      `actor.${r}`,
+      ...(learns === 'actor' ? [`alpha.${r}`] : []),
     ]);
-    const names = ['next', ...perRepeat];
+    const targetEntropy = options?.targetEntropy ?? -actionDim;
+    checkWithin('targetEntropy', targetEntropy, -1e30, 1e30);
+    const first = temperature === 'auto' ? initialTemperature : temperature;
+    const gaussian = { ...options };
     super('SacLearner', device, options, {
       keys,
       actor: (all) => actorNetwork(all, (n) => 2 * n),
@@ -159,110 +160,49 @@ export class SacLearner extends ActorCritic {
       logFloor: -30,
       targetEvery: 1,
       actorEvery: 1,
-      draws: names.map((name) => ({ name, shape: [batchSize, actionDim] as const })),
-      numbers: 6,
+      draws: ['next', ...drawn].map((name) => ({ name, shape: [batchSize, actionDim] as const })),
+      scalars,
       settings: {
         policyRepeats,
         temperature,
         temperatureFrom: from,
-        targetEntropy: options?.targetEntropy ?? -actionDim,
+        targetEntropy,
         ...gaussianOptions(actorOf({ ...options }, gaussianKeys)),
       },
-    });
-    this.#common = criticCoreOf(this);
-    this.#options = options;
-    this.#repeats = policyRepeats;
-    this.#from = learns;
+      ...(temperature === 'auto' && {
+        parameters: { logAlpha: parameter({ initial: Math.log(first) }) },
+        optimizers: () => ({ logAlpha: describedAdam(temperatureAdam(options)) }),
+      }),
+      phases: (parts) =>
+        phasesOf(parts, {
+          sample: (out) =>
+            squashedGaussian(out, normal([batchSize, actionDim]), actorOf(gaussian, gaussianKeys)),
+          ...{ learns, temperature: first, targetEntropy, repeats: policyRepeats },
+        }),
+    } satisfies Algorithm);
     using construction = guardConstruction(this);
-    const { targetEntropy = -actionDim } = options;
-    checkWithin('targetEntropy', targetEntropy, -1e30, 1e30);
-    this.#gaussian = own(
-      this,
-      new SquashedGaussian(device, { actionDim, rows: batchSize }, actorOf(options, gaussianKeys)),
-    );
-    const learner = optimizerOf(
-      'temperatureOptimizer',
-      options.temperatureOptimizer ?? options.criticOptimizer,
-      undefined,
-    );
-    const adam = options.temperatureOptimizer ? learner : { ...learner, weightDecay: 0 };
-    const [first, target] =
-      temperature === 'auto' ? [initialTemperature, targetEntropy] : [temperature, undefined];
-    const words = this.#common.numbers.view({ shape: [2], offset: 4 });
-    this.#temperature = own(this, new Temperature(device, first, target, words, adam));
-    this.alpha = this.#temperature.alpha;
-    this.temperatureOptimizer = this.#temperature.optimizer;
-    this.#nextLogProb = own(this, device.allocate({ shape: [batchSize] }));
-    if (learns === 'next') this.#known = own(this, device.allocate({ shape: [batchSize] }));
-    this.#logProb = own(this, device.allocate({ shape: [batchSize] }));
-    installActorHooks(this, {
-      events: [...(learns === 'next' ? (['alpha.0'] as const) : []), ...perRepeat],
-      nextActions: (...args) => this.#nextActions(...args),
-      criticsStepped: (stream, context) => {
-        if (this.#from !== 'next') return;
-        this.#temperature.skipNaN(stream, this.#nextLogProb, this.#known as Floats);
-        this.#temper(stream, this.#nextLogProb, 'alpha.0', context);
-      },
-      actorStep: (...args) => this.#actorStep(...args),
-      parts: () => this.#parts(),
-      restored: (stream) => this.#temperature.derive(stream),
+    this.#options = options;
+    const program = programOf(this);
+    const log = learns === 'nobody' ? undefined : program.flat(program.holder('logAlpha'));
+    this.alpha = program.numbers.view({ shape: [1], offset: scalars.indexOf('alpha') });
+    const optimizer = program.steppers.find(({ name }) => name === 'logAlpha')?.optimizer;
+    this.temperatureOptimizer = optimizer as Adam | undefined;
+    const derive = (stream: Stream) => {
+      if (log) ops.exp(stream, this.alpha, log);
+      else stream.fill(this.alpha, first);
+    };
+    derive(device.currentStream);
+    addParts(this, {
+      parts: () =>
+        log && this.temperatureOptimizer
+          ? [
+              ['logAlpha', { tensor: log }],
+              ...adamParts('temperatureOptimizer', this.temperatureOptimizer),
+            ]
+          : [],
+      restored: derive,
     });
     construction.done();
-  }
-
-  #nextActions(stream: Stream, nextObs: Floats, into: Floats, context: StepContext): Floats {
-    const { online, nextPass, column } = this.#common;
-    const out = this.actor.forward(stream, online, nextObs, nextPass);
-    this.#gaussian.sample(stream, out, context.draw('next'), into, this.#nextLogProb);
-    ops.mul(stream, column, this.#nextLogProb.view({ shape: [this.batchSize, 1] }), this.alpha);
-    return column;
-  }
-
-  #temper(stream: Stream, logProb: Floats, event: string, { record }: StepContext): void {
-    const temperature = this.#temperature;
-    temperature.measure(stream, logProb);
-    const { loss, optimizer } = temperature;
-    if (optimizer) record(event, () => ({ loss, gradient: loss, optimizer }));
-    temperature.step(stream);
-  }
-
-  /** Enqueues gradient steps of the actor that minimize mean(alpha · log-probability − value). */
-  #actorStep(stream: Stream, obs: Floats, context: StepContext): void {
-    const { actor, alpha, actorOptimizer: optimizer } = this;
-    const { critics, numbers, online, gradient, slopes, pass, column, actions, pull } =
-      this.#common;
-    const [loss, entropy] = [2, 3].map((offset) => numbers.view({ shape: [1], offset })) as [
-      Floats,
-      Floats,
-    ];
-    const terms = column.view({ shape: [this.batchSize] });
-    for (let r = 0; r < this.#repeats; r++) {
-      const noise = context.draw(`actor.${r}`);
-      const out = actor.forward(stream, online, obs, pass);
-      this.#gaussian.sample(stream, out, noise, actions, this.#logProb);
-      const dAction = pull(stream);
-      ops.mul(stream, terms, this.#logProb, alpha);
-      ops.sub(stream, terms, terms, critics.value.view({ shape: [this.batchSize] }));
-      ops.mean(stream, loss, terms);
-      ops.mean(stream, entropy, this.#logProb);
-      ops.neg(stream, entropy, entropy);
-      this.#gaussian.backward(
-        stream,
-        pass.outputGradient,
-        out,
-        noise,
-        dAction,
-        alpha,
-        1 / this.batchSize,
-      );
-      actor.backward(stream, online, obs, pass, slopes);
-      context.record(`actor.${r}`, () => ({ loss, gradient, optimizer }));
-      optimizer.step(stream, gradient);
-      if (this.#from !== 'actor') continue;
-      const again = actor.forward(stream, online, obs, pass);
-      this.#gaussian.sample(stream, again, context.draw(`alpha.${r}`), actions, this.#logProb);
-      this.#temper(stream, this.#logProb, `alpha.${r}`, context);
-    }
   }
 
   /**
@@ -277,11 +217,63 @@ export class SacLearner extends ActorCritic {
   policy(options: SacPolicyOptions = {}): SacPolicy {
     return new SacPolicy(actorOf(this.#options, sacPolicyKeys), options);
   }
+}
 
-  #parts(): [string, Part][] {
-    const { log, optimizer } = this.#temperature;
-    return optimizer
-      ? [['logAlpha', { tensor: log }], ...adamParts('temperatureOptimizer', optimizer)]
-      : [];
+/** Returns Adam's options for the temperature. */
+function temperatureAdam(options: SacOptions): AdamOptions {
+  const { temperatureOptimizer: own, criticOptimizer } = options;
+  const given = optimizerOf('temperatureOptimizer', own ?? criticOptimizer, undefined);
+  return own ? given : { ...given, weightDecay: 0 };
+}
+
+interface SacHow {
+  /** returns actions and their log-probabilities from an actor's output, with new noise */
+  sample(out: Expression): { action: Expression; logProb: Expression };
+  learns: 'actor' | 'next' | 'nobody';
+  /** the temperature, if it is constant */
+  temperature: number;
+  targetEntropy: number;
+  repeats: number;
+}
+
+/** Describes an update: critics, actor and temperature. */
+function phasesOf(parts: Parts, how: SacHow): readonly Phase[] {
+  const { networks, obs, nextObs, actorEvery: every } = parts;
+  const { learns, targetEntropy, repeats } = how;
+  const actor = networks.actor as (x: Expression) => Expression;
+  const logAlpha = (learns === 'nobody' ? null : parts.parameters.logAlpha) as Expression;
+  // The temperature as the last phase left it. Each call is an op of its own.
+  const alpha = (): Expression =>
+    learns === 'nobody' ? constant(how.temperature) : logAlpha.exp().detach();
+  const temperaturePhases = (logProb: Expression, last: boolean): Phase[] => {
+    const surplus = logProb.mean().add(targetEntropy).detach();
+    const temperatureLoss: Expression = logAlpha.exp().mul(surplus).neg();
+    return [
+      { minimize: { logAlpha: temperatureLoss }, ...(last && { scalars: { temperatureLoss } }) },
+      ...(last ? [{ scalars: { alpha: logAlpha.exp() as Expression } }] : []),
+    ];
+  };
+  const next = how.sample(actor(nextObs));
+  const phases: Phase[] = [parts.criticPhase(next.action, next.logProb.mul(alpha()))];
+  if (learns === 'next') {
+    const { logProb } = next;
+    // Rows without a next observation have NaN, which add 0 to the loss.
+    const known = where(logProb.eq(logProb), logProb, -targetEntropy) as Expression;
+    phases.push(...temperaturePhases(known, true));
   }
+  for (let r = 0; r < repeats; r++) {
+    const last = r === repeats - 1;
+    const { action, logProb } = how.sample(actor(obs));
+    const actorLoss = logProb.mul(alpha()).sub(parts.value(action)).mean();
+    const entropy = logProb.mean().neg();
+    phases.push({
+      minimize: { actor: actorLoss },
+      ...(last && { scalars: { actorLoss, entropy } }),
+      every,
+    });
+    if (learns !== 'actor') continue;
+    const after = temperaturePhases(how.sample(actor(obs)).logProb, last);
+    phases.push(...after.map((phase) => ({ ...phase, every })));
+  }
+  return phases;
 }

@@ -1,18 +1,18 @@
 /**
- * Twin delayed deterministic policy gradient (Fujimoto et al., 2018) on a device, with scalar or
- * distributional critics.
+ * Twin delayed deterministic policy gradient (Fujimoto et al., 2018) on a device, as a traced
+ * learner, with scalar or distributional critics.
  */
 
 import { checkFlag, checkKeys } from '../../base/checks.ts';
 import { withPresentNames } from '../../base/old-names.ts';
-import type { Device, Stream, Tensor } from '../../device/device.ts';
-import { guardConstruction, own } from '../../device/owner.ts';
+import type { Device } from '../../device/device.ts';
 import { checkWithin } from '../checks.ts';
-import type { StepContext } from '../learner.ts';
 import { tanh } from '../network/layers.ts';
-import { ops } from '../ops/index.ts';
 import { networkParts } from '../state.ts';
-import { ActorCritic, type CriticCore, criticCoreOf, installActorHooks } from './actor-critic.ts';
+import { type Expression, where } from '../trace/expression.ts';
+import { constant, normal } from '../trace/functions.ts';
+import { polyak } from '../trace/learner/networks.ts';
+import { ActorCritic, type Algorithm, addParts, type Parts, programOf } from './actor-critic.ts';
 import {
   type ActorCriticOptions,
   actorCriticKeys,
@@ -22,8 +22,6 @@ import {
 } from './options.ts';
 import { Td3Policy, type Td3PolicyOptions } from './policies.ts';
 import { boxOf } from './squashed-gaussian.ts';
-
-type Floats = Tensor<'float32'>;
 
 export interface Td3Options extends ActorCriticOptions {
   /** standard deviation of the noise on next actions, in half widths of the box, default 0.2 */
@@ -50,24 +48,13 @@ export interface Td3Options extends ActorCriticOptions {
 
 const keys = [...actorCriticKeys, 'policyNoise', 'noiseClip', 'targetActor', 'behaviorCloning'];
 
-/** Device tensors that behavior cloning uses. */
-interface Cloning {
-  /** [rows, actionDim]: the actor's actions minus the batch's actions */
-  readonly apart: Floats;
-  /** [rows, actionDim]: the gradient at the actor's actions */
-  readonly pull: Floats;
-  /** [1] each: alpha, mean(|Q|), λ, and the mean square of `apart` */
-  readonly alpha: Floats;
-  readonly size: Floats;
-  readonly factor: Floats;
-  readonly error: Floats;
-}
-
 function cloningAlpha(options: Td3Options['behaviorCloning']): number | undefined {
   if (options === undefined) return undefined;
   checkKeys('behaviorCloning', options, ['alpha']);
   return checkWithin('behaviorCloning.alpha', options.alpha ?? 2.5, 0, 1e30);
 }
+
+const scalars = ['criticLoss', 'meanQ', 'actorLoss'] as const;
 
 /**
  * Trains a twin delayed DDPG (TD3, Fujimoto et al., 2018) by updates that a pipeline captures once.
@@ -80,15 +67,8 @@ function cloningAlpha(options: Td3Options['behaviorCloning']): number | undefine
  * });
  */
 export class Td3Learner extends ActorCritic {
-  readonly scalars = ['criticLoss', 'meanQ', 'actorLoss'] as const;
+  readonly scalars = scalars;
   readonly #options: Td3Options;
-  readonly #common: CriticCore;
-  readonly #noise: { deviation: number; clip: number };
-  readonly #target: { parameters: Floats; layers: readonly Floats[][] } | undefined;
-  /** [4, actionDim]: half widths, middles, lower ends and upper ends of the box */
-  readonly #box: readonly [scale: Floats, bias: Floats, low: Floats, high: Floats];
-  readonly #smooth: Floats;
-  readonly #cloning: Cloning | undefined;
 
   /**
    * Allocates all memory on `device`. Initial values are written on device.currentStream, and
@@ -120,136 +100,23 @@ export class Td3Learner extends ActorCritic {
       targetEvery: targetActor ? actorEvery : 1,
       actorEvery: 2,
       draws: [{ name: 'next', shape: [batchSize, actionDim] }],
-      numbers: 3,
+      scalars,
       settings: {
         policyNoise,
         noiseClip,
         targetActor,
         behaviorCloning: alpha === undefined ? null : { alpha },
       },
-    });
+      ...(targetActor && {
+        networks: (tau, every) => ({ targetActor: polyak('actor', tau, { every }) }),
+      }),
+      phases: (parts) => phasesOf(parts, { ...options, batchSize, policyNoise, noiseClip }, alpha),
+    } satisfies Algorithm);
     this.#options = options;
-    this.#noise = { deviation: policyNoise, clip: noiseClip };
-    const size = this.actor.parameterCount;
-    using construction = guardConstruction(this);
-    if (targetActor) {
-      const parameters = own(this, device.allocate({ shape: [size] }));
-      parameters.write(this.actor.initialize(options.seed ?? 0));
-      this.#target = { parameters, layers: this.actor.over(parameters) };
-    }
-    const { scale, bias, low, high } = boxOf(actionDim, options);
-    const rows = own(this, device.allocate({ shape: [4, actionDim] }));
-    rows.write(Float32Array.from([...scale, ...bias, ...low, ...high]));
-    this.#box = [0, 1, 2, 3].map((i) =>
-      rows.view({ shape: [1, actionDim], offset: i * actionDim }),
-    ) as never;
-    this.#smooth = own(this, device.allocate({ shape: [batchSize, actionDim] }));
-    if (alpha !== undefined) {
-      const allocate = (...shape: number[]) => own(this, device.allocate({ shape }));
-      const [apart, pull] = [allocate(batchSize, actionDim), allocate(batchSize, actionDim)];
-      const given = allocate(1).write(Float32Array.of(alpha));
-      this.#cloning = {
-        apart,
-        pull,
-        alpha: given,
-        size: allocate(1),
-        factor: allocate(1),
-        error: allocate(1),
-      };
-    }
-    this.#common = criticCoreOf(this);
-    installActorHooks(this, {
-      events: ['actor.0'],
-      nextActions: (...args) => this.#nextActions(...args),
-      actorStep: (...args) => this.#actorStep(...args),
-      follow: (...args) => this.#follow(...args),
-      parts: () =>
-        this.#target ? networkParts('targetActor', this.actor, this.#target.parameters) : [],
-    });
-    construction.done();
-  }
-
-  #nextActions(stream: Stream, nextObs: Floats, into: Floats, context: StepContext): undefined {
-    const [scale, bias, low, high] = this.#box;
-    const { deviation, clip } = this.#noise;
-    const smooth = this.#smooth;
-    const { online, nextPass } = this.#common;
-    const y = this.actor.forward(stream, this.#target?.layers ?? online, nextObs, nextPass);
-    ops.convert(stream, smooth, context.draw('next'), { scale: deviation });
-    ops.clamp(stream, smooth, smooth, -clip, clip);
-    ops.add(stream, smooth, smooth, y);
-    ops.mul(stream, smooth, smooth, scale);
-    ops.add(stream, smooth, smooth, bias);
-    ops.max(stream, smooth, smooth, low);
-    ops.min(stream, into, smooth, high);
-  }
-
-  /**
-   * Enqueues one gradient step of the actor, which increases the mean value of its actions. With
-   * behavior cloning, the step also moves them towards the batch's actions.
-   */
-  #actorStep(stream: Stream, obs: Floats, { record }: StepContext): void {
-    const { actor, actorOptimizer: optimizer } = this;
-    const { critics, numbers, online, gradient, slopes, pass, actions, pull } = this.#common;
-    const [scale, bias] = this.#box;
-    const cloning = this.#cloning;
-    const loss = numbers.view({ shape: [1], offset: 2 });
-    const y = actor.forward(stream, online, obs, pass);
-    // `actions` contains the batch's actions here, and the next ops overwrite them with the
-    // actor's.
-    if (cloning) ops.convert(stream, cloning.apart, actions);
-    ops.mul(stream, actions, y, scale);
-    ops.add(stream, actions, actions, bias);
-    if (cloning) ops.sub(stream, cloning.apart, actions, cloning.apart);
-    const pulled = pull(stream);
-    ops.mean(stream, loss, critics.value.view({ shape: [this.batchSize] }));
-    ops.neg(stream, loss, loss);
-    ops.mul(
-      stream,
-      pass.outputGradient,
-      cloning ? this.#clone(stream, cloning, pulled, loss) : pulled,
-      scale,
-    );
-    actor.backward(stream, online, obs, pass, slopes);
-    record('actor.0', () => ({ loss, gradient, optimizer }));
-    optimizer.step(stream, gradient);
-  }
-
-  /**
-   * Adds the gradients of both terms of TD3+BC's loss, and returns the gradient at the actor's
-   * actions. `pulled` is the gradient of the value without λ. Replaces `loss` by the loss of
-   * TD3+BC.
-   */
-  #clone(
-    stream: Stream,
-    { apart, pull, alpha, size, factor, error }: Cloning,
-    pulled: Floats,
-    loss: Floats,
-  ): Floats {
-    const { critics, column } = this.#common;
-    ops.abs(stream, column, critics.value);
-    ops.mean(stream, size, column.view({ shape: [this.batchSize] }));
-    ops.div(stream, factor, alpha, size);
-    // If all values are 0, alpha / size is infinite, so this op sets λ to `size`, which is 0.
-    ops.where(stream, factor, size, factor, size);
-    ops.mul(stream, loss, loss, factor);
-    ops.square(stream, pull, apart);
-    ops.mean(stream, error, pull.view({ shape: [pull.size] }));
-    ops.add(stream, loss, loss, error);
-    ops.convert(stream, apart, apart, { scale: 2 / apart.size });
-    ops.mul(stream, pull, pulled, factor);
-    ops.add(stream, pull, pull, apart);
-    return pull;
-  }
-
-  #follow(stream: Stream, tau: number): void {
-    if (!this.#target) return;
-    const { parameters } = this.#target;
-    stream.launch('axpby', {
-      tensors: [parameters, this.parameters],
-      wholes: [parameters.size],
-      reals: [tau, 1 - tau],
-    });
+    if (!targetActor) return;
+    const program = programOf(this);
+    const target = program.flat(program.holder('targetActor'));
+    addParts(this, { parts: () => networkParts('targetActor', this.actor, target) });
   }
 
   /**
@@ -264,4 +131,33 @@ export class Td3Learner extends ActorCritic {
   policy(options: Td3PolicyOptions = {}): Td3Policy {
     return new Td3Policy(actorOf(this.#options, actorKeys), options);
   }
+}
+
+type Noise = Td3Options & Required<Pick<Td3Options, 'policyNoise' | 'noiseClip'>>;
+
+/** Describes an update: critics and actor. `cloning` is the alpha of TD3+BC. */
+function phasesOf(parts: Parts, options: Noise, cloning: number | undefined) {
+  const { networks, obs, nextObs, actions, actorEvery: every } = parts;
+  const { actionDim, batchSize, policyNoise, noiseClip } = options;
+  const { scale, bias, low, high } = boxOf(actionDim, options);
+  const row = (values: readonly number[]) => constant(values, [actionDim]) as Expression;
+  const inBox = (x: Expression): Expression => x.mul(row(scale)).add(row(bias));
+  const { targetActor: targets = true } = options;
+  const actor = networks.actor as (x: Expression) => Expression;
+  const chooser = targets ? networks.targetActor! : actor;
+
+  const noise = normal([batchSize, actionDim]).mul(policyNoise).clamp(-noiseClip, noiseClip);
+  const next = inBox(noise.add(chooser(nextObs)) as Expression);
+  const criticPhase = parts.criticPhase(next.max(row(low)).min(row(high)) as Expression);
+
+  const chosen = inBox(actor(obs));
+  const value = parts.value(chosen);
+  let actorLoss = value.mean().neg() as Expression;
+  if (cloning !== undefined) {
+    const size = value.abs().mean().detach();
+    // With values of 0 throughout, alpha / size is infinite, and λ is 0.
+    const factor = where(size.ne(0), constant(cloning).div(size), 0);
+    actorLoss = actorLoss.mul(factor).add(chosen.sub(actions).square().mean()) as Expression;
+  }
+  return [criticPhase, { minimize: { actor: actorLoss }, scalars: { actorLoss }, every }];
 }

@@ -1,23 +1,27 @@
 /**
- * DQN (double by default) on a device. An update on minibatches consists of kernel launches only,
- * so a graph can capture it.
+ * DQN (double by default) on a device, as a traced learner. An update on minibatches consists of
+ * kernel launches only, so a graph can capture it.
  */
 import { outsideIndices } from '../../base/action-space.ts';
 import { checkCount, checkFlag, checkKeys } from '../../base/checks.ts';
 import { rangeError, typeError } from '../../base/errors.ts';
 import type { Device, Stream, Tensor } from '../../device/device.ts';
 import { guardConstruction, own } from '../../device/owner.ts';
-import { Adam, type AdamOptions, adamKeys, adamOptions } from '../adam.ts';
-import { type Columns, type Rows, reader } from '../batch.ts';
+import { type Adam, type AdamOptions, adamKeys, adamOptions } from '../adam.ts';
+import { type Rows, reader } from '../batch.ts';
 import { checkWithin } from '../checks.ts';
-import { convert } from '../convert.ts';
-import { installHooks, Learner, type LearnerSettings, type StepContext } from '../learner.ts';
-import type { Network, NetworkWorkspace } from '../network/network.ts';
+import { installHooks, Learner, type LearnerSettings } from '../learner.ts';
+import type { Network } from '../network/network.ts';
 import { MlpPolicy } from '../policy.ts';
 import { adamParts, networkParts } from '../state.ts';
+import type { Expression } from '../trace/expression.ts';
+import { InputColumns } from '../trace/learner/columns.ts';
+import { copied, polyak } from '../trace/learner/networks.ts';
+import { OptimizerDescription } from '../trace/learner/optimizers.ts';
+import { Program } from '../trace/learner/program.ts';
+import { ProgramUpdate } from '../trace/learner/update.ts';
 import type { UpdateOptions } from '../update-options.ts';
-import { vectorsOf } from '../watch.ts';
-import { headOf, type Q } from './heads.ts';
+import { headOf } from './heads.ts';
 import { type QNetworkOptions, qNetwork, qNetworkKeys } from './policy.ts';
 
 type Floats = Tensor<'float32'>;
@@ -92,27 +96,8 @@ export class DqnLearner extends Learner {
   /** flat vector of the target network's parameters */
   readonly target: Floats;
   readonly optimizer: Adam;
-  readonly #options: DqnOptions;
-  readonly #head: Q;
   /** network that computes the actions' values from observations */
   readonly #values: Network;
-  readonly #gradient: Floats;
-  readonly #online: readonly Floats[][];
-  readonly #targetLayers: readonly Floats[][];
-  readonly #slopes: readonly Floats[][];
-  /**
-   * workspaces of the passes in an update: `#pass` for the online network's pass over obs, with
-   * memory for backward. Over nextObs, `#targetPass` is for the target network and `#choicePass`
-   * for the online network
-   */
-  readonly #pass: NetworkWorkspace;
-  readonly #targetPass: NetworkWorkspace;
-  readonly #choicePass: NetworkWorkspace | undefined;
-  readonly #terms: Floats;
-  /** loss of one minibatch, for an update that records it */
-  readonly #loss: Floats;
-  /** indices of actions as float32, for batches that store them in another dtype */
-  readonly #actions: Floats;
 
   /**
    * Returns `optimizer`.
@@ -154,48 +139,69 @@ export class DqnLearner extends Learner {
       seed,
       settings: settingsOf(options),
     });
-    this.#options = options;
     using construction = guardConstruction(this);
-    this.#head = own(
-      this,
-      headOf(device, { rows, actions, gamma: gamma ?? 0.99, huberDelta }, head),
-    );
     this.network = network;
     this.#values = values;
-    const weights = this.network.initialize(seed);
-    const allocate = (...shape: number[]) => own(this, device.allocate({ shape }));
-    const workspace = (how = {}) => own(this, this.network.workspace(device, rows, how));
-    this.parameters = allocate(weights.length).write(weights);
-    this.target = allocate(weights.length).write(weights);
-    this.#gradient = allocate(weights.length);
-    this.optimizer = own(this, new Adam(device, this.parameters, adamOptions(options)));
-    this.#online = this.network.over(this.parameters);
-    this.#targetLayers = this.network.over(this.target);
-    this.#slopes = this.network.over(this.#gradient);
-    this.#pass = workspace({ backward: true });
-    this.#targetPass = workspace();
-    this.#choicePass = double ? workspace() : undefined;
-    this.#terms = allocate(rows, 2);
-    this.#loss = allocate(2);
-    this.#actions = allocate(rows, 1);
-    installHooks(this, {
-      events: { q: weights.length },
-      step: (...args) => this.#step(...args),
-      report: (...args) => this.#report(...args),
-      watched: () =>
-        vectorsOf([
-          {
-            event: 'q',
-            name: 'online',
-            network: this.network,
-            pass: this.#pass,
-            gradient: this.#gradient,
-            steps: this.optimizer.steps,
+    const { tau = 0.005, targetEvery } = options;
+    const { target, loss } = headOf(head, actions, huberDelta);
+    const program = own(
+      this,
+      new Program(
+        device,
+        {
+          name: 'DqnLearner',
+          rows,
+          seed,
+          batch: {
+            ...{ obs: [obsDim], nextObs: [obsDim], actions: 'index' },
+            ...{ rewards: [], discounts: [], weights: [] },
           },
-        ]),
+          networks: {
+            online: network,
+            target:
+              targetEvery === undefined
+                ? polyak('online', tau)
+                : copied('online', { every: targetEvery }),
+          },
+          optimizers: { online: new OptimizerDescription('adam', adamOptions(options)) },
+          update({ online, target: slow }: DqnNetworks, batch: DqnExpressions) {
+            const { obs, nextObs, rewards, discounts } = batch;
+            const choice = double ? online(nextObs) : undefined;
+            const value = slow(nextObs);
+            const goal = target(value, choice ?? value, rewards, discounts);
+            const {
+              loss: losses,
+              chosen,
+              error,
+            } = loss(online(obs), batch.actions, goal, batch.weights);
+            const mean = losses.mean();
+            return {
+              minimize: { online: mean },
+              scalars: { loss: mean, meanQ: chosen.mean() },
+              priorities: error,
+            };
+          },
+        },
+        { made: new Error(), event: () => 'q' },
+      ),
+    );
+    const update = own(
+      this,
+      new ProgramUpdate(device, program, { generator: null, counts: false }),
+    );
+    const columns = own(this, new InputColumns(device, { rows, gamma, indexed: true }));
+    this.parameters = program.flat(program.holder('online'));
+    this.target = program.flat(program.holder('target'));
+    this.optimizer = program.steppers[0]!.optimizer as Adam;
+    installHooks(this, {
+      events: update.events,
+      step: (stream, given, context) =>
+        update.step(stream, columns.inputs(stream, given), given.priorities, context),
+      report: (...args) => update.report(...args),
+      watched: () => update.watched(),
       parts: () => [
-        ...networkParts('online', this.network, this.parameters),
-        ...networkParts('target', this.network, this.target),
+        ...networkParts('online', network, this.parameters),
+        ...networkParts('target', network, this.target),
         ...adamParts('optimizer', this.optimizer),
       ],
     });
@@ -214,60 +220,6 @@ export class DqnLearner extends Learner {
     super.update(stream, batch, out, options);
   }
 
-  #step(stream: Stream, given: Columns, context: StepContext): void {
-    const { network } = this;
-    const [obs, nextObs] = [given.obs as Floats, given.nextObs as Floats];
-    let actions = given.actions as Floats;
-    if (actions.dtype !== 'float32') {
-      convert(stream, this.#actions, actions);
-      actions = this.#actions;
-    }
-    const columns = { ...given, actions };
-    const value = network.forward(stream, this.#targetLayers, nextObs, this.#targetPass);
-    const choice = this.#choicePass
-      ? network.forward(stream, this.#online, nextObs, this.#choicePass)
-      : value;
-    this.#head.aim(stream, value, choice, columns);
-    const q = network.forward(stream, this.#online, obs, this.#pass);
-    this.#head.miss(stream, q, this.#pass.outputGradient, this.#terms, columns);
-    network.backward(stream, this.#online, obs, this.#pass, this.#slopes);
-    context.record('q', () => {
-      this.#report(stream, this.#loss, 1, true);
-      return {
-        loss: this.#loss.view({ shape: [1] }),
-        gradient: this.#gradient,
-        optimizer: this.optimizer,
-      };
-    });
-    this.optimizer.step(stream, this.#gradient);
-    this.#follow(stream);
-  }
-
-  #report(stream: Stream, scalars: Floats, share: number, first: boolean): void {
-    const reals = [share / this.batchSize, first ? 0 : 1] as const;
-    stream.launch('column_sums', {
-      tensors: [scalars, this.#terms],
-      wholes: [this.batchSize, 2, 2],
-      reals,
-    });
-  }
-
-  /** Updates the target network after a gradient step, by tau or targetEvery. */
-  #follow(stream: Stream): void {
-    const { tau = 0.005, targetEvery } = this.#options;
-    const { size } = this.parameters;
-    if (targetEvery === undefined) {
-      stream.launch('axpby', {
-        tensors: [this.target, this.parameters],
-        wholes: [size],
-        reals: [tau, 1 - tau],
-      });
-    } else {
-      const tensors = [this.target, this.parameters, this.optimizer.steps] as const;
-      stream.launch('follow_every', { tensors, wholes: [size, targetEvery], reals: [1, 0] });
-    }
-  }
-
   /**
    * Returns a greedy policy with this network. It runs on the calling thread, needs no device, and
    * has no weights until load().
@@ -280,6 +232,11 @@ export class DqnLearner extends Learner {
     return new MlpPolicy(this.#values);
   }
 }
+
+type DqnNetworks = Readonly<Record<'online' | 'target', (x: Expression) => Expression>>;
+type DqnExpressions = Readonly<
+  Record<'obs' | 'nextObs' | 'actions' | 'rewards' | 'discounts' | 'weights', Expression>
+>;
 
 /** Returns the settings that a resumed run must share. */
 function settingsOf(options: DqnOptions): LearnerSettings {

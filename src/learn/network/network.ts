@@ -320,15 +320,6 @@ export class Network {
 let lastPass: (workspace: NetworkWorkspace) => LastPass;
 
 /**
- * Returns the memory of a workspace, and its parts: each layer's output and the gradient at that
- * output. `end` is the offset at which a part ends, in floats.
- */
-export let passParts: (pass: NetworkWorkspace) => {
-  memory: Tensor<'float32'>;
-  parts: readonly { layer: number; what: string; end: number }[];
-};
-
-/**
  * Memory of one pass. It contains each layer's output and the values that the layer keeps. With
  * `backward` it also contains the gradient at each output. A linear layer and the `relu` or `tanh`
  * after it share one output.
@@ -344,11 +335,9 @@ export class NetworkWorkspace implements Disposable {
   readonly kept: readonly (Floats | undefined)[];
   readonly scratch: Floats | undefined;
   readonly #memory: Floats;
-  readonly #parts: readonly { layer: number; what: string; end: number }[];
   readonly #last = new LastPass();
 
   static {
-    passParts = (pass) => ({ memory: pass.#memory, parts: pass.#parts });
     lastPass = (workspace) => workspace.#last;
   }
 
@@ -378,13 +367,6 @@ export class NetworkWorkspace implements Disposable {
       width === 0 ? undefined : this.#memory.view({ shape: [rows, width], offset }),
     );
     const n = widths.length;
-    // The end of a part leaves out the padding after it, so the padding counts for the next part.
-    // The padding is always 0, so a watch finds nothing in it.
-    this.#parts = places.slice(0, backward ? 2 * n : n).map(({ width, offset }, i) => ({
-      layer: (stages[i % n] as Stage).index,
-      what: i < n ? 'output' : 'gradient at the output',
-      end: offset + rows * width,
-    }));
     this.outputs = tensors.slice(0, n) as Floats[];
     this.gradients = backward ? (tensors.slice(n, 2 * n) as Floats[]) : [];
     this.kept = tensors.slice(-n - 1, -1);

@@ -82,7 +82,6 @@ export class TracedLearner extends Learner {
         ...(program.draws.length > 0 && {
           draws: program.draws.map(({ name: each, node }) => ({ name: each, shape: node.shape })),
         }),
-        drawsByName: false,
         firstUpdate,
         seed,
         settings: settingsOf(program),
