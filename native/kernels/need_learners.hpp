@@ -82,13 +82,21 @@ inline void squashing(Check& check, int form) {
   check.within(1, "high", check.finite(0, "low"), 3e38), check.within(2, "mean_limit", 0, 3e38);
 }
 
-inline void squashed_gaussian(const KernelArgs&, Check& check) {
-  const int64_t rows = check.size(0, "rows"), n = check.size(1, "n");
+// Checks a sampling kernel. Pointer 1 has one log-probability for each row if `summed`, else one
+// for each element.
+inline void squashed_sample(Check& check, bool summed) {
+  const int64_t rows = check.size(0, "rows"), n = check.size(1, "n"), terms = summed ? 1 : n;
   check.matrix(0, rows, n, check.stride(2, "action_stride", n));
-  check.matrix(1, rows, n, n);
+  check.matrix(1, rows, terms, terms);
   check.matrix(2, rows, doubled(n), check.stride(3, "out_stride", doubled(n)));
   check.matrix(3, rows, n, n), check.vector(4, doubled(n));
   squashing(check, 4);
+}
+
+inline void squashed_gaussian(const KernelArgs&, Check& check) { squashed_sample(check, false); }
+
+inline void squashed_gaussian_rows(const KernelArgs&, Check& check) {
+  squashed_sample(check, true);
 }
 
 inline void squashed_gaussian_backward(const KernelArgs&, Check& check) {

@@ -264,6 +264,7 @@ const std::vector<Kernel>& all_kernels() {
         by_rows(in_place({3}, HOTSLOT_KERNEL(norm_act_backward))),
         HOTSLOT_KERNEL(scatter_columns),
         HOTSLOT_KERNEL(squashed_gaussian),
+        by_rows(HOTSLOT_KERNEL(squashed_gaussian_rows)),
         HOTSLOT_KERNEL(squashed_gaussian_backward),
         by_rows(HOTSLOT_KERNEL(categorical_project)),
         by_rows(HOTSLOT_KERNEL(categorical_loss)),

@@ -180,6 +180,12 @@ export const kernels = {
     wholes: ['rows', 'n', 'actionStride', 'outStride', 'form', 'correction'],
     reals: ['low', 'high', 'meanLimit'],
   },
+  squashed_gaussian_rows: {
+    writes: 2,
+    tensors: ['action', 'logProb', 'out', 'noise', 'box'],
+    wholes: ['rows', 'n', 'actionStride', 'outStride', 'form', 'correction'],
+    reals: ['low', 'high', 'meanLimit'],
+  },
   squashed_gaussian_backward: {
     writes: 1,
     tensors: ['dOut', 'out', 'noise', 'box', 'dAction', 'dLogProb'],

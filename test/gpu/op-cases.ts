@@ -119,6 +119,9 @@ const all: readonly (readonly [
   ),
   ['squashed_gaussian', [rows, 7, 8, 15, 0, 0], [-5, 2, 1e30]],
   ['squashed_gaussian', [rows, 7, 8, 15, 1, 3], [-5, 2, 3]],
+  ...[7, 32, 33].map(
+    (n) => ['squashed_gaussian_rows', [rows, n, n + 1, 2 * n + 1, 1, n % 4], [-5, 2, 3]] as const,
+  ),
   ['squashed_gaussian_backward', [rows, 7, 15, 16, 8, 1, 1, 2], [-5, 2, 3, 0.25]],
   ['categorical_project', [rows, 101, 1, 1, 0], [-3, 3]],
   ['categorical_loss', [rows, 101, 102, 1, 103, 1], [-1e30, 0.1, -3, 3]],

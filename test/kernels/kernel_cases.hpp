@@ -181,6 +181,9 @@ inline void compare_learners() {
       };
     };
     compare_forms("squashed_gaussian", {13, 3, 5, 7, form, correction}, {-5, 2, 1e30}, boxed(4));
+    for (int64_t n : {3, 32, 37})
+      compare_forms("squashed_gaussian_rows", {13, n, n + 2, 2 * n + 1, form, correction},
+                    {-5, 2, 1e30}, boxed(4));
     compare_forms("squashed_gaussian_backward", {13, 3, 6, 7, 4, apart, form, correction},
                   {-1, 0.5, 2, 0.25}, boxed(3));
   }

@@ -389,6 +389,47 @@ describe('Stream.launch() of the kernels of traced functions', () => {
     expect(await both.toArray()).to.deep.equal(Float32Array.of(6, nan, nan));
   });
 
+  it('squashed_gaussian_rows has the bits of squashed_gaussian and the sum of its terms', async () => {
+    const stream = device.currentStream;
+    const rows = 5;
+    for (const [k, n] of [...range(33).map((i) => i + 1), 64, 70].entries()) {
+      const [actionStride, outStride] = [n + (k % 3), 2 * n + (k % 2)];
+      const box = some(2 * n).map((v, j) => (j < n ? Math.abs(v) + 0.1 : v));
+      const given = [some(rows * outStride, 6), some(rows * n), box].map((values) =>
+        device.allocate({ shape: [values.length] }).write(values),
+      );
+      const results = (sizes: readonly number[]) =>
+        sizes.map((size) => device.allocate({ shape: [size] }).write(holes(size)));
+      const both = results([rows * actionStride, rows * n, rows]);
+      const one = results([rows * actionStride, rows]);
+      for (const form of [0, 1])
+        for (const correction of range(4)) {
+          const wholes = [rows, n, actionStride, outStride, form, correction];
+          const launch = (
+            kernel: 'squashed_gaussian' | 'squashed_gaussian_rows',
+            to: typeof both,
+          ) =>
+            launchAnything(stream, kernel, {
+              tensors: [...to.slice(0, 2), ...given],
+              wholes,
+              reals: [-3, 1, 1.5],
+            });
+          launch('squashed_gaussian', both);
+          launchAnything(stream, 'reduce_rows', {
+            tensors: [both[2]!, both[1]!],
+            wholes: [rows, n, 1, n, 0],
+            reals: [1],
+          });
+          launch('squashed_gaussian_rows', one);
+          const bits = async (tensor: (typeof both)[number]) =>
+            Buffer.from((await tensor.toArray()).buffer).toString('hex');
+          expect(await bits(one[0]!), `actions ${wholes}`).to.equal(await bits(both[0]!));
+          expect(await bits(one[1]!), `log-probs ${wholes}`).to.equal(await bits(both[2]!));
+        }
+      for (const tensor of [...given, ...both, ...one]) tensor.close();
+    }
+  });
+
   it('gemm_batched has the bits of gemm for each product, in every transposition', async () => {
     const [batch, m, n, k] = [3, 5, 7, 6];
     for (const [transA, transB, shareA, beta] of [

@@ -759,6 +759,8 @@ void test_refusals() {
   refused("squashed_gaussian", {4, 3, 3, 6, 2, 0}, {-5, 2, 1}, "form must be at most 1, got 2");
   refused("squashed_gaussian", {4, 3, 3, 6, 0, 4}, {-5, 2, 1},
           "correction must be at most 3, got 4");
+  refused("squashed_gaussian_rows", {4, 3, 2, 6, 0, 0}, {-5, 2, 1},
+          "action_stride must be at least the row's 3 elements, got 2");
   refused("squashed_gaussian_backward", {4, 3, 6, 6, 3, 1, 0, 0}, {2, -5, 1, 1},
           "high must be within [2, 3e+38], got -5");
   refused("categorical_project", {4, 1, 1, 1, 0}, {-1, 1}, "atoms must be at least 2, got 1");

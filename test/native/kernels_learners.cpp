@@ -37,19 +37,25 @@ void squashed(int64_t form, int64_t correction, int64_t n) {
   const double low = -2, high = 0.5, limit = 0.9, scale = 0.5, h = 1e-6;
   const Floats action(matrix(rows, n, as)), terms(rows * n), out(matrix(rows, 2 * n, os)),
       noise(rows * n), box(2 * n), d_out(matrix(rows, 2 * n, ds)), d_action(matrix(rows, n, us)),
-      d_log(rows);
+      d_log(rows), row_action(action.n), log_prob(rows), sums(rows);
   for (int64_t i = 0; i < out.n; i++) out[i] *= 2.5f;
   for (int64_t j = 0; j < n; j++) box[j] = 0.2f + std::fabs(box[j]);
   launch("squashed_gaussian", {action, terms, out, noise, box}, {rows, n, as, os, form, correction},
          {low, high, limit});
+  launch("reduce_rows", {sums, terms}, {rows, n, 1, n, 0}, {1});
+  launch("squashed_gaussian_rows", {row_action, log_prob, out, noise, box},
+         {rows, n, as, os, form, correction}, {low, high, limit});
   launch("squashed_gaussian_backward", {d_out, out, noise, box, d_action, d_log},
          {rows, n, ds, os, us, 1, form, correction}, {low, high, limit, scale});
-  for (int64_t i = 0; i < rows; i++)
+  for (int64_t i = 0; i < rows; i++) {
+    if (!same_bits(log_prob[i], sums[i])) wrong("squashed log-probability", form, correction, i);
     for (int64_t j = 0; j < n; j++) {
       const Squashed of{box[j], box[n + j], low, high, limit, form, correction};
       const double mean = out[i * os + j], raw = out[i * os + n + j], e = noise[i * n + j];
       if (!near(action[i * as + j], of.action(mean, raw, e), 1e-6))
         wrong("squashed action", form, i, j);
+      if (!same_bits(row_action[i * as + j], action[i * as + j]))
+        wrong("squashed action of a row", form, i, j);
       if (!near(terms[i * n + j], of.log_prob(mean, raw, e), 4e-6))
         wrong("squashed terms", form, correction, i, j);
       // The functions have no derivative at corners.
@@ -67,6 +73,7 @@ void squashed(int64_t form, int64_t correction, int64_t n) {
       if (!near(d_out[i * ds + n + j], of_raw, 3e-6))
         wrong("squashed d log_std", form, correction, i, j, of_raw);
     }
+  }
 }
 
 void categorical(int64_t atoms, double least) {
@@ -225,7 +232,7 @@ void test_adam(double decay, double pull) {
 void test_learners() {
   for (int64_t form : {0, 1})
     for (int64_t correction : {0, 1, 2, 3})
-      for (int64_t n : {1, 3, 17}) squashed(form, correction, n);
+      for (int64_t n : {1, 3, 17, 32, 33, 70}) squashed(form, correction, n);
   for (int64_t atoms : {2, 5, 51, 101}) categorical(atoms, -1e30), categorical(atoms, -3);
   test_moments(0), test_moments(1), test_count_non_finite();
   test_adam(0, 0), test_adam(0.1, 0), test_adam(0, 0.1);
