@@ -8,6 +8,7 @@ import {
   type Expression,
   grad,
   normal,
+  squashedGaussian,
   type Traced,
   trace,
   uniform,
@@ -18,7 +19,7 @@ import type { InternalOptions } from '../../src/learn/trace/trace.ts';
 import { openHandles } from '../rig/handles.ts';
 import { refusal } from '../rig/refusal.ts';
 import { TESTED } from '../rig/tested-device.ts';
-import { bits, Choices, type Inputs, ran, written } from './rig.ts';
+import { bits, Choices, difference, type Inputs, ran, written } from './rig.ts';
 
 describe('plans of expressions', () => {
   let device: Device;
@@ -331,6 +332,21 @@ describe('plans of expressions', () => {
     }
     expect(seen).to.deep.equal([2, 10, 2, 10]);
   });
+
+  for (const [n, kernels] of [
+    [6, ['unary', 'squashed_gaussian_rows', 'copy2d']],
+    [33, ['unary', 'squashed_gaussian', 'reduce_rows', 'copy2d']],
+  ] as const)
+    it(`squashedGaussian writes ${n} elements of an action into a concatenation`, async () => {
+      const inputs = { obs: floats([4, 3]), out: floats([4, 2 * n]), noise: floats([4, n]) };
+      const result = await ran(inputs, ({ obs, out, noise }) => {
+        const { action, logProb } = squashedGaussian(out!, noise!.tanh());
+        return { both: concat(1, obs!, action), logProb };
+      });
+      expect(difference(result)).to.equal(null);
+      for (const kernel of kernels) expect(result.plan).to.match(new RegExp(` ${kernel} `));
+      expect(result.launches).to.equal(kernels.length);
+    });
 
   it('run() refuses wrong inputs before it launches anything', async () => {
     using traced = trace(device, { x: [2, 3], w: { shape: [3], contiguous: true } }, ({ x, w }) =>

@@ -1,6 +1,6 @@
 /**
  * Tests SacLearner and Td3Learner: captured against eager updates, loadState(), policies and
- * invalid options. The golden cases test their values.
+ * invalid options. Tests the launches of SquashedGaussian. The golden cases test their values.
  */
 import { expect } from 'chai';
 import { Random } from '../../src/base/random.ts';
@@ -11,6 +11,7 @@ import {
   SacLearner,
   type SacOptions,
   SacPolicy,
+  SquashedGaussian,
   Td3Learner,
   type Td3Options,
   Td3Policy,
@@ -384,5 +385,33 @@ describe('SacLearner and Td3Learner', () => {
     expect(refusal(() => learner.update(stream, batch, out)).code).to.equal(
       'ERR_HOTSLOT_STATE_CLOSED',
     );
+  });
+});
+
+describe('SquashedGaussian', () => {
+  it('samples 33 elements, by two launches, like 32 elements and one, by a launch each', async () => {
+    const device = openDevice(TESTED);
+    const stream = device.currentStream;
+    const random = new Random(7);
+    const [rows, n] = [6, 33];
+    const values = (length: number) => Float32Array.from({ length }, () => random.between(-1, 1));
+    const [out, noise] = [values(rows * 2 * n), values(rows * n)];
+    /** Samples the elements from `first` to before `end`. */
+    async function sampled(first: number, end: number) {
+      const count = end - first;
+      const part = (all: Float32Array) => all.filter((_, i) => i % n >= first && i % n < end);
+      using gaussian = new SquashedGaussian(device, { actionDim: count, rows });
+      using outs = device.allocate({ shape: [rows, 2 * count] }).write(part(out));
+      using drawn = device.allocate({ shape: [rows, count] }).write(part(noise));
+      using action = device.allocate({ shape: [rows, count] });
+      using logProb = device.allocate({ shape: [rows] });
+      gaussian.sample(stream, outs, drawn, action, logProb);
+      return { actions: await action.toArray(), logProbs: await logProb.toArray(), part };
+    }
+    const [all, first, last] = [await sampled(0, n), await sampled(0, 32), await sampled(32, n)];
+    expect(first.part(all.actions)).to.deep.equal(first.actions);
+    expect(last.part(all.actions)).to.deep.equal(last.actions);
+    const sums = first.logProbs.map((value, i) => value + last.logProbs[i]!);
+    expectClose(all.logProbs, sums, 1e-6, 'log-probabilities');
   });
 });

@@ -59,6 +59,13 @@ export const gaussianKeys = [
 const MAX_ACTIONS = 2 ** 20;
 
 /**
+ * Largest number of elements of an action that `squashed_gaussian_rows` samples, which is the
+ * number of a device's threads for a row. Longer actions are sampled by `squashed_gaussian`, with a
+ * thread for each element, and another launch sums the terms.
+ */
+export const MAX_ROW_ACTIONS = 32;
+
+/**
  * Returns the ends of a box as `low` and `high`, its half widths as `scale` and its middles as
  * `bias`.
  */
@@ -124,12 +131,13 @@ export class SquashedGaussian extends Owner {
   /** largest number of rows of a call */
   readonly rows: number;
   readonly #box: Floats;
-  readonly #terms: Floats;
+  readonly #terms?: Floats;
   readonly #numbers: readonly [form: number, correction: number];
   readonly #reals: readonly [low: number, high: number, meanLimit: number];
 
   /**
-   * Allocates memory for the box and the rows' log-probabilities.
+   * Allocates memory for the box, and for the terms of log-probabilities if an action has more than
+   * 32 elements.
    *
    * @param how `actionDim`: number of floats of an action. `rows`: largest number of rows of a call
    * @throws {TypeError|RangeError} for a wrong option
@@ -155,7 +163,8 @@ export class SquashedGaussian extends Owner {
     this.#box = own(this, device.allocate({ shape: [2, this.actionDim] })).write(
       Float32Array.from([...scale, ...bias]),
     );
-    this.#terms = own(this, device.allocate({ shape: [this.rows, this.actionDim] }));
+    if (this.actionDim > MAX_ROW_ACTIONS)
+      this.#terms = own(this, device.allocate({ shape: [this.rows, this.actionDim] }));
     construction.done();
   }
 
@@ -177,13 +186,13 @@ export class SquashedGaussian extends Owner {
     checkMatrix('action', action, rows, n);
     checkVector('noise', noise, rows * n);
     checkVector('logProb', logProb, rows);
-    const terms = this.#terms.view({ shape: [rows, n] });
-    stream.launch('squashed_gaussian', {
-      tensors: [action, terms, out, noise, this.#box],
+    const terms = this.#terms?.view({ shape: [rows, n] });
+    stream.launch(terms ? 'squashed_gaussian' : 'squashed_gaussian_rows', {
+      tensors: [action, terms ?? logProb, out, noise, this.#box],
       wholes: [rows, n, rowStride(action), rowStride(out), ...this.#numbers],
       reals: this.#reals,
     });
-    ops.sum(stream, logProb.view({ shape: [rows] }), terms);
+    if (terms) ops.sum(stream, logProb.view({ shape: [rows] }), terms);
   }
 
   /**

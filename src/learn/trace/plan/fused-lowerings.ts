@@ -1,5 +1,5 @@
 /** Launches of the ops that have kernels of their own. */
-
+import { MAX_ROW_ACTIONS } from '../../actor-critic/squashed-gaussian.ts';
 import { uniformOf } from '../fused.ts';
 import { type Shape, sizeOf } from '../shapes.ts';
 import type { FusedName, Node, NodeOfKind } from '../tape.ts';
@@ -86,12 +86,16 @@ export const fusedLowerings: { readonly [Name in FusedName]: LowerFused } = {
       dense(lowering, node, 1),
       dense(lowering, node, 2),
     ];
-    const [action, terms] = [lowering.fresh([rows, n]), lowering.fresh([rows, n])];
+    const [action, logProb] = [lowering.fresh([rows, n]), lowering.fresh([rows])];
+    const apart = n > MAX_ROW_ACTIONS;
+    const terms = apart
+      ? flatView(lowering.fresh([rows, n]), rows, n, n)
+      : flatView(logProb, rows, 1, 1);
     lowering.launch({
-      kernel: 'squashed_gaussian',
+      kernel: apart ? 'squashed_gaussian' : 'squashed_gaussian_rows',
       views: [
         flatView(action, rows, n, n),
-        flatView(terms, rows, n, n),
+        terms,
         flatView(out.value, rows, 2 * n, out.distance),
         flatView(drawn, rows, n, n),
         run(box, [2, n]),
@@ -101,15 +105,15 @@ export const fusedLowerings: { readonly [Name in FusedName]: LowerFused } = {
       reals: [low!, high!, meanLimit!],
       node: node as Node,
     });
-    const logProb = lowering.fresh([rows]);
-    lowering.launch({
-      kernel: 'reduce_rows',
-      views: [flatView(logProb, rows, 1, 1), flatView(terms, rows, n, n)],
-      writes: 1,
-      wholes: [rows, n, 1, n, 0],
-      reals: [1],
-      node: node as Node,
-    });
+    if (apart)
+      lowering.launch({
+        kernel: 'reduce_rows',
+        views: [flatView(logProb, rows, 1, 1), terms],
+        writes: 1,
+        wholes: [rows, n, 1, n, 0],
+        reals: [1],
+        node: node as Node,
+      });
     return [action, logProb];
   },
   squashedGaussianSlope(lowering, node) {

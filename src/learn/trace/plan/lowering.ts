@@ -36,7 +36,7 @@ export interface Call {
   readonly repeats?: boolean;
 }
 
-/** Whole number of squashed_gaussian with the stride of the actions. */
+/** Whole number of `squashed_gaussian` and `squashed_gaussian_rows` with the stride of actions. */
 const SQUASHED_STRIDE = 2;
 /** Largest number of elements of a constant that a plan writes out, instead of copying it in runs. */
 const MAX_WRITTEN = 2 ** 16;
@@ -379,8 +379,8 @@ export class Lowering {
     const [rows, columns] = shape as [number, number];
     const [stride] = to.strides as [number];
     const fits = shape.length === 2 && (columns === 1 || to.strides[1] === 1) && stride >= columns;
-    if (launch.kernel !== 'squashed_gaussian' || launch.views[0]!.buffer !== buffer || !fits)
-      return false;
+    const samples = /^squashed_gaussian(_rows)?$/.test(launch.kernel);
+    if (!samples || launch.views[0]!.buffer !== buffer || !fits) return false;
     const own = flatView(to, rows, columns, stride);
     const wholes = launch.wholes.with(SQUASHED_STRIDE, stride);
     this.launches[at] = { ...launch, views: [own, ...launch.views.slice(1)], wholes };
