@@ -4,9 +4,12 @@
  */
 import { describeValue } from '../base/checks.ts';
 import { rangeError, typeError } from '../base/errors.ts';
-import { type Stream, Tensor } from '../device/device.ts';
-import { checkColumn, checkMatrix, checkRows, rowsOf } from './checks.ts';
+import { type Device, type Stream, Tensor } from '../device/device.ts';
+import { guardConstruction, Owner, own } from '../device/owner.ts';
+import { checkColumn, checkMatrix, checkRows, rowStride, rowsOf } from './checks.ts';
 import { ops } from './ops/index.ts';
+
+type Floats = Tensor<'float32'>;
 
 /**
  * Rows of one step with a flag that is 1 if the episode terminated. The update multiplies the
@@ -150,24 +153,44 @@ export function sliced(columns: Columns, start: number, rows: number): Columns {
   return Object.fromEntries(parts) as Columns;
 }
 
-/**
- * Returns the factor of each row's bootstrap. If the batch has discounts, returns these. Otherwise
- * writes the factors to `into` and returns it: `gamma` for rows in which the episode did not
- * terminate, else 0.
- */
-export function discountsOf(
-  stream: Stream,
-  into: Tensor<'float32'>,
-  { discounts, terminated, dones, truncated }: Columns,
-  gamma: number,
-): Tensor<'float32'> {
-  if (discounts) return discounts;
-  if (terminated) {
-    ops.convert(stream, into, terminated, { scale: -gamma, shift: gamma });
+/** Computes the factors of the bootstrap from the columns of a minibatch. */
+export class DiscountColumn extends Owner {
+  readonly #gamma: number;
+  readonly #factors: Floats;
+  /** [rows, 1]: columns of 0 and of 1 */
+  readonly #zeros: Floats;
+  readonly #ones: Floats;
+
+  constructor(device: Device, rows: number, gamma = 0.99) {
+    super('this column of discounts');
+    this.#gamma = gamma;
+    const column = () => own(this, device.allocate({ shape: [rows, 1] }));
+    using construction = guardConstruction(this);
+    [this.#factors, this.#zeros] = [column(), column()];
+    this.#ones = column().write(new Float32Array(rows).fill(1));
+    construction.done();
+  }
+
+  /**
+   * Returns the factor of each row's bootstrap, [rows, 1]. If the batch has discounts, returns these.
+   * Otherwise writes the factors to memory of its own: gamma for rows in which the episode did not
+   * terminate, else 0.
+   */
+  of(stream: Stream, { discounts, terminated, dones, truncated }: Columns): Floats {
+    const [gamma, into] = [this.#gamma, this.#factors];
+    if (discounts) return discounts;
+    if (terminated) {
+      ops.convert(stream, into, terminated, { scale: -gamma, shift: gamma });
+      return into;
+    }
+    // The target of a row with reward 0 and next value 1 is its discount.
+    const [zeros, ones] = [this.#zeros, this.#ones];
+    const ends = [dones, truncated] as [Floats, Floats];
+    stream.launch('td_target', {
+      tensors: [into, ones, ones, zeros, ...ends],
+      wholes: [into.size, 1, 1, 1, 1, rowStride(ends[0]), rowStride(ends[1])],
+      reals: [gamma],
+    });
     return into;
   }
-  ops.sub(stream, into, truncated as Tensor<'float32'>, dones as Tensor<'float32'>);
-  ops.clamp(stream, into, into, -1, 0);
-  ops.convert(stream, into, into, { scale: gamma, shift: gamma });
-  return into;
 }

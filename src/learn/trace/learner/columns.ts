@@ -1,16 +1,15 @@
 /** Inputs of a built-in learner's program, which are made of the checked columns of a batch. */
 import type { Device, Stream, Tensor } from '../../../device/device.ts';
 import { guardConstruction, Owner, own } from '../../../device/owner.ts';
-import { type Columns, discountsOf } from '../../batch.ts';
+import { type Columns, DiscountColumn } from '../../batch.ts';
 import { convert } from '../../convert.ts';
 
 type Floats = Tensor<'float32'>;
 
 /** Converts the columns of a minibatch to the inputs of a program. */
 export class InputColumns extends Owner {
-  readonly #gamma: number;
   readonly #rows: number;
-  readonly #discounts: Floats;
+  readonly #discounts: DiscountColumn;
   /** importance weights of a batch that has none */
   readonly #ones: Floats;
   /** indices of actions, for batches that store them in another dtype than float32 */
@@ -20,13 +19,12 @@ export class InputColumns extends Owner {
 
   constructor(device: Device, how: { rows: number; gamma: number | undefined; indexed: boolean }) {
     super('these columns');
-    const { rows, gamma = 0.99, indexed } = how;
-    this.#gamma = gamma;
+    const { rows, gamma, indexed } = how;
     this.#indexed = indexed;
     this.#rows = rows;
     const column = () => own(this, device.allocate({ shape: [rows, 1] }));
     using construction = guardConstruction(this);
-    this.#discounts = column();
+    this.#discounts = own(this, new DiscountColumn(device, rows, gamma));
     this.#ones = column().write(new Float32Array(rows).fill(1));
     this.#indices = column();
     construction.done();
@@ -38,13 +36,12 @@ export class InputColumns extends Owner {
    */
   inputs(stream: Stream, columns: Columns): Record<string, Floats> {
     const { dones, truncated, terminated, priorities, ...rest } = columns;
-    const discounts = discountsOf(stream, this.#discounts, columns, this.#gamma);
     const { actions, rewards, weights = this.#ones } = rest as Record<string, Floats>;
     return {
       ...rest,
       actions: this.#indexed ? this.#vector(this.#floats(stream, actions as Floats)) : actions!,
       rewards: this.#vector(rewards as Floats),
-      discounts: this.#vector(discounts),
+      discounts: this.#vector(this.#discounts.of(stream, columns)),
       weights: this.#vector(weights),
     };
   }

@@ -6,7 +6,7 @@ import { describeValue } from '../../../base/checks.ts';
 import { type DType, dtypes } from '../../../base/dtype.ts';
 import type { Device, Stream } from '../../../device/device.ts';
 import { Tensor } from '../../../device/device.ts';
-import { discountsOf, endsOf, given } from '../../batch.ts';
+import { DiscountColumn, endsOf, given } from '../../batch.ts';
 import { checkColumn, checkRows } from '../../checks.ts';
 import { convert } from '../../convert.ts';
 import { checkedShape, countOf, type Shape, shown, sizeOf } from '../shapes.ts';
@@ -119,20 +119,21 @@ export class Fields {
   readonly #rows: number;
   readonly #ones: Floats | null;
   readonly #converted = new Map<string, Floats>();
+  readonly #discounts = new Map<string, DiscountColumn>();
 
   constructor(
     what: string,
     device: Device,
     rows: number,
     fields: readonly BatchField[],
-    own: (tensor: Floats) => Floats,
+    own: <T extends Floats | DiscountColumn>(made: T) => T,
   ) {
     this.#what = what;
     this.#fields = fields;
     this.#rows = rows;
     for (const { name, any, shape, gamma } of fields)
-      if (any || gamma !== null)
-        this.#converted.set(name, own(device.allocate({ shape: [rows, ...shape] })));
+      if (gamma !== null) this.#discounts.set(name, own(new DiscountColumn(device, rows, gamma)));
+      else if (any) this.#converted.set(name, own(device.allocate({ shape: [rows, ...shape] })));
     const weighted = fields.some(({ name }) => name === 'weights');
     this.#ones = weighted
       ? own(device.allocate({ shape: [rows] })).write(new Float32Array(rows).fill(1))
@@ -227,8 +228,7 @@ export class Fields {
         const ends = Object.fromEntries(
           own.map(([key, column]) => [key.slice(name.length + 1), column as Floats]),
         );
-        const into = (this.#converted.get(name) as Floats).view({ shape: [this.#rows, 1] });
-        const factors = discountsOf(stream, into, ends, gamma ?? 0.99);
+        const factors = this.#discounts.get(name)!.of(stream, ends);
         inputs[name] = factors.view({
           shape: [this.#rows],
           strides: [factors.strides[0] as number],
