@@ -55,7 +55,7 @@ const seconds: Readonly<Record<Name, string>> = {
   tick: '45 s',
   learner: '2 s',
   ops: '3 s',
-  trace: '5 s',
+  trace: '12 s',
   gemm: '5 s',
   'full-iteration': '1 s',
   todevice: '10 s',

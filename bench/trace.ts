@@ -1,12 +1,14 @@
 /**
  * Measures how long a trace of about 500 ops takes to build and plan, and compares the launches of
  * an emitted plan with the same calls of stream.launch(). It also compares chains of elementwise ops
- * with separate launches, and with a memcpy of the bytes that a chain must read and write.
+ * with separate launches, and with a memcpy of the bytes that a chain must read and write. Chains
+ * of one op are compared with the op's own kernel.
  */
 import type { LaunchArguments } from '../src/device/device.ts';
 import type { KernelName } from '../src/device/kernels.ts';
 import { type Expression, grad, trace } from '../src/entries/trace.ts';
 import { type Device, openDevice, type Stream } from '../src/index.ts';
+import { unaries } from '../src/learn/ops/elementwise.ts';
 import { type InternalOptions, trace as traceWith } from '../src/learn/trace/trace.ts';
 import { type Benchmark, beside, inTurn, middle, type Report, speedBeside } from './harness.ts';
 
@@ -46,14 +48,14 @@ const chains: readonly (readonly [name: string, ops: typeof cheap])[] = [
   ['tanh, mul and exp', [(y) => y.tanh(), (y) => y.mul(0.5), (y) => y.exp()]],
 ];
 
-/** Compares replays of chains with replays of separate launches, and with copies. */
-async function compareChains(device: Device, report: Report, quick: boolean) {
-  const stream = device.createStream();
+/** Returns functions that register what a comparison makes, and close it. */
+function registry(stream: Stream) {
   const made: { close(): void }[] = [];
   const keep = <T extends { close(): void }>(one: T): T => {
     made.push(one);
     return one;
   };
+  /** Captures what `act` enqueues, and returns the executable graph. */
   const captured = (act: () => void) => {
     stream.beginCapture();
     act();
@@ -62,6 +64,16 @@ async function compareChains(device: Device, report: Report, quick: boolean) {
     graph.close();
     return instance;
   };
+  const clear = () => {
+    for (const one of made.splice(0).reverse()) one.close();
+  };
+  return { keep, captured, clear };
+}
+
+/** Compares replays of chains with replays of separate launches, and with copies. */
+async function compareChains(device: Device, report: Report, quick: boolean) {
+  const stream = device.createStream();
+  const { keep, captured, clear } = registry(stream);
   for (const [rows, columns] of [
     [1, 128],
     [256, 6],
@@ -71,7 +83,6 @@ async function compareChains(device: Device, report: Report, quick: boolean) {
     // Each replay uses other memory, so that large tensors are not in a cache.
     const sets = size > 100_000 ? (quick ? 12 : 24) : 1;
     for (const [name, ops] of chains) {
-      const before = made.length;
       const plans = (options: InternalOptions) =>
         Array.from({ length: sets }, () => {
           const x = keep(device.allocate({ shape: [rows, columns] }));
@@ -136,8 +147,64 @@ async function compareChains(device: Device, report: Report, quick: boolean) {
           ...speedBeside(8 * size, times.joined.done, times.copy.done),
           ...(name === '8 cheap ops' && { goal: { ratio: 0.6 } }),
         });
-      for (const one of made.splice(before).reverse()) one.close();
+      clear();
     }
+  }
+  stream.close();
+}
+
+/**
+ * Compares chains of one op with the kernel `unary`. Each replay uses other memory, and the kernels
+ * use the same input at different times. So no input is in a cache.
+ */
+async function compareKernels(device: Device, report: Report, quick: boolean) {
+  const stream = device.createStream();
+  const { keep, captured, clear } = registry(stream);
+  const [rows, columns, sets] = [2048, 2048, 6];
+  const values = new Float32Array(rows * columns).map((_, i) => (i % 1001) / 200 - 2.5);
+  for (const name of ['exp', 'tanh'] as const) {
+    const op = unaries[name];
+    const sides = Array.from({ length: sets }, () => {
+      const tensor = () => keep(device.allocate({ shape: [rows, columns] }));
+      const [x, y, own] = [tensor().write(values), tensor(), tensor()];
+      // One step reads input 0, whose number is 16, and writes y0. Number 32 is an unused constant.
+      const words = new Float32Array(64);
+      words.set([op, 16 + 64 * 32 + 4096 * 32, 1 + 4 * 32]);
+      const program = keep(device.allocate({ shape: [words.length] })).write(words);
+      const rest = [program, program, program, program] as const;
+      return {
+        chain: captured(() =>
+          stream.launch('chain', {
+            tensors: [y, y, y, x, ...rest, program],
+            wholes: [rows, columns, 1, 0b11110, columns, 0, 0, columns, 0, 0, 0, 0],
+          }),
+        ),
+        unary: captured(() =>
+          stream.launch('unary', {
+            tensors: [own, x],
+            wholes: [rows, columns, columns, columns, op],
+          }),
+        ),
+      };
+    });
+    await device.currentStream.synchronize();
+    const turns = { chain: 0, unary: sets / 2 };
+    const each = (kind: keyof typeof turns) => () =>
+      stream.replay(sides[turns[kind]++ % sets]![kind]);
+    const times = await inTurn(
+      quick ? 12 : 60,
+      { chain: each('chain'), unary: each('unary') },
+      () => stream.synchronize(),
+      2,
+    );
+    report({
+      case: `chain of ${name}, ${rows}×${columns}; kernel unary`,
+      metric: 'replay, cold memory',
+      unit: 'µs',
+      ...beside(times.chain.done, times.unary.done),
+      goal: { ratio: 0.9 },
+    });
+    clear();
   }
   stream.close();
 }
@@ -203,4 +270,5 @@ export const run: Benchmark = async (report, { device: name, quick }) => {
     goal: { ratio: 0.9 },
   });
   await compareChains(device, report, quick);
+  await compareKernels(device, report, quick);
 };
