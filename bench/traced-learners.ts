@@ -1,4 +1,4 @@
-/** Learners of `hotslot/trace` that compute what the hand-written ones compute, for any sizes. */
+/** Learners described with `hotslot/trace` that compute what the built-in ones compute. */
 
 import type { ActorCriticOptions } from '../src/entries/learner.ts';
 import { layerNorm, linear, Mlp, Network, relu, silu, tanh } from '../src/entries/learner.ts';
@@ -33,6 +33,12 @@ export interface Sizes {
   readonly rows: number;
   /** atoms of a categorical critic */
   readonly atoms?: number;
+}
+
+/** Where a learner begins. */
+export interface Start {
+  readonly seed?: number;
+  readonly firstUpdate?: number;
 }
 
 /** The same sizes as options of SacLearner and Td3Learner. */
@@ -76,6 +82,7 @@ const fields = ({ obs, actions }: Sizes) =>
     actions: [actions],
     rewards: [],
     discounts: [],
+    weights: [],
   }) as const;
 
 /** Returns a network of linear layers with ReLU, or with layer norms and SiLU. */
@@ -89,11 +96,12 @@ function network(sizes: readonly number[], fast: boolean, end: ReturnType<typeof
 }
 
 /** TD3, whose actor steps every second time. */
-export function tracedTd3(device: Device, sizes: Sizes): DescribedLearner {
+export function tracedTd3(device: Device, sizes: Sizes, start: Start = {}): DescribedLearner {
   const { obs, actions: n, hidden, rows } = sizes;
   return learner(device, {
     name: 'td3',
     rows,
+    ...start,
     batch: fields(sizes),
     networks: {
       actor: network([obs, ...hidden, n], false, [tanh()]),
@@ -106,7 +114,7 @@ export function tracedTd3(device: Device, sizes: Sizes): DescribedLearner {
       actor: adam({ learningRate: 3e-4 }),
     },
     update({ actor, critics, targets, targetActor }, batch) {
-      const { obs, nextObs, actions, rewards, discounts } = batch;
+      const { obs, nextObs, actions, rewards, discounts, weights } = batch;
       const noise = normal([rows, n]).mul(0.2).clamp(-0.5, 0.5);
       const next = targetActor(nextObs).add(noise).clamp(-1, 1);
       const least = targets(concat(1, nextObs, next))
@@ -114,11 +122,16 @@ export function tracedTd3(device: Device, sizes: Sizes): DescribedLearner {
         .reshape([rows]);
       const goal = bootstrap(rewards, discounts, least).detach();
       const q = critics(concat(1, obs, actions)).reshape([2, rows]);
-      const criticLoss = mse(q.sub(goal)).mean({ axis: 1 }).sum();
+      const error = q.sub(goal);
+      const criticLoss = mse(error).mul(weights).mean({ axis: 1 }).sum();
       const chosen = critics(concat(1, obs, actor(obs)));
       const actorLoss = chosen.slice(0, 0, 1).mean().neg();
       return [
-        { minimize: { critics: criticLoss }, scalars: { criticLoss, meanQ: q.mean() } },
+        {
+          minimize: { critics: criticLoss },
+          scalars: { criticLoss, meanQ: q.mean() },
+          priorities: error.abs().mean({ axis: 0 }),
+        },
         { minimize: { actor: actorLoss }, scalars: { actorLoss }, every: 2 },
       ];
     },
@@ -126,11 +139,12 @@ export function tracedTd3(device: Device, sizes: Sizes): DescribedLearner {
 }
 
 /** SAC with scalar critics, whose temperature learns from new actions after the actor's step. */
-export function tracedSac(device: Device, sizes: Sizes): DescribedLearner {
+export function tracedSac(device: Device, sizes: Sizes, start: Start = {}): DescribedLearner {
   const { obs, actions: n, hidden, rows } = sizes;
   return learner(device, {
     name: 'sac',
     rows,
+    ...start,
     batch: fields(sizes),
     networks: {
       actor: network([obs, ...hidden, 2 * n], false),
@@ -144,7 +158,7 @@ export function tracedSac(device: Device, sizes: Sizes): DescribedLearner {
       logAlpha: adam({ learningRate: 3e-4 }),
     },
     update({ actor, critics, targets }, batch, { logAlpha }) {
-      const { obs, nextObs, actions, rewards, discounts } = batch;
+      const { obs, nextObs, actions, rewards, discounts, weights } = batch;
       const draw = () => normal([rows, n]);
       const alpha = logAlpha.exp().detach();
       const next = squashedGaussian(actor(nextObs), draw());
@@ -153,7 +167,7 @@ export function tracedSac(device: Device, sizes: Sizes): DescribedLearner {
         .reshape([rows]);
       const goal = bootstrap(rewards, discounts, least.sub(next.logProb.mul(alpha))).detach();
       const q = critics(concat(1, obs, actions)).reshape([2, rows]);
-      const criticLoss = mse(q.sub(goal)).mean({ axis: 1 }).sum();
+      const criticLoss = mse(q.sub(goal)).mul(weights).mean({ axis: 1 }).sum();
       const now = squashedGaussian(actor(obs), draw());
       const value = critics(concat(1, obs, now.action))
         .min({ axis: 0 })
@@ -166,7 +180,8 @@ export function tracedSac(device: Device, sizes: Sizes): DescribedLearner {
       return [
         { minimize: { critics: criticLoss }, scalars: { criticLoss, meanQ: q.mean() } },
         { minimize: { actor: actorLoss }, scalars: { actorLoss, entropy } },
-        { minimize: { logAlpha: temperatureLoss }, scalars: { temperatureLoss, alpha } },
+        { minimize: { logAlpha: temperatureLoss }, scalars: { temperatureLoss } },
+        { scalars: { alpha: logAlpha.exp() } },
       ];
     },
   });
@@ -199,18 +214,21 @@ export function tracedFastSac(device: Device, sizes: Sizes): DescribedLearner {
       actor: adamW({ learningRate: 3e-4, weightDecay: DECAY }),
     },
     update({ actor, critics, targets }, batch, { logAlpha }) {
-      const { obs, nextObs, actions, rewards, discounts } = batch;
-      const twice = (x: Expression) => concat(0, x, x) as Expression;
+      const { obs, nextObs, actions, rewards, discounts, weights } = batch;
       const logits = (x: Expression) => x.reshape([2 * rows, atoms]) as Expression;
       const next = squashedGaussian(actor(nextObs), normal([rows, n]));
-      const cost = twice(next.logProb.mul(logAlpha.exp()) as Expression);
+      const cost = next.logProb.mul(logAlpha.exp()) as Expression;
       const probs = logits(targets(concat(1, nextObs, next.action)) as Expression).softmax();
-      const { projected } = categoricalProject(probs, twice(rewards), twice(discounts), {
+      const { projected } = categoricalProject(probs, rewards, discounts, {
         ...RANGE,
         cost,
       });
       const output = logits(critics(concat(1, obs, actions)) as Expression);
-      const { loss, mean } = categoricalLoss(output, projected, { ...RANGE, least: -30 });
+      const { loss, mean } = categoricalLoss(output, projected, {
+        ...RANGE,
+        least: -30,
+        weights,
+      });
       const criticLoss = loss.reshape([2, rows]).mean({ axis: 1 }).sum();
       const surplus = next.logProb.mean().add(-n).detach();
       const temperatureLoss = logAlpha.exp().mul(surplus).neg();

@@ -1,6 +1,6 @@
 /**
- * Compares traced learners with the hand-written ones: the time of an update, the nodes of its graph,
- * the device memory and the weights. Also compares QR-DQN with the same updates in PyTorch, if it is
+ * Compares learners that are described with learner() and the ops of `hotslot/trace` with the built-in
+ * ones: the time of an update, the nodes of its graph, the device memory and the weights. Also compares QR-DQN with the same updates in PyTorch, if it is
  * installed. Each side has one thread.
  */
 
@@ -27,9 +27,9 @@ import {
   tracedTd3,
 } from './traced-learners.ts';
 
-/** The least speed of a traced learner, compared with the hand-written one. */
+/** The least speed of a described learner, compared with the built-in one. */
 const SPEED = 1 / 1.1;
-/** The most memory of a traced learner, compared with the hand-written one. */
+/** The most memory of a traced learner, compared with the built-in one. */
 const MEMORY = 1.2;
 
 interface Case {
@@ -38,9 +38,9 @@ interface Case {
   /** minibatches of a captured update: a cycle of the learner's phases */
   readonly minibatches: number;
   readonly rounds: number;
-  readonly hand: (device: Device) => Learner;
+  readonly builtIn: (device: Device) => Learner;
   readonly traced: (device: Device) => DescribedLearner;
-  /** names of the hand-written learner's parts, by those of the traced one */
+  /** names of the built-in learner's parts, by those of the traced one */
   readonly parts?: Readonly<Record<string, string>>;
 }
 
@@ -54,7 +54,7 @@ const doubleDqn = (name: string, fused: boolean): Case => ({
   sizes: dqn,
   minibatches: 1,
   rounds: 1500,
-  hand: (device) =>
+  builtIn: (device) =>
     new DqnLearner(device, {
       obsDim: dqn.obs,
       actions: dqn.actions,
@@ -73,7 +73,7 @@ const cases: readonly Case[] = [
     sizes: continuous,
     minibatches: 2,
     rounds: 30,
-    hand: (device) => new Td3Learner(device, optionsOf(continuous)),
+    builtIn: (device) => new Td3Learner(device, optionsOf(continuous)),
     traced: (device) => tracedTd3(device, continuous),
   },
   {
@@ -81,7 +81,7 @@ const cases: readonly Case[] = [
     sizes: continuous,
     minibatches: 1,
     rounds: 40,
-    hand: (device) => new SacLearner(device, optionsOf(continuous)),
+    builtIn: (device) => new SacLearner(device, optionsOf(continuous)),
     traced: (device) => tracedSac(device, continuous),
   },
   {
@@ -89,7 +89,7 @@ const cases: readonly Case[] = [
     sizes: large,
     minibatches: 1,
     rounds: 15,
-    hand: (device) =>
+    builtIn: (device) =>
       new SacLearner(device, {
         ...optionsOf(large),
         layerNorm: true,
@@ -179,11 +179,11 @@ async function sideOf(
 
 /** Returns the largest difference of two weights after the same updates. */
 async function differenceOf(
-  hand: Learner,
+  builtIn: Learner,
   traced: Learner,
   parts: Readonly<Record<string, string>>,
 ): Promise<number> {
-  const [one, two] = [await hand.state(), await traced.state()];
+  const [one, two] = [await builtIn.state(), await traced.state()];
   let [most, compared] = [0, 0];
   for (const [key, { data }] of Object.entries(two)) {
     const from = Object.keys(parts).find((name) => key.startsWith(`${name}.`));
@@ -210,16 +210,16 @@ async function compare(
   const all = { ...sizes, rows: rows * minibatches };
   const batch = batchOf(device, all, parts.q === 'online');
   await device.currentStream.synchronize();
-  const hand = await sideOf(device, stream, batch, () => of.hand(device));
+  const builtIn = await sideOf(device, stream, batch, () => of.builtIn(device));
   const traced = await sideOf(device, stream, batch, () => of.traced(device));
   const shape = `${name}, ${rows} rows, ${[obs, ...hidden, actions].join('-')}`;
-  const pair = `traced ${shape}; hand-written`;
-  for (const { replay } of [hand, traced]) for (let i = 0; i < 3; i++) replay();
+  const pair = `described ${shape}; built-in`;
+  for (const { replay } of [builtIn, traced]) for (let i = 0; i < 3; i++) replay();
   await stream.synchronize();
   report({
     case: pair,
     metric: 'largest difference',
-    value: await differenceOf(hand.learner, traced.learner, parts),
+    value: await differenceOf(builtIn.learner, traced.learner, parts),
     unit: '',
     goal: { most: 2e-6 },
   });
@@ -229,12 +229,12 @@ async function compare(
     ['replayed update', 'replay'],
     ['issued update', 'issue'],
   ] as const) {
-    const contenders = { traced: traced[act], hand: hand[act] };
+    const contenders = { traced: traced[act], builtIn: builtIn[act] };
     const times = await inTurn(rounds, contenders, () => stream.synchronize());
     report({
       case: pair,
       metric,
-      ...beside(each(times.traced.done), each(times.hand.done)),
+      ...beside(each(times.traced.done), each(times.builtIn.done)),
       unit: 'µs',
       ...(act === 'replay' && { goal: { ratio: SPEED } }),
     });
@@ -243,7 +243,7 @@ async function compare(
     ['nodes of its graph', '', 'nodes', 1 / minibatches],
     ['device memory', 'KiB', 'bytes', 1 / 1024],
   ] as const) {
-    const [value, baseline] = [traced[key] * scale, hand[key] * scale];
+    const [value, baseline] = [traced[key] * scale, builtIn[key] * scale];
     report({
       case: pair,
       metric,
@@ -256,7 +256,7 @@ async function compare(
   }
   if (explained) console.error(`${shape}\n${(traced.learner as DescribedLearner).plan}`);
   traced.close();
-  hand.close();
+  builtIn.close();
   for (const tensor of Object.values(batch)) tensor.close();
   stream.close();
 }

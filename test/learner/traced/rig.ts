@@ -1,18 +1,7 @@
 /** Devices, batches and learners for the tests of traced learners. */
-import { linear, Network, relu, tanh } from '../../../src/entries/learner.ts';
-import {
-  adam,
-  bootstrap,
-  concat,
-  type DescribedLearner,
-  ensemble,
-  learner,
-  mse,
-  normal,
-  parameter,
-  polyak,
-  squashedGaussian,
-} from '../../../src/entries/trace.ts';
+import { tracedSac as sacOf, tracedTd3 as td3Of } from '../../../bench/traced-learners.ts';
+import { linear, Network, relu, type tanh } from '../../../src/entries/learner.ts';
+import type { DescribedLearner } from '../../../src/entries/trace.ts';
 import { type Device, openDevice, type Stream, type Tensor } from '../../../src/index.ts';
 import { TESTED } from '../../rig/tested-device.ts';
 
@@ -96,102 +85,12 @@ export class Rig {
 export const net = (inputs: number, outputs: number, ...end: ReturnType<typeof tanh>[]): Network =>
   new Network([linear(inputs, 8), relu(), linear(8, 7), relu(), linear(7, outputs), ...end]);
 
-export const fields = {
-  obs: [OBS],
-  nextObs: [OBS],
-  actions: [ACTIONS],
-  rewards: [],
-  discounts: [],
-  weights: [],
-} as const;
+const sizes = { obs: OBS, actions: ACTIONS, hidden: [8, 7], rows: ROWS };
 
 /** SAC with the losses, draws and defaults of SacLearner. */
-export function tracedSac(device: Device, seed = 0): DescribedLearner {
-  return learner(device, {
-    name: 'sac',
-    rows: ROWS,
-    seed,
-    batch: fields,
-    networks: {
-      actor: net(OBS, 2 * ACTIONS),
-      critics: ensemble(net(OBS + ACTIONS, 1), 2),
-      targets: polyak('critics', 0.005),
-    },
-    parameters: { logAlpha: parameter() },
-    optimizers: {
-      critics: adam({ learningRate: 3e-4 }),
-      actor: adam({ learningRate: 3e-4 }),
-      logAlpha: adam({ learningRate: 3e-4 }),
-    },
-    update({ actor, critics, targets }, batch, { logAlpha }) {
-      const { obs, nextObs, actions, rewards, discounts, weights } = batch;
-      const draw = () => normal([ROWS, ACTIONS]);
-      const alpha = logAlpha.exp().detach();
-      const next = squashedGaussian(actor(nextObs), draw());
-      const least = targets(concat(1, nextObs, next.action))
-        .min({ axis: 0 })
-        .reshape([ROWS]);
-      const goal = bootstrap(rewards, discounts, least.sub(next.logProb.mul(alpha))).detach();
-      const q = critics(concat(1, obs, actions)).reshape([2, ROWS]);
-      const criticLoss = mse(q.sub(goal)).mul(weights).mean({ axis: 1 }).sum();
-      const now = squashedGaussian(actor(obs), draw());
-      const value = critics(concat(1, obs, now.action))
-        .min({ axis: 0 })
-        .reshape([ROWS]);
-      const actorLoss = now.logProb.mul(alpha).sub(value).mean();
-      const again = squashedGaussian(actor(obs), draw());
-      const surplus = again.logProb.mean().add(-ACTIONS).detach();
-      const temperatureLoss = logAlpha.exp().mul(surplus).neg();
-      return [
-        { minimize: { critics: criticLoss }, scalars: { criticLoss, meanQ: q.mean() } },
-        {
-          minimize: { actor: actorLoss },
-          scalars: { actorLoss, entropy: now.logProb.mean().neg() },
-        },
-        { minimize: { logAlpha: temperatureLoss }, scalars: { temperatureLoss } },
-      ];
-    },
-  });
-}
+export const tracedSac = (device: Device, seed = 0): DescribedLearner =>
+  sacOf(device, sizes, { seed });
 
 /** TD3 with the losses, draws and defaults of Td3Learner: the actor steps every second time. */
-export function tracedTd3(device: Device, firstUpdate = 0): DescribedLearner {
-  return learner(device, {
-    name: 'td3',
-    rows: ROWS,
-    firstUpdate,
-    batch: fields,
-    networks: {
-      actor: net(OBS, ACTIONS, tanh()),
-      critics: ensemble(net(OBS + ACTIONS, 1), 2),
-      targets: polyak('critics', 0.005, { with: 'actor' }),
-      targetActor: polyak('actor', 0.005, { with: 'actor' }),
-    },
-    optimizers: {
-      critics: adam({ learningRate: 3e-4 }),
-      actor: adam({ learningRate: 3e-4 }),
-    },
-    update({ actor, critics, targets, targetActor }, batch) {
-      const { obs, nextObs, actions, rewards, discounts, weights } = batch;
-      const noise = normal([ROWS, ACTIONS]).mul(0.2).clamp(-0.5, 0.5);
-      const next = targetActor(nextObs).add(noise).clamp(-1, 1);
-      const least = targets(concat(1, nextObs, next))
-        .min({ axis: 0 })
-        .reshape([ROWS]);
-      const goal = bootstrap(rewards, discounts, least).detach();
-      const q = critics(concat(1, obs, actions)).reshape([2, ROWS]);
-      const error = q.sub(goal);
-      const criticLoss = mse(error).mul(weights).mean({ axis: 1 }).sum();
-      const chosen = critics(concat(1, obs, actor(obs)));
-      const actorLoss = chosen.slice(0, 0, 1).mean().neg();
-      return [
-        {
-          minimize: { critics: criticLoss },
-          scalars: { criticLoss, meanQ: q.mean() },
-          priorities: error.abs().mean({ axis: 0 }),
-        },
-        { minimize: { actor: actorLoss }, scalars: { actorLoss }, every: 2 },
-      ];
-    },
-  });
-}
+export const tracedTd3 = (device: Device, firstUpdate = 0): DescribedLearner =>
+  td3Of(device, sizes, { firstUpdate });
