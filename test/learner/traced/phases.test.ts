@@ -315,6 +315,14 @@ describe('phases of traced learners', () => {
     expect(await recorded(made, 'b')).to.deep.equal([1, 4, 9]);
   });
 
+  it('a loss can be recorded without the priorities that share its ops', async () => {
+    const made = steps(({ b }, obs) => {
+      const rows = obs.mean({ axis: 1 }).square().add(b.detach().sub(b));
+      return { minimize: { b: rows.mean() }, priorities: rows };
+    });
+    expect(await recorded(made, 'b')).to.deep.equal([1, 4, 9]);
+  });
+
   /** Updates with batches of ones, twos and threes, and returns the recorded losses. */
   async function recorded(made: DescribedLearner, event: string): Promise<number[]> {
     const [out, loss] = [rig.zeros(1), rig.zeros(1)];
