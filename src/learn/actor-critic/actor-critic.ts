@@ -103,6 +103,8 @@ export interface Algorithm {
   /** random numbers, in the order in which the phases draw them */
   readonly draws: readonly Draw[];
   readonly scalars: readonly string[];
+  /** scalars that the phases read as parameters */
+  readonly reads?: readonly string[];
   /** settings from the algorithm's own options */
   readonly settings: LearnerSettings;
   /** parameters in addition to those of actor and critics */
@@ -304,6 +306,7 @@ export abstract class ActorCritic extends Learner {
       new Program(device, description, {
         memory: { actor: this.parameters },
         scalars: how.scalars,
+        reads: how.reads ?? [],
         draws: how.draws.map(({ name }) => name),
         made: new Error(),
         event: (name, times) => (name === 'critics' ? 'q' : `${eventOf[name]}.${times}`),

@@ -13,7 +13,7 @@ import { checkWithin } from '../checks.ts';
 import { ops } from '../ops/index.ts';
 import { adamParts } from '../state.ts';
 import { type Expression, where } from '../trace/expression.ts';
-import { constant, normal } from '../trace/functions.ts';
+import { normal } from '../trace/functions.ts';
 import { squashedGaussian } from '../trace/fused-functions.ts';
 import type { Phase } from '../trace/learner/description.ts';
 import { parameter } from '../trace/learner/networks.ts';
@@ -162,6 +162,7 @@ export class SacLearner extends ActorCritic {
       actorEvery: 1,
       draws: ['next', ...drawn].map((name) => ({ name, shape: [batchSize, actionDim] as const })),
       scalars,
+      reads: ['alpha'],
       settings: {
         policyRepeats,
         temperature,
@@ -177,7 +178,7 @@ export class SacLearner extends ActorCritic {
         phasesOf(parts, {
           sample: (out) =>
             squashedGaussian(out, normal([batchSize, actionDim]), actorOf(gaussian, gaussianKeys)),
-          ...{ learns, temperature: first, targetEntropy, repeats: policyRepeats },
+          ...{ learns, targetEntropy, repeats: policyRepeats },
         }),
     } satisfies Algorithm);
     using construction = guardConstruction(this);
@@ -230,8 +231,6 @@ interface SacHow {
   /** returns actions and their log-probabilities from an actor's output, with new noise */
   sample(out: Expression): { action: Expression; logProb: Expression };
   learns: 'actor' | 'next' | 'nobody';
-  /** the temperature, if it is constant */
-  temperature: number;
   targetEntropy: number;
   repeats: number;
 }
@@ -241,38 +240,36 @@ function phasesOf(parts: Parts, how: SacHow): readonly Phase[] {
   const { networks, obs, nextObs, actorEvery: every } = parts;
   const { learns, targetEntropy, repeats } = how;
   const actor = networks.actor as (x: Expression) => Expression;
-  const logAlpha = (learns === 'nobody' ? null : parts.parameters.logAlpha) as Expression;
-  // The temperature as the last phase left it. Each call is an op of its own.
-  const alpha = (): Expression =>
-    learns === 'nobody' ? constant(how.temperature) : logAlpha.exp().detach();
-  const temperaturePhases = (logProb: Expression, last: boolean): Phase[] => {
+  const alpha = parts.parameters.alpha as Expression;
+  const temperaturePhases = (logProb: Expression): Phase[] => {
+    const logAlpha = parts.parameters.logAlpha as Expression;
     const surplus = logProb.mean().add(targetEntropy).detach();
     const temperatureLoss: Expression = logAlpha.exp().mul(surplus).neg();
     return [
-      { minimize: { logAlpha: temperatureLoss }, ...(last && { scalars: { temperatureLoss } }) },
-      ...(last ? [{ scalars: { alpha: logAlpha.exp() as Expression } }] : []),
+      { minimize: { logAlpha: temperatureLoss }, scalars: { temperatureLoss } },
+      // Called again: the step has changed it.
+      { scalars: { alpha: logAlpha.exp() as Expression } },
     ];
   };
   const next = how.sample(actor(nextObs));
-  const phases: Phase[] = [parts.criticPhase(next.action, next.logProb.mul(alpha()))];
+  const phases: Phase[] = [parts.criticPhase(next.action, next.logProb.mul(alpha))];
   if (learns === 'next') {
     const { logProb } = next;
     // Rows without a next observation have NaN, which add 0 to the loss.
     const known = where(logProb.eq(logProb), logProb, -targetEntropy) as Expression;
-    phases.push(...temperaturePhases(known, true));
+    phases.push(...temperaturePhases(known));
   }
   for (let r = 0; r < repeats; r++) {
-    const last = r === repeats - 1;
     const { action, logProb } = how.sample(actor(obs));
-    const actorLoss = logProb.mul(alpha()).sub(parts.value(action)).mean();
-    const entropy = logProb.mean().neg();
+    const actorLoss = logProb.mul(alpha).sub(parts.value(action)).mean();
+    const scalars = { actorLoss, entropy: logProb.mean().neg() };
     phases.push({
       minimize: { actor: actorLoss },
-      ...(last && { scalars: { actorLoss, entropy } }),
+      ...(r === repeats - 1 && { scalars }),
       every,
     });
     if (learns !== 'actor') continue;
-    const after = temperaturePhases(how.sample(actor(obs)).logProb, last);
+    const after = temperaturePhases(how.sample(actor(obs)).logProb);
     phases.push(...after.map((phase) => ({ ...phase, every })));
   }
   return phases;

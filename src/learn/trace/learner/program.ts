@@ -94,6 +94,11 @@ export interface ProgramOptions {
   readonly memory?: Readonly<Record<string, Floats>>;
   /** names of all scalars, in order. A scalar that no phase has keeps its value */
   readonly scalars?: readonly string[];
+  /**
+   * names of scalars that `update` gets as parameters of shape []. They have the values that a phase
+   * wrote last
+   */
+  readonly reads?: readonly string[];
   /** names of the draws, in the order in which `update` makes them */
   readonly draws?: readonly string[];
   /** where the learner is made, which is the line of all ops in errors and reports */
@@ -301,14 +306,21 @@ export class Program extends Owner {
       const memory = tape.add('memory', { tensor, name: holder.name }, [], holder.shape);
       memories.set(holder, memory as Node);
     }
-    const checked = recording(tape, () => this.#trace(tape, memories, update as never));
+    const numbers = how.scalars ? allocate(how.scalars.length) : undefined;
+    const kept = new Map(
+      (how.reads ?? []).map((scalar) => {
+        const tensor = numbers!.view({ shape: [], offset: how.scalars!.indexOf(scalar) });
+        return [scalar, tape.add('memory', { tensor, name: scalar }, [], []) as Node];
+      }),
+    );
+    const checked = recording(tape, () => this.#trace(tape, memories, kept, update as never));
     const scalars = checked.flatMap((phase) => phase.scalars.map(([scalar]) => scalar));
     for (const [i, scalar] of scalars.entries())
-      if (scalars.indexOf(scalar) !== i)
+      if (scalars.indexOf(scalar) !== i && !how.scalars)
         refuseType(`learner: two phases have a scalar '${scalar}'; give them two names`);
     this.scalars = how.scalars ?? scalars;
-    this.numbers = allocate(Math.max(this.scalars.length, 1));
-    const planned = this.#plan(tape, memories, checked, how.event);
+    this.numbers = numbers ?? allocate(Math.max(this.scalars.length, 1));
+    const planned = this.#plan(tape, memories, checked, { kept, event: how.event });
     this.phases = planned.phases;
     this.sections = planned.sections;
     this.priorities = planned.priorities;
@@ -440,10 +452,12 @@ export class Program extends Owner {
   #trace(
     tape: Tape,
     memories: ReadonlyMap<Holder, Node>,
+    kept: ReadonlyMap<string, Node>,
     update: (...given: readonly unknown[]) => unknown,
   ): readonly CheckedPhase[] {
     const networks: Record<string, unknown> = {};
     const parameters: Record<string, unknown> = {};
+    for (const [name, memory] of kept) parameters[name] = expressionOf(memory);
     for (const [{ name, network, members }, memory] of memories) {
       if (network) networks[name] = applied(name, network, members, memory);
       else parameters[name] = expressionOf(memory);
@@ -536,17 +550,21 @@ export class Program extends Owner {
     tape: Tape,
     memories: ReadonlyMap<Holder, Node>,
     checked: readonly CheckedPhase[],
-    event: ProgramOptions['event'] = (name, times) => (times === 0 ? name : `${name}.${times}`),
+    {
+      kept,
+      event = (name, times) => (times === 0 ? name : `${name}.${times}`),
+    }: { kept: ReadonlyMap<string, Node>; event: ProgramOptions['event'] },
   ) {
     const order = new Map<Node, number>();
     const enter = (nodes: readonly Node[], phase: number) => {
       for (const node of neededBy(nodes, order)) order.set(node, phase);
     };
     const changes = checked.map(
-      ({ losses }) =>
-        new Set(
-          losses.flatMap(({ stepper }) => stepper.holders.map((each) => memories.get(each)!)),
-        ),
+      ({ losses, scalars }) =>
+        new Set([
+          ...losses.flatMap(({ stepper }) => stepper.holders.map((each) => memories.get(each)!)),
+          ...scalars.flatMap(([scalar]) => kept.get(scalar) ?? []),
+        ]),
     );
     const main = checked.map((phase, p) => {
       const values = phase.scalars.map(([, node]) => node);
