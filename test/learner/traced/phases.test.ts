@@ -6,8 +6,10 @@ import { expect } from 'chai';
 import { linear, Network, tanh } from '../../../src/entries/learner.ts';
 import {
   adam,
+  concat,
   copied,
   type DescribedLearner,
+  describeLearner,
   type Expression,
   ensemble,
   learner,
@@ -17,7 +19,9 @@ import {
   polyak,
   randomSubset,
   sgd,
+  TracedLearner,
   uniform,
+  where,
 } from '../../../src/entries/trace.ts';
 import { refusal } from '../../rig/refusal.ts';
 import { ON_HOST } from '../../rig/tested-device.ts';
@@ -279,6 +283,119 @@ describe('phases of traced learners', () => {
     for (let i = 0; i < 2 * ROWS; i++)
       wanted += Math.tanh(bias[2 * OBS + (i % 2)]!) * c[(i % ROWS) * 2 + Math.floor(i / ROWS)]!;
     expect((await loss.toArray())[0]).to.be.closeTo(wanted, 1e-5);
+  });
+
+  it('a phase that runs more often does not take over the memory of a concatenation', async () => {
+    const made = steps(({ a, b }, obs) => [
+      { minimize: { a: a.mul(concat(0, obs, obs.mul(2)).mean()) }, every: 2 },
+      { minimize: { b: b.neg() }, scalars: { mean: concat(0, obs, obs.mul(3)).mean() } },
+    ]);
+    expect(await rising(made, 4)).to.deep.equal([2, 4, 6, 8]);
+  });
+
+  it('a delayed phase takes over the memory of a concatenation', async () => {
+    const all = ({ a, b }: Numbers, obs: Expression, part: number) => [
+      { minimize: { a: a.mul(concat(0, obs, obs.mul(3)).mean()).neg() } },
+      {
+        minimize: { b: b.mul(concat(part, obs, obs.mul(5)).square().mean()).neg() },
+        every: 2,
+      },
+    ];
+    const [made, apart] = [0, 1].map((part) => steps((given, obs) => all(given, obs, part)));
+    await rising(made!, 4);
+    await rising(apart!, 4);
+    // The means of a are 2, 4, 6 and 8, and those of b are 13 and 9 · 13.
+    expect([await value(made!, 'a'), await value(made!, 'b')]).to.deep.equal([20, 140]);
+    expect(await value(apart!, 'b')).to.equal(140);
+    expect(made!.plan.launches).to.equal(apart!.plan.launches - 1);
+  });
+
+  it('poisoned memory changes no bit of concatenations that share memory', async () => {
+    const description = () =>
+      describeLearner({
+        name: 'poison',
+        rows: ROWS,
+        batch: { obs: [OBS], nextObs: [OBS] },
+        networks: { q: net(2 * OBS, 1), p: net(OBS, OBS, tanh()) },
+        optimizers: { q: adam(), p: adam() },
+        update: ({ q, p }, { obs, nextObs }) => [
+          {
+            minimize: {
+              q: q(concat(1, obs, nextObs))
+                .square()
+                .mean(),
+            },
+          },
+          { minimize: { p: q(concat(1, obs, p(obs))).mean() }, every: 2 },
+          { scalars: { mean: q(concat(1, obs, nextObs.tanh())).mean() } },
+        ],
+      });
+    const both = [false, true].map((poison) =>
+      rig.keep(new TracedLearner(rig.device, description(), { poison })),
+    );
+    const copies = String(both[0]!.plan).match(/ copy2d +concat /g);
+    // The first has two copies, and the others have one. The copy after tanh() is in a chain.
+    expect(copies).to.have.length(4);
+    const { obs, nextObs } = rig.batch(4 * ROWS, 'index');
+    const outs = both.map((made) => {
+      const out = rig.zeros(1);
+      made.update(rig.stream, { obs: obs!, nextObs: nextObs! }, out);
+      return out;
+    });
+    const read = (tensors: typeof outs) => Promise.all(tensors.map((each) => each.toArray()));
+    const [one, two] = await read(both.map(({ parameters }) => parameters) as typeof outs);
+    expect(two).to.deep.equal(one);
+    expect(one!.every(Number.isFinite)).to.equal(true);
+    const [mean, again] = await read(outs);
+    expect(again).to.deep.equal(mean);
+  });
+
+  it('a concatenation of parameters is made again after they changed', async () => {
+    const made = viewing((_, turned, y) => [
+      { minimize: { q: y.mean() }, scalars: { one: concat(1, turned, turned.mul(0)).mean() } },
+      { minimize: { c: turned.sum().neg() } },
+      { scalars: { two: concat(1, turned, turned.mul(0).add(0)).mean() } },
+    ]);
+    for (let k = 0; k < 3; k++) {
+      const [, one, two] = (await numbersOf(made)) as [number, number, number];
+      expect(two - one, `minibatch ${k}`).to.be.closeTo(0.5, 1e-5);
+    }
+  });
+
+  it('a concatenation that a backward pass overwrites leaves no memory', async () => {
+    // The gradient of the lesser member is a concatenation, which tanh() overwrites.
+    const made = rig.keep(
+      learner(rig.device, {
+        name: 'least',
+        rows: ROWS,
+        batch: { obs: [OBS] },
+        networks: { q: ensemble(new Network([linear(OBS, 2), tanh()]), 2) },
+        optimizers: { q: sgd({ learningRate: 1 }) },
+        update({ q }, { obs }) {
+          const y = q(obs);
+          const weight = obs.slice(1, 0, 2).add(1);
+          const first = y.detach().slice(0, 0, 1).reshape([ROWS, 2]);
+          const chosen = where(first.eq(y.detach().min({ axis: 0 })), weight, 0);
+          const both = concat(0, chosen.reshape([1, ROWS, 2]), first.reshape([1, ROWS, 2]));
+          return [
+            { minimize: { q: y.min({ axis: 0 }).mul(weight).sum() } },
+            {
+              scalars: {
+                both: both.mean(),
+                chosen: chosen.add(0).mean(),
+                first: first.add(0).mean(),
+              },
+            },
+          ];
+        },
+      }),
+    );
+    const obs = rig.tensor([ROWS, OBS], numbers(ROWS * OBS, 3));
+    const out = rig.zeros(3);
+    made.update(rig.stream, { obs }, out);
+    const [both, chosen, first] = (await out.toArray()) as unknown as [number, number, number];
+    expect(chosen).to.not.equal(0);
+    expect(both).to.be.closeTo((chosen + first) / 2, 1e-6);
   });
 
   /** Updates with batches of ones, twos and so on, and returns the first scalar after each. */

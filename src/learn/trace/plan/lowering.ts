@@ -53,6 +53,23 @@ interface Copy {
   readonly section: number;
 }
 
+/** A part of a concatenation. */
+export interface Part {
+  readonly node: Node;
+  readonly shape: Shape;
+  readonly value: Value;
+  /** offset of the part's first element in the result */
+  readonly offset: number;
+}
+
+/** A concatenation in memory of its own. */
+export interface Concatenation {
+  readonly section: number;
+  readonly shape: Shape;
+  readonly value: Value;
+  readonly parts: readonly Part[];
+}
+
 /** A value to which an op adds its result, instead of writing a value of its own. */
 export type Target = Value | undefined;
 export type Lower<N> = (lowering: Lowering, node: N, target: Target) => Value | null;
@@ -77,6 +94,8 @@ export class Lowering {
   readonly #tuples = new Map<Node, readonly Value[]>();
   /** dense copies of the values in a buffer and their sections, by offset, shape and strides */
   readonly #copies = new Map<Buffer, Map<string, Copy>>();
+  /** concatenations whose memory still has their values */
+  readonly concatenations = new Map<Buffer, Concatenation>();
   /** constants that are written out, by offset, shape and strides of what they repeat */
   readonly #repeated = new Map<string, Value>();
   readonly #uses = new Map<Node, number>();
@@ -197,7 +216,7 @@ export class Lowering {
     this.#values.set(node, value);
     value.buffer.readers += uses;
     if (!added) return;
-    this.#forgetCopies(value.buffer);
+    this.forget(value.buffer);
     const [sum] = this.#readers.get(node) as [Node];
     this.#values.set(sum, value);
     // The sum has read both of its operands.
@@ -279,7 +298,7 @@ export class Lowering {
       this.copyTo(node, out, value, shape);
       return out;
     }
-    this.#forgetCopies(buffer);
+    this.forget(buffer);
     return value;
   }
 
@@ -343,24 +362,48 @@ export class Lowering {
     this.copyTo(node, out, value, node.shape);
     return out;
   }
+  /** Returns the index of the last launch that uses a buffer, or −1. */
+  lastUse(buffer: Buffer): number {
+    return this.launches.findLastIndex(({ views }) => views.some((view) => view.buffer === buffer));
+  }
   /**
-   * Lets the launches that compute a value write it to a part of a larger value instead. Returns false
-   * if something else reads the value, or if their kernel cannot write it there.
+   * Returns whether moved() can write a value to a part of a larger value. It cannot if something else
+   * reads the value, or if the kernel of the launches cannot write it there.
    *
-   * @param to the part, in the memory of the larger value
+   * @param strides of the larger value
+   * @param after index of the last launch that must be before the launches
    */
-  moved(from: Value, to: Value, shape: Shape): boolean {
+  movable(from: Value, strides: readonly number[], shape: Shape, after: number): boolean {
     const { buffer } = from;
     const whole = buffer.kind === 'arena' && buffer.size === sizeOf(shape) && from.offset === 0;
     if (!whole || buffer.readers !== 1 || !isDense(shape, from.strides)) return false;
-    const users = this.launches.flatMap((launch, i) =>
+    const users = this.#usersOf(buffer);
+    if (users.some((i) => i <= after || this.launches[i]!.section !== this.#section)) return false;
+    return (
+      isDense(shape, strides) ||
+      (users.length === 1 && this.#writesRows(users[0]!, buffer, strides, shape))
+    );
+  }
+  #usersOf(buffer: Buffer): number[] {
+    return this.launches.flatMap((launch, i) =>
       launch.views.some((view) => view.buffer === buffer) ? [i] : [],
     );
-    if (users.some((i) => this.launches[i]!.section !== this.#section)) return false;
-    const dense = isDense(shape, to.strides);
-    if (!dense && !(users.length === 1 && this.#writesRows(users[0]!, buffer, to, shape)))
-      return false;
-    if (!dense) return true;
+  }
+  /**
+   * Lets the launches that compute a value write it to a part of a larger value instead. Returns false
+   * if they are not movable().
+   *
+   * @param to the part, in the memory of the larger value
+   */
+  moved(from: Value, to: Value, shape: Shape, after: number): boolean {
+    if (!this.movable(from, to.strides, shape, after)) return false;
+    const { buffer } = from;
+    const users = this.#usersOf(buffer);
+    this.forget(buffer);
+    if (!isDense(shape, to.strides)) {
+      this.#writeRows(users[0]!, to, shape);
+      return true;
+    }
     for (const i of users) {
       const launch = this.launches[i]!;
       const views = launch.views.map((view) =>
@@ -370,25 +413,33 @@ export class Lowering {
       );
       this.launches[i] = { ...launch, views };
     }
-    this.#copies.delete(buffer);
     return true;
   }
+  /** Returns whether the kernel of a launch has a stride for its first result, which fits a part. */
+  #writesRows(at: number, buffer: Buffer, strides: readonly number[], shape: Shape): boolean {
+    const { kernel, views } = this.launches[at]!;
+    const [columns, stride] = [shape[1]!, strides[0]!];
+    return (
+      /^squashed_gaussian(_rows)?$/.test(kernel) &&
+      views[0]!.buffer === buffer &&
+      shape.length === 2 &&
+      (columns === 1 || strides[1] === 1) &&
+      stride >= columns
+    );
+  }
   /** Lets a launch whose kernel has a stride for its first result write that result apart. */
-  #writesRows(at: number, buffer: Buffer, to: Value, shape: Shape): boolean {
+  #writeRows(at: number, to: Value, shape: Shape): void {
     const launch = this.launches[at]!;
     const [rows, columns] = shape as [number, number];
     const [stride] = to.strides as [number];
-    const fits = shape.length === 2 && (columns === 1 || to.strides[1] === 1) && stride >= columns;
-    const samples = /^squashed_gaussian(_rows)?$/.test(launch.kernel);
-    if (!samples || launch.views[0]!.buffer !== buffer || !fits) return false;
     const own = flatView(to, rows, columns, stride);
     const wholes = launch.wholes.with(SQUASHED_STRIDE, stride);
     this.launches[at] = { ...launch, views: [own, ...launch.views.slice(1)], wholes };
-    return true;
   }
-  /** Forgets copies of memory to which a launch adds, and copies that are in this memory. */
-  #forgetCopies(buffer: Buffer): void {
+  /** Forgets copies of memory that a launch overwrites, and values that are in this memory. */
+  forget(buffer: Buffer): void {
     this.#copies.delete(buffer);
+    this.concatenations.delete(buffer);
     for (const copies of this.#copies.values())
       for (const [key, { value }] of copies) if (value.buffer === buffer) copies.delete(key);
   }

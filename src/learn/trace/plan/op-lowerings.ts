@@ -5,6 +5,7 @@ import { binaries, unaries } from '../../ops/elementwise.ts';
 import { reductions } from '../../ops/rows.ts';
 import { reshapedStrides, type Shape, sizeOf, spreadStrides } from '../shapes.ts';
 import type { Node, NodeOfKind, ReductionName } from '../tape.ts';
+import { lowerConcat } from './concat-lowering.ts';
 import { fusedLowerings } from './fused-lowerings.ts';
 import { ROW, type View } from './launches.ts';
 import {
@@ -326,18 +327,7 @@ const of: Lowerings['of'] = {
     lowering.copyTo(node as Node, region, lowering.value(input), input.shape, target ? 1 : 0);
     return out;
   },
-  concat(lowering, node) {
-    const out = lowering.fresh(node.shape);
-    const step = out.strides[node.attributes.axis]!;
-    let at = 0;
-    for (const part of node.inputs) {
-      const [region, value] = [viewed(out, out.strides, at), lowering.value(part)];
-      if (!lowering.moved(value, region, part.shape))
-        lowering.copyTo(node as Node, region, value, part.shape);
-      at += part.shape[node.attributes.axis]! * step;
-    }
-    return out;
-  },
+  concat: lowerConcat,
   matmul(lowering, node, target) {
     const [left, right] = node.inputs as [Node, Node];
     const [m, k] = left.shape.slice(-2) as [number, number];
