@@ -81,22 +81,23 @@ inline void clip_backward(const KernelArgs& args, Check& check) {
   limits(args, check);
 }
 
-// Checks a chain. An output with a stride of 0 is unused. The program is not read here. The kernel
-// reads only these tensors, whatever the program contains.
+// Checks a chain. An output with a stride of 0 is unused, and an input with a stride below 0 has
+// one element in each row. The program is not read here. The kernel reads only these tensors,
+// whatever the program contains.
 inline void chain(const KernelArgs&, Check& check) {
-  static const char* const strides[] = {"y0_stride", "y1_stride", "y2_stride", "x0_stride",
-                                        "x1_stride", "x2_stride", "x3_stride", "x4_stride"};
+  static const char* const strides[] = {"y0_stride", "y1_stride", "y2_stride", "y3_stride",
+                                        "x0_stride", "x1_stride", "x2_stride", "x3_stride",
+                                        "x4_stride", "x5_stride"};
   const int64_t rows = check.size(0, "rows"), columns = check.size(1, "columns");
-  check.size(2, "steps"), check.at_most(2, "steps", GK_CHAIN_STEPS);
-  const int64_t repeats = check.at_least(3, "repeats", 0);
-  check.at_most(3, "repeats", (1 << GK_CHAIN_INPUTS) - 1);
   for (int i = 0; i < GK_CHAIN_OUTPUTS + GK_CHAIN_INPUTS; i++) {
     const bool output = i < GK_CHAIN_OUTPUTS;
-    const int64_t width = !output && (repeats >> (i - GK_CHAIN_OUTPUTS) & 1) ? 1 : columns;
-    if (i > 0 && check.whole(4 + i) == 0)
-      check.at_least(4 + i, strides[i], 0), check.matrix(i, output ? 0 : rows, width, 0);
+    const int64_t stride = check.whole(2 + i);
+    if (!output && stride < 0)
+      check.at_least(2 + i, strides[i], INT64_MIN), check.matrix(i, rows, 1, -1 - stride);
+    else if (i > 0 && stride == 0)
+      check.at_least(2 + i, strides[i], 0), check.matrix(i, output ? 0 : rows, columns, 0);
     else
-      check.matrix(i, rows, width, check.stride(4 + i, strides[i], width));
+      check.matrix(i, rows, columns, check.stride(2 + i, strides[i], columns));
   }
   check.vector(GK_CHAIN_OUTPUTS + GK_CHAIN_INPUTS, GK_CHAIN_WORDS);
 }

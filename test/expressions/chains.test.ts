@@ -59,6 +59,38 @@ describe('chains of elementwise ops', () => {
     expect(kernelsOf(plan)).to.deep.equal(['chain', 'chain']);
   });
 
+  /** Adds up this many inputs. */
+  const summed = (count: number): Promise<{ plan: string; launches: number }> => {
+    const names = Array.from({ length: count }, (_, i) => `x${i}`);
+    return computed(
+      Object.fromEntries(names.map((name) => [name, { shape: [5], values: numbers(5) }])),
+      (given) => ({ sum: names.map((name) => given[name]!).reduce((a, b) => a.add(b as never)) }),
+    );
+  };
+
+  it('a chain reads at most 6 inputs', async () => {
+    expect((await summed(6)).launches).to.equal(1);
+    const { plan } = await summed(7);
+    expect(kernelsOf(plan)).to.deep.equal(['chain', 'binary']);
+  });
+
+  it('a chain writes at most 4 results', async () => {
+    const kernels = async (count: number) => {
+      const { plan } = await planned(({ x }) => {
+        let y = x as Expression;
+        return Object.fromEntries(
+          Array.from({ length: count }, (_, i) => {
+            y = y.sin();
+            return [`y${i}`, y];
+          }),
+        );
+      });
+      return kernelsOf(plan);
+    };
+    expect(await kernels(4)).to.deep.equal(['chain']);
+    expect(await kernels(5)).to.deep.equal(['chain', 'unary']);
+  });
+
   it('values that a chain computes and other launches read become its outputs', async () => {
     const { plan, launches } = await planned(({ x }) => {
       const y = x!.tanh();

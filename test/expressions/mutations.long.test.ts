@@ -130,7 +130,7 @@ const mutations: readonly Mutation[] = [
     '400 chains',
   ],
   ['plan/chains', ': whole(of, row)', ': columns', 'strides of a chain', '400 chains'],
-  ['plan/chains', '(column === 0 ? 1 << k : 0)', '0', 'repeated columns', '400 chains'],
+  ['plan/chains', 'column === 0 ? whole', 'false ? whole', 'repeated columns', '400 chains'],
   [
     'plan/chains',
     'reads.some((operand) => !sameOperand(output, operand, rows))',
@@ -146,7 +146,7 @@ const mutations: readonly Mutation[] = [
     'constants of a chain',
     '400 chains',
   ],
-  ['plan/chains', '+ 1 + 4 * d', '+ 1', 'the fourth operand', '400 chains'],
+  ['plan/chains', '+ 1 + 8 * d', '+ 1', 'the fourth operand', '400 chains'],
   ['plan/chains', 'return 98;', 'return 97;', 'the number of an op', '400 chains'],
 ];
 

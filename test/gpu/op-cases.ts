@@ -25,7 +25,7 @@ function sized(
     const n = Math.ceil((reach[2 * i] as number) / 4);
     if (name === 'ends') return Int32Array.from({ length: n }, (_, part) => 17 * (part + 1));
     if (name === 'counter') return Int32Array.of(8);
-    if (name === 'program') return chainProgram(wholes[2]!);
+    if (name === 'program') return chainProgram();
     if (kernel === 'count_non_finite' && name === 'found') return new Int32Array(n);
     if (kernel === 'count_non_finite' && name === 'x')
       return random(n, i).map((value, at) => (at % 20 === 3 ? Number.NaN : value));
@@ -51,19 +51,20 @@ function sized(
 }
 
 /**
- * Returns a chain's program of up to 12 steps of many kinds. The last step and the first two have
- * outputs.
+ * Returns a chain's program of 12 steps of many kinds. The last step and the first three have outputs.
  */
-function chainProgram(steps: number): Float32Array {
+function chainProgram(): Float32Array {
   const ops = [66, 9, 96, 7, 12, 64, 32 + 10, 83, 97, 98, 76, 99];
-  const words = new Float32Array(64);
+  const steps = ops.length;
+  const words = new Float32Array(65);
   for (let s = 0; s < steps; s++) {
     const before = s > 0 ? s - 1 : 16;
-    const output = [steps - 1, 1, 0].indexOf(s) + 1;
-    const [b, c] = s === 8 ? [32, 33] : [17 + (s % 4), s === 9 ? 32 : 18];
-    words.set([ops[s]!, before + 64 * b + 4096 * c, output + 4 * 33], 3 * s);
+    const output = [steps - 1, 1, 0, 2].indexOf(s) + 1;
+    const [b, c] = s === 8 ? [32, 33] : [17 + (s % 5), s === 9 ? 32 : 18];
+    words.set([ops[s]!, before + 64 * b + 4096 * c, output + 8 * 33], 3 * s);
   }
   words.set([-0.5, 0.25], 48);
+  words.set([steps], 64);
   return words;
 }
 
@@ -82,8 +83,8 @@ const all: readonly (readonly [
     (_, op) => ['binary', [rows, columns, 54, 55, 1, 0, 1, op]] as const,
   ),
   ['where', [rows, columns, 54, 0, 1, 55, 1, 1, 0]],
-  ['chain', [rows, columns, 12, 0b00100, 54, 55, 56, 54, 55, 2, 0, 53]],
-  ['chain', [1, 5000, 12, 0b10000, 5000, 5000, 0, 5000, 5000, 5000, 5000, 0]],
+  ['chain', [rows, columns, 54, 55, 56, 57, 54, 55, -3, 0, 53, -1]],
+  ['chain', [1, 5000, 5000, 5000, 0, 0, 5000, 5000, 5000, 5000, -1, 0]],
   ['clip', [rows, columns, 54, 55], [-0.5, 0.25]],
   ...[0, 1, 2, 3, 4, 5].map((op) => ['reduce_rows', [rows, 301, 2, 303, op], [0.5]] as const),
   ['softmax_rows', [rows, 301, 302, 303, 0]],
@@ -137,7 +138,7 @@ const all: readonly (readonly [
 /** Launches in which the output has the same rows as the inputs that it may overwrite. */
 const alike: typeof all = [
   ['gather_columns', [rows, columns, 54, 1]],
-  ['chain', [rows, columns, 12, 0, 54, 54, 54, 54, 54, 54, 54, 54]],
+  ['chain', [rows, columns, 54, 54, 54, 54, 54, 54, 54, 54, 54, 54]],
   ...unary.map((op) => ['unary', [rows, columns, 54, 54, op]] as const),
   ['unary_backward', [rows, columns, 54, 54, 54, 13]],
   ['binary', [rows, columns, 54, 54, 1, 54, 1, 3]],

@@ -425,25 +425,26 @@ inline void compare_traced() {
 // Makes the words of a chain's program. A step is its op, its output and its operands.
 inline std::vector<float> program_of(const std::vector<Words>& steps,
                                      const std::vector<float>& constants) {
-  std::vector<float> words(64);
+  std::vector<float> words(65);
+  words[64] = float(steps.size());
   for (size_t s = 0; s < steps.size(); s++) {
     Words w = steps[s];
     w.resize(6, 32);
     words[3 * s] = float(w[0]);
     words[3 * s + 1] = float(w[2] + 64 * w[3] + 4096 * w[4]);
-    words[3 * s + 2] = float(w[1] + 4 * w[5]);
+    words[3 * s + 2] = float(w[1] + 8 * w[5]);
   }
   std::copy(constants.begin(), constants.end(), words.begin() + 48);
   return words;
 }
 
-// Chains of every op, with each kind of stride, with one to three outputs and in place.
+// Chains of every op, with each kind of stride, with one to four outputs and in place.
 inline void compare_chains() {
   const std::vector<float> constants = {0.5f, -1.25f, 3, -0.0f, INFINITY, -INFINITY, NAN, 0.25f};
   const auto run = [&](const Words& wholes, const std::vector<float>& program) {
     compare_forms("chain", wholes, {}, [&](Buffers& b) {
       const float others[] = {NAN, INFINITY, -INFINITY, -0.0f, 1, -1};
-      for (size_t k = 3; k + 1 < b.size(); k++)
+      for (size_t k = 4; k + 1 < b.size(); k++)
         for (size_t i = 0; i < b[k].size(); i++)
           b[k][i] = as_word(i % 9 == 4 ? others[generator() % 6] : 4 * as_float(b[k][i]));
       for (size_t i = 0; i < program.size(); i++) b.back()[i] = as_word(program[i]);
@@ -460,40 +461,45 @@ inline void compare_chains() {
   for (int64_t op = 96; op <= copy; op++) ops.push_back(op);
   for (int64_t op : ops) {
     const std::vector<Words> steps = {{mul, 0, 16, 32}, {op, 1, 0, 17, 18, 37}, {copy, 2, 1}};
-    run({rows, columns, 3, 0, 20, 18, 0, 18, 17, 19, 18, 18}, program_of(steps, constants));
+    run({rows, columns, 20, 18, 0, 0, 18, 17, 19, 18, 18, 17}, program_of(steps, constants));
     // Two operands are constants.
     const std::vector<Words> fixed = {
         {op, 1, 16, 33, 34, 36}, {op, 2, 32, 16, 17, 36}, {op, 3, 16, 17, 39, 38}};
-    run({rows, columns, 3, 2, 17, 17, 17, 17, 1, 17, 17, 17}, program_of(fixed, constants));
+    run({rows, columns, 17, 17, 17, 0, 17, -2, 17, 17, 17, -1}, program_of(fixed, constants));
   }
   // Each kind of input: rows with gaps, one row, one column, one element, and a dense tensor. The
   // first output is an input in the last two cases.
   const std::vector<Words> sums = {{add, 0, 16, 17}, {mul, 2, 0, 18}, {sub, 1, 1, 19},
-                                   {max, 3, 2, 20},  {7, 0, 3},       {add, 0, 16, 20}};
+                                   {max, 3, 2, 20},  {7, 4, 3, 32},   {add, 0, 16, 21}};
   std::vector<Words> sizes = {{13, 17}, {1, 1}, {1, 37}, {37, 1}, {5, 300}, {3, 1031}};
   if (brief) sizes.resize(5);
   for (const Words& size : sizes) {
     const int64_t m = size[0], n = size[1];
-    run({m, n, 6, 12, n + 3, n, n + 1, n + 2, 0, 2, 0, n}, program_of(sums, constants));
-    run({m, n, 6, 0, n, n, n, n, n, n, n, n}, program_of(sums, constants));
-    run({m, n, 4, 0, n + 1, n, 0, n + 1, n + 1, n + 1, n + 1, n + 1}, program_of(sums, constants));
+    const std::vector<Words> four(sums.begin(), sums.begin() + 4);
+    run({m, n, n + 3, n, n + 1, n, n + 2, 0, -3, -1, n, n + 1}, program_of(sums, constants));
+    run({m, n, n, n, n, n, n, n, n, n, n, n}, program_of(sums, constants));
+    run({m, n, n + 1, n, 0, 0, n + 1, n + 1, n + 1, n + 1, n + 1, -1}, program_of(four, constants));
   }
   // Sixteen steps, each with the results of earlier ones.
   std::vector<Words> many;
   for (int64_t s = 0; s < 16; s++)
     many.push_back({s % 3 ? add + s % 3 : 9, s > 12 ? s - 12 : 0, s == 0 ? 16 : s - 1,
                     s < 2 ? 17 + s : s - 2});
-  run({rows, columns, 16, 0, 17, 17, 17, 17, 17, 17, 17, 17}, program_of(many, constants));
+  run({rows, columns, 17, 17, 17, 0, 17, 17, 17, 17, 17, 17}, program_of(many, constants));
   // Any program stays within its tensors, and both forms agree on it.
   for (int tries = 0; tries < (brief ? 20 : 200); tries++) {
-    std::vector<float> words(64);
+    std::vector<float> words(65);
     const float others[] = {NAN, INFINITY, -5, 1e30f, 0.5f, -0.0f};
     for (float& word : words)
       word = generator() % 5 == 0 ? others[generator() % 6]
              : generator() % 2    ? float(generator() % 128)
                                   : float(generator() % (1 << 24));
     words[2] = 1;
-    run({5, 7, 1 + tries % 16, tries % 32, 8, tries % 3 ? 7 : 0, 9, 7, 7, 9, 0, 7}, words);
+    if (tries % 4) words[64] = float(1 + tries % 16);
+    Words wholes = {5, 7, 8, tries % 3 ? 7 : 0, 9, tries % 5 ? 8 : 0, 7, 7, 9, 0, 7, 8};
+    for (int k = 0; k < 6; k++)
+      if (tries >> k & 1) wholes[6 + k] = -1 - wholes[6 + k];
+    run(wholes, words);
   }
 }
 

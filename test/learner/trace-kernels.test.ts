@@ -116,29 +116,30 @@ describe('Stream.launch() of the kernels of traced functions', () => {
   it('chain rejects numbers beyond its limits, and tensors that are too short', () => {
     using y = device.allocate({ shape: [6] });
     using x = device.allocate({ shape: [6] });
-    using program = device.allocate({ shape: [64] });
-    const good = [2, 3, 1, 0b11110, 3, 0, 0, 3, 0, 0, 0, 0];
+    using program = device.allocate({ shape: [65] });
+    const good = [2, 3, 3, 0, 0, 0, 3, -1, -1, -1, -1, -1];
     const launch =
       (at: number, value: number, words = program) =>
       () =>
         launchAnything(device.currentStream, 'chain', {
-          tensors: [y, y, y, x, x, x, x, x, words],
+          tensors: [y, y, y, y, x, x, x, x, x, x, words],
           wholes: good.map((whole, i) => (i === at ? value : whole)),
           reals: [],
         });
-    expect(launch(2, 16)).to.not.throw();
-    expect(launch(2, 0)).to.throw(RangeError, 'steps must be at least 1, got 0');
-    expect(launch(2, 17)).to.throw(RangeError, 'steps must be at most 16, got 17');
-    expect(launch(3, 32)).to.throw(RangeError, 'repeats must be at most 31, got 32');
-    expect(launch(4, 0)).to.throw(RangeError, "y0_stride must be at least the row's 3 elements");
-    expect(launch(5, 2)).to.throw(RangeError, "y1_stride must be at least the row's 3 elements");
-    expect(launch(5, 3)).to.throw(
+    expect(launch(2, 3)).to.not.throw();
+    expect(launch(2, 0)).to.throw(RangeError, "y0_stride must be at least the row's 3 elements");
+    expect(launch(3, 2)).to.throw(RangeError, "y1_stride must be at least the row's 3 elements");
+    expect(launch(5, -1)).to.throw(RangeError, "y3_stride must be at least the row's 3 elements");
+    expect(launch(3, 3)).to.throw(
       RangeError,
       'tensor 0 is written and shares memory with tensor 1',
     );
-    expect(launch(7, 4)).to.throw(RangeError, 'tensor 3 covers 24 bytes, 28 are needed');
-    expect(launch(8, -1)).to.throw(RangeError, "x1_stride must be at least the row's 1 elements");
-    expect(launch(2, 1, x)).to.throw(RangeError, 'tensor 8 covers 24 bytes, 256 are needed');
+    expect(launch(6, 4)).to.throw(RangeError, 'tensor 4 covers 24 bytes, 28 are needed');
+    expect(launch(7, 2)).to.throw(RangeError, "x1_stride must be at least the row's 3 elements");
+    expect(launch(11, -6)).to.not.throw();
+    expect(launch(11, -7)).to.throw(RangeError, 'tensor 9 covers 24 bytes, 28 are needed');
+    expect(launch(11, Number.MIN_SAFE_INTEGER)).to.throw(RangeError, 'tensor 9 covers 24 bytes');
+    expect(launch(2, 3, x)).to.throw(RangeError, 'tensor 10 covers 24 bytes, 260 are needed');
   });
 
   it('take_rows copies rows by index, from one table or a table for each row', async () => {

@@ -71,29 +71,32 @@ void test_copies() {
 // and columns, and in place. The tiles of the host's form have 512 elements.
 void test_chains() {
   // a·b, then tanh, then where(x2, …, x3), then a sum with the first result. Constant 0 is unused.
-  const float steps[] = {66, 16 + 64 * 17, 2,          9, 0, 0, 96, 18 + 64 * 1 + 4096 * 19,
+  // The last output is the second result.
+  const float steps[] = {66, 16 + 64 * 17, 2,          9, 0, 4, 96, 18 + 64 * 1 + 4096 * 19,
                          3,  64,           2 + 64 * 0, 1};
   for (const auto& s :
        {std::array<int64_t, 2>{1, 1}, {1, 700}, {7, 3}, {40, 33}, {3, 520}, {700, 1}, {2, 512}})
     for (int64_t gap : {0, 3}) {
       const auto [rows, columns] = s;
       const int64_t stride = columns + gap;
-      const Floats y0(matrix(rows, columns, stride)), y1(y0), y2(y0), a(y0), column(rows),
-          condition(columns), d(y0), program(64);
+      const Floats y0(matrix(rows, columns, stride)), y1(y0), y2(y0), y3(y0), a(y0), column(rows),
+          condition(columns), d(y0), one(1), program(65);
       fill(program, nan), awkward(condition), awkward(d);
       std::copy(std::begin(steps), std::end(steps), &program[0]);
+      program[64] = 4;
       const Floats first(y1), second(a), third(y2), sum(y0);
       launch("binary", {first, a, column}, {rows, columns, stride, stride, 1, 1, 0, 2}, {});
       launch("unary", {second, first}, {rows, columns, stride, stride, 9}, {});
       launch("where", {third, condition, second, d},
              {rows, columns, stride, 0, 1, stride, 1, stride, 1}, {});
       launch("binary", {sum, third, first}, {rows, columns, stride, stride, 1, stride, 1, 0}, {});
-      launch("chain", {y0, y1, y2, a, column, condition, d, a, program},
-             {rows, columns, 4, 2, stride, stride, stride, stride, 1, 0, stride, stride}, {});
+      const std::vector<int64_t> strides = {rows,   columns, stride, stride, stride, stride,
+                                            stride, -2,      0,      stride, stride, -1};
+      launch("chain", {y0, y1, y2, y3, a, column, condition, d, a, one, program}, strides, {});
       equal("chain y0", y0, sum), equal("chain y1", y1, first), equal("chain y2", y2, third);
+      equal("chain y3", y3, second);
       // The first output takes the place of d, which the third step reads.
-      launch("chain", {d, y1, y2, a, column, condition, d, a, program},
-             {rows, columns, 4, 2, stride, stride, stride, stride, 1, 0, stride, stride}, {});
+      launch("chain", {d, y1, y2, y3, a, column, condition, d, a, one, program}, strides, {});
       for (int64_t i = 0; i < rows; i++)
         for (int64_t j = 0; j < columns; j++)
           check(
@@ -103,23 +106,24 @@ void test_chains() {
   // No program leaves the tensors, which have exactly the sizes that the launch needs.
   for (int tries = 0; tries < 300; tries++) {
     const int64_t rows = 1 + generator() % 9, columns = 1 + generator() % 9;
-    std::vector<int64_t> wholes = {rows, columns, 1 + generator() % 16, generator() % 32};
+    std::vector<int64_t> wholes = {rows, columns};
     std::vector<Floats> tensors;
-    for (int64_t i = 0; i < 8; i++) {
-      const bool repeated = i >= 3 && (wholes[3] >> (i - 3) & 1);
+    for (int64_t i = 0; i < 10; i++) {
+      const bool repeated = i >= 4 && generator() % 2;
       const int64_t width = repeated ? 1 : columns;
       const bool none = i > 0 && generator() % 3 == 0;
       const int64_t stride = none ? 0 : width + generator() % 2;
-      wholes.push_back(stride);
-      tensors.emplace_back(none && i < 3 ? 0 : (rows - 1) * stride + width);
+      wholes.push_back(repeated ? -1 - stride : stride);
+      tensors.emplace_back(none && i < 4 ? 0 : (rows - 1) * stride + width);
     }
-    const Floats program(64);
+    const Floats program(65);
     for (int64_t i = 0; i < program.n; i++)
       program[i] = generator() % 4 ? float(generator() % (generator() % 2 ? 128 : 1 << 24))
                                    : 1e30f * program[i];
+    if (generator() % 4) program[64] = float(1 + generator() % 16);
     launch("chain",
            {tensors[0], tensors[1], tensors[2], tensors[3], tensors[4], tensors[5], tensors[6],
-            tensors[7], program},
+            tensors[7], tensors[8], tensors[9], program},
            wholes, {});
   }
 }

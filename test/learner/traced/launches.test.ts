@@ -24,7 +24,7 @@ describe('launches of traced learners', () => {
   it('SAC concatenates the observations for its critics once', () => {
     const { launches, copies } = planned(tracedSac(rig.device));
     expect(copies.filter((op) => op === 'concat')).to.have.length(3);
-    expect(launches).to.equal(73);
+    expect(launches).to.equal(71);
   });
 
   it('TD3 concatenates the observations for its critics once', () => {

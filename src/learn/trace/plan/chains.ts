@@ -9,8 +9,8 @@ import { layOut } from './memory.ts';
 
 /** Limits and numbers of native/kernels/chain.gk. */
 const MAX_STEPS = 16;
-const OUTPUTS = 3;
-const INPUTS = 5;
+const OUTPUTS = 4;
+const INPUTS = 6;
 const MAX_CONSTANTS = 16;
 const FIRST_INPUT = 16;
 const FIRST_CONSTANT = 32;
@@ -172,7 +172,7 @@ class Programs {
     const outputs = steps.filter(({ output }) => this.#leaves(output.buffer, among));
     const inputs: Operand[] = [];
     const constants: number[] = [];
-    const words = new Float32Array(3 * MAX_STEPS + MAX_CONSTANTS);
+    const words = new Float32Array(3 * MAX_STEPS + MAX_CONSTANTS + 1);
     const constant = (value: number): number => {
       const known = constants.findIndex((other) => Object.is(other, value));
       return FIRST_CONSTANT + (known < 0 ? constants.push(value) - 1 : known);
@@ -190,11 +190,12 @@ class Programs {
       });
       for (const real of step.launch.reals) numbers.push(constant(real));
       const [a, b = FIRST_CONSTANT, c = FIRST_CONSTANT, d = FIRST_CONSTANT] = numbers as [number];
-      words.set([step.op, a + 64 * b + 4096 * c, outputs.indexOf(step) + 1 + 4 * d], 3 * s);
+      words.set([step.op, a + 64 * b + 4096 * c, outputs.indexOf(step) + 1 + 8 * d], 3 * s);
     }
     if (outputs.length > OUTPUTS || inputs.length > INPUTS || constants.length > MAX_CONSTANTS)
       return null;
     words.set(constants, 3 * MAX_STEPS);
+    words.set([steps.length], 3 * MAX_STEPS + MAX_CONSTANTS);
     return { outputs, inputs, words };
   }
 }
@@ -213,12 +214,12 @@ function launchOf(
     const shape = [rows > 1 && row === 0 ? 1 : rows, width];
     return { buffer, offset, shape, strides: [row || width, 1] };
   };
-  const stride = (of: number, { row }: Operand): Whole => (rows === 1 ? columns : whole(of, row));
+  // A stride of −1 − n means that each row has one element, and that the rows are n elements apart.
+  const stride = (of: number, { row, column }: Operand): Whole =>
+    column === 0 ? whole(of, rows === 1 ? -1 : -1 - row) : rows === 1 ? columns : whole(of, row);
   // An unused output has a stride of 0, and an unused input is one element of the program.
   const written = Array.from({ length: OUTPUTS }, (_, k) => outputs[k] ?? outputs[0]!);
   const unused: View = { ...program, shape: [1, 1], strides: [1, 1] };
-  const bits = inputs.map(({ column }, k) => (column === 0 ? 1 << k : 0));
-  for (let k = inputs.length; k < INPUTS; k++) bits.push(1 << k);
   return {
     kernel: 'chain',
     views: [
@@ -231,10 +232,10 @@ function launchOf(
     wholes: [
       rows,
       columns,
-      steps.length,
-      bits.reduce((sum, bit) => sum + bit, 0),
       ...written.map(({ output }, k) => (k < outputs.length ? stride(k, output) : 0)),
-      ...Array.from({ length: INPUTS }, (_, k) => (inputs[k] ? stride(OUTPUTS + k, inputs[k]) : 0)),
+      ...Array.from({ length: INPUTS }, (_, k) =>
+        inputs[k] ? stride(OUTPUTS + k, inputs[k]) : -1,
+      ),
     ],
     reals: [],
     node: steps.at(-1)!.launch.node,
