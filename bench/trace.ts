@@ -168,15 +168,16 @@ async function compareKernels(device: Device, report: Report, quick: boolean) {
       const tensor = () => keep(device.allocate({ shape: [rows, columns] }));
       const [x, y, own] = [tensor().write(values), tensor(), tensor()];
       // One step reads input 0, whose number is 16, and writes y0. Number 32 is an unused constant.
-      const words = new Float32Array(64);
-      words.set([op, 16 + 64 * 32 + 4096 * 32, 1 + 4 * 32]);
+      const words = new Float32Array(65);
+      words.set([op, 16 + 64 * 32 + 4096 * 32, 1 + 8 * 32]);
+      words[64] = 1;
       const program = keep(device.allocate({ shape: [words.length] })).write(words);
-      const rest = [program, program, program, program] as const;
+      const rest = [program, program, program, program, program] as const;
       return {
         chain: captured(() =>
           stream.launch('chain', {
-            tensors: [y, y, y, x, ...rest, program],
-            wholes: [rows, columns, 1, 0b11110, columns, 0, 0, columns, 0, 0, 0, 0],
+            tensors: [y, y, y, y, x, ...rest, program],
+            wholes: [rows, columns, columns, 0, 0, 0, columns, -1, -1, -1, -1, -1],
           }),
         ),
         unary: captured(() =>

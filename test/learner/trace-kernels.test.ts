@@ -508,6 +508,68 @@ describe('Stream.launch() of the kernels of traced functions', () => {
     expect([...got]).to.deep.equal([2, 0, 1]);
   });
 
+  it('reduce_rows combines 32 lanes by halves, for rows of all lengths and strides', async () => {
+    const most = (u: number, v: number) => (u > v || Number.isNaN(u) ? u : v);
+    const least = (u: number, v: number) => -most(-u, -v);
+    const sum = (u: number, v: number) => fround(u + v);
+    const ops = [
+      [0, 0, sum],
+      [1, -inf, most],
+      [2, inf, least],
+    ] as const;
+    const reduced = (row: Float32Array, first: number, join: (typeof ops)[number][2]) => {
+      const lanes = new Float32Array(32).fill(first);
+      for (const [j, v] of row.entries()) lanes[j % 32] = join(v, lanes[j % 32]!);
+      for (let half = 16; half >= 1; half /= 2)
+        for (let l = 0; l < half; l++) lanes[l] = join(lanes[l]!, lanes[l + half]!);
+      return lanes[0]!;
+    };
+    const odd = [-0, 0, inf, -inf, nan];
+    for (const columns of [...range(70).map((n) => n + 1), 96, 97, 128, 300, 1000]) {
+      const rows = [1, 2, 15, 16, 17, 35][columns % 6]!;
+      const [xStride, outStride] = [columns + (columns % 4), 1 + (columns % 3)];
+      const x = some((rows - 1) * xStride + columns, 10 ** ((columns % 7) - 2));
+      // Some rows have only zeros, and others have elements that are infinite or NaN.
+      for (const i of range(rows))
+        if (i % 5 === 1) x.fill(-0, i * xStride, i * xStride + columns);
+        else if (i % 5 === 3)
+          for (let k = 0; k < 3; k++)
+            x[i * xStride + ((7 * k + i) % columns)] = odd[(i + k * columns) % 5]!;
+      for (const [op, first, join] of ops)
+        for (const scale of [1, fround(1 / columns)]) {
+          const out = holes((rows - 1) * outStride + 1);
+          const wholes = [rows, columns, outStride, xStride, op];
+          const got = await launched('reduce_rows', [out, x], wholes, [scale]);
+          for (const i of range(rows)) {
+            const row = x.subarray(i * xStride, i * xStride + columns);
+            out[i * outStride] = scale * reduced(row, first, join);
+          }
+          expect(got, `op ${op}, ${rows} rows of ${columns}`).to.deep.equal(out);
+        }
+    }
+  });
+
+  it('reduce_rows computes ln Σ e^x of a row as if the row were alone', async () => {
+    for (const columns of [1, 2, 6, 31, 32, 33, 51, 64, 101]) {
+      const [rows, stride] = [21, columns + 1];
+      const x = some(rows * stride, 5);
+      x.fill(-inf, 3 * stride, 4 * stride);
+      x.fill(-inf, 4 * stride, 4 * stride + columns - 1);
+      x[7 * stride] = inf;
+      const of = (from: Float32Array, rows: number) =>
+        launched('reduce_rows', [holes(rows), from], [rows, columns, 1, stride, 3], [1]);
+      const got = await of(x, rows);
+      const row = (i: number) => x.subarray(i * stride, i * stride + columns);
+      for (const i of range(rows)) expect(await of(row(i), 1)).to.deep.equal(got.slice(i, i + 1));
+      expect(got[3]).to.equal(-inf);
+      expect(got[7]).to.equal(inf);
+      for (const i of [0, 4, 9, 20]) {
+        const all = row(i).reduce((total, v) => total + Math.exp(v), 0);
+        expect(got[i]).to.be.closeTo(Math.log(all), 4e-6);
+      }
+    }
+  });
+
   it('log1p, sin, cos and floor are precise over their whole ranges', async () => {
     const numbers = new Random(3);
     const bits = Uint32Array.from(range(4000), () => numbers.below(2 ** 32));
