@@ -25,14 +25,11 @@ inline void td_target_discounts(const KernelArgs&, Check& check) {
   check.column(4, rows, check.size(5, "discount_stride"));
 }
 
-inline void td_loss(const KernelArgs&, Check& check) {
-  const int64_t rows = check.size(0, "rows"), actions = check.size(1, "actions");
-  check.matrix(0, rows, actions, check.stride(2, "dq_stride", actions));
-  check.vector(1, doubled(rows));
-  check.matrix(2, rows, actions, check.stride(3, "q_stride", actions));
-  check.vector(3, rows);
-  check.column(4, rows, check.size(4, "action_stride"));
-  check.within(0, "delta", 0, 1e30), check.finite(1, "scale");
+// Returns whole number i, after which the rows of an operand repeat. It is an error if the number
+// is less than 1 or more than the launch's rows.
+inline int64_t repeated(Check& check, int i, const char* name, int64_t rows) {
+  check.at_most(i, name, rows);
+  return check.size(i, name);
 }
 
 inline void td_loss_weighted(const KernelArgs&, Check& check) {
@@ -41,9 +38,11 @@ inline void td_loss_weighted(const KernelArgs&, Check& check) {
   check.vector(1, doubled(rows));
   check.column(2, rows, check.size(3, "priority_stride"));
   check.matrix(3, rows, actions, check.stride(4, "q_stride", actions));
-  check.vector(4, rows);
-  check.column(5, rows, check.size(5, "action_stride"));
-  check.column(6, rows, check.at_least(6, "weight_stride", 0));
+  check.vector(4, repeated(check, 7, "y_rows", rows));
+  const int64_t action_rows = repeated(check, 8, "action_rows", rows),
+                weight_rows = repeated(check, 9, "weight_rows", rows);
+  check.column(5, action_rows, check.size(5, "action_stride"));
+  check.column(6, weight_rows, check.at_least(6, "weight_stride", 0));
   check.within(0, "delta", 0, 1e30), check.finite(1, "scale");
 }
 
@@ -121,9 +120,12 @@ inline int64_t support(Check& check, int atoms, int low) {
 inline void categorical_project(const KernelArgs&, Check& check) {
   const int64_t rows = check.size(0, "rows"), atoms = support(check, 1, 0);
   check.matrix(0, rows, atoms, atoms), check.vector(1, rows), check.matrix(2, rows, atoms, atoms);
-  check.column(3, rows, check.size(2, "reward_stride"));
-  check.column(4, rows, check.size(3, "discount_stride"));
-  check.column(5, rows, check.at_least(4, "cost_stride", 0));
+  const int64_t reward_rows = repeated(check, 5, "reward_rows", rows),
+                discount_rows = repeated(check, 6, "discount_rows", rows),
+                cost_rows = repeated(check, 7, "cost_rows", rows);
+  check.column(3, reward_rows, check.size(2, "reward_stride"));
+  check.column(4, discount_rows, check.size(3, "discount_stride"));
+  check.column(5, cost_rows, check.at_least(4, "cost_stride", 0));
 }
 
 inline void categorical_loss(const KernelArgs&, Check& check) {
@@ -132,8 +134,9 @@ inline void categorical_loss(const KernelArgs&, Check& check) {
   check.vector(1, doubled(rows));
   check.column(2, rows, check.size(3, "off_stride"));
   check.matrix(3, rows, atoms, check.stride(4, "logits_stride", atoms));
-  check.matrix(4, rows, atoms, atoms);
-  check.column(5, rows, check.at_least(5, "weight_stride", 0));
+  check.matrix(4, repeated(check, 6, "target_rows", rows), atoms, atoms);
+  const int64_t weight_rows = repeated(check, 7, "weight_rows", rows);
+  check.column(5, weight_rows, check.at_least(5, "weight_stride", 0));
   check.finite(0, "least"), check.finite(1, "scale");
 }
 

@@ -301,7 +301,6 @@ const std::vector<Kernel>& all_kernels() {
         HOTSLOT_KERNEL(goal_reward),
         in_place({3, 4, 5}, HOTSLOT_KERNEL(td_target)),
         in_place({3, 4}, HOTSLOT_KERNEL(td_target_discounts)),
-        HOTSLOT_KERNEL(td_loss),
         HOTSLOT_KERNEL(td_loss_weighted),
         by_block(1, HOTSLOT_KERNEL(grad_norm)),
         by_block(4, HOTSLOT_KERNEL(clip_scale)),

@@ -13,7 +13,7 @@ void kernels() {
   uint32_t count = 0;
   OK(zeModuleGetKernelNames(program.module, &count, nullptr));
   CHECK(count == 4);
-  program.kernel("td_loss", ZE_RESULT_ERROR_INVALID_KERNEL_NAME);
+  program.kernel("td_target", ZE_RESULT_ERROR_INVALID_KERNEL_NAME);
   program.kernel("nobody", ZE_RESULT_ERROR_UNSUPPORTED_FEATURE);
   program.kernel("adam", ZE_RESULT_ERROR_INVALID_ARGUMENT);
   auto kernel = program.kernel("axpby");

@@ -3,6 +3,8 @@ import { expect } from 'chai';
 import { firstNonFinite } from '../../src/entries/learner.ts';
 import {
   categorical,
+  categoricalLoss,
+  categoricalProject,
   concat,
   constant,
   type Expression,
@@ -10,6 +12,7 @@ import {
   normal,
   squashedGaussian,
   type Traced,
+  tdLoss,
   trace,
   uniform,
   where,
@@ -346,6 +349,40 @@ describe('plans of expressions', () => {
       expect(difference(result)).to.equal(null);
       for (const kernel of kernels) expect(result.plan).to.match(new RegExp(` ${kernel} `));
       expect(result.launches).to.equal(kernels.length);
+    });
+
+  for (const [targetRows, what] of [
+    [4, 'share targets'],
+    [8, 'have their own targets'],
+  ] as const)
+    it(`the losses of two critics that ${what} are one launch`, async () => {
+      const range = { low: -2, high: 2 };
+      const inputs = {
+        q: floats([8, 3]),
+        action: { shape: [4], values: choices.indices(4, 3) },
+        target: floats([targetRows]),
+        logits: floats([8, 5]),
+        targets: floats([targetRows, 5]),
+        probs: floats([8, 5]),
+        reward: floats([4]),
+        discount: floats([4]),
+        weights: floats([4]),
+      };
+      const result = await ran(
+        inputs,
+        ({ q, action, target, logits, targets, probs, reward, discount, weights }) => {
+          const scalar = tdLoss(q!, action!, target!, { weights: weights! });
+          const atoms = categoricalLoss(logits!, targets!, { ...range, weights: weights! });
+          const { projected } = categoricalProject(probs!, reward!, discount!, {
+            ...range,
+            cost: weights!,
+          });
+          return { td: scalar.loss, cross: atoms.loss, projected };
+        },
+      );
+      expect(difference(result)).to.equal(null);
+      for (const kernel of ['td_loss_weighted', 'categorical_loss', 'categorical_project'])
+        expect(result.plan.match(new RegExp(` ${kernel} `, 'g')), kernel).to.have.length(1);
     });
 
   it('run() refuses wrong inputs before it launches anything', async () => {

@@ -133,7 +133,7 @@ export async function checkC51({ config, inputs, outputs }: LayerCase): Promise<
   ops.mul(stream, discounts, column(inputs.bootstrap), column(inputs.discount));
   stream.launch('categorical_project', {
     tensors: [projected, mean, probs, column(inputs.rewards), discounts, bench.floats([1])],
-    wholes: [rows, atoms, 1, 1, 0],
+    wholes: [rows, atoms, 1, 1, 0, rows, rows, 1],
     reals: [low, high],
   });
   await compare('projected', projected, outputs.projected, 1e-5);
@@ -161,7 +161,7 @@ export async function checkC51({ config, inputs, outputs }: LayerCase): Promise<
         bench.of(outputs.projected as Numbers),
         bench.floats([1], [1]),
       ],
-      wholes: [rows, atoms, atoms, 1, atoms, 0],
+      wholes: [rows, atoms, atoms, 1, atoms, 0, rows, 1],
       reals: [floor, 1 / rows, low, high],
     });
     if (ending === '') await compare('loss_rows', off, outputs.loss_rows);

@@ -213,24 +213,6 @@ export const kernelCases: readonly (readonly [
       reals: [0.97],
     },
   ],
-  ...[0, 1].map(
-    (delta) =>
-      [
-        delta ? 'Huber' : 'squared',
-        'td_loss',
-        {
-          tensors: [
-            stale(rows * 5),
-            stale(rows * 2),
-            awkward(rows * 5, 14),
-            awkward(rows, 15),
-            wholeFloats(rows, 5),
-          ],
-          wholes: [rows, 5, 5, 5, 1],
-          reals: [delta, 1 / rows],
-        },
-      ] as const,
-  ),
   [
     'a discount for each row',
     'td_target_discounts',
@@ -247,14 +229,15 @@ export const kernelCases: readonly (readonly [
   ],
   ...(
     [
-      [0, 1],
-      [1, 3],
-      [1, 0],
+      [0, 1, rows],
+      [1, 3, rows],
+      [1, 0, rows],
+      [0, 2, 9],
     ] as const
   ).map(
-    ([delta, apart]) =>
+    ([delta, apart, own]) =>
       [
-        `${delta ? 'Huber' : 'squared'}, weights ${apart} apart`,
+        `${delta ? 'Huber' : 'squared'}, weights ${apart} apart, of ${own} rows`,
         'td_loss_weighted',
         {
           tensors: [
@@ -266,7 +249,7 @@ export const kernelCases: readonly (readonly [
             wholeFloats(rows, 5),
             random(rows * 3, 28),
           ],
-          wholes: [rows, 5, 5, 2, 5, 1, apart],
+          wholes: [rows, 5, 5, 2, 5, 1, apart, rows, own, own],
           reals: [delta, 1 / rows],
         },
       ] as const,

@@ -289,10 +289,10 @@ void count_instructions() {
   count("layer_norm_backward", {rows, s, s, s, s, s}, {});
   count("softmax_rows", {rows, s, s, s, 0}, {});
   count("reduce_rows", {rows, s, 1, s, 0}, {1});
-  count("categorical_loss", {rows, s, s, 1, s, 1}, {-30, 1, -10, 10});
+  count("categorical_loss", {rows, s, s, 1, s, 1, rows, rows}, {-30, 1, -10, 10});
   count("categorical_mean", {rows, s, 1, s}, {-10, 10});
   count("categorical_mean_backward", {rows, s, s, 1, s, 1}, {-10, 10});
-  count("categorical_project", {rows, s, 1, 1, 1}, {-10, 10});
+  count("categorical_project", {rows, s, 1, 1, 1, rows, rows, rows}, {-10, 10});
   count("argmax_rows", {rows, s, s}, {});
   count("count_non_finite", {rows * s, 1, 1}, {});
   count("column_sums", {2048, s, s}, {1, 0}, 2048 * s);

@@ -188,15 +188,18 @@ inline void compare_learners() {
                   {-1, 0.5, 2, 0.25}, boxed(3));
   }
   for (int64_t atoms : {2, 37}) {
-    compare_forms("categorical_project", {9, atoms, 1, 2, 0}, {-1, 2}, wide);
-    compare_forms("categorical_project", {9, atoms, 3, 1, 1}, {-10, 10}, [&](Buffers& b) {
+    compare_forms("categorical_project", {9, atoms, 1, 2, 0, 9, 9, 1}, {-1, 2}, wide);
+    compare_forms("categorical_project", {9, atoms, 2, 1, 1, 3, 4, 9}, {-1, 2}, wide);
+    compare_forms("categorical_project", {9, atoms, 3, 1, 1, 9, 9, 9}, {-10, 10}, [&](Buffers& b) {
       wide(b);
       b[3][6] = as_word(NAN);
     });
     for (double least : {-1e30, -2.0})
-      compare_forms("categorical_loss", {9, atoms, atoms + 1, 2, atoms + 3, 0}, {least, 0.1, -1, 2},
-                    wide);
-    compare_forms("categorical_loss", {9, atoms, atoms, 1, atoms, 2}, {-30, 0.1, -10, 10}, wide);
+      compare_forms("categorical_loss", {9, atoms, atoms + 1, 2, atoms + 3, 0, 9, 9},
+                    {least, 0.1, -1, 2}, wide);
+    for (int64_t targets : {3, 9})
+      compare_forms("categorical_loss", {9, atoms, atoms, 1, atoms, 2, targets, 3},
+                    {-30, 0.1, -10, 10}, wide);
     compare_forms("categorical_mean", {9, atoms, 2, atoms + 1}, {-1, 2}, wide);
     for (int64_t apart : {0, 2})
       compare_forms("categorical_mean_backward", {9, atoms, atoms + 2, apart, atoms + 1, 3},
@@ -280,7 +283,8 @@ inline void compare_rows() {
                     {rows, columns, columns + 1, columns, columns + 2, columns + 3, op}, {},
                     values);
       if (columns > 1) {
-        compare_forms("categorical_loss", {rows, columns, columns + 1, 2, columns + 3, 1},
+        compare_forms("categorical_loss",
+                      {rows, columns, columns + 1, 2, columns + 3, 1, rows, rows},
                       {-30, 0.1, -10, 10}, values);
         compare_forms("categorical_mean", {rows, columns, 2, columns + 1}, {-1, 2}, values);
         compare_forms("categorical_mean_backward", {rows, columns, columns + 2, 2, columns + 1, 3},
@@ -295,7 +299,8 @@ inline void compare_rows() {
   for (int64_t atoms : brief ? Words{5, 51, 129, 1025} : Words{2, 5, 51, 101, 128, 129, 513}) {
     const auto rows = size_t(atoms > 1024 ? 1 : atoms > 512 ? 2 : 20);
     many_steps = atoms > 1024;
-    compare_forms("categorical_project", {int64_t(rows), atoms, 1, 1, 1}, {-10, 10},
+    const auto all = int64_t(rows);
+    compare_forms("categorical_project", {all, atoms, 1, 1, 1, all, all, all}, {-10, 10},
                   [&](Buffers& b) {
                     const float discounts[] = {0.97f, 0,    NAN, INFINITY, -0.9f,
                                                1e-3f, 2.5f, 1,   -0.0f,    -INFINITY};
@@ -580,16 +585,12 @@ inline void compare_all() {
     }
   for (const Words& apart : {Words{3, 2, 1}, {1, 1, 1}})
     compare_forms("td_target", {33, 5, 6, 5, apart[0], apart[1], apart[2]}, {0.99});
-  for (double delta : {0.0, 0.3})
-    compare_forms("td_loss", {33, 5, 6, 7, 2}, {delta, 1.0 / 33}, [](Buffers& b) {
-      for (size_t i = 0; i < b[4].size(); i++) b[4][i] = as_word(float(i % 14) / 2 - 1);
-    });
   for (const Words& apart : {Words{3, 2}, {1, 1}})
     compare_forms("td_target_discounts", {33, 5, 6, 5, apart[0], apart[1]}, {});
   for (double delta : {0.0, 0.3})
-    for (int64_t apart : {0, 1, 4})
-      compare_forms("td_loss_weighted", {33, 5, 6, 2, 7, 2, apart}, {delta, 1.0 / 33},
-                    [](Buffers& b) {
+    for (const Words& own : {Words{0, 33, 33, 33}, {1, 33, 33, 33}, {4, 33, 11, 3}, {1, 8, 1, 33}})
+      compare_forms("td_loss_weighted", {33, 5, 6, 2, 7, 2, own[0], own[1], own[2], own[3]},
+                    {delta, 1.0 / 33}, [](Buffers& b) {
                       for (size_t i = 0; i < b[5].size(); i++)
                         b[5][i] = as_word(float(i % 14) / 2 - 1);
                     });

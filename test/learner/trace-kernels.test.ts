@@ -431,6 +431,98 @@ describe('Stream.launch() of the kernels of traced functions', () => {
     }
   });
 
+  /**
+   * The losses' kernels: elements in each row of the results, then elements and distance of the rows
+   * of the operands, then the whole numbers between `rows` and the rows of operands that repeat.
+   */
+  const losses = {
+    td_loss_weighted: {
+      results: [5, 2, 1],
+      operands: [
+        [5, 6],
+        [1, 1],
+        [1, 2],
+        [1, 3],
+      ],
+      wholes: [5, 5, 1, 6, 2, 3],
+      reals: [0.5, 0.25],
+    },
+    categorical_loss: {
+      results: [5, 2, 1],
+      operands: [
+        [5, 6],
+        [5, 5],
+        [1, 2],
+      ],
+      wholes: [5, 5, 1, 6, 2],
+      reals: [-1, 0.25, -2, 2],
+    },
+    categorical_project: {
+      results: [5, 1],
+      operands: [
+        [5, 5],
+        [1, 1],
+        [1, 2],
+        [1, 3],
+      ],
+      wholes: [5, 1, 2, 3],
+      reals: [-2, 2],
+    },
+  } as const;
+  for (const [name, { results, operands, wholes, reals }] of Object.entries(losses))
+    it(`${name} of operands that repeat has the bits of a launch for each row`, async () => {
+      const kernel = name as keyof typeof losses;
+      /** Launches the kernel with operands of these rows. Returns the results. */
+      async function launchedRows(
+        rows: number,
+        own: readonly number[],
+        inputs: readonly Float32Array[],
+      ): Promise<number[][]> {
+        const tensors = [...results.map((width) => holes(rows * width)), ...inputs].map((values) =>
+          device.allocate({ shape: [values.length] }).write(values),
+        );
+        const all = [rows, ...wholes, ...own.slice(1)];
+        launchAnything(device.currentStream, kernel, { tensors, wholes: all, reals });
+        const got: number[][] = [];
+        for (const tensor of tensors.slice(0, results.length))
+          got.push([...(await tensor.toArray())]);
+        for (const tensor of tensors) tensor.close();
+        return got;
+      }
+      const rows = 12;
+      for (const periods of [
+        [4, 4, 4],
+        [12, 4, 4],
+        [6, 12, 2],
+        [1, 1, 1],
+        [5, 7, 11],
+        [12, 12, 12],
+      ]) {
+        const own = operands.map((_, k) => (k === 0 ? rows : periods[k - 1]!));
+        const inputs = operands.map(([width, distance], k) => {
+          const values = some((own[k]! - 1) * distance + width);
+          // Actions, of which some are outside of the row.
+          return kernel === 'td_loss_weighted' && k === 2
+            ? values.map((_, i) => (i % 7) - 1)
+            : values;
+        });
+        const got = await launchedRows(rows, own, inputs);
+        for (const i of range(rows)) {
+          const row = operands.map(([width, distance], k) => {
+            const at = (i % own[k]!) * distance;
+            return inputs[k]!.slice(at, at + width);
+          });
+          const want = await launchedRows(
+            1,
+            operands.map(() => 1),
+            row,
+          );
+          const part = results.map((width, k) => got[k]!.slice(i * width, (i + 1) * width));
+          expect(part, `row ${i}, periods of ${periods}`).to.deep.equal(want);
+        }
+      }
+    });
+
   it('gemm_batched has the bits of gemm for each product, in every transposition', async () => {
     const [batch, m, n, k] = [3, 5, 7, 6];
     for (const [transA, transB, shareA, beta] of [

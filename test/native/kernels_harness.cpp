@@ -492,7 +492,7 @@ void test_goal_reward() {
       }
 }
 
-// The weighted loss must be the plain loss times the row's weight, with the same bits. It also
+// A weighted loss must be the loss of weight 1 times the row's weight, with the same bits. It also
 // returns the error of each row.
 void weighted(const Floats& q, const Floats& y, const Floats& action,
               const std::array<int64_t, 4>& sizes, double delta, const Floats& plain_dq,
@@ -503,7 +503,7 @@ void weighted(const Floats& q, const Floats& y, const Floats& action,
         off(matrix(rows, 1, 2));
     if (apart == 0) weights[0] = 1;
     launch("td_loss_weighted", {dq, terms, off, q, y, action, weights},
-           {rows, actions, qs, 2, qs, stride, apart}, {delta, 0.5});
+           {rows, actions, qs, 2, qs, stride, apart, rows, rows, rows}, {delta, 0.5});
     bool same = true;
     for (int64_t i = 0; i < rows; i++) {
       const float weight = weights[i * apart];
@@ -559,14 +559,19 @@ void test_td() {
                                                 : near     ? d
                                                            : std::copysign(delta, d));
         }
-        launch("td_loss", {dq, terms, value, y, action}, {rows, actions, qs, qs, stride},
-               {delta, 0.5});
-        close("td_loss dq", dq, slopes, 1e-6), close("td_loss terms", terms, losses, 1e-6);
+        const Floats one(1), off(rows);
+        one[0] = 1;
+        const auto loss = [&] {
+          launch("td_loss_weighted", {dq, terms, off, value, y, action, one},
+                 {rows, actions, qs, 1, qs, stride, 0, rows, rows, 1}, {delta, 0.5});
+        };
+        loss();
+        close("td_loss_weighted dq", dq, slopes, 1e-6);
+        close("td_loss_weighted terms", terms, losses, 1e-6);
         weighted(value, y, action, {rows, actions, qs, stride}, delta, dq, terms);
         action[0] = float(actions);
-        launch("td_loss", {dq, terms, value, y, action}, {rows, actions, qs, qs, stride},
-               {delta, 0.5});
-        check(std::isnan(terms[0]) && dq[0] == 0,
+        loss();
+        check(std::isnan(terms[0]) && std::isnan(off[0]) && dq[0] == 0,
               "an action outside the row gives a NaN term and no gradient");
         action[0] = 0;
       }
@@ -763,8 +768,13 @@ void test_refusals() {
           "action_stride must be at least the row's 3 elements, got 2");
   refused("squashed_gaussian_backward", {4, 3, 6, 6, 3, 1, 0, 0}, {2, -5, 1, 1},
           "high must be within [2, 3e+38], got -5");
-  refused("categorical_project", {4, 1, 1, 1, 0}, {-1, 1}, "atoms must be at least 2, got 1");
-  refused("categorical_loss", {4, 3, 3, 1, 3, 0}, {-30, 1, 1, 1}, "low must be below high");
+  refused("categorical_project", {4, 1, 1, 1, 0, 4, 4, 4}, {-1, 1},
+          "atoms must be at least 2, got 1");
+  refused("categorical_project", {4, 3, 1, 1, 0, 4, 5, 4}, {-1, 1},
+          "discount_rows must be at most 4, got 5");
+  refused("categorical_loss", {4, 3, 3, 1, 3, 0, 4, 4}, {-30, 1, 1, 1}, "low must be below high");
+  refused("categorical_loss", {4, 3, 3, 1, 3, 0, 0, 4}, {-30, 1, 0, 1},
+          "target_rows must be at least 1, got 0");
   refused("categorical_mean", {4, 3, 1, 2}, {-1, 1},
           "logits_stride must be at least the row's 3 elements, got 2");
   refused("moments", {3, 0, 0, 0}, {0, 1e-8}, "rows must be at least 1, got 0");
@@ -784,8 +794,10 @@ void test_refusals() {
           "threshold must be within [0, 1e+18], got -1");
   refused("td_target_discounts", {2, 2, 2, 2, 1, 0}, {},
           "discount_stride must be at least 1, got 0");
-  refused("td_loss_weighted", {2, 2, 2, 1, 2, 1, -1}, {1, 1},
+  refused("td_loss_weighted", {2, 2, 2, 1, 2, 1, -1, 2, 2, 2}, {1, 1},
           "weight_stride must be at least 0, got -1");
+  refused("td_loss_weighted", {2, 2, 2, 1, 2, 1, 1, 3, 2, 2}, {1, 1},
+          "y_rows must be at most 2, got 3");
   refused("fill", {0, 1}, {}, "n must be at least 1, got 0");
   refused("follow_every", {4, 0}, {1, 0}, "every must be at least 1, got 0");
   refused("follow_every", {4, 1}, {1.5, -0.5}, "tau must be within [0, 1], got 1.5");

@@ -95,9 +95,9 @@ void categorical(int64_t atoms, double least) {
   rewards[2] = float(low), rewards[0] = float(high);
   const std::vector<double> ends = {low, high};
   launch("categorical_project", {projected, mean, probs, rewards, discounts, cost},
-         {rows, atoms, 2, 1, 0}, ends);
+         {rows, atoms, 2, 1, 0, rows, rows, 1}, ends);
   launch("categorical_loss", {d, terms, off, logits, projected, weights},
-         {rows, atoms, ds, 3, ls, 1}, {least, 0.5, low, high});
+         {rows, atoms, ds, 3, ls, 1, rows, rows}, {least, 0.5, low, high});
   launch("categorical_mean", {value, logits}, {rows, atoms, 2, ls}, ends);
   launch("categorical_mean_backward", {d_logits, d_value, logits, value},
          {rows, atoms, atoms, 1, ls, 2}, ends);

@@ -20,6 +20,8 @@ function inputColumn(lowering: Lowering, node: NodeOfKind<'fused'>, i: number) {
   const shared = value.strides.every((step, d) => step === 0 || input.shape[d] === 1);
   return shared ? { value, distance: 0 } : inputRows(lowering, node, i);
 }
+/** Returns the number of rows of an input. The kernel repeats an input of fewer rows than its own. */
+const rowsOfInput = (node: NodeOfKind<'fused'>, i: number): number => node.inputs[i]!.shape[0] ?? 1;
 const dense = (lowering: Lowering, node: NodeOfKind<'fused'>, i: number): Value => {
   const input = node.inputs[i] as Node;
   return lowering.dense(node as Node, lowering.value(input), input.shape);
@@ -27,35 +29,9 @@ const dense = (lowering: Lowering, node: NodeOfKind<'fused'>, i: number): Value 
 const run = (value: Value, shape: Shape) => flatView(value, 1, sizeOf(shape), sizeOf(shape));
 const column = (value: Value, rows: number, distance: number) =>
   flatView(value, distance === 0 ? 1 : rows, 1, distance || 1);
-/** Returns rows of an input of one number for each row. */
-const columnFrom = (
-  { value, distance }: ReturnType<typeof inputColumn>,
-  row: number,
-  count: number,
-) => column(from(value, row * distance), count, distance);
-/** Returns a value from element `by` on. */
-const from = (value: Value, by: number): Value => ({ ...value, offset: value.offset + by });
 /** Returns the values of two columns of rows of two numbers. */
 const columnsOf = (terms: Value): Value[] =>
   [0, 1].map((offset) => ({ ...terms, offset, strides: [2] }));
-
-const gcd = (a: number, b: number): number => (b === 0 ? a : gcd(b, a % b));
-
-/**
- * Launches a kernel for each block of rows. Inputs may have fewer rows than the op, which repeat, so
- * no block reaches beyond their last row. `launch` gets the first row of the block, the number of its
- * rows, and the row at which it begins in each input.
- */
-function eachBlock(
-  node: NodeOfKind<'fused'>,
-  rows: number,
-  launch: (start: number, count: number, row: (i: number) => number) => void,
-): void {
-  const own = node.inputs.map(({ shape }) => shape[0] ?? rows);
-  const count = own.reduce(gcd, rows);
-  for (let start = 0; start < rows; start += count)
-    launch(start, count, (i) => (node.inputs[i]!.shape.length === 0 ? 0 : start % own[i]!));
-}
 
 /**
  * Returns the number by which the only op that reads a loss's slopes multiplies them, such as 1 / rows
@@ -162,21 +138,20 @@ export const fusedLowerings: { readonly [Name in FusedName]: LowerFused } = {
       .map((i) => inputRows(lowering, node, i))
       .concat(inputColumn(lowering, node, 3));
     const [projected, mean] = [lowering.fresh([rows, atoms]), lowering.fresh([rows])];
-    eachBlock(node, rows, (start, count, row) =>
-      lowering.launch({
-        kernel: 'categorical_project',
-        views: [
-          flatView(from(projected, start * atoms), count, atoms, atoms),
-          run(from(mean, start), [count]),
-          flatView(from(probs, start * atoms), count, atoms, atoms),
-          ...columns.map((of, i) => columnFrom(of, row(i + 1), count)),
-        ],
-        writes: 2,
-        wholes: [count, atoms, ...columns.map(({ distance }, i) => whole(i + 3, distance))],
-        reals: [low!, high!],
-        node: node as Node,
-      }),
-    );
+    const own = [1, 2, 3].map((i) => rowsOfInput(node, i));
+    lowering.launch({
+      kernel: 'categorical_project',
+      views: [
+        flatView(projected, rows, atoms, atoms),
+        run(mean, [rows]),
+        flatView(probs, rows, atoms, atoms),
+        ...columns.map(({ value, distance }, i) => column(value, own[i]!, distance)),
+      ],
+      writes: 2,
+      wholes: [rows, atoms, ...columns.map(({ distance }, i) => whole(i + 3, distance)), ...own],
+      reals: [low!, high!],
+      node: node as Node,
+    });
     return [projected, mean];
   },
   categoricalLoss(lowering, node) {
@@ -187,23 +162,31 @@ export const fusedLowerings: { readonly [Name in FusedName]: LowerFused } = {
     const slopes = lowering.fresh([rows, atoms]);
     const scale = slopeScale(lowering, node, slopes);
     const [terms, errors] = [lowering.fresh([rows, 2]), lowering.fresh([rows])];
-    eachBlock(node, rows, (start, count, row) =>
-      lowering.launch({
-        kernel: 'categorical_loss',
-        views: [
-          flatView(from(slopes, start * atoms), count, atoms, atoms),
-          run(from(terms, 2 * start), [count, 2]),
-          column(from(errors, start), count, 1),
-          flatView(from(logits.value, start * logits.distance), count, atoms, logits.distance),
-          flatView(from(targets, row(1) * atoms), count, atoms, atoms),
-          columnFrom(weights, row(2), count),
-        ],
-        writes: 3,
-        wholes: [count, atoms, atoms, 1, whole(3, logits.distance), whole(5, weights.distance)],
-        reals: [least!, scale, low!, high!],
-        node: node as Node,
-      }),
-    );
+    const [targetRows, weightRows] = [rowsOfInput(node, 1), rowsOfInput(node, 2)];
+    lowering.launch({
+      kernel: 'categorical_loss',
+      views: [
+        flatView(slopes, rows, atoms, atoms),
+        run(terms, [rows, 2]),
+        column(errors, rows, 1),
+        flatView(logits.value, rows, atoms, logits.distance),
+        flatView(targets, targetRows, atoms, atoms),
+        column(weights.value, weightRows, weights.distance),
+      ],
+      writes: 3,
+      wholes: [
+        rows,
+        atoms,
+        atoms,
+        1,
+        whole(3, logits.distance),
+        whole(5, weights.distance),
+        targetRows,
+        weightRows,
+      ],
+      reals: [least!, scale, low!, high!],
+      node: node as Node,
+    });
     return [slopes, ...columnsOf(terms), errors];
   },
   categoricalMean(lowering, node) {
@@ -282,32 +265,38 @@ export const fusedLowerings: { readonly [Name in FusedName]: LowerFused } = {
     const slopes = lowering.fresh([rows, n]);
     const scale = slopeScale(lowering, node, slopes);
     const [terms, errors] = [lowering.fresh([rows, 2]), lowering.fresh([rows])];
-    eachBlock(node, rows, (start, count, row) =>
-      lowering.launch({
-        kernel: 'td_loss_weighted',
-        views: [
-          flatView(from(slopes, start * n), count, n, n),
-          run(from(terms, 2 * start), [count, 2]),
-          column(from(errors, start), count, 1),
-          flatView(from(q.value, start * q.distance), count, n, q.distance),
-          run(from(targets, row(1)), [count]),
-          columnFrom(actions, row(2), count),
-          columnFrom(weights, row(3), count),
-        ],
-        writes: 3,
-        wholes: [
-          count,
-          n,
-          n,
-          1,
-          whole(3, q.distance),
-          whole(5, actions.distance),
-          whole(6, weights.distance),
-        ],
-        reals: [node.attributes.options.delta!, scale],
-        node: node as Node,
-      }),
-    );
+    const [targetRows, actionRows, weightRows] = [1, 2, 3].map((i) => rowsOfInput(node, i)) as [
+      number,
+      number,
+      number,
+    ];
+    lowering.launch({
+      kernel: 'td_loss_weighted',
+      views: [
+        flatView(slopes, rows, n, n),
+        run(terms, [rows, 2]),
+        column(errors, rows, 1),
+        flatView(q.value, rows, n, q.distance),
+        run(targets, [targetRows]),
+        column(actions.value, actionRows, actions.distance),
+        column(weights.value, weightRows, weights.distance),
+      ],
+      writes: 3,
+      wholes: [
+        rows,
+        n,
+        n,
+        1,
+        whole(3, q.distance),
+        whole(5, actions.distance),
+        whole(6, weights.distance),
+        targetRows,
+        actionRows,
+        weightRows,
+      ],
+      reals: [node.attributes.options.delta!, scale],
+      node: node as Node,
+    });
     return [slopes, ...columnsOf(terms), errors];
   },
 };
