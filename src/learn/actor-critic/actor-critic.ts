@@ -65,10 +65,10 @@ export interface Parts {
   /** number of gradient steps from one update of the actor to the next */
   readonly actorEvery: number;
   /**
-   * returns the phase of the critics. Their targets use the actions `next`, and subtract `cost`
-   * [rows] from the next values
+   * returns the phase of the critics. Their targets use the actions `next`, and subtract the result
+   * of `cost` [rows] from the next values. Its ops follow the critics' passes, and join their chain
    */
-  criticPhase(next: Expression, cost?: Expression): Phase;
+  criticPhase(next: Expression, cost?: () => Expression): Phase;
   /** returns the value [rows] of actions at obs that the actor maximizes */
   value(actions: Expression): Expression;
 }
@@ -283,7 +283,7 @@ export abstract class ActorCritic extends Learner {
           criticPhase(next, cost) {
             const scaled: Expression = rewardScale === 1 ? rewards : rewards.mul(rewardScale);
             const later = targets!(concat(1, nextSeen, next) as Expression);
-            const aims = losses.targets(later, { rewards: scaled, discounts, cost });
+            const aims = losses.targets(later, { rewards: scaled, discounts, cost: cost?.() });
             const outputs = values!(concat(1, seen, actions) as Expression);
             const found = losses.losses(outputs, aims, weights);
             const criticLoss = found.loss.sum().mul(1 / batchSize);

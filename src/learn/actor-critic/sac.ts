@@ -252,7 +252,8 @@ function phasesOf(parts: Parts, how: SacHow): readonly Phase[] {
     ];
   };
   const next = how.sample(actor(nextObs));
-  const phases: Phase[] = [parts.criticPhase(next.action, next.logProb.mul(alpha))];
+  const cost = () => next.logProb.mul(alpha) as Expression;
+  const phases: Phase[] = [parts.criticPhase(next.action, cost)];
   if (learns === 'next') {
     const { logProb } = next;
     // Rows without a next observation have NaN, which add 0 to the loss.
@@ -261,8 +262,10 @@ function phasesOf(parts: Parts, how: SacHow): readonly Phase[] {
   }
   for (let r = 0; r < repeats; r++) {
     const { action, logProb } = how.sample(actor(obs));
-    const actorLoss = logProb.mul(alpha).sub(parts.value(action)).mean();
-    const scalars = { actorLoss, entropy: logProb.mean().neg() };
+    const value = parts.value(action);
+    const actorLoss = logProb.mul(alpha).sub(value).mean();
+    // Both means have one factor, so that one launch computes them.
+    const scalars = { actorLoss, entropy: logProb.neg().mean() };
     phases.push({
       minimize: { actor: actorLoss },
       ...(r === repeats - 1 && { scalars }),

@@ -79,6 +79,8 @@ const mutations: readonly Mutation[] = [
   ['learner/update', 'outputs[this.#program.priorities]', 'outputs[0]', 'priorities', 2],
   ['learner/update', 'if (!computed)', 'if (computed)', 'the sections of losses'],
   ['learner/update', 'first ? 0 : 1', '0', 'the means of scalars'],
+  ['plan/sums', '...from, offset: size', '...from', 'the places of joined operands', 30],
+  ['plan/sums', 'one.section !== two.section', 'false', 'the sections of joined sums', 60],
   ['plan/plan', 'launch.section < section', 'launch.section <= section', 'the starts of sections'],
   ['plan/plan', '&& alone(into)', '', 'results that other sections compute'],
   ['plan/plan', 'draws.get(launch.node)', 'undefined', 'given random numbers', 2],

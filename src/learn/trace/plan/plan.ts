@@ -20,6 +20,7 @@ import {
 import { Lowering, type Value } from './lowering.ts';
 import { type Layout, layOut } from './memory.ts';
 import { lowerings } from './op-lowerings.ts';
+import { withJoinedSums } from './sums.ts';
 
 type Floats = Tensor<'float32'>;
 
@@ -27,7 +28,7 @@ type Floats = Tensor<'float32'>;
 export interface PlanOptions {
   /** whether memory that no launch reads any more is filled with NaN, default false */
   readonly poison?: boolean;
-  /** whether elementwise launches are joined into chains, default true */
+  /** whether elementwise launches are joined into chains, and sums into one launch. Default true */
   readonly chains?: boolean;
 }
 
@@ -141,7 +142,7 @@ export class Plan implements Disposable {
     const values = results.map((result) => keep(lowering, result, results));
     const { merged, constants } = lowering;
     const sorted = [...lowering.launches].sort((a, b) => a.section - b.section);
-    const launches = (options.chains ?? true) ? chained(lowering, sorted) : sorted;
+    const launches = (options.chains ?? true) ? withJoinedSums(chained(lowering, sorted)) : sorted;
     this.#merged = merged.merged;
     this.#ops = merged.nodes.length;
     this.#layout = layOut(launches);
