@@ -22,7 +22,7 @@ import { OptimizerDescription } from '../trace/learner/optimizers.ts';
 import { Program } from '../trace/learner/program.ts';
 import { networksParts, ProgramUpdate } from '../trace/learner/update.ts';
 import type { Draw, UpdateOptions } from '../update-options.ts';
-import { type ActorValue, criticLosses } from './critics.ts';
+import { type ActorValue, type CriticLosses, criticLosses } from './critics.ts';
 import {
   type ActorCriticOptions,
   actorCriticOptions,
@@ -75,8 +75,6 @@ export interface Parts {
 
 /** Names of the events of optimizers that step more than once in an update. */
 const eventOf: Readonly<Record<string, string>> = { actor: 'actor', logAlpha: 'alpha' };
-const columns = ['obs', 'nextObs', 'actions', 'rewards', 'discounts', 'weights'] as const;
-type Apply = (x: Expression) => Expression;
 
 /** Returns an option's optimizer, whose default learning rate is that of actors and critics. */
 export const describedAdam = (options: AdamOptions): OptimizerDescription =>
@@ -91,6 +89,57 @@ export let addParts: (
   learner: ActorCritic,
   added: { parts(): [string, Part][]; restored?(stream: Stream): void },
 ) => void;
+
+/** Options of the critics' part of an update. */
+interface CriticUpdate {
+  readonly losses: CriticLosses;
+  /** number of critics */
+  readonly critics: number;
+  readonly rows: number;
+  readonly rewardScale: number;
+  readonly actorValue: ActorValue;
+  /** whether the critics have observations of their own */
+  readonly ownObs: boolean;
+  readonly actorEvery: number;
+}
+type Fields = 'obs' | 'nextObs' | 'actions' | 'rewards' | 'discounts' | 'weights';
+
+/** Returns the function that describes an update as expressions: the parts of `phases`. */
+function describedUpdate(
+  phases: Algorithm['phases'],
+  { losses, critics, rows, rewardScale, actorValue, ownObs, actorEvery }: CriticUpdate,
+) {
+  return (
+    networks: Parts['networks'],
+    batch: Readonly<Record<Fields, Expression>> & Readonly<Record<string, Expression>>,
+    parameters: Parts['parameters'],
+  ): readonly Phase[] => {
+    const { obs, nextObs, actions, rewards, discounts, weights } = batch;
+    const [seen, nextSeen] = ownObs ? [batch.criticObs!, batch.nextCriticObs!] : [obs, nextObs];
+    const outputs = (of: 'critics' | 'targets', x: Expression, taken: Expression) =>
+      networks[of]!(concat(1, x, taken) as Expression);
+    return phases({
+      ...{ networks, parameters, obs, nextObs, actions, actorEvery },
+      criticPhase(next, cost) {
+        const later = outputs('targets', nextSeen, next);
+        const scaled: Expression = rewardScale === 1 ? rewards : rewards.mul(rewardScale);
+        const targets = losses.targets(later, { rewards: scaled, discounts, cost: cost?.() });
+        const of = losses.losses(outputs('critics', seen, actions), targets, weights);
+        const criticLoss = of.loss.sum().mul(1 / rows);
+        return {
+          minimize: { critics: criticLoss },
+          scalars: { criticLoss, meanQ: of.value.mean() },
+          priorities: of.error.reshape([critics, rows]).mean({ axis: 0 }),
+        };
+      },
+      value(taken) {
+        const values = losses.values(outputs('critics', seen, taken));
+        if (actorValue === 'first') return values.slice(0, 0, 1).reshape([rows]) as Expression;
+        return values[actorValue]({ axis: 0 }) as Expression;
+      },
+    });
+  };
+}
 
 /** The part of a learner with an actor and critics that each algorithm defines. */
 export interface Algorithm {
@@ -266,40 +315,10 @@ export abstract class ActorCritic extends Learner {
         actor: describedAdam(actorOptimizer),
         ...how.optimizers?.(),
       },
-      update: (
-        networks: Parts['networks'],
-        batch: Readonly<Record<string, Expression>>,
-        parameters: Parts['parameters'],
-      ) => {
-        const { obs, nextObs, actions, rewards, discounts, weights } = batch as Record<
-          (typeof columns)[number],
-          Expression
-        >;
-        const { critics: values, targets } = networks as Record<string, Apply>;
-        const [seen, nextSeen] =
-          criticObsDim === undefined ? [obs, nextObs] : [batch.criticObs!, batch.nextCriticObs!];
-        return how.phases({
-          ...{ networks, parameters, obs, nextObs, actions, actorEvery: every.actor },
-          criticPhase(next, cost) {
-            const scaled: Expression = rewardScale === 1 ? rewards : rewards.mul(rewardScale);
-            const later = targets!(concat(1, nextSeen, next) as Expression);
-            const aims = losses.targets(later, { rewards: scaled, discounts, cost: cost?.() });
-            const outputs = values!(concat(1, seen, actions) as Expression);
-            const found = losses.losses(outputs, aims, weights);
-            const criticLoss = found.loss.sum().mul(1 / batchSize);
-            return {
-              minimize: { critics: criticLoss },
-              scalars: { criticLoss, meanQ: found.value.mean() },
-              priorities: found.error.reshape([critics, batchSize]).mean({ axis: 0 }),
-            };
-          },
-          value(chosen) {
-            const all = losses.values(values!(concat(1, seen, chosen) as Expression));
-            if (value === 'first') return all.slice(0, 0, 1).reshape([batchSize]) as Expression;
-            return all[value]({ axis: 0 }) as Expression;
-          },
-        });
-      },
+      update: describedUpdate(how.phases, {
+        ...{ losses, critics, rows: batchSize, rewardScale, actorValue: value },
+        ...{ ownObs: criticObsDim !== undefined, actorEvery: every.actor },
+      }),
     };
     this.#program = own(
       this,
