@@ -1,6 +1,6 @@
 /**
  * Finds the first update that produced NaN or infinity. Kernels count such elements on the device,
- * for each network and layer.
+ * in each tensor that a launch of the update writes.
  */
 import type { Device, Stream, Tensor } from '../device/device.ts';
 import { guardConstruction, Owner, own } from '../device/owner.ts';
@@ -16,10 +16,14 @@ export interface NonFiniteReport {
    * right only if each call had as many minibatches as the last one
    */
   readonly tick: number;
+  /** name of the network, or of the learner for an op outside of a network */
   readonly network: string;
-  /** layer by index and name: '2: linear(64, 1)' */
+  /** layer by index and name, such as '2: linear(64, 1)', or the op */
   readonly layer: string;
-  /** tensor that contains it: 'output', 'gradient at the output', 'gradient of weight', … */
+  /**
+   * tensor that contains it: 'output', 'gradient at the output', 'gradient of weight', … For an op,
+   * the line that made it
+   */
   readonly what: string;
   /** number of NaN and infinite elements in this tensor, over all checked updates */
   readonly count: number;
