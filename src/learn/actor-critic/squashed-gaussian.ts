@@ -143,7 +143,6 @@ export class SquashedGaussian extends Owner {
    * @throws {TypeError|RangeError} for a wrong option
    * @throws {ERR_HOTSLOT_MEMORY} if the device has too little memory
    */
-
   constructor(
     device: Device,
     how: { actionDim: number; rows: number },

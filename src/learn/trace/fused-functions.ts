@@ -19,6 +19,7 @@ function checkShape(op: string, name: string, expression: unknown, shape: Shape)
     refuseRange(`${op}: ${name} must be ${shown(shape)}, got ${shown(node.shape)}`);
   return expressionOf(node);
 }
+
 /**
  * Returns an operand of one row for each row of a matrix. An operand of fewer rows repeats, so that
  * several networks share it.
@@ -34,12 +35,14 @@ function repeating(
   if (own > 0 && rows! % own === 0) return checkShape(op, name, expression, [own, ...rest]);
   return checkShape(op, name, expression, [rows!, ...rest]);
 }
+
 /** Returns the importance weights of rows, or one 1 for all rows. */
 function weightsOf(op: string, { tape, shape }: Node, weights: unknown): Expression {
   return weights === undefined
     ? full(tape, 1, [])
     : repeating(op, 'weights', weights, shape.slice(0, 1));
 }
+
 /** Returns the op of a matrix. */
 function matrixOf(op: string, name: string, expression: unknown, columns: string): Node {
   const node = nodeOf(`${op}: ${name}`, expression);

@@ -48,6 +48,7 @@ function earlierOf(
   );
 }
 
+/** Lowers a concatenation: moves or copies its parts to new memory, or to that of an earlier one. */
 export function lowerConcat(lowering: Lowering, node: NodeOfKind<'concat'>): Value {
   const { axis } = node.attributes;
   const { shape } = node;

@@ -192,10 +192,10 @@ export class Lowering {
     this.#tuples.set(node, values);
   }
 
-  /** Gives the value of an op that its only other operand's launch computes too. */
+  /** Sets the value of an op that the launch of its operand computes too. */
   setResult(node: Node, value: Value): void {
     this.#values.set(node, value);
-    // The op itself reads its operand no more.
+    // The op no longer reads its operand.
     value.buffer.readers += (this.#uses.get(node) ?? 0) - 1;
   }
 
