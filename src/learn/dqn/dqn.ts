@@ -21,7 +21,7 @@ import { OptimizerDescription } from '../trace/learner/optimizers.ts';
 import { Program } from '../trace/learner/program.ts';
 import { ProgramUpdate } from '../trace/learner/update.ts';
 import type { UpdateOptions } from '../update-options.ts';
-import { headOf } from './heads.ts';
+import { qLosses } from './heads.ts';
 import { type QNetworkOptions, qNetwork, qNetworkKeys } from './policy.ts';
 
 type Floats = Tensor<'float32'>;
@@ -143,7 +143,7 @@ export class DqnLearner extends Learner {
     this.network = network;
     this.#values = values;
     const { tau = 0.005, targetEvery } = options;
-    const { target, loss } = headOf(head, actions, huberDelta);
+    const q = qLosses(head, actions, huberDelta);
     const program = own(
       this,
       new Program(
@@ -164,17 +164,13 @@ export class DqnLearner extends Learner {
                 : copied('online', { every: targetEvery }),
           },
           optimizers: { online: new OptimizerDescription('adam', adamOptions(options)) },
-          update({ online, target: slow }: DqnNetworks, batch: DqnExpressions) {
-            const { obs, nextObs, rewards, discounts } = batch;
+          update({ online, target }: DqnNetworks, batch: DqnExpressions) {
+            const { obs, nextObs, rewards, discounts, weights } = batch;
             const choice = double ? online(nextObs) : undefined;
-            const value = slow(nextObs);
-            const goal = target(value, choice ?? value, rewards, discounts);
-            const {
-              loss: losses,
-              chosen,
-              error,
-            } = loss(online(obs), batch.actions, goal, batch.weights);
-            const mean = losses.mean();
+            const value = target(nextObs);
+            const targets = q.targets(value, choice ?? value, rewards, discounts);
+            const { loss, chosen, error } = q.losses(online(obs), batch.actions, targets, weights);
+            const mean = loss.mean();
             return {
               minimize: { online: mean },
               scalars: { loss: mean, meanQ: chosen.mean() },

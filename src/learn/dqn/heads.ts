@@ -1,5 +1,5 @@
 /**
- * Heads of a Q network: they compute targets and losses from the network's output. For each action
+ * Losses of Q networks as expressions: targets and losses from a network's output. For each action
  * this output is one number or a distribution over atoms.
  */
 import { checkKind } from '../distribution.ts';
@@ -25,46 +25,51 @@ export type QHead =
       max: number;
     };
 
-interface Q {
+/** Losses of a Q network, from its output for a minibatch. */
+export interface QLosses {
   /**
    * returns each row's target from the target network's output `value`. It uses the action with the
    * largest value in `choice`
    */
-  target(
+  targets(
     value: Expression,
     choice: Expression,
     rewards: Expression,
     discounts: Expression,
   ): Expression;
-  /** returns each row's weighted loss, the value of the action taken, and the priority */
-  loss(
+  /**
+   * returns each row's weighted loss, the value of the action taken, and the error: an absolute TD
+   * error or a cross-entropy
+   */
+  losses(
     output: Expression,
     actions: Expression,
-    target: Expression,
+    targets: Expression,
     weights: Expression,
   ): { loss: Expression; chosen: Expression; error: Expression };
 }
 
-export function headOf(head: QHead, actions: number, delta: number): Q {
+/** Returns the losses of a head. `delta` is the Huber threshold of a scalar head. */
+export function qLosses(head: QHead, actions: number, delta: number): QLosses {
   const distribution = checkKind('head', head, 51);
   if (distribution === null)
     return {
-      target: tdTarget,
-      loss: (q, taken, target, weights) => tdLoss(q, taken, target, { delta, weights }),
+      targets: tdTarget,
+      losses: (q, taken, targets, weights) => tdLoss(q, taken, targets, { delta, weights }),
     };
   const { atoms, min: low, max: high } = distribution;
   const logits = (x: Expression) => x.reshape([-1, actions, atoms]) as Expression;
   return {
-    target(value, choice, rewards, discounts) {
+    targets(value, choice, rewards, discounts) {
       const rows = choice.shape[0] as number;
       const values = categoricalMean(choice.reshape([rows * actions, atoms]), { low, high });
       const best = values.reshape([rows, actions]).argmax();
       const probs = (logits(value).pick(best) as Expression).softmax();
       return categoricalProject(probs, rewards, discounts, { low, high }).projected;
     },
-    loss(output, taken, target, weights) {
+    losses(output, taken, targets, weights) {
       const picked = logits(output).pick(taken) as Expression;
-      const { loss, mean, error } = categoricalLoss(picked, target, { low, high, weights });
+      const { loss, mean, error } = categoricalLoss(picked, targets, { low, high, weights });
       return { loss, chosen: mean, error };
     },
   };
