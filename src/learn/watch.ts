@@ -39,14 +39,12 @@ export interface WatchedPart {
   readonly network: string;
   readonly layer: string;
   readonly what: string;
-  /** position of the part in the order of the computation */
-  readonly rank: number;
   readonly end: number;
   /** names the part in the report's text. Default: what, network and layer */
   readonly text?: string;
 }
 
-/** Contiguous memory that a watch checks at an event. */
+/** Contiguous memory that a watch checks at an event. A watch gets it in the order of the events. */
 export interface WatchedVector {
   readonly event: string;
   readonly x: Floats;
@@ -112,27 +110,20 @@ export class Watch extends Owner {
    * @throws {DeviceError} if the stream has failed
    */
   async first(): Promise<NonFiniteReport | null> {
-    let first: (NonFiniteReport & { rank: number }) | null = null;
+    let first: NonFiniteReport | null = null;
     for (const { found, parts } of this.#vectors) {
       const words = await found.toArray();
-      for (const [i, { network, layer, what, rank, text: named }] of parts.entries()) {
+      for (const [i, { network, layer, what, text: named }] of parts.entries()) {
         const [count, when] = [words[2 * i] as number, words[2 * i + 1] as number];
         if (when === 0) continue;
         const [update, tick] = [when - 1, Math.floor((when - 1) / this.#minibatches())];
-        // In one update, #vectors lists the networks in the order in which the update computes
-        // them.
-        const later =
-          first &&
-          (update > first.update ||
-            (update === first.update && (network !== first.network || rank >= first.rank)));
-        if (later) continue;
+        // The vectors are in the order in which an update computes them.
+        if (first && update >= first.update) continue;
         const place = named ?? `the ${what} of ${network}, layer ${layer},`;
         const text: string = `update ${update} (tick ${tick}): ${place} has NaN or infinity; ${count} such numbers so far`;
-        first = { update, tick, network, layer, what, count, text, rank };
+        first = { update, tick, network, layer, what, count, text };
       }
     }
-    if (first === null) return null;
-    const { rank: _, ...report } = first;
-    return report;
+    return first;
   }
 }

@@ -196,17 +196,18 @@ export class ProgramUpdate extends Owner {
     return this.plan.results().flatMap(({ launch, section, op, line, tensor, network, place }) => {
       const steps = counts.get(section);
       if (!steps) return []; // a section that not every update needs
-      const rest = { rank: launch, end: tensor.size };
+      const end = tensor.size;
       const part =
         network !== null && place
-          ? { network: this.#named(network, place.member), ...rest, ...place }
+          ? { network: this.#named(network, place.member), end, ...place }
           : {
-              ...{ network: name, layer: op, what: line, ...rest },
+              ...{ network: name, layer: op, what: line, end },
               text: `the result of '${op}' (${line})`,
             };
       return [{ event: `launch ${launch}`, x: tensor, steps, parts: [part] }];
     });
   }
+
   /** Names a network, or one of an ensemble, as the state does. */
   #named(network: string, member: number): string {
     return this.#program.holder(network).members === null ? network : `${network}.${member}`;
