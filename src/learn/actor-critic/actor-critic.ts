@@ -76,7 +76,7 @@ export interface Parts {
 /** Names of the events of optimizers that step more than once in an update. */
 const eventOf: Readonly<Record<string, string>> = { actor: 'actor', logAlpha: 'alpha' };
 
-/** Returns an option's optimizer, whose default learning rate is that of actors and critics. */
+/** Describes an optimizer, whose default learning rate is that of actors and critics. */
 export const describedAdam = (options: AdamOptions): OptimizerDescription =>
   new OptimizerDescription('adam', options, ACTOR_CRITIC_RATE);
 

@@ -151,8 +151,8 @@ export class SacLearner extends ActorCritic {
     ]);
     const targetEntropy = options?.targetEntropy ?? -actionDim;
     checkWithin('targetEntropy', targetEntropy, -1e30, 1e30);
-    const first = temperature === 'auto' ? initialTemperature : temperature;
-    const gaussian = { ...options };
+    const initialAlpha = temperature === 'auto' ? initialTemperature : temperature;
+    const gaussian = actorOf({ ...options }, gaussianKeys);
     super('SacLearner', device, options, {
       keys,
       actor: (all) => actorNetwork(all, (n) => 2 * n),
@@ -168,16 +168,15 @@ export class SacLearner extends ActorCritic {
         temperature,
         temperatureFrom: from,
         targetEntropy,
-        ...gaussianOptions(actorOf({ ...options }, gaussianKeys)),
+        ...gaussianOptions(gaussian),
       },
       ...(temperature === 'auto' && {
-        parameters: { logAlpha: parameter({ initial: Math.log(first) }) },
+        parameters: { logAlpha: parameter({ initial: Math.log(initialAlpha) }) },
         optimizers: () => ({ logAlpha: describedAdam(temperatureAdam(options)) }),
       }),
       phases: (parts) =>
         phasesOf(parts, {
-          sample: (out) =>
-            squashedGaussian(out, normal([batchSize, actionDim]), actorOf(gaussian, gaussianKeys)),
+          sample: (out) => squashedGaussian(out, normal([batchSize, actionDim]), gaussian),
           ...{ learns, targetEntropy, repeats: policyRepeats },
         }),
     } satisfies Algorithm);
@@ -190,7 +189,7 @@ export class SacLearner extends ActorCritic {
     this.temperatureOptimizer = optimizer as Adam | undefined;
     const derive = (stream: Stream) => {
       if (log) ops.exp(stream, this.alpha, log);
-      else stream.fill(this.alpha, first);
+      else stream.fill(this.alpha, initialAlpha);
     };
     derive(device.currentStream);
     addParts(this, {

@@ -110,7 +110,8 @@ export class Td3Learner extends ActorCritic {
       ...(targetActor && {
         networks: (tau, every) => ({ targetActor: polyak('actor', tau, { every }) }),
       }),
-      phases: (parts) => phasesOf(parts, { ...options, batchSize, policyNoise, noiseClip }, alpha),
+      phases: (parts) =>
+        phasesOf(parts, { ...options, policyNoise, noiseClip, targetActor }, alpha),
     } satisfies Algorithm);
     this.#options = options;
     if (!targetActor) return;
@@ -133,18 +134,17 @@ export class Td3Learner extends ActorCritic {
   }
 }
 
-type Noise = Td3Options & Required<Pick<Td3Options, 'policyNoise' | 'noiseClip'>>;
+type Td3How = Td3Options & Required<Pick<Td3Options, 'policyNoise' | 'noiseClip' | 'targetActor'>>;
 
 /** Describes an update: critics and actor. `cloning` is the alpha of TD3+BC. */
-function phasesOf(parts: Parts, options: Noise, cloning: number | undefined) {
+function phasesOf(parts: Parts, options: Td3How, cloning: number | undefined) {
   const { networks, obs, nextObs, actions, actorEvery: every } = parts;
-  const { actionDim, batchSize, policyNoise, noiseClip } = options;
+  const { actionDim, batchSize, policyNoise, noiseClip, targetActor } = options;
   const { scale, bias, low, high } = boxOf(actionDim, options);
   const row = (values: readonly number[]) => constant(values, [actionDim]) as Expression;
   const inBox = (x: Expression): Expression => x.mul(row(scale)).add(row(bias));
-  const { targetActor: targets = true } = options;
   const actor = networks.actor as (x: Expression) => Expression;
-  const chooser = targets ? networks.targetActor! : actor;
+  const chooser = targetActor ? networks.targetActor! : actor;
 
   const noise = normal([batchSize, actionDim]).mul(policyNoise).clamp(-noiseClip, noiseClip);
   const next = inBox(noise.add(chooser(nextObs)) as Expression);
