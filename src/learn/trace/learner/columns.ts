@@ -12,21 +12,19 @@ export class InputColumns extends Owner {
   readonly #discounts: DiscountColumn;
   /** importance weights of a batch that has none */
   readonly #ones: Floats;
-  /** indices of actions, for batches that store them in another dtype than float32 */
-  readonly #indices: Floats;
+  /** indices of actions as float32, or undefined if actions are rows of numbers */
+  readonly #indices: Floats | undefined;
 
-  readonly #indexed: boolean;
-
+  /** `indexed` says whether actions are indices. */
   constructor(device: Device, how: { rows: number; gamma: number | undefined; indexed: boolean }) {
     super('these columns');
     const { rows, gamma, indexed } = how;
-    this.#indexed = indexed;
     this.#rows = rows;
     const column = () => own(this, device.allocate({ shape: [rows, 1] }));
     using construction = guardConstruction(this);
     this.#discounts = own(this, new DiscountColumn(device, rows, gamma));
     this.#ones = column().write(new Float32Array(rows).fill(1));
-    this.#indices = column();
+    if (indexed) this.#indices = column();
     construction.done();
   }
 
@@ -39,7 +37,7 @@ export class InputColumns extends Owner {
     const { actions, rewards, weights = this.#ones } = rest as Record<string, Floats>;
     return {
       ...rest,
-      actions: this.#indexed ? this.#vector(this.#floats(stream, actions as Floats)) : actions!,
+      actions: this.#actions(stream, actions as Floats),
       rewards: this.#vector(rewards as Floats),
       discounts: this.#vector(this.#discounts.of(stream, columns)),
       weights: this.#vector(weights),
@@ -50,9 +48,11 @@ export class InputColumns extends Owner {
   #vector(column: Floats): Floats {
     return column.view({ shape: [this.#rows], strides: [column.strides[0] as number] });
   }
-  #floats(stream: Stream, indices: Floats): Floats {
-    if (indices.dtype === 'float32') return indices;
-    convert(stream, this.#indices, indices);
-    return this.#indices;
+  /** Returns actions as rows of numbers, or their indices as one dimension of float32. */
+  #actions(stream: Stream, actions: Floats): Floats {
+    if (!this.#indices) return actions;
+    if (actions.dtype === 'float32') return this.#vector(actions);
+    convert(stream, this.#indices, actions);
+    return this.#vector(this.#indices);
   }
 }
