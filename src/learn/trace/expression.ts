@@ -485,13 +485,11 @@ export function binary(f: BinaryName, first: unknown, second: unknown): Expressi
   if (m !== null && n !== null && folded[f]) return full(nodeIn(a).tape, folded[f](m, n), shape);
   if (n === 1 && (f === 'mul' || f === 'div')) return broadcasted(a, shape);
   if (m === 1 && f === 'mul') return broadcasted(b, shape);
-  const multiple =
-    f === 'mul'
-      ? m === null
-        ? n !== null && scaledSum(a, n, shape)
-        : scaledSum(b, m, shape)
-      : null;
-  return multiple || make('binary', { f }, [a, b], shape);
+  if (f === 'mul' && (m !== null || n !== null)) {
+    const multiple = m === null ? scaledSum(a, n!, shape) : scaledSum(b, m, shape);
+    if (multiple) return multiple;
+  }
+  return make('binary', { f }, [a, b], shape);
 }
 
 function extreme(f: 'min' | 'max', x: Expression, b: unknown): Expression {

@@ -624,12 +624,12 @@ export class Program extends Owner {
       sections.push({ outputs, computes: needed, every });
       const last = { section: sections.length - 1, every };
       outputsBefore += outputs.length;
-      const off = checked[p]!.priorities;
-      if (off) {
-        sections.push({ outputs: [{ node: off }], every, optional: true });
+      const prioritized = checked[p]!.priorities;
+      if (prioritized) {
+        sections.push({ outputs: [{ node: prioritized }], every, optional: true });
         priorities = outputsBefore++;
       }
-      const prioritizes = off ? sections.length - 1 : -1;
+      const prioritySection = prioritized ? sections.length - 1 : -1;
       const events = losses.map(({ stepper }, i): Event => {
         const times = seen.get(stepper.name) ?? 0;
         seen.set(stepper.name, times + 1);
@@ -643,7 +643,7 @@ export class Program extends Owner {
         sections: [...parts, last],
         events,
         losses: sections.length - 1,
-        priorities: prioritizes,
+        priorities: prioritySection,
       };
     });
     return { phases, sections, priorities, order };
