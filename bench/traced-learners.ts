@@ -63,9 +63,9 @@ export function tracedDqn(device: Device, sizes: Sizes, fused: boolean): Describ
       const [next, choice] = [target(nextObs), q(nextObs)];
       if (fused) {
         const goal = tdTarget(next, choice, rewards, discounts);
-        const { loss, chosen } = tdLoss(q(obs), actions, goal);
+        const { loss, value } = tdLoss(q(obs), actions, goal);
         const mean = loss.mean();
-        return { minimize: { q: mean }, scalars: { loss: mean, meanQ: chosen.mean() } };
+        return { minimize: { q: mean }, scalars: { loss: mean, meanQ: value.mean() } };
       }
       const goal = bootstrap(rewards, discounts, next.pick(choice.argmax()) as Expression).detach();
       const chosen = q(obs).pick(actions) as Expression;
@@ -188,7 +188,7 @@ export function tracedSac(device: Device, sizes: Sizes, start: Start = {}): Desc
 }
 
 /** Ends of the atoms of FastSAC's critics. */
-export const RANGE = { low: -20, high: 20 } as const;
+export const RANGE = { min: -20, max: 20 } as const;
 /** Weight decay of FastSAC's actor and critics. */
 export const DECAY = 1e-3;
 
@@ -224,9 +224,9 @@ export function tracedFastSac(device: Device, sizes: Sizes): DescribedLearner {
         cost,
       });
       const output = logits(critics(concat(1, obs, actions)) as Expression);
-      const { loss, mean } = categoricalLoss(output, projected, {
+      const { loss, value: means } = categoricalLoss(output, projected, {
         ...RANGE,
-        least: -30,
+        logFloor: -30,
         weights,
       });
       const criticLoss = loss.reshape([2, rows]).mean({ axis: 1 }).sum();
@@ -242,7 +242,7 @@ export function tracedFastSac(device: Device, sizes: Sizes): DescribedLearner {
       const actorLoss = now.logProb.mul(alpha).sub(value).mean();
       const entropy = now.logProb.mean().neg();
       return [
-        { minimize: { critics: criticLoss }, scalars: { criticLoss, meanQ: mean.mean() } },
+        { minimize: { critics: criticLoss }, scalars: { criticLoss, meanQ: means.mean() } },
         { minimize: { logAlpha: temperatureLoss }, scalars: { temperatureLoss } },
         { minimize: { actor: actorLoss }, scalars: { actorLoss, entropy, alpha } },
       ];

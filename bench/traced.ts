@@ -94,7 +94,7 @@ const cases: readonly Case[] = [
         ...optionsOf(large),
         layerNorm: true,
         activation: 'silu',
-        critic: { kind: 'categorical', atoms: 101, min: RANGE.low, max: RANGE.high },
+        critic: { kind: 'categorical', atoms: 101, ...RANGE },
         actorOptimizer: decayed,
         criticOptimizer: decayed,
       }),

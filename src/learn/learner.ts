@@ -267,7 +267,7 @@ export abstract class Learner extends Owner {
   }
 
   /**
-   * Checks the results of all launches of later steps on the device for NaN and infinity. The watch
+   * Checks the passes and gradients of later steps on the device for NaN and infinity. The watch
    * does not check graphs that were captured before this call. The learner's close() also closes
    * the watch. A second call replaces the watch with a new one.
    *

@@ -284,11 +284,11 @@ describe('errors of expressions', () => {
     [
       'a distribution without its range',
       ({ x }) => (categoricalLoss as (...all: unknown[]) => unknown)(x, x),
-      /^categoricalLoss: pass options as in categoricalLoss\(…, \{ low: … \}\), got undefined/,
+      /^categoricalLoss: pass options as in categoricalLoss\(…, \{ min: … \}\), got undefined/,
     ],
     [
       'a distribution of one atom',
-      ({ x }) => categoricalLoss(x.slice(1, 0, 1), x.slice(1, 0, 1), { low: 0, high: 1 }),
+      ({ x }) => categoricalLoss(x.slice(1, 0, 1), x.slice(1, 0, 1), { min: 0, max: 1 }),
       /^categoricalLoss: a distribution has at least 2 atoms, got \[3, 1\]/,
     ],
     [

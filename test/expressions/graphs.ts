@@ -148,13 +148,13 @@ const ops: Readonly<Record<string, Apply>> = {
   categoricalLoss: (x) =>
     x.shape.length !== 2 || x.shape[1]! < 2
       ? null
-      : categoricalLoss(x, x.flip(1).softmax().detach(), { low: -1, high: 1 }).loss,
+      : categoricalLoss(x, x.flip(1).softmax().detach(), { min: -1, max: 1 }).loss,
   categoricalMean: (x) =>
-    x.shape.length !== 2 || x.shape[1]! < 2 ? null : categoricalMean(x, { low: -1, high: 1.5 }),
+    x.shape.length !== 2 || x.shape[1]! < 2 ? null : categoricalMean(x, { min: -1, max: 1.5 }),
   categoricalProject: (x) => {
     if (x.shape.length !== 2 || x.shape[1]! < 2) return null;
     const rewards = x.mean({ axis: 1 });
-    const range = { low: -1.5, high: 1.25 };
+    const range = { min: -1.5, max: 1.25 };
     const { projected, mean } = categoricalProject(x.softmax(), rewards, rewards.abs(), {
       ...range,
       ...(x.shape[0]! > 2 && { cost: rewards }),

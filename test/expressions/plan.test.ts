@@ -356,7 +356,7 @@ describe('plans of expressions', () => {
     [8, 'have their own targets'],
   ] as const)
     it(`the losses of two critics that ${what} are one launch`, async () => {
-      const range = { low: -2, high: 2 };
+      const range = { min: -2, max: 2 };
       const inputs = {
         q: floats([8, 3]),
         action: { shape: [4], values: choices.indices(4, 3) },

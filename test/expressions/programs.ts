@@ -293,14 +293,14 @@ export const programs: Readonly<Record<string, (choices: Choices) => Program>> =
     const shape = [1 + choices.below(4), 2 + choices.below(4)];
     return {
       shapes: { a: shape, c: shape },
-      build: ({ a, c }) => categoricalLoss(a!, c!.softmax(), { low: -1, high: 2 }).loss,
+      build: ({ a, c }) => categoricalLoss(a!, c!.softmax(), { min: -1, max: 2 }).loss,
     };
   },
   categoricalMean: (choices) => {
     const shape = [1 + choices.below(4), 2 + choices.below(4)];
     return {
       shapes: { a: shape },
-      build: ({ a }) => categoricalMean(a!, { low: -1, high: 2 }),
+      build: ({ a }) => categoricalMean(a!, { min: -1, max: 2 }),
     };
   },
   tdLoss: (choices) => {

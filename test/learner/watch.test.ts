@@ -48,7 +48,8 @@ describe('learner.watch()', () => {
     const batch = made();
     for (let i = 0; i < 3; i++) learner.update(stream, batch, out);
     expect(await watch.first()).to.equal(null);
-    // A NaN weight of the actor. The actor's output for the next observations reads it first.
+    // A NaN weight of the actor. The actor's output reads it first, and the targets of the critics
+    // are made of this output.
     const state = await learner.state();
     const data = (state['actor.2.weight']?.data as Float32Array).slice();
     data[3] = Number.NaN;
@@ -59,12 +60,12 @@ describe('learner.watch()', () => {
     expect(first).to.include({
       update: 6,
       tick: 3,
-      network: 'actor',
-      layer: '2: linear(5, 2)',
-      what: 'output',
+      network: 'critics.0',
+      layer: '4: linear(3, 1)',
+      what: 'gradient at the output',
     });
     expect(first?.text).to.match(
-      /^update 6 \(tick 3\): the output of actor, layer 2: linear\(5, 2\), has NaN/,
+      /^update 6 \(tick 3\): the gradient at the output of critics\.0, layer 4: linear\(3, 1\), has NaN/,
     );
     closed(batch);
   });
@@ -83,14 +84,13 @@ describe('learner.watch()', () => {
     stream.replay(exec);
     batch.obs.write(new Float32Array(16).fill(Number.POSITIVE_INFINITY));
     for (let i = 0; i < 2; i++) stream.replay(exec);
-    // Gradient steps 2 and 3 belong to the second launch. Only step 3 is checked, which begins with
-    // the actor that step 2 spoiled.
+    // Gradient steps 2 and 3 belong to the second launch. Only step 3 is checked.
     const first = await watch.first();
     expect(first).to.include({
       update: 3,
       tick: 1,
-      network: 'actor',
-      layer: '0: linear(2, 5)',
+      network: 'critics.0',
+      layer: '0: linear(3, 6)',
       what: 'output',
     });
     closed(batch);
@@ -117,6 +117,23 @@ describe('learner.watch()', () => {
       what: 'output',
     });
     packed.close();
+  });
+
+  it('finds nothing in a final state whose next observation is NaN', async () => {
+    for (const learner of [
+      sac(),
+      new DqnLearner(device, { obsDim: 2, actions: 3, hidden: [5], batchSize: 4 }),
+    ]) {
+      const watch = learner.watch();
+      const batch = { ...made(), discounts: floats([8], 0) };
+      batch.nextObs.write(new Float32Array(16).fill(Number.NaN));
+      if (learner instanceof DqnLearner) batch.actions.write(new Float32Array(8));
+      using out = floats([learner.scalars.length], 0);
+      learner.update(stream, batch, out);
+      expect(await watch.first()).to.equal(null);
+      closed(batch);
+      learner.close();
+    }
   });
 
   it('throws for invalid options, in a capture and after close()', async () => {

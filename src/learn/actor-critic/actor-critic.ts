@@ -18,7 +18,7 @@ import { concat } from '../trace/functions.ts';
 import { InputColumns } from '../trace/learner/columns.ts';
 import type { Phase } from '../trace/learner/description.ts';
 import { ensemble, type Follower, type Parameter, polyak } from '../trace/learner/networks.ts';
-import { OptimizerDescription } from '../trace/learner/optimizers.ts';
+import { type OptimizerDescription, plainAdam } from '../trace/learner/optimizers.ts';
 import { Program } from '../trace/learner/program.ts';
 import { networksParts, ProgramUpdate } from '../trace/learner/update.ts';
 import type { Draw, UpdateOptions } from '../update-options.ts';
@@ -78,7 +78,7 @@ const eventOf: Readonly<Record<string, string>> = { actor: 'actor', logAlpha: 'a
 
 /** Describes an optimizer, whose default learning rate is that of actors and critics. */
 export const describedAdam = (options: AdamOptions): OptimizerDescription =>
-  new OptimizerDescription('adam', options, ACTOR_CRITIC_RATE);
+  plainAdam(options, ACTOR_CRITIC_RATE);
 
 /**
  * programOf() returns the program of a learner, and addParts() adds parts to its state. Only classes
@@ -298,7 +298,9 @@ export abstract class ActorCritic extends Learner {
       this.normalizer = own(this, new Normalizer(device, sizes, normalizer));
     }
     const description = {
-      ...{ name: what, rows: batchSize, seed, firstUpdate },
+      name: what,
+      rows: batchSize,
+      seed,
       batch: {
         ...Object.fromEntries(Object.entries(fields).map(([name, width]) => [name, [width]])),
         ...{ rewards: [], discounts: [], weights: [] },
@@ -339,7 +341,9 @@ export abstract class ActorCritic extends Learner {
       this,
       new ProgramUpdate(device, this.#program, {
         generator: generatorOf(this) ?? null,
+        // A captured update holds whole cycles, so the device counts no minibatches.
         counts: false,
+        watchesLayers: true,
       }),
     );
     const inputs = own(this, new InputColumns(device, { rows: batchSize, gamma, indexed: false }));

@@ -70,7 +70,7 @@ export function criticLosses(
   if (atoms === null) return scalarLosses(how);
   const { logFloor = how.logFloor } = kind as CriticKind & { kind: 'categorical' };
   checkWithin('critic.logFloor', logFloor, Number.NEGATIVE_INFINITY, 0);
-  return categoricalLosses({ ...how, ...atoms, least: Math.max(logFloor, -1e30) });
+  return categoricalLosses({ ...how, ...atoms, logFloor: Math.max(logFloor, -1e30) });
 }
 
 function scalarLosses(how: { n: number; rows: number; clipped: boolean }): CriticLosses {
@@ -85,11 +85,10 @@ function scalarLosses(how: { n: number; rows: number; clipped: boolean }): Criti
       return bootstrap(rewards, discounts, value).detach().reshape([-1]);
     },
     losses(outputs, targets, weights) {
-      // A critic is a Q network with one action.
-      const actions = constant(new Float32Array(rows), [rows]) as Expression;
+      // A critic is a Q network with one action, whose index is 0 in every row.
+      const actions = constant([0]) as Expression;
       const q = outputs.reshape([n * rows, 1]) as Expression;
-      const { loss, chosen, error } = tdLoss(q, actions, targets, { delta: 0, weights });
-      return { loss, value: chosen, error };
+      return tdLoss(q, actions, targets, { delta: 0, weights });
     },
     values,
   };
@@ -102,15 +101,16 @@ function categoricalLosses(how: {
   atoms: number;
   min: number;
   max: number;
-  least: number;
+  logFloor: number;
 }): CriticLosses {
-  const { n, rows, clipped, atoms, min: low, max: high, least } = how;
+  const { n, rows, clipped, atoms, min, max, logFloor } = how;
   const logits = (outputs: Expression): Expression => outputs.reshape([n * rows, atoms]);
   return {
     width: atoms,
     targets(next, { rewards, discounts, cost }) {
       const { projected, mean } = categoricalProject(logits(next).softmax(), rewards, discounts, {
-        ...{ low, high },
+        min,
+        max,
         ...(cost && { cost }),
       });
       if (!clipped) return projected;
@@ -123,13 +123,9 @@ function categoricalLosses(how: {
       }
       return target;
     },
-    losses(outputs, targets, weights) {
-      const { loss, mean, error } = categoricalLoss(logits(outputs), targets, {
-        ...{ low, high, least, weights },
-      });
-      return { loss, value: mean, error };
-    },
+    losses: (outputs, targets, weights) =>
+      categoricalLoss(logits(outputs), targets, { min, max, logFloor, weights }),
     values: (outputs) =>
-      categoricalMean(logits(outputs), { low, high }).reshape([n, rows]) as Expression,
+      categoricalMean(logits(outputs), { min, max }).reshape([n, rows]) as Expression,
   };
 }

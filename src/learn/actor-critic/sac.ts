@@ -3,7 +3,7 @@
  * distributional critics.
  */
 
-import { checkCount, describeValue } from '../../base/checks.ts';
+import { checkCount, checkKeys, describeValue } from '../../base/checks.ts';
 import { typeError } from '../../base/errors.ts';
 import { withPresentNames } from '../../base/old-names.ts';
 import type { Device, Stream, Tensor } from '../../device/device.ts';
@@ -123,13 +123,15 @@ export class SacLearner extends ActorCritic {
    */
   constructor(device: Device, given: SacOptions) {
     const options = withPresentNames('SacLearner', given);
+    checkKeys('SacLearner', options, keys);
+    checkCount('actionDim', options.actionDim);
     const {
       actionDim,
       batchSize,
       policyRepeats = 1,
       temperature = 'auto',
       initialTemperature = 1,
-    } = { ...options };
+    } = options;
     checkCount('policyRepeats', policyRepeats, 1, 1024);
     if (temperature !== 'auto') {
       if (typeof temperature !== 'number')
@@ -140,7 +142,7 @@ export class SacLearner extends ActorCritic {
     }
     checkWithin('initialTemperature', initialTemperature, 1e-30, 1e30);
     const from =
-      options?.temperatureFrom ?? (options?.critic?.kind === 'categorical' ? 'next' : 'actor');
+      options.temperatureFrom ?? (options.critic?.kind === 'categorical' ? 'next' : 'actor');
     if (from !== 'actor' && from !== 'next')
       throw typeError(`temperatureFrom must be 'actor' or 'next', got ${describeValue(from)}`);
     const learns = temperature === 'auto' ? from : 'nobody';
@@ -149,7 +151,7 @@ export class SacLearner extends ActorCritic {
       `actor.${r}`,
       ...(learns === 'actor' ? [`alpha.${r}`] : []),
     ]);
-    const targetEntropy = options?.targetEntropy ?? -actionDim;
+    const { targetEntropy = -actionDim } = options;
     checkWithin('targetEntropy', targetEntropy, -1e30, 1e30);
     const initialAlpha = temperature === 'auto' ? initialTemperature : temperature;
     const gaussian = actorOf({ ...options }, gaussianKeys);

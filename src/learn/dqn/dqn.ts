@@ -17,7 +17,7 @@ import { adamParts, networkParts } from '../state.ts';
 import type { Expression } from '../trace/expression.ts';
 import { InputColumns } from '../trace/learner/columns.ts';
 import { copied, polyak } from '../trace/learner/networks.ts';
-import { OptimizerDescription } from '../trace/learner/optimizers.ts';
+import { plainAdam } from '../trace/learner/optimizers.ts';
 import { Program } from '../trace/learner/program.ts';
 import { ProgramUpdate } from '../trace/learner/update.ts';
 import type { UpdateOptions } from '../update-options.ts';
@@ -124,9 +124,11 @@ export class DqnLearner extends Learner {
       throw rangeError(
         `give tau (${options.tau}) or targetEvery (${options.targetEvery}), not both`,
       );
-    checkWithin('tau', options.tau ?? 0, 0, 1);
+    const { tau = 0.005, targetEvery } = options;
+    checkWithin('tau', tau, 0, 1);
     checkWithin('huberDelta', huberDelta, 0, 1e30);
-    checkCount('targetEvery', options.targetEvery ?? 1, 1, 2 ** 31 - 1);
+    if (targetEvery !== undefined) checkCount('targetEvery', targetEvery, 1, 2 ** 31 - 1);
+    checkCount('seed', seed, 0);
     checkWithin('gamma', gamma ?? 0, 0, 1);
     checkFlag('double', double);
     const { network, values } = qNetwork(options);
@@ -142,7 +144,6 @@ export class DqnLearner extends Learner {
     using construction = guardConstruction(this);
     this.network = network;
     this.#values = values;
-    const { tau = 0.005, targetEvery } = options;
     const q = qLosses(head, actions, huberDelta);
     const program = own(
       this,
@@ -153,8 +154,12 @@ export class DqnLearner extends Learner {
           rows,
           seed,
           batch: {
-            ...{ obs: [obsDim], nextObs: [obsDim], actions: 'index' },
-            ...{ rewards: [], discounts: [], weights: [] },
+            obs: [obsDim],
+            nextObs: [obsDim],
+            actions: 'index',
+            rewards: [],
+            discounts: [],
+            weights: [],
           },
           networks: {
             online: network,
@@ -163,17 +168,17 @@ export class DqnLearner extends Learner {
                 ? polyak('online', tau)
                 : copied('online', { every: targetEvery }),
           },
-          optimizers: { online: new OptimizerDescription('adam', adamOptions(options)) },
+          optimizers: { online: plainAdam(adamOptions(options)) },
           update({ online, target }: DqnNetworks, batch: DqnExpressions) {
             const { obs, nextObs, rewards, discounts, weights } = batch;
             const choice = double ? online(nextObs) : undefined;
-            const value = target(nextObs);
-            const targets = q.targets(value, choice ?? value, rewards, discounts);
-            const { loss, chosen, error } = q.losses(online(obs), batch.actions, targets, weights);
+            const next = target(nextObs);
+            const targets = q.targets(next, choice ?? next, rewards, discounts);
+            const { loss, value, error } = q.losses(online(obs), batch.actions, targets, weights);
             const mean = loss.mean();
             return {
               minimize: { online: mean },
-              scalars: { loss: mean, meanQ: chosen.mean() },
+              scalars: { loss: mean, meanQ: value.mean() },
               priorities: error,
             };
           },
@@ -183,7 +188,7 @@ export class DqnLearner extends Learner {
     );
     const update = own(
       this,
-      new ProgramUpdate(device, program, { generator: null, counts: false }),
+      new ProgramUpdate(device, program, { generator: null, counts: false, watchesLayers: true }),
     );
     const columns = own(this, new InputColumns(device, { rows, gamma, indexed: true }));
     this.parameters = program.flat(program.holder('online'));

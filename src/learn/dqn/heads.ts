@@ -46,7 +46,7 @@ export interface QLosses {
     actions: Expression,
     targets: Expression,
     weights: Expression,
-  ): { loss: Expression; chosen: Expression; error: Expression };
+  ): { loss: Expression; value: Expression; error: Expression };
 }
 
 /** Returns the losses of a head. `delta` is the Huber threshold of a scalar head. */
@@ -57,20 +57,19 @@ export function qLosses(head: QHead, actions: number, delta: number): QLosses {
       targets: tdTarget,
       losses: (q, taken, targets, weights) => tdLoss(q, taken, targets, { delta, weights }),
     };
-  const { atoms, min: low, max: high } = distribution;
+  const { atoms, min, max } = distribution;
   const logits = (x: Expression) => x.reshape([-1, actions, atoms]) as Expression;
   return {
     targets(value, choice, rewards, discounts) {
       const rows = choice.shape[0] as number;
-      const values = categoricalMean(choice.reshape([rows * actions, atoms]), { low, high });
+      const values = categoricalMean(choice.reshape([rows * actions, atoms]), { min, max });
       const best = values.reshape([rows, actions]).argmax();
       const probs = (logits(value).pick(best) as Expression).softmax();
-      return categoricalProject(probs, rewards, discounts, { low, high }).projected;
+      return categoricalProject(probs, rewards, discounts, { min, max }).projected;
     },
     losses(output, taken, targets, weights) {
       const picked = logits(output).pick(taken) as Expression;
-      const { loss, mean, error } = categoricalLoss(picked, targets, { low, high, weights });
-      return { loss, chosen: mean, error };
+      return categoricalLoss(picked, targets, { min, max, weights });
     },
   };
 }

@@ -4,13 +4,12 @@ import { typeError } from '../../base/errors.ts';
 import { type Activation, checkActivation } from '../activation.ts';
 import { type ActorOptions, actorKeys, criticNetwork } from '../actor-critic/options.ts';
 import { boxOf, type GaussianOptions, gaussianKeys } from '../actor-critic/squashed-gaussian.ts';
-import type { AdamOptions } from '../adam.ts';
+import { ACTOR_CRITIC_RATE, type AdamOptions } from '../adam.ts';
 import { checkWithin } from '../checks.ts';
 import { hiddenLayers } from '../mlp.ts';
 import { linear } from '../network/layers.ts';
 import { Network } from '../network/network.ts';
-import type { OptimizerDescription } from '../trace/learner/optimizers.ts';
-import { adam } from '../trace/learner/optimizers.ts';
+import { type OptimizerDescription, plainAdam } from '../trace/learner/optimizers.ts';
 
 /** Options of learners that value each of several actions. */
 export interface ValueOptions {
@@ -79,7 +78,7 @@ export function adamOf(
 ): OptimizerDescription {
   if (options !== undefined && (typeof options !== 'object' || options === null))
     throw typeError(`${name} must be an object of Adam's options, got ${describeValue(options)}`);
-  return adam({ learningRate: 3e-4, ...options, ...(of && { of }) });
+  return plainAdam(options ?? {}, ACTOR_CRITIC_RATE, of);
 }
 
 /** Options of learners whose actions are numbers in a box. */

@@ -2,7 +2,6 @@
 import { describeValue } from '../../base/checks.ts';
 import { arrayOf } from '../../base/dtype.ts';
 import { unaries } from '../ops/elementwise.ts';
-import { memoryOf } from './plan/merge.ts';
 import type {
   Appended,
   Broadcast,
@@ -31,6 +30,7 @@ import {
   type BinaryName,
   checkedNumber,
   checkOptions,
+  memoryOf,
   type Node,
   type ReductionName,
   refuseRange,

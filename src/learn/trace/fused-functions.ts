@@ -104,16 +104,21 @@ export function squashedGaussian(
 /** The range of a value distribution's atoms, which are evenly spaced. */
 export interface AtomRange {
   /** value of the first atom */
-  readonly low: number;
+  readonly min: number;
   /** value of the last atom */
-  readonly high: number;
+  readonly max: number;
 }
 
-function rangeOf(op: string, { low, high }: AtomRange, shape: Shape): AtomRange {
+/** Returns the checked range as options of a kernel. */
+function rangeOf(
+  op: string,
+  { min, max }: AtomRange,
+  shape: Shape,
+): { readonly low: number; readonly high: number } {
   if (shape[1]! < 2) refuseRange(`${op}: a distribution has at least 2 atoms, got ${shown(shape)}`);
-  const range = { low: checkedNumber(`${op}: low`, low), high: checkedNumber(`${op}: high`, high) };
+  const range = { low: checkedNumber(`${op}: min`, min), high: checkedNumber(`${op}: max`, max) };
   if (!(range.low < range.high && Number.isFinite(range.high - range.low)))
-    refuseRange(`${op}: low must be below high and both finite, got ${low} and ${high}`);
+    refuseRange(`${op}: min must be below max and both finite, got ${min} and ${max}`);
   return range;
 }
 
@@ -124,7 +129,7 @@ function rangeOf(op: string, { low, high }: AtomRange, shape: Shape): AtomRange 
  * @param probs [rows, atoms], the probabilities of the next state
  * @param rewards [rows], or fewer rows, which repeat
  * @param discounts as `rewards`. A discount of 0 selects the reward alone
- * @param options `low` and `high`: values of the first and the last atom. `cost`: as `rewards`, or
+ * @param options `min` and `max`: values of the first and the last atom. `cost`: as `rewards`, or
  *   [], the entropy term of SAC, default 0
  * @returns `projected` [rows, atoms] and `mean` [rows]
  */
@@ -137,7 +142,7 @@ export function categoricalProject(
   const op = 'categoricalProject';
   const { tape, shape } = matrixOf(op, 'probs', probs, 'atoms');
   const [rows] = shape as readonly [number, number];
-  checkOptions(op, options, ['low', 'high', 'cost']);
+  checkOptions(op, options, ['min', 'max', 'cost']);
   const { low, high } = rangeOf(op, options, shape);
   const { cost = full(tape, 0, []) } = options;
   const { shape: costShape } = nodeOf(`${op}: cost`, cost);
@@ -162,45 +167,45 @@ export function categoricalProject(
  *
  * @param logits [rows, atoms]
  * @param targets [rows, atoms], probabilities, or fewer rows, which repeat. They get no gradient
- * @param options `low` and `high`: values of the first and the last atom. `least`: lower limit of
- *   the logarithms, default −1e30. `weights`: [rows] or fewer rows, factors of the losses. A row of
- *   weight 0 has no loss and no gradient, even if its targets are NaN
- * @returns `loss` [rows], and without gradients `mean` [rows], the mean of each distribution, and
+ * @param options `min` and `max`: values of the first and the last atom. `logFloor`: lower limit of
+ *   the logarithms, default −1e30. `weights`: [rows] or fewer rows, factors of the losses,
+ *   which get no gradient. A row of weight 0 has no loss and no gradient, even if its targets are NaN
+ * @returns `loss` [rows], and without gradients `value` [rows], the mean of each distribution, and
  *   `error` [rows], the losses without weights
  */
 export function categoricalLoss(
   logits: Expression,
   targets: Expression,
-  options: AtomRange & { readonly least?: number; readonly weights?: Expression },
-): { loss: Expression; mean: Expression; error: Expression } {
+  options: AtomRange & { readonly logFloor?: number; readonly weights?: Expression },
+): { loss: Expression; value: Expression; error: Expression } {
   const op = 'categoricalLoss';
   const node = matrixOf(op, 'logits', logits, 'atoms');
   const { shape } = node;
   const [rows] = shape as readonly [number, number];
-  checkOptions(op, options, ['low', 'high', 'least', 'weights']);
+  checkOptions(op, options, ['min', 'max', 'logFloor', 'weights']);
   const { low, high } = rangeOf(op, options, shape);
-  const least = checkedNumber(`${op}: least`, options.least ?? -1e30);
-  if (!Number.isFinite(least)) refuseRange(`${op}: least must be finite, got ${least}`);
-  const [, loss, mean, error] = fused(
+  const least = checkedNumber(`${op}: logFloor`, options.logFloor ?? -1e30);
+  if (!Number.isFinite(least)) refuseRange(`${op}: logFloor must be finite, got ${least}`);
+  const [, loss, value, error] = fused(
     op,
     { low, high, least },
     [logits, repeating(op, 'targets', targets, shape), weightsOf(op, node, options.weights)],
     [shape, [rows], [rows], [rows]],
   );
-  return { loss: loss!, mean: mean!.detach(), error: error!.detach() };
+  return { loss: loss!, value: value!.detach(), error: error!.detach() };
 }
 
 /**
  * The mean of a value distribution, by one kernel: the sum of softmax(logits) · z over the atoms z.
  *
  * @param logits [rows, atoms]
- * @param options `low` and `high`: values of the first and the last atom
+ * @param options `min` and `max`: values of the first and the last atom
  * @returns [rows]
  */
 export function categoricalMean(logits: Expression, options: AtomRange): Expression {
   const op = 'categoricalMean';
   const { shape } = matrixOf(op, 'logits', logits, 'atoms');
-  checkOptions(op, options, ['low', 'high']);
+  checkOptions(op, options, ['min', 'max']);
   const { low, high } = rangeOf(op, options, shape);
   const [mean] = fused(op, { low, high }, [logits], [[shape[0]!]]);
   return mean!;
@@ -245,9 +250,9 @@ export function tdTarget(
  *   number gives a loss of NaN and no gradient
  * @param targets as `actions`. They get no gradient
  * @param options `delta`: threshold of the Huber loss, default 1. With 0, the loss is the square.
- *   `weights`: as `actions`, factors of the losses. A row of weight 0 has no loss and no gradient,
- *   even if its target is NaN
- * @returns `loss` [rows], and without gradients `chosen` [rows], the value of each action, and
+ *   `weights`: as `actions`, factors of the losses, which get no gradient. A row of weight 0 has no
+ *   loss and no gradient, even if its target is NaN
+ * @returns `loss` [rows], and without gradients `value` [rows], that of each action, and
  *   `error` [rows], |q[action] − target|
  */
 export function tdLoss(
@@ -255,7 +260,7 @@ export function tdLoss(
   actions: Expression,
   targets: Expression,
   options: { readonly delta?: number; readonly weights?: Expression } = {},
-): { loss: Expression; chosen: Expression; error: Expression } {
+): { loss: Expression; value: Expression; error: Expression } {
   const op = 'tdLoss';
   const node = matrixOf(op, 'q', q, 'actions');
   const { shape } = node;
@@ -264,7 +269,7 @@ export function tdLoss(
   const delta = checkedNumber(`${op}: delta`, options.delta ?? 1);
   if (!(delta >= 0 && delta <= 1e30))
     refuseRange(`${op}: delta must be from 0 to 1e30, got ${delta}`);
-  const [, loss, chosen, error] = fused(
+  const [, loss, value, error] = fused(
     op,
     { delta },
     [
@@ -275,5 +280,5 @@ export function tdLoss(
     ],
     [shape, [rows], [rows], [rows]],
   );
-  return { loss: loss!, chosen: chosen!.detach(), error: error!.detach() };
+  return { loss: loss!, value: value!.detach(), error: error!.detach() };
 }

@@ -212,7 +212,10 @@ export class Tape {
   #deriving: Error | null = null;
   readonly #made: Error | null;
 
-  /** `made` has the line of all ops. Default: each op has its own line. */
+  /**
+   * `made` has the line of all ops of a built-in learner, whose number its options limit. Default: each
+   * op has its own line.
+   */
   constructor(made: Error | null = null) {
     this.#made = made;
   }
@@ -233,7 +236,7 @@ export class Tape {
     inputs: readonly Node[],
     shape: Shape,
   ): NodeOf<K> {
-    if (this.nodes.length >= MAX_OPS)
+    if (this.nodes.length >= MAX_OPS && !this.#made)
       refuseRange(
         `a trace has at most ${MAX_OPS} ops; does a loop add ops to it without an end? Trace a part of it`,
       );
@@ -255,6 +258,24 @@ export class Tape {
     this.nodes.push(node as unknown as Node);
     return node;
   }
+}
+
+/** Ops that only rearrange the elements of their first input. */
+const viewing: ReadonlySet<OpName> = new Set([
+  'reshape',
+  'transpose',
+  'slice',
+  'broadcast',
+  'detach',
+]);
+
+/** Whether an op only rearranges elements. */
+export const isView = ({ op }: Node): boolean => viewing.has(op);
+
+/** Returns the memory of which an op is a view, or null for an op that computes a value. */
+export function memoryOf(node: Node): Node | null {
+  if (node.op === 'memory') return node;
+  return isView(node) ? memoryOf(node.inputs[0]!) : null;
 }
 
 /** The trace whose function runs now. */

@@ -162,7 +162,7 @@ describe('described learners and built-in ones', () => {
         ...optionsOf(small),
         layerNorm: true,
         activation: 'silu',
-        critic: { kind: 'categorical', atoms: 11, min: RANGE.low, max: RANGE.high },
+        critic: { kind: 'categorical', atoms: 11, ...RANGE },
         actorOptimizer: decayed,
         criticOptimizer: decayed,
       }),

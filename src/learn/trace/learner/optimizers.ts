@@ -1,6 +1,9 @@
 /** Descriptions of optimizers and of learning rates that change from step to step. */
+
+import { checkKeys } from '../../../base/checks.ts';
 import type { Device, Tensor } from '../../../device/device.ts';
 import { Adam, type AdamOptions, adamKeys } from '../../adam.ts';
+import { checkWithin } from '../../checks.ts';
 import type { Optimizer } from '../../optimizer.ts';
 import { Sgd, type SgdOptions } from '../../sgd.ts';
 import { binary, type Expression, full, make, nodeFrom, where } from '../expression.ts';
@@ -54,6 +57,20 @@ export class OptimizerDescription {
     this.of = of === undefined ? null : [...of];
     Object.freeze(this);
   }
+}
+
+/**
+ * Describes Adam by its own options: a schedule is refused, and the parameters that it steps are those
+ * of `of`. `defaults` has the learning rate of options without one.
+ */
+export function plainAdam(
+  options: AdamOptions,
+  defaults?: { learningRate: number },
+  of?: readonly string[],
+): OptimizerDescription {
+  checkKeys('Adam', options, adamKeys);
+  if (options.learningRate !== undefined) checkWithin('learningRate', options.learningRate, 0, 1e6);
+  return new OptimizerDescription('adam', { ...options, ...(of && { of }) }, defaults);
 }
 
 const known = [...adamKeys, 'of'];

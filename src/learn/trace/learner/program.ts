@@ -10,11 +10,12 @@ import { Network } from '../../network/network.ts';
 import type { Optimizer } from '../../optimizer.ts';
 import { Expression, expressionOf, nodeFrom, nodeOf, reshaped } from '../expression.ts';
 import { gradientsOf } from '../gradient.ts';
-import { memoryOf, neededBy } from '../plan/merge.ts';
+import { neededBy } from '../plan/merge.ts';
 import type { Output, Section } from '../plan/plan.ts';
 import { countOf, type Shape, shown, sizeOf } from '../shapes.ts';
 import {
   checkOptions,
+  memoryOf,
   type Node,
   recording,
   refuseRange,
@@ -296,7 +297,8 @@ export class Program extends Owner {
       const { offset, memory } = group.holders[0] as Holder;
       const parameters = memory ?? this.vector.view({ shape: [length], offset });
       const make = () => group.description.make(device, parameters);
-      const optimizer = own(this, withLine(`learner: optimizers.${group.name}`, make));
+      const named = () => withLine(`learner: optimizers.${group.name}`, make);
+      const optimizer = own(this, how.made ? make() : named());
       return { ...group, optimizer, gradient: allocate(length) };
     });
     const tape = new Tape(how.made);
@@ -608,9 +610,11 @@ export class Program extends Owner {
     const sections: Section[] = [];
     let [outputsBefore, priorities] = [0, -1];
     const seen = new Map<string, number>();
+    const ownOf: Node[][] = main.map(() => []);
+    for (const [node, phase] of order) ownOf[phase]!.push(node);
     const phases = main.map((outputs, p): PlannedPhase => {
       const { every, losses } = checked[p] as CheckedPhase;
-      const own = [...order].filter(([, phase]) => phase === p).map(([node]) => node);
+      const own = ownOf[p]!;
       const shorter = [...new Set(own.map((node) => periods.get(node) ?? every))]
         .filter((period) => period !== every)
         .sort((a, b) => a - b);
@@ -727,6 +731,8 @@ function drawsOf(tape: Tape, order: ReadonlyMap<Node, number>, names?: readonly 
     const { kind } = node.attributes;
     return [{ name: names?.[at++] ?? `${kind}.${counts[kind]++}`, node: node as Node }];
   });
+  if (names && names.length !== all.length)
+    throw new Error(`${names.length} names of draws are given, and update makes ${all.length}`);
   return all.sort((a, b) => (order.get(a.node) ?? 0) - (order.get(b.node) ?? 0));
 }
 

@@ -28,6 +28,8 @@ export interface ProgramUpdateOptions extends PlanOptions {
    * cycles, and the learner counts the others
    */
   readonly counts?: boolean;
+  /** whether a watch checks the layers of networks only, default false */
+  readonly watchesLayers?: boolean;
 }
 
 /** The plan of a program on a device, and the order in which an update enqueues its sections. */
@@ -36,6 +38,7 @@ export class ProgramUpdate extends Owner {
   /** length of the gradient of each event that a step may record, by the event's name */
   readonly events: Readonly<Record<string, number>>;
   readonly #program: Program;
+  readonly #watchesLayers: boolean;
   readonly #loaded: ((updates: number) => void) | undefined;
   /** int32 [1]: number of the next minibatch. Undefined if nothing has a period, or without `counts` */
   readonly #updates: Tensor<'int32'> | undefined;
@@ -47,10 +50,11 @@ export class ProgramUpdate extends Owner {
   constructor(
     device: Device,
     program: Program,
-    { generator, loaded, counts = true, ...options }: ProgramUpdateOptions,
+    { generator, loaded, counts = true, watchesLayers = false, ...options }: ProgramUpdateOptions,
   ) {
     super('this learner');
     this.#program = program;
+    this.#watchesLayers = watchesLayers;
     this.#loaded = loaded;
     this.#guards = counts && device.family === 'host';
     using construction = guardConstruction(this);
@@ -196,6 +200,7 @@ export class ProgramUpdate extends Owner {
     return this.plan.results().flatMap(({ launch, section, op, line, tensor, network, place }) => {
       const steps = counts.get(section);
       if (!steps) return []; // a section that not every update needs
+      if (this.#watchesLayers && !place) return [];
       const end = tensor.size;
       const part =
         network !== null && place

@@ -3,9 +3,8 @@
  * only the parts that differ.
  */
 import { denseStrides } from '../../../device/strides.ts';
-import type { Node, NodeOfKind } from '../tape.ts';
+import { memoryOf, type Node, type NodeOfKind } from '../tape.ts';
 import type { Concatenation, Lowering, Part, Value } from './lowering.ts';
-import { memoryOf } from './merge.ts';
 
 /**
  * Returns whether a part is in the memory of an earlier concatenation, where it belongs. Memory of the

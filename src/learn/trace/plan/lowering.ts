@@ -7,7 +7,7 @@ import { denseStrides, isDense, rowMajor } from '../../../device/strides.ts';
 import { type Split, splitOf, splitWithCopies } from '../../ops/launches.ts';
 import { strideOf } from '../../ops/operands.ts';
 import { reshapedStrides, type Shape, sizeOf, spreadStrides } from '../shapes.ts';
-import type { Node, NodeOfKind, OpName } from '../tape.ts';
+import { memoryOf, type Node, type NodeOfKind, type OpName } from '../tape.ts';
 import {
   type Buffer,
   type Launch,
@@ -16,7 +16,7 @@ import {
   type View,
   type Whole,
 } from './launches.ts';
-import { type Demand, type Merged, memoryOf, merge } from './merge.ts';
+import { type Demand, type Merged, merge } from './merge.ts';
 
 /** The elements of an expression in a buffer, from an offset on, with one stride per dimension. */
 export interface Value {
@@ -110,6 +110,10 @@ export class Lowering {
   #section = 0;
   /** index of the first launch of the section */
   #sectionStart = 0;
+  /** the section whose launches use a buffer first */
+  readonly #firstUse = new Map<Buffer, number>();
+  /** the views of memory that have values */
+  readonly #views = new Set<Node>();
 
   constructor(sections: readonly Demand[], lowerings: Lowerings) {
     this.#lowerings = lowerings;
@@ -154,8 +158,12 @@ export class Lowering {
   }
   /** Forgets views of memory, so that each section makes the copies of them that it needs. */
   #forgetViews(): void {
-    for (const node of this.#values.keys())
-      if (node.op !== 'memory' && memoryOf(node)) this.#values.delete(node);
+    for (const node of this.#views) this.#values.delete(node);
+    this.#views.clear();
+  }
+  #setValue(node: Node, value: Value): void {
+    this.#values.set(node, value);
+    if (node.op !== 'memory' && memoryOf(node)) this.#views.add(node);
   }
 
   /** Returns where the value of an op is. */
@@ -165,7 +173,7 @@ export class Lowering {
     if (known) return known;
     // A view of memory in a later section. Some of its readers may have read it before.
     const value = (this.#lowerings.of[node.op] as Lower<Node>)(this, node, undefined) as Value;
-    this.#values.set(node, value);
+    this.#setValue(node, value);
     value.buffer.readers += this.#uses.get(node) ?? 0;
     return value;
   }
@@ -194,7 +202,7 @@ export class Lowering {
 
   /** Sets the value of an op that the launch of its operand computes too. */
   setResult(node: Node, value: Value): void {
-    this.#values.set(node, value);
+    this.#setValue(node, value);
     // The op no longer reads its operand.
     value.buffer.readers += (this.#uses.get(node) ?? 0) - 1;
   }
@@ -213,12 +221,12 @@ export class Lowering {
     }
     // A fused op has a tuple of values, which its parts read.
     if (value === null) return;
-    this.#values.set(node, value);
+    this.#setValue(node, value);
     value.buffer.readers += uses;
     if (!added) return;
     this.forget(value.buffer);
     const [sum] = this.#readers.get(node) as [Node];
-    this.#values.set(sum, value);
+    this.#setValue(sum, value);
     // The sum has read both of its operands.
     value.buffer.readers += (this.#uses.get(sum) ?? 0) - 2;
   }
@@ -273,7 +281,10 @@ export class Lowering {
   }
 
   launch(launch: Omit<Launch, 'inPlace' | 'reals' | 'section'> & Partial<Launch>): void {
-    this.launches.push({ inPlace: [], reals: [], section: this.#section, ...launch });
+    const section = this.#section;
+    this.launches.push({ inPlace: [], reals: [], section, ...launch });
+    for (const { buffer } of launch.views)
+      if (!this.#firstUse.has(buffer)) this.#firstUse.set(buffer, section);
   }
   /** Enqueues the launches of a layer, which writes the first `places.length` views. */
   call(
@@ -377,17 +388,20 @@ export class Lowering {
     const { buffer } = from;
     const whole = buffer.kind === 'arena' && buffer.size === sizeOf(shape) && from.offset === 0;
     if (!whole || buffer.readers !== 1 || !isDense(shape, from.strides)) return false;
+    if ((this.#firstUse.get(buffer) ?? this.#section) !== this.#section) return false;
     const users = this.#usersOf(buffer);
-    if (users.some((i) => i <= after || this.launches[i]!.section !== this.#section)) return false;
+    if (users.some((i) => i <= after)) return false;
     return (
       isDense(shape, strides) ||
       (users.length === 1 && this.#writesRows(users[0]!, buffer, strides, shape))
     );
   }
+  /** Returns the indices of the section's launches that use a buffer. */
   #usersOf(buffer: Buffer): number[] {
-    return this.launches.flatMap((launch, i) =>
-      launch.views.some((view) => view.buffer === buffer) ? [i] : [],
-    );
+    const users: number[] = [];
+    for (let i = this.#sectionStart; i < this.launches.length; i++)
+      if (this.launches[i]!.views.some((view) => view.buffer === buffer)) users.push(i);
+    return users;
   }
   /**
    * Lets the launches that compute a value write it to a part of a larger value instead. Returns false

@@ -1,5 +1,5 @@
 /** Finds the ops that a plan needs, puts them into its sections, and merges equal ones. */
-import { type Node, type OpName, Tape } from '../tape.ts';
+import { memoryOf, type Node, Tape } from '../tape.ts';
 
 /** Results of a section of a plan. The sections run in order, and each may be skipped. */
 export interface Demand {
@@ -25,21 +25,6 @@ export interface Merged {
   readonly merged: number;
   /** Returns the op that computes the value of this op. */
   of(node: Node): Node;
-}
-
-/** Ops that only rearrange the elements of their first input. */
-const viewing: ReadonlySet<OpName> = new Set([
-  'reshape',
-  'transpose',
-  'slice',
-  'broadcast',
-  'detach',
-]);
-
-/** Returns the memory of which an op is a view, or null for an op that computes a value. */
-export function memoryOf(node: Node): Node | null {
-  if (node.op === 'memory') return node;
-  return viewing.has(node.op) ? memoryOf(node.inputs[0]!) : null;
 }
 
 /** Returns the ops that a section needs and that no earlier section computes. */

@@ -215,11 +215,14 @@ export function lowerNetworkSlope(lowering: Lowering, node: NodeOfKind<'networkS
         ...(gradient
           ? stage.parameters.map(({ name }) => placeOf(network, j, stage, `gradient of ${name}`))
           : []),
-        ...range(written).map((k) =>
-          below && k === 0 && i > 0
-            ? placeOf(network, j, stages[i - 1] as Stage, 'gradient at the output')
-            : undefined,
-        ),
+        ...range(written).map((k) => {
+          const at = k === written - 1 ? i : below && k === 0 ? i - 1 : -1;
+          // The gradient at the output of an inner layer is a result of the layer above it.
+          const known = at === stages.length - 1 || (at >= 0 && k < written - 1);
+          return known
+            ? placeOf(network, j, stages[at] as Stage, 'gradient at the output')
+            : undefined;
+        }),
       ];
       const [one, two] = [gradients.length, gradients.length + operands.views.length];
       lowering.call(

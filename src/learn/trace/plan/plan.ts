@@ -7,7 +7,7 @@ import type { DeviceGenerator } from '../../../device/graph/generator.ts';
 import { isDense, rowMajor } from '../../../device/strides.ts';
 import { type OpLabel, WatchedStream } from '../../non-finite.ts';
 import { type Shape, shown, sizeOf } from '../shapes.ts';
-import { type Node, userLine } from '../tape.ts';
+import { isView, type Node, userLine } from '../tape.ts';
 import { chained } from './chains.ts';
 import {
   type Buffer,
@@ -19,6 +19,7 @@ import {
 } from './launches.ts';
 import { Lowering, type Value } from './lowering.ts';
 import { type Layout, layOut } from './memory.ts';
+import type { Merged } from './merge.ts';
 import { lowerings } from './op-lowerings.ts';
 import { withJoinedSums } from './sums.ts';
 
@@ -101,14 +102,14 @@ export class Plan implements Disposable {
   /** index of each section's first step, and the number of steps */
   readonly #starts: readonly number[];
   readonly #layout: Layout;
-  readonly #merged: number;
-  readonly #ops: number;
+  readonly #merged: Merged;
   readonly #arena: Floats;
   readonly #constants: Floats;
   readonly #inputs: ReadonlyMap<string, NodeInput>;
   readonly #generator: DeviceGenerator | null;
   readonly #poison: boolean;
   #infinite: ReadonlySet<Node> | null = null;
+  #differentiated: ReadonlySet<Node> | null = null;
   /** the inputs of the last run, whose views the steps still have */
   #last: ReadonlyMap<string, Bound> = new Map();
 
@@ -139,12 +140,12 @@ export class Plan implements Disposable {
         return { node, into, section, value: lowering.value(node) };
       }),
     );
-    const values = results.map((result) => keep(lowering, result, results));
+    const users = usersOf(lowering.launches);
+    const values = results.map((result) => keep(lowering, result, results, users));
     const { merged, constants } = lowering;
     const sorted = [...lowering.launches].sort((a, b) => a.section - b.section);
     const launches = (options.chains ?? true) ? withJoinedSums(chained(lowering, sorted)) : sorted;
-    this.#merged = merged.merged;
-    this.#ops = merged.nodes.length;
+    this.#merged = merged;
     this.#layout = layOut(launches);
     this.launches = launches.length;
     this.sections = sections.length;
@@ -152,13 +153,16 @@ export class Plan implements Disposable {
     const count = Math.max(constants.length, 1);
     this.bytes = 4 * (this.#layout.size + count);
     this.#arena = device.allocate({ shape: [Math.max(this.#layout.size, 1)] });
+    let made: Floats | undefined;
     try {
-      this.#constants = device.allocate({ shape: [count] });
+      made = device.allocate({ shape: [count] });
+      if (constants.length > 0) made.write(Float32Array.from(constants));
     } catch (error) {
+      made?.close();
       this.#arena.close();
       throw error;
     }
-    if (constants.length > 0) this.#constants.write(Float32Array.from(constants));
+    this.#constants = made;
     this.#steps = launches.map((launch) => this.#step(launch));
     this.#starts = Array.from(
       { length: sections.length + 1 },
@@ -261,22 +265,27 @@ export class Plan implements Disposable {
   }
 
   /**
-   * Returns the contiguous results of the launches, for a watch. Results that a mask makes infinite
-   * are left out.
+   * Returns the contiguous results of the launches on the way of a gradient, for a watch. Other ops may
+   * compute NaN that a condition leaves out, as for the next observation of a final state. Results that
+   * a mask makes infinite are left out, too.
    */
   results(): PlanResult[] {
+    this.#differentiated ??= differentiatedOf(this.#merged.nodes, this.#merged.of);
+    const differentiated = this.#differentiated;
     return this.#steps.flatMap(({ launch, args }, i) => {
       const { op, line, infinite } = this.#label(launch);
-      if (infinite) return [];
+      if (infinite || !nodesOf(launch).some((node) => differentiated.has(node))) return [];
       const { node, section, places } = launch;
       const network = 'network' in node.attributes ? node.attributes.name : null;
-      return args.tensors.slice(0, launch.writes).flatMap((tensor, k, all) => {
+      const found = args.tensors.slice(0, launch.writes).flatMap((tensor, k, all) => {
         const { contiguous, byteOffset, handle } = tensor;
         // A chain with fewer results names its first one again.
         const again = all.findIndex((o) => o.byteOffset === byteOffset && o.handle === handle);
         if (!contiguous || again !== k) return [];
         return [{ launch: i, section, op, line, tensor, network, place: places?.[k] ?? null }];
       });
+      // The gradient at an output comes after the gradients of parameters, which are made of it.
+      return found.reverse();
     });
   }
 
@@ -352,9 +361,10 @@ export class Plan implements Disposable {
   /** The launches with their memory and lines, as a table for people. */
   toString(): string {
     const { size, unshared } = this.#layout;
+    const { nodes, merged } = this.#merged;
     const kilobytes = (elements: number) => `${((4 * elements) / 1024).toFixed(1)} KiB`;
     const head = [
-      `${this.launches} launches for ${this.#ops} ops (${this.#merged} merged)`,
+      `${this.launches} launches for ${nodes.length} ops (${merged} merged)`,
       `${kilobytes(size)} of memory (${kilobytes(unshared)} without reuse)`,
     ];
     const rows = this.#steps.map(({ launch }, i) => {
@@ -406,8 +416,31 @@ interface Result {
   readonly value: Value;
 }
 
+/** A use of a buffer by a launch. */
+interface Use {
+  readonly section: number;
+  readonly writes: boolean;
+}
+
+/** Returns the uses of each buffer. */
+function usersOf(launches: readonly Launch[]): ReadonlyMap<Buffer, readonly Use[]> {
+  const users = new Map<Buffer, Use[]>();
+  for (const { views, writes, section } of launches)
+    for (const [v, { buffer }] of views.entries()) {
+      const own = users.get(buffer) ?? [];
+      own.push({ section, writes: v < writes });
+      users.set(buffer, own);
+    }
+  return users;
+}
+
 /** Returns the value of a result in memory of its own, which stays until the plan's end. */
-function keep(lowering: Lowering, result: Result, results: readonly Result[]): Value {
+function keep(
+  lowering: Lowering,
+  result: Result,
+  results: readonly Result[],
+  users: ReadonlyMap<Buffer, readonly Use[]>,
+): Value {
   const { node, into, section, value } = result;
   const { shape } = node;
   lowering.enter(section);
@@ -416,16 +449,15 @@ function keep(lowering: Lowering, result: Result, results: readonly Result[]): V
   // Given memory changes only when the section runs. Other sections may read it until it is written
   // again, as the gradient of an optimizer that steps in two phases.
   const alone = ({ handle, byteOffset }: Floats) => {
-    const elsewhere = (views: readonly View[]) => views.some((view) => view.buffer === buffer);
-    const others = lowering.launches.filter((launch) => launch.section !== section);
-    if (others.some(({ views, writes }) => elsewhere(views.slice(0, writes)))) return false;
+    const others = (users.get(buffer) ?? []).filter((use) => use.section !== section);
+    if (others.some(({ writes }) => writes)) return false;
     const again = results.some(
       (other) =>
         other !== result && other.into?.handle === handle && other.into.byteOffset === byteOffset,
     );
     return !(
       again &&
-      (others.some(({ views }) => elsewhere(views)) ||
+      (others.length > 0 ||
         results.some((other) => other.section !== section && other.value.buffer === buffer))
     );
   };
@@ -450,6 +482,23 @@ function inputsOf(nodes: readonly Node[]): ReadonlyMap<string, NodeInput> {
     if (node.op === 'input')
       inputs.set(node.attributes.name, { ...node.attributes, shape: node.shape });
   return inputs;
+}
+
+/** Returns the ops of gradients, and the ops whose values gradients read. */
+function differentiatedOf(nodes: readonly Node[], of: (node: Node) => Node): ReadonlySet<Node> {
+  const found = new Set<Node>();
+  const enter = (given: Node): void => {
+    const node = of(given);
+    if (found.has(node)) return;
+    found.add(node);
+    if (node.op === 'part' || isView(node)) enter(node.inputs[0]!);
+  };
+  for (const node of nodes)
+    if (node.derived) {
+      found.add(node);
+      for (const input of node.inputs) enter(input);
+    }
+  return found;
 }
 
 /** Returns the ops that read an infinite constant, directly or through other ops. */

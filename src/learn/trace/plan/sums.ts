@@ -14,9 +14,10 @@ function resultOf({ views, writes }: Launch): { buffer: Buffer; place: number } 
 
 /** Whether a launch sums rows of contiguous elements that fill a buffer. */
 const sumsBuffer = ({ kernel, wholes, views }: Launch): boolean => {
+  if (kernel !== 'reduce_rows') return false;
   const { kind, size, tensor, output } = views[1]!.buffer;
   const whole = kind === 'arena' && !tensor && !output && wholes[1] === size && wholes[0] === 1;
-  return kernel === 'reduce_rows' && whole && wholes[3] === size;
+  return whole && wholes[3] === size;
 };
 
 /** Whether a launch sums one column of rows. */
@@ -25,13 +26,15 @@ const sumsColumn = ({ kernel, wholes, reals }: Launch): boolean =>
 
 /** Whether two launches have equal arguments and neighboring results, and may be one launch. */
 function together(one: Launch, two: Launch): boolean {
+  if (one.kernel !== two.kernel || one.section !== two.section) return false;
   const [a, b] = [resultOf(one), resultOf(two)];
   const near =
     a && b && a.buffer.tensor!.handle === b.buffer.tensor!.handle && b.place === a.place + 4;
+  if (!near) return false;
   const equal =
     `${one.wholes}` === `${two.wholes}` &&
     one.reals.every((real, i) => Object.is(real, two.reals[i]));
-  if (!near || !equal || one.section !== two.section) return false;
+  if (!equal) return false;
   const [x, y] = [one.views[1]!, two.views[1]!];
   if (sumsColumn(one) && sumsColumn(two))
     return x.buffer === y.buffer && y.offset === x.offset + 1 && (one.wholes[2] as number) > 1;
@@ -75,6 +78,7 @@ export function withJoinedSums(launches: readonly Launch[]): readonly Launch[] {
   const list = [...launches];
   for (let i = 0; i < list.length; i++) {
     const one = list[i]!;
+    if (!(sumsBuffer(one) || sumsColumn(one)) || !resultOf(one)) continue;
     const j = list.findIndex((two, at) => at > i && together(one, two));
     if (j < 0) continue;
     const [out, x] = one.views.map(({ buffer }) => buffer) as [Buffer, Buffer];
