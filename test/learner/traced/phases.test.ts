@@ -20,6 +20,7 @@ import {
   randomSubset,
   sgd,
   TracedLearner,
+  tdLoss,
   uniform,
   where,
 } from '../../../src/entries/trace.ts';
@@ -430,6 +431,36 @@ describe('phases of traced learners', () => {
       ];
     });
     expect(await recorded(made, 'b')).to.deep.equal([1, 4, 9]);
+  });
+
+  it('phases of other periods get the same gradient of one tdLoss()', async () => {
+    const zeros = () => parameter({ shape: [3] });
+    const made = rig.keep(
+      learner(rig.device, {
+        name: 'shared-loss',
+        rows: 4,
+        batch: { q: [3], actions: 'index', targets: [] },
+        parameters: { a: zeros(), b: zeros() },
+        optimizers: { a: sgd({ learningRate: 1 }), b: sgd({ learningRate: 1 }) },
+        update(_, { q, actions, targets }, { a, b }) {
+          const { loss } = tdLoss(q.add(a).add(b) as Expression, actions, targets, { delta: 0 });
+          return [
+            { minimize: { a: loss.mean() }, every: 2 },
+            { minimize: { b: loss.mean() }, every: 3 },
+          ];
+        },
+      }),
+    );
+    const q = [1, 2, 3, 4, 5, 6, 7, 8, 9, 1, 1, 1];
+    const batch = {
+      q: rig.tensor([4, 3], Float32Array.from(q)),
+      actions: rig.tensor([4], Float32Array.of(0, 1, 2, 0)),
+      targets: rig.zeros(4),
+    };
+    made.update(rig.stream, batch, rig.zeros(1));
+    // The slope of a square is 2 q, and the mean divides by 4 rows.
+    for (const name of ['a', 'b'])
+      expect([...(await made.weights(name).toArray())], name).to.deep.equal([-1, -2.5, -4.5]);
   });
 
   it('a loss can be recorded without the priorities that share its ops', async () => {

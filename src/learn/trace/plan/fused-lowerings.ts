@@ -39,10 +39,12 @@ const columnsOf = (terms: Value): Value[] =>
  */
 function slopeScale(lowering: Lowering, node: NodeOfKind<'fused'>, slopes: Value): number {
   const { nodes, of } = lowering.merged;
-  const part = nodes.find(
+  // Phases of other periods have slopes of their own, which are not merged.
+  const parts = nodes.filter(
     (each) => each.op === 'part' && each.attributes.index === 0 && of(each.inputs[0]!) === node,
   );
-  const readers = (part && lowering.readersOf(part)) ?? [];
+  const [part] = parts;
+  const readers = (part && parts.length === 1 && lowering.readersOf(part)) || [];
   const [reader] = readers;
   if (readers.length !== 1 || reader?.op !== 'binary' || reader.attributes.f !== 'mul') return 1;
   const [a, b] = reader.inputs.map(of) as [Node, Node];
