@@ -25,9 +25,9 @@ export function stepsOf(
   lanes: number,
 ): Record<string, Float32Array | Uint8Array> {
   const steps: Record<string, Float32Array | Uint8Array> = {};
-  for (const [name, { shape, dtype, observation }] of Object.entries(fields)) {
-    const values = new (dtype === undefined ? Float32Array : Uint8Array)(
-      lanes * shape.reduce((a, b) => a * b, 1),
+  for (const [name, { shape = [], dtype, mask, observation }] of Object.entries(fields)) {
+    const values = new (dtype === undefined && mask === undefined ? Float32Array : Uint8Array)(
+      lanes * (mask ?? shape.reduce((a, b) => a * b, 1)),
     );
     steps[name] = values.map((_, i) => i);
     if (observation) steps[`final${name.charAt(0).toUpperCase()}${name.slice(1)}`] = steps[name];

@@ -115,6 +115,7 @@ export type {
   StepFields,
   StepLayout,
   Steps,
+  TypeOfStep,
 } from './store/lanes/schema.ts';
 export type { SharedTrajectoryBuffer } from './store/lanes/shared-steps.ts';
 export { TrajectoryBuffer } from './store/lanes/trajectory-buffer.ts';
@@ -136,11 +137,17 @@ export type { LoadedActions } from './store/rows/action-check.ts';
 export type { LoadOptions } from './store/rows/data-set.ts';
 export type { NonFiniteNumbers } from './store/rows/field-roles.ts';
 export type {
+  ArrayFieldSpec,
   CriticRows,
   DTypeIn,
+  FieldArray,
+  FieldDType,
   FieldSpec,
   Fields,
   FieldsOf,
+  FieldType,
+  MaskFieldSpec,
+  MaskRows,
   OffPolicyFields,
   OffPolicyRows,
   PackedRows,

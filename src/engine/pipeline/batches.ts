@@ -19,7 +19,8 @@ import { type BatchColumn, type BatchPlan, type BatchSource, stridedColumns } fr
 
 /**
  * A tick's rows on the device: one tensor per field of shape [rows, …field shape], strided by row.
- * The keys are those of add().
+ * The keys are those of add(). A field of masks of n actions is uint32 [rows, ⌈n / 32⌉]: bit i % 32
+ * of word ⌊i / 32⌋ is 1 if action i is legal.
  */
 export type Batch<F extends Fields = Fields> = {
   readonly [K in keyof F as K extends string ? K : never]-?: Tensor<DTypeIn<F, K>>;

@@ -4,37 +4,44 @@
  */
 
 import { crc32 } from '../../base/arrays/crc32.ts';
+import type { DType } from '../../base/dtype.ts';
 import { unavailableError } from '../../base/errors.ts';
 import type { StepFields } from '../../store/lanes/schema.ts';
 import { TrajectoryBuffer } from '../../store/lanes/trajectory-buffer.ts';
 import { RateLimiter } from '../../store/rate-limiter.ts';
 import type { NonFiniteNumbers } from '../../store/rows/field-roles.ts';
 import type { FieldSpec } from '../../store/rows/fields.ts';
+import { describeField, type FieldLayout } from '../../store/rows/pack-layout.ts';
 import { ReplayBuffer } from '../../store/rows/replay-buffer.ts';
 
 /** Returns a buffer's layout as text. Two layouts are equal if their texts are equal. */
 export function layoutText(buffer: ReplayBuffer | TrajectoryBuffer): string {
   if (buffer instanceof ReplayBuffer) {
     const { fields, rowBytes } = buffer.layout;
-    const each = Object.entries(fields).map(([name, { key, dtype, shape, offset, bytes }]) => ({
-      name,
-      key,
-      dtype,
-      shape,
-      offset,
-      bytes,
-    }));
+    const each = Object.entries(fields).map(
+      ([name, { key, dtype, shape, offset, bytes, mask }]) => ({
+        name,
+        key,
+        dtype,
+        shape,
+        offset,
+        bytes,
+        mask,
+      }),
+    );
     const { offPolicy, nonFinite } = buffer.share();
     return JSON.stringify({ of: 'rows', offPolicy, nonFinite, rowBytes, fields: each });
   }
   const { fields, placeBytes } = buffer.layout;
-  const each = fields.map(({ key, dtype, shape, observation, offset, bytes }) => ({
+  // A field without masks has no `mask` in the text, because it is undefined.
+  const each = fields.map(({ key, dtype, shape, observation, offset, bytes, mask }) => ({
     key,
     dtype,
     shape,
     observation,
     offset,
     bytes,
+    mask,
   }));
   return JSON.stringify({
     of: 'steps',
@@ -49,23 +56,32 @@ export const layoutSum = (text: string): number => crc32(Buffer.from(text));
 /** Returns the fields with their dtypes and shapes, for an error's text. */
 export function describeLayout(text: string): string {
   const { fields } = JSON.parse(text) as {
-    fields: { key: string; dtype: string; shape: number[] }[];
+    fields: FieldLayout[];
   };
-  return fields.map(({ key, dtype, shape }) => `${key} ${dtype}[${shape.join(', ')}]`).join(', ');
+  return fields.map((field) => `${field.key} ${describeField(field, ', ')}`).join(', ');
 }
+
+interface FieldDescription {
+  dtype: DType;
+  shape: number[];
+  /** number of actions of a field that stores masks */
+  mask?: number;
+}
+const specOf = ({ dtype, shape, mask }: FieldDescription): FieldSpec =>
+  mask === undefined ? { dtype, shape } : { mask };
 
 interface RowsDescription {
   of: 'rows';
   offPolicy: boolean;
   nonFinite: NonFiniteNumbers;
   rowBytes: number;
-  fields: { name: string; dtype: FieldSpec['dtype']; shape: number[] }[];
+  fields: (FieldDescription & { name: string })[];
 }
 interface StepsDescription {
   of: 'steps';
   nonFinite: NonFiniteNumbers;
   placeBytes: number;
-  fields: { key: string; dtype: FieldSpec['dtype']; shape: number[]; observation: boolean }[];
+  fields: (FieldDescription & { key: string; observation: boolean })[];
 }
 
 /**
@@ -111,9 +127,7 @@ function rowsLike(
   const capacity = Math.max(2, Math.floor(bytes / rowBytes));
   const limiter = gate(capacity - 1);
   if (!offPolicy) {
-    const specs = Object.fromEntries(
-      fields.map(({ name, dtype, shape }) => [name, { dtype, shape }]),
-    );
+    const specs = Object.fromEntries(fields.map((field) => [field.name, specOf(field)]));
     return ReplayBuffer.create({
       capacity,
       limiter,
@@ -122,10 +136,12 @@ function rowsLike(
     });
   }
   const size = (of: string) => fields.find(({ name }) => name === of)?.shape[0] ?? 0;
+  const { mask: actionMask = 0 } = fields.find(({ name }) => name === 'action_mask') ?? {};
   const dims = { obsDim: size('obs'), actionDim: size('actions'), criticDim: size('critic') };
   return ReplayBuffer.offPolicy({
     capacity,
     ...dims,
+    actionMask,
     limiter,
     nonFinite,
   }) as unknown as ReplayBuffer;
@@ -140,9 +156,9 @@ function stepsLike(
   // step has a final observation.
   const perLane = Math.max(4 * lanes + 4, Math.floor(bytes / placeBytes / lanes));
   const steps = Math.floor(perLane / 2) - lanes - 1;
-  const specs = fields.map(({ key, dtype, shape, observation }) => [
-    key,
-    { dtype, shape, observation },
+  const specs = fields.map((field) => [
+    field.key,
+    { ...specOf(field), observation: field.observation },
   ]);
   const limiter = gate(Math.max(1, steps));
   return TrajectoryBuffer.create({

@@ -8,13 +8,13 @@ import { withSavedNames } from '../../base/old-names.ts';
 import { internalsOf } from '../../engine/pipeline/replay-pipeline.ts';
 import type { TrajectoryBuffer } from '../../store/lanes/trajectory-buffer.ts';
 import { internalsOfSampler, type PrioritizedSampler } from '../../store/prioritized.ts';
+import { describeField } from '../../store/rows/pack-layout.ts';
 import { ReplayBuffer } from '../../store/rows/replay-buffer.ts';
 import { specOf } from '../../store/views/views.ts';
 import type { PlainRecord } from './manifest.ts';
 import { type CheckpointLearner, type KnownParts, samplerOf } from './parts.ts';
 
 const plain = (value: unknown) => JSON.parse(JSON.stringify(value)) as PlainRecord;
-const kindOf = (dtype: string, shape: readonly number[]) => `${dtype}[${shape.join('×')}]`;
 
 export function bufferFacts(buffer: ReplayBuffer | TrajectoryBuffer): PlainRecord {
   const ofRows = buffer instanceof ReplayBuffer;
@@ -23,7 +23,7 @@ export function bufferFacts(buffer: ReplayBuffer | TrajectoryBuffer): PlainRecor
     kind: ofRows ? 'ReplayBuffer' : 'TrajectoryBuffer',
     capacity: buffer.capacity,
     ...(ofRows ? {} : { lanes: buffer.lanes }),
-    fields: Object.fromEntries(fields.map(({ key, dtype, shape }) => [key, kindOf(dtype, shape)])),
+    fields: Object.fromEntries(fields.map((field) => [field.key, describeField(field)])),
   };
 }
 
@@ -38,10 +38,7 @@ export function samplerFacts(sampler: PrioritizedSampler): PlainRecord {
  * names, so a learner may define a fixed `kind`.
  */
 export function learnerFacts(learner: CheckpointLearner, state: NamedTensors): PlainRecord {
-  const entries = Object.entries(state).map(([name, { dtype, shape }]) => [
-    name,
-    kindOf(dtype, shape),
-  ]);
+  const entries = Object.entries(state).map(([name, each]) => [name, describeField(each)]);
   const { settings } = learner;
   const kind =
     typeof learner.kind === 'string' ? learner.kind : (learner.constructor?.name ?? 'object');

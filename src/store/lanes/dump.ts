@@ -5,7 +5,7 @@ import { type ArrayOf, arrayOf, type DType } from '../../base/dtype.ts';
 import { stateError } from '../../base/errors.ts';
 import { checkStill, pause, pieceOf, writeColumns } from '../rows/data-set.ts';
 import type { PlacesRead } from './reader.ts';
-import { finalKey, type StepField, type StepLayout } from './schema.ts';
+import { finalKey, type StepField, type StepLayout, shownStep } from './schema.ts';
 
 /** The members of TrajectoryBuffer that dump() uses. */
 export interface Places {
@@ -59,7 +59,8 @@ export async function dumpSteps(buffer: Places, span: Span, path: string | URL):
 
 async function columnsOf(buffer: Places, span: Span, ptr: number): Promise<NamedTensors> {
   const { lanes, layout, size } = buffer;
-  const { fields, placeBytes } = layout;
+  const { placeBytes } = layout;
+  const fields = layout.fields.map(shownStep);
   const spans = Array.from({ length: lanes }, (_, lane) => span(lane));
   const finals = spans.reduce((places, { from, to }) => places + to - from, 0) - size;
   const columns = fields.map((field) => new Rows(field, size));

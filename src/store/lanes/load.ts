@@ -14,7 +14,14 @@ import {
   pause,
 } from '../rows/data-set.ts';
 import type { NonFiniteNumbers } from '../rows/field-roles.ts';
-import { finalKey, nextKey, type StepField, type StepLayout, type Steps } from './schema.ts';
+import {
+  finalKey,
+  nextKey,
+  type StepField,
+  type StepLayout,
+  type Steps,
+  shownStep,
+} from './schema.ts';
 import type { TrajectoryWriter } from './trajectory-writer.ts';
 
 /** The members of TrajectoryBuffer that load() uses. */
@@ -78,7 +85,7 @@ export async function loadSteps(
   given: unknown,
   options: LoadOptions,
 ): Promise<number> {
-  const { fields } = buffer.layout;
+  const fields = buffer.layout.fields.map(shownStep);
   const made = fields
     .filter(({ observation }) => observation)
     .flatMap(({ key }) => [finalKey(key), nextKey(key)]);

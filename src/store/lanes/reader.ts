@@ -142,12 +142,12 @@ export class BufferReader {
     const count = ids.length;
     const { fields } = this.#source.layout;
     const placed = placeColumns(
-      fields.map(({ key, dtype, shape }) => ({
-        key,
-        dtype,
-        shape,
+      fields.map((field) => ({
+        key: field.key,
+        dtype: field.dtype,
+        shape: field.shape,
         kind: 0,
-        field: null,
+        field,
         frames: 1,
         zero: false,
         goal: null,

@@ -1,12 +1,13 @@
 /** The types of samples. A sample has a typed array for each column. */
 import type { ArrayOf, DType } from '../../base/dtype.ts';
+import type { FieldArray } from '../rows/fields.ts';
 import type { View } from '../views/views.ts';
-import type { DTypeOfStep, Observations, StepFields } from './schema.ts';
+import type { DTypeOfStep, Observations, StepFields, TypeOfStep } from './schema.ts';
 
 /** A column for each field. If the schema is unknown, a sample may have columns of any name. */
 export type FieldColumns<S extends StepFields> = string extends keyof S
   ? Readonly<Record<string, ArrayOf<DType>>>
-  : { readonly [K in keyof S]: ArrayOf<DTypeOfStep<S[K]>> };
+  : { readonly [K in keyof S]: FieldArray<TypeOfStep<S[K]>> };
 
 /** A type, because TypeScript does not accept an interface as a record of columns. */
 type Weights = {
@@ -20,7 +21,7 @@ type Weights = {
 export type TransitionSample<S extends StepFields = StepFields> = FieldColumns<S> &
   (string extends keyof S
     ? unknown
-    : { readonly [K in Observations<S> as `next${Capitalize<K>}`]: ArrayOf<DTypeOfStep<S[K]>> }) &
+    : { readonly [K in Observations<S> as `next${Capitalize<K>}`]: FieldArray<TypeOfStep<S[K]>> }) &
   Weights & {
     /** Σ γ^j r over the transition's steps */
     readonly rewards: Float32Array;

@@ -3,27 +3,30 @@
 import { checkFlag, checkKeys, describeValue } from '../../base/checks.ts';
 import { type ArrayOf, type DType, dtypes, elementCount } from '../../base/dtype.ts';
 import { rangeError, typeError } from '../../base/errors.ts';
-import type { FieldSpec } from '../rows/fields.ts';
-import { schemaLayout } from '../rows/pack-layout.ts';
+import type { FieldArray, FieldDType, FieldSpec, FieldType } from '../rows/fields.ts';
+import { schemaLayout, shownField } from '../rows/pack-layout.ts';
 
 /** A field of a step. The default dtype is float32. */
-export interface StepFieldSpec extends FieldSpec {
+export type StepFieldSpec = FieldSpec & {
   /**
    * whether the environment shows the field before the action, default false. An observation is
    * stored once per step, and once more at an episode's end
    */
   readonly observation?: boolean;
-}
+};
 
 /** Fields by name, as `TrajectoryBuffer.create` accepts them. */
 export type StepFields = Readonly<Record<string, StepFieldSpec>>;
 
-/** The dtype of a field, which is float32 by default. */
-export type DTypeOfStep<S extends StepFieldSpec> = S extends {
-  readonly dtype: infer D extends DType;
-}
-  ? D
-  : 'float32';
+/** The type of a field: 'mask', or its dtype, which is float32 by default. */
+export type TypeOfStep<S extends StepFieldSpec> = S extends { readonly mask: number }
+  ? 'mask'
+  : S extends { readonly dtype: infer D extends DType }
+    ? D
+    : 'float32';
+
+/** The dtype of a field in a batch. Masks have words of 32 bits. */
+export type DTypeOfStep<S extends StepFieldSpec> = FieldDType<TypeOfStep<S>>;
 
 /** The names of the fields that are observations. */
 export type Observations<S extends StepFields> = {
@@ -32,12 +35,12 @@ export type Observations<S extends StepFields> = {
   string;
 
 /**
- * The arrays that add() accepts for a dtype. For float16 and bfloat16, a Uint16Array has the bits
+ * The arrays that add() accepts for a type of field. For float16 and bfloat16, a Uint16Array has the bits
  * of the values, and a Float32Array has values that add() rounds.
  */
-export type GivenOf<D extends DType> = D extends 'float16' | 'bfloat16'
-  ? ArrayOf<D> | Float32Array
-  : ArrayOf<D>;
+export type GivenOf<T extends FieldType> = T extends 'float16' | 'bfloat16'
+  ? ArrayOf<T> | Float32Array
+  : FieldArray<T>;
 
 /** One flag per lane, as a byte or a boolean. */
 export type Flags = Uint8Array | readonly boolean[];
@@ -45,7 +48,7 @@ export type Flags = Uint8Array | readonly boolean[];
 /** One step for each of a writer's L lanes. */
 export type Steps<S extends StepFields = StepFields> = string extends keyof S
   ? Readonly<Record<string, unknown>>
-  : { readonly [K in keyof S]: GivenOf<DTypeOfStep<S[K]>> } & {
+  : { readonly [K in keyof S]: GivenOf<TypeOfStep<S[K]>> } & {
       /** L: the reward of each lane's step */
       readonly rewards: Float32Array;
       /** L: whether the episode ended by itself */
@@ -60,7 +63,7 @@ export type Steps<S extends StepFields = StepFields> = string extends keyof S
        * episode ends
        */
       readonly [K in Observations<S> as `final${Capitalize<K>}`]?:
-        | GivenOf<DTypeOfStep<S[K]>>
+        | GivenOf<TypeOfStep<S[K]>>
         | undefined;
     };
 
@@ -77,6 +80,17 @@ export interface StepField {
   readonly bytes: number;
   /** elements of one value */
   readonly elements: number;
+  /**
+   * number of actions, if the field stores masks. `dtype`, `shape` and `elements` are then those of
+   * the words in a place: uint32 [⌈mask / 32⌉]
+   */
+  readonly mask?: number;
+}
+
+/** Returns a field as add(), read() and files have it: masks as booleans, one per action. */
+export function shownStep(field: StepField): StepField {
+  const shown = shownField(field);
+  return shown === field ? field : { ...shown, elements: elementCount(shown.shape) };
 }
 
 /** The layout of all fields in a packed place. */
@@ -123,16 +137,17 @@ export const finalKey = (name: string): string => `final${capitalised(name)}`;
 export function stepLayout(fields: StepFields): StepLayout {
   if (typeof fields !== 'object' || fields === null || Array.isArray(fields))
     throw typeError(
-      `fields must be an object of name → { shape, dtype?, observation? }, got ${describeValue(fields)}`,
+      `fields must be an object of name → { shape, dtype?, observation? } or { mask, observation? }, got ${describeValue(fields)}`,
     );
   const names = Object.keys(fields);
   for (const name of names) {
     const spec: unknown = fields[name];
     if (typeof spec !== 'object' || spec === null)
       throw typeError(
-        `fields.${name} must be { shape, dtype?, observation? }, got ${describeValue(spec)}`,
+        `fields.${name} must be { shape, dtype?, observation? } or { mask, observation? }, got ${describeValue(spec)}`,
       );
-    checkKeys(`fields.${name}`, spec, ['shape', 'dtype', 'observation']);
+    const known = 'mask' in spec ? ['mask'] : ['shape', 'dtype'];
+    checkKeys(`fields.${name}`, spec, [...known, 'observation']);
     const { observation = false } = spec as StepFieldSpec;
     checkFlag(`fields.${name}.observation`, observation);
     if (reserved.includes(name))
@@ -155,12 +170,12 @@ export function stepLayout(fields: StepFields): StepLayout {
     );
   const ordered = [...names.filter(observes), ...names.filter((name) => !observes(name))];
   const plain = ordered.map((name) => {
-    const { shape, dtype = 'float32' } = fields[name] as StepFieldSpec;
-    return [name, { shape, dtype }] as const;
+    const { observation: _, ...plain } = fields[name] as StepFieldSpec;
+    return [name, plain as FieldSpec] as const;
   });
   const packed = schemaLayout(Object.fromEntries(plain));
   const laid = names.map((name) => {
-    const { dtype, shape, offset, bytes, key } = packed.fields[name]!;
+    const { dtype, shape, offset, bytes, key, mask } = packed.fields[name]!;
     return Object.freeze({
       key,
       dtype,
@@ -169,6 +184,7 @@ export function stepLayout(fields: StepFields): StepLayout {
       bytes,
       observation: observes(name),
       elements: elementCount(shape),
+      ...(mask !== undefined && { mask }),
     });
   });
   return Object.freeze({ fields: Object.freeze(laid), placeBytes: packed.rowBytes });

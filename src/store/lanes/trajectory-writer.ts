@@ -4,6 +4,7 @@ import { checkInternal, checkKeys, describeValue } from '../../base/checks.ts';
 import { dtypes, type TypedArray } from '../../base/dtype.ts';
 import { closedError, rangeError, typeError } from '../../base/errors.ts';
 import { toBfloat16, toFloat16 } from '../../base/float16.ts';
+import { packMasks } from '../../base/mask-bits.ts';
 import type { BellBoard } from '../../shm/bell.ts';
 import { giveWord } from '../../shm/claim.ts';
 import { internalsOfLimiter, type RateLimiter } from '../rate-limiter.ts';
@@ -55,6 +56,8 @@ export class TrajectoryWriter<S extends StepFields = StepFields> {
    */
   readonly #sources: TypedArray[] = [];
   readonly #finals: (TypedArray | undefined)[] = [];
+  /** words of the masks of the last add(), by the name of the array that add() got */
+  readonly #words: Readonly<Record<string, Uint32Array>>;
   /** location of the value that native code rejected: lane, field and element */
   readonly #nonFinite = new Float64Array(3);
   readonly #limiting: ReturnType<typeof internalsOfLimiter> | null;
@@ -69,6 +72,13 @@ export class TrajectoryWriter<S extends StepFields = StepFields> {
     this.#setup = setup;
     this.#limiting = setup.limiter && internalsOfLimiter(setup.limiter);
     const { fields } = setup.layout;
+    this.#words = Object.fromEntries(
+      fields.flatMap(({ key: name, elements, mask }) =>
+        mask === undefined
+          ? []
+          : [name, finalKey(name)].map((each) => [each, new Uint32Array(this.lanes * elements)]),
+      ),
+    );
     const finals = fields
       .filter(({ observation }) => observation)
       .map(({ key: name }) => finalKey(name));
@@ -256,7 +266,15 @@ export class TrajectoryWriter<S extends StepFields = StepFields> {
   }
 
   #elements(field: StepField, key: string, value: unknown): TypedArray {
-    const { dtype } = field;
+    const { dtype, mask } = field;
+    if (mask !== undefined) {
+      if (!(value instanceof Uint8Array))
+        throw typeError(
+          `${key} must be a Uint8Array of 0 and 1, one for each of ${mask} actions, got ${describeValue(value)}`,
+        );
+      this.#checkLength(key, value.length, mask);
+      return packMasks(value, mask, this.#words[key]);
+    }
     const { array } = dtypes[dtype];
     const half = dtype === 'float16' || dtype === 'bfloat16';
     const rounded = half && value instanceof Float32Array;

@@ -4,6 +4,7 @@ import type { NamedTensors, TensorData } from '../../base/arrays/tensors.ts';
 import { type ArrayOf, arrayOf, type DType, elementCount } from '../../base/dtype.ts';
 import { rangeError, stateError } from '../../base/errors.ts';
 import { noteActions } from '../../base/loaded-actions.ts';
+import { unpackMasks } from '../../base/mask-bits.ts';
 import type { RateLimiter } from '../rate-limiter.ts';
 import { actionCheck } from './action-check.ts';
 import {
@@ -17,7 +18,7 @@ import {
   pieceOf,
   writeColumns,
 } from './data-set.ts';
-import type { FieldLayout, PackLayout } from './pack-layout.ts';
+import { type FieldLayout, type PackLayout, shownField } from './pack-layout.ts';
 import { endsOf, flagColumns, type RowEnds, type Take, taker } from './row-ends.ts';
 
 /** The members of ReplayBuffer that load() and dump() use. */
@@ -43,6 +44,12 @@ const others: Readonly<Record<string, string>> = {
   obs: 'observations',
   nextObs: 'next_observations',
 };
+/** For each field of a next state, the field of the state before the step. */
+const before: Readonly<Record<string, string>> = {
+  nextObs: 'obs',
+  nextCritic: 'critic',
+  nextActionMask: 'actionMask',
+};
 
 /** Implements ReplayBuffer.load(). */
 export async function loadRows(
@@ -54,7 +61,7 @@ export async function loadRows(
   given: unknown,
   options: LoadOptions,
 ): Promise<number> {
-  const fields = Object.values(buffer.layout.fields);
+  const fields = Object.values(buffer.layout.fields).map(shownField);
   const known = [...fields.map(({ key }) => key), ...(offPolicy ? flagColumns : [])];
   const data = await DataSet.of(given, options, known);
   const plan = offPolicy ? transitions(data, fields) : plain(data, fields);
@@ -175,7 +182,7 @@ function transitions(data: DataSet, fields: readonly FieldLayout[]): Plan {
     if (column) takes[next.key] = taker(column);
     else {
       missing = true;
-      const now = found.get(next.key === 'nextObs' ? 'obs' : 'critic') as Column;
+      const now = found.get(before[next.key] as string) as Column;
       takes[next.key] = nextObservations(now, ends.terminated, elementCount(next.shape));
     }
   }
@@ -256,9 +263,12 @@ async function gathered(buffer: Rows, ptr: number, count: number): Promise<Named
     await pause();
   }
   return Object.fromEntries(
-    fields.map(({ key, dtype, shape }, f): [string, TensorData] => [
-      key,
-      { dtype, shape: [count, ...shape], data: columns[f] as ArrayOf<DType> },
-    ]),
+    fields.map((field, f): [string, TensorData] => {
+      const { dtype, shape } = shownField(field);
+      const stored = columns[f] as ArrayOf<DType>;
+      const data =
+        field.mask === undefined ? stored : unpackMasks(stored as Uint32Array, field.mask);
+      return [field.key, { dtype, shape: [count, ...shape], data }];
+    }),
   );
 }

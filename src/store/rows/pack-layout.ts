@@ -6,6 +6,7 @@
 import { checkCount, checkKeys, describeValue } from '../../base/checks.ts';
 import { checkDType, type DType, dtypes, elementCount } from '../../base/dtype.ts';
 import { rangeError, typeError } from '../../base/errors.ts';
+import { checkMaskSize, maskWords } from '../../base/mask-bits.ts';
 import type { FieldSpec } from './fields.ts';
 import { rowsAddon } from './rows-addon.ts';
 
@@ -20,7 +21,25 @@ export interface FieldLayout {
   readonly bytes: number;
   /** the name that add() and batches use */
   readonly key: string;
+  /**
+   * number of actions, if the field stores masks. `dtype` and `shape` are then those of the words
+   * in a row: uint32 [⌈mask / 32⌉]
+   */
+  readonly mask?: number;
 }
+
+/**
+ * Returns a field as add(), read() and files have it: masks as booleans, one per action. Other
+ * fields stay as they are.
+ */
+export const shownField = <F extends Pick<FieldLayout, 'dtype' | 'shape' | 'mask'>>(field: F): F =>
+  field.mask === undefined ? field : { ...field, dtype: 'bool', shape: [field.mask] };
+
+/** Describes a field in a word, such as float32[4] or mask[6]. */
+export const describeField = (
+  { dtype, shape, mask }: Pick<FieldLayout, 'dtype' | 'shape' | 'mask'>,
+  by = '×',
+): string => (mask === undefined ? `${dtype}[${shape.join(by)}]` : `mask[${mask}]`);
 
 /** The layout of all fields in a packed row. */
 export interface PackLayout {
@@ -49,17 +68,27 @@ interface Draft {
   key: string;
   dtype: DType;
   shape: readonly number[];
+  mask?: number;
 }
+
+/** Returns the draft of a field that stores masks of `n` actions. */
+const maskDraft = (name: string, key: string, n: number): Draft => ({
+  ...{ name, key, mask: n },
+  dtype: 'uint32',
+  shape: [maskWords(n)],
+});
 
 function place(drafts: readonly Draft[]): PackLayout {
   const fields: Record<string, FieldLayout> = {};
   let end = 0;
   let widest = 1;
-  for (const { name, key, dtype, shape } of drafts) {
+  for (const { name, key, dtype, shape, mask } of drafts) {
     const item = dtypes[dtype].bytes;
     const bytes = elementCount(shape) * item;
     const offset = Math.ceil(end / item) * item;
-    fields[name] = Object.freeze({ dtype, shape: Object.freeze([...shape]), offset, bytes, key });
+    const masked = mask === undefined ? {} : { mask };
+    const own = { dtype, shape: Object.freeze([...shape]), offset, bytes, key, ...masked };
+    fields[name] = Object.freeze(own);
     end = offset + bytes;
     widest = Math.max(widest, item);
   }
@@ -72,13 +101,14 @@ function place(drafts: readonly Draft[]): PackLayout {
 
 /**
  * Returns the layout in which UniLab packs off-policy transitions: float32 fields one after the
- * other, with the critic's fields last. Throws TypeError or RangeError for dimensions that are not
- * positive whole numbers (criticDim may be 0).
+ * other, followed by the critic's fields and by masks. Throws TypeError or RangeError for dimensions
+ * that are not positive whole numbers (criticDim and actionMask may be 0).
  */
 export function offPolicyLayout(dims: {
   obsDim: number;
   actionDim: number;
   criticDim?: number;
+  actionMask?: number;
 }): PackLayout {
   const obs = [checkCount('obsDim', dims.obsDim)];
   const actions = [checkCount('actionDim', dims.actionDim)];
@@ -99,6 +129,12 @@ export function offPolicyLayout(dims: {
   ];
   if (criticDim > 0)
     drafts.push(float32('critic', [criticDim]), float32('next_critic', [criticDim], 'nextCritic'));
+  const { actionMask = 0 } = dims;
+  if (actionMask !== 0) {
+    const n = checkMaskSize('actionMask', actionMask);
+    drafts.push(maskDraft('action_mask', 'actionMask', n));
+    drafts.push(maskDraft('next_action_mask', 'nextActionMask', n));
+  }
   return place(drafts);
 }
 
@@ -118,13 +154,20 @@ export function schemaLayout(fields: Readonly<Record<string, FieldSpec>>): PackL
   return place(
     names.map((name) => {
       const spec: unknown = fields[name];
-      if (typeof spec !== 'object' || spec === null || !Array.isArray((spec as FieldSpec).shape)) {
+      const { mask, shape, dtype = 'float32' } = (spec ?? {}) as FieldSpec;
+      if (
+        typeof spec !== 'object' ||
+        spec === null ||
+        !(Array.isArray(shape) || mask !== undefined)
+      )
         throw typeError(
-          `fields.${name} must be { shape: number[], dtype? }, got ${describeValue(spec)}`,
+          `fields.${name} must be { shape: number[], dtype? } or { mask: number of actions }, got ${describeValue(spec)}`,
         );
+      if (mask !== undefined) {
+        checkKeys(`fields.${name} with a mask`, spec, ['mask']);
+        return maskDraft(name, name, checkMaskSize(`fields.${name}.mask`, mask));
       }
       checkKeys(`fields.${name}`, spec, ['shape', 'dtype']);
-      const { shape, dtype = 'float32' } = spec as FieldSpec;
       for (const [i, dim] of shape.entries()) checkCount(`fields.${name}.shape[${i}]`, dim);
       return { name, key: name, dtype: checkDType(`fields.${name}.dtype`, dtype), shape };
     }),
@@ -137,11 +180,16 @@ export function schemaLayout(fields: Readonly<Record<string, FieldSpec>>): PackL
  */
 export function checkFields(fields: readonly FieldLayout[], rowBytes: number): void {
   if (fields.length === 0) throw typeError('the layout names no fields');
-  for (const { key, dtype, shape, offset, bytes } of fields) {
+  for (const { key, dtype, shape, offset, bytes, mask } of fields) {
     const item = dtypes[checkDType(`field ${key}`, dtype)].bytes;
     if (!Array.isArray(shape))
       throw typeError(`field ${key} has no shape, but ${describeValue(shape)}`);
     for (const dim of shape) checkCount(`a dimension of field ${key}`, dim);
+    if (
+      mask !== undefined &&
+      (dtype !== 'uint32' || elementCount(shape) !== maskWords(checkMaskSize(`field ${key}`, mask)))
+    )
+      throw rangeError(`field ${key}, ${dtype}[${shape}], cannot store masks of ${mask} actions`);
     checkCount(`where field ${key} begins`, offset, 0, rowBytes);
     if (bytes !== elementCount(shape) * item || offset % item !== 0 || offset + bytes > rowBytes)
       throw rangeError(

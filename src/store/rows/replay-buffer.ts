@@ -42,7 +42,15 @@ import { rowsSnapshotIO, type SnapshotIO } from './snapshot-io.ts';
 
 /** Largest capacity, because indices of rows have 32 bits. */
 const MAX_CAPACITY = MAX_DRAW_SIZE;
-const offPolicyOptions = ['capacity', 'obsDim', 'actionDim', 'criticDim', 'limiter', 'nonFinite'];
+const offPolicyOptions = [
+  'capacity',
+  'obsDim',
+  'actionDim',
+  'criticDim',
+  'actionMask',
+  'limiter',
+  'nonFinite',
+];
 
 export type { SharedReplayBuffer };
 
@@ -153,7 +161,7 @@ export class ReplayBuffer<F extends Fields = Fields, R extends object = RowsOf<F
    * Creates a buffer of any named fields, packed in the order given.
    *
    * @param options `capacity`: rows, 1 to 2³² − 1. `fields`: shape and dtype (default float32) of
-   *   one row by name. `limiter` (default: none) counts the rows of this buffer, and may gate
+   *   one row by name, or `{ mask: n }` for masks of n actions. `limiter` (default: none) counts the rows of this buffer, and may gate
    *   add(). `nonFinite` (default 'refuse', see add()): 'keep' stores NaN and infinities as they
    *   are
    * @throws {TypeError|RangeError} for an invalid option or field
@@ -179,22 +187,25 @@ export class ReplayBuffer<F extends Fields = Fields, R extends object = RowsOf<F
   }
 
   /**
-   * Creates a buffer of off-policy transitions in UniLab's field order. All fields are float32.
+   * Creates a buffer of off-policy transitions in UniLab's field order. All fields are float32,
+   * except masks.
    *
    * @param options `capacity`: rows, 1 to 2³² − 1. `obsDim`, `actionDim` and `criticDim` (default
-   *   0): elements of one row. `limiter` and `nonFinite`: as for create()
+   *   0): elements of one row. `actionMask` (default 0, no masks): number of actions, up to 4,096,
+   *   of the masks `actionMask` and `nextActionMask`. `limiter` and `nonFinite`: as for create()
    * @throws as create()
    * @example
    * const buffer = ReplayBuffer.offPolicy({ capacity: 1_000_000, obsDim: 17, actionDim: 6 });
    */
-  static offPolicy<C extends number = 0>(options: {
+  static offPolicy<C extends number = 0, M extends number = 0>(options: {
     capacity: number;
     obsDim: number;
     actionDim: number;
     criticDim?: C;
+    actionMask?: M;
     limiter?: RateLimiter;
     nonFinite?: NonFiniteNumbers;
-  }): ReplayBuffer<OffPolicyFields<C>, TransitionsOf<C>> {
+  }): ReplayBuffer<OffPolicyFields<C, M>, TransitionsOf<C, M>> {
     checkKeys('ReplayBuffer.offPolicy', options, offPolicyOptions);
     return ReplayBuffer.#allocate(options, offPolicyLayout(options), true);
   }
@@ -278,14 +289,15 @@ export class ReplayBuffer<F extends Fields = Fields, R extends object = RowsOf<F
   /**
    * Copies n rows into the buffer and commits them. If add() throws, it has added no row.
    *
-   * Off-policy: if `terminalMask` is not zero for a row, its next_obs and next_critic come from the
-   * terminal fields (as in UniLab). A non-finite next observation is stored as 0 if its episode
+   * Off-policy: if `terminalMask` is not zero for a row, its next_obs, next_critic and
+   * next_action_mask come from the terminal fields (as in UniLab). A non-finite next observation is stored as 0 if its episode
    * terminated. Any other NaN or infinity throws in the fields that learners read: obs, nextObs,
    * critic, nextCritic, criticObs, nextCriticObs, actions, rewards, dones, terminated, truncated
    * and discounts. Other fields are stored as they are.
    *
    * @param rows a typed array for each field, n × its elements, one row after the other. n follows
-   *   from the lengths. The arrays may be in any memory, shared or not
+   *   from the lengths. Masks are Uint8Arrays, in which a byte that is not 0 is a legal action. The
+   *   arrays may be in any memory, shared or not
    * @returns n, or 0 if a gating limiter admits no rows now. After 0 no row was added: call add()
    *   again with the same rows
    * @throws {TypeError} for a missing or unknown field, or an array of another type. The text names

@@ -3,10 +3,11 @@
  * its own RowInput, which only its thread uses.
  */
 import { describeValue } from '../../base/checks.ts';
-import { type DType, dtypes, type TypedArray } from '../../base/dtype.ts';
+import { type DType, dtypes, elementCount, type TypedArray } from '../../base/dtype.ts';
 import { type CodedError, rangeError, typeError } from '../../base/errors.ts';
+import { maskWords, packMasks } from '../../base/mask-bits.ts';
 import { isNext, notFinite, numberAt, packedNumber } from './field-roles.ts';
-import type { FieldLayout, PackLayout } from './pack-layout.ts';
+import { type FieldLayout, type PackLayout, shownField } from './pack-layout.ts';
 
 interface FieldInput {
   key: string;
@@ -16,6 +17,10 @@ interface FieldInput {
   elements: number;
   /** key of the field's terminal rows, or '' */
   terminalKey: string;
+  /** whether the field stores masks as bits */
+  masks: boolean;
+  /** words of the masks of the last add(), and of its terminal rows, if the field stores masks */
+  words: { now: Uint32Array; terminal: Uint32Array };
 }
 
 /** The arguments of the native call, with one array per field, in row order. */
@@ -31,6 +36,7 @@ const MASK = 'terminalMask';
 const terminalKeys: Readonly<Record<string, string>> = {
   nextObs: 'terminalNextObs',
   nextCritic: 'terminalNextCritic',
+  nextActionMask: 'terminalNextActionMask',
 };
 
 export class RowInput {
@@ -45,12 +51,14 @@ export class RowInput {
     this.#capacity = capacity;
     this.#offPolicy = terminals;
     this.#layout = Object.values(layout.fields);
-    this.#fields = this.#layout.map(({ key, dtype, bytes }) => ({
+    this.#fields = this.#layout.map(shownField).map(({ key, dtype, shape, mask }) => ({
       key,
       dtype,
       array: dtypes[dtype].array,
-      elements: bytes / dtypes[dtype].bytes,
+      elements: elementCount(shape),
       terminalKey: (terminals && terminalKeys[key]) || '',
+      masks: mask !== undefined,
+      words: { now: new Uint32Array(0), terminal: new Uint32Array(0) },
     }));
     const terminal = this.#fields.map((field) => field.terminalKey).filter((key) => key !== '');
     const more = terminals ? [MASK, 'terminated'] : [];
@@ -73,7 +81,7 @@ export class RowInput {
       values = { ...values, ...endsOf(values, rows) };
     const mask = checkMask(values[MASK], rows, this.#offPolicy);
     const sources = this.#fields.map((field) =>
-      checkField(field, field.key, values[field.key], rows),
+      packed(field, 'now', checkField(field, field.key, values[field.key], rows)),
     );
     return { rows, sources, mask, terminals: this.#terminals(values, rows, mask !== undefined) };
   }
@@ -110,7 +118,11 @@ export class RowInput {
       return this.#fields.map((field) =>
         field.terminalKey === ''
           ? undefined
-          : checkField(field, field.terminalKey, values[field.terminalKey], rows),
+          : packed(
+              field,
+              'terminal',
+              checkField(field, field.terminalKey, values[field.terminalKey], rows),
+            ),
       );
     }
     for (const { terminalKey } of this.#fields) {
@@ -204,6 +216,14 @@ function checkField(field: FieldInput, key: string, value: unknown, rows: number
     );
   }
   return value;
+}
+
+/** Returns the elements as a row stores them. Masks become words, in an array that is used again. */
+function packed(field: FieldInput, which: 'now' | 'terminal', values: TypedArray): TypedArray {
+  if (!field.masks) return values;
+  const length = (values.length / field.elements) * maskWords(field.elements);
+  if (field.words[which].length !== length) field.words[which] = new Uint32Array(length);
+  return packMasks(values as Uint8Array, field.elements, field.words[which]);
 }
 
 function checkMask(mask: unknown, rows: number, understood: boolean): ArrayBufferView | undefined {

@@ -3,6 +3,7 @@
  * native code.
  */
 import { type DType, dtypes, elementCount, type TypedArray } from '../../base/dtype.ts';
+import { unpackMasks } from '../../base/mask-bits.ts';
 import { roundUp } from '../../shm/memory.ts';
 import { nextKey, type StepField, type StepLayout } from '../lanes/schema.ts';
 import type { ViewSpec } from './views.ts';
@@ -195,16 +196,17 @@ export function viewNumbers(
   return { rule, columns: Float64Array.from(columns) };
 }
 
-/** Returns the columns of a batch in `memory`, as typed arrays by name. */
+/** Returns the columns of a batch in `memory`, as typed arrays by name. Masks become booleans. */
 export function arraysOf(
   layout: BatchLayout,
   memory: ArrayBuffer,
   rows: number,
 ): Record<string, TypedArray> {
   return Object.fromEntries(
-    layout.columns.map(({ key, dtype, shape, at }) => [
-      key,
-      new dtypes[dtype].array(memory, at, rows * elementCount(shape)) as TypedArray,
-    ]),
+    layout.columns.map(({ key, dtype, shape, at, field }) => {
+      const values = new dtypes[dtype].array(memory, at, rows * elementCount(shape)) as TypedArray;
+      const { mask } = field ?? {};
+      return [key, mask === undefined ? values : unpackMasks(values as Uint32Array, mask)];
+    }),
   );
 }

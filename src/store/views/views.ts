@@ -185,6 +185,8 @@ function checkStack(stack: unknown, layout: StepLayout): Stack {
       throw rangeError(
         `stack.${name}: only observations can be stacked; these are ${known.join(', ')}`,
       );
+    if (layout.fields.find(({ key }) => key === name)?.mask !== undefined)
+      throw rangeError(`stack.${name}: masks cannot be stacked; the last one counts`);
     frames[name] = checkCount(`stack.${name}`, count);
   }
   return Object.freeze(frames);

@@ -110,6 +110,25 @@ declare const criticDim: number;
 const maybeCritic = ReplayBuffer.offPolicy({ capacity: 10, obsDim: 4, actionDim: 1, criticDim });
 maybeCritic.add(row);
 maybeCritic.add({ ...row, critic: obs, nextCritic: obs });
+const legal = new Uint8Array(4);
+const withMasks = ReplayBuffer.offPolicy({ capacity: 10, obsDim: 4, actionDim: 1, actionMask: 2 });
+withMasks.add({ ...row, actionMask: legal, nextActionMask: legal });
+withMasks.add({
+  ...row,
+  ...{ actionMask: legal, nextActionMask: legal },
+  ...{ terminalMask: [true], terminalNextObs: obs, terminalNextActionMask: legal },
+});
+// @ts-expect-error its masks are missing
+withMasks.add(row);
+// @ts-expect-error a mask is bytes
+withMasks.add({ ...row, actionMask: [true, false], nextActionMask: legal });
+const maskBytes: Uint8Array = withMasks.sample({ seed: 1n, count: 2 }).rows;
+const masked = ReplayBuffer.create({ capacity: 10, fields: { legal: { mask: 6 } } });
+masked.add({ legal: maskBytes });
+// @ts-expect-error bytes, not words
+masked.add({ legal: new Uint32Array(1) });
+// @ts-expect-error a mask has no dtype
+ReplayBuffer.create({ capacity: 10, fields: { legal: { mask: 6, dtype: 'bool' } } });
 const floats: Float32Array = transitions.sample({ seed: 1n, count: 2 }).rows;
 
 /** A function that uses no field accepts any buffer. */
@@ -117,6 +136,7 @@ const sizeOf = (any: AnyBuffer) => any.size + any.rowBytes + floats.length;
 sizeOf(buffer);
 sizeOf(transitions);
 sizeOf(withCritic);
+sizeOf(withMasks);
 const attached = ReplayBuffer.attach(buffer.share());
 attached.add({ obs, image, action });
 // @ts-expect-error what was shared has no such field
@@ -190,6 +210,11 @@ export async function critics(): Promise<ReplayPipeline> {
 }
 
 // ---- pipelines ----------------------------------------------------------------------------------
+
+export async function wordsOfMasks(): Promise<void> {
+  const pipeline = await ReplayPipeline.open({ buffer: masked, device: 'auto', sampleCount: 32 });
+  pipeline.capture((batch) => same<Same<typeof batch.legal.dtype, 'uint32'>>());
+}
 
 export async function train(limiter: RateLimiter | undefined): Promise<void> {
   const pipeline = await ReplayPipeline.open({ buffer, device: 'auto', sampleCount: 32 });

@@ -22,6 +22,7 @@ const same = <T extends true>(_?: T) => {};
 
 const fields = {
   obs: { shape: [4], observation: true },
+  legal: { mask: 3, observation: true },
   image: { shape: [84, 84], dtype: 'uint8', observation: true },
   half: { shape: [], dtype: 'float16' },
   key: { shape: [], dtype: 'int64' },
@@ -42,6 +43,7 @@ const floats = new Float32Array(8);
 const bytes = new Uint8Array(2);
 const step = {
   obs: floats,
+  legal: new Uint8Array(2 * 3),
   image: new Uint8Array(2 * 84 * 84),
   half: new Uint16Array(2),
   key: new BigInt64Array(2),
@@ -101,6 +103,7 @@ same<Same<typeof rows, TransitionSample<typeof fields>>>();
 same<Same<typeof rows.obs, Float32Array>>();
 export const next: Float32Array = rows.nextObs;
 export const images: Uint8Array = rows.nextImage;
+export const masks: Uint8Array = rows.nextLegal;
 export const halves: Uint16Array = rows.half;
 export const keys: BigInt64Array = rows.key;
 export const perRow: [Float32Array, Float32Array, Int32Array, Float64Array] = [
