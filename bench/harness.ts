@@ -121,12 +121,19 @@ export function speedBeside(bytes: number, ours: number[], others: number[]) {
   return { ...beside(ours, others, (us) => bytes / us / 1e3), unit: 'GB/s' };
 }
 
-/** Creates a full buffer whose rows have `floats` floats. */
-export function filledRows(capacity: number, floats: number): ReplayBuffer {
-  const buffer = ReplayBuffer.create({ capacity, fields: { row: { shape: [floats] } } });
+/** Creates a full buffer whose rows have `floats` floats, and two masks of `mask` actions. */
+export function filledRows(capacity: number, floats: number, mask = 0): ReplayBuffer {
+  const masks = mask > 0 ? { actionMask: { mask }, nextActionMask: { mask } } : {};
+  const fields = { row: { shape: [floats] }, ...masks };
+  const buffer: ReplayBuffer = ReplayBuffer.create({ capacity, fields });
   const chunk = new Float32Array(4096 * floats).map((_, i) => i);
-  for (let left = capacity; left > 0; left -= 4096)
-    buffer.add({ row: chunk.subarray(0, Math.min(left, 4096) * floats) });
+  const legal = new Uint8Array(4096 * mask).map((_, i) => i % 2);
+  for (let left = capacity; left > 0; left -= 4096) {
+    const rows = Math.min(left, 4096);
+    const bits = legal.subarray(0, rows * mask);
+    const own = mask > 0 ? { actionMask: bits, nextActionMask: bits } : {};
+    buffer.add({ row: chunk.subarray(0, rows * floats), ...own });
+  }
   return buffer;
 }
 

@@ -52,7 +52,7 @@ const seconds: Readonly<Record<Name, string>> = {
   ring: '11 s',
   graph: '1 s',
   prefetch: '3 s',
-  tick: '45 s',
+  tick: '75 s',
   learner: '2 s',
   ops: '3 s',
   trace: '12 s',

@@ -3,9 +3,9 @@
  * with one thread that gathers and copies.
  */
 import { nativeMemory } from '../src/device/native.ts';
-import { openDevice, uniformIndices } from '../src/index.ts';
+import { openDevice, type ReplayBuffer, uniformIndices } from '../src/index.ts';
 import { allocateShared } from '../src/shm/memory.ts';
-import { type Benchmark, beside, filledRows, middle } from './harness.ts';
+import { type Benchmark, beside, filledRows, middle, type Report } from './harness.ts';
 import { explain } from './tick-explain.ts';
 import { manualRate, type Placed, rate } from './tick-rates.ts';
 
@@ -58,6 +58,7 @@ export const run: Benchmark = async (report, { device, quick, explained }) => {
       // --quick has no goal, because its few ticks run code that V8 has not optimized yet.
       ...(!quick && name.endsWith("'auto'") && { goal: { least: 30_000 } }),
     });
+  await maskedTicks(report, small, { ticks, quick, device });
   small.close();
 
   const rows = quick ? 4096 : 32_768;
@@ -117,3 +118,25 @@ export const run: Benchmark = async (report, { device, quick, explained }) => {
   }
   large.close();
 };
+
+/** Compares small ticks of rows with two masks of 32 actions with ticks of the same rows alone. */
+async function maskedTicks(
+  report: Report,
+  plain: ReplayBuffer,
+  { ticks, quick, device }: { ticks: number; quick: boolean; device: string },
+): Promise<void> {
+  using masked = filledRows(100_000, 43, 32);
+  const times: Record<'masked' | 'plain', number[]> = { masked: [], plain: [] };
+  for (let round = 0; round < (quick ? 1 : 15); round++)
+    for (const [name, buffer] of Object.entries({ masked, plain }))
+      times[name as keyof typeof times].push(
+        1e6 / (await rate(buffer, { placement: 'auto' }, 256, ticks, device)),
+      );
+  report({
+    case: '256 rows × 172 B with two masks of 32 actions; without masks',
+    metric: 'time of a tick',
+    ...beside(times.masked, times.plain),
+    unit: 'µs',
+    ...(!quick && { goal: { ratio: 0.97 } }),
+  });
+}
