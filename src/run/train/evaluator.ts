@@ -11,7 +11,8 @@ import type { EnvironmentMaker } from '../environments/load-environment.ts';
 import { closeAll, EnvironmentList } from '../environments/vector-environment.ts';
 import { policyOf } from './algorithms.ts';
 import { type Evaluation, evaluate } from './evaluate.ts';
-import type { TrainOptions } from './options.ts';
+import { evaluateBy } from './evaluate-function.ts';
+import { evaluationOf, type TrainOptions } from './options.ts';
 import type { TrainPlan } from './plan.ts';
 
 /**
@@ -27,12 +28,13 @@ export class Evaluator {
   readonly #mailbox: WeightMailbox;
   readonly #environments: EnvironmentSet;
   readonly #stack: number;
+  readonly #by: TrainPlan['evaluation']['evaluate'];
   /** draws another seed for each evaluation */
   readonly #random: Random;
   #version = 0;
 
   constructor(
-    { learner, seed, noise, stack }: TrainPlan,
+    { learner, seed, noise, stack, evaluation }: TrainPlan,
     mailbox: WeightMailbox,
     environments: EnvironmentSet,
   ) {
@@ -41,6 +43,7 @@ export class Evaluator {
     this.#mailbox = mailbox;
     this.#environments = environments;
     this.#stack = stack;
+    this.#by = evaluation.evaluate;
     this.#random = new Random(seed, STREAM);
   }
 
@@ -60,20 +63,25 @@ export class Evaluator {
 
   /**
    * Evaluates the newest weights. If `newest` is false, evaluates the weights of the previous call
-   * again. Resolves with null if no weights were published, or if the signal ended the evaluation.
+   * again. `steps` is the number of environment steps so far. Resolves with null if no weights were published, or if the signal ended the evaluation.
    */
   async evaluate(
     episodes: number,
-    newest: boolean,
+    { newest, steps }: { newest: boolean; steps: number },
     signal: AbortSignal,
   ): Promise<Pick<Evaluation, 'meanReturn' | 'deviation'> | null> {
     if (newest) this.take();
     if (this.#version === 0) return null;
     const seed = this.#random.below(SEEDS);
+    const { policy } = this;
     try {
+      if (this.#by) {
+        const weights = this.weights.slice();
+        return await evaluateBy(this.#by, { policy, weights, episodes, seed, signal, steps });
+      }
       const { meanReturn, deviation } = await evaluate({
         environments: this.#environments,
-        policy: this.policy,
+        policy,
         stack: this.#stack,
         episodes,
         seed,
@@ -98,9 +106,10 @@ export async function openEvaluated(
   make: EnvironmentMaker,
   given: TrainOptions,
 ): Promise<EnvironmentSet> {
-  const { environmentOptions: options, workers = 1, environments = 1, evaluation, signal } = given;
-  const { episodes = 10, confirm = 100 } = evaluation ?? {};
-  const count = Math.min(MAX_ENVIRONMENTS, Math.max(episodes, confirm));
+  const { environmentOptions: options, workers = 1, environments = 1, signal } = given;
+  const { episodes = 10, confirm = 100, evaluate: by } = evaluationOf(given);
+  // A function of the caller has its own environments. Only the spaces of this one are needed then.
+  const count = by ? 1 : Math.min(MAX_ENVIRONMENTS, Math.max(episodes, confirm));
   if (isEnvironmentProvider(make)) return make.open({ count, options });
   const made: AnyEnvironment[] = [];
   try {

@@ -6,12 +6,13 @@ import { checkCount, checkFlag, checkKeys, checkPath, describeValue } from '../.
 import { rangeError, typeError, unavailableError } from '../../base/errors.ts';
 import { checkSignal } from '../../shm/wait.ts';
 import { parseEvery } from '../checkpoint/every.ts';
-import type { Explore } from '../environments/explore.ts';
-import type { LearnerChoice } from './algorithms.ts';
+import type { Explore, Policy } from '../environments/explore.ts';
+import type { LearnerChoice, TrainedPolicy } from './algorithms.ts';
+import type { EvaluateFunction } from './evaluate-function.ts';
 import type { CurvePoint, TrainParts } from './progress.ts';
 
 /** Options of train(). A resumed training keeps the saved values of omitted options. */
-export interface TrainOptions {
+export interface TrainOptions<P extends Policy = TrainedPolicy> {
   /**
    * URL of a module that each thread loads. Its default export is the environment's class, a
    * function that makes one environment, or the result of gymnasium().
@@ -83,18 +84,8 @@ export interface TrainOptions {
    * default 0.1
    */
   noise?: number;
-  /** evaluations of the newest weights */
-  evaluation?: {
-    /** environment steps between two evaluations, default: a twentieth of `steps` */
-    every?: number;
-    /** greedy episodes of an evaluation, default 10 */
-    episodes?: number;
-    /**
-     * episodes of the last evaluation, default 100. The evaluation with other seeds that confirms
-     * the goal has the same number
-     */
-    confirm?: number;
-  };
+  /** evaluations of the newest weights, or a function that replaces their greedy episodes */
+  evaluation?: EvaluationOptions<P> | EvaluateFunction<P>;
   /**
    * folder to save into at the end and at the interval `every`, default '60 s'. If the folder
    * contains a checkpoint of the same training, train() resumes it. The environments then begin new
@@ -117,6 +108,21 @@ export interface TrainOptions {
    * awaits its result
    */
   onOpen?: (parts: TrainParts) => unknown;
+}
+
+/** The option `evaluation` of train(). */
+export interface EvaluationOptions<P extends Policy = TrainedPolicy> {
+  /** environment steps between two evaluations, default: a twentieth of `steps` */
+  every?: number;
+  /** greedy episodes of an evaluation, default 10 */
+  episodes?: number;
+  /**
+   * episodes of the last evaluation, default 100. The evaluation with other seeds that confirms
+   * the goal has the same number
+   */
+  confirm?: number;
+  /** function that replaces the greedy episodes, default: train() plays them */
+  evaluate?: EvaluateFunction<P>;
 }
 
 /**
@@ -168,6 +174,8 @@ function defined<T extends object>(options: T): T {
 export function checkedTrain(given: TrainOptions): TrainOptions {
   checkKeys('train', given, [...Object.keys(counts), ...others]);
   const options = { ...defined(given) };
+  if (typeof options.evaluation === 'function')
+    options.evaluation = { evaluate: options.evaluation };
   for (const name of ['learner', 'explore', 'evaluation'] as const)
     if (typeof options[name] === 'object' && options[name] !== null)
       options[name] = defined(options[name]) as never;
@@ -200,7 +208,8 @@ export function checkedTrain(given: TrainOptions): TrainOptions {
   for (const name of ['onPoint', 'onOpen'] as const)
     if (options[name] !== undefined && typeof options[name] !== 'function')
       throw typeError(`${name} must be a function, got ${describeValue(options[name])}`);
-  const { evaluation = {}, checkpoint } = options;
+  const { checkpoint } = options;
+  const evaluation = evaluationOf(options);
   if (checkpoint !== undefined) {
     checkKeys('checkpoint', checkpoint, ['folder', 'every']);
     if (checkpoint.every !== undefined) parseEvery(checkpoint.every);
@@ -210,9 +219,13 @@ export function checkedTrain(given: TrainOptions): TrainOptions {
     };
   }
   if (options.dump !== undefined) options.dump = writablePath(options.dump);
-  checkKeys('evaluation', evaluation, ['every', 'episodes', 'confirm']);
+  checkKeys('evaluation', evaluation, ['every', 'episodes', 'confirm', 'evaluate']);
   for (const name of ['every', 'episodes', 'confirm'] as const)
     if (evaluation[name] !== undefined) checkCount(`evaluation.${name}`, evaluation[name]);
+  if (evaluation.evaluate !== undefined && typeof evaluation.evaluate !== 'function')
+    throw typeError(
+      `evaluation.evaluate must be a function, got ${describeValue(evaluation.evaluate)}`,
+    );
   try {
     options.environmentOptions = structuredClone(options.environmentOptions);
   } catch (error) {
@@ -223,6 +236,10 @@ export function checkedTrain(given: TrainOptions): TrainOptions {
   }
   return options;
 }
+
+/** Returns the evaluations of checked options as an object. */
+export const evaluationOf = ({ evaluation = {} }: TrainOptions): EvaluationOptions =>
+  typeof evaluation === 'function' ? { evaluate: evaluation } : evaluation;
 
 /** Returns the path of the file. Throws if its folder cannot be written. */
 function writablePath(path: string | URL): string {

@@ -10,7 +10,7 @@ import { checkExplore, type Explore } from '../environments/explore.ts';
 import type { Spaces } from '../environments/spaces.ts';
 import { type LearnerChoice, type LearnerPlan, planOf } from './algorithms.ts';
 import type { TrainCollectorOptions } from './collector.ts';
-import type { TrainOptions } from './options.ts';
+import { type EvaluationOptions, evaluationOf, type TrainOptions } from './options.ts';
 
 export interface TrainPlan
   extends Required<
@@ -27,7 +27,7 @@ export interface TrainPlan
   /** discount factor of one step */
   gamma: number;
   explore: Explore;
-  evaluation: { every: number; episodes: number; confirm: number };
+  evaluation: EvaluationOptions & { every: number; episodes: number; confirm: number };
   spaces: Spaces;
   /** number of rows that a tick samples */
   sampleCount: number;
@@ -53,7 +53,7 @@ export function trainPlan(options: TrainOptions, spaces: Spaces): TrainPlan {
     nStep = 1,
     stack = 1,
   } = options;
-  const { learner: choice, prioritized = false, evaluation = {} } = options;
+  const { learner: choice, prioritized = false } = options;
   const bytes = spaces.observation.dtype === 'uint8';
   const ordered = nStep > 1 || prioritized || stack > 1 || bytes;
   const all = workers * environments;
@@ -114,7 +114,12 @@ export function trainPlan(options: TrainOptions, spaces: Spaces): TrainPlan {
     checkpoint: options.checkpoint ?? null,
     // Rounds the capacity up, because all lanes have the same length.
     capacity: ordered ? Math.ceil(capacity / all) * all : capacity,
-    evaluation: { every: Math.ceil(steps / 20), episodes: 10, confirm: 100, ...evaluation },
+    evaluation: {
+      every: Math.ceil(steps / 20),
+      episodes: 10,
+      confirm: 100,
+      ...evaluationOf(options),
+    },
     learner,
     explore,
     spaces,

@@ -15,9 +15,9 @@ export interface CurvePoint {
   readonly seconds: number;
   /** number of greedy episodes */
   readonly episodes: number;
-  /** mean return of these episodes */
+  /** mean return of these episodes, or the result of `evaluation.evaluate` */
   readonly meanReturn: number;
-  /** standard deviation of their returns */
+  /** standard deviation of their returns, NaN if `evaluation.evaluate` returned none */
   readonly deviation: number;
 }
 
@@ -93,7 +93,8 @@ const BAR = 24;
 function greedy({ point }: TrainProgress, { goal }: Aims): string {
   const wanted = Number.isFinite(goal) ? `, wanted ${short(goal)}` : '';
   if (point === null) return `no evaluation yet${wanted}`;
-  return `${short(point.meanReturn)} ± ${short(point.deviation)} greedy at ${whole(point.steps)} steps${wanted}`;
+  const spread = Number.isNaN(point.deviation) ? '' : ` ± ${short(point.deviation)}`;
+  return `${short(point.meanReturn)}${spread} greedy at ${whole(point.steps)} steps${wanted}`;
 }
 
 const exploring = ({ meanReturn }: TrainProgress): string =>

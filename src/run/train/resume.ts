@@ -167,13 +167,16 @@ export function savedOptions(plan: TrainPlan, { learner, capacity }: TrainOption
     stack: plan.stack,
     prioritized: plan.prioritized,
     explore: plan.explore,
-    evaluation: plan.evaluation,
+    evaluation: counted(plan.evaluation),
     // `plan.capacity` is rounded up, so that all lanes have the same length. If the caller gave a
     // capacity, that number is saved instead.
     capacity: capacity ?? plan.capacity,
     ...(plan.algorithm === 'td3' ? { noise: plan.noise } : {}),
   };
 }
+
+/** Returns the counts of evaluations. A function cannot be saved, so each run gives its own. */
+const counted = ({ evaluate: _, ...counts }: TrainPlan['evaluation']) => counts;
 
 /** Merges the options with those that the folder of `options.checkpoint` contains. */
 export async function resumptionOf(options: TrainOptions): Promise<Resumption> {

@@ -363,7 +363,11 @@ class Training {
     signal: AbortSignal,
     again?: CurvePoint,
   ): Promise<CurvePoint | null> {
-    const result = await evaluator.evaluate(episodes, again === undefined, signal);
+    const result = await evaluator.evaluate(
+      episodes,
+      { newest: again === undefined, steps },
+      signal,
+    );
     if (result === null) return null;
     const at = again ?? { steps, updates, seconds };
     const point = {
